@@ -1,0 +1,1 @@
+//! A small load generator and filler for the bench.

@@ -1,0 +1,1 @@
+//! Ground floor: clock, randomness, hashing, number text, globs, checksums, limits.

@@ -1,0 +1,1 @@
+//! The command table: one row a command, one file a family.

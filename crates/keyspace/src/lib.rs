@@ -1,0 +1,1 @@
+//! Partitions, lock plans, lookup, expiry, waiters, the change stream.

@@ -1,0 +1,1 @@
+//! One event loop per worker, over io_uring or epoll.

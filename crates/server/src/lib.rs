@@ -1,0 +1,1 @@
+//! Config, session, wiring, main.

@@ -1,0 +1,1 @@
+//! The partition lock with parking, and the gate.

@@ -1,0 +1,1 @@
+//! The Dash table and its records.
