@@ -1,0 +1,26 @@
+//! Time as an argument: a Unix time in milliseconds, and the two places that read a clock.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the Unix epoch; negative before it. Deadlines use the whole 64-bit range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnixMs(pub i64);
+
+/// The wall clock in microseconds since the Unix epoch.
+pub fn unix_us() -> i64 {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN, |us| -us),
+    }
+}
+
+/// The wall clock in milliseconds.
+pub fn unix_ms() -> UnixMs {
+    UnixMs(unix_us().div_euclid(1000))
+}
+
+/// Microseconds of a clock that never goes back, since the first call in this process.
+pub fn monotonic_us() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_micros()).unwrap_or(u64::MAX)
+}
