@@ -1,1 +1,271 @@
-//! The global allocator and the exact count of what it has given out.
+//! The global allocator, and the exact count of what it has given out.
+//!
+//! jemalloc serves the memory (why jemalloc: ARCHITECTURE.md, "Memory"). Around it stands one
+//! wrapper that adds the size class of each allocation to a counter of the thread that asks and
+//! subtracts it from the counter of the thread that frees. A single counter may go below zero; the
+//! sum of all is exact, and no two threads write the same cache line.
+//!
+//! Invariants
+//! 1. Each thread that allocates owns one of [`OWNED_SEATS`] counters, or shares the last one.
+//!    Owners write with a plain load and store; sharers with an atomic add.
+//! 2. A thread that ends gives its counter back with [`release_seat`], value and all: the sum stays.
+//! 3. `size_class` equals what jemalloc rounds a request to (a test asks jemalloc).
+//!
+//! Not here: limits (the server compares [`allocated`] with `maxmemory` once a turn).
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use tikv_jemalloc_sys as jemalloc;
+
+/// Counters with an owner; the threads beyond share one more.
+const OWNED_SEATS: usize = 256;
+const SHARED_SEAT: usize = OWNED_SEATS;
+const NO_SEAT: usize = usize::MAX;
+
+#[repr(align(64))]
+struct Counter(AtomicI64);
+
+static COUNTERS: [Counter; OWNED_SEATS + 1] =
+    [const { Counter(AtomicI64::new(0)) }; OWNED_SEATS + 1];
+static TAKEN: [AtomicU64; OWNED_SEATS / 64] = [const { AtomicU64::new(0) }; OWNED_SEATS / 64];
+
+thread_local! {
+    static SEAT: Cell<usize> = const { Cell::new(NO_SEAT) };
+}
+
+/// jemalloc's settings: give memory back a second after it became idle, by a thread of its own (it
+/// sleeps while there is nothing to give back), and keep few arenas so that they stay dense.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static MALLOC_CONF: Settings =
+    Settings(c"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:4".as_ptr());
+
+/// A C string for jemalloc's start-up.
+#[repr(transparent)]
+pub struct Settings(*const std::ffi::c_char);
+
+// SAFETY: it points to a constant.
+unsafe impl Sync for Settings {}
+
+/// The allocator; install it with `#[global_allocator]`.
+pub struct Counting;
+
+/// What jemalloc rounds a request of `bytes` to: steps of 16 up to 128, then four steps a doubling up
+/// to 32 KiB, then whole pages.
+#[inline]
+pub const fn size_class(bytes: usize) -> usize {
+    if bytes <= 8 {
+        8
+    } else if bytes <= 128 {
+        (bytes + 15) & !15
+    } else {
+        let step = if bytes > 32_768 { 4096 } else { 1_usize << ((bytes - 1).ilog2() - 2) };
+        match bytes.checked_add(step - 1) {
+            Some(sum) => sum & !(step - 1),
+            None => bytes,
+        }
+    }
+}
+
+#[inline]
+fn class_of(layout: Layout) -> i64 {
+    let aligned = (layout.size() + layout.align() - 1) & !(layout.align() - 1);
+    size_class(aligned).cast_signed() as i64
+}
+
+#[inline]
+fn count(bytes: i64) {
+    let seat = SEAT.get();
+    if seat < SHARED_SEAT {
+        let counter = &COUNTERS[seat].0;
+        counter.store(counter.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+    } else {
+        count_slowly(seat, bytes);
+    }
+}
+
+#[cold]
+fn count_slowly(seat: usize, bytes: i64) {
+    let seat = if seat == NO_SEAT { take_seat() } else { seat };
+    COUNTERS[seat].0.fetch_add(bytes, Ordering::Relaxed);
+}
+
+fn take_seat() -> usize {
+    for (word_index, word) in TAKEN.iter().enumerate() {
+        let mut seen = word.load(Ordering::Relaxed);
+        while seen != u64::MAX {
+            let bit = seen.trailing_ones();
+            let wanted = seen | (1 << bit);
+            match word.compare_exchange_weak(seen, wanted, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    let seat = word_index * 64 + bit as usize;
+                    SEAT.set(seat);
+                    return seat;
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+    SEAT.set(SHARED_SEAT);
+    SHARED_SEAT
+}
+
+/// Gives this thread's counter back; to be called as the last act of a thread. What it allocates or
+/// frees afterwards is counted in the shared counter.
+pub fn release_seat() {
+    let seat = SEAT.replace(SHARED_SEAT);
+    if seat < SHARED_SEAT {
+        TAKEN[seat / 64].fetch_and(!(1 << (seat % 64)), Ordering::Release);
+    }
+}
+
+/// Bytes given out and not yet returned, by size class: exact once all threads are between two
+/// allocations.
+pub fn allocated() -> u64 {
+    let sum: i64 = COUNTERS.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum();
+    u64::try_from(sum).unwrap_or(0)
+}
+
+/// What this thread alone has taken minus what it has given back, in bytes.
+#[inline]
+pub fn allocated_by_this_thread() -> i64 {
+    let seat = SEAT.get();
+    if seat < SHARED_SEAT { COUNTERS[seat].0.load(Ordering::Relaxed) } else { 0 }
+}
+
+// SAFETY: every method hands its request to jemalloc unchanged; counting never allocates.
+unsafe impl GlobalAlloc for Counting {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(class_of(layout));
+        let flags = alignment_flags(layout);
+        // SAFETY: GlobalAlloc promises a size above zero.
+        unsafe { jemalloc::mallocx(layout.size(), flags).cast() }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(class_of(layout));
+        let flags = alignment_flags(layout) | jemalloc::MALLOCX_ZERO;
+        // SAFETY: as in `alloc`.
+        unsafe { jemalloc::mallocx(layout.size(), flags).cast() }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-class_of(layout));
+        // SAFETY: GlobalAlloc promises that `pointer` came from here with this layout.
+        unsafe { jemalloc::sdallocx(pointer.cast(), layout.size(), alignment_flags(layout)) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let flags = alignment_flags(layout);
+        // SAFETY: GlobalAlloc promises the pointer, the layout and a size above zero.
+        let moved: *mut u8 = unsafe { jemalloc::rallocx(pointer.cast(), size, flags).cast() };
+        if !moved.is_null() {
+            // SAFETY: GlobalAlloc promises that `size` with this alignment is a valid layout.
+            let after = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+            count(class_of(after) - class_of(layout));
+        }
+        moved
+    }
+}
+
+/// jemalloc aligns to 16 by itself wherever the size is at least 16.
+#[inline]
+fn alignment_flags(layout: Layout) -> std::ffi::c_int {
+    if layout.align() <= 8 || (layout.align() <= 16 && layout.size() >= 16) {
+        0
+    } else {
+        layout.align().trailing_zeros().cast_signed()
+    }
+}
+
+/// What jemalloc says of itself, in bytes; `None` if it does not answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Asked for by the program and not yet returned.
+    pub allocated: u64,
+    /// Pages with at least one allocation in them.
+    pub active: u64,
+    /// Pages the system has given us.
+    pub resident: u64,
+    /// Address space kept for later.
+    pub retained: u64,
+    /// jemalloc's own book-keeping.
+    pub metadata: u64,
+}
+
+/// Asks jemalloc; costs some microseconds (it merges the statistics of all threads).
+pub fn report() -> Option<Report> {
+    use tikv_jemalloc_ctl::{epoch, stats};
+    epoch::advance().ok()?;
+    Some(Report {
+        allocated: stats::allocated::read().ok()? as u64,
+        active: stats::active::read().ok()? as u64,
+        resident: stats::resident::read().ok()? as u64,
+        retained: stats::retained::read().ok()? as u64,
+        metadata: stats::metadata::read().ok()? as u64,
+    })
+}
+
+/// Gives all idle pages back to the system now. Takes milliseconds: never on a worker.
+pub fn purge() -> bool {
+    // "arena.<MALLCTL_ARENAS_ALL>.purge"
+    const PURGE_ALL: &[u8] = b"arena.4096.purge\0";
+    // SAFETY: the name ends with a zero byte; this control takes and gives no value.
+    let answer = unsafe {
+        jemalloc::mallctl(
+            PURGE_ALL.as_ptr().cast(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    answer == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
+
+    #[test]
+    fn size_class_is_jemallocs() {
+        for bytes in (1..5000).chain((5000..10_000_000).step_by(997)) {
+            // SAFETY: nallocx only computes.
+            let theirs = unsafe { jemalloc::nallocx(bytes, 0) };
+            assert_eq!(size_class(bytes), theirs, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn counts_across_threads() {
+        const BYTES: usize = 64 << 20;
+        let before = allocated();
+        let block = std::thread::spawn(|| {
+            let block = vec![1_u8; BYTES];
+            release_seat();
+            block
+        })
+        .join()
+        .expect("no panic");
+        let with_block = allocated();
+        assert!(with_block >= before + BYTES as u64, "{before} {with_block}");
+        drop(block);
+        let after = allocated();
+        assert!(after < before + BYTES as u64 / 2, "{before} {after}");
+    }
+
+    #[test]
+    fn jemalloc_reports_and_purges() {
+        let report = report().expect("built with statistics");
+        assert!(report.resident >= report.active && report.active >= report.allocated);
+        assert!(purge());
+    }
+}

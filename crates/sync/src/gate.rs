@@ -1,0 +1,264 @@
+//! The gate: being alone with the whole keyspace.
+//!
+//! Every thread that runs commands has a *seat*: a cache line of its own that says whether it is
+//! inside a turn. Somebody who needs everything at once (FLUSHALL, SWAPDB, the cut of a snapshot)
+//! closes the gate, waits until every seat is outside, does its short work and opens it again.
+//!
+//! ```text
+//! worker:  seat = IN ; gate closed? -> seat = OUT, wait, again        one store a turn
+//! closer:  gate = CLOSED ; wait until all seats are OUT ; work ; gate = OPEN
+//! ```
+//!
+//! The slow lane may stay inside for a long time. So closing has two steps: first the lane alone is
+//! kept out and waited for, while the workers go on; only then are the workers stopped, for the
+//! microseconds of the work itself.
+//!
+//! Invariants
+//! 1. Store of the seat, then load of the gate (worker); store of the gate, then load of the seats
+//!    (closer), with a sequentially consistent fence between: at least one of the two sees the
+//!    other.
+//! 2. One closer at a time (`closers`).
+//! 3. The closer is not inside with a seat of its own.
+//!
+//! Not here: nesting, and waiting for the gate while holding a partition (a turn holds none at its
+//! start). Tests: below, and a loom model.
+
+use crate::primitives::{AtomicU32, Condvar, Mutex, Ordering, fence, relax, relock};
+
+const OPEN: u32 = 0;
+const LANE_CLOSED: u32 = 1;
+const ALL_CLOSED: u32 = 2;
+
+const OUT: u32 = 0;
+const IN: u32 = 1;
+
+/// Who sits on a seat; the lane is asked out first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Short turns.
+    Worker,
+    /// Long work.
+    Lane,
+}
+
+#[repr(align(64))]
+struct Seat {
+    state: AtomicU32,
+    role: Role,
+}
+
+/// See the module.
+pub struct Gate {
+    state: AtomicU32,
+    workers: Box<[Seat]>,
+    lane: Box<[Seat]>,
+    closers: Mutex<()>,
+    opened: Condvar,
+    waiting: Mutex<()>,
+}
+
+/// Being inside; ends when dropped.
+pub struct Inside<'g> {
+    seat: &'g Seat,
+}
+
+impl Drop for Inside<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.seat.state.store(OUT, Ordering::Release);
+    }
+}
+
+impl Gate {
+    /// A gate with this many seats.
+    pub fn new(workers: usize, lane: usize) -> Self {
+        let seats = |count, role| {
+            (0..count).map(|_| Seat { state: AtomicU32::new(OUT), role }).collect::<Box<[Seat]>>()
+        };
+        Gate {
+            state: AtomicU32::new(OPEN),
+            workers: seats(workers, Role::Worker),
+            lane: seats(lane, Role::Lane),
+            closers: Mutex::new(()),
+            opened: Condvar::new(),
+            waiting: Mutex::new(()),
+        }
+    }
+
+    /// Goes inside on seat `index` of `role`, waiting while the gate is closed for that role. One
+    /// thread uses a seat; the index is below the count given at the start.
+    #[inline]
+    pub fn enter(&self, role: Role, index: usize) -> Inside<'_> {
+        let seat = match role {
+            Role::Worker => &self.workers[index],
+            Role::Lane => &self.lane[index],
+        };
+        if self.step_in(seat) != OPEN {
+            self.wait_outside(seat);
+        }
+        Inside { seat }
+    }
+
+    /// Invariant 1, the worker's half: says IN, then looks at the gate.
+    #[inline]
+    fn step_in(&self, seat: &Seat) -> u32 {
+        seat.state.store(IN, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// Invariant 1, the closer's half: says `closed`, then looks at the seats.
+    fn close_for(&self, closed: u32, seats: &[Seat]) {
+        self.state.store(closed, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        for seat in seats {
+            let mut looks = 0_u32;
+            while seat.state.load(Ordering::Acquire) != OUT {
+                looks += 1;
+                pause_after(looks);
+            }
+        }
+    }
+
+    #[cold]
+    fn wait_outside(&self, seat: &Seat) {
+        loop {
+            seat.state.store(OUT, Ordering::Release);
+            let mut waiting = relock(&self.waiting);
+            while is_closed_for(seat.role, self.state.load(Ordering::Acquire)) {
+                waiting = match self.opened.wait(waiting) {
+                    Ok(guard) => guard,
+                    Err(poisoned) => poisoned.into_inner(),
+                };
+            }
+            drop(waiting);
+            if !is_closed_for(seat.role, self.step_in(seat)) {
+                return;
+            }
+        }
+    }
+
+    /// Runs `work` while nobody else is inside. The caller must be outside itself.
+    pub fn alone<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _closer = relock(&self.closers);
+        let _reopen = Reopen { gate: self };
+        self.close_for(LANE_CLOSED, &self.lane);
+        self.close_for(ALL_CLOSED, &self.workers);
+        work()
+    }
+}
+
+/// Opens the gate again, also when the work panics.
+struct Reopen<'g> {
+    gate: &'g Gate,
+}
+
+impl Drop for Reopen<'_> {
+    fn drop(&mut self) {
+        // With the mutex held nobody is between looking at the state and going to sleep.
+        let waiting = relock(&self.gate.waiting);
+        self.gate.state.store(OPEN, Ordering::Release);
+        drop(waiting);
+        self.gate.opened.notify_all();
+    }
+}
+
+fn is_closed_for(role: Role, state: u32) -> bool {
+    match state {
+        OPEN => false,
+        LANE_CLOSED => role == Role::Lane,
+        _ => true,
+    }
+}
+
+/// Turns end within microseconds; a lane may take long, so the wait soon turns into naps.
+#[cfg(not(loom))]
+fn pause_after(looks: u32) {
+    match looks {
+        0..200 => relax(),
+        200..400 => std::thread::yield_now(),
+        _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+    }
+}
+
+#[cfg(loom)]
+fn pause_after(_looks: u32) {
+    relax();
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn alone_sees_no_half_done_turn() {
+        let gate = Arc::new(Gate::new(2, 1));
+        let pair = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+        let stop = Arc::new(AtomicU32::new(0));
+        let threads: Vec<_> = [(Role::Worker, 0), (Role::Worker, 1), (Role::Lane, 0)]
+            .into_iter()
+            .map(|(role, index)| {
+                let (gate, pair, stop) = (Arc::clone(&gate), Arc::clone(&pair), Arc::clone(&stop));
+                std::thread::spawn(move || {
+                    while stop.load(Ordering::Relaxed) == 0 {
+                        let inside = gate.enter(role, index);
+                        pair.0.fetch_add(1, Ordering::Relaxed);
+                        pair.1.fetch_add(1, Ordering::Relaxed);
+                        drop(inside);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..300 {
+            let (left, right) =
+                gate.alone(|| (pair.0.load(Ordering::Relaxed), pair.1.load(Ordering::Relaxed)));
+            assert_eq!(left, right);
+        }
+        stop.store(1, Ordering::Relaxed);
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
+    }
+
+    #[test]
+    fn opens_again_when_the_work_panics() {
+        let gate = Gate::new(1, 0);
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            gate.alone(|| panic!("inside"));
+        }));
+        assert!(caught.is_err());
+        drop(gate.enter(Role::Worker, 0));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// loom's cell reports any moment in which the closer and a seat are inside together.
+    #[test]
+    fn never_together() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let shared = Arc::new((Gate::new(1, 0), UnsafeCell::new(0)));
+            let other = Arc::clone(&shared);
+            let thread = thread::spawn(move || {
+                let inside = other.0.enter(Role::Worker, 0);
+                // SAFETY: the gate under test is what makes this exclusive; loom checks it.
+                other.1.with_mut(|value| unsafe { *value += 1 });
+                drop(inside);
+            });
+            shared.0.alone(|| {
+                // SAFETY: as above.
+                shared.1.with_mut(|value| unsafe { *value += 1 });
+            });
+            thread.join().unwrap();
+        });
+    }
+}
