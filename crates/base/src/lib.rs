@@ -1,5 +1,23 @@
 //! Ground floor: clock, randomness, hashing, number text, globs, checksums, limits.
+//!
+//! Plain functions over bytes that know nothing of keys, connections or commands. `unsafe` only in
+//! `simd` and `os`.
+
+#![deny(unsafe_code)]
 
 pub mod clock;
+pub mod crc;
+pub mod glob;
+pub mod hash;
+pub mod limits;
+pub mod number;
+#[allow(unsafe_code)]
+pub mod os;
+pub mod rng;
+#[allow(unsafe_code)]
+pub mod simd;
+pub mod size;
 
 pub use clock::UnixMs;
+pub use hash::HashSeed;
+pub use rng::Rng;

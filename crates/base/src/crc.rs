@@ -1,0 +1,142 @@
+//! Checksums fixed by other people's formats: CRC-16/XMODEM (cluster slots) and the CRC-64 of Jones
+//! (RDB files and DUMP payloads). Tables are made at compile time.
+//!
+//! 1. `crc64` can be fed in pieces: `crc64(crc64(0, a), b)` is the checksum of `a` then `b`.
+//!
+//! Tests: foot of the file, with the published check values and a bit-at-a-time twin.
+
+/// Slots of a cluster.
+pub const SLOT_COUNT: u16 = 16_384;
+
+const CRC16_POLYNOMIAL: u16 = 0x1021;
+/// 0xad93d23594c935a9 with its bits in reverse: this CRC works from the low bit.
+const CRC64_POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
+
+static CRC16_TABLE: [u16; 256] = crc16_table();
+static CRC64_TABLES: [[u64; 256]; 8] = crc64_tables();
+
+const fn crc16_table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = (byte as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 != 0 { (crc << 1) ^ CRC16_POLYNOMIAL } else { crc << 1 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+}
+
+/// Table `i` holds the effect of a byte that `i` more bytes follow ("slicing by eight").
+const fn crc64_tables() -> [[u64; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u64;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 != 0 { (crc >> 1) ^ CRC64_POLYNOMIAL } else { crc >> 1 };
+            bit += 1;
+        }
+        tables[0][byte] = crc;
+        byte += 1;
+    }
+    let mut behind = 1;
+    while behind < 8 {
+        let mut byte = 0;
+        while byte < 256 {
+            let before = tables[behind - 1][byte];
+            tables[behind][byte] = tables[0][(before & 0xff) as usize] ^ (before >> 8);
+            byte += 1;
+        }
+        behind += 1;
+    }
+    tables
+}
+
+/// CRC-16/XMODEM of `bytes`.
+#[inline]
+pub fn crc16(bytes: &[u8]) -> u16 {
+    bytes
+        .iter()
+        .fold(0, |crc, &byte| (crc << 8) ^ CRC16_TABLE[usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+/// The cluster slot of a key: of what stands between its first `{` and the next `}`, if anything does.
+#[inline]
+pub fn slot_of(key: &[u8]) -> u16 {
+    crc16(hash_tag(key)) & (SLOT_COUNT - 1)
+}
+
+/// The part of a key that chooses its slot.
+#[inline]
+pub fn hash_tag(key: &[u8]) -> &[u8] {
+    let Some(open) = crate::simd::find_byte(key, b'{') else { return key };
+    let rest = &key[open + 1..];
+    match crate::simd::find_byte(rest, b'}') {
+        Some(len) if len > 0 => &rest[..len],
+        _ => key,
+    }
+}
+
+/// Goes on with the CRC-64 `crc` (0 at the start) over `bytes`.
+pub fn crc64(mut crc: u64, bytes: &[u8]) -> u64 {
+    let (words, tail) = bytes.as_chunks::<8>();
+    for word in words {
+        let [b0, b1, b2, b3, b4, b5, b6, b7] = (crc ^ u64::from_le_bytes(*word)).to_le_bytes();
+        crc = CRC64_TABLES[7][usize::from(b0)]
+            ^ CRC64_TABLES[6][usize::from(b1)]
+            ^ CRC64_TABLES[5][usize::from(b2)]
+            ^ CRC64_TABLES[4][usize::from(b3)]
+            ^ CRC64_TABLES[3][usize::from(b4)]
+            ^ CRC64_TABLES[2][usize::from(b5)]
+            ^ CRC64_TABLES[1][usize::from(b6)]
+            ^ CRC64_TABLES[0][usize::from(b7)];
+    }
+    tail.iter().fold(crc, |crc, &byte| CRC64_TABLES[0][usize::from(crc as u8 ^ byte)] ^ (crc >> 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn check_values() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        assert_eq!(crc64(0, b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+        assert_eq!(crc64(0, b""), 0);
+    }
+
+    #[test]
+    fn eight_at_a_time_is_one_at_a_time() {
+        let bytes: Vec<u8> = (0..500u32).map(|i| (i * i % 251) as u8).collect();
+        for end in 0..bytes.len() {
+            let slow = bytes[..end].iter().fold(0, |crc, &byte| crc64(crc, &[byte]));
+            assert_eq!(crc64(0, &bytes[..end]), slow);
+            assert_eq!(crc64(crc64(0, &bytes[..end / 3]), &bytes[end / 3..end]), slow);
+        }
+    }
+
+    #[test]
+    fn slots_read_off_a_server() {
+        // CLUSTER KEYSLOT of valkey-server 9.1.2.
+        for (key, slot) in [
+            ("", 0),
+            ("foo", 12182),
+            ("somekey", 11058),
+            ("foo{hash_tag}", 2515),
+            ("{foo}bar", 12182),
+            ("foo{}{bar}", 8363),
+            ("foo{{bar}}zap", 4015),
+            ("foo{bar}{zap}", 5061),
+            ("foo{bar", 15278),
+            ("}{a}", 15495),
+        ] {
+            assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
+        }
+    }
+}

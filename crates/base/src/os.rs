@@ -1,0 +1,39 @@
+//! The one system call of this crate that the standard library does not offer.
+//!
+//! 1. `rlimit` is a plain struct of two integers; the kernel reads or writes exactly that.
+//!
+//! Tests: foot of the file.
+
+/// Raises the process's limit of open descriptors to `want`, or as far as it may go. Returns the limit
+/// then in force; 0 when it cannot be read.
+pub fn raise_fd_limit(want: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` lives through the call and has the layout that it wants (invariant 1).
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return 0;
+    }
+    if limit.rlim_cur >= want {
+        return limit.rlim_cur;
+    }
+    // Beyond the hard limit first: that succeeds where the process is privileged.
+    for hard in [limit.rlim_max.max(want), limit.rlim_max] {
+        let raised = libc::rlimit { rlim_cur: want.min(hard), rlim_max: hard };
+        // SAFETY: as above; the kernel only reads it.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0 {
+            return raised.rlim_cur;
+        }
+    }
+    limit.rlim_cur
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn limit_is_raised_and_never_lowered() {
+        let now = super::raise_fd_limit(1);
+        assert!(now >= 1);
+        let raised = super::raise_fd_limit(now + 1);
+        assert!(raised == now || raised == now + 1);
+        assert_eq!(super::raise_fd_limit(1), raised);
+    }
+}
