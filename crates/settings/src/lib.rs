@@ -1,1 +1,44 @@
-//! Every setting, declared once; flags, redis.conf, environment.
+//! Every setting of the server, declared once.
+//!
+//! A row (`row::Row`) holds a setting's name, kind, bounds, default and doc line. Flags,
+//! redis.conf, environment, CONFIG GET, SET and REWRITE, `--help` and `docs/settings.md` derive
+//! from the rows; no other place names a setting.
+//!
+//! ```text
+//!   argv  flag file  environment  redis.conf        CONFIG SET       CONFIG GET, REWRITE
+//!        \      |        |        /                     |                   ^
+//!         `---- start (precedence) ------> kind --> Settings (snapshot) ----'
+//! ```
+//!
+//! Invariants
+//! 1. A `Settings` is never changed in place once workers can see it: `set` makes a new one.
+//! 2. A value that a setting does not allow never enters a `Settings`.
+//!
+//! Not here: any clock or socket; files, but for `disk` (the rest gets them as `Sources`); acting on
+//! a setting.
+//! Tests: at the foot of each file; `tests/reference.rs` compares with Valkey's CONFIG GET.
+
+#![forbid(unsafe_code)]
+
+mod active;
+mod conf;
+mod disk;
+mod dragonfly;
+pub mod field;
+mod flags;
+mod help;
+mod inert;
+pub mod kind;
+mod pattern;
+mod rewrite;
+mod row;
+mod shapes;
+mod snapshot;
+mod start;
+
+pub use active::Settings;
+pub use disk::Disk;
+pub use help::page;
+pub use row::{Change, Effect, Group, Row, find, rows};
+pub use snapshot::{Caller, SetError};
+pub use start::{Launch, Sources, Start, UsageError};

@@ -1,0 +1,172 @@
+//! The settings that act. One row declares the typed field, its names, kind, bounds, default, when
+//! it may change and its doc line.
+//!
+//! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
+
+use crate::field::{
+    EvictionPolicy, Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits, Percentiles,
+    Permission,
+};
+use crate::kind::{BYTES, COUNT, Kind, LONG, PORT};
+use crate::row::{Group, Row, live, protected, start};
+use crate::shapes;
+use Group::{Commands, Memory, Network, Observe, Process, Security, Threads};
+use std::collections::BTreeMap;
+
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $field:ident: $type:ty = $row:expr;)+) => {
+        /// The values of every setting: an immutable snapshot that workers read and share.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Settings {
+            $($(#[doc = $doc])+ pub $field: $type,)+
+            /// Values of the settings that nothing acts on yet, where they differ from the default.
+            pub(crate) inert: BTreeMap<&'static str, String>,
+        }
+
+        impl Settings {
+            /// Every setting at its default.
+            pub fn defaults() -> Self {
+                Self {
+                    $($field: <$type as Field>::read(($row).default),)+
+                    inert: BTreeMap::new(),
+                }
+            }
+        }
+
+        pub(crate) const ROWS: &[Row] = &[
+            $($row.doc(concat!($($doc),+)).acting(
+                |settings| settings.$field.write(),
+                |settings, text| settings.$field = <$type as Field>::read(text),
+            ),)+
+        ];
+    };
+}
+
+/// Bytes a client's input or one argument may take: 1 MB at least.
+const INPUT_BYTES: Kind = Kind::Memory(1 << 20, i64::MAX as u64);
+/// A threshold that -1 turns off.
+const THRESHOLD: Kind = Kind::Int(-1, i64::MAX);
+
+settings! {
+    /// TCP port that clients connect to; 0 opens none.
+    port: u16 = start("port", PORT, "6379", Network);
+    /// Addresses to listen on; `*` is every IPv4, `::*` every IPv6 one; a leading `-` lets it be absent.
+    bind: Vec<String> = start(
+        "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network);
+    /// Connections the kernel keeps waiting for accept.
+    tcp_backlog: u32 = start("tcp-backlog", COUNT, "511", Network);
+    /// Path of a Unix socket to listen on as well.
+    unixsocket: String = start("unixsocket", Kind::Text, "", Network);
+    /// Permission bits of the Unix socket; 0 leaves them to the umask.
+    unixsocketperm: Mode = start("unixsocketperm", Kind::Octal, "0", Network);
+    /// Seconds after which an idle client is disconnected; 0 means never.
+    timeout_s: u32 = live("timeout", COUNT, "0", Network);
+    /// Seconds of silence after which TCP asks whether the client lives; 0 means never.
+    tcp_keepalive_s: u32 = live("tcp-keepalive", COUNT, "300", Network);
+    /// Connections at most at one time.
+    maxclients: u32 = live("maxclients", Kind::Int(1, u32::MAX as i64), "10000", Network);
+    /// Unsent replies that cost a client its connection: class, hard bytes, soft bytes, soft seconds.
+    client_output_buffer_limit: OutputLimits = live(
+        "client-output-buffer-limit",
+        Kind::Shape(shapes::output_limits, "normal|replica|pubsub hard soft seconds, repeated"),
+        "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        Network);
+    /// Unread input that costs a client its connection, in bytes.
+    client_query_buffer_limit: u64 = live(
+        "client-query-buffer-limit", INPUT_BYTES, "1073741824", Network);
+    /// Longest argument a client may send, in bytes.
+    proto_max_bulk_len: u64 = live("proto-max-bulk-len", INPUT_BYTES, "536870912", Network);
+
+    /// Worker threads; auto is one for each available core.
+    threads: usize = start("threads", Kind::IntOr(0, 1024, "auto"), "0", Threads)
+        .understood(&["proactor_threads"]).beyond_redis();
+    /// What moves bytes between sockets and memory; auto is io_uring where it is allowed, else epoll.
+    io_engine: IoEngine = start("io_engine", Kind::Word(IoEngine::WORDS), "auto", Threads).beyond_redis();
+    /// Threads for commands that are known to be long, so that workers go on serving.
+    slow_lane_threads: usize = start("slow_lane_threads", Kind::Int(1, 64), "2", Threads).beyond_redis();
+
+    /// Bytes of data above which writes are refused or keys evicted; 0 means no limit.
+    maxmemory: u64 = live("maxmemory", BYTES, "0", Memory);
+    /// What happens when a write would exceed maxmemory.
+    maxmemory_policy: EvictionPolicy = live(
+        "maxmemory-policy", Kind::Word(EvictionPolicy::WORDS), "noeviction", Memory);
+    /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
+    maxmemory_clients: MemoryShare = live(
+        "maxmemory-clients", Kind::MemoryOrPercent, "0", Memory);
+    /// How hard the sweep for expired keys works.
+    active_expire_effort: u32 = live("active-expire-effort", Kind::Int(1, 10), "1", Memory);
+    /// Accesses needed to saturate the frequency counter, as a logarithm.
+    lfu_log_factor: u32 = live("lfu-log-factor", COUNT, "10", Memory);
+    /// Minutes after which the frequency counter loses one.
+    lfu_decay_time: u32 = live("lfu-decay-time", COUNT, "1", Memory);
+    /// Free evicted values outside the command.
+    lazyfree_lazy_eviction: bool = live("lazyfree-lazy-eviction", Kind::Bool, "yes", Memory);
+    /// Free expired values outside the command.
+    lazyfree_lazy_expire: bool = live("lazyfree-lazy-expire", Kind::Bool, "yes", Memory);
+    /// Free values that a command replaces, such as RENAME's target, outside the command.
+    lazyfree_lazy_server_del: bool = live("lazyfree-lazy-server-del", Kind::Bool, "yes", Memory);
+    /// DEL frees as UNLINK does.
+    lazyfree_lazy_user_del: bool = live("lazyfree-lazy-user-del", Kind::Bool, "yes", Memory);
+    /// FLUSHALL and FLUSHDB free as with ASYNC.
+    lazyfree_lazy_user_flush: bool = live("lazyfree-lazy-user-flush", Kind::Bool, "yes", Memory);
+
+    /// Password of the default user; empty means none is asked for.
+    requirepass: String = live("requirepass", Kind::Text, "", Security);
+    /// Without a password, serve only clients of this machine.
+    protected_mode: bool = live("protected-mode", Kind::Bool, "yes", Security);
+    /// Who may use DEBUG. Redis and Valkey say no by default.
+    enable_debug_command: Permission = start(
+        "enable-debug-command", Kind::Word(Permission::WORDS), "yes", Security);
+    /// Who may change protected settings such as dir by CONFIG SET.
+    enable_protected_configs: Permission = start(
+        "enable-protected-configs", Kind::Word(Permission::WORDS), "no", Security);
+
+    /// Least important lines that are logged.
+    loglevel: LogLevel = live("loglevel", Kind::Word(LogLevel::WORDS), "notice", Observe);
+    /// File to log to; empty means standard output.
+    logfile: String = start("logfile", Kind::Text, "", Observe);
+    /// Microseconds from which a command enters the slow log; -1 turns it off.
+    commandlog_execution_slower_than_us: i64 = live(
+        "commandlog-execution-slower-than", THRESHOLD, "10000", Observe)
+        .also(&["slowlog-log-slower-than"]);
+    /// Entries the slow log keeps.
+    commandlog_slow_execution_max_len: u64 = live(
+        "commandlog-slow-execution-max-len", LONG, "128", Observe).also(&["slowlog-max-len"]);
+    /// Bytes from which a request enters the log of large requests; -1 turns it off.
+    commandlog_request_larger_than_bytes: i64 = live(
+        "commandlog-request-larger-than", THRESHOLD, "1048576", Observe);
+    /// Entries the log of large requests keeps.
+    commandlog_large_request_max_len: u64 = live(
+        "commandlog-large-request-max-len", LONG, "128", Observe);
+    /// Bytes from which a reply enters the log of large replies; -1 turns it off.
+    commandlog_reply_larger_than_bytes: i64 = live(
+        "commandlog-reply-larger-than", THRESHOLD, "1048576", Observe);
+    /// Entries the log of large replies keeps.
+    commandlog_large_reply_max_len: u64 = live(
+        "commandlog-large-reply-max-len", LONG, "128", Observe);
+    /// Milliseconds from which LATENCY records an event; 0 turns it off.
+    latency_monitor_threshold_ms: u64 = live("latency-monitor-threshold", LONG, "0", Observe);
+    /// Keep a histogram of times per command for INFO and LATENCY HISTOGRAM.
+    latency_tracking: bool = live("latency-tracking", Kind::Bool, "yes", Observe);
+    /// Percentiles that INFO latencystats shows.
+    latency_tracking_info_percentiles: Percentiles = live(
+        "latency-tracking-info-percentiles",
+        Kind::Shape(shapes::percentiles, "up to 16 numbers from 0 to 100"),
+        "50 99 99.9",
+        Observe);
+
+    /// Logical databases that SELECT reaches.
+    databases: u32 = start("databases", Kind::Int(1, i32::MAX as i64), "16", Process)
+        .understood(&["dbnum"]);
+    /// Directory in which files are read and written.
+    dir: String = protected("dir", Kind::Text, ".", Process);
+    /// File that holds the process id while the server runs; empty means none.
+    pidfile: String = start("pidfile", Kind::Text, "", Process);
+    /// Runs of the main timer in a second; bent into 1 to 500.
+    hz: u32 = live("hz", Kind::Checked(shapes::timer_hz, "1 to 500"), "10", Process);
+    /// Seconds that SHUTDOWN waits for replicas at most.
+    shutdown_timeout_s: u32 = live("shutdown-timeout", COUNT, "10", Process);
+
+    /// Keys that KEYS returns at most; 0 means no limit.
+    keys_output_limit: u64 = live("keys_output_limit", LONG, "0", Commands).beyond_redis();
+}

@@ -1,0 +1,89 @@
+//! Settings that Dragonfly's users know and Redis lacks, accepted and kept but not acted on yet.
+//! They answer CONFIG GET by Dragonfly's spelling.
+//!
+//! Dragonfly's flags that mean a setting of ours are aliases or switches there (`dbnum`,
+//! `proactor_threads`, `announce_port`, `force_epoll`). Tests: `row`.
+
+use crate::kind::{COUNT, Kind, PORT};
+use crate::row::{Group, Row, live, start};
+use Group::{
+    Cluster, Commands, Memory, Network, Observe, Persistence, Process, Security, Threads, Tls,
+};
+use Kind::{Bool, Text, Word};
+
+pub(crate) const ROWS: &[Row] = &[
+    start("admin_bind", Text, "", Network).beyond_redis().doc("Address of the admin port."),
+    start("admin_nopass", Bool, "no", Security)
+        .beyond_redis()
+        .doc("Ask for no password on the admin port."),
+    start("admin_port", PORT, "0", Network)
+        .beyond_redis()
+        .doc("Port for administration only; 0 opens none."),
+    start("alsologtostderr", Bool, "no", Observe)
+        .beyond_redis()
+        .doc("Log to standard error as well as to files."),
+    live("cache_mode", Bool, "no", Memory)
+        .beyond_redis()
+        .doc("Evict cold keys when maxmemory is reached."),
+    start("cluster_mode", Word(&["", "emulated", "yes"]), "", Cluster)
+        .beyond_redis()
+        .doc("Answer cluster clients: emulated is one node that owns every slot."),
+    start("cluster_node_id", Text, "", Cluster).beyond_redis().doc("Identity of this node."),
+    live("compression_mode", COUNT, "3", Persistence)
+        .beyond_redis()
+        .doc("How much of a snapshot is compressed."),
+    start("default_lua_flags", Text, "", Commands)
+        .beyond_redis()
+        .doc("Flags of scripts that name none. Undeclared keys need none here."),
+    live("df_snapshot_format", Bool, "yes", Persistence)
+        .beyond_redis()
+        .doc("Dragonfly's own snapshot format. Snapshots here are RDB."),
+    start("http_admin_console", Bool, "yes", Network)
+        .beyond_redis()
+        .doc("Serve the console over HTTP."),
+    start("log_dir", Text, "", Observe).beyond_redis().doc("Directory of log files."),
+    start("logtostderr", Bool, "no", Observe).beyond_redis().doc("Log to standard error."),
+    start("max_log_size", COUNT, "200", Observe).beyond_redis().doc("Megabytes of a log file."),
+    start("memcached_port", PORT, "0", Network)
+        .beyond_redis()
+        .doc("Port that Memcached clients connect to; 0 opens none."),
+    start("no_tls_on_admin_port", Bool, "no", Tls)
+        .beyond_redis()
+        .doc("Plain connections on the admin port."),
+    start("num_shards", COUNT, "0", Threads)
+        .beyond_redis()
+        .doc("Dragonfly's division of the data. Here every thread serves every key."),
+    live("pipeline_queue_limit", COUNT, "10000", Network)
+        .beyond_redis()
+        .doc("Commands of one client that may wait."),
+    start("primary_port_http_enabled", Bool, "yes", Network)
+        .beyond_redis()
+        .doc("Serve HTTP on the main port."),
+    start("proactor_affinity_mode", Word(&["on", "off", "auto"]), "on", Threads)
+        .beyond_redis()
+        .doc("Bind threads to cores."),
+    start("restricted_commands", Text, "", Security)
+        .beyond_redis()
+        .doc("Commands allowed on the admin port only."),
+    start("s3_endpoint", Text, "", Persistence).beyond_redis().doc("Object storage to save to."),
+    start("save_schedule", Text, "", Persistence)
+        .beyond_redis()
+        .doc("Times of day at which a snapshot is taken, as HH:MM."),
+    live("snapshot_cron", Text, "", Persistence)
+        .beyond_redis()
+        .doc("Times at which a snapshot is taken, as a cron line."),
+    start("tcp_nodelay", Bool, "yes", Network).beyond_redis().doc("Send small packets at once."),
+    start("tcp_user_timeout", COUNT, "0", Network)
+        .beyond_redis()
+        .doc("Milliseconds that sent bytes may stay unacknowledged."),
+    live("tiered_offload_threshold", Text, "0.5", Memory)
+        .beyond_redis()
+        .doc("Share of free memory below which values move to disk."),
+    start("tiered_prefix", Text, "", Memory)
+        .beyond_redis()
+        .doc("Path of the files to which values move."),
+    start("tls", Bool, "no", Tls).beyond_redis().doc("Encrypt the main port."),
+    start("version_check", Bool, "yes", Process)
+        .beyond_redis()
+        .doc("Ask a server for newer versions. This one never does."),
+];

@@ -1,0 +1,239 @@
+//! Typed forms of the settings that act: what the server reads, and how each becomes text again.
+//!
+//! Invariants
+//! 1. `read` gets canonical text only; what cannot happen then reads as a default, never as a panic.
+//! 2. `read(write(x)) == x`.
+//!
+//! Not here: judging text (`kind`, `shapes`). Tests: `snapshot` reads and writes every row.
+
+use crate::shapes;
+
+/// A type that a setting can have.
+pub trait Field {
+    /// The value that canonical `text` stands for.
+    fn read(text: &str) -> Self;
+    /// Canonical text of the value.
+    fn write(&self) -> String;
+}
+
+macro_rules! numbers {
+    ($($number:ty),+) => {$(
+        impl Field for $number {
+            fn read(text: &str) -> Self {
+                text.parse().unwrap_or_default()
+            }
+            fn write(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+numbers!(u16, u32, u64, usize, i64, String);
+
+impl Field for bool {
+    fn read(text: &str) -> Self {
+        text == "yes"
+    }
+    fn write(&self) -> String {
+        String::from(if *self { "yes" } else { "no" })
+    }
+}
+
+impl Field for Vec<String> {
+    fn read(text: &str) -> Self {
+        text.split(' ').filter(|word| !word.is_empty()).map(String::from).collect()
+    }
+    fn write(&self) -> String {
+        self.join(" ")
+    }
+}
+
+/// Permission bits of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode(pub u32);
+
+impl Field for Mode {
+    fn read(text: &str) -> Self {
+        Self(u32::from_str_radix(text, 8).unwrap_or(0))
+    }
+    fn write(&self) -> String {
+        format!("{:o}", self.0)
+    }
+}
+
+/// When a client's unsent replies cost it the connection. 0 means no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Above this the connection is closed at once.
+    pub hard_bytes: u64,
+    /// Above this for `soft_s` seconds the connection is closed.
+    pub soft_bytes: u64,
+    /// How long `soft_bytes` may be exceeded.
+    pub soft_s: u32,
+}
+
+/// Limits of the three classes of clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// Ordinary clients, MONITOR included.
+    pub normal: OutputLimit,
+    /// Replicas.
+    pub replica: OutputLimit,
+    /// Clients with a subscription.
+    pub pubsub: OutputLimit,
+}
+
+impl Field for OutputLimits {
+    fn read(text: &str) -> Self {
+        let words: Vec<&str> = text.split(' ').collect();
+        let number = |i: usize| words.get(i).map_or(0, |word| u64::read(word));
+        let limit = |class: usize| OutputLimit {
+            hard_bytes: number(class * 4 + 1),
+            soft_bytes: number(class * 4 + 2),
+            soft_s: u32::try_from(number(class * 4 + 3)).unwrap_or(u32::MAX),
+        };
+        Self { normal: limit(0), replica: limit(1), pubsub: limit(2) }
+    }
+
+    fn write(&self) -> String {
+        let classes = shapes::OUTPUT_CLASSES.iter().zip([self.normal, self.replica, self.pubsub]);
+        let texts: Vec<String> = classes
+            .map(|(class, l)| format!("{class} {} {} {}", l.hard_bytes, l.soft_bytes, l.soft_s))
+            .collect();
+        texts.join(" ")
+    }
+}
+
+/// Percentiles from 0 to 100, in the order given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Percentiles(pub Vec<f64>);
+
+impl Field for Percentiles {
+    fn read(text: &str) -> Self {
+        Self(text.split(' ').filter_map(|word| word.parse().ok()).collect())
+    }
+    fn write(&self) -> String {
+        let texts: Vec<String> = self.0.iter().map(|&p| shapes::percentile_text(p)).collect();
+        texts.join(" ")
+    }
+}
+
+/// An amount of memory, absolute or as a share of `maxmemory`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryShare {
+    /// That many bytes; 0 means no limit.
+    Bytes(u64),
+    /// That many hundredths of `maxmemory`.
+    Percent(u8),
+}
+
+impl MemoryShare {
+    /// The bytes it comes to under `maxmemory`; `None` when there is no limit.
+    pub fn limit_bytes(self, maxmemory: u64) -> Option<u64> {
+        let bytes = match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => maxmemory / 100 * u64::from(percent),
+        };
+        (bytes > 0).then_some(bytes)
+    }
+}
+
+impl Field for MemoryShare {
+    fn read(text: &str) -> Self {
+        match text.strip_suffix('%') {
+            Some(percent) => Self::Percent(percent.parse().unwrap_or(100)),
+            None => Self::Bytes(u64::read(text)),
+        }
+    }
+    fn write(&self) -> String {
+        match self {
+            Self::Bytes(bytes) => bytes.to_string(),
+            Self::Percent(percent) => format!("{percent}%"),
+        }
+    }
+}
+
+/// Declares an enum whose values are words: the words stand once, here.
+macro_rules! words {
+    ($($(#[$about:meta])* $name:ident {
+        $($(#[$of:meta])* $value:ident = $word:literal,)+
+    })+) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$of])* $value,)+
+        }
+
+        impl $name {
+            /// Every word, in the order in which a refusal lists them.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+            const VALUES: &'static [Self] = &[$(Self::$value),+];
+        }
+
+        impl Field for $name {
+            fn read(text: &str) -> Self {
+                let index = Self::WORDS.iter().position(|word| *word == text);
+                Self::VALUES[index.unwrap_or(0)]
+            }
+            fn write(&self) -> String {
+                Self::WORDS[*self as usize].into()
+            }
+        }
+    )+};
+}
+
+words! {
+    /// What moves bytes between sockets and memory.
+    IoEngine {
+        /// io_uring where the kernel allows it, else epoll.
+        Auto = "auto",
+        /// io_uring or nothing.
+        Uring = "uring",
+        /// epoll.
+        Epoll = "epoll",
+    }
+
+    /// Least important lines that are logged.
+    LogLevel {
+        /// Everything.
+        Debug = "debug",
+        /// Much.
+        Verbose = "verbose",
+        /// What an operator wants to know.
+        Notice = "notice",
+        /// What needs attention.
+        Warning = "warning",
+        /// Nothing.
+        Nothing = "nothing",
+    }
+
+    /// Who may use a guarded command.
+    Permission {
+        /// Nobody.
+        No = "no",
+        /// Everybody.
+        Yes = "yes",
+        /// Connections from this machine.
+        Local = "local",
+    }
+
+    /// What happens when a write would exceed `maxmemory`.
+    EvictionPolicy {
+        /// Evict among keys with a deadline, least recently used first.
+        VolatileLru = "volatile-lru",
+        /// Evict among keys with a deadline, least frequently used first.
+        VolatileLfu = "volatile-lfu",
+        /// Evict any key with a deadline.
+        VolatileRandom = "volatile-random",
+        /// Evict the key whose deadline is nearest.
+        VolatileTtl = "volatile-ttl",
+        /// Evict among all keys, least recently used first.
+        AllkeysLru = "allkeys-lru",
+        /// Evict among all keys, least frequently used first.
+        AllkeysLfu = "allkeys-lfu",
+        /// Evict any key.
+        AllkeysRandom = "allkeys-random",
+        /// Refuse the write.
+        NoEviction = "noeviction",
+    }
+}

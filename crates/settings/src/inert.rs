@@ -1,0 +1,384 @@
+//! Settings of Redis and Valkey that are accepted and kept but not acted on yet: files that hold
+//! them load, CONFIG GET answers them, and a start warns when one is not at its default.
+//!
+//! A row moves to `active` when the server begins to act on it. Tests: `row`, `tests/reference.rs`.
+
+use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT};
+use crate::row::{Group, Row, live, protected, start};
+use crate::shapes;
+use Group::{
+    Cluster, Commands, Encodings, Memory, Network, Observe, Persistence, Process, Replication,
+    Security, Threads, Tls,
+};
+use Kind::{Bool, Int, Text, Word};
+
+const PERMISSION: Kind = Word(crate::field::Permission::WORDS);
+const SHUTDOWN: Kind = Kind::Shape(
+    shapes::shutdown_words,
+    "default, or some of save, nosave, now, force, safe, failover",
+);
+
+pub(crate) const ROWS: &[Row] = &[
+    live("acl-pubsub-default", Word(&["allchannels", "resetchannels"]), "resetchannels", Security)
+        .doc("Channels that a new ACL user may use."),
+    start("aclfile", Text, "", Security).doc("File of ACL users."),
+    live("acllog-max-len", LONG, "128", Security).doc("Entries that ACL LOG keeps."),
+    live("active-defrag-cycle-max", Int(1, 99), "25", Memory)
+        .doc("Percentage of CPU that defragmentation takes at most."),
+    live("active-defrag-cycle-min", Int(1, 99), "1", Memory)
+        .doc("Percentage of CPU that defragmentation takes at least."),
+    live("active-defrag-cycle-us", Int(0, 100_000), "500", Memory)
+        .doc("Microseconds of one defragmentation cycle."),
+    live("active-defrag-ignore-bytes", Kind::Memory(1, i64::MAX as u64), "104857600", Memory)
+        .doc("Wasted bytes below which defragmentation rests."),
+    live("active-defrag-max-scan-fields", Int(1, i64::MAX), "1000", Memory)
+        .doc("Elements of a collection above which it is defragmented in steps."),
+    live("active-defrag-threshold-lower", Int(0, 1_000), "10", Memory)
+        .doc("Percentage of fragmentation at which defragmentation starts."),
+    live("active-defrag-threshold-upper", Int(0, 1_000), "100", Memory)
+        .doc("Percentage of fragmentation at which defragmentation works hardest."),
+    live("activedefrag", Bool, "no", Memory)
+        .doc("Move allocations to give fragmented memory back."),
+    live("activerehashing", Bool, "yes", Memory)
+        .doc("Use idle time to rehash. Tables here grow one segment at a time instead."),
+    start("always-show-logo", Bool, "no", Process).doc("Show a logo at start."),
+    live("aof-load-truncated", Bool, "yes", Persistence)
+        .doc("Load an append-only file whose end is missing."),
+    start("aof-rewrite-cpulist", Text, "", Threads)
+        .also(&["aof_rewrite_cpulist"])
+        .doc("CPUs for the rewrite of the append-only file."),
+    live("aof-rewrite-incremental-fsync", Bool, "yes", Persistence)
+        .doc("Sync the rewritten append-only file in steps."),
+    live("aof-timestamp-enabled", Bool, "no", Persistence)
+        .doc("Write time stamps into the append-only file."),
+    live("aof-use-rdb-preamble", Bool, "yes", Persistence)
+        .doc("Begin a rewritten append-only file with a snapshot."),
+    start("appenddirname", Text, "appendonlydir", Persistence)
+        .doc("Directory of the append-only files, inside dir."),
+    start("appendfilename", Text, "appendonly.aof", Persistence)
+        .doc("Base name of the append-only files."),
+    live("appendfsync", Word(&["everysec", "always", "no"]), "everysec", Persistence)
+        .doc("When the append-only file is synced to disk."),
+    live("appendonly", Bool, "no", Persistence).doc("Log every write to the append-only file."),
+    live("auto-aof-rewrite-min-size", BYTES, "67108864", Persistence)
+        .doc("Bytes below which the append-only file is not rewritten."),
+    live("auto-aof-rewrite-percentage", COUNT, "100", Persistence)
+        .doc("Growth in percent at which the append-only file is rewritten."),
+    live("availability-zone", Text, "", Process).doc("Zone that INFO and HELLO report."),
+    start("bgsave-cpulist", Text, "", Threads)
+        .also(&["bgsave_cpulist"])
+        .doc("CPUs for background saves."),
+    live("bind-source-addr", Text, "", Network).doc("Local address of outgoing connections."),
+    start("bio-cpulist", Text, "", Threads)
+        .also(&["bio_cpulist"])
+        .doc("CPUs for background threads."),
+    live("busy-reply-threshold", LONG, "5000", Commands)
+        .also(&["lua-time-limit"])
+        .doc("Milliseconds after which a running script makes others get BUSY."),
+    live("cluster-allow-pubsubshard-when-down", Bool, "yes", Cluster)
+        .doc("Serve slot-bound channels while the cluster is down."),
+    live("cluster-allow-reads-when-down", Bool, "no", Cluster)
+        .doc("Serve reads while the cluster is down."),
+    live("cluster-allow-replica-migration", Bool, "yes", Cluster)
+        .doc("Let replicas move to a primary that has none."),
+    live("cluster-announce-bus-port", PORT, "0", Cluster).doc("Bus port told to other nodes."),
+    live("cluster-announce-client-ipv4", IPV4, "", Cluster).doc("IPv4 address told to clients."),
+    live("cluster-announce-client-ipv6", IPV6, "", Cluster).doc("IPv6 address told to clients."),
+    live("cluster-announce-client-port", PORT, "0", Cluster).doc("Port told to clients."),
+    live("cluster-announce-client-tls-port", PORT, "0", Cluster).doc("TLS port told to clients."),
+    live("cluster-announce-hostname", HOST_NAME, "", Cluster).doc("Host name told to clients."),
+    live("cluster-announce-human-nodename", Text, "", Cluster).doc("Name of this node in logs."),
+    live("cluster-announce-ip", Text, "", Cluster).doc("Address told to other nodes and clients."),
+    live("cluster-announce-port", PORT, "0", Cluster)
+        .understood(&["announce_port"])
+        .doc("Port told to other nodes and clients."),
+    live("cluster-announce-tls-port", PORT, "0", Cluster)
+        .doc("TLS port told to other nodes and clients."),
+    live("cluster-blacklist-ttl", Int(i64::MIN, i64::MAX), "60", Cluster)
+        .doc("Seconds for which a forgotten node is not added again."),
+    start("cluster-config-file", Text, "nodes.conf", Cluster)
+        .doc("File in which the cluster's state is kept."),
+    live("cluster-config-save-behavior", Word(&["sync", "best-effort"]), "sync", Cluster)
+        .doc("Whether failing to save the cluster's state is fatal."),
+    start("cluster-databases", Int(1, i32::MAX as i64), "1", Cluster)
+        .doc("Logical databases in cluster mode."),
+    start("cluster-enabled", Bool, "no", Cluster).doc("Run as a node of a cluster."),
+    live("cluster-link-sendbuf-limit", BYTES, "0", Cluster)
+        .doc("Unsent bytes that close a link between nodes."),
+    live("cluster-manual-failover-timeout", Int(1, i32::MAX as i64), "5000", Cluster)
+        .doc("Milliseconds that a manual failover may take."),
+    live("cluster-migration-barrier", COUNT, "1", Cluster)
+        .doc("Replicas a primary keeps before one may move away."),
+    live("cluster-node-timeout", LONG, "15000", Cluster)
+        .doc("Milliseconds without contact after which a node counts as failing."),
+    start("cluster-port", PORT, "0", Cluster).doc("Port of the cluster bus."),
+    live(
+        "cluster-preferred-endpoint-type",
+        Word(&["ip", "hostname", "unknown-endpoint"]),
+        "ip",
+        Cluster,
+    )
+    .doc("How nodes are named to clients."),
+    live("cluster-replica-no-failover", Bool, "no", Cluster)
+        .also(&["cluster-slave-no-failover"])
+        .doc("Keep this replica from taking over."),
+    live("cluster-replica-validity-factor", COUNT, "10", Cluster)
+        .also(&["cluster-slave-validity-factor"])
+        .doc("Multiple of the node timeout beyond which a replica is too old to take over."),
+    live("cluster-require-full-coverage", Bool, "yes", Cluster)
+        .doc("Stop serving when a slot has no owner."),
+    live("cluster-slot-migration-log-max-len", LONG, "1000", Cluster)
+        .doc("Finished slot migrations that are remembered."),
+    live("cluster-slot-stats-enabled", Bool, "no", Cluster).doc("Count CPU and traffic per slot."),
+    live("crash-log-enabled", Bool, "yes", Observe).doc("Log a report when the server crashes."),
+    live("crash-memcheck-enabled", Bool, "yes", Observe)
+        .doc("Check memory when the server crashes."),
+    start("daemonize", Bool, "no", Process)
+        .doc("Run in the background. Use a service manager, or a shell's &."),
+    protected("dbfilename", Text, "dump.rdb", Persistence)
+        .doc("Name of the snapshot file, inside dir."),
+    start("disable-thp", Bool, "yes", Memory).doc("Ask the kernel for no huge pages."),
+    live("dual-channel-replication-enabled", Bool, "no", Replication)
+        .doc("Send a full sync over a connection of its own."),
+    start("enable-module-command", PERMISSION, "no", Security)
+        .doc("Who may load modules. There are none here."),
+    live("extended-redis-compatibility", Bool, "no", Process).doc("Pretend more to be Redis."),
+    live("hash-max-listpack-entries", LONG, "512", Encodings)
+        .also(&["hash-max-ziplist-entries"])
+        .doc("Fields up to which a hash is packed."),
+    live("hash-max-listpack-value", BYTES, "64", Encodings)
+        .also(&["hash-max-ziplist-value"])
+        .doc("Bytes of a field or value up to which a hash is packed."),
+    start("hash-seed", Text, "", Process)
+        .doc("Seed of the hash function. Here it is always drawn at random."),
+    live("hide-user-data-from-log", Bool, "yes", Observe).doc("Keep keys and values out of logs."),
+    live("hll-sparse-max-bytes", BYTES, "3000", Encodings)
+        .doc("Bytes up to which a HyperLogLog is sparse."),
+    live("ignore-warnings", Text, "", Process).doc("Warnings at start that are not fatal."),
+    live("import-mode", Bool, "no", Replication)
+        .doc("Neither expire nor evict while an import runs."),
+    live("io-threads", Int(1, 256), "1", Threads)
+        .doc("I/O threads. Here every worker does its own I/O: see threads."),
+    live("jemalloc-bg-thread", Bool, "yes", Memory)
+        .doc("Let the allocator give memory back from a thread of its own."),
+    live("list-compress-depth", COUNT, "0", Encodings)
+        .doc("Nodes at each end of a list that stay uncompressed; 0 compresses none."),
+    live("list-max-listpack-size", Int(i32::MIN as i64, i32::MAX as i64), "-2", Encodings)
+        .also(&["list-max-ziplist-size"])
+        .doc("Elements of a list's node, or -1 to -5 for 4 to 64 KB."),
+    live("locale-collate", Text, "", Commands).doc("Locale by which SORT ALPHA compares."),
+    live("log-format", Word(&["legacy", "logfmt", "json"]), "legacy", Observe)
+        .doc("Form of log lines."),
+    live("log-timestamp-format", Word(&["legacy", "iso8601", "milliseconds"]), "legacy", Observe)
+        .doc("Form of times in the log."),
+    live("max-new-connections-per-cycle", Int(1, 1_000), "10", Network)
+        .doc("Connections accepted in one turn of the loop."),
+    live("max-new-tls-connections-per-cycle", Int(1, 1_000), "1", Tls)
+        .doc("TLS connections accepted in one turn of the loop."),
+    live("maxmemory-eviction-tenacity", Int(0, 100), "10", Memory)
+        .doc("How long one eviction may take."),
+    live("maxmemory-samples", Int(1, 64), "5", Memory).doc("Keys compared to find one to evict."),
+    live("min-replicas-max-lag", COUNT, "10", Replication)
+        .also(&["min-slaves-max-lag"])
+        .doc("Seconds of lag up to which a replica counts."),
+    live("min-replicas-to-write", COUNT, "0", Replication)
+        .also(&["min-slaves-to-write"])
+        .doc("Replicas without which writes are refused."),
+    start("mptcp", Bool, "no", Network).doc("Listen with multipath TCP."),
+    live("no-appendfsync-on-rewrite", Bool, "no", Persistence)
+        .doc("Do not sync the append-only file while it is rewritten."),
+    live(
+        "notify-keyspace-events",
+        Kind::Checked(shapes::event_classes, "letters of Ag$lshzxeKEtmdn"),
+        "",
+        Commands,
+    )
+    .doc("Classes of keyspace events that are published."),
+    live("oom-score-adj", Word(&["no", "yes", "relative", "absolute"]), "no", Process)
+        .doc("Adjust the kernel's out-of-memory score."),
+    live(
+        "oom-score-adj-values",
+        Kind::Shape(shapes::oom_scores, "three numbers from -2000 to 2000"),
+        "0 200 800",
+        Process,
+    )
+    .doc("Scores of a primary, a replica and a saving child."),
+    live("prefetch-batch-max-size", Int(0, 128), "16", Threads)
+        .doc("Commands whose memory is prefetched together."),
+    live("primaryauth", Text, "", Replication)
+        .also(&["masterauth"])
+        .doc("Password to send to the primary."),
+    live("primaryuser", Text, "", Replication)
+        .also(&["masteruser"])
+        .doc("User name to send to the primary."),
+    live("proc-title-template", Text, "{title} {listen-addr} {server-mode}", Process)
+        .doc("Form of the process title."),
+    live(
+        "propagation-error-behavior",
+        Word(&["ignore", "panic", "panic-on-replicas"]),
+        "ignore",
+        Replication,
+    )
+    .doc("What to do when a replicated command fails."),
+    live("rdb-del-sync-files", Bool, "no", Replication)
+        .doc("Delete snapshot files made only for a replica."),
+    live("rdb-save-incremental-fsync", Bool, "yes", Persistence)
+        .doc("Sync a snapshot to disk in steps."),
+    live("rdb-version-check", Word(&["strict", "relaxed"]), "strict", Persistence)
+        .doc("Whether a snapshot of a newer format is tried."),
+    start("rdbchecksum", Bool, "yes", Persistence).doc("End a snapshot with a checksum."),
+    live("rdbcompression", Bool, "yes", Persistence).doc("Compress strings in a snapshot."),
+    live("rdma-bind", Text, "", Network).doc("Addresses to listen on for RDMA."),
+    start("rdma-completion-vector", Int(-1, 1024), "-1", Network)
+        .doc("Interrupt vector of RDMA completions."),
+    live("rdma-port", PORT, "0", Network).doc("Port to listen on for RDMA."),
+    start("rdma-rx-size", Int(65_536, 16_777_216), "1048576", Network)
+        .doc("Bytes of an RDMA receive buffer."),
+    live("repl-backlog-size", Kind::Memory(1, i64::MAX as u64), "10485760", Replication)
+        .doc("Bytes of recent writes kept for replicas that come back."),
+    live("repl-backlog-ttl", LONG, "3600", Replication)
+        .doc("Seconds without replicas after which the backlog is freed."),
+    live("repl-disable-tcp-nodelay", Bool, "no", Replication)
+        .doc("Send to replicas in fewer, later packets."),
+    live(
+        "repl-diskless-load",
+        Word(&["disabled", "on-empty-db", "swapdb", "flush-before-load"]),
+        "disabled",
+        Replication,
+    )
+    .doc("Whether a replica loads straight from the socket."),
+    live("repl-diskless-sync", Bool, "yes", Replication)
+        .doc("Send a full sync straight to the socket."),
+    live("repl-diskless-sync-delay", COUNT, "5", Replication)
+        .doc("Seconds to wait for more replicas before a full sync."),
+    live("repl-diskless-sync-max-replicas", COUNT, "0", Replication)
+        .doc("Replicas that end the wait before a full sync."),
+    start("repl-mptcp", Bool, "no", Replication).doc("Reach the primary with multipath TCP."),
+    live("repl-ping-replica-period", Int(1, i32::MAX as i64), "10", Replication)
+        .also(&["repl-ping-slave-period"])
+        .doc("Seconds between pings to replicas."),
+    live("repl-timeout", Int(1, i32::MAX as i64), "60", Replication)
+        .doc("Seconds of silence that end a replication link."),
+    live("replica-announce-ip", Text, "", Replication)
+        .also(&["slave-announce-ip"])
+        .doc("Address told to the primary."),
+    live("replica-announce-port", PORT, "0", Replication)
+        .also(&["slave-announce-port"])
+        .doc("Port told to the primary."),
+    live("replica-announced", Bool, "yes", Replication).doc("Whether Sentinel shows this replica."),
+    live("replica-ignore-disk-write-errors", Bool, "no", Replication)
+        .doc("Let a replica go on when its disk fails."),
+    live("replica-ignore-maxmemory", Bool, "yes", Replication)
+        .also(&["slave-ignore-maxmemory"])
+        .doc("Leave eviction to the primary."),
+    live("replica-lazy-flush", Bool, "yes", Replication)
+        .also(&["slave-lazy-flush"])
+        .doc("Free the old data set in the background at a full sync."),
+    live("replica-priority", COUNT, "100", Replication)
+        .also(&["slave-priority"])
+        .doc("Rank for Sentinel: the lowest is promoted first, 0 never."),
+    live("replica-read-only", Bool, "yes", Replication)
+        .also(&["slave-read-only"])
+        .doc("Refuse writes of clients while a replica."),
+    live("replica-serve-stale-data", Bool, "yes", Replication)
+        .also(&["slave-serve-stale-data"])
+        .doc("Answer from old data while the link to the primary is down."),
+    start("replicaof", Kind::Shape(shapes::primary, "host port, or no one"), "", Replication)
+        .also(&["slaveof"])
+        .doc("Host and port of the primary to follow."),
+    live(
+        "save",
+        Kind::Shape(shapes::save_points, "seconds changes, repeated, or nothing"),
+        "3600 1 300 100 60 10000",
+        Persistence,
+    )
+    .accumulates()
+    .doc("Seconds and changes after which a snapshot is taken, in pairs; empty means never."),
+    start("server-cpulist", Text, "", Threads)
+        .also(&["server_cpulist"])
+        .doc("CPUs for the main threads."),
+    live("set-max-intset-entries", LONG, "512", Encodings)
+        .doc("Members up to which a set of integers is packed as such."),
+    live("set-max-listpack-entries", LONG, "128", Encodings)
+        .doc("Members up to which a set is packed."),
+    live("set-max-listpack-value", LONG, "64", Encodings)
+        .doc("Bytes of a member up to which a set is packed."),
+    start("set-proc-title", Bool, "yes", Process).doc("Set the title of the process."),
+    live("shutdown-on-sigint", SHUTDOWN, "default", Process).doc("How SIGINT shuts down."),
+    live("shutdown-on-sigterm", SHUTDOWN, "default", Process).doc("How SIGTERM shuts down."),
+    live("slot-migration-max-failover-repl-bytes", Kind::MemoryOrMinusOne, "0", Cluster)
+        .doc("Bytes in flight up to which a migrated slot changes its owner; -1 means any."),
+    start("socket-mark-id", Int(0, u32::MAX as i64), "0", Network).doc("Mark of outgoing packets."),
+    live("stop-writes-on-bgsave-error", Bool, "yes", Persistence)
+        .doc("Refuse writes after a failed snapshot."),
+    live("stream-node-max-bytes", BYTES, "4096", Encodings).doc("Bytes of a stream's block."),
+    live("stream-node-max-entries", LONG, "100", Encodings).doc("Entries of a stream's block."),
+    start("supervised", Word(&["upstart", "systemd", "auto", "no"]), "no", Process)
+        .doc("Tell a service manager when ready."),
+    start("syslog-enabled", Bool, "no", Observe).doc("Log to the system log."),
+    start(
+        "syslog-facility",
+        Word(&[
+            "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+        ]),
+        "local0",
+        Observe,
+    )
+    .doc("Facility in the system log."),
+    start("syslog-ident", Text, "valkey", Observe).doc("Name in the system log."),
+    live("tls-auth-clients", Word(&["no", "yes", "optional"]), "yes", Tls)
+        .doc("Whether clients must show a certificate."),
+    live("tls-auth-clients-user", Word(&["CN", "URI", "off"]), "off", Tls)
+        .doc("Field of the certificate that names the user."),
+    live("tls-auto-reload-interval", COUNT, "0", Tls)
+        .doc("Seconds between looks at changed certificate files."),
+    live("tls-ca-cert-dir", Text, "", Tls).doc("Directory of trusted certificates."),
+    live("tls-ca-cert-file", Text, "", Tls).doc("File of trusted certificates."),
+    live("tls-cert-file", Text, "", Tls).doc("File of the server's certificate."),
+    live("tls-ciphers", Text, "", Tls).doc("Ciphers up to TLS 1.2."),
+    live("tls-ciphersuites", Text, "", Tls).doc("Ciphers of TLS 1.3."),
+    live("tls-client-cert-file", Text, "", Tls)
+        .doc("File of the certificate for outgoing connections."),
+    live("tls-client-key-file", Text, "", Tls).doc("File of the key for outgoing connections."),
+    live("tls-client-key-file-pass", Text, "", Tls)
+        .doc("Password of the key for outgoing connections."),
+    live("tls-cluster", Bool, "no", Tls).doc("Use TLS between nodes."),
+    live("tls-dh-params-file", Text, "", Tls).doc("File of Diffie-Hellman parameters."),
+    live("tls-key-file", Text, "", Tls).doc("File of the server's key."),
+    live("tls-key-file-pass", Text, "", Tls).doc("Password of the server's key."),
+    live("tls-port", PORT, "0", Tls).doc("Port for TLS connections; 0 opens none."),
+    live("tls-prefer-server-ciphers", Bool, "no", Tls)
+        .doc("Let the server's order of ciphers decide."),
+    live("tls-protocols", Text, "", Tls).doc("Versions of TLS that are allowed."),
+    live("tls-replication", Bool, "no", Tls).doc("Use TLS to the primary."),
+    live("tls-session-cache-size", COUNT, "20480", Tls).doc("Sessions that are cached."),
+    live("tls-session-cache-timeout", COUNT, "300", Tls)
+        .doc("Seconds for which a session is cached."),
+    live("tls-session-caching", Bool, "yes", Tls).doc("Cache sessions."),
+    live("tracking-table-max-keys", LONG, "1000000", Commands)
+        .doc("Keys remembered for client-side caching."),
+    start("unixsocketgroup", Text, "", Network).doc("Group of the Unix socket."),
+    live("zset-max-listpack-entries", LONG, "128", Encodings)
+        .also(&["zset-max-ziplist-entries"])
+        .doc("Members up to which a sorted set is packed."),
+    live("zset-max-listpack-value", BYTES, "64", Encodings)
+        .also(&["zset-max-ziplist-value"])
+        .doc("Bytes of a member up to which a sorted set is packed."),
+    // Settings of older Redis that change nothing a client sees; Valkey passes over them.
+    live("aof-disable-auto-gc", Bool, "no", Persistence)
+        .doc("Keep old append-only files. Obsolete."),
+    live("dynamic-hz", Bool, "yes", Process).doc("Let hz grow with the clients. Obsolete."),
+    start("events-per-io-thread", COUNT, "2", Threads)
+        .doc("Events that wake an I/O thread. Obsolete."),
+    start("io-threads-do-reads", Bool, "no", Threads).doc("Let I/O threads read. Obsolete."),
+    start("list-max-ziplist-entries", LONG, "512", Encodings)
+        .doc("Elements of a packed list. Obsolete."),
+    start("list-max-ziplist-value", LONG, "64", Encodings)
+        .doc("Bytes of a packed list's element. Obsolete."),
+    start("lua-enable-deprecated-api", Bool, "no", Commands)
+        .doc("Old functions in scripts. Obsolete."),
+    start("lua-replicate-commands", Bool, "yes", Commands)
+        .doc("Replicate a script's effects. Obsolete."),
+    live("sanitize-dump-payload", Word(&["no", "yes", "clients"]), "no", Security)
+        .doc("How deeply RESTORE checks its payload. Obsolete."),
+];

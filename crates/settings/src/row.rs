@@ -1,0 +1,287 @@
+//! A setting's row: everything there is to say about it, once. Parsers, CONFIG, help and the
+//! documentation page derive from rows.
+//!
+//! Invariants
+//! 1. Every name and alias, with `_` and `-` taken as equal, belongs to one row.
+//! 2. A row's default is canonical text of its kind.
+//!
+//! Not here: the rows themselves (`active`, `inert`, `dragonfly`). Tests: at the foot.
+
+use crate::{Settings, active, dragonfly, inert, kind::Kind};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// When a setting may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At start and by CONFIG SET.
+    Live,
+    /// At start only.
+    Start,
+    /// At start, and by CONFIG SET where `enable-protected-configs` lets the caller.
+    Protected,
+}
+
+/// Whether anything acts on a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The server acts on it.
+    Active,
+    /// Accepted and kept, so that files load and CONFIG GET answers; nothing acts on it yet.
+    Inert,
+}
+
+/// Chapters of the help text and of the documentation page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Listening, connections and their limits.
+    Network,
+    /// Threads and the event loop.
+    Threads,
+    /// Memory, eviction, expiry.
+    Memory,
+    /// Passwords and permissions.
+    Security,
+    /// Logs, slow commands, latency.
+    Observe,
+    /// The process and its files.
+    Process,
+    /// Limits of commands and scripts.
+    Commands,
+    /// Snapshots and the append-only file.
+    Persistence,
+    /// Leaders and followers.
+    Replication,
+    /// Cluster mode.
+    Cluster,
+    /// Encrypted connections.
+    Tls,
+    /// Sizes at which collections change their encoding.
+    Encodings,
+}
+
+impl Group {
+    /// Every group in the order of the documentation.
+    pub const ALL: [Self; 12] = [
+        Self::Network,
+        Self::Threads,
+        Self::Memory,
+        Self::Security,
+        Self::Observe,
+        Self::Process,
+        Self::Commands,
+        Self::Persistence,
+        Self::Replication,
+        Self::Cluster,
+        Self::Tls,
+        Self::Encodings,
+    ];
+
+    /// The heading of the chapter.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Network => "Network and connections",
+            Self::Threads => "Threads",
+            Self::Memory => "Memory, eviction, expiry",
+            Self::Security => "Security",
+            Self::Observe => "Logs and latency",
+            Self::Process => "Process and files",
+            Self::Commands => "Commands and scripts",
+            Self::Persistence => "Snapshots and append-only file",
+            Self::Replication => "Replication",
+            Self::Cluster => "Cluster",
+            Self::Tls => "TLS",
+            Self::Encodings => "Encodings of collections",
+        }
+    }
+}
+
+/// Reads a typed field as canonical text.
+pub(crate) type Read = fn(&Settings) -> String;
+/// Puts canonical text into a typed field.
+pub(crate) type Write = fn(&mut Settings, &str);
+
+/// One setting.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The name CONFIG GET answers by: Redis's spelling, or Dragonfly's for settings Redis lacks.
+    pub name: &'static str,
+    /// Names that CONFIG GET lists beside `name`, as Redis does for its old names.
+    pub also: &'static [&'static str],
+    /// Names that are understood everywhere but not listed.
+    pub understood: &'static [&'static str],
+    /// What it may hold.
+    pub kind: Kind,
+    /// Canonical text of the default.
+    pub default: &'static str,
+    /// When it may change.
+    pub change: Change,
+    /// Whether anything acts on it.
+    pub effect: Effect,
+    /// Its chapter.
+    pub group: Group,
+    /// One line about it.
+    pub doc: &'static str,
+    /// Several mentions in one source are strung together instead of the last one winning.
+    pub accumulates: bool,
+    /// Redis has no such setting.
+    pub beyond_redis: bool,
+    pub(crate) field: Option<(Read, Write)>,
+}
+
+impl Row {
+    const fn new(
+        change: Change,
+        name: &'static str,
+        kind: Kind,
+        default: &'static str,
+        group: Group,
+    ) -> Self {
+        Self {
+            name,
+            also: &[],
+            understood: &[],
+            kind,
+            default,
+            change,
+            effect: Effect::Inert,
+            group,
+            doc: "",
+            accumulates: false,
+            beyond_redis: false,
+            field: None,
+        }
+    }
+
+    pub(crate) const fn also(mut self, names: &'static [&'static str]) -> Self {
+        self.also = names;
+        self
+    }
+
+    pub(crate) const fn understood(mut self, names: &'static [&'static str]) -> Self {
+        self.understood = names;
+        self
+    }
+
+    pub(crate) const fn doc(mut self, doc: &'static str) -> Self {
+        self.doc = doc.trim_ascii();
+        self
+    }
+
+    pub(crate) const fn accumulates(mut self) -> Self {
+        self.accumulates = true;
+        self
+    }
+
+    pub(crate) const fn beyond_redis(mut self) -> Self {
+        self.beyond_redis = true;
+        self
+    }
+
+    pub(crate) const fn acting(mut self, read: Read, write: Write) -> Self {
+        self.effect = Effect::Active;
+        self.field = Some((read, write));
+        self
+    }
+}
+
+/// A row that CONFIG SET may change.
+pub(crate) const fn live(name: &'static str, kind: Kind, default: &'static str, of: Group) -> Row {
+    Row::new(Change::Live, name, kind, default, of)
+}
+
+/// A row that only a start may change.
+pub(crate) const fn start(name: &'static str, kind: Kind, default: &'static str, of: Group) -> Row {
+    Row::new(Change::Start, name, kind, default, of)
+}
+
+/// A row that CONFIG SET may change where `enable-protected-configs` says so.
+pub(crate) const fn protected(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    of: Group,
+) -> Row {
+    Row::new(Change::Protected, name, kind, default, of)
+}
+
+/// A flag that sets another setting to a word.
+pub(crate) struct Switch {
+    pub name: &'static str,
+    pub target: &'static str,
+    pub on: &'static str,
+    pub off: &'static str,
+}
+
+/// Dragonfly's flags that are one choice of a setting of ours.
+pub(crate) const SWITCHES: [Switch; 1] =
+    [Switch { name: "force_epoll", target: "io_engine", on: "epoll", off: "auto" }];
+
+/// Every setting, by name.
+pub fn rows() -> &'static [Row] {
+    static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+        let mut all = active::ROWS.to_vec();
+        all.extend_from_slice(inert::ROWS);
+        all.extend_from_slice(dragonfly::ROWS);
+        all.sort_by_key(|row| row.name);
+        all
+    });
+    &ROWS
+}
+
+/// The spelling under which names are compared: lower case, `-` for `_`.
+pub(crate) fn plain(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
+}
+
+/// Every name that is understood, in plain spelling.
+pub(crate) fn names() -> &'static BTreeMap<String, &'static Row> {
+    static NAMES: LazyLock<BTreeMap<String, &'static Row>> = LazyLock::new(|| {
+        let of_row = |row: &'static Row| {
+            let others = row.also.iter().chain(row.understood);
+            std::iter::once(&row.name).chain(others).map(move |name| (plain(name), row))
+        };
+        rows().iter().flat_map(of_row).collect()
+    });
+    &NAMES
+}
+
+/// The setting of that name or alias; case, `-` and `_` do not matter.
+pub fn find(name: &str) -> Option<&'static Row> {
+    names().get(&plain(name)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::Reading;
+
+    #[test]
+    fn a_name_belongs_to_one_row() {
+        let of_row = |row: &Row| 1 + row.also.len() + row.understood.len();
+        // `-` and `_` twins, as in aof_rewrite_cpulist, count once.
+        let twins = |row: &Row| row.also.iter().filter(|n| plain(n) == plain(row.name)).count();
+        let declared: usize = rows().iter().map(|row| of_row(row) - twins(row)).sum();
+        assert_eq!(names().len(), declared);
+        for switch in &SWITCHES {
+            assert!(find(switch.name).is_none());
+            assert!(find(switch.target).is_some());
+        }
+    }
+
+    #[test]
+    fn defaults_are_canonical() {
+        for row in rows() {
+            let canonical = row.kind.canonical(row.default, row.default, Reading::Strict);
+            assert_eq!(canonical.as_deref(), Ok(row.default), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn every_row_says_what_it_is() {
+        for row in rows() {
+            assert!(row.doc.len() > 8 && row.doc.ends_with('.'), "{}: {:?}", row.name, row.doc);
+            assert!(row.doc.len() < 160, "{}: one line", row.name);
+        }
+    }
+}
