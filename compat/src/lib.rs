@@ -1,1 +1,25 @@
-//! Transcripts and their runners.
+//! Behaviour as text: transcripts of conversations with a server, and what plays them.
+//!
+//! ```text
+//! quoting   words, quotes, escapes        value    a reply and its reader
+//! pattern   an expected reply             render   a reply as text       regex   volatile parts
+//! parse     a transcript file             target   what it is played against (client: over TCP)
+//! run       play and compare              record   play and fill in
+//! ```
+//!
+//! The transcripts are in `transcripts/<family>/<command>.txt`; the format is in README.md.
+//! This crate shares no code with the server, so that it cannot share its mistakes.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod client;
+pub mod oracle;
+pub mod parse;
+pub mod pattern;
+pub mod quoting;
+pub mod record;
+pub mod regex;
+pub mod render;
+pub mod run;
+pub mod target;
+pub mod value;

@@ -1,0 +1,234 @@
+//! A connection to a server under test, and the server itself as a child process.
+//!
+//! 1. No wait is without an end: every read and every start has a time limit.
+//! 2. A server that was started here is stopped by its process when its guard is dropped; its
+//!    folder goes with it.
+
+use crate::pattern::Resp;
+use crate::quoting;
+use crate::value::{self, Value};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a reply may take.
+pub const REPLY_LIMIT: Duration = Duration::from_secs(5);
+/// How long a server may take to answer its first PING.
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// Between two attempts to reach a server that starts.
+const START_POLL: Duration = Duration::from_millis(5);
+
+/// What a read can end in, other than a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The server closed the connection.
+    Closed,
+    /// No reply within `REPLY_LIMIT`.
+    Silent,
+    /// Bytes that are no reply.
+    Malformed(&'static str),
+    /// The server cannot be reached or died.
+    Unreachable(String),
+}
+
+/// One connection.
+pub struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects, and says HELLO when it is to speak RESP3.
+    pub fn open(address: &str, resp: Resp) -> Result<Connection, Fault> {
+        let unreachable = |error: std::io::Error| Fault::Unreachable(format!("{address}: {error}"));
+        let stream = TcpStream::connect(address).map_err(unreachable)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        stream.set_read_timeout(Some(REPLY_LIMIT)).map_err(unreachable)?;
+        let mut connection = Connection { stream, buffer: Vec::new() };
+        if resp == Resp::Three {
+            connection.send(&encode(&[b"HELLO".to_vec(), b"3".to_vec()]));
+            if let Value::Error(text) = connection.receive()? {
+                return Err(Fault::Unreachable(String::from_utf8_lossy(&text).into_owned()));
+            }
+        }
+        Ok(connection)
+    }
+
+    /// Sends bytes. A failure to send shows as `Closed` at the next read, after the replies that
+    /// still came.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Sends a command and reads its reply.
+    pub fn command(&mut self, args: &[&str]) -> Result<Value, Fault> {
+        let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
+        self.send(&encode(&args));
+        self.receive()
+    }
+
+    /// The next reply.
+    pub fn receive(&mut self) -> Result<Value, Fault> {
+        loop {
+            if let Some((value, used)) =
+                value::read(&self.buffer).map_err(|bad| Fault::Malformed(bad.0))?
+            {
+                self.buffer.drain(..used);
+                return Ok(value);
+            }
+            self.fill()?;
+        }
+    }
+
+    /// The next `count` bytes.
+    pub fn receive_bytes(&mut self, count: usize) -> Result<Vec<u8>, Fault> {
+        while self.buffer.len() < count {
+            self.fill()?;
+        }
+        Ok(self.buffer.drain(..count).collect())
+    }
+
+    /// A reply that has already arrived.
+    pub fn unread(&mut self) -> Option<Value> {
+        if self.stream.set_nonblocking(true).is_ok() {
+            let _ = self.fill();
+            let _ = self.stream.set_nonblocking(false);
+        }
+        value::read(&self.buffer).ok().flatten().map(|(value, _)| value)
+    }
+
+    fn fill(&mut self) -> Result<(), Fault> {
+        let mut chunk = [0; 1 << 16];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => Err(Fault::Closed),
+            Ok(count) => {
+                self.buffer.extend_from_slice(&chunk[..count]);
+                Ok(())
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(Fault::Silent)
+            }
+            Err(_) => Err(Fault::Closed),
+        }
+    }
+}
+
+/// A command as the array of bulk strings that clients send.
+pub fn encode(args: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", args.len()).into_bytes();
+    for arg in args {
+        out.extend(format!("${}\r\n", arg.len()).bytes());
+        out.extend(arg);
+        out.extend(b"\r\n");
+    }
+    out
+}
+
+/// A server started for the tests.
+pub struct Server {
+    child: Child,
+    folder: PathBuf,
+    /// Where it listens, `127.0.0.1:port`.
+    pub address: String,
+}
+
+impl Server {
+    /// Starts the command with `{port}` and `{dir}` filled in, `more` arguments behind it, and waits
+    /// until it answers.
+    pub fn start(command: &str, more: &str) -> Result<Server, String> {
+        let folder = fresh_folder().map_err(|error| format!("no temporary folder: {error}"))?;
+        let port = free_port().map_err(|error| format!("no free port: {error}"))?;
+        let text = format!("{command} {more}")
+            .replace("{port}", &port.to_string())
+            .replace("{dir}", &folder.to_string_lossy());
+        let words = quoting::split(&text)?;
+        let words: Vec<String> =
+            words.into_iter().map(|w| String::from_utf8_lossy(&w).into_owned()).collect();
+        let (program, args) = words.split_first().ok_or("an empty server command")?;
+        let child = Command::new(program)
+            .args(args)
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .map_err(|error| format!("{program}: {error}"))?;
+        let mut server = Server { child, folder, address: format!("127.0.0.1:{port}") };
+        server.wait_until_ready(&text)?;
+        Ok(server)
+    }
+
+    fn wait_until_ready(&mut self, text: &str) -> Result<(), String> {
+        let end = Instant::now() + START_LIMIT;
+        while Instant::now() < end {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("{text}: ended with {status}"));
+            }
+            let answer = Connection::open(&self.address, Resp::Two)
+                .and_then(|mut connection| connection.command(&["PING"]));
+            if answer.is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(START_POLL);
+        }
+        Err(format!("{text}: no answer within {START_LIMIT:?}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn fresh_folder() -> std::io::Result<PathBuf> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("pantala-compat-{}-{count}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_an_array_of_bulks() {
+        let args = [b"GET".to_vec(), b"k".to_vec()];
+        assert_eq!(encode(&args), b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+    }
+
+    #[test]
+    fn replies_arrive_in_pieces_and_the_end_is_seen() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"$5\r\nhe").unwrap();
+            stream.write_all(b"llo\r\n:7\r\n").unwrap();
+        });
+        let mut connection = Connection::open(&address, Resp::Two).unwrap();
+        assert_eq!(connection.receive(), Ok(Value::Bulk(b"hello".to_vec())));
+        server.join().unwrap();
+        assert_eq!(connection.unread(), Some(Value::Int(7)));
+        assert_eq!(connection.receive(), Ok(Value::Int(7)));
+        assert_eq!(connection.receive(), Err(Fault::Closed));
+    }
+
+    #[test]
+    fn a_server_that_ends_at_once_is_told() {
+        let error = Server::start("false", "").err().unwrap();
+        assert!(error.contains("ended with"), "{error}");
+    }
+}

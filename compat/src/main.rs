@@ -1,0 +1,157 @@
+//! The command line of the transcripts' runners; `compat help` shows it.
+#![forbid(unsafe_code)]
+
+use pantala_compat::parse::{self, Whose};
+use pantala_compat::pattern::Resp;
+use pantala_compat::run::{self, Options, Summary};
+use pantala_compat::target::Tcp;
+use pantala_compat::{oracle, record};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+compat run [PATH] [--resp 2|3|both] [--filter TEXT] [--lacks NAME,..] [--as pantala|reference]
+           (--address HOST:PORT | --spawn 'COMMAND with {port} and {dir}')
+    plays transcripts and shows the first mismatch of each case
+compat record FILE.. [--spawn COMMAND]
+    fills in the replies; without --spawn from valkey-server
+compat oracle [PATH] [--resp ..] [--filter TEXT]
+    plays transcripts against the installed valkey-server";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((verb, rest)) = args.split_first() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let done = Arguments::parse(rest).and_then(|arguments| match verb.as_str() {
+        "run" => run(&arguments),
+        "record" => record(&arguments),
+        "oracle" => run(&Arguments {
+            whose: Whose::Reference,
+            spawn: Some(oracle::valkey_command()?),
+            ..arguments
+        }),
+        _ => Err(USAGE.to_string()),
+    });
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+struct Arguments {
+    paths: Vec<PathBuf>,
+    versions: Vec<Resp>,
+    filter: String,
+    lacks: Vec<String>,
+    whose: Whose,
+    address: Option<String>,
+    spawn: Option<String>,
+}
+
+impl Arguments {
+    fn parse(args: &[String]) -> Result<Arguments, String> {
+        let mut parsed = Arguments {
+            paths: Vec::new(),
+            versions: vec![Resp::Two, Resp::Three],
+            filter: String::new(),
+            lacks: Vec::new(),
+            whose: Whose::Pantala,
+            address: None,
+            spawn: None,
+        };
+        let mut args = args.iter();
+        while let Some(name) = args.next() {
+            if !name.starts_with("--") {
+                parsed.paths.push(PathBuf::from(name));
+                continue;
+            }
+            let value = args.next().ok_or_else(|| format!("{name} needs a value"))?;
+            parsed.option(name, value)?;
+        }
+        Ok(parsed)
+    }
+
+    fn option(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match (name, value) {
+            ("--resp", "2") => self.versions = vec![Resp::Two],
+            ("--resp", "3") => self.versions = vec![Resp::Three],
+            ("--resp", "both") => {}
+            ("--filter", text) => self.filter = text.to_string(),
+            ("--lacks", names) => self.lacks = names.split(',').map(str::to_string).collect(),
+            ("--as", "pantala") => self.whose = Whose::Pantala,
+            ("--as", "reference") => self.whose = Whose::Reference,
+            ("--address", address) => self.address = Some(address.to_string()),
+            ("--spawn", command) => self.spawn = Some(command.to_string()),
+            _ => return Err(format!("{name} {value}: no such option\n{USAGE}")),
+        }
+        Ok(())
+    }
+
+    fn target(&self) -> Result<Tcp, String> {
+        match (&self.address, &self.spawn) {
+            (Some(address), _) => Ok(Tcp::at(address)),
+            (None, Some(command)) => Tcp::spawned(command),
+            (None, None) => Err("one of --address and --spawn is needed".into()),
+        }
+    }
+}
+
+/// The transcripts beside this program's source, unless a path is given.
+fn default_path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts")
+}
+
+fn run(arguments: &Arguments) -> Result<bool, String> {
+    let mut transcripts = Vec::new();
+    let default = vec![default_path()];
+    let paths = if arguments.paths.is_empty() { &default } else { &arguments.paths };
+    for path in paths {
+        transcripts.extend(parse::tree(path)?);
+    }
+    let mut target = arguments.target()?;
+    let options = Options {
+        whose: arguments.whose,
+        lacks: arguments.lacks.clone(),
+        starts_servers: target.starts_servers(),
+    };
+    let mut tell = |text: &str| println!("{text}\n");
+    let versions = &arguments.versions;
+    let filter = &arguments.filter;
+    let summary = run::all(&transcripts, versions, filter, &mut target, &options, &mut tell);
+    print_summary(&summary);
+    Ok(summary.failed == 0)
+}
+
+fn print_summary(summary: &Summary) {
+    for (reason, count) in &summary.skipped {
+        println!("{count} skipped: {reason}");
+    }
+    println!("{} passed, {} failed", summary.passed, summary.failed);
+}
+
+fn record(arguments: &Arguments) -> Result<bool, String> {
+    let command = match &arguments.spawn {
+        Some(command) => command.clone(),
+        None => oracle::valkey_command()?,
+    };
+    let mut target = Tcp::spawned(&command)?;
+    let mut told = 0;
+    for path in &arguments.paths {
+        for transcript in parse::tree(path)? {
+            let path = transcript.path.clone();
+            let mut tell = |text: &str| {
+                told += 1;
+                println!("{}: {text}\n", path.display());
+            };
+            let text = record::text(&transcript, &mut target, true, &mut tell);
+            std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+    }
+    Ok(told == 0)
+}

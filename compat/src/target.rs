@@ -1,0 +1,152 @@
+//! What a case can be played against. The TCP one is here; the server's crates may bring others
+//! (in process, inside MULTI, inside a script).
+
+use crate::client::{Connection, Fault, Server, encode};
+use crate::parse::Case;
+use crate::pattern::Resp;
+use crate::value::Value;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long the clients of the case before may take to disappear.
+const GONE_LIMIT: Duration = Duration::from_secs(1);
+
+/// Plays the steps of a case.
+pub trait Target {
+    /// Gets ready for a case: an empty server, no clients; new ones speak `resp`.
+    fn begin(&mut self, case: &Case, resp: Resp) -> Result<(), Fault>;
+    /// Sends a command from a client, which is connected if it is new.
+    fn send(&mut self, client: &str, args: &[Vec<u8>]) -> Result<(), Fault>;
+    /// Sends bytes as they are.
+    fn send_bytes(&mut self, client: &str, bytes: &[u8]) -> Result<(), Fault>;
+    /// The client's next reply.
+    fn receive(&mut self, client: &str) -> Result<Value, Fault>;
+    /// The client's next bytes.
+    fn receive_bytes(&mut self, client: &str, count: usize) -> Result<Vec<u8>, Fault>;
+    /// A reply that came without being expected, after the last step.
+    fn unread(&mut self, client: &str) -> Option<Value>;
+
+    /// Sends a command and waits for its reply.
+    fn command(&mut self, client: &str, args: &[Vec<u8>]) -> Result<Value, Fault> {
+        self.send(client, args)?;
+        self.receive(client)
+    }
+}
+
+/// Servers reached over TCP.
+pub struct Tcp {
+    address: String,
+    /// How to start servers; `None` when the address was given.
+    spawn: Option<String>,
+    server: Option<Server>,
+    /// A server of the case's own, for `#! server:`.
+    own: Option<Server>,
+    control: Option<Connection>,
+    clients: BTreeMap<String, Connection>,
+    resp: Resp,
+    /// Whether others use the server too, so that it is never alone.
+    crowded: bool,
+}
+
+impl Tcp {
+    /// A server that runs already.
+    pub fn at(address: &str) -> Tcp {
+        Tcp {
+            address: address.to_string(),
+            spawn: None,
+            server: None,
+            own: None,
+            control: None,
+            clients: BTreeMap::new(),
+            resp: Resp::Two,
+            crowded: false,
+        }
+    }
+
+    /// A server started by `command`, with `{port}` and `{dir}` in it.
+    pub fn spawned(command: &str) -> Result<Tcp, String> {
+        let server = Server::start(command, "")?;
+        let mut tcp = Tcp::at(&server.address);
+        tcp.server = Some(server);
+        tcp.spawn = Some(command.to_string());
+        Ok(tcp)
+    }
+
+    /// Whether it can start servers with other arguments.
+    pub fn starts_servers(&self) -> bool {
+        self.spawn.is_some()
+    }
+
+    fn client(&mut self, name: &str) -> Result<&mut Connection, Fault> {
+        if !self.clients.contains_key(name) {
+            let address = self.own.as_ref().map_or(&self.address, |own| &own.address);
+            let connection = Connection::open(address, self.resp)?;
+            self.clients.insert(name.to_string(), connection);
+        }
+        self.clients.get_mut(name).ok_or(Fault::Closed)
+    }
+
+    fn clean(&mut self) -> Result<(), Fault> {
+        let mut control = match self.control.take() {
+            Some(control) => control,
+            None => Connection::open(&self.address, Resp::Two)?,
+        };
+        control.command(&["FLUSHALL"])?;
+        let end = Instant::now() + GONE_LIMIT;
+        while !self.crowded {
+            match control.command(&["CLIENT", "LIST"])? {
+                Value::Bulk(text) if text.iter().filter(|&&b| b == b'\n').count() > 1 => {
+                    self.crowded = Instant::now() > end;
+                }
+                _ => break,
+            }
+        }
+        self.control = Some(control);
+        Ok(())
+    }
+}
+
+impl Target for Tcp {
+    fn begin(&mut self, case: &Case, resp: Resp) -> Result<(), Fault> {
+        self.clients.clear();
+        self.own = None;
+        self.resp = resp;
+        if let (Some(more), Some(command)) = (&case.server, &self.spawn) {
+            self.own = Some(Server::start(command, more).map_err(Fault::Unreachable)?);
+            return Ok(());
+        }
+        // the case before may have killed the control connection
+        if self.clean().is_ok() || self.clean().is_ok() {
+            return Ok(());
+        }
+        // or brought the server down; that case has been told so
+        if let Some(command) = &self.spawn {
+            let server = Server::start(command, "").map_err(Fault::Unreachable)?;
+            self.address = server.address.clone();
+            self.server = Some(server);
+        }
+        self.control = None;
+        self.clean()
+    }
+
+    fn send(&mut self, client: &str, args: &[Vec<u8>]) -> Result<(), Fault> {
+        self.send_bytes(client, &encode(args))
+    }
+
+    fn send_bytes(&mut self, client: &str, bytes: &[u8]) -> Result<(), Fault> {
+        self.client(client)?.send(bytes);
+        Ok(())
+    }
+
+    fn receive(&mut self, client: &str) -> Result<Value, Fault> {
+        self.client(client)?.receive()
+    }
+
+    fn receive_bytes(&mut self, client: &str, count: usize) -> Result<Vec<u8>, Fault> {
+        self.client(client)?.receive_bytes(count)
+    }
+
+    fn unread(&mut self, client: &str) -> Option<Value> {
+        self.clients.get_mut(client)?.unread()
+    }
+}
