@@ -289,7 +289,7 @@ impl Parser<'_> {
         } else {
             let nested = |c: char| ",]}".contains(c) || c.is_whitespace();
             let end = if self.depth > 0 { self.rest().find(nested) } else { None };
-            let text = self.rest()[..end.unwrap_or(self.rest().len())].as_bytes().to_vec();
+            let text = self.rest().as_bytes()[..end.unwrap_or(self.rest().len())].to_vec();
             self.at += text.len();
             text
         };
