@@ -80,7 +80,7 @@ fn hear(case: &Case, target: &mut dyn Target, tell: &mut dyn FnMut(&str)) -> Hea
                 return matches(reply, resp, names, got);
             }
             heard[at][version] = Some(got.clone());
-            true
+            matches!(got, Got::Value(_) | Got::Fault(Fault::Closed))
         };
         let mut first = None;
         Player::new(resp, target, &mut judge).play(case, &mut first);
@@ -105,8 +105,8 @@ fn is_kept(case: &Case, at: usize, expected: &Expected) -> bool {
         .find(|step| step.client == case.steps[at].client && !matches!(step.act, Act::Expect(_)));
     let waited = matches!(sender, Some(Step { act: Act::Send(Send { wait_until: true, .. }), .. }));
     let by_hand = |reply: &Reply| match reply {
-        Reply::Blank | Reply::Closed => false,
-        Reply::Nothing | Reply::Bytes(_) => true,
+        Reply::Blank => false,
+        Reply::Nothing | Reply::Closed | Reply::Bytes(_) => true,
         Reply::Pattern { text, unordered, pattern } => {
             *unordered || text.contains("${") || pattern.as_ref().is_some_and(Pattern::is_loose)
         }
