@@ -2,8 +2,8 @@
 //!
 //! Tests: at the foot.
 
-use crate::pattern;
 use crate::start::Sources;
+use pantala_base::glob;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ fn entries(directory: &Path, part: &str) -> Vec<PathBuf> {
     let Ok(listing) = std::fs::read_dir(at) else { return Vec::new() };
     let mut names: Vec<String> = listing
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| pattern::matches(part, name))
+        .filter(|name| glob::matches(part.as_bytes(), name.as_bytes()))
         .filter(|name| part.starts_with('.') || !name.starts_with('.'))
         .collect();
     names.sort();

@@ -29,7 +29,6 @@ mod flags;
 mod help;
 mod inert;
 pub mod kind;
-mod pattern;
 mod rewrite;
 mod row;
 mod shapes;

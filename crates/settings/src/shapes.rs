@@ -8,6 +8,7 @@
 //! Not here: plain kinds (`kind`), the typed forms (`field`). Tests: at the foot.
 
 use crate::kind::{self, Refusal, one_of};
+use pantala_base::size::parse_bytes;
 
 type Canonical = Result<String, Refusal>;
 
@@ -29,8 +30,8 @@ pub(crate) fn output_limits(text: &str, present: &str) -> Canonical {
             .iter()
             .position(|class| class.eq_ignore_ascii_case(name))
             .ok_or(Refusal::of("Invalid client class specified in buffer limit configuration."))?;
-        let hard = kind::bytes(group[1]).ok_or(WRONG)?;
-        let soft = kind::bytes(group[2]).ok_or(WRONG)?;
+        let hard = parse_bytes(group[1].as_bytes()).ok_or(WRONG)?;
+        let soft = parse_bytes(group[2].as_bytes()).ok_or(WRONG)?;
         let seconds: u32 = group[3].parse().map_err(|_| WRONG)?;
         limits.splice(
             class * 4 + 1..class * 4 + 4,

@@ -10,9 +10,9 @@
 //! (`rewrite`). Tests: at the foot.
 
 use crate::kind::{Reading, Refusal};
-use crate::pattern;
 use crate::row::{self, Change, Row};
 use crate::{Settings, field::Permission};
+use pantala_base::{glob, limits};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -76,7 +76,7 @@ impl Settings {
     pub fn get(&self, patterns: &[&str]) -> Vec<(String, String)> {
         let mut found = BTreeMap::new();
         for pattern in patterns {
-            if !pattern.contains(['*', '?', '[']) {
+            if glob::is_literal(pattern.as_bytes()) {
                 if let Some(row) = row::find(pattern) {
                     found.insert(String::from(*pattern), self.value(row));
                 }
@@ -84,7 +84,7 @@ impl Settings {
             }
             for row in row::rows() {
                 for name in std::iter::once(&row.name).chain(row.also) {
-                    if pattern::matches(&row::plain(pattern), &row::plain(name)) {
+                    if glob::matches(row::plain(pattern).as_bytes(), row::plain(name).as_bytes()) {
                         found.insert(String::from(*name), self.value(row));
                     }
                 }
@@ -151,7 +151,7 @@ impl Settings {
     /// How many worker threads to start: `threads`, or one for each core this process may use.
     pub fn worker_count(&self) -> usize {
         match self.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => limits::available_cores(),
             threads => threads,
         }
     }

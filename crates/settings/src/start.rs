@@ -287,7 +287,8 @@ mod tests {
             self.read("-")
         }
         fn list(&mut self, pattern: &str) -> Vec<String> {
-            let fits = |path: &&&str| crate::pattern::matches(pattern, path);
+            let fits =
+                |path: &&&str| pantala_base::glob::matches(pattern.as_bytes(), path.as_bytes());
             let listed: Vec<String> = self.0.keys().filter(fits).map(|p| (*p).into()).collect();
             if pattern.contains('*') { listed } else { vec![pattern.into()] }
         }
