@@ -1,19 +1,29 @@
-//! The project's chores: `cargo xtask docs` and, when it lands, `cargo xtask tidy`.
+//! The project's chores: `cargo xtask tidy` and `cargo xtask docs`.
+//!
+//! Not here: running tests and servers; `./test` does that.
 
 #![forbid(unsafe_code)]
 
 mod docs;
+mod floors;
+mod ratchet;
+mod rules;
+mod source;
+mod tidy;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: cargo xtask docs [--check]   write, or only compare, the pages that derive from the code
+Usage: cargo xtask tidy [--tighten]   check the house rules; lower the numbers of tidy.toml
+       cargo xtask docs [--check]     write, or only compare, the pages that derive from the code
 ";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
+        ["tidy"] => tidy::run(),
+        ["tidy", "--tighten"] => tidy::tighten(),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
         _ => {

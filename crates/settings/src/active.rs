@@ -50,7 +50,7 @@ const THRESHOLD: Kind = Kind::Int(-1, i64::MAX);
 settings! {
     /// TCP port that clients connect to; 0 opens none.
     port: u16 = start("port", PORT, "6379", Network);
-    /// Addresses to listen on; `*` is every IPv4, `::*` every IPv6 one; a leading `-` lets it be absent.
+    /// Addresses to listen on; `*` and `::*` are all of IPv4 and IPv6; one after `-` may fail.
     bind: Vec<String> = start(
         "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network);
     /// Connections the kernel keeps waiting for accept.
@@ -65,7 +65,7 @@ settings! {
     tcp_keepalive_s: u32 = live("tcp-keepalive", COUNT, "300", Network);
     /// Connections at most at one time.
     maxclients: u32 = live("maxclients", Kind::Int(1, u32::MAX as i64), "10000", Network);
-    /// Unsent replies that cost a client its connection: class, hard bytes, soft bytes, soft seconds.
+    /// Unsent replies that cost a client its connection: class, hard bytes, soft bytes and seconds.
     client_output_buffer_limit: OutputLimits = live(
         "client-output-buffer-limit",
         Kind::Shape(shapes::output_limits, "normal|replica|pubsub hard soft seconds, repeated"),
@@ -80,10 +80,12 @@ settings! {
     /// Worker threads; auto is one for each available core.
     threads: usize = start("threads", Kind::IntOr(0, 1024, "auto"), "0", Threads)
         .understood(&["proactor_threads"]).beyond_redis();
-    /// What moves bytes between sockets and memory; auto is io_uring where it is allowed, else epoll.
-    io_engine: IoEngine = start("io_engine", Kind::Word(IoEngine::WORDS), "auto", Threads).beyond_redis();
+    /// What moves bytes between sockets and memory; auto is io_uring where allowed, else epoll.
+    io_engine: IoEngine = start("io_engine", Kind::Word(IoEngine::WORDS), "auto", Threads)
+        .beyond_redis();
     /// Threads for commands that are known to be long, so that workers go on serving.
-    slow_lane_threads: usize = start("slow_lane_threads", Kind::Int(1, 64), "2", Threads).beyond_redis();
+    slow_lane_threads: usize = start("slow_lane_threads", Kind::Int(1, 64), "2", Threads)
+        .beyond_redis();
 
     /// Bytes of data above which writes are refused or keys evicted; 0 means no limit.
     maxmemory: u64 = live("maxmemory", BYTES, "0", Memory);

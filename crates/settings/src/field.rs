@@ -1,7 +1,7 @@
 //! Typed forms of the settings that act: what the server reads, and how each becomes text again.
 //!
 //! Invariants
-//! 1. `read` gets canonical text only; what cannot happen then reads as a default, never as a panic.
+//! 1. `read` gets canonical text only; what cannot happen then reads as a default, not as a panic.
 //! 2. `read(write(x)) == x`.
 //!
 //! Not here: judging text (`kind`, `shapes`). Tests: `snapshot` reads and writes every row.

@@ -197,7 +197,7 @@ fn values_ahead<'a>(
     }
 }
 
-/// Two dashes always begin a flag; one does where a known name follows, as in `-port` but not `-::1`.
+/// Two dashes always begin a flag; one does before a known name: `-port`, but not `-::1`.
 fn is_flag(arg: &str) -> bool {
     arg.starts_with("--")
         || undashed(arg.split('=').next().unwrap_or(arg)).is_some_and(|name| named(name).is_some())

@@ -1,5 +1,5 @@
-//! What a setting may hold: each kind turns the text a person wrote into the one canonical text that
-//! CONFIG GET answers, or says why not in the words Redis clients know.
+//! What a setting may hold: each kind turns the text a person wrote into the one canonical text
+//! that CONFIG GET answers, or says why not in the words Redis clients know.
 //!
 //! Invariants
 //! 1. `canonical(canonical(x)) == canonical(x)`: a canonical text is accepted and unchanged.

@@ -14,8 +14,8 @@
 //! 1. A `Settings` is never changed in place once workers can see it: `set` makes a new one.
 //! 2. A value that a setting does not allow never enters a `Settings`.
 //!
-//! Not here: any clock or socket; files, but for `disk` (the rest gets them as `Sources`); acting on
-//! a setting.
+//! Not here: any clock or socket; files, but for `disk` (the rest gets them as `Sources`); acting
+//! on a setting.
 //! Tests: at the foot of each file; `tests/reference.rs` compares with Valkey's CONFIG GET.
 
 #![forbid(unsafe_code)]

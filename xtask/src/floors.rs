@@ -1,0 +1,125 @@
+//! The floors of ARCHITECTURE.md: which crate may know which, and which may hold unsafe code.
+//!
+//! A crate that is not in `FLOORS` is an error: its place is decided before it is written.
+//!
+//! Tests: at the foot, and `tidy`, which runs this on the tree.
+
+use crate::rules::{File, Finding, UNSAFE_HOMES};
+
+/// A crate's directory, and the crates of ours that it may depend on.
+const FLOORS: [(&str, &[&str]); 15] = [
+    ("crates/base", &[]),
+    ("crates/sync", &["base"]),
+    ("crates/memory", &["base"]),
+    ("crates/settings", &["base"]),
+    ("crates/protocol", &["base"]),
+    ("crates/reactor", &["base"]),
+    ("crates/table", &["base", "memory"]),
+    ("crates/values", &["base", "memory", "table"]),
+    ("crates/keyspace", &["base", "memory", "sync", "table", "values"]),
+    ("crates/commands", &["base", "memory", "protocol", "sync", "table", "values", "keyspace"]),
+    ("crates/server", ANY),
+    ("bench/load", &["base"]),
+    ("compat", ANY),
+    ("fuzz", ANY),
+    ("xtask", ANY),
+];
+
+const ANY: &[&str] = &[
+    "base", "memory", "sync", "settings", "protocol", "reactor", "table", "values", "keyspace",
+    "commands", "server",
+];
+
+/// The name of this rule in tidy.toml.
+pub const RULE: &str = "floors";
+/// What it asks for.
+pub const SAYS: &str = "ARCHITECTURE.md, floors";
+
+/// What is wrong with the crates, by the path of the file at fault.
+pub fn check(files: &[File]) -> Vec<(String, Finding)> {
+    let mut wrong = Vec::new();
+    for manifest in files.iter().filter(|file| file.path.ends_with("/Cargo.toml")) {
+        let directory = manifest.path.trim_end_matches("/Cargo.toml");
+        let reaches = match FLOORS.iter().find(|(known, _)| *known == directory) {
+            Some((_, allowed)) => reaches_up(&manifest.text, allowed),
+            None => vec![Finding { line: 1, what: "has no floor in xtask/src/floors.rs".into() }],
+        };
+        wrong.extend(reaches.into_iter().map(|finding| (manifest.path.clone(), finding)));
+        wrong.extend(unforbidden(directory, files));
+    }
+    wrong
+}
+
+/// Dependencies of any kind, tests' included, on a crate that is not below.
+fn reaches_up(manifest: &str, allowed: &[&str]) -> Vec<Finding> {
+    let mut section = "";
+    let mut wrong = Vec::new();
+    for (index, line) in manifest.lines().map(str::trim).enumerate() {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let name = line.strip_prefix("pantala-").filter(|_| section.contains("dependencies"));
+        let Some(name) = name.and_then(|name| name.split(['.', ' ', '=']).next()) else { continue };
+        if !allowed.contains(&name) {
+            let what = format!("must not know pantala-{name}, which is not below it");
+            wrong.push(Finding { line: index + 1, what });
+        }
+    }
+    wrong
+}
+
+/// The root of a crate that has no home for unsafe code and does not forbid it.
+fn unforbidden(directory: &str, files: &[File]) -> Option<(String, Finding)> {
+    if UNSAFE_HOMES.iter().any(|home| home.starts_with(&format!("{directory}/"))) {
+        return None;
+    }
+    let is_root = |file: &&File| {
+        ["lib.rs", "main.rs"].iter().any(|root| file.path == format!("{directory}/src/{root}"))
+    };
+    let lax = files.iter().filter(is_root).find(|file| !file.text.contains("forbid(unsafe_code)"));
+    let what = "lacks #![forbid(unsafe_code)]";
+    lax.map(|file| (file.path.clone(), Finding { line: 1, what: what.into() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How much is wrong with a crate of this manifest and root.
+    fn wrong(path: &str, manifest: &str, root: &str) -> usize {
+        let manifest = File::new(&format!("{path}/Cargo.toml"), manifest.into());
+        check(&[manifest, File::new(&format!("{path}/src/lib.rs"), root.into())]).len()
+    }
+
+    #[test]
+    fn an_arrow_goes_only_down() {
+        const FORBID: &str = "#![forbid(unsafe_code)]";
+        let down = "[dependencies]\npantala-base.workspace = true\n";
+        let up = "[dev-dependencies]\npantala-server = { path = \"x\" }\n";
+        assert_eq!(wrong("crates/protocol", down, FORBID), 0);
+        assert_eq!(wrong("crates/protocol", up, FORBID), 1);
+        assert_eq!(wrong("crates/unheard-of", "", FORBID), 1);
+    }
+
+    #[test]
+    fn unsafe_is_forbidden_outside_its_homes() {
+        assert_eq!(wrong("crates/protocol", "", ""), 1);
+        assert_eq!(wrong("crates/table", "", ""), 0);
+        assert_eq!(wrong("crates/base", "", ""), 0);
+    }
+
+    #[test]
+    fn floors_are_a_staircase() {
+        // Whoever may be known must stand in the table himself.
+        for (directory, allowed) in FLOORS {
+            for name in allowed {
+                let below = FLOORS.iter().find(|(d, _)| *d == format!("crates/{name}"));
+                let (_, theirs) = below.expect("a crate of that name");
+                assert!(
+                    allowed == ANY || theirs.iter().all(|theirs| allowed.contains(theirs)),
+                    "{directory} may know {name}, but not all that {name} knows"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `cargo xtask tidy`: the house rules, checked over the whole tree. Also a test.
+//!
+//! Not here: the rules (`rules`, `floors`), the tolerated exceptions (`ratchet`).
+
+use crate::ratchet::Ratchet;
+use crate::rules::{File, Finding, RULES};
+use crate::{floors, root};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+const EXCEPTIONS: &str = "xtask/tidy.toml";
+/// Names of directories that hold no source of ours; those that begin with `target` neither.
+const PASSED_OVER: [&str; 5] = [".git", ".venv", "__pycache__", "node_modules", ".pytest_cache"];
+/// Bigger files are data.
+const MAX_TEXT_BYTES: u64 = 4 << 20;
+
+/// Prints what breaks a rule.
+pub fn run() -> ExitCode {
+    let report = Report::of(&root());
+    for line in &report.wrong {
+        eprintln!("{line}");
+    }
+    match report.wrong.len() {
+        0 => ExitCode::SUCCESS,
+        count => {
+            eprintln!("tidy: {count} to mend");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Lowers the tolerated numbers to what is found now.
+pub fn tighten() -> ExitCode {
+    let report = Report::of(&root());
+    let text = report.ratchet.tightened(&report.counts).text();
+    match std::fs::write(root().join(EXCEPTIONS), text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{EXCEPTIONS}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the rules say of a tree.
+#[derive(Default)]
+struct Report {
+    ratchet: Ratchet,
+    /// Findings by rule and path.
+    counts: BTreeMap<(String, String), usize>,
+    wrong: Vec<String>,
+}
+
+impl Report {
+    fn of(root: &Path) -> Self {
+        let mut files = Vec::new();
+        collect(root, "", &mut files);
+        let mut report = Self::default();
+        let text = std::fs::read_to_string(root.join(EXCEPTIONS)).unwrap_or_default();
+        match Ratchet::parse(&text) {
+            Ok(ratchet) => report.ratchet = ratchet,
+            Err(why) => report.wrong.push(format!("{EXCEPTIONS}: {why}")),
+        }
+        for file in &files {
+            for rule in &RULES {
+                let findings = (rule.check)(file);
+                report.judge(rule.name, rule.says, &file.path, &findings);
+            }
+        }
+        let mut by_path: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+        for (path, finding) in floors::check(&files) {
+            by_path.entry(path).or_default().push(finding);
+        }
+        for (path, findings) in &by_path {
+            report.judge(floors::RULE, floors::SAYS, path, findings);
+        }
+        report.loose_ends();
+        report
+    }
+
+    fn judge(&mut self, rule: &str, says: &str, path: &str, findings: &[Finding]) {
+        let tolerated = self.ratchet.tolerated(rule, path);
+        if !findings.is_empty() {
+            self.counts.insert((rule.into(), path.into()), findings.len());
+        }
+        if findings.len() <= tolerated {
+            return;
+        }
+        for finding in findings {
+            let Finding { line, what } = finding;
+            self.wrong.push(format!("{path}:{line}: {rule}: {what} ({says})"));
+        }
+    }
+
+    /// Exceptions that are no longer needed: the number must fall with the findings.
+    fn loose_ends(&mut self) {
+        for ((rule, path), tolerated) in &self.ratchet.0 {
+            let found = self.counts.get(&(rule.clone(), path.clone())).copied().unwrap_or(0);
+            if found < *tolerated {
+                self.wrong.push(format!(
+                    "{EXCEPTIONS}: {rule} in {path} is down to {found}: cargo xtask tidy --tighten"
+                ));
+            }
+        }
+    }
+}
+
+/// Every text file below a directory, in order.
+fn collect(root: &Path, below: &str, files: &mut Vec<File>) {
+    let Ok(listing) = std::fs::read_dir(root.join(below)) else { return };
+    let mut names: Vec<String> =
+        listing.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    names.sort();
+    for name in names {
+        let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
+        let Ok(about) = std::fs::symlink_metadata(root.join(&path)) else { continue };
+        if about.is_dir() {
+            if !PASSED_OVER.contains(&name.as_str()) && !name.starts_with("target") {
+                collect(root, &path, files);
+            }
+        } else if about.is_file()
+            && about.len() <= MAX_TEXT_BYTES
+            && name != "Cargo.lock"
+            && name != ".git"
+            && let Ok(text) = std::fs::read_to_string(root.join(&path))
+        {
+            files.push(File::new(&path, text));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_tidy() {
+        let report = Report::of(&root());
+        assert!(report.wrong.is_empty(), "\n{}", report.wrong.join("\n"));
+    }
+
+    #[test]
+    fn a_number_neither_rises_nor_stays_above_what_is_found() {
+        let mut report = Report {
+            ratchet: Ratchet::parse("[r]\n\"a\" = 1\n\"gone\" = 2\n").unwrap(),
+            ..Report::default()
+        };
+        let finding = |line| Finding { line, what: "x".into() };
+        report.judge("r", "says", "a", &[finding(1)]);
+        assert_eq!(report.wrong, [""; 0]);
+        report.judge("r", "says", "a", &[finding(1), finding(2)]);
+        assert_eq!(report.wrong.len(), 2);
+        report.loose_ends();
+        assert_eq!(report.wrong.len(), 3);
+    }
+}
