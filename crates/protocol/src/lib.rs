@@ -1,1 +1,26 @@
-//! RESP2, RESP3 and inline commands, sans-IO.
+//! RESP2, RESP3 and inline commands, sans-IO: bytes in, commands and bytes out.
+//!
+//! ```text
+//!   bytes ──> request::RequestParser ──> args: Vec<&[u8]>      (server side)
+//!                       │ quoted inline arguments live in `Arena`
+//!   bytes <── reply::Reply
+//!   bytes ──> value::parse ──> Value                           (client side: tests, bench)
+//! ```
+//!
+//! 1. Nothing that a peer sends may panic, and work is linear in the bytes received.
+//! 2. The commands and errors found do not depend on how the bytes were cut into chunks.
+//!
+//! Not here: sockets, buffers, which commands exist. Tests: foot of each file, and the `fuzz` package.
+#![forbid(unsafe_code)]
+
+mod arena;
+mod error;
+mod inline;
+mod reply;
+mod request;
+pub mod value;
+
+pub use arena::Arena;
+pub use error::ProtocolError;
+pub use reply::{Mark, Reply, Version};
+pub use request::{Limits, RequestParser, Step, is_cross_protocol};

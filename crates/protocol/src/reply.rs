@@ -1,0 +1,354 @@
+//! Replies, appended to a connection's output.
+//!
+//! 1. Every method appends one whole reply, or the header of an aggregate whose elements follow.
+//! 2. What RESP2 lacks is sent as RESP2 servers send it: maps as flat arrays, sets and pushes as
+//!    arrays, doubles, big numbers and verbatim text as bulk strings, booleans as 0 and 1.
+//! 3. A deferred header is put in front of its elements with at most one move of them.
+//!
+//! Not here: the bound of the output buffer, which the connection watches. Tests: foot of the file.
+
+use pantala_base::number::{self, I64_TEXT_MAX_BYTES};
+
+/// The protocol version a connection chose with HELLO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// What connections begin with.
+    #[default]
+    Resp2,
+    /// With types for maps, sets, doubles, booleans, nulls and pushes.
+    Resp3,
+}
+
+/// Where an aggregate of unknown length begins.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Mark(usize);
+
+/// A writer of replies.
+#[derive(Debug)]
+pub struct Reply<'o> {
+    out: &'o mut Vec<u8>,
+    version: Version,
+}
+
+/// Mark, digits and line end.
+const HEADER_MAX_BYTES: usize = 1 + I64_TEXT_MAX_BYTES + 2;
+
+impl<'o> Reply<'o> {
+    /// A writer that appends to `out`.
+    #[inline]
+    pub fn new(out: &'o mut Vec<u8>, version: Version) -> Reply<'o> {
+        Reply { out, version }
+    }
+
+    /// The version this writes.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Bytes in the output so far.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Whether the output is empty.
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// Takes back what was appended since the output had `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.out.truncate(len);
+    }
+
+    /// Appends bytes that are replies already.
+    #[inline]
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// `+OK`
+    #[inline]
+    pub fn ok(&mut self) {
+        self.raw(b"+OK\r\n");
+    }
+
+    /// A simple string: a short text of the server's own, without line ends.
+    #[inline]
+    pub fn simple(&mut self, text: &str) {
+        debug_assert!(!text.contains(['\r', '\n']), "a simple string is one line");
+        self.out.reserve(text.len() + 3);
+        self.out.push(b'+');
+        self.raw(text.as_bytes());
+        self.raw(b"\r\n");
+    }
+
+    /// An error: the full line without `-` and line end. Line ends at its end are dropped, others
+    /// become spaces.
+    pub fn error(&mut self, line: impl AsRef<[u8]>) {
+        let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let line = line.as_ref();
+        let len = line.iter().rposition(|byte| !is_end(byte)).map_or(0, |last| last + 1);
+        self.out.reserve(len + 3);
+        self.out.push(b'-');
+        self.out.extend(line[..len].iter().map(|byte| if is_end(byte) { b' ' } else { *byte }));
+        self.raw(b"\r\n");
+    }
+
+    /// An integer.
+    #[inline]
+    pub fn int(&mut self, value: i64) {
+        if (0..10).contains(&value) {
+            return self.raw(&[b':', b'0' + value as u8, b'\r', b'\n']);
+        }
+        self.header(b':', value);
+    }
+
+    /// A string of bytes.
+    #[inline]
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        let len = bytes.len();
+        self.out.reserve(len + HEADER_MAX_BYTES + 2);
+        self.length(b'$', len);
+        self.raw(bytes);
+        self.raw(b"\r\n");
+    }
+
+    /// An integer as a string.
+    #[inline]
+    pub fn bulk_int(&mut self, value: i64) {
+        self.bulk(number::fmt_i64(value, &mut [0; I64_TEXT_MAX_BYTES]));
+    }
+
+    /// No value.
+    #[inline]
+    pub fn null(&mut self) {
+        self.raw(match self.version {
+            Version::Resp2 => b"$-1\r\n",
+            Version::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// No value, where RESP2 has an array otherwise.
+    pub fn null_array(&mut self) {
+        self.raw(match self.version {
+            Version::Resp2 => b"*-1\r\n",
+            Version::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// The header of `count` elements.
+    #[inline]
+    pub fn array(&mut self, count: usize) {
+        self.length(b'*', count);
+    }
+
+    /// The header of `count` pairs.
+    #[inline]
+    pub fn map(&mut self, count: usize) {
+        match self.version {
+            Version::Resp2 => self.length(b'*', 2 * count),
+            Version::Resp3 => self.length(b'%', count),
+        }
+    }
+
+    /// The header of `count` elements without order.
+    pub fn set(&mut self, count: usize) {
+        self.length(if self.version == Version::Resp3 { b'~' } else { b'*' }, count);
+    }
+
+    /// The header of a message of `count` elements that answers no command.
+    pub fn push(&mut self, count: usize) {
+        self.length(if self.version == Version::Resp3 { b'>' } else { b'*' }, count);
+    }
+
+    /// The header of `count` pairs of attributes of the reply that follows. False under RESP2, which
+    /// has none: then nothing was written and the pairs must not be either.
+    #[must_use]
+    pub fn attribute(&mut self, count: usize) -> bool {
+        if self.version == Version::Resp3 {
+            self.length(b'|', count);
+        }
+        self.version == Version::Resp3
+    }
+
+    /// A double.
+    pub fn double(&mut self, value: f64) {
+        match self.version {
+            Version::Resp2 => {
+                let mark = self.begin();
+                number::push_f64(self.out, value);
+                let len = self.out.len() - mark.0;
+                self.end(mark, |reply| reply.length(b'$', len));
+                self.raw(b"\r\n");
+            }
+            Version::Resp3 => {
+                self.out.push(b',');
+                number::push_f64(self.out, value);
+                self.raw(b"\r\n");
+            }
+        }
+    }
+
+    /// A truth value.
+    pub fn bool(&mut self, value: bool) {
+        self.raw(match (self.version, value) {
+            (Version::Resp2, false) => b":0\r\n",
+            (Version::Resp2, true) => b":1\r\n",
+            (Version::Resp3, false) => b"#f\r\n",
+            (Version::Resp3, true) => b"#t\r\n",
+        });
+    }
+
+    /// A text for people and its format, three letters such as "txt".
+    pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
+        if self.version == Version::Resp2 {
+            return self.bulk(text);
+        }
+        self.out.reserve(text.len() + HEADER_MAX_BYTES + 6);
+        self.length(b'=', text.len() + 4);
+        self.raw(format);
+        self.out.push(b':');
+        self.raw(text);
+        self.raw(b"\r\n");
+    }
+
+    /// An integer of any size, as its decimal digits.
+    pub fn big_number(&mut self, digits: &[u8]) {
+        if self.version == Version::Resp2 {
+            return self.bulk(digits);
+        }
+        self.out.push(b'(');
+        self.raw(digits);
+        self.raw(b"\r\n");
+    }
+
+    /// Begins an aggregate whose length is known at its end.
+    pub fn begin(&self) -> Mark {
+        Mark(self.out.len())
+    }
+
+    /// Ends an array of `count` elements.
+    pub fn end_array(&mut self, mark: Mark, count: usize) {
+        self.end(mark, |reply| reply.array(count));
+    }
+
+    /// Ends a map of `count` pairs.
+    pub fn end_map(&mut self, mark: Mark, count: usize) {
+        self.end(mark, |reply| reply.map(count));
+    }
+
+    /// Ends a set of `count` elements.
+    pub fn end_set(&mut self, mark: Mark, count: usize) {
+        self.end(mark, |reply| reply.set(count));
+    }
+
+    /// Writes the header at the end, then turns it to the front of the elements.
+    fn end(&mut self, mark: Mark, header: impl FnOnce(&mut Reply<'o>)) {
+        let end = self.out.len();
+        header(self);
+        let written = self.out.len() - end;
+        let mut bytes = [0; HEADER_MAX_BYTES];
+        bytes[..written].copy_from_slice(&self.out[end..]);
+        self.out.copy_within(mark.0..end, mark.0 + written);
+        self.out[mark.0..mark.0 + written].copy_from_slice(&bytes[..written]);
+    }
+
+    /// A header that is most often short: fixed copies for up to three digits.
+    #[inline(always)]
+    fn length(&mut self, mark: u8, value: usize) {
+        let digit = |n: usize| b'0' + (n % 10) as u8;
+        if value < 10 {
+            self.raw(&[mark, digit(value), b'\r', b'\n']);
+        } else if value < 100 {
+            self.raw(&[mark, digit(value / 10), digit(value), b'\r', b'\n']);
+        } else if value < 1000 {
+            let (hundreds, tens) = (digit(value / 100), digit(value / 10));
+            self.raw(&[mark, hundreds, tens, digit(value), b'\r', b'\n']);
+        } else {
+            self.header(mark, i64::try_from(value).unwrap_or(i64::MAX));
+        }
+    }
+
+    fn header(&mut self, mark: u8, value: i64) {
+        let mut digits = [0; I64_TEXT_MAX_BYTES];
+        let digits = number::fmt_i64(value, &mut digits);
+        let mut bytes = [0; HEADER_MAX_BYTES];
+        bytes[0] = mark;
+        bytes[1..=digits.len()].copy_from_slice(digits);
+        bytes[1 + digits.len()..3 + digits.len()].copy_from_slice(b"\r\n");
+        self.raw(&bytes[..3 + digits.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `write` sends under both versions.
+    fn check(write: impl Fn(&mut Reply<'_>), resp2: &[u8], resp3: &[u8]) {
+        for (version, expected) in [(Version::Resp2, resp2), (Version::Resp3, resp3)] {
+            let mut out = b"before".to_vec();
+            write(&mut Reply::new(&mut out, version));
+            assert_eq!(out[6..].escape_ascii().to_string(), expected.escape_ascii().to_string());
+        }
+    }
+
+    fn check_both(write: impl Fn(&mut Reply<'_>), expected: &[u8]) {
+        check(write, expected, expected);
+    }
+
+    #[test]
+    fn the_same_in_both() {
+        check_both(|r| r.ok(), b"+OK\r\n");
+        check_both(|r| r.simple("PONG"), b"+PONG\r\n");
+        check_both(|r| r.error("ERR a\r\nb\n\n"), b"-ERR a  b\r\n");
+        check_both(|r| r.error(b"ERR \xff"), b"-ERR \xff\r\n");
+        check_both(|r| r.bulk(b""), b"$0\r\n\r\n");
+        check_both(|r| r.bulk_int(-12), b"$3\r\n-12\r\n");
+        check_both(|r| r.array(0), b"*0\r\n");
+        for n in [0, 1, 9, 10, 99, 100, 999, 1000, 123_456, i64::MAX, i64::MIN, -1, -10] {
+            check_both(|r| r.int(n), format!(":{n}\r\n").as_bytes());
+        }
+        for len in [1, 9, 10, 11, 99, 100, 101, 999, 1000, 70_000] {
+            let expected = format!("${len}\r\n{}\r\n", "x".repeat(len));
+            check_both(|r| r.bulk(&b"x".repeat(len)), expected.as_bytes());
+        }
+    }
+
+    // Held against DEBUG PROTOCOL of valkey-server 9.1.2.
+    #[test]
+    fn each_in_its_own() {
+        check(|r| r.null(), b"$-1\r\n", b"_\r\n");
+        check(|r| r.null_array(), b"*-1\r\n", b"_\r\n");
+        check(|r| r.map(12), b"*24\r\n", b"%12\r\n");
+        check(|r| r.set(3), b"*3\r\n", b"~3\r\n");
+        check(|r| r.push(2), b"*2\r\n", b">2\r\n");
+        check(|r| r.double(3.141), b"$5\r\n3.141\r\n", b",3.141\r\n");
+        check(|r| r.double(f64::INFINITY), b"$3\r\ninf\r\n", b",inf\r\n");
+        check(|r| r.bool(true), b":1\r\n", b"#t\r\n");
+        check(|r| r.bool(false), b":0\r\n", b"#f\r\n");
+        check(|r| r.verbatim(b"txt", b"a\nb"), b"$3\r\na\nb\r\n", b"=7\r\ntxt:a\nb\r\n");
+        check(|r| r.big_number(b"123"), b"$3\r\n123\r\n", b"(123\r\n");
+        check(|r| assert_eq!(r.attribute(1), r.version() == Version::Resp3), b"", b"|1\r\n");
+    }
+
+    #[test]
+    fn lengths_known_at_the_end() {
+        let nested = |r: &mut Reply<'_>| {
+            let outer = r.begin();
+            r.int(1);
+            let inner = r.begin();
+            r.ok();
+            r.end_map(inner, 1000);
+            let empty = r.begin();
+            r.end_set(empty, 0);
+            r.end_array(outer, 3);
+        };
+        let resp2 = b"*3\r\n:1\r\n*2000\r\n+OK\r\n*0\r\n";
+        let resp3 = b"*3\r\n:1\r\n%1000\r\n+OK\r\n~0\r\n";
+        check(nested, resp2, resp3);
+    }
+}

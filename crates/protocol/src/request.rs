@@ -1,0 +1,578 @@
+//! Requests: the arguments of one command at a time, from a buffer that grows behind it.
+//!
+//! ```text
+//!   *2\r\n  $3\r\nGET\r\n  $1\r\nk\r\n      multibulk: count, then length and bytes of each argument
+//!   GET k\r\n                               inline: see `inline`
+//! ```
+//!
+//! 1. `at` is 0, or the start of an argument of the multibulk command at the start of the buffer;
+//!    `left` arguments begin there, and everything before is well-formed.
+//! 2. No line end lies between the start of the line being read and `scanned`.
+//! 3. So bytes are looked at once while a command is incomplete, and once more when it is complete and
+//!    its arguments are taken: linear, whatever the chunks.
+//! 4. A line is judged when its CR and the byte behind it are there, or when it is too long: so the
+//!    verdict does not depend on the chunks either.
+//!
+//! Not here: which commands exist, growing and moving the buffer. Tests: foot of the file (each error,
+//! every chunking), `fuzz/src/protocol.rs`.
+
+use pantala_base::number::parse_i64;
+use pantala_base::simd::find_byte;
+
+use crate::arena::Arena;
+use crate::error::ProtocolError;
+use crate::inline;
+
+/// Most arguments of a client that has yet to authenticate.
+const UNAUTHENTICATED_MAX_ARGS: usize = 10;
+/// Longest argument of a client that has yet to authenticate.
+const UNAUTHENTICATED_MAX_BULK_BYTES: usize = 16 * 1024;
+/// The shortest argument, `$0\r\n\r\n`.
+const BULK_MIN_BYTES: usize = 6;
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest argument in bytes (`proto-max-bulk-len`).
+    pub max_bulk_bytes: usize,
+    /// Most arguments of a command.
+    pub max_args: usize,
+    /// Longest inline command, and longest line of a count or length, in bytes.
+    pub max_inline_bytes: usize,
+    /// False for a client that must authenticate first: ten arguments of 16 KiB have to do until then.
+    pub authenticated: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            max_bulk_bytes: 512 << 20,
+            max_args: i32::MAX as usize,
+            max_inline_bytes: 64 << 10,
+            authenticated: true,
+        }
+    }
+}
+
+/// What the buffer's start holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A command; its arguments (one at least) were appended.
+    Command {
+        /// Bytes to take off the buffer.
+        consumed: usize,
+    },
+    /// Nothing to do and nothing to answer: `*0`, `*-1`, a blank line.
+    Empty {
+        /// Bytes to take off the buffer.
+        consumed: usize,
+    },
+    /// Part of a command. Call again with the same start and more bytes behind.
+    Incomplete {
+        /// At least so many more bytes are needed; 0 when that is unknown.
+        wanted: usize,
+    },
+    /// The connection must be closed.
+    Error(ProtocolError),
+}
+
+/// The state of one connection's input between calls.
+#[derive(Clone, Debug, Default)]
+pub struct RequestParser {
+    at: usize,
+    left: usize,
+    scanned: usize,
+}
+
+/// Why an argument could not be taken.
+enum Stop {
+    /// At least so many bytes are missing.
+    Wanted(usize),
+    Fault(ProtocolError),
+}
+
+impl From<ProtocolError> for Stop {
+    fn from(error: ProtocolError) -> Stop {
+        Stop::Fault(error)
+    }
+}
+
+impl RequestParser {
+    /// Reads the command at the start of `buf`. After `Incomplete` the next call's buffer must begin
+    /// with the same bytes. Arguments are appended to `args` only for `Command`.
+    #[inline]
+    pub fn parse<'a>(
+        &mut self,
+        buf: &'a [u8],
+        limits: &Limits,
+        arena: &'a Arena,
+        args: &mut Vec<&'a [u8]>,
+    ) -> Step {
+        match buf.first() {
+            Some(b'*') if self.at == 0 => self.multibulk(buf, limits, args),
+            Some(b'*') => self.resume(buf, limits, args),
+            Some(_) => self.inline(buf, limits, arena, args),
+            None => Step::Incomplete { wanted: 0 },
+        }
+    }
+
+    /// Forgets a command begun; for a connection that is reused or has skipped its input.
+    pub fn reset(&mut self) {
+        *self = RequestParser::default();
+    }
+
+    fn multibulk<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
+        let (count, start) = match short_number(buf, 0, b'*') {
+            Some((count, start)) if count > 0 && limits.authenticated => (count, start),
+            _ => match self.long_count(buf, limits) {
+                Ok((0, consumed)) => {
+                    self.reset();
+                    return Step::Empty { consumed };
+                }
+                Ok(header) => header,
+                Err(stop) => return self.stopped(stop),
+            },
+        };
+        let before = args.len();
+        args.reserve(count.min((buf.len() - start) / BULK_MIN_BYTES + 1));
+        let mut at = start;
+        for done in 0..count {
+            match self.bulk(buf, at, limits) {
+                Ok((arg, next)) => {
+                    args.push(arg);
+                    at = next;
+                }
+                Err(stop) => {
+                    args.truncate(before);
+                    (self.at, self.left) = (at, count - done);
+                    return self.stopped(stop);
+                }
+            }
+        }
+        self.scanned = 0;
+        Step::Command { consumed: at }
+    }
+
+    /// Goes on where the last call stopped, and takes the arguments when all are there.
+    #[cold]
+    fn resume<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
+        while self.left > 0 {
+            match self.bulk(buf, self.at, limits) {
+                Ok((_, next)) => {
+                    self.at = next;
+                    self.left -= 1;
+                }
+                Err(stop) => return self.stopped(stop),
+            }
+        }
+        self.reset();
+        self.multibulk(buf, limits, args)
+    }
+
+    #[cold]
+    fn stopped(&mut self, stop: Stop) -> Step {
+        match stop {
+            Stop::Wanted(wanted) => Step::Incomplete { wanted },
+            Stop::Fault(error) => Step::Error(error),
+        }
+    }
+
+    /// The argument whose `$` should be at `at`, and where the next begins.
+    #[inline(always)]
+    fn bulk<'a>(
+        &mut self,
+        buf: &'a [u8],
+        at: usize,
+        limits: &Limits,
+    ) -> Result<(&'a [u8], usize), Stop> {
+        let (len, start) = match short_number(buf, at, b'$') {
+            // A short length is below every limit but an odd one.
+            Some((len, start)) if len <= limits.max_bulk_bytes => (len, start),
+            _ => self.long_length(buf, at, limits)?,
+        };
+        let body = &buf[start..];
+        match body.get(len..len.saturating_add(2)) {
+            Some(b"\r\n") => Ok((&body[..len], start + len + 2)),
+            Some(_) => Err(ProtocolError::InvalidLineEnd.into()),
+            None => Err(Stop::Wanted(len.saturating_add(2) - body.len())),
+        }
+    }
+
+    /// The count behind `*`, 0 for none or less, and where the first argument begins.
+    #[cold]
+    fn long_count(&mut self, buf: &[u8], limits: &Limits) -> Result<(usize, usize), Stop> {
+        let (text, next) = self.line(buf, 0, limits, ProtocolError::TooBigCount)?;
+        if buf[next - 1] != b'\n' {
+            return Err(ProtocolError::InvalidLineEnd.into());
+        }
+        let count = parse_i64(&text[1..]).ok_or(ProtocolError::InvalidMultibulkLength)?;
+        let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
+        if count > limits.max_args {
+            return Err(ProtocolError::InvalidMultibulkLength.into());
+        }
+        if count > UNAUTHENTICATED_MAX_ARGS && !limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedMultibulkLength.into());
+        }
+        Ok((count, next))
+    }
+
+    /// The length behind the `$` at `at`, and where the argument's bytes begin.
+    #[cold]
+    fn long_length(
+        &mut self,
+        buf: &[u8],
+        at: usize,
+        limits: &Limits,
+    ) -> Result<(usize, usize), Stop> {
+        let (text, next) = self.line(buf, at, limits, ProtocolError::TooBigBulkCount)?;
+        // The line may be empty: then its CR is what stands where `$` should.
+        if buf[at] != b'$' {
+            return Err(ProtocolError::ExpectedDollar(buf[at]).into());
+        }
+        if buf[next - 1] != b'\n' {
+            return Err(ProtocolError::InvalidLineEnd.into());
+        }
+        let len = parse_i64(&text[1..]).and_then(|len| usize::try_from(len).ok());
+        let len = len.filter(|&len| len <= limits.max_bulk_bytes);
+        let len = len.ok_or(ProtocolError::InvalidBulkLength)?;
+        if len > UNAUTHENTICATED_MAX_BULK_BYTES && !limits.authenticated {
+            return Err(ProtocolError::UnauthenticatedBulkLength.into());
+        }
+        Ok((len, next))
+    }
+
+    /// The line at `at` up to its CR, and what lies two bytes behind that CR.
+    fn line<'b>(
+        &mut self,
+        buf: &'b [u8],
+        at: usize,
+        limits: &Limits,
+        too_big: ProtocolError,
+    ) -> Result<(&'b [u8], usize), Stop> {
+        match self.find(buf, at, b'\r', limits, too_big)? {
+            end if end + 1 < buf.len() => Ok((&buf[at..end], end + 2)),
+            end => {
+                // Look at the CR again: it alone is no whole line end.
+                self.scanned = end;
+                Err(Stop::Wanted(1))
+            }
+        }
+    }
+
+    /// Where `needle` is in the line that begins at `at`.
+    fn find(
+        &mut self,
+        buf: &[u8],
+        at: usize,
+        needle: u8,
+        limits: &Limits,
+        too_big: ProtocolError,
+    ) -> Result<usize, Stop> {
+        let end = buf.len().min(at.saturating_add(limits.max_inline_bytes).saturating_add(1));
+        let from = self.scanned.max(at).min(end);
+        if let Some(offset) = find_byte(&buf[from..end], needle) {
+            return Ok(from + offset);
+        }
+        if end.saturating_sub(at) > limits.max_inline_bytes {
+            return Err(too_big.into());
+        }
+        self.scanned = end;
+        Err(Stop::Wanted(0))
+    }
+
+    fn inline<'a>(
+        &mut self,
+        buf: &'a [u8],
+        limits: &Limits,
+        arena: &'a Arena,
+        args: &mut Vec<&'a [u8]>,
+    ) -> Step {
+        let end = match self.find(buf, 0, b'\n', limits, ProtocolError::TooBigInline) {
+            Ok(end) => end,
+            Err(stop) => return self.stopped(stop),
+        };
+        self.scanned = 0;
+        let consumed = end + 1;
+        let before = args.len();
+        match inline::split(&buf[..end], arena, args) {
+            Ok(()) if args.len() == before => Step::Empty { consumed },
+            Ok(()) => Step::Command { consumed },
+            Err(error) => {
+                args.truncate(before);
+                Step::Error(error)
+            }
+        }
+    }
+}
+
+/// The number of at most three digits in a line `mark digits CR LF` at `at`, and what begins behind it.
+/// `None` for everything else, well-formed or not: the long way judges that. One load and a compare for
+/// each number of digits, no loop.
+#[inline(always)]
+fn short_number(buf: &[u8], at: usize, mark: u8) -> Option<(usize, usize)> {
+    const CRLF: u64 = 0x0a0d;
+    let mark = u64::from(mark);
+    let rest = buf.get(at..)?;
+    let word = match rest.first_chunk::<8>() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => short_tail(rest),
+    };
+    let digit = |i: u32| ((word >> (8 * i)) as u8).wrapping_sub(b'0');
+    let valid = |first: u8, others: u8| first.wrapping_sub(1) < 9 && others < 10;
+    if word & 0xffff_00ff == mark | CRLF << 16 {
+        let only = digit(1);
+        return (only < 10).then_some((usize::from(only), at + 4));
+    }
+    if word & 0xff_ffff_0000_00ff == mark | CRLF << 32 {
+        let (a, b, c) = (digit(1), digit(2), digit(3));
+        let number = 100 * usize::from(a) + 10 * usize::from(b) + usize::from(c);
+        return valid(a, b.max(c)).then_some((number, at + 6));
+    }
+    if word & 0xff_ff00_00ff == mark | CRLF << 24 {
+        let (a, b) = (digit(1), digit(2));
+        return valid(a, b).then_some((10 * usize::from(a) + usize::from(b), at + 5));
+    }
+    None
+}
+
+/// Fewer than eight bytes as a word, zeros behind.
+#[inline(always)]
+fn short_tail(rest: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+/// Whether a command's name shows that a browser was made to talk to this port ("POST", "Host:"): the
+/// servers log a possible attack and close the connection without a word.
+pub fn is_cross_protocol(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Commands as owned arguments, and the error that ended the stream.
+    type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
+
+    /// Feeds `stream` cut into chunks of the sizes given, round and round.
+    fn feed(stream: &[u8], limits: &Limits, chunk_sizes: &[usize]) -> Outcome {
+        let mut parser = RequestParser::default();
+        let (mut commands, mut start, mut end) = (Vec::new(), 0, 0);
+        let mut sizes = chunk_sizes.iter().cycle();
+        loop {
+            let arena = Arena::new();
+            let mut args = Vec::new();
+            match parser.parse(&stream[start..end], limits, &arena, &mut args) {
+                Step::Command { consumed } => {
+                    assert!(!args.is_empty() && consumed > 0);
+                    commands.push(args.iter().map(|arg| arg.to_vec()).collect());
+                    start += consumed;
+                }
+                Step::Empty { consumed } => {
+                    assert!(args.is_empty() && consumed > 0);
+                    start += consumed;
+                }
+                Step::Error(error) => {
+                    assert!(args.is_empty());
+                    return (commands, Some(error));
+                }
+                Step::Incomplete { .. } if end == stream.len() => return (commands, None),
+                Step::Incomplete { .. } => {
+                    assert!(args.is_empty());
+                    end = stream.len().min(end + (*sizes.next().unwrap_or(&1)).max(1));
+                }
+            }
+        }
+    }
+
+    /// The whole at once and byte by byte must agree.
+    fn outcome(stream: &[u8], limits: &Limits) -> Outcome {
+        let whole = feed(stream, limits, &[usize::MAX / 2]);
+        assert_eq!(whole, feed(stream, limits, &[1]), "{}", stream.escape_ascii());
+        whole
+    }
+
+    fn check(stream: &[u8], expected: &[&[&[u8]]]) {
+        let (commands, error) = outcome(stream, &Limits::default());
+        assert_eq!((commands.as_slice(), error), (to_owned(expected).as_slice(), None));
+    }
+
+    fn to_owned(commands: &[&[&[u8]]]) -> Vec<Vec<Vec<u8>>> {
+        commands.iter().map(|args| args.iter().map(|arg| arg.to_vec()).collect()).collect()
+    }
+
+    fn check_error(stream: &[u8], error: ProtocolError) {
+        let (_, found) = outcome(stream, &Limits::default());
+        assert_eq!(found, Some(error), "{}", stream[..stream.len().min(80)].escape_ascii());
+    }
+
+    fn encode(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
+        let mut stream = Vec::new();
+        for args in commands {
+            stream.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
+            for arg in args {
+                stream.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+                stream.extend_from_slice(arg);
+                stream.extend_from_slice(b"\r\n");
+            }
+        }
+        stream
+    }
+
+    #[test]
+    fn multibulk() {
+        check(b"*1\r\n$4\r\nPING\r\n", &[&[b"PING"]]);
+        check(b"*1\r\n$0\r\n\r\n", &[&[b""]]);
+        check(b"*2\r\n$1\r\na\r\n$12\r\nabcdefghijkl\r\n", &[&[b"a", b"abcdefghijkl"]]);
+        check(b"*0\r\n*-1\r\n*-5\r\n*-2147483649\r\nPING\r\n", &[&[b"PING"]]);
+        for len in [0, 1, 9, 10, 99, 100, 999, 1000, 70_000] {
+            let command = vec![b"SET".to_vec(), b"k".to_vec(), vec![b'v'; len]];
+            let commands = vec![command.clone(), vec![b"x".to_vec(); 12], command];
+            assert_eq!(outcome(&encode(&commands), &Limits::default()), (commands, None));
+        }
+    }
+
+    #[test]
+    fn inline_commands() {
+        check(b"PING\r\n\r\n \n ECHO \"a b\" c\nX", &[&[b"PING"], &[b"ECHO", b"a b", b"c"]]);
+        check(b"$4\r\n", &[&[b"$4"]]);
+        check_error(b"ECHO \"a\r\n", ProtocolError::UnbalancedQuotes);
+    }
+
+    #[test]
+    fn incomplete_says_how_much_is_wanted() {
+        let wanted = |buf: &[u8]| {
+            let step = RequestParser::default().parse(
+                buf,
+                &Limits::default(),
+                &Arena::new(),
+                &mut Vec::new(),
+            );
+            match step {
+                Step::Incomplete { wanted } => wanted,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(wanted(b""), 0);
+        assert_eq!(wanted(b"*1\r"), 1);
+        assert_eq!(wanted(b"*1\r\n$10\r\nabc"), 9);
+        assert_eq!(wanted(b"*1\r\n$1\r\na\r"), 1);
+        assert_eq!(wanted(b"*1\r\n$536870912\r\n"), 536_870_914);
+    }
+
+    // Each read off valkey-server 9.1.2.
+    #[test]
+    fn bad_counts() {
+        for text in
+            ["", "+1", "01", " 1", "1 ", "a", "1a", "-0", "2147483648", "-99999999999999999999"]
+        {
+            let stream = format!("*{text}\r\n$4\r\nPING\r\n");
+            check_error(stream.as_bytes(), ProtocolError::InvalidMultibulkLength);
+        }
+        check(b"*2147483647\r\n", &[]);
+        for text in ["", "-1", "+4", "04", "a", "-0", "536870913", "99999999999999999999"] {
+            let stream = format!("*1\r\n${text}\r\nPING\r\n");
+            check_error(stream.as_bytes(), ProtocolError::InvalidBulkLength);
+        }
+    }
+
+    #[test]
+    fn bad_bytes() {
+        for stream in [
+            b"*1\r$4\r\nPING\r\n".as_slice(),
+            b"*a\rx",
+            b"*0\rx",
+            b"*1\r\n$4\rxPING\r\n",
+            b"*1\r\n$1000000000\rx",
+            b"*1\r\n$4\r\nPINGxx",
+            b"*1\r\n$4\r\nPING\rx",
+        ] {
+            check_error(stream, ProtocolError::InvalidLineEnd);
+        }
+        check(b"*1\n$4\nPING\n", &[]);
+        check(b"*1\r\nxxxxx", &[]);
+        check_error(b"*1\r\nx4\r\n", ProtocolError::ExpectedDollar(b'x'));
+        check_error(b"*1\r\nx4\rx", ProtocolError::ExpectedDollar(b'x'));
+        check_error(b"*1\r\n\r\n4\r\n", ProtocolError::ExpectedDollar(b'\r'));
+        check_error(b"*1\r\n4\r\n", ProtocolError::ExpectedDollar(b'4'));
+    }
+
+    #[test]
+    fn lines_too_long() {
+        let ones = |before: &[u8], count: usize| [before, &b"1".repeat(count)].concat();
+        check(&ones(b"*", 65_535), &[]);
+        check_error(&ones(b"*", 65_536), ProtocolError::TooBigCount);
+        check(&ones(b"*1\r\n$", 65_535), &[]);
+        check_error(&ones(b"*1\r\n$", 65_536), ProtocolError::TooBigBulkCount);
+        check(&ones(b"", 65_536), &[]);
+        check_error(&ones(b"", 65_537), ProtocolError::TooBigInline);
+        check_error(&[ones(b"", 65_537), b"\n".to_vec()].concat(), ProtocolError::TooBigInline);
+        check(&[ones(b"", 65_536), b"\n".to_vec()].concat(), &[&[&ones(b"", 65_536)]]);
+    }
+
+    #[test]
+    fn before_authentication() {
+        let limits = Limits { authenticated: false, ..Limits::default() };
+        let error = |stream: &[u8]| outcome(stream, &limits).1;
+        assert_eq!(error(b"*10\r\n"), None);
+        assert_eq!(error(b"*11\r\n"), Some(ProtocolError::UnauthenticatedMultibulkLength));
+        assert_eq!(error(b"*2147483648\r\n"), Some(ProtocolError::InvalidMultibulkLength));
+        assert_eq!(error(b"*1\r\n$16384\r\n"), None);
+        assert_eq!(error(b"*1\r\n$16385\r\n"), Some(ProtocolError::UnauthenticatedBulkLength));
+        assert_eq!(error(b"*1\r\n$536870913\r\n"), Some(ProtocolError::InvalidBulkLength));
+        assert_eq!(outcome(b"*1\r\n$4\r\nPING\r\n", &limits).0, to_owned(&[&[b"PING"]]));
+    }
+
+    #[test]
+    fn error_replies() {
+        let reply = |error: ProtocolError| {
+            let mut out = Vec::new();
+            error.push_reply(&mut out);
+            out
+        };
+        let text = b"-ERR Protocol error: invalid CRLF in request\r\n";
+        assert_eq!(reply(ProtocolError::InvalidLineEnd), text);
+        let text = b"-ERR Protocol error: expected '$', got ' '\r\n";
+        assert_eq!(reply(ProtocolError::ExpectedDollar(b'\r')), text);
+        let text = b"-ERR Protocol error: expected '$', got '\xff'\r\n";
+        assert_eq!(reply(ProtocolError::ExpectedDollar(0xff)), text);
+    }
+
+    #[test]
+    fn browsers() {
+        assert!(is_cross_protocol(b"POST") && is_cross_protocol(b"host:"));
+        assert!(!is_cross_protocol(b"GET"));
+    }
+
+    #[test]
+    fn the_state_of_a_connection_is_small() {
+        assert!(size_of::<RequestParser>() <= 24);
+    }
+
+    proptest! {
+        #[test]
+        fn any_commands_in_any_chunks(
+            commands in prop::collection::vec(
+                prop::collection::vec(prop::collection::vec(any::<u8>(), 0..130), 1..14), 0..6),
+            chunks in prop::collection::vec(1usize..40, 1..8),
+        ) {
+            let found = feed(&encode(&commands), &Limits::default(), &chunks);
+            prop_assert_eq!(found, (commands, None));
+        }
+
+        #[test]
+        fn any_bytes_in_any_chunks(
+            stream in "([*$][0-9]{0,2}|\r\n|\r|\n|[a-c \"'\\\\x]|\\*2\r\n\\$1\r\nz\r\n){0,40}",
+            chunks in prop::collection::vec(1usize..9, 1..8),
+        ) {
+            let limits = Limits { max_inline_bytes: 12, ..Limits::default() };
+            let whole = feed(stream.as_bytes(), &limits, &[usize::MAX / 2]);
+            prop_assert_eq!(whole, feed(stream.as_bytes(), &limits, &chunks));
+        }
+    }
+}
