@@ -1,0 +1,1 @@
+"""Tests of the harness; run `python3 -m unittest` in bench/."""
