@@ -5,6 +5,7 @@
 //! pattern   an expected reply             render   a reply as text       regex   volatile parts
 //! parse     a transcript file             target   what it is played against (client: over TCP)
 //! run       play and compare              record   play and fill in
+//! oracle    the reference server          differ   random commands to two servers
 //! ```
 //!
 //! The transcripts are in `transcripts/<family>/<command>.txt`; the format is in README.md.
@@ -13,6 +14,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod client;
+pub mod differ;
 pub mod oracle;
 pub mod parse;
 pub mod pattern;

@@ -5,9 +5,10 @@ use pantala_compat::parse::{self, Whose};
 use pantala_compat::pattern::Resp;
 use pantala_compat::run::{self, Options, Summary};
 use pantala_compat::target::Tcp;
-use pantala_compat::{oracle, record};
+use pantala_compat::{differ, oracle, record};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 const USAGE: &str = "\
 compat run [PATH] [--resp 2|3|both] [--filter TEXT] [--lacks NAME,..] [--as pantala|reference]
@@ -16,7 +17,9 @@ compat run [PATH] [--resp 2|3|both] [--filter TEXT] [--lacks NAME,..] [--as pant
 compat record FILE.. [--spawn COMMAND]
     fills in the replies; without --spawn from valkey-server
 compat oracle [PATH] [--resp ..] [--filter TEXT]
-    plays transcripts against the installed valkey-server";
+    plays transcripts against the installed valkey-server
+compat differ [--a COMMAND] [--b COMMAND] [--seconds N] [--seed N] [--skip NAME,..] [--only NAME,..]
+    sends random commands to two servers (valkey-server when not told) until they differ";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
     let done = Arguments::parse(rest).and_then(|arguments| match verb.as_str() {
         "run" => run(&arguments),
         "record" => record(&arguments),
+        "differ" => differ(&arguments),
         "oracle" => run(&Arguments {
             whose: Whose::Reference,
             spawn: Some(oracle::valkey_command()?),
@@ -52,6 +56,11 @@ struct Arguments {
     whose: Whose,
     address: Option<String>,
     spawn: Option<String>,
+    sides: [Option<String>; 2],
+    seconds: u64,
+    seed: u64,
+    skip: Vec<String>,
+    only: Vec<String>,
 }
 
 impl Arguments {
@@ -64,6 +73,11 @@ impl Arguments {
             whose: Whose::Pantala,
             address: None,
             spawn: None,
+            sides: [None, None],
+            seconds: 10,
+            seed: 1,
+            skip: Vec::new(),
+            only: Vec::new(),
         };
         let mut args = args.iter();
         while let Some(name) = args.next() {
@@ -78,12 +92,19 @@ impl Arguments {
     }
 
     fn option(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let list = |names: &str| names.split(',').map(str::to_string).collect();
         match (name, value) {
             ("--resp", "2") => self.versions = vec![Resp::Two],
             ("--resp", "3") => self.versions = vec![Resp::Three],
             ("--resp", "both") => {}
             ("--filter", text) => self.filter = text.to_string(),
-            ("--lacks", names) => self.lacks = names.split(',').map(str::to_string).collect(),
+            ("--lacks", names) => self.lacks = list(names),
+            ("--skip", names) => self.skip = list(names),
+            ("--only", names) => self.only = list(names),
+            ("--a", command) => self.sides[0] = Some(command.to_string()),
+            ("--b", command) => self.sides[1] = Some(command.to_string()),
+            ("--seconds", n) => self.seconds = n.parse().map_err(|_| "--seconds N")?,
+            ("--seed", n) => self.seed = n.parse().map_err(|_| "--seed N")?,
             ("--as", "pantala") => self.whose = Whose::Pantala,
             ("--as", "reference") => self.whose = Whose::Reference,
             ("--address", address) => self.address = Some(address.to_string()),
@@ -133,6 +154,25 @@ fn print_summary(summary: &Summary) {
         println!("{count} skipped: {reason}");
     }
     println!("{} passed, {} failed", summary.passed, summary.failed);
+}
+
+fn differ(arguments: &Arguments) -> Result<bool, String> {
+    let side = |side: &Option<String>| side.clone().map_or_else(oracle::valkey_command, Ok);
+    let options = differ::Options {
+        time: Duration::from_secs(arguments.seconds),
+        seed: arguments.seed,
+        commands: [side(&arguments.sides[0])?, side(&arguments.sides[1])?],
+        skip: arguments.skip.clone(),
+        only: arguments.only.clone(),
+    };
+    match differ::search(&options, &mut |text| println!("{text}"))? {
+        Ok(sent) => println!("{sent} commands, no difference"),
+        Err(report) => {
+            println!("{report}");
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn record(arguments: &Arguments) -> Result<bool, String> {

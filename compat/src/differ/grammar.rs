@@ -1,0 +1,410 @@
+//! What the differ may send: the commands of `grammar.txt` and the random texts for their arguments.
+//!
+//! 1. Equal seeds give equal commands.
+//! 2. Time spans are either not allowed, or so long that nothing passes while the differ runs, and
+//!    hardly ever equal, so that comparing two of them does not depend on the moment.
+//! 3. One command in `MUTATED_ONCE_IN` is spoilt: an argument too few, too many, twice, or garbage.
+
+use super::random::Random;
+
+/// How seldom a command is spoilt.
+const MUTATED_ONCE_IN: usize = 12;
+/// Repeated arguments are repeated less often than this.
+const REPEAT_LIMIT: usize = 4;
+
+/// In what its answers may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slack {
+    /// In nothing.
+    None,
+    /// An integer, by so much.
+    Integer(i64),
+    /// The order of an array.
+    Order,
+    /// `embstr` and `raw`.
+    Raw,
+}
+
+/// A command and its arguments.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// Its name, in capitals.
+    pub name: String,
+    /// In what its answers may differ.
+    pub slack: Slack,
+    arguments: Item,
+}
+
+#[derive(Clone, Debug)]
+enum Item {
+    Token(String),
+    Kind(Kind),
+    Sequence(Vec<Item>),
+    OneOf(Vec<Item>),
+    Optional(Box<Item>),
+    Many(Box<Item>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Key,
+    Value,
+    Int,
+    Float,
+    Index,
+    Offset,
+    Seconds,
+    Millis,
+    Moment,
+    MomentMs,
+    Database,
+    Pattern,
+    Small,
+    /// How often the next repeated argument is repeated, mostly.
+    Count,
+}
+
+/// A command to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Name and arguments.
+    pub args: Vec<Vec<u8>>,
+    /// In what its answers may differ.
+    pub slack: Slack,
+}
+
+/// Reads the grammar.
+pub fn parse(text: &str) -> Result<Vec<Rule>, String> {
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| rule(line).map_err(|why| format!("{line}: {why}"))).collect()
+}
+
+fn rule(line: &str) -> Result<Rule, String> {
+    let (slack, rest) = match line.strip_prefix('~') {
+        None => (Slack::None, line),
+        Some(rest) => {
+            let (slack, rest) = rest.split_once(' ').ok_or("~ without a command")?;
+            let slack = match slack {
+                "sorted" => Slack::Order,
+                "raw" => Slack::Raw,
+                number => Slack::Integer(number.parse().map_err(|_| "~ and no number")?),
+            };
+            (slack, rest)
+        }
+    };
+    let (name, arguments) = rest.split_once(' ').unwrap_or((rest, ""));
+    let mut parser = Parser { tokens: tokens(arguments), at: 0 };
+    let arguments = parser.alternatives()?;
+    if parser.at < parser.tokens.len() {
+        return Err(format!("left over: {}", parser.tokens[parser.at]));
+    }
+    Ok(Rule { name: name.to_string(), slack, arguments })
+}
+
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens = Vec::new();
+    for word in text.split_whitespace() {
+        let mut rest = word;
+        while let Some(at) = rest.find(|c| "[]()|+".contains(c)) {
+            if at > 0 {
+                tokens.push(rest[..at].to_string());
+            }
+            tokens.push(rest[at..=at].to_string());
+            rest = &rest[at + 1..];
+        }
+        if !rest.is_empty() {
+            tokens.push(rest.to_string());
+        }
+    }
+    tokens
+}
+
+struct Parser {
+    tokens: Vec<String>,
+    at: usize,
+}
+
+impl Parser {
+    fn peek(&self) -> Option<&str> {
+        self.tokens.get(self.at).map(String::as_str)
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        let found = self.peek() == Some(token);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn alternatives(&mut self) -> Result<Item, String> {
+        let mut all = vec![self.sequence()?];
+        while self.eat("|") {
+            all.push(self.sequence()?);
+        }
+        Ok(if all.len() > 1 { Item::OneOf(all) } else { all.swap_remove(0) })
+    }
+
+    fn sequence(&mut self) -> Result<Item, String> {
+        let mut items = Vec::new();
+        while let Some(token) = self.peek()
+            && !["|", "]", ")"].contains(&token)
+        {
+            let mut item = self.item()?;
+            if self.eat("+") {
+                item = Item::Many(Box::new(item));
+            }
+            items.push(item);
+        }
+        Ok(Item::Sequence(items))
+    }
+
+    fn item(&mut self) -> Result<Item, String> {
+        let token = self.peek().unwrap_or_default().to_string();
+        self.at += 1;
+        let closed =
+            |found: bool, item| if found { Ok(item) } else { Err("not closed".to_string()) };
+        match token.as_str() {
+            "[" => {
+                let inner = self.alternatives()?;
+                closed(self.eat("]"), Item::Optional(Box::new(inner)))
+            }
+            "(" => {
+                let inner = self.alternatives()?;
+                closed(self.eat(")"), inner)
+            }
+            word if word.bytes().all(|b| b.is_ascii_uppercase()) => Ok(Item::Token(token)),
+            word => kind(word).map(Item::Kind),
+        }
+    }
+}
+
+fn kind(word: &str) -> Result<Kind, String> {
+    Ok(match word {
+        "key" => Kind::Key,
+        "value" => Kind::Value,
+        "int" => Kind::Int,
+        "float" => Kind::Float,
+        "index" => Kind::Index,
+        "offset" => Kind::Offset,
+        "seconds" => Kind::Seconds,
+        "millis" => Kind::Millis,
+        "moment" => Kind::Moment,
+        "moment_ms" => Kind::MomentMs,
+        "db" => Kind::Database,
+        "pattern" => Kind::Pattern,
+        "small" => Kind::Small,
+        "count" => Kind::Count,
+        _ => return Err(format!("no kind of argument is called {word}")),
+    })
+}
+
+impl Rule {
+    /// A random command of this rule.
+    pub fn generate(&self, random: &mut Random) -> Sent {
+        let repeats = 1 + random.below(REPEAT_LIMIT);
+        let mut args = vec![self.name.clone().into_bytes()];
+        fill(&self.arguments, repeats, random, &mut args);
+        if random.once_in(MUTATED_ONCE_IN) {
+            mutate(&mut args, random);
+        }
+        Sent { args, slack: self.slack }
+    }
+}
+
+fn fill(item: &Item, repeats: usize, random: &mut Random, args: &mut Vec<Vec<u8>>) {
+    match item {
+        Item::Token(token) if random.once_in(8) => args.push(token.to_ascii_lowercase().into()),
+        Item::Token(token) => args.push(token.clone().into()),
+        Item::Kind(Kind::Count) if !random.once_in(10) => args.push(repeats.to_string().into()),
+        Item::Kind(kind) => args.push(argument(*kind, random)),
+        Item::Sequence(items) => items.iter().for_each(|item| fill(item, repeats, random, args)),
+        Item::OneOf(items) => fill(random.pick(items), repeats, random, args),
+        Item::Optional(item) => {
+            if random.once_in(2) {
+                fill(item, repeats, random, args);
+            }
+        }
+        Item::Many(item) => (0..repeats).for_each(|_| fill(item, repeats, random, args)),
+    }
+}
+
+fn mutate(args: &mut Vec<Vec<u8>>, random: &mut Random) {
+    let at = 1 + random.below(args.len().saturating_sub(1));
+    match random.below(5) {
+        0 => _ = (args.len() > 1).then(|| args.remove(at)),
+        1 => args.push(garbage(random)),
+        2 if at < args.len() => args.insert(at, args[at].clone()),
+        3 if at < args.len() => args[at] = garbage(random),
+        _ => args[0].make_ascii_lowercase(),
+    }
+}
+
+fn garbage(random: &mut Random) -> Vec<u8> {
+    let texts: [&[u8]; 14] = [
+        b"",
+        b"foo",
+        b"NX",
+        b"EX",
+        b"0",
+        b"-1",
+        b"1.5",
+        b" 1",
+        b"1 ",
+        b"\xff\x01",
+        b"nan",
+        b"9223372036854775808",
+        b"-9223372036854775809",
+        b"18446744073709551616",
+    ];
+    random.pick(&texts).to_vec()
+}
+
+fn argument(kind: Kind, random: &mut Random) -> Vec<u8> {
+    let text = match kind {
+        Kind::Key => return key(random),
+        Kind::Value => return value(random),
+        Kind::Float => return float(random),
+        Kind::Pattern => return pattern(random),
+        Kind::Int => integer(random),
+        Kind::Index => match random.below(8) {
+            0 => integer(random),
+            _ => random.below(24) as i64 - 12,
+        },
+        Kind::Offset => match random.below(12) {
+            0 => *random.pick(&[-1, 536_870_912, 4_294_967_296, i64::MAX, i64::MIN]),
+            _ => random.below(30) as i64,
+        },
+        Kind::Seconds => span(random, 1, i64::MAX / 1000),
+        Kind::Millis => span(random, 1000, i64::MAX),
+        Kind::Moment => moment(random, 1, i64::MAX / 1000),
+        Kind::MomentMs => moment(random, 1000, i64::MAX),
+        Kind::Database => match random.below(10) {
+            0 => *random.pick(&[-1, 15, 16, 2_147_483_648, i64::MAX]),
+            _ => random.below(3) as i64,
+        },
+        Kind::Small => random.below(6) as i64 - 1,
+        Kind::Count => *random.pick(&[0, -1, 1, 2, 3, 2_147_483_648, i64::MAX]),
+    };
+    text.to_string().into_bytes()
+}
+
+/// A time from now: far away, or none at all.
+fn span(random: &mut Random, unit: i64, most: i64) -> i64 {
+    match random.below(10) {
+        0 => *random.pick(&[
+            0,
+            -1,
+            -1000,
+            i64::MIN,
+            i64::MAX,
+            most,
+            most + i64::from(most < 1 << 62),
+        ]),
+        _ => (100_000 + random.below(1_000_000_000) as i64) * unit,
+    }
+}
+
+/// A moment: in the year 3021 or so, or long ago.
+fn moment(random: &mut Random, unit: i64, most: i64) -> i64 {
+    match random.below(10) {
+        0 => *random.pick(&[0, -1, 1, 1_000_000, i64::MIN, i64::MAX, most]),
+        _ => 33_177_117_420 * unit + random.below(2000) as i64,
+    }
+}
+
+fn integer(random: &mut Random) -> i64 {
+    match random.below(8) {
+        0 => *random.pick(&[i64::MIN, i64::MAX, i64::MIN + 1, i64::MAX - 1, 1 << 31, 1 << 32]),
+        1 => random.next() as i64,
+        _ => random.below(40) as i64 - 20,
+    }
+}
+
+fn key(random: &mut Random) -> Vec<u8> {
+    let few: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
+    let rare: [&[u8]; 4] =
+        [b"", b"a\0b\r\n", b"12345", b"a rather long key, longer than others are"];
+    if random.once_in(15) { random.pick(&rare).to_vec() } else { random.pick(&few).to_vec() }
+}
+
+fn value(random: &mut Random) -> Vec<u8> {
+    match random.below(10) {
+        0 | 1 => integer(random).to_string().into_bytes(),
+        2 => float(random),
+        3 => garbage(random),
+        4 => vec![b'x'; *random.pick(&[1, 20, 43, 44, 45, 63, 64, 65, 200, 2000])],
+        5 => (0..random.below(20)).map(|_| random.next() as u8).collect(),
+        _ => (0..1 + random.below(12)).map(|_| *random.pick(b"abcd")).collect(),
+    }
+}
+
+fn float(random: &mut Random) -> Vec<u8> {
+    let texts = [
+        "0",
+        "1.5",
+        "-1.5",
+        "0.1",
+        "3.0e3",
+        "1e17",
+        "1e-17",
+        "-0",
+        "+2",
+        ".5",
+        "5.",
+        "0x1p3",
+        "1e300",
+        "inf",
+        "-inf",
+        "nan",
+        "1e5000",
+        "1e-400",
+        "17179869184",
+        "0.000001",
+        "123456789.987654321",
+    ];
+    match random.below(3) {
+        0 => random.pick(&texts).as_bytes().to_vec(),
+        1 => {
+            let scale = 10f64.powi(random.below(12) as i32 - 6);
+            format!("{}", (random.below(2_000_001) as f64 - 1e6) * scale).into_bytes()
+        }
+        _ => integer(random).to_string().into_bytes(),
+    }
+}
+
+fn pattern(random: &mut Random) -> Vec<u8> {
+    let texts: [&[u8]; 12] =
+        [b"*", b"a", b"?", b"[a-c]", b"[^a]", b"a*", b"*b*", b"\\a", b"[", b"[a", b"", b"*a?*[b-]"];
+    random.pick(&texts).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_a_grammar_and_seeds_repeat() {
+        let rules = parse(include_str!("../../grammar.txt")).unwrap();
+        assert!(rules.len() > 50);
+        let commands = |seed| {
+            let mut random = Random::new(seed);
+            rules.iter().map(|rule| rule.generate(&mut random)).collect::<Vec<_>>()
+        };
+        assert_eq!(commands(1), commands(1));
+        assert_ne!(commands(1), commands(2));
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for text in ["A foo", "A [key", "A (key", "A key ]", "~x A"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn options_and_repeats() {
+        let rule = &parse("MSETEX count (key value)+ [NX|(EX seconds)]").unwrap()[0];
+        let mut random = Random::new(7);
+        let lengths: Vec<usize> = (0..200).map(|_| rule.generate(&mut random).args.len()).collect();
+        assert!(lengths.contains(&4) && lengths.contains(&5) && lengths.contains(&10));
+    }
+}
