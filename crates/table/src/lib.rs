@@ -1,1 +1,65 @@
-//! The Dash table and its records.
+//! The Dash table and its records: where every key of the store lives.
+//!
+//! ```text
+//! Table -- directory (by the hash's top bits) -- segment -- bucket -- word --> record: head, deadline, key, value
+//! ```
+//!
+//! Extendible hashing over small segments (Dash, arXiv 2003.07302), made for one lock above it and for few
+//! bytes a key. What is different from the paper: segments grow through the allocator's size classes before
+//! they split, the stash shares the header's lines, and words keep enough hash bits that neither growing nor
+//! most splits read a record.
+//!
+//! | file | what |
+//! |---|---|
+//! | `table` | the surface: find, read, change, insert, remove |
+//! | `structure` | growing, splitting, shrinking, merging |
+//! | `walk` | SCAN, expiry sweep, random record, all records |
+//! | `segment` | buckets, stash, displacement |
+//! | `directory` | prefix to segment |
+//! | `hash`, `word`, `group` | bits of a hash, of a slot, and the SIMD of a bucket head |
+//! | `record`, `text`, `owned` | one record, its string, and what leaves the table |
+//! | `class`, `number` | allocator classes, integers as text |
+//!
+//! A lookup that hits touches a directory entry, one bucket (two cache lines) and one record.
+//!
+//! Not here: locks, hashing, the clock, eviction policy, and the collections themselves.
+//! Tests: `tests/`, `examples/measure.rs` (bytes and nanoseconds), `fuzz/src/table.rs`.
+
+pub mod class;
+mod directory;
+mod group;
+mod hash;
+mod number;
+mod owned;
+mod record;
+mod segment;
+mod structure;
+mod table;
+mod text;
+mod walk;
+mod word;
+
+use pantala_base::UnixMs;
+
+pub use class::size_class;
+pub use number::{INT_TEXT_BYTES, IntText, int_text_len, parse_int};
+pub use owned::{Discarded, Encoding, OwnedRecord, StrRef, ValueRef};
+pub use record::MAX_STRING_BYTES;
+pub use table::{Full, Place, Table};
+pub use walk::{Cursor, SweepCursor, Swept};
+pub use word::HOTTEST;
+
+/// A collection that a record points to.
+pub trait Object: Send + 'static {
+    /// What kind of collection: 1..=15, the same for its whole life. 0 is a string.
+    fn type_tag(&self) -> u8;
+
+    /// Allocated bytes behind it, without itself.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// Whether a record with this deadline is gone: in the millisecond of its deadline it is still there.
+#[inline]
+pub fn is_expired(deadline: UnixMs, now: UnixMs) -> bool {
+    deadline < now
+}

@@ -1,0 +1,652 @@
+//! The table: keys to records, for one partition and one database. Plain single-threaded code.
+//!
+//! This file is the surface: finding, reading, changing, inserting and removing one record. Growing and shrinking are in
+//! `structure`, walks in `walk`.
+//!
+//! Keys whose segment can neither grow nor split (more keys with one hash than a segment holds, which no
+//! client can bring about under a secret hash key) become *strays*: a plain list, searched from its start.
+//!
+//! Invariants
+//! - T1. Segments keep S1..S4, the directory D1..D3, records R1..R5 with the `O` of the table.
+//! - T2. `len` and `deadlines` count all records and those with a deadline, strays too; `segments` and
+//!   `units` count segments and their 128-byte units.
+//! - T3. A `Place` is good until the next insert, removal, `make_room`, `tidy_after_remove` or `sweep`. Debug builds
+//!   check that; it is the one promise of a caller that release builds trust.
+//! - T4. A key is in the table at most once: who inserts has looked before.
+//!
+//! Tests: `tests/model.rs`, `tests/records.rs`, `fuzz/src/table.rs`.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+use pantala_base::UnixMs;
+
+use crate::Object;
+use crate::directory::{Directory, Entry};
+use crate::hash::{position, trail};
+use crate::number::IntText;
+use crate::owned::{
+    Discarded, Encoding, OwnedRecord, StrRef, ValueRef, bytes_of, create_object, encoding_of, free,
+    value_of,
+};
+use crate::record::{self, Record};
+use crate::segment::{Header, SHAPES, Segment, UNIT_BYTES};
+use crate::text;
+use crate::word::{HOTTEST, Kind, Word};
+
+/// A table of records; collections are of type `O`.
+pub struct Table<O: Object> {
+    pub(crate) directory: Directory,
+    pub(crate) strays: Option<Box<Strays>>,
+    pub(crate) len: usize,
+    pub(crate) deadlines: usize,
+    pub(crate) segments: u32,
+    pub(crate) units: u32,
+    /// What the saved bit of a record must be for it to count as saved; see `begin_epoch`.
+    epoch: bool,
+    #[cfg(debug_assertions)]
+    generation: u64,
+    object: PhantomData<O>,
+}
+
+pub(crate) type Strays = Vec<Stray>;
+
+/// A record outside of the segments.
+#[derive(Clone, Copy)]
+pub(crate) struct Stray {
+    pub(crate) hash: u64,
+    pub(crate) word: Word,
+}
+
+/// Where a record is. Good until the table is changed (T3).
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub(crate) slot: *mut Word,
+    /// The header of its segment; null for a stray.
+    header: *mut Header,
+    #[cfg(debug_assertions)]
+    generation: u64,
+}
+
+/// The segment must grow first: call [`Table::make_room`] and insert again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+// SAFETY: a table is the one owner of all it points to, and an `O` may be sent.
+unsafe impl<O: Object> Send for Table<O> {}
+
+#[cfg(debug_assertions)]
+fn next_generation() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    // Shared by all tables, so that a place of one is noticed in another.
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl<O: Object> Table<O> {
+    /// An empty table; it allocates nothing.
+    pub const fn new() -> Self {
+        Self {
+            directory: Directory::new(),
+            strays: None,
+            len: 0,
+            deadlines: 0,
+            segments: 0,
+            units: 0,
+            epoch: false,
+            #[cfg(debug_assertions)]
+            generation: 0,
+            object: PhantomData,
+        }
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of records with a deadline.
+    pub fn deadline_count(&self) -> usize {
+        self.deadlines
+    }
+
+    /// Allocated bytes of the index: segments and directory, not the records.
+    pub fn heap_bytes(&self) -> usize {
+        let strays = self
+            .strays
+            .as_ref()
+            .map_or(0, |strays| size_of::<Strays>() + strays.capacity() * size_of::<Stray>());
+        self.units as usize * UNIT_BYTES + self.directory.heap_bytes() + strays
+    }
+
+    /// Number of segments.
+    pub fn segment_count(&self) -> usize {
+        self.segments as usize
+    }
+
+    /// Slots of all segments: `len / slot_count` is the utilisation.
+    pub fn slot_count(&self) -> usize {
+        let mut slots = 0;
+        self.directory.for_each(|_, segment| slots += usize::from(segment.shape().slots));
+        slots
+    }
+
+    /// Fetches the bucket of a hash into the cache; first of the two steps before a batch of lookups.
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        let entry = self.directory.entry(hash);
+        if !entry.is_empty() {
+            entry.segment().prefetch(position(hash));
+        }
+    }
+
+    /// Fetches the record of a hash, if the bucket has one; second step.
+    #[inline]
+    pub fn prefetch_record(&self, hash: u64) {
+        let entry = self.directory.entry(hash);
+        if !entry.is_empty() {
+            let trail = trail(hash, entry.window_shift());
+            entry.segment().prefetch_record(position(hash), trail);
+        }
+    }
+
+    /// Looks a key up.
+    #[inline]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        let entry = self.directory.entry(hash);
+        if entry.is_empty() {
+            return None;
+        }
+        let segment = entry.segment();
+        let trail = trail(hash, entry.window_shift());
+        match segment.find(position(hash), trail, key) {
+            Some(slot) => Some(self.place(slot, segment.header())),
+            None if self.strays.is_none() => None,
+            None => self.find_stray(hash, key),
+        }
+    }
+
+    #[cold]
+    fn find_stray(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        let stray = self.strays.as_ref()?.iter().find(|stray| {
+            // SAFETY: T1: a stray's word owns a live record.
+            stray.hash == hash && unsafe { Record::of(stray.word) }.has_key(key)
+        })?;
+        Some(self.place(ptr::from_ref(&stray.word).cast_mut(), ptr::null_mut()))
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, slot: *mut Word, header: *mut Header) -> Place {
+        Place {
+            slot,
+            header,
+            #[cfg(debug_assertions)]
+            generation: self.generation,
+        }
+    }
+
+    /// From here on, places given out before are no good.
+    #[inline]
+    pub(crate) fn outdate_places(&mut self) {
+        #[cfg(debug_assertions)]
+        {
+            self.generation = next_generation();
+        }
+    }
+
+    /// The word at a place.
+    #[inline]
+    fn word(&self, p: Place) -> Word {
+        #[cfg(debug_assertions)]
+        assert_eq!(p.generation, self.generation, "T3: a place of an older state or another table");
+        // SAFETY: T3.
+        unsafe { *p.slot }
+    }
+
+    /// The word at a place, to be changed.
+    #[inline]
+    fn word_mut(&mut self, p: Place) -> &mut Word {
+        #[cfg(debug_assertions)]
+        assert_eq!(p.generation, self.generation, "T3: a place of an older state or another table");
+        // SAFETY: T3; the table is borrowed as long as the result.
+        unsafe { &mut *p.slot }
+    }
+
+    #[inline]
+    fn record(&self, p: Place) -> Record {
+        // SAFETY: T1.
+        unsafe { Record::of(self.word(p)) }
+    }
+
+    /// The key at a place.
+    #[inline]
+    pub fn key(&self, p: Place) -> &[u8] {
+        self.record(p).key()
+    }
+
+    /// The value at a place.
+    #[inline]
+    pub fn value(&self, p: Place) -> ValueRef<'_, O> {
+        // SAFETY: T1; the table is borrowed as long as the result.
+        unsafe { value_of(self.word(p)) }
+    }
+
+    /// The string at a place, if it is one.
+    #[inline]
+    pub fn string(&self, p: Place) -> Option<StrRef<'_>> {
+        match self.value(p) {
+            ValueRef::Str(text) => Some(text),
+            ValueRef::Object(_) => None,
+        }
+    }
+
+    /// The object at a place, if it is one.
+    #[inline]
+    pub fn object(&self, p: Place) -> Option<&O> {
+        match self.value(p) {
+            ValueRef::Str(_) => None,
+            ValueRef::Object(object) => Some(object),
+        }
+    }
+
+    /// The object at a place, to be changed, if it is one. Its type tag must stay.
+    #[inline]
+    pub fn object_mut(&mut self, p: Place) -> Option<&mut O> {
+        let word = self.word(p);
+        if !word.kind().is_object() {
+            return None;
+        }
+        // SAFETY: R5; the table is borrowed as long as the result.
+        unsafe { Some(&mut *Record::of(word).object::<O>()) }
+    }
+
+    /// 0 for a string, otherwise the object's tag; reads no record.
+    #[inline]
+    pub fn type_tag(&self, p: Place) -> u8 {
+        self.word(p).kind().tag()
+    }
+
+    /// How the value is kept; reads no record.
+    pub fn encoding(&self, p: Place) -> Encoding {
+        encoding_of(self.word(p))
+    }
+
+    /// Allocated bytes of the record and all it owns, without its share of the index.
+    pub fn record_bytes(&self, p: Place) -> usize {
+        // SAFETY: T1.
+        unsafe { bytes_of::<O>(self.word(p)) }
+    }
+
+    /// The deadline, if there is one.
+    #[inline]
+    pub fn deadline(&self, p: Place) -> Option<UnixMs> {
+        self.record(p).deadline()
+    }
+
+    /// Gives the record another deadline, or none.
+    pub fn set_deadline(&mut self, p: Place, deadline: Option<UnixMs>) {
+        let before = self.word(p).has_deadline();
+        // SAFETY: T1.
+        unsafe { record::set_deadline(self.word_mut(p), deadline) };
+        if before == deadline.is_some() {
+            return;
+        }
+        let add = if before { -1 } else { 1 };
+        self.deadlines = self.deadlines.wrapping_add_signed(add);
+        if !p.header.is_null() {
+            // SAFETY: T3: the header of the place's segment.
+            unsafe {
+                (*p.header).deadlines = (*p.header).deadlines.wrapping_add_signed(add as i16)
+            };
+        }
+    }
+
+    /// How often the record was used lately, 0..=3.
+    pub fn hotness(&self, p: Place) -> u8 {
+        self.word(p).hotness()
+    }
+
+    /// Sets the hotness, at most 3.
+    pub fn set_hotness(&mut self, p: Place, hotness: u8) {
+        self.word_mut(p).set_hotness(hotness);
+    }
+
+    /// One step hotter; writes nothing when it is at the top already.
+    #[inline]
+    pub fn touch(&mut self, p: Place) {
+        let word = self.word_mut(p);
+        let hotness = word.hotness();
+        if hotness < HOTTEST {
+            word.set_hotness(hotness + 1);
+        }
+    }
+
+    /// Whether the record is marked as not to be evicted.
+    pub fn sticky(&self, p: Place) -> bool {
+        self.word(p).is_sticky()
+    }
+
+    /// Marks the record as not to be evicted, or takes the mark away.
+    pub fn set_sticky(&mut self, p: Place, sticky: bool) {
+        self.word_mut(p).set_sticky(sticky);
+    }
+
+    /// Begins a point-in-time snapshot: from now on no record is saved, and records inserted later count as saved.
+    /// Every record must be saved when this is called: a snapshot that was given up calls
+    /// [`Table::end_epoch`] before.
+    ///
+    /// The mark is one bit of the record's word. It goes where the word goes, so growing, splitting and
+    /// merging cannot lose it, and a record is saved exactly once: by the walk, or by the writer that is
+    /// about to change it.
+    pub fn begin_epoch(&mut self) {
+        self.epoch = !self.epoch;
+    }
+
+    /// Whether the snapshot has this record already; always so while no snapshot runs.
+    #[inline]
+    pub fn is_saved(&self, p: Place) -> bool {
+        self.word(p).saved() == self.epoch
+    }
+
+    /// The snapshot has this record now.
+    pub fn mark_saved(&mut self, p: Place) {
+        let epoch = self.epoch;
+        self.word_mut(p).set_saved(epoch);
+    }
+
+    /// Marks every record as saved; touches the index only.
+    pub fn end_epoch(&mut self) {
+        let epoch = self.epoch;
+        self.directory.for_each(|_, segment| {
+            // SAFETY: S2.
+            segment.for_each(|slot| unsafe { (*slot).set_saved(epoch) });
+        });
+        for stray in self.strays.iter_mut().flat_map(|strays| strays.iter_mut()) {
+            stray.word.set_saved(epoch);
+        }
+    }
+
+    /// Replaces the value by a string, keeping key and deadline. What may take long to free is returned.
+    pub fn set_string(&mut self, p: Place, value: &[u8]) -> Option<Discarded<O>> {
+        // SAFETY: T1; what is loose is not the table's any more.
+        unsafe { Discarded::from_loose(text::set(self.word_mut(p), value)) }
+    }
+
+    /// Replaces value and deadline, keeping the key.
+    pub fn set_string_and_deadline(
+        &mut self,
+        p: Place,
+        value: &[u8],
+        deadline: Option<UnixMs>,
+    ) -> Option<Discarded<O>> {
+        let keeps_space = self.word(p).has_deadline() || deadline.is_none();
+        if keeps_space {
+            self.set_deadline(p, deadline);
+        }
+        let discarded = self.set_string(p, value);
+        if !keeps_space {
+            self.set_deadline(p, deadline);
+        }
+        discarded
+    }
+
+    /// Replaces the value by a number, keeping key and deadline.
+    pub fn set_int(&mut self, p: Place, value: i64) -> Option<Discarded<O>> {
+        // SAFETY: T1; what is loose is not the table's any more.
+        unsafe { Discarded::from_loose(text::set_int(self.word_mut(p), value)) }
+    }
+
+    /// Appends to a string; returns the new length. The sum is at most
+    /// [`MAX_STRING_BYTES`](crate::MAX_STRING_BYTES). Panics on an object, as the other string operations do.
+    pub fn append(&mut self, p: Place, tail: &[u8]) -> usize {
+        let old_len = self.string_len(p);
+        let len = old_len + tail.len();
+        self.resize_uninit(p, len);
+        // SAFETY: T1; `resize_uninit` made `len` bytes.
+        unsafe {
+            let (at, _) = self.record(p).bytes();
+            ptr::copy_nonoverlapping(tail.as_ptr(), at.add(old_len), tail.len());
+        }
+        len
+    }
+
+    /// Writes bytes at an offset, filling a gap with zeros; returns the new length.
+    pub fn set_range(&mut self, p: Place, offset: usize, bytes: &[u8]) -> usize {
+        let len = self.string_len(p).max(offset + bytes.len());
+        self.resize(p, len);
+        // SAFETY: T1; `resize` made `len` bytes.
+        unsafe {
+            let (at, _) = self.record(p).bytes();
+            ptr::copy_nonoverlapping(bytes.as_ptr(), at.add(offset), bytes.len());
+        }
+        len
+    }
+
+    /// Cuts a string or fills it up with zeros. A number becomes text.
+    pub fn resize(&mut self, p: Place, len: usize) {
+        let old_len = self.resize_uninit(p, len);
+        if len > old_len {
+            // SAFETY: T1; `resize_uninit` made `len` bytes.
+            unsafe { self.record(p).bytes().0.add(old_len).write_bytes(0, len - old_len) };
+        }
+    }
+
+    /// The bytes of a string, to be changed in place. A number becomes text.
+    pub fn string_mut(&mut self, p: Place) -> Option<&mut [u8]> {
+        if self.word(p).kind().is_object() {
+            return None;
+        }
+        // SAFETY: T1; the table is borrowed as long as the result.
+        unsafe {
+            text::int_to_bytes(self.word_mut(p));
+            let (at, len) = self.record(p).bytes();
+            Some(std::slice::from_raw_parts_mut(at, len))
+        }
+    }
+
+    fn resize_uninit(&mut self, p: Place, len: usize) -> usize {
+        // SAFETY: T1; the callers write the new bytes at once. `string_len` panics on objects.
+        unsafe { text::resize(self.word_mut(p), len) }
+    }
+
+    fn string_len(&self, p: Place) -> usize {
+        self.string(p).expect("the caller has checked the type").len()
+    }
+
+    /// Replaces the value by an object, keeping key and deadline.
+    pub fn set_object(&mut self, p: Place, object: O) -> Option<Discarded<O>> {
+        let kind = Kind::object(object.type_tag());
+        let word = self.word_mut(p);
+        // SAFETY: T1; what is loose is not the table's any more; the part is made before it is written.
+        unsafe {
+            let loose = text::take_loose(word);
+            text::make_part(word, record::OBJECT_PART_BYTES);
+            word.set_kind(kind);
+            Record::of(*word).write_object(Box::into_raw(Box::new(object)));
+            Discarded::from_loose(loose)
+        }
+    }
+
+    /// Inserts a string under a key that is not in the table (T4).
+    pub fn insert_string(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: &[u8],
+        deadline: Option<UnixMs>,
+    ) -> Result<Place, Full> {
+        let spot = self.vacate(hash)?;
+        let word = text::create(key, value, deadline);
+        Ok(self.settle(spot, hash, word))
+    }
+
+    /// Inserts a number under a key that is not in the table (T4).
+    pub fn insert_int(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        value: i64,
+        deadline: Option<UnixMs>,
+    ) -> Result<Place, Full> {
+        self.insert_string(hash, key, IntText::new().write(value), deadline)
+    }
+
+    /// Inserts an object under a key that is not in the table (T4).
+    pub fn insert_object(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        object: O,
+        deadline: Option<UnixMs>,
+    ) -> Result<Place, (Full, O)> {
+        match self.vacate(hash) {
+            Ok(spot) => {
+                let word = create_object(key, object, deadline);
+                Ok(self.settle(spot, hash, word))
+            }
+            Err(full) => Err((full, object)),
+        }
+    }
+
+    /// Inserts a whole record, whose key is not in the table (T4). Hotness and stickiness are the record's.
+    pub fn insert_record(
+        &mut self,
+        hash: u64,
+        record: OwnedRecord<O>,
+    ) -> Result<Place, OwnedRecord<O>> {
+        match self.vacate(hash) {
+            Ok(spot) => Ok(self.settle(spot, hash, record.into_word())),
+            Err(Full) => Err(record),
+        }
+    }
+
+    fn vacate(&mut self, hash: u64) -> Result<Spot, Full> {
+        let entry = self.directory.entry(hash);
+        if entry.is_empty() {
+            return Err(Full);
+        }
+        let segment = entry.segment();
+        self.outdate_places();
+        match segment.vacate(position(hash)) {
+            Some(slot) => Ok(Spot { slot, entry }),
+            None if segment.is_stuck() => Ok(Spot { slot: ptr::null_mut(), entry }),
+            None => Err(Full),
+        }
+    }
+
+    fn settle(&mut self, spot: Spot, hash: u64, mut word: Word) -> Place {
+        word.set_saved(self.epoch);
+        self.len += 1;
+        self.deadlines += usize::from(word.has_deadline());
+        if spot.slot.is_null() {
+            return self.settle_stray(hash, word);
+        }
+        word.set_trail(trail(hash, spot.entry.window_shift()));
+        let segment = spot.entry.segment();
+        segment.occupy(spot.slot, position(hash), word);
+        self.place(spot.slot, segment.header())
+    }
+
+    #[cold]
+    fn settle_stray(&mut self, hash: u64, word: Word) -> Place {
+        let strays = self.strays.get_or_insert_default();
+        strays.push(Stray { hash, word });
+        let last = strays.len() - 1;
+        let slot = ptr::from_mut(&mut strays[last].word);
+        self.place(slot, ptr::null_mut())
+    }
+
+    /// Takes a record out. The segment stays as it is: see [`Table::tidy_after_remove`].
+    pub fn remove(&mut self, p: Place) -> OwnedRecord<O> {
+        let word = self.word(p);
+        self.outdate_places();
+        if p.header.is_null() {
+            self.remove_stray(p.slot);
+        } else {
+            // SAFETY: T3: the header of the place's segment, behind its buckets (S1).
+            let segment = unsafe {
+                let homes = usize::from(SHAPES[usize::from((*p.header).class)].homes);
+                Segment::from_raw(p.header.cast::<u8>().sub(homes * UNIT_BYTES), homes)
+            };
+            segment.remove(p.slot);
+        }
+        self.disown(word)
+    }
+
+    #[cold]
+    fn remove_stray(&mut self, slot: *mut Word) {
+        let strays = self.strays.as_mut().expect("the place is in it");
+        let at = strays.iter().position(|stray| ptr::from_ref(&stray.word) == slot.cast_const());
+        strays.swap_remove(at.expect("T3: the place is in it"));
+        if strays.is_empty() {
+            self.strays = None;
+        }
+    }
+
+    /// Hands a word out that no slot keeps any more.
+    pub(crate) fn disown(&mut self, word: Word) -> OwnedRecord<O> {
+        self.len -= 1;
+        self.deadlines -= usize::from(word.has_deadline());
+        // SAFETY: the slot has given the word up (R4).
+        unsafe { OwnedRecord::from_word(word) }
+    }
+
+    /// Proves S2..S4, D1..D3 and T2, given the hash of keys; for tests. Panics where they do not hold.
+    #[doc(hidden)]
+    pub fn check(&self, rehash: &mut dyn FnMut(&[u8]) -> u64) {
+        let (mut len, mut deadlines, mut segments, mut units) = (0, 0, 0, 0);
+        self.directory.for_each(|prefix, segment| {
+            segment.check(rehash);
+            segment.for_each(|slot| {
+                // SAFETY: S2.
+                let hash = rehash(unsafe { Record::of(*slot) }.key());
+                let own = crate::directory::segment_prefix(hash, segment.depth());
+                assert_eq!(own, prefix, "D3: prefix");
+            });
+            len += segment.count();
+            deadlines += segment.deadlines();
+            segments += 1;
+            units += u32::from(segment.shape().units);
+        });
+        for stray in self.strays.iter().flat_map(|strays| strays.iter()) {
+            len += 1;
+            deadlines += usize::from(stray.word.has_deadline());
+        }
+        assert_eq!((len, deadlines), (self.len, self.deadlines), "T2");
+        assert_eq!((segments, units), (self.segments, self.units), "T2");
+    }
+}
+
+/// Where a new record may go: an empty slot, or among the strays (null).
+struct Spot {
+    slot: *mut Word,
+    entry: Entry,
+}
+
+impl<O: Object> Default for Table<O> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Object> Drop for Table<O> {
+    fn drop(&mut self) {
+        let strays = self.strays.take();
+        for stray in strays.iter().flat_map(|strays| strays.iter()) {
+            // SAFETY: T1; the table is gone after.
+            unsafe { free::<O>(stray.word) };
+        }
+        self.directory.for_each(|_, segment| {
+            // SAFETY: T1; the table is gone after. `for_each` reads an entry before it visits its segment.
+            unsafe {
+                segment.for_each(|slot| free::<O>(*slot));
+                segment.release();
+            }
+        });
+    }
+}

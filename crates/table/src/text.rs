@@ -1,0 +1,315 @@
+//! Strings inside records: how a value is laid out, overwritten, grown and cut.
+//!
+//! A string is an *int* when its text is the canonical text of an `i64`; otherwise its bytes lie *inline*
+//! behind the key, or in a block of their own (*long*) where that costs less: classes are coarse, a 16-byte
+//! key with 1,024 bytes inline would take 1,280, while 32 + 1,024 bytes do.
+//! A value is overwritten in place when it fits and does not waste more than half of its class.
+//! Growth is amortised by the classes alone: each is at least an eighth larger than the one before.
+//!
+//! Invariants: those of `record`.
+//! Not here: objects, and who owns what is taken out (`owned`).
+//! Tests: at the foot of this file; `tests/records.rs`; `tests/model.rs`.
+
+use std::ptr;
+
+use pantala_base::UnixMs;
+
+use crate::class::{class_bytes, size_class};
+use crate::number::{IntText, int_width, parse_int};
+use crate::record::{
+    LONG_PART_BYTES, MAX_STRING_BYTES, Record, allocate, block_class, reallocate, release, reshape,
+    value_offset,
+};
+use crate::word::{Kind, Word};
+
+/// Shorter values are never long: the second cache miss would cost more than the bytes.
+const LONG_MIN_BYTES: usize = 64;
+
+/// How a string would be laid out in a fresh record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Plan {
+    Int(i64),
+    Inline,
+    Long,
+}
+
+/// A value part that was taken out of its record and owns something.
+pub(crate) enum Loose {
+    /// A block of this class.
+    Block(*mut u8, u8),
+    /// A boxed object.
+    Object(*mut u8),
+}
+
+fn plan(value_at: usize, value: &[u8]) -> Plan {
+    match parse_int(value) {
+        Some(number) => Plan::Int(number),
+        None => plan_bytes(value_at, value.len()),
+    }
+}
+
+fn plan_bytes(value_at: usize, len: usize) -> Plan {
+    if len < LONG_MIN_BYTES {
+        return Plan::Inline;
+    }
+    let long = size_class(value_at + LONG_PART_BYTES) + size_class(len);
+    if len > usize::from(u16::MAX) || long < size_class(value_at + len) {
+        Plan::Long
+    } else {
+        Plan::Inline
+    }
+}
+
+/// Bytes of the value part of a string of `len` bytes under this plan.
+fn part_bytes(plan: Plan, len: usize) -> usize {
+    match plan {
+        Plan::Int(number) => int_width(number),
+        Plan::Inline => len,
+        Plan::Long => LONG_PART_BYTES,
+    }
+}
+
+/// Whether a block of `room` bytes is too much for `need`.
+fn wastes(need: usize, room: usize) -> bool {
+    room > 64 && size_class(need) * 2 < room
+}
+
+/// A record with this key and string.
+pub(crate) fn create(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> Word {
+    assert!(value.len() <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
+    let plan = plan(value_offset(key.len(), deadline.is_some()), value);
+    let mut word = Record::create(key, deadline, Kind::INT, part_bytes(plan, value.len()));
+    // SAFETY: the record was made with room for this plan; its value part owns nothing yet.
+    unsafe { write(&mut word, plan, value) };
+    word
+}
+
+/// Writes the value part.
+///
+/// # Safety
+/// `word` owns a live record with room for the plan's part; what the value part owned has been taken out.
+unsafe fn write(word: &mut Word, plan: Plan, value: &[u8]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match plan {
+            Plan::Int(number) => write_int(word, number),
+            Plan::Inline => {
+                word.set_kind(Kind::INLINE);
+                let record = Record::of(*word);
+                ptr::copy_nonoverlapping(value.as_ptr(), record.value(), value.len());
+                record.set_aux(value.len() as u16);
+            }
+            Plan::Long => {
+                let class = block_class(value.len());
+                let block = allocate(class);
+                ptr::copy_nonoverlapping(value.as_ptr(), block, value.len());
+                word.set_kind(Kind::LONG);
+                Record::of(*word).write_long(block, value.len(), class);
+            }
+        }
+    }
+}
+
+/// Writes a number as wide as the record has room for, so that it can grow in place.
+///
+/// # Safety
+/// As for [`write`].
+unsafe fn write_int(word: &mut Word, number: i64) {
+    word.set_kind(Kind::INT);
+    // SAFETY: the caller's promise; a width wider than the least is taken only when it fits the class.
+    unsafe {
+        let record = Record::of(*word);
+        let spare = record.room() - record.value_at();
+        let width = if spare >= 8 { 8 } else { int_width(number) };
+        ptr::copy_nonoverlapping(number.to_le_bytes().as_ptr(), record.value(), width);
+        record.set_aux(width as u16);
+    }
+}
+
+/// Takes out what the value part owns; the value part must be written anew after.
+///
+/// # Safety
+/// `word` owns a live record.
+pub(crate) unsafe fn take_loose(word: &mut Word) -> Option<Loose> {
+    // SAFETY: the caller's promise; the kind is set to one that owns nothing, so it is taken once (R4).
+    unsafe {
+        let record = Record::of(*word);
+        let loose = match word.kind() {
+            Kind::INT | Kind::INLINE => return None,
+            Kind::LONG => Loose::Block(record.long().0, record.aux() as u8),
+            _ => Loose::Object(record.object()),
+        };
+        word.set_kind(Kind::INLINE);
+        record.set_aux(0);
+        Some(loose)
+    }
+}
+
+/// Replaces the value by a string, keeping key and deadline.
+///
+/// # Safety
+/// `word` owns a live record.
+pub(crate) unsafe fn set(word: &mut Word, value: &[u8]) -> Option<Loose> {
+    assert!(value.len() <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
+    // SAFETY: the caller's promise.
+    unsafe {
+        let record = Record::of(*word);
+        let number = parse_int(value);
+        if number.is_none() && word.kind() == Kind::LONG && overwrite_long(record, value) {
+            return None;
+        }
+        let (value_at, room) = (record.value_at(), record.room());
+        let plan = match number {
+            Some(number) => Plan::Int(number),
+            None if fits_inline(value_at, value.len(), room) => Plan::Inline,
+            None => plan_bytes(value_at, value.len()),
+        };
+        let loose = take_loose(word);
+        make_part(word, part_bytes(plan, value.len()));
+        write(word, plan, value);
+        loose
+    }
+}
+
+fn fits_inline(value_at: usize, len: usize, room: usize) -> bool {
+    len <= usize::from(u16::MAX) && value_at + len <= room && !wastes(value_at + len, room)
+}
+
+/// Replaces the value by a number.
+///
+/// # Safety
+/// `word` owns a live record.
+pub(crate) unsafe fn set_int(word: &mut Word, number: i64) -> Option<Loose> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let loose = take_loose(word);
+        make_part(word, int_width(number));
+        write_int(word, number);
+        loose
+    }
+}
+
+/// Moves the record to a fitting class when `part_bytes` of value part do not fit or waste its class.
+///
+/// # Safety
+/// `word` owns a live record whose value part owns nothing.
+pub(crate) unsafe fn make_part(word: &mut Word, part_bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let record = Record::of(*word);
+        let (need, room) = (record.value_at() + part_bytes, record.room());
+        if need > room || wastes(need, room) {
+            record.set_aux(0);
+            reshape(word, block_class(need));
+        }
+    }
+}
+
+/// Overwrites a long value in its own block if that is sensible.
+///
+/// # Safety
+/// `record` is a long string.
+unsafe fn overwrite_long(record: Record, value: &[u8]) -> bool {
+    let class = record.aux() as u8;
+    let room = class_bytes(class);
+    if value.len() < LONG_MIN_BYTES || value.len() > room || wastes(value.len(), room) {
+        return false;
+    }
+    let block = record.long().0;
+    // SAFETY: R3: the block has `room` bytes and is nobody else's.
+    unsafe { ptr::copy_nonoverlapping(value.as_ptr(), block, value.len()) };
+    record.write_long(block, value.len(), class);
+    true
+}
+
+/// Makes the value bytes (never an int) of exactly `len` bytes; old bytes up to `len` are kept, new
+/// bytes are not initialised. Returns the old length.
+///
+/// # Safety
+/// `word` owns a live string record; the caller writes the new bytes at once.
+pub(crate) unsafe fn resize(word: &mut Word, len: usize) -> usize {
+    assert!(len <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
+    // SAFETY: the caller's promise.
+    unsafe {
+        int_to_bytes(word);
+        match word.kind() {
+            Kind::INLINE => resize_inline(word, len),
+            _ => resize_long(word, len),
+        }
+    }
+}
+
+/// Turns an int into its text.
+///
+/// # Safety
+/// `word` owns a live string record.
+pub(crate) unsafe fn int_to_bytes(word: &mut Word) {
+    if word.kind() != Kind::INT {
+        return;
+    }
+    // SAFETY: an int owns nothing; the caller's promise.
+    unsafe {
+        let mut room = IntText::new();
+        let text = room.write(Record::of(*word).int());
+        make_part(word, text.len());
+        write(word, Plan::Inline, text);
+    }
+}
+
+/// # Safety
+/// `word` owns a live inline record.
+unsafe fn resize_inline(word: &mut Word, len: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let record = Record::of(*word);
+        let (old_len, value_at) = (usize::from(record.aux()), record.value_at());
+        if fits_inline(value_at, len, record.room()) {
+            record.set_aux(len as u16);
+        } else if plan_bytes(value_at, len) == Plan::Inline {
+            reshape(word, block_class(value_at + len));
+            Record::of(*word).set_aux(len as u16);
+        } else {
+            let class = block_class(len);
+            let block = allocate(class);
+            ptr::copy_nonoverlapping(record.value(), block, old_len.min(len));
+            make_part(word, LONG_PART_BYTES);
+            word.set_kind(Kind::LONG);
+            Record::of(*word).write_long(block, len, class);
+        }
+        old_len
+    }
+}
+
+/// # Safety
+/// `word` owns a live long record.
+unsafe fn resize_long(word: &mut Word, len: usize) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let record = Record::of(*word);
+        let (block, old_len) = record.long();
+        let class = record.aux() as u8;
+        let room = class_bytes(class);
+        let shrinks = len < old_len && wastes(len, room);
+        if shrinks && plan_bytes(record.value_at(), len) == Plan::Inline {
+            make_part_for_inline(word, len);
+            let record = Record::of(*word);
+            ptr::copy_nonoverlapping(block, record.value(), len);
+            record.set_aux(len as u16);
+            release(block, class);
+        } else if len > room || shrinks {
+            let new_class = block_class(len);
+            record.write_long(reallocate(block, class, new_class), len, new_class);
+        } else {
+            record.write_long(block, len, class);
+        }
+        old_len
+    }
+}
+
+/// # Safety
+/// `word` owns a live long record, and the caller has its block.
+unsafe fn make_part_for_inline(word: &mut Word, len: usize) {
+    word.set_kind(Kind::INLINE);
+    // SAFETY: the value part owns nothing now: the caller has the block.
+    unsafe { make_part(word, len) };
+}

@@ -1,0 +1,208 @@
+//! The word: all the index knows about one record, in 8 bytes.
+//!
+//! ```text
+//!  63 spare | 62 saved | 61 sticky | 60-59 hotness | 58 deadline | 57-53 kind | 52-48 window
+//!  47-4 pointer (records are 16-byte aligned) | 3-0 bits 8..12 of the position
+//! ```
+//!
+//! Kind: an object is 16 + its type tag (1..=15); a string is the number of its encoding.
+//! The position bits and the window are bits of the key's hash ("trail"). They sharpen the fingerprint, so
+//! that a lookup touches a wrong record about once in thousands, and they let a segment grow and
+//! split without reading the records; see `segment`.
+//!
+//! Tests: at the foot of this file.
+
+use std::ptr;
+
+const POINTER: u64 = 0x0000_FFFF_FFFF_FFF0;
+const WINDOW_AT: u32 = 48;
+const KIND_AT: u32 = 53;
+const DEADLINE: u64 = 1 << 58;
+const HOTNESS_AT: u32 = 59;
+const STICKY: u64 = 1 << 61;
+const SAVED: u64 = 1 << 62;
+
+/// Bits of the directory prefix that a word remembers.
+pub(crate) const WINDOW_BITS: u32 = 5;
+/// Bits of the position (above the fingerprint's eight) that a word remembers.
+pub(crate) const POSITION_BITS: u32 = 4;
+/// The bits of a word that come from the hash.
+const TRAIL: u64 = 0xF | 0x1F << WINDOW_AT;
+
+/// Highest hotness.
+pub const HOTTEST: u8 = 3;
+
+/// What a record holds and how, as the word says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind(u8);
+
+impl Kind {
+    pub(crate) const INT: Kind = Kind(0);
+    pub(crate) const INLINE: Kind = Kind(1);
+    pub(crate) const LONG: Kind = Kind(2);
+
+    /// An object with this type tag, 1..=15.
+    pub(crate) fn object(tag: u8) -> Kind {
+        assert!((1..16).contains(&tag), "a type tag is 1..=15");
+        Kind(16 | tag)
+    }
+
+    #[inline]
+    pub(crate) fn is_object(self) -> bool {
+        self.0 & 16 != 0
+    }
+
+    /// The type tag: 0 for strings.
+    #[inline]
+    pub(crate) fn tag(self) -> u8 {
+        if self.is_object() { self.0 & 15 } else { 0 }
+    }
+}
+
+/// Eight bytes of a bucket; zero where the slot is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Word(u64);
+
+const _: () = assert!(size_of::<Word>() == 8);
+
+impl Word {
+    pub(crate) const EMPTY: Word = Word(0);
+
+    /// A word for a fresh record: no deadline, cold, not sticky, no trail.
+    #[inline]
+    pub(crate) fn new(record: *mut u8, kind: Kind) -> Word {
+        let address = record.expose_provenance() as u64;
+        assert!(address & !POINTER == 0, "a record lies in the low 48 bits, 16-byte aligned");
+        Word(address | u64::from(kind.0) << KIND_AT)
+    }
+
+    #[inline]
+    pub(crate) fn pointer(self) -> *mut u8 {
+        ptr::with_exposed_provenance_mut((self.0 & POINTER) as usize)
+    }
+
+    /// The same word for a record that has moved.
+    #[inline]
+    pub(crate) fn set_pointer(&mut self, record: *mut u8) {
+        self.0 = self.0 & !POINTER | Word::new(record, Kind(0)).0;
+    }
+
+    #[inline]
+    pub(crate) fn kind(self) -> Kind {
+        Kind((self.0 >> KIND_AT) as u8 & 31)
+    }
+
+    #[inline]
+    pub(crate) fn set_kind(&mut self, kind: Kind) {
+        self.0 = self.0 & !(31 << KIND_AT) | u64::from(kind.0) << KIND_AT;
+    }
+
+    #[inline]
+    pub(crate) fn has_deadline(self) -> bool {
+        self.0 & DEADLINE != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_has_deadline(&mut self, on: bool) {
+        self.set(DEADLINE, on);
+    }
+
+    #[inline]
+    pub(crate) fn hotness(self) -> u8 {
+        (self.0 >> HOTNESS_AT) as u8 & HOTTEST
+    }
+
+    #[inline]
+    pub(crate) fn set_hotness(&mut self, hotness: u8) {
+        let hotness = u64::from(hotness.min(HOTTEST));
+        self.0 = self.0 & !(3 << HOTNESS_AT) | hotness << HOTNESS_AT;
+    }
+
+    #[inline]
+    pub(crate) fn is_sticky(self) -> bool {
+        self.0 & STICKY != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_sticky(&mut self, on: bool) {
+        self.set(STICKY, on);
+    }
+
+    #[inline]
+    pub(crate) fn saved(self) -> bool {
+        self.0 & SAVED != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_saved(&mut self, on: bool) {
+        self.set(SAVED, on);
+    }
+
+    #[inline]
+    fn set(&mut self, bit: u64, on: bool) {
+        self.0 = if on { self.0 | bit } else { self.0 & !bit };
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The trail of a hash: what [`Word::has_trail`] compares.
+    #[inline]
+    pub(crate) fn trail(position: u16, window: u8) -> Trail {
+        Trail(u64::from(position >> 8 & 15) | u64::from(window & 31) << WINDOW_AT)
+    }
+
+    #[inline]
+    pub(crate) fn has_trail(self, trail: Trail) -> bool {
+        self.0 & TRAIL == trail.0
+    }
+
+    #[inline]
+    pub(crate) fn set_trail(&mut self, trail: Trail) {
+        self.0 = self.0 & !TRAIL | trail.0;
+    }
+
+    /// Bits 8..12 of the position.
+    #[inline]
+    pub(crate) fn position_bits(self) -> u16 {
+        self.0 as u16 & 15
+    }
+
+    #[inline]
+    pub(crate) fn window(self) -> u8 {
+        (self.0 >> WINDOW_AT) as u8 & 31
+    }
+}
+
+/// Hash bits in the places where a word keeps them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trail(u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_touch_each_other() {
+        let at = ptr::without_provenance_mut::<u8>(0x7FFF_FFFF_FFF0);
+        let mut word = Word::new(at, Kind::object(15));
+        word.set_trail(Word::trail(0xFFFF, 31));
+        word.set_hotness(9);
+        word.set_sticky(true);
+        word.set_saved(true);
+        word.set_has_deadline(true);
+        assert_eq!((word.pointer().addr(), word.kind().tag()), (0x7FFF_FFFF_FFF0, 15));
+        assert_eq!((word.hotness(), word.window(), word.position_bits()), (3, 31, 15));
+        word.set_kind(Kind::LONG);
+        word.set_hotness(0);
+        word.set_pointer(ptr::without_provenance_mut(0x10));
+        word.set_sticky(false);
+        assert!(word.saved() && word.has_deadline() && !word.is_sticky());
+        assert!(word.has_trail(Word::trail(0x0F00, 31)) && !word.has_trail(Word::trail(0, 31)));
+        assert_eq!((word.pointer().addr(), word.kind(), word.kind().tag()), (0x10, Kind::LONG, 0));
+        assert_eq!((word.hotness(), word.window(), word.position_bits()), (0, 31, 15));
+    }
+}

@@ -1,0 +1,241 @@
+//! What the table's tests share: a small object, a hash with chosen weaknesses, a seeded random source, and a table
+//! with its model beside it.
+
+#![allow(dead_code)]
+
+use std::collections::HashMap;
+
+use pantala_base::UnixMs;
+use pantala_table::{Object, OwnedRecord, Place, Table, ValueRef, is_expired};
+
+/// A collection that counts as `bytes` long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thing {
+    pub tag: u8,
+    pub bytes: Vec<u8>,
+}
+
+impl Object for Thing {
+    fn type_tag(&self) -> u8 {
+        self.tag
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+/// SplitMix64: seeded, so that a failure can be replayed.
+#[derive(Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}
+
+/// FNV and a finisher: good bits everywhere.
+pub fn good_hash(key: &[u8]) -> u64 {
+    let mut hash = 0xCBF2_9CE4_8422_2325u64;
+    for &byte in key {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
+    }
+    Random(hash).next()
+}
+
+/// A way to hash keys.
+pub type Hash = fn(&[u8]) -> u64;
+
+/// All fingerprints and positions the same.
+pub fn one_bucket(key: &[u8]) -> u64 {
+    good_hash(key) & !(0xFFFF << 18) | 0x5A5A << 18
+}
+
+/// All fingerprints the same.
+pub fn one_fingerprint(key: &[u8]) -> u64 {
+    good_hash(key) & !(0xFF << 18) | 0x17 << 18
+}
+
+/// All keys in the same segment, however deep.
+pub fn one_prefix(key: &[u8]) -> u64 {
+    good_hash(key) >> 30 | 0xABCD_EF01 << 34
+}
+
+/// A few hashes for all keys.
+pub fn few_hashes(key: &[u8]) -> u64 {
+    Random(good_hash(key) % 7).next()
+}
+
+/// One hash for all keys.
+pub fn one_hash(_: &[u8]) -> u64 {
+    0x0123_4567_89AB_CDEF
+}
+
+/// What the model thinks of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    Str(Vec<u8>),
+    Thing(Thing),
+}
+
+/// What the model thinks of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub value: Value,
+    pub deadline: Option<UnixMs>,
+    pub hotness: u8,
+    pub sticky: bool,
+}
+
+pub fn entry(value: Value, deadline: Option<UnixMs>) -> Entry {
+    Entry { value, deadline, hotness: 0, sticky: false }
+}
+
+/// A table and the map it must agree with.
+pub struct Pair {
+    pub table: Table<Thing>,
+    pub model: HashMap<Vec<u8>, Entry>,
+    pub hash: Hash,
+    pub now: UnixMs,
+}
+
+impl Pair {
+    pub fn new(hash: Hash) -> Pair {
+        Pair { table: Table::new(), model: HashMap::new(), hash, now: UnixMs(0) }
+    }
+
+    pub fn find(&self, key: &[u8]) -> Option<Place> {
+        self.table.find((self.hash)(key), key)
+    }
+
+    /// Makes room once; what expires must be expired in the model too.
+    pub fn make_room(&mut self, key: &[u8]) {
+        let (model, now) = (&mut self.model, self.now);
+        let mut hash = self.hash;
+        self.table.make_room((self.hash)(key), now, &mut hash, &mut |record| {
+            expire(model, now, &record);
+        });
+    }
+
+    /// Inserts a key that is not there.
+    pub fn insert(&mut self, key: &[u8], entry: Entry) -> Place {
+        let hash = (self.hash)(key);
+        for round in 0.. {
+            assert!(round < 100, "make_room makes no room");
+            let place = match &entry.value {
+                Value::Str(value) => {
+                    self.table.insert_string(hash, key, value, entry.deadline).ok()
+                }
+                Value::Thing(thing) => {
+                    self.table.insert_object(hash, key, thing.clone(), entry.deadline).ok()
+                }
+            };
+            if let Some(place) = place {
+                self.model.insert(key.to_vec(), entry);
+                return place;
+            }
+            self.make_room(key);
+        }
+        unreachable!()
+    }
+
+    pub fn insert_record(&mut self, mut record: OwnedRecord<Thing>, entry: Entry) {
+        let key = record.key().to_vec();
+        loop {
+            match self.table.insert_record((self.hash)(&key), record) {
+                Ok(_) => break,
+                Err(back) => record = back,
+            }
+            self.make_room(&key);
+        }
+        self.model.insert(key, entry);
+    }
+
+    pub fn remove(&mut self, key: &[u8]) -> Option<OwnedRecord<Thing>> {
+        let place = self.find(key)?;
+        let record = self.table.remove(place);
+        self.model.remove(key);
+        let mut hash = self.hash;
+        self.table.tidy_after_remove((self.hash)(key), &mut hash);
+        Some(record)
+    }
+
+    /// Compares one key.
+    pub fn compare(&self, key: &[u8]) {
+        let place = self.find(key);
+        let Some(expected) = self.model.get(key) else {
+            assert!(place.is_none(), "a removed key is still there");
+            return;
+        };
+        let place = place.expect("a key is lost");
+        let table = &self.table;
+        assert_eq!(table.key(place), key);
+        assert_eq!(&read(table.value(place)), &expected.value);
+        assert_eq!(table.deadline(place), expected.deadline);
+        assert_eq!(table.hotness(place), expected.hotness);
+        assert_eq!(table.sticky(place), expected.sticky);
+    }
+
+    /// Compares everything and proves the invariants.
+    pub fn compare_all(&self) {
+        assert_eq!(self.table.len(), self.model.len());
+        let deadlines = self.model.values().filter(|entry| entry.deadline.is_some()).count();
+        assert_eq!(self.table.deadline_count(), deadlines);
+        for key in self.model.keys() {
+            self.compare(key);
+        }
+        let mut count = 0;
+        self.table.for_each(&mut |place| {
+            assert!(self.model.contains_key(self.table.key(place)));
+            count += 1;
+        });
+        assert_eq!(count, self.model.len());
+        let mut hash = self.hash;
+        self.table.check(&mut hash);
+    }
+}
+
+/// Takes an expired record out of the model.
+pub fn expire(model: &mut HashMap<Vec<u8>, Entry>, now: UnixMs, record: &OwnedRecord<Thing>) {
+    let expected = model.remove(record.key()).expect("an expired key was there");
+    assert_eq!(record.deadline(), expected.deadline);
+    assert!(is_expired(expected.deadline.expect("it has a deadline"), now));
+    assert_eq!(read(record.value()), expected.value);
+}
+
+/// The value as the model has it.
+pub fn read(value: ValueRef<'_, Thing>) -> Value {
+    match value {
+        ValueRef::Str(text) => Value::Str(text.to_vec()),
+        ValueRef::Object(thing) => Value::Thing(thing.clone()),
+    }
+}
+
+/// The key with this number: most are short, some are long.
+pub fn key_of(number: u64) -> Vec<u8> {
+    let mut key = format!("key:{number}").into_bytes();
+    match number % 97 {
+        0 => key.resize(254, b'x'),
+        1 => key.resize(255, b'y'),
+        2 => key.resize(3000, b'z'),
+        _ => {}
+    }
+    key
+}
