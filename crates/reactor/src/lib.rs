@@ -1,1 +1,298 @@
-//! One event loop per worker, over io_uring or epoll.
+//! The event loop of one worker, over io_uring or over epoll.
+//!
+//! A worker thread owns one [`Reactor`] and repeats one turn:
+//!
+//! ```text
+//!        +--> wait ----------------------------------------------------------+
+//!        |     submits what the last turn asked for, sleeps until something  |
+//!        |     happens (one system call for both with io_uring)              |
+//!        |                                                                   v
+//!     Ops::send, close, ...  <--- the caller's work <---  Events: Accepted, Data, Sent, ...
+//! ```
+//!
+//! `wait` returns two things that can be used side by side: [`Events`], which borrows the receive
+//! buffers, and [`Ops`], which borrows everything else. Nothing is allocated per event, no clock is
+//! read, and a reactor that has nothing to do is asleep in the kernel.
+//!
+//! Invariants
+//! 1. Received bytes stay valid and unwritten until the next `wait`.
+//! 2. A buffer given to `send` belongs to the reactor until `Sent` or `Closed` brings it back; it
+//!    is never freed or moved while the kernel may read it.
+//! 3. A connection whose peer does not read holds its own buffer and nothing else; no other
+//!    connection waits for it.
+//! 4. After `close` comes exactly one `Closed`, after `detach` exactly one `Detached`, and after
+//!    either no event bears that token. Events already handed out in the turn of the call may still
+//!    name it: the caller ignores those.
+//! 5. One busy peer has a bounded share of a turn: the reads of a turn are bounded by the receive
+//!    area, and connections with more to read go round.
+//!
+//! Not here: protocols, timers beyond the one timeout of `wait`, threads, and the choice which
+//! worker serves which connection.
+//!
+//! Rooms: `uring` and `epoll` are the engines, `net` makes and describes sockets, `wake` wakes,
+//! `slab` keeps the connections, `area` the receive memory.
+//! Tests: `tests/engines.rs` runs the same bodies against both engines.
+
+mod area;
+mod epoll;
+mod event;
+pub mod net;
+mod slab;
+mod uring;
+mod wake;
+
+pub use event::{Event, Events, ListenerId, Token};
+pub use uring::Features;
+pub use wake::Waker;
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use wake::Alarm;
+
+/// What drives a reactor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engine {
+    /// io_uring, kernel 5.19 or later.
+    Uring,
+    /// epoll, any kernel.
+    Epoll,
+}
+
+/// Which engine to take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum EngineChoice {
+    /// io_uring if this kernel has it and lets us use it, else epoll.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+/// How a reactor is built. `Config::default()` suits a server.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The engine wanted.
+    pub choice: EngineChoice,
+    /// Receive buffers; rounded up to a power of two, at most 32,768. With `buffer_bytes` this
+    /// bounds what one turn can receive. Memory is used only where it is touched.
+    pub buffer_count: usize,
+    /// The size of one receive buffer, in bytes.
+    pub buffer_bytes: usize,
+    /// epoll: the most bytes read from one connection in a turn. (io_uring: 32 buffers, fixed in
+    /// the kernel.)
+    pub most_bytes_per_read: usize,
+    /// Places in the submission queue. More requests a turn only cost an extra system call.
+    pub submission_entries: u32,
+    /// Places in the completion queue. When it overflows the kernel keeps the rest for us.
+    pub completion_entries: u32,
+    /// Features of io_uring that must not be used even where the kernel has them.
+    pub without: Features,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            choice: EngineChoice::Auto,
+            buffer_count: 256,
+            buffer_bytes: 16 << 10,
+            most_bytes_per_read: 64 << 10,
+            submission_entries: 512,
+            completion_entries: 4096,
+            without: Features::default(),
+        }
+    }
+}
+
+/// The event loop of one worker thread.
+///
+/// It may be built in one thread and moved to another, but from the first `wait` on it must stay in
+/// its thread: io_uring then refuses others.
+pub struct Reactor {
+    engine: Inside,
+    alarm: Arc<Alarm>,
+}
+
+enum Inside {
+    Uring(Box<uring::Uring>),
+    Epoll(Box<epoll::Epoll>),
+}
+
+impl Reactor {
+    /// Builds a reactor.
+    ///
+    /// # Errors
+    /// Those of the kernel; with `EngineChoice::Auto` what io_uring refuses is tried with epoll.
+    pub fn new(config: Config) -> io::Result<Reactor> {
+        let alarm = Alarm::new()?;
+        let engine = match config.choice {
+            EngineChoice::Uring => Inside::Uring(Box::new(uring::Uring::new(&config, &alarm)?)),
+            EngineChoice::Epoll => Inside::Epoll(Box::new(epoll::Epoll::new(&config, &alarm)?)),
+            EngineChoice::Auto => match uring::Uring::new(&config, &alarm) {
+                Ok(uring) => Inside::Uring(Box::new(uring)),
+                Err(_) => Inside::Epoll(Box::new(epoll::Epoll::new(&config, &alarm)?)),
+            },
+        };
+        Ok(Reactor { engine, alarm })
+    }
+
+    /// The engine in use.
+    pub fn engine(&self) -> Engine {
+        match self.engine {
+            Inside::Uring(_) => Engine::Uring,
+            Inside::Epoll(_) => Engine::Epoll,
+        }
+    }
+
+    /// The engine and what it found in this kernel, for the log: one line.
+    pub fn features(&self) -> String {
+        match &self.engine {
+            Inside::Uring(uring) => uring.features().to_string(),
+            Inside::Epoll(_) => "epoll".to_string(),
+        }
+    }
+
+    /// A handle with which other threads wake this reactor.
+    pub fn waker(&self) -> Waker {
+        self.alarm.waker()
+    }
+
+    /// How many connections it serves.
+    pub fn connection_count(&self) -> usize {
+        match &self.engine {
+            Inside::Uring(uring) => uring.core.connections.len(),
+            Inside::Epoll(epoll) => epoll.core.connections.len(),
+        }
+    }
+
+    /// What a caller may ask for outside a turn, at start-up.
+    pub fn ops(&mut self) -> Ops<'_> {
+        match &mut self.engine {
+            Inside::Uring(uring) => Ops(OpsInside::Uring(&mut uring.core)),
+            Inside::Epoll(epoll) => Ops(OpsInside::Epoll(&mut epoll.core)),
+        }
+    }
+
+    /// One turn: hands everything asked for to the kernel, sleeps until something happens or the
+    /// time is over (`None`: never over), and tells what happened. It may return with no event.
+    ///
+    /// # Errors
+    /// Only those that mean the loop itself is broken (called from a second thread, no memory);
+    /// a connection's trouble is an event.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<(Events<'_>, Ops<'_>)> {
+        match &mut self.engine {
+            Inside::Uring(uring) => {
+                uring.turn(timeout)?;
+                let uring::Uring { core, area, sent, happenings, .. } = &mut **uring;
+                let events = Events { sent: sent.drain(..), rest: happenings.drain(..), area };
+                Ok((events, Ops(OpsInside::Uring(core))))
+            }
+            Inside::Epoll(epoll) => {
+                epoll.turn(timeout)?;
+                let epoll::Epoll { core, area, sent, happenings, .. } = &mut **epoll;
+                let events = Events { sent: sent.drain(..), rest: happenings.drain(..), area };
+                Ok((events, Ops(OpsInside::Epoll(core))))
+            }
+        }
+    }
+}
+
+/// When the caller wants to hear that a buffer was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Receipt {
+    /// With the next turn that happens anyway. The cheap one: a worker that answered everything
+    /// goes to sleep in the same system call that sends the answers.
+    Lazy,
+    /// As soon as it is so: for a caller that has more to send to this connection.
+    Prompt,
+}
+
+/// What a caller may ask of its reactor. A dead token is ignored everywhere.
+pub struct Ops<'r>(OpsInside<'r>);
+
+enum OpsInside<'r> {
+    Uring(&'r mut uring::Core),
+    Epoll(&'r mut epoll::Core),
+}
+
+macro_rules! either {
+    ($self:ident, $core:ident => $act:expr) => {
+        match &mut $self.0 {
+            OpsInside::Uring($core) => $act,
+            OpsInside::Epoll($core) => $act,
+        }
+    };
+}
+
+impl Ops<'_> {
+    /// Accepts connections from a listening socket until `unlisten`.
+    ///
+    /// # Errors
+    /// epoll: the kernel does not take this descriptor.
+    pub fn listen(&mut self, socket: OwnedFd, id: ListenerId) -> io::Result<()> {
+        either!(self, core => core.listen(socket, id))
+    }
+
+    /// Stops accepting; `Unlistened` tells when the socket is closed.
+    pub fn unlisten(&mut self, id: ListenerId) {
+        either!(self, core => core.unlisten(id));
+    }
+
+    /// Takes a connected stream socket and starts to receive from it.
+    ///
+    /// # Errors
+    /// epoll: the kernel does not take this descriptor.
+    pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        either!(self, core => core.adopt(socket))
+    }
+
+    /// Sends the whole buffer. At most one send may be under way on a connection: wait for `Sent`
+    /// before the next.
+    ///
+    /// # Panics
+    /// If one is under way: a mistake of the caller, never of a peer.
+    #[inline]
+    pub fn send(&mut self, conn: Token, buffer: Vec<u8>, receipt: Receipt) {
+        either!(self, core => core.send(conn, buffer, receipt));
+    }
+
+    /// Turns a lazy receipt into a prompt one, for a caller that has meanwhile more to send.
+    #[inline]
+    pub fn hasten(&mut self) {
+        either!(self, core => core.prompt = true);
+    }
+
+    /// Stops receiving. What is already on its way is still delivered.
+    pub fn pause_reading(&mut self, conn: Token) {
+        either!(self, core => core.pause_reading(conn));
+    }
+
+    /// Receives again.
+    pub fn resume_reading(&mut self, conn: Token) {
+        either!(self, core => core.resume_reading(conn));
+    }
+
+    /// Closes. Waits for nothing: what the kernel has not taken yet is lost, except that a buffer
+    /// given to `send` in this very turn is offered to the kernel once.
+    pub fn close(&mut self, conn: Token) {
+        either!(self, core => core.close(conn));
+    }
+
+    /// Tells the peer that no more comes, after the send under way, if any.
+    pub fn shutdown_write(&mut self, conn: Token) {
+        either!(self, core => core.shutdown_write(conn));
+    }
+
+    /// Gives the socket up without closing it, after the send under way, if any: see `Detached`.
+    pub fn detach(&mut self, conn: Token) {
+        either!(self, core => core.detach(conn));
+    }
+
+    /// The connection's socket, to set options or read addresses.
+    pub fn fd(&mut self, conn: Token) -> Option<BorrowedFd<'_>> {
+        either!(self, core => core.fd(conn))
+    }
+}

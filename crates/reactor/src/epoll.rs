@@ -1,0 +1,601 @@
+//! The epoll engine.
+//!
+//! Everything is registered edge-triggered, once: a socket costs no call to the kernel but its reads
+//! and writes. An edge makes a connection *ready*; it stays in the queue of ready ones until a read
+//! came back short, which on a stream means that nothing is left. Ready connections take turns: one
+//! read each, as long as the turn's receive area has room.
+//!
+//! A send is tried at once. Only if the socket is full does the engine ask for `EPOLLOUT`. A finished
+//! send is told with the next turn; see `Receipt`.
+//!
+//! Invariants
+//! 1. A connection that may have unread data and is to be read is in `ready`, or an edge for it is
+//!    still to come.
+//! 2. After a hang-up (`EPOLLRDHUP`, `EPOLLHUP`, `EPOLLERR`) a short read proves nothing: the
+//!    connection stays ready until a read says 0 or fails.
+//! 3. The read area of a turn is given out from its start; nothing is written to it later in the
+//!    turn except behind what was given out.
+//! 4. A slot is freed only in `finish`, after its events are out, and its socket leaves the epoll set
+//!    by being closed (or by a call, when it lives on): `epoll_wait` never names a freed slot, and
+//!    generations would tell.
+//!
+//! Tests: `tests/engines.rs`.
+
+use crate::area::Area;
+use crate::event::{Event, Happening, ListenerId, Token};
+use crate::slab::Slab;
+use crate::wake::Alarm;
+use crate::{Config, Receipt};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const MOST_EVENTS_PER_WAIT: usize = 512;
+const MOST_ACCEPTS_PER_WAIT: usize = 64;
+const MOST_WRITES_PER_TURN: usize = 8;
+/// Below this much room in the area the rest of the ready connections waits for the next turn.
+const LEAST_READ_BYTES: usize = 4096;
+/// How long to leave a listener alone that cannot accept, unless a connection closes earlier.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+const INPUT: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+const OUTPUT: u32 = libc::EPOLLOUT as u32;
+const LISTENING: u32 = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
+const HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
+
+/// Marks in the upper bits of an index: who an event is for.
+const IS_LISTENER: u32 = 1 << 30;
+const IS_ALARM: u32 = 1 << 31;
+
+/// There may be something to read.
+const READABLE: u16 = 1 << 0;
+/// The peer hung up; see (2).
+const HUNG_UP: u16 = 1 << 1;
+/// It waits in `ready`.
+const QUEUED: u16 = 1 << 2;
+/// `output` is not written yet.
+const SENDING: u16 = 1 << 3;
+/// ... and `EPOLLOUT` is asked for.
+const BLOCKED: u16 = 1 << 4;
+const PAUSED: u16 = 1 << 5;
+const ENDED: u16 = 1 << 6;
+const FAILED: u16 = 1 << 7;
+const CLOSING: u16 = 1 << 8;
+const DETACHING: u16 = 1 << 9;
+const SHUT_AFTER_SEND: u16 = 1 << 10;
+const FINISHING: u16 = 1 << 11;
+
+const NOT_TO_READ: u16 = PAUSED | ENDED | FAILED | CLOSING | DETACHING;
+
+pub(crate) struct Connection {
+    socket: OwnedFd,
+    state: u16,
+    written: usize,
+    output: Vec<u8>,
+}
+
+impl Connection {
+    #[inline]
+    fn is(&self, any: u16) -> bool {
+        self.state & any != 0
+    }
+}
+
+pub(crate) struct Listener {
+    id: ListenerId,
+    socket: OwnedFd,
+    failing: bool,
+    resting: bool,
+}
+
+pub(crate) struct Epoll {
+    pub(crate) core: Core,
+    pub(crate) area: Area,
+    pub(crate) sent: Vec<Happening>,
+    pub(crate) happenings: Vec<Happening>,
+    alarm: Arc<Alarm>,
+    arrivals: Vec<libc::epoll_event>,
+    most_bytes_per_read: usize,
+    area_bytes: usize,
+}
+
+pub(crate) struct Core {
+    epoll: OwnedFd,
+    pub(crate) connections: Slab<Connection>,
+    listeners: Slab<Listener>,
+    /// Sends that ended, for the next turn.
+    sent: Vec<Happening>,
+    /// Other happenings caused by `Ops`, for the next turn.
+    queued: Vec<Happening>,
+    pub(crate) prompt: bool,
+    ready: VecDeque<Token>,
+    finishing: Vec<Token>,
+    /// When to try the resting listeners again.
+    accept_again: Option<Instant>,
+}
+
+impl Epoll {
+    pub(crate) fn new(config: &Config, alarm: &Arc<Alarm>) -> io::Result<Epoll> {
+        // SAFETY: no pointers involved; the descriptor is new and ours.
+        let epoll = unsafe {
+            let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let count = config.buffer_count.clamp(1, 1 << 15);
+        let area_bytes = (count * config.buffer_bytes.clamp(1, (1 << 31) / count)).max(1);
+        let core = Core {
+            epoll,
+            connections: Slab::new(),
+            listeners: Slab::new(),
+            sent: Vec::new(),
+            queued: Vec::new(),
+            prompt: false,
+            ready: VecDeque::new(),
+            finishing: Vec::new(),
+            accept_again: None,
+        };
+        let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
+        core.control(libc::EPOLL_CTL_ADD, alarm.fd(), edge, u64::from(IS_ALARM) << 32)?;
+        Ok(Epoll {
+            core,
+            area: Area::new(area_bytes)?,
+            sent: Vec::new(),
+            happenings: Vec::new(),
+            alarm: Arc::clone(alarm),
+            arrivals: Vec::with_capacity(MOST_EVENTS_PER_WAIT),
+            most_bytes_per_read: config.most_bytes_per_read.max(1),
+            area_bytes,
+        })
+    }
+
+    /// One turn; what happened is then in `sent` and `happenings`.
+    pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.core.connections.end_turn();
+        self.core.listeners.end_turn();
+        std::mem::swap(&mut self.happenings, &mut self.core.queued);
+        let hurried = std::mem::take(&mut self.core.prompt)
+            || !self.happenings.is_empty()
+            || !self.core.ready.is_empty()
+            || !self.core.finishing.is_empty();
+        let called = self.alarm.before_sleep();
+        let timeout_ms = if hurried || called { 0 } else { self.core.timeout_ms(timeout) };
+        let arrived = self.wait(timeout_ms);
+        if self.alarm.after_sleep() | called {
+            self.happenings.push(Happening::Other(Event::Woken));
+        }
+        arrived?;
+        std::mem::swap(&mut self.sent, &mut self.core.sent);
+        self.sort_arrivals();
+        self.read_ready();
+        self.core.finish(&mut self.happenings);
+        self.core.accept_if_time(&mut self.happenings);
+        Ok(())
+    }
+
+    fn wait(&mut self, timeout_ms: i32) -> io::Result<()> {
+        self.arrivals.clear();
+        let epoll = self.core.epoll.as_raw_fd();
+        let start = self.arrivals.as_mut_ptr();
+        // SAFETY: at most as many events are written as there is room for, and `set_len` covers
+        // exactly those written.
+        unsafe {
+            let count = libc::epoll_wait(epoll, start, MOST_EVENTS_PER_WAIT as i32, timeout_ms);
+            if count < 0 {
+                let error = io::Error::last_os_error();
+                return if error.kind() == io::ErrorKind::Interrupted {
+                    Ok(())
+                } else {
+                    Err(error)
+                };
+            }
+            self.arrivals.set_len(count as usize);
+        }
+        Ok(())
+    }
+
+    fn sort_arrivals(&mut self) {
+        for arrival in &self.arrivals {
+            let (events, data) = (arrival.events, arrival.u64);
+            let (high, generation) = ((data >> 32) as u32, data as u32);
+            if high & IS_ALARM != 0 {
+                continue;
+            }
+            let token = Token { index: high & !IS_LISTENER, generation };
+            if high & IS_LISTENER != 0 {
+                self.core.accept(token, &mut self.happenings);
+                continue;
+            }
+            if events & OUTPUT != 0 {
+                self.core.write(token, &mut self.sent, &mut self.happenings);
+            }
+            if events & !OUTPUT != 0 {
+                self.core.arrived(token, events & HANG_UP != 0);
+            }
+        }
+    }
+
+    /// One read for each connection that was ready when the turn began, while there is room.
+    fn read_ready(&mut self) {
+        let mut used = 0;
+        let least = LEAST_READ_BYTES.min(self.area_bytes);
+        for _ in 0..self.core.ready.len() {
+            if self.area_bytes - used < least {
+                return;
+            }
+            let Some(conn) = self.core.ready.pop_front() else { return };
+            let most = self.most_bytes_per_read.min(self.area_bytes - used);
+            used += self.read(conn, used, most);
+        }
+    }
+
+    /// Reads once, to `offset` in the area; tells how many bytes.
+    #[inline]
+    fn read(&mut self, conn: Token, offset: usize, most: usize) -> usize {
+        let Some(connection) = self.core.connections.get(conn) else { return 0 };
+        connection.state &= !QUEUED;
+        if connection.is(NOT_TO_READ) {
+            return 0;
+        }
+        let fd = connection.socket.as_raw_fd();
+        // SAFETY: `offset + most` is within the area, and nobody holds that part of it (3).
+        let result = unsafe {
+            let place = self.area.start().add(offset);
+            libc::recv(fd, place.cast(), most, libc::MSG_DONTWAIT)
+        };
+        if result > 0 {
+            let length = result as usize;
+            if length == most || connection.is(HUNG_UP) {
+                connection.state |= QUEUED;
+                self.core.ready.push_back(conn);
+            } else {
+                connection.state &= !READABLE;
+            }
+            let (offset, length) = (offset as u32, length as u32);
+            self.happenings.push(Happening::Data { conn, offset, length });
+            return length as usize;
+        }
+        if result == 0 {
+            connection.state |= ENDED;
+            self.happenings.push(Happening::Other(Event::Eof { conn }));
+            return 0;
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::WouldBlock => connection.state &= !(READABLE | HUNG_UP),
+            io::ErrorKind::Interrupted => {
+                connection.state |= QUEUED;
+                self.core.ready.push_back(conn);
+            }
+            _ => self.core.fail(conn, error, &mut self.happenings),
+        }
+        0
+    }
+}
+
+impl Core {
+    fn control(&self, act: i32, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events, u64: data };
+        // SAFETY: the event is a local.
+        let result = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), act, fd, &raw mut event) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// epoll counts milliseconds; rounded up, so that nobody wakes too early and spins.
+    fn timeout_ms(&self, timeout: Option<Duration>) -> i32 {
+        let pause = self.accept_again.map(|at| at.saturating_duration_since(Instant::now()));
+        let shorter = match (timeout, pause) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        match shorter {
+            None => -1,
+            Some(time) => i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i32::MAX),
+        }
+    }
+
+    // ---- what a caller asks for ----
+
+    pub(crate) fn listen(&mut self, socket: OwnedFd, id: ListenerId) -> io::Result<()> {
+        let fd = socket.as_raw_fd();
+        crate::net::set_nonblocking(&socket)?;
+        let token = self.listeners.insert(Listener { id, socket, failing: false, resting: false });
+        self.control(libc::EPOLL_CTL_ADD, fd, LISTENING, listener_data(token))
+            .inspect_err(|_| drop(self.listeners.remove(token)))
+    }
+
+    pub(crate) fn unlisten(&mut self, id: ListenerId) {
+        let found = self.listeners.iter_mut().find(|(_, l)| l.id == id).map(|(token, _)| token);
+        let Some(listener) = found.and_then(|token| self.listeners.remove(token)) else { return };
+        // Others may hold the same socket, so closing alone would leave it in the set.
+        let _ = self.control(libc::EPOLL_CTL_DEL, listener.socket.as_raw_fd(), 0, 0);
+        self.queued.push(Happening::Other(Event::Unlistened { listener: id }));
+    }
+
+    pub(crate) fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        let fd = socket.as_raw_fd();
+        let connection = Connection { socket, state: 0, written: 0, output: Vec::new() };
+        let conn = self.connections.insert(connection);
+        // If something is there already, adding tells it as an edge.
+        self.control(libc::EPOLL_CTL_ADD, fd, INPUT, connection_data(conn))
+            .inspect_err(|_| drop(self.connections.remove(conn)))?;
+        Ok(conn)
+    }
+
+    #[inline]
+    pub(crate) fn send(&mut self, conn: Token, buffer: Vec<u8>, receipt: Receipt) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        assert!(!connection.is(SENDING), "one send at a time on a connection");
+        if connection.is(CLOSING | DETACHING) {
+            return;
+        }
+        connection.state |= SENDING;
+        connection.written = 0;
+        connection.output = buffer;
+        self.prompt |= receipt == Receipt::Prompt;
+        let (mut sent, mut queued) =
+            (std::mem::take(&mut self.sent), std::mem::take(&mut self.queued));
+        self.write(conn, &mut sent, &mut queued);
+        (self.sent, self.queued) = (sent, queued);
+    }
+
+    pub(crate) fn pause_reading(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state |= PAUSED;
+    }
+
+    pub(crate) fn resume_reading(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state &= !PAUSED;
+        self.queue(conn);
+    }
+
+    pub(crate) fn close(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state |= CLOSING;
+        connection.state &= !(DETACHING | SENDING);
+        self.finish_if_idle(conn);
+    }
+
+    pub(crate) fn detach(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if !connection.is(CLOSING) {
+            connection.state |= DETACHING;
+            self.finish_if_idle(conn);
+        }
+    }
+
+    pub(crate) fn shutdown_write(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if connection.is(SENDING) {
+            connection.state |= SHUT_AFTER_SEND;
+        } else {
+            crate::net::shutdown_write(&connection.socket);
+        }
+    }
+
+    pub(crate) fn fd(&mut self, conn: Token) -> Option<BorrowedFd<'_>> {
+        self.connections.get(conn).map(|connection| connection.socket.as_fd())
+    }
+
+    // ---- reading ----
+
+    /// An edge: the connection has something to read, be it an end or an error.
+    #[inline]
+    fn arrived(&mut self, conn: Token, hung_up: bool) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state |= READABLE | if hung_up { HUNG_UP } else { 0 };
+        self.queue(conn);
+    }
+
+    /// Lets it have its turn at reading, if there is a reason (1).
+    #[inline]
+    fn queue(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if connection.is(READABLE) && !connection.is(QUEUED | NOT_TO_READ) {
+            connection.state |= QUEUED;
+            self.ready.push_back(conn);
+        }
+    }
+
+    fn fail(&mut self, conn: Token, error: io::Error, out: &mut Vec<Happening>) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        let silent = connection.is(CLOSING | DETACHING | FAILED);
+        connection.state |= FAILED;
+        connection.state &= !SENDING;
+        if !silent {
+            out.push(Happening::Other(Event::Failed { conn, error }));
+        }
+        self.finish_if_idle(conn);
+    }
+
+    // ---- writing ----
+
+    /// Writes until the output is done, the socket is full, or it has had its share.
+    #[inline]
+    fn write(&mut self, conn: Token, sent: &mut Vec<Happening>, out: &mut Vec<Happening>) {
+        for _ in 0..MOST_WRITES_PER_TURN {
+            let Some(connection) = self.connections.get(conn) else { return };
+            if !connection.is(SENDING) {
+                return;
+            }
+            let rest = &connection.output[connection.written..];
+            let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+            let fd = connection.socket.as_raw_fd();
+            // SAFETY: the kernel copies from a live slice.
+            let result = unsafe { libc::send(fd, rest.as_ptr().cast(), rest.len(), flags) };
+            if result < 0 {
+                let error = io::Error::last_os_error();
+                match error.kind() {
+                    io::ErrorKind::WouldBlock => return self.ask_for_room(conn, false),
+                    io::ErrorKind::Interrupted => {}
+                    _ => return self.fail(conn, error, out),
+                }
+                continue;
+            }
+            connection.written += result as usize;
+            if connection.written == connection.output.len() {
+                return self.send_ended(conn, sent);
+            }
+        }
+        self.ask_for_room(conn, true);
+    }
+
+    /// Asks for `EPOLLOUT`. Asking `again` makes the kernel look anew, and tell it as an edge.
+    fn ask_for_room(&mut self, conn: Token, again: bool) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if connection.is(BLOCKED) && !again {
+            return;
+        }
+        connection.state |= BLOCKED;
+        let fd = connection.socket.as_raw_fd();
+        let asked = self.control(libc::EPOLL_CTL_MOD, fd, INPUT | OUTPUT, connection_data(conn));
+        self.report_lost(conn, asked);
+    }
+
+    /// A socket that the kernel no longer watches for us would be silent for ever.
+    fn report_lost(&mut self, conn: Token, asked: io::Result<()>) {
+        if let Err(error) = asked {
+            let mut queued = std::mem::take(&mut self.queued);
+            self.fail(conn, error, &mut queued);
+            self.queued = queued;
+        }
+    }
+
+    #[inline]
+    fn send_ended(&mut self, conn: Token, sent: &mut Vec<Happening>) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state &= !SENDING;
+        if connection.is(SHUT_AFTER_SEND) {
+            connection.state &= !SHUT_AFTER_SEND;
+            crate::net::shutdown_write(&connection.socket);
+        }
+        let mut buffer = std::mem::take(&mut connection.output);
+        buffer.clear();
+        sent.push(Happening::Other(Event::Sent { conn, buffer }));
+        let blocked = connection.is(BLOCKED);
+        let leaving = connection.is(DETACHING);
+        if blocked {
+            connection.state &= !BLOCKED;
+            let fd = connection.socket.as_raw_fd();
+            let asked = self.control(libc::EPOLL_CTL_MOD, fd, INPUT, connection_data(conn));
+            self.report_lost(conn, asked);
+        }
+        if leaving {
+            self.finish_if_idle(conn);
+        }
+    }
+
+    // ---- accepting ----
+
+    fn accept(&mut self, token: Token, out: &mut Vec<Happening>) {
+        for _ in 0..MOST_ACCEPTS_PER_WAIT {
+            let Some(listener) = self.listeners.get(token) else { return };
+            let fd = listener.socket.as_raw_fd();
+            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            let (none, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
+            // SAFETY: the peer's address is not asked for, so no pointers are involved.
+            let accepted = unsafe { libc::accept4(fd, none, no_length, flags) };
+            if accepted >= 0 {
+                // SAFETY: the descriptor is new and ours.
+                let socket = unsafe { OwnedFd::from_raw_fd(accepted) };
+                listener.failing = false;
+                out.push(Happening::Other(Event::Accepted { listener: listener.id, socket }));
+                continue;
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EAGAIN) => return,
+                Some(code) if crate::net::is_passing_accept_error(code) => {}
+                _ => return self.accept_failed(token, error, out),
+            }
+        }
+    }
+
+    fn accept_failed(&mut self, token: Token, error: io::Error, out: &mut Vec<Happening>) {
+        let Some(listener) = self.listeners.get(token) else { return };
+        let fd = listener.socket.as_raw_fd();
+        listener.resting = true;
+        if !listener.failing {
+            listener.failing = true;
+            let listener = listener.id;
+            out.push(Happening::Other(Event::AcceptFailed { listener, error }));
+        }
+        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+        self.accept_again.get_or_insert_with(|| Instant::now() + ACCEPT_PAUSE);
+    }
+
+    /// The only place that reads a clock: while a listener rests.
+    #[inline]
+    fn accept_if_time(&mut self, out: &mut Vec<Happening>) {
+        if self.accept_again.is_some_and(|at| at <= Instant::now()) {
+            self.rouse_listeners(out);
+        }
+    }
+
+    fn rouse_listeners(&mut self, out: &mut Vec<Happening>) {
+        self.accept_again = None;
+        let resting: Vec<(Token, RawFd)> = self
+            .listeners
+            .iter_mut()
+            .filter(|(_, listener)| listener.resting)
+            .map(|(token, listener)| {
+                listener.resting = false;
+                (token, listener.socket.as_raw_fd())
+            })
+            .collect();
+        for (token, fd) in resting {
+            let added = self.control(libc::EPOLL_CTL_ADD, fd, LISTENING, listener_data(token));
+            if let Err(error) = added {
+                self.accept_failed(token, error, out);
+            }
+        }
+    }
+
+    // ---- endings ----
+
+    fn finish_if_idle(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if connection.is(CLOSING | DETACHING) && !connection.is(SENDING | FINISHING) {
+            connection.state |= FINISHING;
+            self.finishing.push(conn);
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, out: &mut Vec<Happening>) {
+        if self.finishing.is_empty() {
+            return;
+        }
+        let mut finishing = std::mem::take(&mut self.finishing);
+        for conn in finishing.drain(..) {
+            let Some(connection) = self.connections.remove(conn) else { continue };
+            let Connection { socket, state, mut output, .. } = connection;
+            out.push(Happening::Other(if state & CLOSING != 0 {
+                drop(socket);
+                output.clear();
+                let buffer = (output.capacity() > 0).then_some(output);
+                Event::Closed { conn, buffer }
+            } else {
+                let _ = self.control(libc::EPOLL_CTL_DEL, socket.as_raw_fd(), 0, 0);
+                Event::Detached { conn, socket }
+            }));
+        }
+        self.finishing = finishing;
+        if self.accept_again.is_some() {
+            self.rouse_listeners(out);
+        }
+    }
+}
+
+fn connection_data(token: Token) -> u64 {
+    u64::from(token.index) << 32 | u64::from(token.generation)
+}
+
+fn listener_data(token: Token) -> u64 {
+    u64::from(token.index | IS_LISTENER) << 32 | u64::from(token.generation)
+}

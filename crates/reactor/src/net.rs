@@ -1,0 +1,363 @@
+//! Making, tuning and describing sockets: the calls around the loop, none of them per command.
+//!
+//! Not here: reading and writing. Tests: below.
+
+use std::ffi::{CString, OsStr};
+use std::fs;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+/// A listening TCP socket. An IPv6 one takes IPv6 only, so that `0.0.0.0` and `::` can be bound
+/// side by side. `reuse_port` lets several sockets share the port.
+///
+/// # Errors
+/// Those of `socket`, `bind` and `listen`, with the address in the text.
+pub fn tcp_listener(address: SocketAddr, backlog: i32, reuse_port: bool) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    listen_at(family, address, backlog, reuse_port)
+        .map_err(|error| explained(&error, &format!("cannot listen on {address}")))
+}
+
+fn listen_at(
+    family: i32,
+    address: SocketAddr,
+    backlog: i32,
+    reuse_port: bool,
+) -> io::Result<OwnedFd> {
+    let socket = new_socket(family)?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    if reuse_port {
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    }
+    if address.is_ipv6() {
+        set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+    }
+    let (storage, length) = to_sockaddr(address);
+    bind_and_listen(&socket, &storage, length, backlog)?;
+    Ok(socket)
+}
+
+/// A listening Unix socket at `path`; `permissions` as for chmod, if any. A socket file that nobody
+/// listens on any more is replaced.
+///
+/// # Errors
+/// Those of the kernel, with the path in the text; `AddrInUse` if a server listens there, or if the
+/// file is no socket.
+pub fn unix_listener(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<OwnedFd> {
+    listen_at_path(path, permissions, backlog)
+        .map_err(|error| explained(&error, &format!("cannot listen on {}", path.display())))
+}
+
+fn listen_at_path(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<OwnedFd> {
+    let (storage, length) = to_sockaddr_un(path)?;
+    if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
+        if is_served(&storage, length)? {
+            return Err(io::Error::from_raw_os_error(libc::EADDRINUSE));
+        }
+        fs::remove_file(path)?;
+    }
+    let socket = new_socket(libc::AF_UNIX)?;
+    bind_and_listen(&socket, &storage, length, backlog)?;
+    if let Some(permissions) = permissions {
+        fs::set_permissions(path, fs::Permissions::from_mode(permissions))?;
+    }
+    Ok(socket)
+}
+
+/// Whether somebody accepts connections at this Unix address.
+fn is_served(storage: &libc::sockaddr_storage, length: u32) -> io::Result<bool> {
+    let socket = new_socket(libc::AF_UNIX)?;
+    let address = std::ptr::from_ref(storage).cast();
+    // SAFETY: `storage` holds an address of `length` bytes.
+    let connected = unsafe { libc::connect(socket.as_raw_fd(), address, length) } == 0;
+    // EAGAIN: its backlog is full, so it lives.
+    Ok(connected || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN))
+}
+
+fn new_socket(family: i32) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers involved; the descriptor is new and ours.
+    unsafe {
+        let fd = libc::socket(family, kind, 0);
+        if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    }
+}
+
+fn bind_and_listen(
+    socket: &OwnedFd,
+    storage: &libc::sockaddr_storage,
+    length: u32,
+    backlog: i32,
+) -> io::Result<()> {
+    let address = std::ptr::from_ref(storage).cast();
+    // SAFETY: `storage` holds an address of `length` bytes.
+    check(unsafe { libc::bind(socket.as_raw_fd(), address, length) })?;
+    // SAFETY: no pointers involved.
+    check(unsafe { libc::listen(socket.as_raw_fd(), backlog) })
+}
+
+/// Sends small answers at once. Harmless on a Unix socket.
+pub fn set_nodelay(socket: impl AsFd) {
+    let _ = set_option(socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+}
+
+/// Lets the kernel notice dead peers: after `seconds` of silence it asks three times, at intervals
+/// of a third. Zero does nothing. Harmless on a Unix socket.
+pub fn set_keepalive(socket: impl AsFd, seconds: u32) {
+    if seconds == 0 {
+        return;
+    }
+    let idle = i32::try_from(seconds).unwrap_or(i32::MAX);
+    let socket = socket.as_fd();
+    for (level, option, value) in [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, idle),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, (idle / 3).max(1)),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+    ] {
+        let _ = set_option(socket, level, option, value);
+    }
+}
+
+/// The peer's address as Redis prints it: `127.0.0.1:1234`, `[::1]:1234`, `path:0` for a Unix
+/// socket (the path is the listener's: clients have none), `?:0` if it is gone.
+pub fn peer_name(socket: impl AsFd) -> String {
+    match address_of(&socket, libc::getpeername) {
+        // A Unix client has no name of its own: the listener's path says which door it took.
+        Some(name) if name == ":0" => local_name(socket),
+        Some(name) => name,
+        None => "?:0".to_string(),
+    }
+}
+
+/// The address on our side, in the same form.
+pub fn local_name(socket: impl AsFd) -> String {
+    address_of(&socket, libc::getsockname).unwrap_or_else(|| "?:0".to_string())
+}
+
+/// Tells the peer that no more comes.
+pub(crate) fn shutdown_write(socket: impl AsFd) {
+    // SAFETY: no pointers involved. Failure means that the peer is gone, which is told elsewhere.
+    unsafe { libc::shutdown(socket.as_fd().as_raw_fd(), libc::SHUT_WR) };
+}
+
+pub(crate) fn set_nonblocking(socket: impl AsFd) -> io::Result<()> {
+    let mut yes: libc::c_int = 1;
+    // SAFETY: an int is read from a local.
+    check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::FIONBIO, &raw mut yes) })
+}
+
+/// Whether a failed accept concerns only the one connection that is gone.
+pub(crate) fn is_passing_accept_error(error: i32) -> bool {
+    matches!(
+        error,
+        libc::EAGAIN
+            | libc::EINTR
+            | libc::ECANCELED
+            | libc::ECONNABORTED
+            | libc::EPROTO
+            | libc::EPERM
+            | libc::ENETDOWN
+            | libc::EHOSTDOWN
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH
+            | libc::ENONET
+            | libc::ENOPROTOOPT
+    )
+}
+
+type GetName = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut u32) -> i32;
+
+fn address_of(socket: impl AsFd, get: GetName) -> Option<String> {
+    // SAFETY: all zeroes is a valid address of no family.
+    let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
+    let mut length = size_of::<libc::sockaddr_storage>() as u32;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: at most `length` bytes are written to `storage`.
+    let result = unsafe { get(fd, (&raw mut storage).cast(), &raw mut length) };
+    (result == 0).then(|| name_of(&storage, length as usize)).flatten()
+}
+
+fn name_of(storage: &libc::sockaddr_storage, length: usize) -> Option<String> {
+    let start = std::ptr::from_ref(storage);
+    match i32::from(storage.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: the family says which structure it is; any bytes are valid for it.
+            let address = unsafe { &*start.cast::<libc::sockaddr_in>() };
+            let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
+            Some(SocketAddr::new(IpAddr::V4(ip), u16::from_be(address.sin_port)).to_string())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let address = unsafe { &*start.cast::<libc::sockaddr_in6>() };
+            let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
+            Some(SocketAddr::new(IpAddr::V6(ip), u16::from_be(address.sin6_port)).to_string())
+        }
+        libc::AF_UNIX => {
+            // SAFETY: as above.
+            let address = unsafe { &*start.cast::<libc::sockaddr_un>() };
+            let path_bytes =
+                length.saturating_sub(std::mem::offset_of!(libc::sockaddr_un, sun_path));
+            let path: Vec<u8> = address.sun_path[..path_bytes.min(address.sun_path.len())]
+                .iter()
+                .map(|&byte| byte as u8)
+                .take_while(|&byte| byte != 0)
+                .collect();
+            Some(format!("{}:0", OsStr::from_bytes(&path).to_string_lossy()))
+        }
+        _ => None,
+    }
+}
+
+fn to_sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
+    // SAFETY: all zeroes is a valid address of no family.
+    let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
+    let start = &raw mut storage;
+    match address {
+        SocketAddr::V4(v4) => {
+            // SAFETY: the storage is large and aligned enough for every family.
+            let place = unsafe { &mut *start.cast::<libc::sockaddr_in>() };
+            place.sin_family = libc::AF_INET as u16;
+            place.sin_port = v4.port().to_be();
+            place.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
+            (storage, size_of::<libc::sockaddr_in>() as u32)
+        }
+        SocketAddr::V6(v6) => {
+            // SAFETY: as above.
+            let place = unsafe { &mut *start.cast::<libc::sockaddr_in6>() };
+            place.sin6_family = libc::AF_INET6 as u16;
+            place.sin6_port = v6.port().to_be();
+            place.sin6_addr.s6_addr = v6.ip().octets();
+            place.sin6_scope_id = v6.scope_id();
+            (storage, size_of::<libc::sockaddr_in6>() as u32)
+        }
+    }
+}
+
+fn to_sockaddr_un(path: &Path) -> io::Result<(libc::sockaddr_storage, u32)> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let bytes = path.as_bytes_with_nul();
+    // SAFETY: all zeroes is a valid address of no family.
+    let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
+    // SAFETY: the storage is large and aligned enough for every family.
+    let place = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_un>() };
+    if bytes.len() > place.sun_path.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    place.sun_family = libc::AF_UNIX as u16;
+    for (to, &from) in place.sun_path.iter_mut().zip(bytes) {
+        *to = from as libc::c_char;
+    }
+    let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + bytes.len();
+    Ok((storage, length as u32))
+}
+
+fn set_option(socket: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    let bytes = size_of::<i32>() as u32;
+    // SAFETY: four bytes are read from a local.
+    check(unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), bytes) })
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn explained(error: &io::Error, doing: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{doing}: {error}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    fn any_port(ip: &str) -> SocketAddr {
+        SocketAddr::new(ip.parse().unwrap(), 0)
+    }
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("pantala-net-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn tcp_names_are_printed_as_redis_does() {
+        for (ip, prefix) in [("127.0.0.1", "127.0.0.1:"), ("::1", "[::1]:")] {
+            let Ok(listener) = tcp_listener(any_port(ip), 16, false) else {
+                assert_eq!(ip, "::1", "IPv4 must work; IPv6 may be switched off");
+                continue;
+            };
+            let name = local_name(&listener);
+            assert!(name.starts_with(prefix), "{name}");
+            let client = TcpStream::connect(&name).unwrap();
+            assert_eq!(peer_name(&client), name);
+            assert_eq!(local_name(&client), client.local_addr().unwrap().to_string());
+        }
+    }
+
+    #[test]
+    fn a_taken_port_is_named_in_the_error() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let error = tcp_listener(address, 16, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+
+    #[test]
+    fn a_stale_socket_file_is_replaced_and_a_served_one_is_not() {
+        let path = scratch("stale");
+        drop(UnixListener::bind(&path).unwrap());
+        let listener = unix_listener(&path, Some(0o700), 16).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(unix_listener(&path, None, 16).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let client = UnixStream::connect(&path).unwrap();
+        assert_eq!(peer_name(&client), format!("{}:0", path.display()));
+        let (accepted, _) = UnixListener::from(listener).accept().unwrap();
+        assert_eq!(peer_name(&accepted), format!("{}:0", path.display()));
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_is_left_alone() {
+        let path = scratch("file");
+        fs::write(&path, "precious").unwrap();
+        assert_eq!(unix_listener(&path, None, 16).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        fs::remove_file(&path).unwrap();
+        let long = scratch(&"x".repeat(200));
+        assert!(unix_listener(&long, None, 16).is_err());
+    }
+
+    #[test]
+    fn options_are_set_on_tcp_and_ignored_on_unix() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        set_nodelay(&client);
+        set_keepalive(&client, 300);
+        assert!(client.nodelay().unwrap());
+        let get = |level, option| {
+            let (mut value, mut bytes) = (0i32, 4u32);
+            // SAFETY: four bytes into a local.
+            unsafe {
+                let place = (&raw mut value).cast();
+                libc::getsockopt(client.as_raw_fd(), level, option, place, &raw mut bytes);
+            }
+            value
+        };
+        assert_eq!(get(libc::SOL_SOCKET, libc::SO_KEEPALIVE), 1);
+        assert_eq!(get(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE), 300);
+        assert_eq!(get(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL), 100);
+        assert_eq!(get(libc::IPPROTO_TCP, libc::TCP_KEEPCNT), 3);
+        let (left, _right) = UnixStream::pair().unwrap();
+        set_nodelay(&left);
+        set_keepalive(&left, 300);
+    }
+}

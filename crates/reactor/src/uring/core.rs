@@ -1,0 +1,685 @@
+//! Requests and connections of the io_uring engine: everything but the receive buffers.
+//!
+//! The story and the invariants cited here are in `uring`.
+
+use super::ring::{Features, Ring};
+use crate::Receipt;
+use crate::event::{Event, Happening, ListenerId, Token};
+use crate::slab::Slab;
+use io_uring::types::{Fd, Timespec};
+use io_uring::{cqueue, opcode, squeue};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// How long to leave a listener alone that cannot accept, unless a connection closes earlier.
+static ACCEPT_PAUSE: Timespec = Timespec::new().nsec(100_000_000);
+
+/// The most bytes one request sends; the rest follows. (The kernel's own limit is near 2^31.)
+const MOST_BYTES_PER_SEND: usize = 1 << 30;
+
+/// What a request is for. In the top byte of its `user_data`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Receive,
+    QuickSend,
+    Send,
+    Accept,
+    CancelReceive,
+    CancelSend,
+    CancelAccept,
+    Wake,
+    AcceptAgain,
+    Other,
+}
+
+/// Whose request it is, packed into `user_data`: kind 8 bits, index 24, generation 32.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) kind: Kind,
+    pub(crate) token: Token,
+}
+
+impl Target {
+    #[inline]
+    fn user_data(kind: Kind, token: Token) -> u64 {
+        u64::from(kind as u8) << 56 | u64::from(token.index) << 32 | u64::from(token.generation)
+    }
+
+    #[inline]
+    pub(crate) fn from_user_data(data: u64) -> Target {
+        const KINDS: [Kind; 9] = [
+            Kind::Receive,
+            Kind::QuickSend,
+            Kind::Send,
+            Kind::Accept,
+            Kind::CancelReceive,
+            Kind::CancelSend,
+            Kind::CancelAccept,
+            Kind::Wake,
+            Kind::AcceptAgain,
+        ];
+        let kind = KINDS.get((data >> 56) as usize).copied().unwrap_or(Kind::Other);
+        let index = (data >> 32) as u32 & 0xff_ffff;
+        Target { kind, token: Token { index, generation: data as u32 } }
+    }
+}
+
+const NOBODY: Token = Token { index: 0, generation: 0 };
+
+// What a connection is in the middle of.
+/// The kernel holds a receive request.
+const RECEIVING: u16 = 1 << 0;
+/// That request is being cancelled.
+const STOPPING: u16 = 1 << 1;
+/// It waits in `to_arm`.
+const QUEUED: u16 = 1 << 2;
+/// The kernel holds `output`, or is about to get it.
+const SENDING: u16 = 1 << 3;
+/// ... by a quick send.
+const QUICK: u16 = 1 << 4;
+const PAUSED: u16 = 1 << 5;
+/// The peer sends no more.
+const ENDED: u16 = 1 << 6;
+const FAILED: u16 = 1 << 7;
+const CLOSING: u16 = 1 << 8;
+const DETACHING: u16 = 1 << 9;
+/// `shutdown` when the send is over.
+const SHUT_AFTER_SEND: u16 = 1 << 10;
+/// It waits in `finishing`.
+const FINISHING: u16 = 1 << 11;
+
+const NOT_TO_RECEIVE: u16 = RECEIVING | QUEUED | PAUSED | ENDED | FAILED | CLOSING | DETACHING;
+
+pub(crate) struct Connection {
+    socket: OwnedFd,
+    state: u16,
+    written: usize,
+    output: Vec<u8>,
+}
+
+impl Connection {
+    #[inline]
+    fn is(&self, any: u16) -> bool {
+        self.state & any != 0
+    }
+}
+
+pub(crate) struct Listener {
+    id: ListenerId,
+    socket: OwnedFd,
+    accepting: bool,
+    removed: bool,
+    /// Accepting failed; told already.
+    failing: bool,
+    /// Waits for the timer or for a closed connection.
+    resting: bool,
+}
+
+pub(crate) struct Core {
+    pub(crate) ring: Ring,
+    pub(crate) features: Features,
+    pub(crate) connections: Slab<Connection>,
+    listeners: Slab<Listener>,
+    /// Happenings caused by `Ops`, for the next turn.
+    pub(crate) queued: Vec<Happening>,
+    /// Do not sleep in the next turn: a receipt is wanted promptly.
+    pub(crate) prompt: bool,
+    quick_sends: Vec<Token>,
+    to_arm: VecDeque<Token>,
+    finishing: Vec<Token>,
+    most_arms_per_turn: usize,
+    resting_listeners: bool,
+    watched: Option<RawFd>,
+}
+
+impl Core {
+    pub(crate) fn new(ring: Ring, features: Features, buffer_count: usize) -> Core {
+        Core {
+            ring,
+            features,
+            connections: Slab::new(),
+            listeners: Slab::new(),
+            queued: Vec::new(),
+            prompt: false,
+            quick_sends: Vec::new(),
+            to_arm: VecDeque::new(),
+            finishing: Vec::new(),
+            // Those that starved are armed in their order, no more than there are buffers.
+            most_arms_per_turn: buffer_count,
+            resting_listeners: false,
+            watched: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn end_turn(&mut self) {
+        self.connections.end_turn();
+        self.listeners.end_turn();
+    }
+
+    /// Whether the next turn must not sleep.
+    #[inline]
+    pub(crate) fn is_hurried(&mut self) -> bool {
+        std::mem::take(&mut self.prompt)
+            || !self.finishing.is_empty()
+            || !self.to_arm.is_empty()
+            || self.ring.overflowed()
+    }
+
+    // ---- what a caller asks for ----
+
+    pub(crate) fn listen(&mut self, socket: OwnedFd, id: ListenerId) -> io::Result<()> {
+        let token = self.listeners.insert(Listener {
+            id,
+            socket,
+            accepting: false,
+            removed: false,
+            failing: false,
+            resting: false,
+        });
+        self.accept(token);
+        Ok(())
+    }
+
+    pub(crate) fn unlisten(&mut self, id: ListenerId) {
+        let Some((token, listener)) =
+            self.listeners.iter_mut().find(|(_, l)| l.id == id && !l.removed)
+        else {
+            return;
+        };
+        listener.removed = true;
+        if listener.accepting {
+            self.cancel(Kind::CancelAccept, Kind::Accept, token);
+        } else {
+            self.listeners.remove(token);
+            self.queued.push(Happening::Other(Event::Unlistened { listener: id }));
+        }
+    }
+
+    pub(crate) fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        let token = self.connections.insert(Connection {
+            socket,
+            state: QUEUED,
+            written: 0,
+            output: Vec::new(),
+        });
+        self.to_arm.push_back(token);
+        Ok(token)
+    }
+
+    #[inline]
+    pub(crate) fn send(&mut self, conn: Token, buffer: Vec<u8>, receipt: Receipt) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        assert!(!connection.is(SENDING), "one send at a time on a connection");
+        if connection.is(CLOSING | DETACHING) {
+            return;
+        }
+        connection.state |= SENDING | QUICK;
+        connection.written = 0;
+        connection.output = buffer;
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+        let entry = send_entry(connection, flags)
+            .flags(squeue::Flags::SKIP_SUCCESS)
+            .user_data(Target::user_data(Kind::QuickSend, conn));
+        // SAFETY: `output` stays in its slot until the send is settled (1).
+        unsafe { self.ring.push(entry) };
+        self.quick_sends.push(conn);
+        self.prompt |= receipt == Receipt::Prompt;
+    }
+
+    pub(crate) fn pause_reading(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state |= PAUSED;
+        self.stop_receiving(conn);
+    }
+
+    pub(crate) fn resume_reading(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state &= !PAUSED;
+        self.want_receive(conn);
+    }
+
+    pub(crate) fn close(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if connection.is(CLOSING) {
+            return;
+        }
+        connection.state |= CLOSING;
+        connection.state &= !DETACHING;
+        if connection.is(SENDING) && !connection.is(QUICK) {
+            self.cancel(Kind::CancelSend, Kind::Send, conn);
+        }
+        self.stop_receiving(conn);
+        self.finish_if_idle(conn);
+    }
+
+    pub(crate) fn detach(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if connection.is(CLOSING | DETACHING) {
+            return;
+        }
+        connection.state |= DETACHING;
+        self.stop_receiving(conn);
+        self.finish_if_idle(conn);
+    }
+
+    pub(crate) fn shutdown_write(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if connection.is(SENDING) {
+            connection.state |= SHUT_AFTER_SEND;
+        } else {
+            crate::net::shutdown_write(&connection.socket);
+        }
+    }
+
+    pub(crate) fn fd(&mut self, conn: Token) -> Option<BorrowedFd<'_>> {
+        self.connections.get(conn).map(|connection| connection.socket.as_fd())
+    }
+
+    // ---- requests ----
+
+    fn accept(&mut self, token: Token) {
+        let Some(listener) = self.listeners.get(token) else { return };
+        listener.accepting = true;
+        listener.resting = false;
+        let entry = opcode::AcceptMulti::new(Fd(listener.socket.as_raw_fd()))
+            .flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
+            .build()
+            .user_data(Target::user_data(Kind::Accept, token));
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.ring.push(entry) };
+    }
+
+    /// Polls the eventfd of the waker, edge-triggered, for ever.
+    pub(crate) fn watch(&mut self, fd: RawFd) {
+        self.watched = Some(fd);
+        let entry = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32)
+            .multi(true)
+            .build()
+            .user_data(Target::user_data(Kind::Wake, NOBODY));
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.ring.push(entry) };
+    }
+
+    /// Starts the receives that were put off, in order.
+    #[inline]
+    pub(crate) fn arm_receives(&mut self) {
+        for _ in 0..self.most_arms_per_turn {
+            let Some(conn) = self.to_arm.pop_front() else { return };
+            let Some(connection) = self.connections.get(conn) else { continue };
+            connection.state &= !QUEUED;
+            if connection.is(NOT_TO_RECEIVE) {
+                continue;
+            }
+            connection.state |= RECEIVING;
+            let fd = Fd(connection.socket.as_raw_fd());
+            let entry = if self.features.bundles {
+                opcode::RecvMultiBundle::new(fd, 0).build()
+            } else if self.features.multishot_receive {
+                opcode::RecvMulti::new(fd, 0).build()
+            } else {
+                opcode::Recv::new(fd, std::ptr::null_mut(), u32::MAX >> 1)
+                    .buf_group(0)
+                    .build()
+                    .flags(squeue::Flags::BUFFER_SELECT)
+            };
+            let entry = entry.user_data(Target::user_data(Kind::Receive, conn));
+            // SAFETY: it writes only to provided buffers, which outlive the ring.
+            unsafe { self.ring.push(entry) };
+        }
+    }
+
+    fn want_receive(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if !connection.is(NOT_TO_RECEIVE) {
+            connection.state |= QUEUED;
+            self.to_arm.push_back(conn);
+        }
+    }
+
+    fn stop_receiving(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if connection.is(RECEIVING) && !connection.is(STOPPING) {
+            connection.state |= STOPPING;
+            self.cancel(Kind::CancelReceive, Kind::Receive, conn);
+        }
+    }
+
+    /// Silent when it hits; see (3) for when it misses.
+    fn cancel(&mut self, cancel: Kind, request: Kind, token: Token) {
+        let entry = opcode::AsyncCancel::new(Target::user_data(request, token))
+            .build()
+            .flags(squeue::Flags::SKIP_SUCCESS)
+            .user_data(Target::user_data(cancel, token));
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.ring.push(entry) };
+    }
+
+    // ---- completions ----
+
+    /// Whether data of this connection is still for somebody.
+    #[inline]
+    pub(crate) fn takes_data(&mut self, conn: Token) -> bool {
+        self.connections.get(conn).is_some_and(|connection| !connection.is(CLOSING))
+    }
+
+    /// The receive request is over: the peer ended, an error, a cancellation, no buffers, or the
+    /// kernel just wants to be asked again.
+    pub(crate) fn receive_ended(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state &= !(RECEIVING | STOPPING);
+        let leaving = connection.is(CLOSING | DETACHING);
+        match -result {
+            ..0 => {}
+            0 => {
+                connection.state |= ENDED;
+                if !leaving {
+                    out.push(Happening::Other(Event::Eof { conn }));
+                }
+            }
+            libc::ECANCELED | libc::ENOBUFS | libc::EAGAIN | libc::EINTR => {}
+            error => self.fail(conn, error, out),
+        }
+        self.want_receive(conn);
+        self.finish_if_idle(conn);
+    }
+
+    fn fail(&mut self, conn: Token, error: i32, out: &mut Vec<Happening>) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        let silent = connection.is(CLOSING | DETACHING | FAILED);
+        connection.state |= FAILED;
+        if !silent {
+            let error = io::Error::from_raw_os_error(error);
+            out.push(Happening::Other(Event::Failed { conn, error }));
+        }
+    }
+
+    /// Any completion but a receive's.
+    pub(crate) fn completed(
+        &mut self,
+        target: Target,
+        completion: &cqueue::Entry,
+        sent: &mut Vec<Happening>,
+        out: &mut Vec<Happening>,
+    ) {
+        let result = completion.result();
+        let more = cqueue::more(completion.flags());
+        let token = target.token;
+        match target.kind {
+            Kind::QuickSend | Kind::Send => self.send_completed(token, result, sent, out),
+            Kind::Accept => self.accepted(token, result, more, out),
+            Kind::CancelReceive => {
+                if self.connections.get(token).is_some_and(|c| c.is(STOPPING)) {
+                    self.cancel(Kind::CancelReceive, Kind::Receive, token);
+                }
+            }
+            Kind::CancelSend => {
+                if self.connections.get(token).is_some_and(|c| c.is(SENDING)) {
+                    self.cancel(Kind::CancelSend, Kind::Send, token);
+                }
+            }
+            Kind::CancelAccept => {
+                if self.listeners.get(token).is_some_and(|l| l.accepting) {
+                    self.cancel(Kind::CancelAccept, Kind::Accept, token);
+                }
+            }
+            Kind::Wake if !more => {
+                if let Some(fd) = self.watched {
+                    self.watch(fd);
+                }
+            }
+            Kind::AcceptAgain => self.accept_again(),
+            Kind::Wake | Kind::Receive | Kind::Other => {}
+        }
+    }
+
+    fn send_completed(
+        &mut self,
+        conn: Token,
+        result: i32,
+        sent: &mut Vec<Happening>,
+        out: &mut Vec<Happening>,
+    ) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state &= !QUICK;
+        connection.written += result.max(0) as usize;
+        if connection.written >= connection.output.len() {
+            return self.send_ended(conn, sent);
+        }
+        match -result {
+            _ if connection.is(CLOSING) => self.send_given_up(conn),
+            ..0 | libc::EAGAIN | libc::EINTR => self.send_rest(conn),
+            // A stream takes at least one byte or says why not.
+            0 => self.send_rest(conn),
+            error => {
+                self.fail(conn, error, out);
+                self.send_given_up(conn);
+            }
+        }
+    }
+
+    /// The socket's buffer is full: an ordinary request waits in the kernel.
+    fn send_rest(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        let entry = send_entry(connection, libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+            .user_data(Target::user_data(Kind::Send, conn));
+        // SAFETY: `output` stays in its slot until the final completion (1).
+        unsafe { self.ring.push(entry) };
+    }
+
+    /// The kernel has let go of `output`, which stays in the slot for `Closed`.
+    fn send_given_up(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state &= !(SENDING | QUICK);
+        self.finish_if_idle(conn);
+    }
+
+    #[inline]
+    fn send_ended(&mut self, conn: Token, sent: &mut Vec<Happening>) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state &= !(SENDING | QUICK);
+        if connection.is(SHUT_AFTER_SEND | CLOSING | DETACHING) {
+            if connection.is(SHUT_AFTER_SEND) {
+                crate::net::shutdown_write(&connection.socket);
+                connection.state &= !SHUT_AFTER_SEND;
+            }
+            if connection.is(CLOSING) {
+                return self.finish_if_idle(conn);
+            }
+        }
+        let mut buffer = std::mem::take(&mut connection.output);
+        let detaching = connection.is(DETACHING);
+        buffer.clear();
+        sent.push(Happening::Other(Event::Sent { conn, buffer }));
+        if detaching {
+            self.finish_if_idle(conn);
+        }
+    }
+
+    /// Quick sends that were not told of are done, see the story and (4).
+    #[inline]
+    pub(crate) fn settle_quick_sends(&mut self, settled: bool, sent: &mut Vec<Happening>) {
+        if self.quick_sends.is_empty() {
+            return;
+        }
+        if !settled {
+            self.prompt = true;
+            return;
+        }
+        let mut sends = std::mem::take(&mut self.quick_sends);
+        for conn in sends.drain(..) {
+            if self.connections.get(conn).is_some_and(|connection| connection.is(QUICK)) {
+                self.send_ended(conn, sent);
+            }
+        }
+        self.quick_sends = sends;
+    }
+
+    // ---- accepting ----
+
+    fn accepted(&mut self, token: Token, result: i32, more: bool, out: &mut Vec<Happening>) {
+        let socket = (result >= 0).then(|| {
+            // SAFETY: the kernel made this descriptor for us.
+            unsafe { OwnedFd::from_raw_fd(result) }
+        });
+        let Some(listener) = self.listeners.get(token) else { return };
+        let id = listener.id;
+        listener.accepting = more;
+        if listener.removed {
+            drop(socket);
+            if !more {
+                self.listeners.remove(token);
+                out.push(Happening::Other(Event::Unlistened { listener: id }));
+            }
+            return;
+        }
+        if let Some(socket) = socket {
+            listener.failing = false;
+            out.push(Happening::Other(Event::Accepted { listener: id, socket }));
+            if !more {
+                self.accept(token);
+            }
+        } else if !more {
+            self.accept_failed(token, -result, out);
+        }
+    }
+
+    fn accept_failed(&mut self, token: Token, error: i32, out: &mut Vec<Happening>) {
+        let Some(listener) = self.listeners.get(token) else { return };
+        // The peer was gone before we came, and the like: nothing to tell.
+        if crate::net::is_passing_accept_error(error) {
+            return self.accept(token);
+        }
+        listener.resting = true;
+        if !listener.failing {
+            listener.failing = true;
+            let error = io::Error::from_raw_os_error(error);
+            out.push(Happening::Other(Event::AcceptFailed { listener: listener.id, error }));
+        }
+        if !self.resting_listeners {
+            self.resting_listeners = true;
+            let entry = opcode::Timeout::new(&raw const ACCEPT_PAUSE)
+                .build()
+                .user_data(Target::user_data(Kind::AcceptAgain, NOBODY));
+            // SAFETY: the duration is a static.
+            unsafe { self.ring.push(entry) };
+        }
+    }
+
+    fn accept_again(&mut self) {
+        self.resting_listeners = false;
+        self.rouse_listeners();
+    }
+
+    fn rouse_listeners(&mut self) {
+        let resting: Vec<Token> =
+            self.listeners.iter_mut().filter(|(_, l)| l.resting).map(|(token, _)| token).collect();
+        for token in resting {
+            self.accept(token);
+        }
+    }
+
+    // ---- endings ----
+
+    fn finish_if_idle(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if connection.is(CLOSING | DETACHING) && !connection.is(RECEIVING | SENDING | FINISHING) {
+            connection.state |= FINISHING;
+            self.finishing.push(conn);
+        }
+    }
+
+    /// Ends the connections of which the kernel holds nothing any more.
+    #[inline]
+    pub(crate) fn finish(&mut self, out: &mut Vec<Happening>) {
+        if self.finishing.is_empty() {
+            return;
+        }
+        let mut finishing = std::mem::take(&mut self.finishing);
+        for conn in finishing.drain(..) {
+            let Some(connection) = self.connections.remove(conn) else { continue };
+            let Connection { socket, state, mut output, .. } = connection;
+            out.push(Happening::Other(if state & CLOSING != 0 {
+                drop(socket);
+                output.clear();
+                let buffer = (output.capacity() > 0).then_some(output);
+                Event::Closed { conn, buffer }
+            } else {
+                Event::Detached { conn, socket }
+            }));
+        }
+        self.finishing = finishing;
+        if self.resting_listeners {
+            self.rouse_listeners();
+        }
+    }
+
+    /// Takes everything back from the kernel. `false` if that cannot be known.
+    pub(crate) fn cancel_everything(&mut self) -> bool {
+        if !self.ring.is_enabled() {
+            return true;
+        }
+        let entry = opcode::AsyncCancel2::new(io_uring::types::CancelBuilder::any())
+            .build()
+            .user_data(Target::user_data(Kind::Other, NOBODY));
+        for _ in 0..100 {
+            // SAFETY: no memory of ours is involved.
+            unsafe { self.ring.push(entry.clone()) };
+            if self.ring.enter(true, Some(Duration::from_millis(10))).is_err() {
+                return false;
+            }
+            self.reap();
+            let unsettled = self.ring.has_unsubmitted();
+            let busy = self.connections.iter_mut().any(|(_, c)| c.is(RECEIVING | SENDING));
+            if !busy && !unsettled {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Reads completions for their endings only.
+    fn reap(&mut self) {
+        let mut ignored = Vec::new();
+        let mut ended = Vec::new();
+        loop {
+            let Some(completion) = self.ring.completions().next() else { break };
+            let target = Target::from_user_data(completion.user_data());
+            let over = !cqueue::more(completion.flags());
+            if target.kind == Kind::Accept {
+                self.accepted(target.token, completion.result(), !over, &mut ignored);
+            } else if over {
+                ended.push(target);
+            }
+        }
+        for target in ended {
+            let Some(connection) = self.connections.get(target.token) else { continue };
+            match target.kind {
+                Kind::Receive => connection.state &= !RECEIVING,
+                Kind::Send | Kind::QuickSend => connection.state &= !(SENDING | QUICK),
+                _ => {}
+            }
+        }
+        // A quick send ends with its submission, whatever came of it.
+        for (_, connection) in self.connections.iter_mut() {
+            if connection.is(QUICK) {
+                connection.state &= !(SENDING | QUICK);
+            }
+        }
+    }
+
+    /// Gives up the memory that the kernel may still read.
+    pub(crate) fn leak_outputs(&mut self) {
+        for (_, connection) in self.connections.iter_mut() {
+            std::mem::forget(std::mem::take(&mut connection.output));
+        }
+    }
+}
+
+fn send_entry(connection: &Connection, flags: i32) -> squeue::Entry {
+    let rest = &connection.output[connection.written..];
+    let length = rest.len().min(MOST_BYTES_PER_SEND) as u32;
+    opcode::Send::new(Fd(connection.socket.as_raw_fd()), rest.as_ptr(), length).flags(flags).build()
+}

@@ -1,0 +1,338 @@
+//! The two queues, the one system call, and the probe of what this kernel can do.
+//!
+//! Invariants
+//! 1. An entry is pushed only by a caller that keeps its memory alive until the final completion.
+//! 2. Until `enable` the ring belongs to no thread; from then on to the calling one.
+//! 3. The ring's descriptor is registered with that thread, which spares a look-up per call, and
+//!    unregistered in `Drop`: otherwise the thread would keep the ring alive.
+//!
+//! Not here: what the entries mean (`uring`). Tests: `tests/engines.rs`.
+
+use io_uring::types::{Fd, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const ENTER_GETEVENTS: u32 = 1 << 0;
+const ENTER_EXT_ARG: u32 = 1 << 3;
+const ENTER_REGISTERED_RING: u32 = 1 << 4;
+const REGISTER_RING_FDS: u32 = 20;
+const UNREGISTER_RING_FDS: u32 = 21;
+
+/// The kernel's `struct io_uring_getevents_arg`.
+#[repr(C)]
+struct WaitArgument {
+    signal_mask: u64,
+    signal_mask_bytes: u32,
+    min_wait_us: u32,
+    timespec: u64,
+}
+
+/// The kernel's `struct io_uring_rsrc_update`.
+#[repr(C)]
+struct RingRegistration {
+    offset: u32,
+    reserved: u32,
+    data: u64,
+}
+
+/// Optional features of io_uring: those this kernel has, or (in `Config`) those not to use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// One receive request serves until cancelled (6.0).
+    pub multishot_receive: bool,
+    /// A receive takes several buffers at once (6.10; right from 6.16 on).
+    pub bundles: bool,
+    /// The kernel's part runs only when we ask for it (6.1).
+    pub defer_taskrun: bool,
+}
+
+impl Features {
+    /// Those of `self` that are not in `unwanted`.
+    pub(crate) fn without(self, unwanted: Features) -> Features {
+        Features {
+            multishot_receive: self.multishot_receive && !unwanted.multishot_receive,
+            bundles: self.bundles && !unwanted.bundles && !unwanted.multishot_receive,
+            defer_taskrun: self.defer_taskrun && !unwanted.defer_taskrun,
+        }
+    }
+}
+
+impl fmt::Display for Features {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("io_uring")?;
+        for (has, name) in [
+            (self.multishot_receive, " multishot-receive"),
+            (self.bundles, " bundles"),
+            (self.defer_taskrun, " defer-taskrun"),
+        ] {
+            if has {
+                f.write_str(name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) struct Ring {
+    ring: IoUring,
+    /// Entries that found the queue full.
+    waiting: Vec<squeue::Entry>,
+    enabled: bool,
+    registered: Option<u32>,
+}
+
+impl Ring {
+    pub(crate) fn new(entries: u32, completions: u32, features: Features) -> io::Result<Ring> {
+        let mut builder = IoUring::builder();
+        builder.setup_clamp().setup_cqsize(completions).setup_submit_all().setup_r_disabled();
+        builder.dontfork();
+        if features.defer_taskrun {
+            builder.setup_single_issuer().setup_defer_taskrun();
+        } else {
+            builder.setup_coop_taskrun();
+        }
+        let ring = builder.build(entries)?;
+        if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        Ok(Ring { ring, waiting: Vec::new(), enabled: false, registered: None })
+    }
+
+    /// Binds the ring to this thread, once (2, 3).
+    #[inline]
+    pub(crate) fn enable(&mut self) -> io::Result<bool> {
+        if self.enabled {
+            return Ok(false);
+        }
+        self.ring.submitter().register_enable_rings()?;
+        self.enabled = true;
+        let fd = self.ring.as_raw_fd();
+        let mut entry = RingRegistration { offset: u32::MAX, reserved: 0, data: fd as u64 };
+        // Not vital: without it every call looks the descriptor up.
+        if register(fd, REGISTER_RING_FDS, (&raw mut entry).cast()).is_ok() {
+            self.registered = Some(entry.offset);
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// For calls on the ring itself, such as registering buffers.
+    pub(crate) fn submitter(&self) -> io_uring::Submitter<'_> {
+        self.ring.submitter()
+    }
+
+    /// Queues an entry; it reaches the kernel with the next `enter`.
+    ///
+    /// # Safety
+    /// Whatever memory the entry points to must stay alive and in place until its final
+    /// completion (1).
+    #[inline]
+    pub(crate) unsafe fn push(&mut self, entry: squeue::Entry) {
+        if self.waiting.is_empty() {
+            // SAFETY: the caller's promise.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            self.make_room();
+            // SAFETY: the caller's promise.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+        }
+        self.waiting.push(entry);
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        // Failure leaves the queue full; the entry then waits in `waiting`.
+        if self.enabled {
+            let _ = self.enter_raw(0, 0, None);
+        }
+    }
+
+    /// Whether entries are still on our side of the border.
+    #[inline]
+    pub(crate) fn has_unsubmitted(&mut self) -> bool {
+        !self.waiting.is_empty() || !self.ring.submission().is_empty()
+    }
+
+    /// Submits everything queued; then, if it may `sleep`, waits until a completion is there or the
+    /// time is over.
+    #[inline]
+    pub(crate) fn enter(&mut self, sleep: bool, timeout: Option<Duration>) -> io::Result<()> {
+        while !self.waiting.is_empty() {
+            self.refill();
+            if self.waiting.is_empty() {
+                break;
+            }
+            let before = self.waiting.len();
+            self.enter_raw(0, 0, None)?;
+            self.refill();
+            if self.waiting.len() == before {
+                break;
+            }
+        }
+        let timeout = if sleep { timeout } else { None };
+        match self.enter_raw(u32::from(sleep), ENTER_GETEVENTS, timeout) {
+            Ok(()) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                // Over time, a signal, or "reap completions first": the caller does just that.
+                Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn refill(&mut self) {
+        let mut queue = self.ring.submission();
+        let room = (queue.capacity() - queue.len()).min(self.waiting.len());
+        for entry in self.waiting.drain(..room) {
+            // SAFETY: `push` took it under the same promise.
+            let pushed = unsafe { queue.push(&entry) };
+            debug_assert!(pushed.is_ok());
+        }
+    }
+
+    #[inline]
+    fn enter_raw(
+        &mut self,
+        want: u32,
+        mut flags: u32,
+        timeout: Option<Duration>,
+    ) -> io::Result<()> {
+        let count = self.ring.submission().len() as u32;
+        let fd = match self.registered {
+            Some(index) => {
+                flags |= ENTER_REGISTERED_RING;
+                index as i32
+            }
+            None => self.ring.as_raw_fd(),
+        };
+        let timespec = timeout.map(Timespec::from);
+        let argument = WaitArgument {
+            signal_mask: 0,
+            signal_mask_bytes: 0,
+            min_wait_us: 0,
+            timespec: timespec.as_ref().map_or(0, |t| std::ptr::from_ref(t) as u64),
+        };
+        let (pointer, bytes) = match timespec {
+            Some(_) => {
+                flags |= ENTER_EXT_ARG;
+                (&raw const argument, size_of::<WaitArgument>())
+            }
+            None => (std::ptr::null(), 0),
+        };
+        // SAFETY: the argument and its timespec are locals; the entries' memory is alive by (1).
+        let result = unsafe {
+            libc::syscall(libc::SYS_io_uring_enter, fd, count, want, flags, pointer, bytes)
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The next completion, if one is there.
+    #[inline]
+    pub(crate) fn completions(&mut self) -> cqueue::CompletionQueue<'_> {
+        self.ring.completion()
+    }
+
+    /// Whether the kernel keeps completions back for lack of room.
+    #[inline]
+    pub(crate) fn overflowed(&mut self) -> bool {
+        self.ring.submission().cq_overflow()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if let Some(offset) = self.registered {
+            let mut entry = RingRegistration { offset, reserved: 0, data: 0 };
+            // In another thread this fails, harmlessly: the registration dies with its thread.
+            let _ = register(self.ring.as_raw_fd(), UNREGISTER_RING_FDS, (&raw mut entry).cast());
+        }
+    }
+}
+
+fn register(fd: RawFd, what: u32, argument: *mut libc::c_void) -> io::Result<()> {
+    // SAFETY: both callers pass one valid `RingRegistration`.
+    let result = unsafe { libc::syscall(libc::SYS_io_uring_register, fd, what, argument, 1) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// What this kernel has, found out once per process.
+///
+/// # Errors
+/// io_uring is absent, forbidden or too old (multishot accept and buffer rings: 5.19).
+pub(crate) fn probe() -> io::Result<Features> {
+    static FOUND: OnceLock<Result<Features, i32>> = OnceLock::new();
+    FOUND
+        .get_or_init(|| probe_now().map_err(|e| e.raw_os_error().unwrap_or(libc::ENOSYS)))
+        .map_err(io::Error::from_raw_os_error)
+}
+
+fn probe_now() -> io::Result<Features> {
+    let mut features = Features { multishot_receive: false, bundles: false, defer_taskrun: true };
+    let area = crate::area::Area::new(4096)?;
+    let mut buffers = super::buffers::Buffers::new(2, 64)?;
+    let mut ring = match Ring::new(8, 16, features) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            features.defer_taskrun = false;
+            Ring::new(8, 16, features)?
+        }
+        other => other?,
+    };
+    buffers.register(&ring)?;
+    buffers.give_all(&area);
+    ring.enable()?;
+    features.multishot_receive = can_receive(&mut ring, false)?;
+    // Before 6.16 a bundle could be left with a gap where a transfer came short ("io_uring/net:
+    // only retry recv bundle for a full transfer"), and nothing tells the fixed kernels apart but
+    // their number.
+    features.bundles = features.multishot_receive
+        && ring.ring.params().is_feature_recvsend_bundle()
+        && kernel_version() >= (6, 16)
+        && can_receive(&mut ring, true)?;
+    Ok(features)
+}
+
+/// Tries a multishot receive on a socket pair whose other end is closed: an old kernel says
+/// `EINVAL`, a fit one end of file.
+fn can_receive(ring: &mut Ring, bundle: bool) -> io::Result<bool> {
+    let mut pair = [0; 2];
+    // SAFETY: two descriptors into a local.
+    if unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: both are new and ours.
+    let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) };
+    drop(theirs);
+    let fd = Fd(ours.as_raw_fd());
+    let entry = if bundle {
+        opcode::RecvMultiBundle::new(fd, 0).build()
+    } else {
+        opcode::RecvMulti::new(fd, 0).build()
+    };
+    // SAFETY: the entry points to no memory of ours but the registered buffers.
+    unsafe { ring.push(entry) };
+    ring.enter(true, Some(Duration::from_secs(1)))?;
+    Ok(ring.completions().next().is_some_and(|completion| completion.result() == 0))
+}
+
+fn kernel_version() -> (u32, u32) {
+    // SAFETY: all zeroes is a valid `utsname`, which `uname` then fills.
+    let name = unsafe {
+        let mut name: libc::utsname = std::mem::zeroed();
+        libc::uname(&raw mut name);
+        name
+    };
+    let text: String =
+        name.release.iter().take_while(|&&c| c != 0).map(|&c| c as u8 as char).collect();
+    let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}
