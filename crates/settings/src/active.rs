@@ -78,7 +78,7 @@ settings! {
     proto_max_bulk_len: u64 = live("proto-max-bulk-len", INPUT_BYTES, "536870912", Network);
 
     /// Worker threads; auto is one for each available core.
-    threads: usize = start("threads", Kind::IntOr(0, 1024, "auto"), "0", Threads)
+    threads: usize = live("threads", Kind::IntOr(0, 1024, "auto"), "0", Threads)
         .understood(&["proactor_threads"]).beyond_redis();
     /// What moves bytes between sockets and memory; auto is io_uring where allowed, else epoll.
     io_engine: IoEngine = start("io_engine", Kind::Word(IoEngine::WORDS), "auto", Threads)

@@ -1,0 +1,51 @@
+//! The locks a command needs, known before it starts.
+
+use smallvec::SmallVec;
+
+use crate::key::PartitionId;
+
+/// Partitions in ascending order, each once: the order in which everybody takes locks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockPlan {
+    partitions: SmallVec<[PartitionId; 4]>,
+}
+
+impl LockPlan {
+    /// The plan of a command without keys.
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// The plan for one key.
+    #[inline]
+    pub fn one(hash: u64) -> Self {
+        LockPlan { partitions: SmallVec::from_slice(&[PartitionId::of(hash)]) }
+    }
+
+    /// The plan for the keys with these hashes.
+    pub fn of(hashes: impl IntoIterator<Item = u64>) -> Self {
+        let mut partitions: SmallVec<[PartitionId; 4]> =
+            hashes.into_iter().map(PartitionId::of).collect();
+        partitions.sort_unstable();
+        partitions.dedup();
+        LockPlan { partitions }
+    }
+
+    /// The partitions, ascending.
+    #[inline]
+    pub fn partitions(&self) -> &[PartitionId] {
+        &self.partitions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sorts_and_drops_doubles() {
+        let plan = LockPlan::of([5, 3, 1024 + 5, 4]);
+        let numbers: Vec<u16> = plan.partitions().iter().map(|id| id.0).collect();
+        assert_eq!(numbers, [3, 4, 5]);
+    }
+}

@@ -1,0 +1,197 @@
+//! Removing what nobody asks for any more: the expiry sweep.
+//!
+//! A key whose deadline has passed is removed when a command meets it. The sweep finds the others.
+//! It runs on a thread of its own (the server starts it) and sleeps until something is due:
+//!
+//! ```text
+//! earliest[partition]   no deadline in the partition is before this
+//! sweeper:  sleep until the smallest of them ; sweep the partitions that are due, one segment a lock
+//! ```
+//!
+//! Reading deadlines means touching records, so a partition in which little was found rests for a
+//! multiple of what looking through it cost ([`REST_FACTOR`]): at most a twentieth of one core goes
+//! into looking in vain, and a small keyspace is still swept within milliseconds.
+//!
+//! Invariants
+//! 1. `earliest` of a partition is written only with that partition locked.
+//! 2. While a partition is being looked through, segment by segment, its bound counts only what was
+//!    set meanwhile; at the end the smallest deadline seen joins in. So it is never too late.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use pantala_base::UnixMs;
+use pantala_base::clock::monotonic_us;
+use pantala_table::SweepCursor;
+
+use crate::event::EXPIRED;
+use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
+use crate::locked::Scope;
+use crate::opened::follow_up;
+use crate::tally::Tally;
+use crate::ticket::{Bell, Ticket, Woken};
+use crate::Keyspace;
+
+/// After a partition with little to remove, rest this many times as long as it took.
+const REST_FACTOR: u64 = 20;
+/// Records looked at with one lock held.
+const RECORDS_PER_LOCK: usize = 512;
+/// The sweeper sleeps at least this long, so that many near deadlines share a wake-up.
+const SHORTEST_NAP: Duration = Duration::from_millis(1);
+
+const NEVER: i64 = i64::MAX;
+
+/// The shared half: what is due when.
+pub struct Sweep {
+    earliest: Box<[AtomicI64]>,
+    /// When the sweeper means to wake up.
+    alarm: AtomicI64,
+    bell: OnceLock<Arc<Bell>>,
+}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        Sweep {
+            earliest: (0..PARTITION_COUNT).map(|_| AtomicI64::new(NEVER)).collect(),
+            alarm: AtomicI64::new(NEVER),
+            bell: OnceLock::new(),
+        }
+    }
+}
+
+impl Sweep {
+    /// Notes a new deadline; with the partition locked. What it returns is to be woken after.
+    #[inline]
+    pub(crate) fn lower(&self, partition: PartitionId, deadline: UnixMs) -> Option<Ticket> {
+        let bound = &self.earliest[partition.index()];
+        if deadline.0 < bound.load(Ordering::Relaxed) {
+            bound.store(deadline.0, Ordering::Relaxed);
+        }
+        if deadline.0 >= self.alarm.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.alarm.store(deadline.0, Ordering::SeqCst);
+        self.bell.get().cloned().map(Ticket::Thread)
+    }
+
+    fn smallest(&self) -> i64 {
+        self.earliest.iter().map(|bound| bound.load(Ordering::SeqCst)).min().unwrap_or(NEVER)
+    }
+}
+
+/// The sweeping thread's own half.
+pub struct Sweeper {
+    rest_until_us: Box<[u64]>,
+    bell: Arc<Bell>,
+}
+
+impl Sweeper {
+    /// For the calling thread, which becomes the sweeper of `space`.
+    pub fn new(space: &Keyspace) -> Self {
+        let bell = Bell::for_this_thread();
+        let _second_sweeper = space.sweep.bell.set(Arc::clone(&bell));
+        Sweeper { rest_until_us: vec![0; PARTITION_COUNT].into(), bell }
+    }
+
+    /// A bell that ends [`Sweeper::sleep`] early.
+    pub fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.bell)
+    }
+
+    /// Sleeps until something is due (at most `longest`).
+    pub fn sleep(&self, space: &Keyspace, now: UnixMs, longest: Duration) {
+        // The alarm is set before the bounds are read: a deadline that arrives in between either
+        // sees the alarm and rings, or is seen here.
+        space.sweep.alarm.store(NEVER, Ordering::SeqCst);
+        let due = space.sweep.smallest();
+        space.sweep.alarm.fetch_min(due, Ordering::SeqCst);
+        let wait_ms = u64::try_from(due.saturating_sub(now.0)).unwrap_or(0);
+        let resting = if wait_ms == 0 { self.shortest_rest() } else { Duration::ZERO };
+        let nap = Duration::from_millis(wait_ms).max(resting).clamp(SHORTEST_NAP, longest);
+        self.bell.wait_for(nap);
+    }
+
+    fn shortest_rest(&self) -> Duration {
+        let until = self.rest_until_us.iter().copied().filter(|&us| us > 0).min().unwrap_or(0);
+        Duration::from_micros(until.saturating_sub(monotonic_us()))
+    }
+
+    /// Looks through every partition that is due and rested; how many keys were removed.
+    pub fn round(&mut self, space: &Keyspace, now: UnixMs, tally: &Tally) -> u64 {
+        let mut removed = 0;
+        for id in PartitionId::all() {
+            let due = space.sweep.earliest[id.index()].load(Ordering::Relaxed) < now.0;
+            let began_us = monotonic_us();
+            if !due || self.rest_until_us[id.index()] > began_us {
+                continue;
+            }
+            let found = space.sweep_partition(id, now, tally);
+            let took_us = monotonic_us() - began_us;
+            let rest_us = if found.removed * 10 >= found.seen { 0 } else { took_us * REST_FACTOR };
+            self.rest_until_us[id.index()] = if rest_us == 0 { 0 } else { began_us + rest_us };
+            removed += found.removed;
+        }
+        removed
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    seen: u64,
+    removed: u64,
+}
+
+impl Keyspace {
+    fn sweep_partition(&self, id: PartitionId, now: UnixMs, tally: &Tally) -> Found {
+        let mut found = Found::default();
+        let mut earliest = NEVER;
+        {
+            let _held = self.hold(id);
+            self.sweep.earliest[id.index()].store(NEVER, Ordering::SeqCst);
+        }
+        for db in (0..self.database_count()).map(DbIndex) {
+            if self.sizes(db).is_some_and(|sizes| sizes.with_deadline_in(id) > 0) {
+                earliest = earliest.min(self.sweep_db(id, db, now, tally, &mut found));
+            }
+        }
+        let _held = self.hold(id);
+        let bound = &self.sweep.earliest[id.index()];
+        bound.store(bound.load(Ordering::Relaxed).min(earliest), Ordering::SeqCst);
+        found
+    }
+
+    fn sweep_db(
+        &self,
+        id: PartitionId,
+        db: DbIndex,
+        now: UnixMs,
+        tally: &Tally,
+        found: &mut Found,
+    ) -> i64 {
+        let scope = Scope { space: self, db, now, tally, touch: false };
+        let mut earliest = NEVER;
+        let mut at = Some(SweepCursor::START);
+        while let Some(from) = at {
+            let mut woken = Woken::default();
+            let mut removed = Vec::new();
+            let mut held = self.hold(id);
+            let (part, waiters) = held.db_and_waiters(db);
+            let step = part.table.sweep(from, now, RECORDS_PER_LOCK, &mut |record| {
+                removed.push(self.hash(record.key()));
+                tally.expired.add(1);
+                follow_up(waiters, &mut woken, &scope, record.key(), EXPIRED);
+                self.discard(record, tally);
+            });
+            for hash in &removed {
+                part.table.tidy_after_remove(*hash, &mut |bytes| self.hash(bytes));
+            }
+            found.removed += step.expired as u64;
+            found.seen += step.visited as u64;
+            earliest = earliest.min(step.earliest.map_or(NEVER, |deadline| deadline.0));
+            self.sizes.of(db).publish(id, &part.table);
+            at = step.next;
+        }
+        earliest
+    }
+}
