@@ -1,1 +1,34 @@
 //! The command table: one row a command, one file a family.
+//!
+//! ```text
+//! name --> Command row --> keys, so locks --> handler(Call) --> reply, or Stop
+//! ```
+//!
+//! A row ([`Command`]) is a constant that says everything about a command: arity, where its keys
+//! are, flags, categories, documentation, handler. What the server needs to know it asks the row;
+//! nothing anywhere compares command names.
+//!
+//! A handler gets a [`Call`] and has five beats: parse everything (the first error ends it), open
+//! the value, act, reply, publish. It ends with `Ok`, with an error for the client, or with a wish
+//! to be run again elsewhere or later ([`Stop`]); in the last two cases it has changed nothing.
+//!
+//! Not here: commands about the server itself (CLIENT, CONFIG, INFO, DEBUG ...): same rows, same
+//! calls, but they live in the crate `server`, which knows those things. Sockets, threads, clocks.
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod command;
+pub mod error;
+pub mod families;
+pub mod options;
+mod registry;
+mod session;
+
+pub use call::{Call, Done, Lane, Limits, Park, Server, Stop};
+pub use command::{
+    Begin, Category, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec, key_positions,
+};
+pub use error::ClientError;
+pub use registry::{Found, Registry};
+pub use session::{ReplyMode, Session};

@@ -1,0 +1,541 @@
+//! One row of the command table.
+//!
+//! Rows are constants, written with a chain that reads like a sentence:
+//!
+//! ```text
+//! Command::read("GET", get, Group::String)
+//!     .arity(2).flags(Flags::FAST).keys(&[KeySpec::one(1, KeyFlags::READ)])
+//!     .since("1.0.0").complexity("O(1)")
+//!     .syntax("key")
+//!     .summary("Returns the string stored at a key.")
+//! ```
+//!
+//! Everything else derives from the row: locks, arity check, memory check, `COMMAND INFO`, `DOCS`
+//! and `GETKEYS`, statistics, the documentation page, the fuzzers' generator.
+
+use crate::call::{Call, Done};
+use smallvec::SmallVec;
+
+/// What runs the command.
+pub type Handler = fn(&mut Call<'_, '_>) -> Done;
+
+/// What a command is and needs, as bits. The first are those COMMAND INFO shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// Nothing.
+    pub const NONE: Flags = Flags(0);
+    /// Changes data.
+    pub const WRITE: Flags = Flags(1 << 0);
+    /// Reads data.
+    pub const READONLY: Flags = Flags(1 << 1);
+    /// May need memory: refused when there is none left.
+    pub const DENYOOM: Flags = Flags(1 << 2);
+    /// For operators.
+    pub const ADMIN: Flags = Flags(1 << 3);
+    /// About publishing and subscribing.
+    pub const PUBSUB: Flags = Flags(1 << 4);
+    /// Not from scripts.
+    pub const NOSCRIPT: Flags = Flags(1 << 5);
+    /// May wait for something to appear.
+    pub const BLOCKING: Flags = Flags(1 << 6);
+    /// Allowed while data is loaded.
+    pub const LOADING: Flags = Flags(1 << 7);
+    /// Allowed on a replica that lost its primary.
+    pub const STALE: Flags = Flags(1 << 8);
+    /// Not shown to MONITOR.
+    pub const SKIP_MONITOR: Flags = Flags(1 << 9);
+    /// Not logged as slow.
+    pub const SKIP_COMMANDLOG: Flags = Flags(1 << 10);
+    /// Runs in constant or logarithmic time.
+    pub const FAST: Flags = Flags(1 << 11);
+    /// Allowed before AUTH.
+    pub const NO_AUTH: Flags = Flags(1 << 12);
+    /// Where the keys are depends on the arguments.
+    pub const MOVABLEKEYS: Flags = Flags(1 << 13);
+    /// Allowed while a script runs too long.
+    pub const ALLOW_BUSY: Flags = Flags(1 << 14);
+    /// Not inside MULTI.
+    pub const NO_MULTI: Flags = Flags(1 << 15);
+    /// Not while a replica loads in the background.
+    pub const NO_ASYNC_LOADING: Flags = Flags(1 << 16);
+    /// Propagates although it does not write.
+    pub const MAY_REPLICATE: Flags = Flags(1 << 17);
+
+    /// Ours: always runs on the slow lane.
+    pub const LANE: Flags = Flags(1 << 24);
+    /// Ours: on the lane, but outside the gate, because it closes the gate itself or takes nothing.
+    pub const OUTSIDE: Flags = Flags(1 << 25);
+    /// Ours: known by another, older name only; not in COMMAND DOCS as current.
+    pub const DEPRECATED: Flags = Flags(1 << 26);
+    /// Ours: its subcommands do the work.
+    pub const CONTAINER: Flags = Flags(1 << 27);
+
+    const NAMES: [(Flags, &'static str); 18] = [
+        (Flags::WRITE, "write"),
+        (Flags::READONLY, "readonly"),
+        (Flags::DENYOOM, "denyoom"),
+        (Flags::ADMIN, "admin"),
+        (Flags::PUBSUB, "pubsub"),
+        (Flags::NOSCRIPT, "noscript"),
+        (Flags::BLOCKING, "blocking"),
+        (Flags::LOADING, "loading"),
+        (Flags::STALE, "stale"),
+        (Flags::SKIP_MONITOR, "skip_monitor"),
+        (Flags::SKIP_COMMANDLOG, "skip_commandlog"),
+        (Flags::FAST, "fast"),
+        (Flags::NO_AUTH, "no_auth"),
+        (Flags::MAY_REPLICATE, "may_replicate"),
+        (Flags::NO_MULTI, "no_multi"),
+        (Flags::MOVABLEKEYS, "movablekeys"),
+        (Flags::ALLOW_BUSY, "allow_busy"),
+        (Flags::NO_ASYNC_LOADING, "no_async_loading"),
+    ];
+
+    /// Both sets.
+    pub const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// Whether any bit of `other` is here.
+    #[inline]
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The names COMMAND INFO shows.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Flags::NAMES.iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| *name)
+    }
+}
+
+/// The chapter of the documentation a command stands in, as COMMAND DOCS names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// `string`
+    String,
+    /// `generic`
+    Generic,
+    /// `connection`
+    Connection,
+    /// `server`
+    Server,
+}
+
+impl Group {
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::String => "string",
+            Group::Generic => "generic",
+            Group::Connection => "connection",
+            Group::Server => "server",
+        }
+    }
+}
+
+/// An ACL category beyond those that follow from the flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Category {
+    /// `@keyspace`
+    Keyspace,
+    /// `@string`
+    String,
+    /// `@connection`
+    Connection,
+    /// `@dangerous`
+    Dangerous,
+    /// `@transaction`
+    Transaction,
+}
+
+impl Category {
+    fn name(self) -> &'static str {
+        match self {
+            Category::Keyspace => "@keyspace",
+            Category::String => "@string",
+            Category::Connection => "@connection",
+            Category::Dangerous => "@dangerous",
+            Category::Transaction => "@transaction",
+        }
+    }
+}
+
+/// What a command does with a key, as COMMAND INFO's key specifications say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyFlags(pub u16);
+
+impl KeyFlags {
+    const RO: KeyFlags = KeyFlags(1 << 0);
+    const RW: KeyFlags = KeyFlags(1 << 1);
+    const OW: KeyFlags = KeyFlags(1 << 2);
+    const RM: KeyFlags = KeyFlags(1 << 3);
+    const ACCESS: KeyFlags = KeyFlags(1 << 4);
+    const UPDATE: KeyFlags = KeyFlags(1 << 5);
+    const INSERT: KeyFlags = KeyFlags(1 << 6);
+    const DELETE: KeyFlags = KeyFlags(1 << 7);
+    const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
+    const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
+    const VARIABLE: KeyFlags = KeyFlags(1 << 10);
+
+    /// Looks at the value.
+    pub const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+    /// Looks only at the key, not at the value.
+    pub const LOOK: KeyFlags = KeyFlags::RO;
+    /// Overwrites whatever is there.
+    pub const OVERWRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
+    /// Reads, then changes.
+    pub const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
+    /// Changes without telling what was there.
+    pub const MODIFY: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
+    /// Adds to what is there.
+    pub const ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
+    /// Reads, and adds to what is there.
+    pub const READ_ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::INSERT);
+    /// Sets a key that must not be there.
+    pub const CREATE: KeyFlags = KeyFlags::OW.and(KeyFlags::INSERT);
+    /// Removes.
+    pub const REMOVE: KeyFlags = KeyFlags::RM.and(KeyFlags::DELETE);
+    /// Reads and removes.
+    pub const TAKE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
+    /// Changes, removes, without telling.
+    pub const CHANGE_REMOVE: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
+
+    /// Both sets.
+    pub const fn and(self, other: KeyFlags) -> KeyFlags {
+        KeyFlags(self.0 | other.0)
+    }
+
+    /// With `variable_flags`: what is done depends on the arguments.
+    pub const fn variable(self) -> KeyFlags {
+        self.and(KeyFlags::VARIABLE)
+    }
+
+    /// The names COMMAND INFO shows.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        [
+            (KeyFlags::OW, "OW"),
+            (KeyFlags::RO, "RO"),
+            (KeyFlags::RW, "RW"),
+            (KeyFlags::RM, "RM"),
+            (KeyFlags::ACCESS, "access"),
+            (KeyFlags::UPDATE, "update"),
+            (KeyFlags::INSERT, "insert"),
+            (KeyFlags::DELETE, "delete"),
+            (KeyFlags::NOT_KEY, "not_key"),
+            (KeyFlags::INCOMPLETE, "incomplete"),
+            (KeyFlags::VARIABLE, "variable_flags"),
+        ]
+        .into_iter()
+        .filter(move |(flag, _)| self.0 & flag.0 != 0)
+        .map(|(_, name)| name)
+    }
+}
+
+/// Where a key specification begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// At this argument.
+    Index(usize),
+    /// Behind this word, searched from this argument on (from the end when negative).
+    Keyword(&'static str, isize),
+}
+
+/// Which arguments from there on are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Find {
+    /// Up to `last` (relative to the begin; negative: from the end of the arguments), every `step`.
+    Range {
+        /// The last key.
+        last: isize,
+        /// The distance between keys.
+        step: usize,
+    },
+    /// The argument at `at` says how many keys follow from `first` on, every `step`.
+    Count {
+        /// Where the count is, relative to the begin.
+        at: usize,
+        /// Where the first key is, relative to the begin.
+        first: usize,
+        /// The distance between keys.
+        step: usize,
+    },
+}
+
+/// One key specification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// Where it begins.
+    pub begin: Begin,
+    /// Which arguments are keys.
+    pub find: Find,
+    /// What is done with them.
+    pub flags: KeyFlags,
+}
+
+impl KeySpec {
+    /// One key at this argument.
+    pub const fn one(index: usize, flags: KeyFlags) -> KeySpec {
+        KeySpec::range(index, 0, 1, flags)
+    }
+
+    /// Keys from `first` to `last`, every `step`.
+    pub const fn range(first: usize, last: isize, step: usize, flags: KeyFlags) -> KeySpec {
+        KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, flags }
+    }
+
+    /// A count at `at` and as many keys behind it, every `step`.
+    pub const fn counted(at: usize, step: usize, flags: KeyFlags) -> KeySpec {
+        let find = Find::Count { at: 0, first: 1, step };
+        KeySpec { begin: Begin::Index(at), find, flags }
+    }
+}
+
+/// One row. See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// The name, in upper case; for a subcommand its own word only.
+    pub name: &'static str,
+    /// The container's name, for a subcommand.
+    pub parent: Option<&'static str>,
+    /// What runs it.
+    pub handler: Handler,
+    /// How many arguments with the name: exactly, or at least when negative.
+    pub arity: i16,
+    /// What it is and needs.
+    pub flags: Flags,
+    /// Where its keys are.
+    pub keys: &'static [KeySpec],
+    /// The argument that is the only key, or 0: the quick way to the lock.
+    pub only_key: u8,
+    /// The chapter of the documentation.
+    pub group: Group,
+    /// ACL categories beyond those the flags imply.
+    pub categories: &'static [Category],
+    /// Hints for clients that route commands.
+    pub tips: &'static [&'static str],
+    /// Version that brought it, in Redis's counting.
+    pub since: &'static str,
+    /// Time, in the usual notation.
+    pub complexity: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// The arguments as documentation writes them: `key [NX | XX] [EX seconds:int]`.
+    pub syntax: &'static str,
+    /// What a container holds.
+    pub subcommands: &'static [Command],
+}
+
+impl Command {
+    /// A row with nothing but a name.
+    pub const fn new(name: &'static str, handler: Handler, group: Group) -> Command {
+        Command {
+            name,
+            parent: None,
+            handler,
+            arity: 1,
+            flags: Flags::NONE,
+            keys: &[],
+            only_key: 0,
+            group,
+            categories: match group {
+                Group::String => &[Category::String],
+                Group::Generic => &[Category::Keyspace],
+                Group::Connection => &[Category::Connection],
+                Group::Server => &[],
+            },
+            tips: &[],
+            since: "1.0.0",
+            complexity: "O(1)",
+            summary: "",
+            syntax: "",
+            subcommands: &[],
+        }
+    }
+
+    /// A command that reads data.
+    pub const fn read(name: &'static str, handler: Handler, group: Group) -> Command {
+        Command::new(name, handler, group).flags(Flags::READONLY)
+    }
+
+    /// A command that changes data.
+    pub const fn write(name: &'static str, handler: Handler, group: Group) -> Command {
+        Command::new(name, handler, group).flags(Flags::WRITE)
+    }
+
+    /// A command that is only a roof over its subcommands.
+    pub const fn container(
+        name: &'static str,
+        group: Group,
+        subcommands: &'static [Command],
+    ) -> Command {
+        let mut row = Command::new(name, crate::registry::no_subcommand, group);
+        row.arity = -2;
+        row.subcommands = subcommands;
+        row.flags = Flags::CONTAINER;
+        row
+    }
+
+    /// A subcommand of `parent`.
+    pub const fn of(mut self, parent: &'static str) -> Command {
+        self.parent = Some(parent);
+        self
+    }
+
+    /// How many arguments with the name (both names for a subcommand); negative: at least.
+    pub const fn arity(mut self, arity: i16) -> Command {
+        self.arity = arity;
+        self
+    }
+
+    /// Adds flags.
+    pub const fn flags(mut self, flags: Flags) -> Command {
+        self.flags = self.flags.and(flags);
+        self
+    }
+
+    /// Where the keys are.
+    pub const fn keys(mut self, keys: &'static [KeySpec]) -> Command {
+        self.keys = keys;
+        self.only_key = match keys {
+            [KeySpec { begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }] => {
+                *index as u8
+            }
+            _ => 0,
+        };
+        self
+    }
+
+    /// Replaces the categories that the group implies.
+    pub const fn categories(mut self, categories: &'static [Category]) -> Command {
+        self.categories = categories;
+        self
+    }
+
+    /// Hints for routing clients.
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Command {
+        self.tips = tips;
+        self
+    }
+
+    /// Version that brought it.
+    pub const fn since(mut self, since: &'static str) -> Command {
+        self.since = since;
+        self
+    }
+
+    /// Time.
+    pub const fn complexity(mut self, complexity: &'static str) -> Command {
+        self.complexity = complexity;
+        self
+    }
+
+    /// One sentence.
+    pub const fn summary(mut self, summary: &'static str) -> Command {
+        self.summary = summary;
+        self
+    }
+
+    /// The arguments.
+    pub const fn syntax(mut self, syntax: &'static str) -> Command {
+        self.syntax = syntax;
+        self
+    }
+
+    /// `name` or `parent|name`, in lower case, as statistics and errors write it.
+    pub fn full_name(&self) -> String {
+        let name = self.name.to_ascii_lowercase();
+        match self.parent {
+            Some(parent) => format!("{}|{name}", parent.to_ascii_lowercase()),
+            None => name,
+        }
+    }
+
+    /// Whether this many arguments (with the name) will do.
+    #[inline]
+    pub fn accepts(&self, count: usize) -> bool {
+        let wanted = usize::from(self.arity.unsigned_abs());
+        if self.arity >= 0 { count == wanted } else { count >= wanted }
+    }
+
+    /// All ACL categories, sorted.
+    pub fn category_names(&self) -> Vec<&'static str> {
+        let implied = [
+            (Flags::WRITE, "@write"),
+            (Flags::READONLY, "@read"),
+            (Flags::ADMIN, "@admin"),
+            (Flags::ADMIN, "@dangerous"),
+            (Flags::PUBSUB, "@pubsub"),
+            (Flags::FAST, "@fast"),
+            (Flags::BLOCKING, "@blocking"),
+        ];
+        let mut names: Vec<_> =
+            implied.into_iter().filter(|(flag, _)| self.flags.has(*flag)).map(|(_, n)| n).collect();
+        if !self.flags.has(Flags::FAST) {
+            names.push("@slow");
+        }
+        names.extend(self.categories.iter().map(|category| category.name()));
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// First key, last key, step, as COMMAND INFO's older form has them.
+    pub fn key_range(&self) -> (isize, isize, isize) {
+        match self.keys.first() {
+            Some(KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, .. }) => {
+                let first = first.cast_signed();
+                let last = if *last >= 0 { first + last } else { *last };
+                (first, last, step.cast_signed())
+            }
+            _ => (0, 0, 0),
+        }
+    }
+}
+
+/// The arguments that are keys, by their positions. `None`: the arguments do not fit together (a
+/// count that is no number or exceeds them); the handler will say so.
+pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 4]>> {
+    let mut positions = SmallVec::new();
+    for spec in command.keys {
+        let Some(begin) = begin_of(spec.begin, args) else { continue };
+        match spec.find {
+            Find::Range { last, step } => {
+                let last = if last >= 0 {
+                    begin.checked_add(last.unsigned_abs())?
+                } else {
+                    args.len().checked_sub(last.unsigned_abs())?
+                };
+                positions.extend((begin..=last.min(args.len().saturating_sub(1))).step_by(step));
+            }
+            Find::Count { at, first, step } => {
+                let count = pantala_base::number::parse_i64(args.get(begin + at)?)?;
+                let count = usize::try_from(count).ok()?;
+                let end = count.checked_mul(step)?.checked_add(begin + first)?;
+                if end > args.len() {
+                    return None;
+                }
+                positions.extend((begin + first..end).step_by(step));
+            }
+        }
+    }
+    Some(positions)
+}
+
+fn begin_of(begin: Begin, args: &[&[u8]]) -> Option<usize> {
+    match begin {
+        Begin::Index(index) => (index < args.len()).then_some(index),
+        Begin::Keyword(word, from) => {
+            let matches = |arg: &&[u8]| arg.eq_ignore_ascii_case(word.as_bytes());
+            if from >= 0 {
+                let from = from.unsigned_abs();
+                let found = args.get(from..)?.iter().position(matches)?;
+                Some(from + found + 1)
+            } else {
+                let until = args.len().checked_sub(from.unsigned_abs() - 1)?;
+                Some(args[..until].iter().rposition(matches)? + 1)
+            }
+        }
+    }
+}

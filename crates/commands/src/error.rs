@@ -1,0 +1,96 @@
+//! What a client is told when it made a mistake: the exact text on the wire, without the leading
+//! minus. Constants where the text is fixed.
+
+use std::borrow::Cow;
+
+use pantala_keyspace::WrongType;
+
+/// An error reply. The text begins with its code: `ERR`, `WRONGTYPE`, ...
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientError(pub Cow<'static, str>);
+
+impl ClientError {
+    /// A fixed text.
+    pub const fn text(text: &'static str) -> Self {
+        ClientError(Cow::Borrowed(text))
+    }
+
+    /// A text made for the occasion.
+    pub fn new(text: impl Into<String>) -> Self {
+        ClientError(Cow::Owned(text.into()))
+    }
+
+    /// The first word, by which INFO counts errors.
+    pub fn code(&self) -> &str {
+        self.0.split(' ').next().unwrap_or("ERR")
+    }
+}
+
+impl From<WrongType> for ClientError {
+    fn from(_: WrongType) -> Self {
+        WRONG_TYPE
+    }
+}
+
+macro_rules! errors {
+    ($($name:ident = $text:literal;)+) => {
+        $(
+            #[doc = concat!("`", $text, "`")]
+            pub const $name: ClientError = ClientError::text($text);
+        )+
+    };
+}
+
+errors! {
+    WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    SYNTAX = "ERR syntax error";
+    NOT_INTEGER = "ERR value is not an integer or out of range";
+    NOT_FLOAT = "ERR value is not a valid float";
+    NO_SUCH_KEY = "ERR no such key";
+    OUT_OF_RANGE = "ERR value is out of range";
+    OFFSET_OUT_OF_RANGE = "ERR offset is out of range";
+    OVERFLOW = "ERR increment or decrement would overflow";
+    DB_OUT_OF_RANGE = "ERR DB index is out of range";
+    STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
+    NO_AUTH = "NOAUTH Authentication required.";
+    BUSY_KEY = "BUSYKEY Target key name already exists.";
+    NO_PROTO = "NOPROTO unsupported protocol version";
+}
+
+/// How much of a client's argument an error repeats.
+const QUOTED_BYTES: usize = 128;
+
+/// `ERR wrong number of arguments for 'x' command`.
+pub fn wrong_arity(full_name: &str) -> ClientError {
+    let name = full_name.to_ascii_lowercase();
+    ClientError::new(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// `ERR unknown command 'x', with args beginning with: 'a' 'b' `.
+pub fn unknown_command(args: &[&[u8]]) -> ClientError {
+    let name = quote(args.first().copied().unwrap_or_default(), QUOTED_BYTES);
+    let mut beginning = String::new();
+    for arg in args.iter().skip(1) {
+        if beginning.len() >= QUOTED_BYTES {
+            break;
+        }
+        beginning.push('\'');
+        beginning.push_str(&quote(arg, QUOTED_BYTES - beginning.len().min(QUOTED_BYTES)));
+        beginning.push_str("' ");
+    }
+    ClientError::new(format!(
+        "ERR unknown command '{name}', with args beginning with: {beginning}"
+    ))
+}
+
+/// `ERR unknown subcommand 'x'. Try CONTAINER HELP.`.
+pub fn unknown_subcommand(container: &str, word: &[u8]) -> ClientError {
+    let word = quote(word, QUOTED_BYTES);
+    ClientError::new(format!("ERR unknown subcommand '{word}'. Try {container} HELP."))
+}
+
+/// An argument as text, cut after `limit` bytes.
+fn quote(bytes: &[u8], limit: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into_owned()
+}

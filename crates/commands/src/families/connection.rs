@@ -1,0 +1,51 @@
+//! The connection itself, as far as nothing but the session is concerned.
+
+use pantala_keyspace::DbIndex;
+
+use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group};
+use crate::error;
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    Command::new("PING", ping, Group::Connection)
+        .arity(-1)
+        .flags(Flags::FAST)
+        .syntax("[message]")
+        .summary("Answers PONG, or the message."),
+    Command::new("ECHO", echo, Group::Connection)
+        .arity(2)
+        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
+        .syntax("message")
+        .summary("Answers the message."),
+    Command::new("SELECT", select, Group::Connection)
+        .arity(2)
+        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
+        .syntax("index")
+        .summary("Chooses the logical database."),
+];
+
+fn ping(call: &mut Call<'_, '_>) -> Done {
+    match call.args {
+        [_] => call.reply.simple("PONG"),
+        [_, message] => call.reply.bulk(message),
+        _ => return Err(error::wrong_arity("ping").into()),
+    }
+    Ok(())
+}
+
+fn echo(call: &mut Call<'_, '_>) -> Done {
+    call.reply.bulk(call.args[1]);
+    Ok(())
+}
+
+fn select(call: &mut Call<'_, '_>) -> Done {
+    let index = call.int(1)?;
+    let index = u32::try_from(index).map_err(|_| error::DB_OUT_OF_RANGE)?;
+    if index >= call.space().database_count() {
+        return Err(error::DB_OUT_OF_RANGE.into());
+    }
+    call.session.db = DbIndex(index);
+    call.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,5 @@
+//! One file a family of commands; each exports its rows as `ROWS`.
+
+pub mod connection;
+pub mod generic;
+pub mod string;

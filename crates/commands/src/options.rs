@@ -1,0 +1,52 @@
+//! Pieces of argument parsing that several commands share.
+
+use pantala_base::UnixMs;
+use pantala_base::number::parse_i64;
+
+use crate::error::{self, ClientError};
+
+/// Whether an argument is this word, in any case.
+#[inline]
+pub fn is_word(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The unit and the base of a time in a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeForm {
+    /// Seconds from now.
+    Seconds,
+    /// Milliseconds from now.
+    Milliseconds,
+    /// A Unix time in seconds.
+    UnixSeconds,
+    /// A Unix time in milliseconds.
+    UnixMilliseconds,
+}
+
+/// A time as clients write it, as a deadline. Errors name the command, in lower case.
+pub fn deadline(
+    text: &[u8],
+    form: TimeForm,
+    now: UnixMs,
+    command: &str,
+) -> Result<UnixMs, ClientError> {
+    let number = parse_i64(text).ok_or(error::NOT_INTEGER)?;
+    let invalid = || {
+        let command = command.to_ascii_lowercase();
+        ClientError::new(format!("ERR invalid expire time in '{command}' command"))
+    };
+    let milliseconds = match form {
+        TimeForm::Seconds | TimeForm::UnixSeconds => {
+            number.checked_mul(1000).ok_or_else(invalid)?
+        }
+        TimeForm::Milliseconds | TimeForm::UnixMilliseconds => number,
+    };
+    let deadline = match form {
+        TimeForm::Seconds | TimeForm::Milliseconds => {
+            milliseconds.checked_add(now.0).ok_or_else(invalid)?
+        }
+        TimeForm::UnixSeconds | TimeForm::UnixMilliseconds => milliseconds,
+    };
+    Ok(UnixMs(deadline))
+}
