@@ -1,2 +1,45 @@
-//! The server.
-fn main() {}
+//! `pantala`: reads the settings, starts the server, waits for its end.
+
+use std::process::ExitCode;
+
+use pantala_server::{logging, signals, start};
+use pantala_settings::{Disk, Launch, Settings, Start};
+
+#[global_allocator]
+static ALLOCATOR: pantala_memory::Counting = pantala_memory::Counting;
+
+fn main() -> ExitCode {
+    let args: Vec<String> =
+        std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let env = std::env::vars_os().filter_map(|(name, value)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    });
+    let outcome = match Settings::from_args(&args, env, &mut Disk) {
+        Ok(Start::Run(launch)) => run(*launch),
+        Ok(Start::Print(text)) => {
+            println!("{text}");
+            Ok(())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pantala: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(launch: Launch) -> Result<(), String> {
+    logging::begin(&launch.settings)?;
+    for warning in &launch.warnings {
+        tracing::warn!("{warning}");
+    }
+    let file = launch.config_file.map(std::path::PathBuf::from);
+    let running = start::start(launch.settings, file)?;
+    signals::stop_on_signals(running.shared())?;
+    running.announce();
+    running.wait();
+    Ok(())
+}

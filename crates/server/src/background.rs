@@ -1,0 +1,57 @@
+//! Threads that keep house: one frees large garbage, one sweeps expired keys.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use pantala_base::clock::unix_ms;
+use pantala_keyspace::{Garbage, Reclaimer, Sweeper};
+
+use crate::shared::Shared;
+
+/// The sweeper looks up at least this often, while there is a limit of memory to watch.
+const LONGEST_NAP_WATCHING: Duration = Duration::from_millis(100);
+/// And this often otherwise: in effect, never.
+const LONGEST_NAP: Duration = Duration::from_secs(3600);
+
+/// The sending half: what partitions hand over.
+pub struct ToReclaimer(Sender<Garbage>);
+
+impl Reclaimer for ToReclaimer {
+    fn reclaim(&self, garbage: Garbage) {
+        // Without the thread the garbage comes back in the error and is freed here.
+        let _freed_here = self.0.send(garbage);
+    }
+}
+
+/// The two halves of the reclaimer.
+pub fn reclaimer() -> (ToReclaimer, Receiver<Garbage>) {
+    let (sender, receiver) = channel();
+    (ToReclaimer(sender), receiver)
+}
+
+/// The life of the thread that frees.
+pub fn reclaim(garbage: &Receiver<Garbage>) {
+    for piece in garbage {
+        drop(piece);
+    }
+    pantala_memory::release_seat();
+}
+
+/// The life of the thread that sweeps and watches resident memory.
+pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Bell>)) {
+    let tally = shared.tallies.join();
+    let mut sweeper = Sweeper::new(&shared.space);
+    started(sweeper.bell());
+    let watches = shared.memory.cgroup_limit().is_some();
+    let longest = if watches { LONGEST_NAP_WATCHING } else { LONGEST_NAP };
+    while !shared.shutdown.is_final() {
+        if !shared.is_sweep_off.load(Ordering::Relaxed) {
+            sweeper.round(&shared.space, unix_ms(), &tally.keys);
+        }
+        shared.memory.look();
+        sweeper.sleep(&shared.space, unix_ms(), longest);
+    }
+    pantala_memory::release_seat();
+}

@@ -1,0 +1,171 @@
+//! One connection, as its worker keeps it.
+
+use pantala_commands::Session;
+use pantala_protocol::RequestParser;
+use pantala_reactor::Token;
+
+use crate::sending::CHOKE_BYTES;
+
+/// Why a connection's pipeline stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// A partition is busy.
+    Partition,
+    /// The slow lane runs its command.
+    Lane,
+    /// CLIENT PAUSE.
+    Pause,
+}
+
+/// A state of parking. The number tells late wake-ups apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Parked {
+    /// Why.
+    pub waiting: Waiting,
+    /// Which parking of this connection.
+    pub number: u32,
+}
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Serving.
+    Open,
+    /// The last replies are being sent, then it is closed.
+    Ending,
+    /// The reactor was asked to close it.
+    Closing,
+    /// The reactor was asked for its socket, to give it to another worker.
+    Leaving,
+}
+
+/// See the module.
+pub struct Connection {
+    /// Its name in the reactor.
+    pub token: Token,
+    /// What commands know of it.
+    pub session: Session,
+    /// Where the parser stands in `input`.
+    pub parser: RequestParser,
+    /// Received and not yet executed: the rest of a pipeline, or half a command.
+    pub input: Vec<u8>,
+    /// Replies not yet given to the reactor.
+    pub output: Vec<u8>,
+    /// Bytes the reactor is sending.
+    pub in_flight: usize,
+    /// Whether the pipeline stands still, and why.
+    pub parked: Option<Parked>,
+    /// How often it was parked.
+    pub parkings: u32,
+    /// So much output waits to be sent that commands wait too.
+    pub is_choked: bool,
+    /// Where it is in its life.
+    pub life: Life,
+    /// The peer has finished sending.
+    pub peer_done: bool,
+    /// Reading is paused because `input` is full.
+    pub reading_paused: bool,
+    /// Its chunk in the turn at hand.
+    pub chunk: Option<u32>,
+    /// It stands in the worker's list for the end of the turn.
+    pub is_touched: bool,
+    /// Since when the output has been above the soft limit (monotonic, microseconds).
+    pub over_soft_since_us: Option<u64>,
+    /// When it last did something (monotonic, microseconds).
+    pub active_us: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Commands executed.
+    pub commands: u64,
+    /// The row of its last command, by number.
+    pub last_command: Option<u16>,
+}
+
+impl Connection {
+    /// A connection as it begins.
+    pub fn new(token: Token, session: Session, now_us: u64) -> Self {
+        Connection {
+            token,
+            session,
+            parser: RequestParser::default(),
+            input: Vec::new(),
+            output: Vec::new(),
+            in_flight: 0,
+            parked: None,
+            parkings: 0,
+            is_choked: false,
+            life: Life::Open,
+            peer_done: false,
+            reading_paused: false,
+            chunk: None,
+            is_touched: false,
+            over_soft_since_us: None,
+            active_us: now_us,
+            received_bytes: 0,
+            sent_bytes: 0,
+            commands: 0,
+            last_command: None,
+        }
+    }
+
+    /// The number under which other threads speak of it.
+    pub fn handle(&self) -> u64 {
+        handle_of(self.token)
+    }
+
+    /// Whether commands may run now.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.parked.is_none() && !self.is_choked && self.life == Life::Open
+    }
+
+    /// Whether it can be given to another worker at this moment.
+    pub fn can_leave(&self) -> bool {
+        self.is_ready() && self.in_flight == 0 && self.output.is_empty() && self.chunk.is_none()
+    }
+
+    /// A command has run: counts it, and looks whether others may follow.
+    #[inline]
+    pub fn finished(&mut self, row_number: u16) {
+        self.commands += 1;
+        self.last_command = Some(row_number);
+        if self.output.len() > CHOKE_BYTES {
+            self.is_choked = true;
+        }
+        if self.session.closing {
+            self.life = Life::Ending;
+        }
+    }
+
+    /// Begins to serve at another worker.
+    pub fn become_open(&mut self, token: Token) {
+        self.token = token;
+        self.life = Life::Open;
+        self.is_touched = false;
+        self.reading_paused = false;
+        self.chunk = None;
+    }
+
+    /// Stands still from now on; the number of this parking.
+    pub fn park(&mut self, waiting: Waiting) -> u32 {
+        self.parkings = self.parkings.wrapping_add(1);
+        self.parked = Some(Parked { waiting, number: self.parkings });
+        self.parkings
+    }
+
+    /// Goes on, if it is this parking that ended.
+    pub fn unpark(&mut self, number: u32) -> bool {
+        let ended = self.parked.is_some_and(|parked| parked.number == number);
+        if ended {
+            self.parked = None;
+        }
+        ended
+    }
+}
+
+/// A token as one number.
+pub fn handle_of(token: Token) -> u64 {
+    u64::from(token.generation) << 32 | u64::from(token.index)
+}

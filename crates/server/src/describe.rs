@@ -1,0 +1,66 @@
+//! A connection as a line of CLIENT LIST.
+
+use std::fmt::Write;
+
+use pantala_commands::Command;
+use pantala_protocol::Version;
+
+use crate::connection::Connection;
+
+/// The line, without its end.
+pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64) -> String {
+    let session = &connection.session;
+    let seconds_since = |then: u64| now_us.saturating_sub(then) / 1_000_000;
+    let row = connection.last_command.and_then(|number| rows.get(usize::from(number)));
+    let command = row.map_or_else(|| "NULL".into(), |row| row.full_name());
+    let output = connection.output.len() + connection.in_flight;
+    let buffers = connection.input.capacity() + connection.output.capacity();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut line = String::with_capacity(400);
+    // Writing to a string cannot fail.
+    let _ = write!(
+        line,
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa= db={} sub=0 psub=0 \
+         ssub=0 multi=-1 watch=0 qbuf={} qbuf-free={} argv-mem=0 multi-mem=0 rbs={} rbp={} obl={} \
+         oll=0 omem={} tot-mem={} events={} cmd={} user=default redir=-1 resp={} lib-name={} \
+         lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
+        session.id,
+        session.peer,
+        session.local,
+        connection.token.index,
+        text(&session.name),
+        seconds_since(session.since_us),
+        seconds_since(connection.active_us),
+        flags(connection),
+        session.db.0,
+        connection.input.len(),
+        connection.input.capacity() - connection.input.len(),
+        connection.output.capacity(),
+        connection.output.len(),
+        output,
+        connection.in_flight,
+        buffers + size_of::<Connection>(),
+        if output > 0 { "rw" } else { "r" },
+        command,
+        if session.version == Version::Resp3 { 3 } else { 2 },
+        text(&session.lib_name),
+        text(&session.lib_version),
+        connection.received_bytes,
+        connection.sent_bytes,
+        connection.commands,
+    );
+    line
+}
+
+fn flags(connection: &Connection) -> String {
+    let session = &connection.session;
+    let shown = [
+        (session.monitor, 'O'),
+        (session.closing, 'c'),
+        (session.no_evict, 'e'),
+        (session.no_touch, 'T'),
+        (session.peer.starts_with('/'), 'U'),
+    ];
+    let flags: String = shown.iter().filter(|(is_set, _)| *is_set).map(|(_, f)| *f).collect();
+    if flags.is_empty() { "N".into() } else { flags }
+}

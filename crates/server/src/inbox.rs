@@ -1,0 +1,120 @@
+//! What other threads tell a worker.
+//!
+//! A queue and a bell. The queue is lock-free for the many writers; the bell costs a system call
+//! only while the worker sleeps (see `pantala_reactor::Waker`).
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use crossbeam_queue::SegQueue;
+use pantala_commands::Session;
+use pantala_reactor::Waker;
+
+use crate::client_filter::ClientFilter;
+use crate::connection::Connection;
+
+/// One message.
+pub enum Message {
+    /// A socket that was accepted and is this worker's now.
+    Accepted {
+        /// The socket.
+        socket: OwnedFd,
+        /// What is known of it.
+        session: Box<Session>,
+    },
+    /// A connection that another worker gave up.
+    Moved {
+        /// The socket.
+        socket: OwnedFd,
+        /// All that belongs to it.
+        connection: Box<Connection>,
+    },
+    /// The reason for parking may be gone.
+    Unpark {
+        /// The connection.
+        connection: u64,
+        /// Which of its parkings.
+        parking: u32,
+    },
+    /// The slow lane has run a command.
+    LaneDone {
+        /// The connection.
+        connection: u64,
+        /// Which of its parkings.
+        parking: u32,
+        /// The session after the command.
+        session: Box<Session>,
+        /// The reply.
+        reply: Vec<u8>,
+    },
+    /// Bytes to send to a connection out of turn (MONITOR).
+    Feed {
+        /// What to send.
+        bytes: Arc<[u8]>,
+    },
+    /// Describe the connections that the filter accepts, as CLIENT LIST does.
+    List {
+        /// Which.
+        filter: Arc<ClientFilter>,
+        /// Where the lines go, with the client's number.
+        answer: Sender<Vec<(u64, String)>>,
+    },
+    /// Close the connections that the filter accepts.
+    Kill {
+        /// Which.
+        filter: Arc<ClientFilter>,
+        /// Where their number goes.
+        answer: Sender<usize>,
+    },
+    /// End the parking of this client by CLIENT UNBLOCK.
+    Unblock {
+        /// The client's number.
+        client: u64,
+        /// With an error instead of a timeout.
+        with_error: bool,
+        /// Whether it was parked.
+        answer: Sender<bool>,
+    },
+    /// CONFIG RESETSTAT.
+    ResetStats,
+    /// CLIENT PAUSE has ended or changed: try the paused again.
+    PauseChanged,
+    /// The settings have changed, or this worker is to give up its connections, or to stop.
+    LookUp,
+}
+
+/// A worker's inbox.
+pub struct Inbox {
+    queue: SegQueue<Message>,
+    waker: Waker,
+}
+
+impl Inbox {
+    /// The inbox of the reactor with this waker.
+    pub fn new(waker: Waker) -> Self {
+        Inbox { queue: SegQueue::new(), waker }
+    }
+
+    /// Puts a message in and wakes the worker.
+    pub fn post(&self, message: Message) {
+        self.queue.push(message);
+        self.waker.wake();
+    }
+
+    /// The next message.
+    pub fn take(&self) -> Option<Message> {
+        self.queue.pop()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+impl pantala_keyspace::Inbox for Inbox {
+    fn unpark(&self, connection: u64, parking: u32) {
+        self.post(Message::Unpark { connection, parking });
+    }
+}

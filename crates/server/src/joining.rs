@@ -1,0 +1,137 @@
+//! Connections that come and go: accepting, spreading over workers, moving.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::Session;
+use pantala_reactor::{ListenerId, Ops, Token, net};
+
+use crate::connection::Connection;
+use crate::inbox::Message;
+use crate::listening::is_unix;
+use crate::worker::Desk;
+
+const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+const PROTECTED: &[u8] = b"-DENIED Pantala runs in protected mode: no password is set, so only \
+    clients of this machine are served. Set a password (requirepass), bind to addresses you trust, \
+    or turn protected-mode off.\r\n";
+
+impl Desk {
+    /// A peer has connected: the least loaded worker gets it.
+    pub(crate) fn accept(&mut self, socket: OwnedFd, listener: ListenerId, ops: &mut Ops<'_>) {
+        let shared = Arc::clone(&self.shared);
+        if shared.workers.connection_count() >= self.settings.maxclients as usize {
+            return self.turn_away(socket, TOO_MANY);
+        }
+        let id = shared.next_client_id();
+        let mut session = Session::new(id, self.settings.requirepass.is_empty());
+        session.since_us = monotonic_us();
+        if is_unix(listener) {
+            session.peer = format!("{}:0", self.settings.unixsocket);
+            session.local = session.peer.clone();
+        } else {
+            session.peer = net::peer_name(&socket);
+            session.local = net::local_name(&socket);
+            if self.is_protected() && !is_loopback(&session.peer) {
+                return self.turn_away(socket, PROTECTED);
+            }
+            net::set_nodelay(&socket);
+            net::set_keepalive(&socket, self.settings.tcp_keepalive_s);
+        }
+        self.tally.accepted.add(1);
+        let chosen = shared.workers.least_loaded();
+        shared.workers.joined(chosen);
+        if chosen == self.index {
+            self.adopt(socket, session, ops);
+        } else {
+            let session = Box::new(session);
+            shared.workers.post(chosen, Message::Accepted { socket, session });
+        }
+    }
+
+    fn is_protected(&self) -> bool {
+        let settings = &self.settings;
+        let is_default_bind = settings.bind.iter().any(|address| address.starts_with('*'));
+        settings.protected_mode && settings.requirepass.is_empty() && is_default_bind
+    }
+
+    /// Says why, as far as the socket's buffer takes it at once, and closes.
+    fn turn_away(&self, socket: OwnedFd, why: &[u8]) {
+        self.tally.refused.add(1);
+        let mut stream = TcpStream::from(socket);
+        let _best_effort = stream.set_nonblocking(true).and_then(|()| stream.write(why));
+    }
+
+    /// Serves a new socket. The workers' count already has it.
+    pub(crate) fn adopt(&mut self, socket: OwnedFd, session: Session, ops: &mut Ops<'_>) {
+        let now_us = self.now_us;
+        self.seat(socket, ops, |token| Box::new(Connection::new(token, session, now_us)));
+    }
+
+    /// Serves a socket that another worker gave up.
+    pub(crate) fn take_over(
+        &mut self,
+        socket: OwnedFd,
+        mut connection: Box<Connection>,
+        ops: &mut Ops<'_>,
+    ) {
+        let seated = self.seat(socket, ops, |token| {
+            connection.become_open(token);
+            connection
+        });
+        if let Some(token) = seated {
+            self.resume(token.index);
+        }
+    }
+
+    fn seat(
+        &mut self,
+        socket: OwnedFd,
+        ops: &mut Ops<'_>,
+        make: impl FnOnce(Token) -> Box<Connection>,
+    ) -> Option<Token> {
+        let token = match ops.adopt(socket) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, "cannot serve a connection");
+                self.shared.workers.left(self.index);
+                return None;
+            }
+        };
+        let index = token.index as usize;
+        if index >= self.connections.len() {
+            self.connections.resize_with(index + 1, || None);
+        }
+        let connection = make(token);
+        if connection.session.monitor {
+            self.shared.monitors.join(self.index);
+        }
+        self.connections[index] = Some(connection);
+        self.open_count += 1;
+        Some(token)
+    }
+
+    /// The reactor has given a socket up: another worker gets it.
+    pub(crate) fn hand_over(&mut self, conn: Token, socket: OwnedFd) {
+        if self.find(conn).is_none() {
+            return;
+        }
+        let Some(connection) = self.connections[conn.index as usize].take() else { return };
+        self.open_count -= 1;
+        let workers = &self.shared.workers;
+        if connection.session.monitor {
+            self.shared.monitors.leave(self.index);
+        }
+        workers.left(self.index);
+        let chosen = workers.least_loaded();
+        workers.joined(chosen);
+        workers.post(chosen, Message::Moved { socket, connection });
+    }
+}
+
+fn is_loopback(peer: &str) -> bool {
+    peer.starts_with("127.") || peer.starts_with("[::1]") || peer.starts_with("[::ffff:127.")
+}

@@ -1,0 +1,82 @@
+//! The sockets the server listens on.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use pantala_reactor::{ListenerId, net};
+use pantala_settings::Settings;
+
+const UNIX: ListenerId = ListenerId(u32::MAX);
+
+/// Whether this listener is the Unix socket.
+pub fn is_unix(listener: ListenerId) -> bool {
+    listener == UNIX
+}
+
+/// Opens every listening socket the settings ask for.
+///
+/// # Errors
+/// A text for the operator: which address, and why.
+pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
+    let mut listeners = Vec::new();
+    if settings.port != 0 {
+        for name in &settings.bind {
+            let (name, is_optional) = match name.strip_prefix('-') {
+                Some(rest) => (rest, true),
+                None => (name.as_str(), false),
+            };
+            let opened = addresses(name, settings.port)
+                .and_then(|addresses| open_first(&addresses, settings.tcp_backlog));
+            match opened {
+                Ok(socket) => listeners.push((ListenerId(listeners.len() as u32), socket)),
+                Err(error) if is_optional && is_absent(&error) => {}
+                Err(error) => {
+                    let port = settings.port;
+                    return Err(format!("cannot listen on {name} port {port}: {error}"));
+                }
+            }
+        }
+    }
+    if !settings.unixsocket.is_empty() {
+        let permissions = (settings.unixsocketperm.0 != 0).then_some(settings.unixsocketperm.0);
+        let backlog = backlog(settings.tcp_backlog);
+        let socket = net::unix_listener(Path::new(&settings.unixsocket), permissions, backlog)
+            .map_err(|error| format!("cannot listen on {}: {error}", settings.unixsocket))?;
+        listeners.push((UNIX, socket));
+    }
+    if listeners.is_empty() {
+        return Err("nothing to listen on: port is 0 and unixsocket is empty".into());
+    }
+    Ok(listeners)
+}
+
+fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    match name {
+        "*" => Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)]),
+        "::*" => Ok(vec![SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)]),
+        _ => Ok((name, port).to_socket_addrs()?.collect()),
+    }
+}
+
+fn open_first(addresses: &[SocketAddr], backlog_wanted: u32) -> io::Result<OwnedFd> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match net::tcp_listener(*address, backlog(backlog_wanted), false) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn backlog(wanted: u32) -> i32 {
+    i32::try_from(wanted).unwrap_or(i32::MAX)
+}
+
+/// An address this machine does not have, or a family it does not know.
+fn is_absent(error: &io::Error) -> bool {
+    let unsupported = [libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL, libc::EPROTONOSUPPORT];
+    error.raw_os_error().is_some_and(|number| unsupported.contains(&number))
+}

@@ -1,0 +1,180 @@
+//! What took long or was large: COMMANDLOG (and SLOWLOG, its older name).
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pantala_base::clock::unix_us;
+use pantala_commands::{Flags, Found, Session};
+
+/// Arguments an entry keeps.
+const KEPT_ARGUMENTS: usize = 32;
+/// Bytes of an argument an entry keeps.
+const KEPT_BYTES: usize = 128;
+
+/// The three logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Commands that took long.
+    Slow,
+    /// Large requests.
+    LargeRequest,
+    /// Large replies.
+    LargeReply,
+}
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its number; never used twice in its log.
+    pub id: u64,
+    /// When (Unix, seconds).
+    pub unix_s: i64,
+    /// Microseconds, or bytes.
+    pub value: i64,
+    /// The arguments, shortened.
+    pub args: Vec<Vec<u8>>,
+    /// The client's address.
+    pub peer: String,
+    /// The client's name.
+    pub name: Vec<u8>,
+}
+
+/// One log: the newest entries, and when to make one.
+pub struct Log {
+    /// What is this or more is logged; negative: nothing is.
+    threshold: AtomicI64,
+    most: AtomicU64,
+    next_id: AtomicU64,
+    entries: Mutex<VecDeque<Entry>>,
+}
+
+impl Log {
+    fn new() -> Self {
+        Log {
+            threshold: AtomicI64::new(-1),
+            most: AtomicU64::new(0),
+            next_id: AtomicU64::new(0),
+            entries: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Sets when to make an entry and how many to keep.
+    pub fn configure(&self, threshold: i64, most: u64) {
+        self.threshold.store(threshold, Ordering::Relaxed);
+        self.most.store(most, Ordering::Relaxed);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    }
+
+    #[inline]
+    fn wants(&self, value: i64) -> bool {
+        let threshold = self.threshold.load(Ordering::Relaxed);
+        threshold >= 0 && value >= threshold
+    }
+
+    #[cold]
+    fn add(&self, session: &Session, args: &[&[u8]], value: i64) {
+        let most = usize::try_from(self.most.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        let entry = Entry {
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            unix_s: unix_us() / 1_000_000,
+            value,
+            args: shorten(args),
+            peer: session.peer.clone(),
+            name: session.name.clone(),
+        };
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.push_front(entry);
+        entries.truncate(most);
+    }
+
+    /// The newest `count` entries.
+    pub fn newest(&self, count: usize) -> Vec<Entry> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().take(count).cloned().collect()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&self) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// See the module.
+pub struct Logs {
+    slow: Log,
+    large_request: Log,
+    large_reply: Log,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Logs { slow: Log::new(), large_request: Log::new(), large_reply: Log::new() }
+    }
+}
+
+impl Logs {
+    /// One of the logs.
+    pub fn of(&self, kind: Kind) -> &Log {
+        match kind {
+            Kind::Slow => &self.slow,
+            Kind::LargeRequest => &self.large_request,
+            Kind::LargeReply => &self.large_reply,
+        }
+    }
+
+    /// Looks at a command that has run, and logs what is worth it.
+    pub fn note(
+        &self,
+        session: &Session,
+        found: Found,
+        args: &[&[u8]],
+        took_us: u64,
+        reply_bytes: usize,
+    ) {
+        if found.row.flags.has(Flags::SKIP_COMMANDLOG) {
+            return;
+        }
+        let took_us = took_us.cast_signed();
+        if self.slow.wants(took_us) {
+            self.slow.add(session, args, took_us);
+        }
+        self.note_sizes(session, args, reply_bytes);
+    }
+
+    /// Logs large requests and replies.
+    #[inline]
+    pub fn note_sizes(&self, session: &Session, args: &[&[u8]], reply_bytes: usize) {
+        let request_bytes: usize = args.iter().map(|arg| arg.len()).sum();
+        if self.large_request.wants(request_bytes.cast_signed() as i64) {
+            self.large_request.add(session, args, request_bytes.cast_signed() as i64);
+        }
+        if self.large_reply.wants(reply_bytes.cast_signed() as i64) {
+            self.large_reply.add(session, args, reply_bytes.cast_signed() as i64);
+        }
+    }
+}
+
+fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
+    let shown = if args.len() > KEPT_ARGUMENTS { KEPT_ARGUMENTS - 1 } else { args.len() };
+    let mut kept: Vec<Vec<u8>> = args[..shown].iter().map(|arg| shorten_one(arg)).collect();
+    if shown < args.len() {
+        kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
+    }
+    kept
+}
+
+fn shorten_one(arg: &[u8]) -> Vec<u8> {
+    if arg.len() <= KEPT_BYTES {
+        return arg.to_vec();
+    }
+    let mut kept = arg[..KEPT_BYTES].to_vec();
+    kept.extend_from_slice(format!("... ({} more bytes)", arg.len() - KEPT_BYTES).as_bytes());
+    kept
+}

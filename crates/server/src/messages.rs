@@ -1,0 +1,121 @@
+//! What a worker does with its inbox.
+
+use std::mem::take;
+
+use pantala_commands::Session;
+use pantala_reactor::Ops;
+
+use crate::connection::{Life, Waiting};
+use crate::describe::describe;
+use crate::inbox::Message;
+use crate::worker::Desk;
+
+impl Desk {
+    /// Takes everything that waits in the inbox.
+    pub(crate) fn take_messages(&mut self, ops: &mut Ops<'_>) {
+        while let Some(message) = self.inbox.take() {
+            self.take_message(message, ops);
+        }
+    }
+
+    fn take_message(&mut self, message: Message, ops: &mut Ops<'_>) {
+        match message {
+            Message::Accepted { socket, session } => self.adopt(socket, *session, ops),
+            Message::Moved { socket, connection } => self.take_over(socket, connection, ops),
+            Message::Unpark { connection, parking } => self.unpark(connection, parking),
+            Message::LaneDone { connection, parking, session, reply } => {
+                self.lane_done(connection, parking, *session, &reply);
+            }
+            Message::Feed { bytes } => self.feed_monitors(&bytes),
+            Message::List { filter, answer } => {
+                let lines = self.matching(&filter);
+                // Nobody listens any more if the asker gave up.
+                let _ = answer.send(lines);
+            }
+            Message::Kill { filter, answer } => {
+                let _ = answer.send(self.kill(&filter, ops));
+            }
+            Message::Unblock { client: _, with_error: _, answer } => {
+                // Nothing blocks on keys yet: what is parked here was not asked for by its client.
+                let _ = answer.send(false);
+            }
+            Message::ResetStats => self.tally.reset(),
+            Message::PauseChanged => self.end_pause(),
+            Message::LookUp => {}
+        }
+    }
+
+    fn unpark(&mut self, handle: u64, parking: u32) {
+        let Some(connection) = self.find_handle(handle) else { return };
+        let index = connection.token.index;
+        if connection.unpark(parking) {
+            self.resume(index);
+        }
+    }
+
+    fn lane_done(&mut self, handle: u64, parking: u32, session: Session, reply: &[u8]) {
+        let Some(connection) = self.find_handle(handle) else { return };
+        if !connection.unpark(parking) {
+            return;
+        }
+        let is_new_monitor = session.monitor && !connection.session.monitor;
+        connection.session = session;
+        connection.output.extend_from_slice(reply);
+        let index = connection.token.index;
+        if is_new_monitor {
+            self.shared.monitors.join(self.index);
+        }
+        self.resume(index);
+    }
+
+    fn feed_monitors(&mut self, bytes: &[u8]) {
+        for index in 0..self.connections.len() as u32 {
+            let Some(connection) = self.at(index) else { continue };
+            if connection.session.monitor && connection.life == Life::Open {
+                connection.output.extend_from_slice(bytes);
+                self.touch(index);
+            }
+        }
+    }
+
+    fn matching(&self, filter: &crate::client_filter::ClientFilter) -> Vec<(u64, String)> {
+        let rows = self.shared.registry.rows();
+        self.connections
+            .iter()
+            .flatten()
+            .filter(|connection| filter.accepts(connection, self.now_us))
+            .map(|connection| (connection.session.id, describe(connection, rows, self.now_us)))
+            .collect()
+    }
+
+    fn kill(&mut self, filter: &crate::client_filter::ClientFilter, ops: &mut Ops<'_>) -> usize {
+        let mut killed = 0;
+        for index in 0..self.connections.len() as u32 {
+            let now_us = self.now_us;
+            let Some(connection) = self.at(index) else { continue };
+            if !filter.accepts(connection, now_us) {
+                continue;
+            }
+            killed += 1;
+            if filter.asker == connection.session.id {
+                // The one who asks is told first.
+                connection.session.closing = true;
+            } else {
+                let token = connection.token;
+                self.drop_connection(token, ops);
+            }
+        }
+        killed
+    }
+
+    /// CLIENT PAUSE is over or has changed: whoever waits for that tries again.
+    pub(crate) fn end_pause(&mut self) {
+        for index in 0..self.connections.len() as u32 {
+            let Some(connection) = self.at(index) else { continue };
+            if connection.parked.is_some_and(|parked| parked.waiting == Waiting::Pause) {
+                take(&mut connection.parked);
+                self.resume(index);
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The end of a turn: sending what it has written, ending what has ended.
+//!
+//! What a connection does not read costs at most [`CHOKE_BYTES`] of output plus one reply: above
+//! that its commands wait (their bytes are still received, so a client that writes a long pipeline
+//! before it reads is not held up), up to `client-query-buffer-limit`.
+
+use std::mem::{replace, take};
+
+use pantala_reactor::{Ops, Receipt, Token};
+
+use crate::connection::Life;
+use crate::limits::Judgement;
+use crate::worker::Desk;
+
+/// Above this much unsent output a connection's commands wait until it is sent.
+pub const CHOKE_BYTES: usize = 1 << 20;
+/// Buffers up to this size are kept for the next reply.
+const KEPT_BUFFER_BYTES: usize = 32 << 10;
+/// How many are kept.
+const KEPT_BUFFERS: usize = 128;
+/// A parked connection's further input is left to the kernel above this.
+const PARKED_INPUT_BYTES: usize = 1 << 20;
+
+impl Desk {
+    /// The reactor has sent a buffer.
+    pub(crate) fn sent(&mut self, conn: Token, buffer: Vec<u8>) {
+        self.keep_buffer(buffer);
+        self.tally.writes.add(1);
+        let Some(connection) = self.find(conn) else { return };
+        let bytes = take(&mut connection.in_flight) as u64;
+        connection.sent_bytes += bytes;
+        let was_choked = connection.output.is_empty() && take(&mut connection.is_choked);
+        self.tally.sent_bytes.add(bytes);
+        if was_choked {
+            self.resume(conn.index);
+        }
+        self.touch(conn.index);
+    }
+
+    pub(crate) fn keep_buffer(&mut self, buffer: Vec<u8>) {
+        let is_worth_it = (1..=KEPT_BUFFER_BYTES).contains(&buffer.capacity());
+        if is_worth_it && self.spare.len() < KEPT_BUFFERS {
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Goes through the connections this turn has touched.
+    pub(crate) fn flush(&mut self, ops: &mut Ops<'_>) {
+        let mut touched = take(&mut self.touched);
+        for index in touched.drain(..) {
+            self.flush_one(index, ops);
+        }
+        self.touched = touched;
+    }
+
+    fn flush_one(&mut self, index: u32, ops: &mut Ops<'_>) {
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        connection.is_touched = false;
+        if matches!(connection.life, Life::Closing | Life::Leaving) {
+            return;
+        }
+        let token = connection.token;
+        match self.limited.judge(connection, self.now_us) {
+            Judgement::Fine => {}
+            Judgement::TooMuchInput => {
+                self.tally.input_limit.add(1);
+                return self.drop_connection(token, ops);
+            }
+            Judgement::TooMuchOutput => {
+                self.tally.output_limit.add(1);
+                return self.drop_connection(token, ops);
+            }
+        }
+        // A peer that finished sending still gets what it asked for before.
+        let is_through = connection.is_ready() && connection.peer_done;
+        if connection.life == Life::Open && (is_through || connection.session.closing) {
+            connection.life = Life::Ending;
+        }
+        let is_last = connection.life == Life::Ending;
+        if connection.in_flight > 0 {
+            if is_last || !connection.output.is_empty() {
+                ops.hasten();
+            }
+        } else if !connection.output.is_empty() {
+            let next = self.spare.pop().unwrap_or_default();
+            let output = replace(&mut connection.output, next);
+            connection.in_flight = output.len();
+            let is_awaited = is_last || connection.is_choked;
+            let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
+            ops.send(token, output, receipt);
+        } else if is_last {
+            return self.drop_connection(token, ops);
+        }
+        self.balance_reading(index, ops);
+    }
+
+    /// Leaves input in the kernel while a parked connection has enough of it, so that its peer
+    /// feels it; takes it up again after.
+    fn balance_reading(&mut self, index: u32, ops: &mut Ops<'_>) {
+        let Some(connection) = self.at(index) else { return };
+        let is_full = connection.parked.is_some() && connection.input.len() > PARKED_INPUT_BYTES;
+        if is_full && !connection.reading_paused {
+            connection.reading_paused = true;
+            ops.pause_reading(connection.token);
+        } else if !is_full && connection.reading_paused {
+            connection.reading_paused = false;
+            ops.resume_reading(connection.token);
+        }
+    }
+
+    /// Asks the reactor to close; what is unsent is lost.
+    pub(crate) fn drop_connection(&mut self, conn: Token, ops: &mut Ops<'_>) {
+        let worker = self.index;
+        let Some(connection) = self.find(conn) else { return };
+        if connection.life == Life::Closing {
+            return;
+        }
+        connection.life = Life::Closing;
+        let watched = connection.session.monitor;
+        if watched {
+            self.shared.monitors.leave(worker);
+        }
+        ops.close(conn);
+    }
+}

@@ -1,0 +1,526 @@
+//! Many commands at once: parsing ahead, and hiding the latency of memory.
+//!
+//! A turn of the loop brings bytes of many connections. They are cut into commands, up to
+//! [`WINDOW`] at a time, and those with one key are run in *groups*: the locks of up to [`GROUP`]
+//! commands are tried, the buckets of all their keys are prefetched, then the records, and only then
+//! do they run, one after the other, in the order they came. So the cache misses of a group overlap,
+//! and still each command costs one lock and one unlock.
+//!
+//! Invariants
+//! 1. Commands of one connection run in the order they arrived; when one parks, those behind it
+//!    stay in the connection's input.
+//! 2. A group only tries locks. The first that is busy ends the group; it is then asked for with
+//!    nothing held.
+//! 3. A command is consumed from its chunk when it has run or was handed to the lane, not before.
+//! 4. With a partition held nothing is sent, posted or logged: what a group's commands want of
+//!    other threads is kept in `later` until the locks are free.
+
+use std::mem::take;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_commands::{ClientError, Flags, Found, Lane, Park};
+use pantala_keyspace::{Busy, Locked, PartitionId, Ticket};
+use pantala_protocol::{Arena, ProtocolError, RequestParser, Step};
+use pantala_sync::gate::Role;
+
+use crate::connection::{Life, Waiting};
+use crate::execute::{Refusal, Turn, Verdict};
+use crate::lane::Job;
+use crate::worker::Desk;
+
+/// Commands parsed ahead.
+const WINDOW: usize = 64;
+/// Commands whose locks are held together: enough misses under way to fill the core's line buffers,
+/// few enough not to get in other workers' way.
+const GROUP: usize = 12;
+
+/// The input of one connection in this turn.
+pub struct Chunk<'t> {
+    index: u32,
+    bytes: Bytes<'t>,
+}
+
+/// Received bytes that nothing precedes are read where the kernel put them.
+enum Bytes<'t> {
+    Received(&'t [u8]),
+    Kept(Vec<u8>),
+}
+
+impl<'t> Chunk<'t> {
+    /// Fresh bytes, behind which nothing waits.
+    pub fn received(index: u32, bytes: &'t [u8]) -> Self {
+        Chunk { index, bytes: Bytes::Received(bytes) }
+    }
+
+    /// A connection's own input.
+    pub fn kept(index: u32, bytes: Vec<u8>) -> Self {
+        Chunk { index, bytes: Bytes::Kept(bytes) }
+    }
+
+    /// More of the same connection.
+    pub fn extend(&mut self, more: &[u8]) {
+        match &mut self.bytes {
+            Bytes::Received(bytes) => self.bytes = Bytes::Kept([bytes, more].concat()),
+            Bytes::Kept(bytes) => bytes.extend_from_slice(more),
+        }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Received(bytes) => bytes,
+            Bytes::Kept(bytes) => bytes,
+        }
+    }
+}
+
+/// How far a chunk has got.
+#[derive(Clone, Copy, Default)]
+struct Progress {
+    /// Bytes parsed.
+    parsed: usize,
+    /// Bytes of commands that have run.
+    done: usize,
+    /// The parser wants more bytes than there are.
+    is_half: bool,
+    /// Nothing more is to be parsed this turn.
+    is_over: bool,
+}
+
+/// What stands at one place of the window.
+enum Item {
+    Command { found: Option<Found>, group_hash: Option<u64> },
+    Nothing,
+    Broken(ProtocolError),
+}
+
+/// One parsed command.
+struct Parsed {
+    item: Item,
+    chunk: u32,
+    first_arg: u32,
+    arg_count: u32,
+    /// Where the next command begins in the chunk.
+    end: usize,
+}
+
+/// Memory that is used again each turn.
+#[derive(Default)]
+pub struct Scratch {
+    args: Vec<&'static [u8]>,
+    parsed: Vec<Parsed>,
+}
+
+/// The commands at hand, and how far each chunk has got.
+struct Window<'t> {
+    chunks: &'t [Chunk<'t>],
+    progress: Vec<Progress>,
+    args: Vec<&'t [u8]>,
+    parsed: Vec<Parsed>,
+    /// The chunk being parsed.
+    at: usize,
+    /// The command being run, for the case that it panics.
+    running: usize,
+}
+
+impl<'t> Window<'t> {
+    fn args_of(&self, parsed: &Parsed) -> &[&'t [u8]] {
+        &self.args[parsed.first_arg as usize..][..parsed.arg_count as usize]
+    }
+}
+
+/// Something that a command of a group wants done when no partition is held.
+enum Later {
+    Lane(Found),
+    Park(Park),
+    Pause,
+}
+
+impl Desk {
+    /// Runs everything that has arrived, inside the gate.
+    pub(crate) fn serve(&mut self, chunks: Vec<Chunk<'_>>) {
+        let shared = Arc::clone(&self.shared);
+        let tally = Arc::clone(&self.tally);
+        let limits = self.limited.for_handlers;
+        let inside = shared.space.gate().enter(Role::Worker, self.index);
+        let turn = Turn {
+            shared: &shared,
+            tally: &tally,
+            limits: &limits,
+            lane: Lane::Worker,
+            now: unix_ms(),
+            is_full: shared.memory.is_full(self.settings.maxmemory),
+            is_monitored: shared.monitors.is_used(),
+            paused: shared.pause.state(self.now_us),
+        };
+        let arena = Arena::default();
+        let scratch = take(&mut self.scratch);
+        let mut window = Window {
+            chunks: &chunks,
+            progress: vec![Progress::default(); chunks.len()],
+            args: scratch.args,
+            parsed: scratch.parsed,
+            at: 0,
+            running: 0,
+        };
+        while self.fill(&mut window, &turn, &arena) {
+            self.run_window(&mut window, &turn);
+        }
+        drop(inside);
+        let Window { progress, mut args, parsed, .. } = window;
+        args.clear();
+        // An empty list has no lifetimes in it: this keeps the allocation.
+        let args = args.into_iter().map(|_| -> &'static [u8] { &[] }).collect();
+        self.scratch = Scratch { args, parsed };
+        for (chunk, progress) in chunks.into_iter().zip(progress) {
+            self.keep_rest(chunk, progress);
+        }
+    }
+
+    /// Parses up to a window of commands; whether there are any.
+    fn fill<'t>(&mut self, window: &mut Window<'t>, turn: &Turn<'_>, arena: &'t Arena) -> bool {
+        window.args.clear();
+        window.parsed.clear();
+        while window.at < window.chunks.len() && window.parsed.len() < WINDOW {
+            if !self.parse_next(window, turn, arena) {
+                window.at += 1;
+            }
+        }
+        !window.parsed.is_empty()
+    }
+
+    /// Parses one command of the chunk at hand; false when the chunk has no more for now.
+    #[inline]
+    fn parse_next<'t>(
+        &mut self,
+        window: &mut Window<'t>,
+        turn: &Turn<'_>,
+        arena: &'t Arena,
+    ) -> bool {
+        let chunk = &window.chunks[window.at];
+        let progress = &mut window.progress[window.at];
+        let rest = &chunk.bytes()[progress.parsed..];
+        let limits = self.limited.parser;
+        let Some(connection) = self.connections[chunk.index as usize].as_deref_mut() else {
+            return false;
+        };
+        if rest.is_empty() || progress.is_over || !connection.is_ready() {
+            return false;
+        }
+        let first_arg = window.args.len();
+        let limits = limits.of(&connection.session);
+        let (item, consumed) =
+            match connection.parser.parse(rest, &limits, arena, &mut window.args) {
+                Step::Command { consumed } => {
+                    let args = &window.args[first_arg..];
+                    let found = turn.shared.registry.resolve(args);
+                    let group_hash = group_hash(found, args, turn);
+                    (Item::Command { found, group_hash }, consumed)
+                }
+                Step::Empty { consumed } => (Item::Nothing, consumed),
+                Step::Error(error) => {
+                    progress.is_over = true;
+                    (Item::Broken(error), rest.len())
+                }
+                Step::Incomplete { .. } => {
+                    progress.is_half = true;
+                    progress.is_over = true;
+                    return false;
+                }
+            };
+        progress.parsed += consumed;
+        window.parsed.push(Parsed {
+            item,
+            chunk: window.at as u32,
+            first_arg: first_arg as u32,
+            arg_count: (window.args.len() - first_arg) as u32,
+            end: progress.parsed,
+        });
+        true
+    }
+
+    /// Runs a window. A command that panics costs its connection and nothing else.
+    fn run_window<'r>(&mut self, window: &mut Window<'_>, turn: &Turn<'r>) {
+        let began_us = monotonic_us();
+        let mut from = 0;
+        while from < window.parsed.len() {
+            window.running = from;
+            let run = catch_unwind(AssertUnwindSafe(|| self.run_from(window, turn)));
+            if run.is_err() {
+                self.survive(window, turn);
+            }
+            from = window.running + 1;
+        }
+        self.count_times(window, turn, monotonic_us() - began_us);
+    }
+
+    /// The time of a window, spread over its grouped commands: what each took alone would cost a
+    /// look at the clock each.
+    fn count_times(&self, window: &Window<'_>, turn: &Turn<'_>, took_us: u64) {
+        let share = took_us * 1000 / window.parsed.len() as u64;
+        for parsed in &window.parsed {
+            if let Item::Command { found: Some(found), group_hash: Some(_) } = parsed.item {
+                turn.count_time(found, share);
+            }
+        }
+    }
+
+    fn run_from<'r>(&mut self, window: &mut Window<'_>, turn: &Turn<'r>) {
+        let mut from = window.running;
+        while from < window.parsed.len() {
+            let group = self.group_at(window, turn, from);
+            match group {
+                Some((mut locked, count)) => {
+                    let mut later: Option<Vec<_>> = None;
+                    for position in from..from + count {
+                        window.running = position;
+                        self.run_grouped(window, turn, position, &mut locked, &mut later);
+                    }
+                    drop(locked);
+                    for (position, wish) in later.into_iter().flatten() {
+                        self.grant(window, position, wish);
+                    }
+                    from += count;
+                }
+                None => {
+                    window.running = from;
+                    self.run_alone(window, turn, from);
+                    from += 1;
+                }
+            }
+        }
+    }
+
+    /// The locks of the commands from `from` on that can run as a group, and how many they are.
+    #[inline]
+    fn group_at<'r>(
+        &mut self,
+        window: &Window<'_>,
+        turn: &Turn<'r>,
+        from: usize,
+    ) -> Option<(Locked<'r>, usize)> {
+        let mut hashes = [0; GROUP];
+        let mut count = 0;
+        for parsed in window.parsed[from..].iter().take(GROUP) {
+            let Item::Command { group_hash: Some(hash), .. } = parsed.item else { break };
+            hashes[count] = hash;
+            count += 1;
+        }
+        if count == 0 || turn.is_monitored || self.limited.is_timed {
+            return None;
+        }
+        let space = &turn.shared.space;
+        let mut locked = space.lock_none(turn.plain_scope());
+        let mut held = 0;
+        for &hash in &hashes[..count] {
+            if !locked.try_add(PartitionId::of(hash)) {
+                break;
+            }
+            locked.prefetch_bucket(hash);
+            held += 1;
+        }
+        for &hash in &hashes[..held] {
+            locked.prefetch_record(hash);
+        }
+        (held > 0).then_some((locked, held))
+    }
+
+    /// Runs one command of a group.
+    #[inline]
+    fn run_grouped<'r>(
+        &mut self,
+        window: &mut Window<'_>,
+        turn: &Turn<'r>,
+        position: usize,
+        locked: &mut Locked<'r>,
+        later: &mut Option<Vec<(usize, Later)>>,
+    ) {
+        let parsed = &window.parsed[position];
+        let Item::Command { found, group_hash: Some(hash) } = parsed.item else { return };
+        let index = window.chunks[parsed.chunk as usize].index;
+        let args = window.args_of(parsed);
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        if !connection.is_ready() {
+            return;
+        }
+        let session = &mut connection.session;
+        let wish = match turn.admit(session, found, args) {
+            Ok(found) => {
+                locked.rescope(turn.scope(session));
+                let output = &mut connection.output;
+                match turn.run_locked(session, found, args, &[hash], locked, output) {
+                    Verdict::Finished => {
+                        connection.finished(found.number);
+                        window.progress[parsed.chunk as usize].done = parsed.end;
+                        return;
+                    }
+                    Verdict::Lane => Later::Lane(found),
+                    Verdict::Parked(park) => Later::Park(park),
+                }
+            }
+            Err(Refusal::Error(found, error)) => {
+                turn.refuse(session, found, &error, &mut connection.output);
+                window.progress[parsed.chunk as usize].done = parsed.end;
+                return;
+            }
+            Err(Refusal::Lane(found)) => Later::Lane(found),
+            Err(Refusal::Pause) => Later::Pause,
+        };
+        // Whatever it waits for, those behind it wait too.
+        connection.park(Waiting::Partition);
+        later.get_or_insert_default().push((position, wish));
+    }
+
+
+    /// Runs one command with nothing else held: without a key, with many, or because its partition
+    /// was busy a moment ago.
+    fn run_alone(&mut self, window: &mut Window<'_>, turn: &Turn<'_>, position: usize) {
+        let parsed = &window.parsed[position];
+        let chunk = parsed.chunk as usize;
+        let index = window.chunks[chunk].index;
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        if !connection.is_ready() {
+            return;
+        }
+        let found = match &parsed.item {
+            Item::Command { found, .. } => *found,
+            Item::Nothing => {
+                window.progress[chunk].done = parsed.end;
+                return;
+            }
+            Item::Broken(error) => {
+                let error = ClientError::new(error.to_string());
+                turn.refuse(&mut connection.session, None, &error, &mut connection.output);
+                connection.life = Life::Ending;
+                return;
+            }
+        };
+        let args = window.args_of(parsed);
+        let session = &mut connection.session;
+        let wish = match turn.admit(session, found, args) {
+            Ok(found) => match turn.run(session, found, args, &mut connection.output) {
+                Verdict::Finished => {
+                    connection.finished(found.number);
+                    window.progress[chunk].done = parsed.end;
+                    return;
+                }
+                Verdict::Lane => Later::Lane(found),
+                Verdict::Parked(park) => Later::Park(park),
+            },
+            Err(Refusal::Error(found, error)) => {
+                turn.refuse(session, found, &error, &mut connection.output);
+                window.progress[chunk].done = parsed.end;
+                return;
+            }
+            Err(Refusal::Lane(found)) => Later::Lane(found),
+            Err(Refusal::Pause) => Later::Pause,
+        };
+        connection.park(Waiting::Partition);
+        self.grant(window, position, wish);
+    }
+
+    /// Does what a command wants of other threads, now that no partition is held.
+    #[cold]
+    fn grant(&mut self, window: &mut Window<'_>, position: usize, wish: Later) {
+        let parsed = &window.parsed[position];
+        let index = window.chunks[parsed.chunk as usize].index;
+        match wish {
+            Later::Lane(found) => {
+                window.progress[parsed.chunk as usize].done = parsed.end;
+                self.to_lane(index, found, window.args_of(parsed));
+            }
+            Later::Park(Park::Partition(busy)) => self.park_on(index, busy),
+            Later::Pause => {
+                if let Some(connection) = self.at(index) {
+                    connection.park(Waiting::Pause);
+                }
+            }
+        }
+    }
+
+    /// Parks a connection on a busy partition; if that is free again, it goes on next turn.
+    fn park_on(&mut self, index: u32, busy: Busy) {
+        self.tally.parked.add(1);
+        let inbox: Arc<dyn pantala_keyspace::Inbox> = self.inbox.clone();
+        let Some(connection) = self.at(index) else { return };
+        let parking = connection.park(Waiting::Partition);
+        let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
+        if self.shared.space.park(busy, ticket).is_err()
+            && let Some(connection) = self.at(index)
+        {
+            connection.unpark(parking);
+        }
+    }
+
+    /// Gives a connection's command to the slow lane.
+    fn to_lane(&mut self, index: u32, found: Found, args: &[&[u8]]) {
+        self.tally.laned.add(1);
+        let inbox = Arc::clone(&self.inbox);
+        let Some(connection) = self.at(index) else { return };
+        let parking = connection.park(Waiting::Lane);
+        let job = Job {
+            args: args.iter().map(|arg| arg.to_vec()).collect(),
+            found,
+            session: Box::new(connection.session.clone()),
+            inbox,
+            connection: connection.handle(),
+            parking,
+        };
+        connection.finished(found.number);
+        self.shared.lane.submit(job);
+    }
+
+    /// A command panicked: its connection is told and closed, the others go on.
+    #[cold]
+    fn survive(&mut self, window: &mut Window<'_>, turn: &Turn<'_>) {
+        tracing::error!(worker = self.index, "a command panicked; its connection is closed");
+        turn.tally.unexpected_errors.add(1);
+        let parsed = &window.parsed[window.running];
+        let index = window.chunks[parsed.chunk as usize].index;
+        if let Some(connection) = self.at(index) {
+            let error = ClientError::text("ERR internal error, see the log of the server");
+            turn.reply_error(&connection.session, &error, &mut connection.output);
+            connection.life = Life::Ending;
+        }
+    }
+
+    /// What was not executed stays with the connection.
+    fn keep_rest(&mut self, chunk: Chunk<'_>, progress: Progress) {
+        let Some(connection) = self.at(chunk.index) else { return };
+        connection.chunk = None;
+        if connection.life == Life::Ending {
+            connection.input = Vec::new();
+            return;
+        }
+        connection.input = match chunk.bytes {
+            Bytes::Received(bytes) => bytes[progress.done..].to_vec(),
+            Bytes::Kept(bytes) if progress.done == 0 => bytes,
+            Bytes::Kept(bytes) if progress.done == bytes.len() => Vec::new(),
+            Bytes::Kept(mut bytes) => {
+                bytes.drain(..progress.done);
+                bytes
+            }
+        };
+        // Half a command is parsed on from where the parser stands; anything else from its start.
+        let is_half = progress.is_half && progress.done == progress.parsed;
+        if !is_half {
+            connection.parser = RequestParser::default();
+        }
+        if !is_half && connection.is_ready() && !connection.input.is_empty() {
+            self.resume(chunk.index);
+        }
+    }
+}
+
+/// The hash of the only key, for commands that may run in a group.
+#[inline]
+fn group_hash(found: Option<Found>, args: &[&[u8]], turn: &Turn<'_>) -> Option<u64> {
+    let row = found?.row;
+    let position = usize::from(row.only_key);
+    if position == 0 || row.flags.has(Flags::LANE.and(Flags::BLOCKING)) {
+        return None;
+    }
+    args.get(position).map(|key| turn.shared.space.hash(key))
+}

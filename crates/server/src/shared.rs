@@ -1,0 +1,204 @@
+//! What all threads of the server share.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use pantala_base::clock::{monotonic_us, unix_us};
+use pantala_base::hash::HashSeed;
+use pantala_base::rng::Rng;
+use pantala_commands::Registry;
+use pantala_keyspace::{Config, Keyspace};
+use pantala_settings::Settings;
+
+use crate::lane::{LANE_SEATS, Lane};
+use crate::logs::{Kind, Logs};
+use crate::memory::MemoryGuard;
+use crate::monitors::Monitors;
+use crate::pause::Pause;
+use crate::shutdown::Shutdown;
+use crate::tallies::Tallies;
+use crate::workers::{MAX_WORKERS, Workers};
+
+/// The settings as they are now; readers keep a snapshot and look at the version.
+pub struct SettingsCell {
+    version: AtomicU64,
+    current: RwLock<Arc<Settings>>,
+    /// The file the server was started with, for CONFIG REWRITE.
+    pub file: Option<std::path::PathBuf>,
+}
+
+impl SettingsCell {
+    fn new(settings: Settings, file: Option<std::path::PathBuf>) -> Self {
+        SettingsCell {
+            version: AtomicU64::new(1),
+            current: RwLock::new(Arc::new(settings)),
+            file,
+        }
+    }
+
+    /// Changes with every change of a setting.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The snapshot in force.
+    pub fn current(&self) -> Arc<Settings> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts what `change` makes of the settings in force. Nothing changes on an error.
+    pub fn change<E>(
+        &self,
+        change: impl FnOnce(&Settings) -> Result<Settings, E>,
+    ) -> Result<Arc<Settings>, E> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = Arc::new(change(&current)?);
+        *current = Arc::clone(&changed);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(changed)
+    }
+}
+
+/// How many different error codes are counted; beyond that they share one line.
+const ERROR_CODES: usize = 128;
+
+/// Error replies by their first word.
+#[derive(Default)]
+pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
+
+impl ErrorCounts {
+    /// One more.
+    pub fn count(&self, code: &str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() >= ERROR_CODES && !counts.contains_key(code) {
+            *counts.entry("ERRORSTATS_DISABLED".into()).or_default() += 1;
+        } else {
+            *counts.entry(code.into()).or_default() += 1;
+        }
+    }
+
+    /// All counts, by code.
+    pub fn all(&self) -> BTreeMap<String, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Starts again.
+    pub fn reset(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// See the module.
+pub struct Shared {
+    /// The data.
+    pub space: Keyspace,
+    /// The command table.
+    pub registry: Registry,
+    /// The settings.
+    pub settings: SettingsCell,
+    /// The workers.
+    pub workers: Workers,
+    /// The slow lane.
+    pub lane: Lane,
+    /// Counters of all threads.
+    pub tallies: Tallies,
+    /// Error replies by code.
+    pub errors: ErrorCounts,
+    /// Slow, large and late things.
+    pub logs: Logs,
+    /// Clients that watch all commands.
+    pub monitors: Monitors,
+    /// CLIENT PAUSE.
+    pub pause: Pause,
+    /// How much memory is used, and how much may be.
+    pub memory: MemoryGuard,
+    /// Whether the server stops.
+    pub shutdown: Shutdown,
+    /// Forty hexadecimal digits that name this run.
+    pub run_id: String,
+    /// When it began (monotonic, microseconds).
+    pub started_us: u64,
+    /// When it began (Unix, seconds).
+    pub started_unix_s: i64,
+    /// The event loop in use and what it found in the kernel.
+    pub engine: std::sync::OnceLock<String>,
+    /// DEBUG SET-ACTIVE-EXPIRE 0: the sweep rests.
+    pub is_sweep_off: AtomicBool,
+    clients: AtomicU64,
+}
+
+impl Shared {
+    /// Everything, at the start.
+    pub fn new(settings: Settings, file: Option<std::path::PathBuf>) -> Self {
+        let registry = Registry::new(&crate::commands::families());
+        let mut random = Rng::random();
+        let mut run_id = [0; 20];
+        random.bytes(&mut run_id);
+        Shared {
+            space: Keyspace::new(Config {
+                seed: HashSeed::random(),
+                databases: settings.databases,
+                worker_seats: MAX_WORKERS,
+                lane_seats: LANE_SEATS,
+            }),
+            tallies: Tallies::new(registry.rows().len()),
+            registry,
+            workers: Workers::default(),
+            lane: Lane::default(),
+            errors: ErrorCounts::default(),
+            logs: Logs::default(),
+            monitors: Monitors::default(),
+            pause: Pause::default(),
+            memory: MemoryGuard::new(),
+            shutdown: Shutdown::default(),
+            run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            started_us: monotonic_us(),
+            started_unix_s: unix_us() / 1_000_000,
+            engine: std::sync::OnceLock::new(),
+            is_sweep_off: AtomicBool::new(false),
+            clients: AtomicU64::new(0),
+            settings: SettingsCell::new(settings, file),
+        }
+    }
+
+    /// The number of the next client.
+    pub fn next_client_id(&self) -> u64 {
+        self.clients.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Hands the logs their thresholds, at the start and after CONFIG SET.
+    pub fn apply_log_settings(&self) {
+        let now = self.settings.current();
+        let logs = &self.logs;
+        logs.of(Kind::Slow).configure(
+            now.commandlog_execution_slower_than_us,
+            now.commandlog_slow_execution_max_len,
+        );
+        logs.of(Kind::LargeRequest).configure(
+            now.commandlog_request_larger_than_bytes,
+            now.commandlog_large_request_max_len,
+        );
+        logs.of(Kind::LargeReply).configure(
+            now.commandlog_reply_larger_than_bytes,
+            now.commandlog_large_reply_max_len,
+        );
+    }
+
+    /// What a handler is given, as what it is.
+    pub fn of<'c>(call: &pantala_commands::Call<'c, '_>) -> &'c Shared {
+        call.server.any().downcast_ref().expect("the only Server there is")
+    }
+}
+
+impl pantala_commands::Server for Shared {
+    fn any(&self) -> &dyn Any {
+        self
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+}

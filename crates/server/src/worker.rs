@@ -1,0 +1,292 @@
+//! A worker: one thread, one reactor, its connections, and the turn that serves them.
+//!
+//! ```text
+//! wait -> events: new sockets, received bytes, sent buffers      (here)
+//!      -> messages: unparked connections, replies of the lane    (messages.rs)
+//!      -> chunks -> windows of commands -> groups -> replies     (serving.rs)
+//!      -> flush: one send for every connection with output       (sending.rs)
+//! ```
+//!
+//! Invariants
+//! 1. A command is run by the worker that received it, or by the slow lane on its behalf.
+//! 2. Nothing here blocks but the reactor's `wait` and, for microseconds, the gate.
+//! 3. A connection has at most one chunk a turn, and stands at most once in `touched`.
+//! 4. A connection that can go on without anything new arriving stands in `resumed`.
+//!
+//! Tests: `tests/`, and everything in compat.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
+use pantala_reactor::{Event, Events, Ops, Reactor, Token};
+use pantala_settings::Settings;
+
+use crate::connection::{Connection, Life, handle_of};
+use crate::inbox::Inbox;
+use crate::limits::Limited;
+use crate::serving::{Chunk, Scratch};
+use crate::shared::Shared;
+use crate::tallies::ThreadTally;
+
+/// How often idle clients and soft limits are looked at, when there is anything to look at.
+const CHORE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub struct Worker {
+    reactor: Reactor,
+    desk: Desk,
+}
+
+/// All of a worker but its reactor, so that events can be read while connections change.
+pub struct Desk {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: usize,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) tally: Arc<ThreadTally>,
+    pub(crate) settings: Arc<Settings>,
+    settings_version: u64,
+    pub(crate) limited: Limited,
+    pub(crate) connections: Vec<Option<Box<Connection>>>,
+    pub(crate) open_count: usize,
+    pub(crate) touched: Vec<u32>,
+    pub(crate) resumed: Vec<u32>,
+    pub(crate) spare: Vec<Vec<u8>>,
+    pub(crate) scratch: Scratch,
+    pub(crate) now_us: u64,
+    next_chore_us: u64,
+    pub(crate) is_retiring: bool,
+}
+
+impl Worker {
+    /// A worker at desk `index`.
+    pub fn new(shared: Arc<Shared>, index: usize, reactor: Reactor, inbox: Arc<Inbox>) -> Self {
+        let settings = shared.settings.current();
+        let limited = Limited::new(&settings);
+        let tally = shared.tallies.join();
+        let desk = Desk {
+            shared,
+            index,
+            inbox,
+            tally,
+            settings,
+            settings_version: 0,
+            limited,
+            connections: Vec::new(),
+            open_count: 0,
+            touched: Vec::new(),
+            resumed: Vec::new(),
+            spare: Vec::new(),
+            scratch: Scratch::default(),
+            now_us: monotonic_us(),
+            next_chore_us: 0,
+            is_retiring: false,
+        };
+        Worker { reactor, desk }
+    }
+
+    /// Serves until the server stops or this worker is retired and empty.
+    pub fn serve(mut self) {
+        while !self.desk.is_finished() {
+            match self.reactor.wait(self.desk.patience()) {
+                Ok((events, mut ops)) => self.desk.turn(events, &mut ops),
+                Err(error) => {
+                    tracing::error!(worker = self.desk.index, %error, "the event loop failed");
+                    self.desk.shared.shutdown.begin();
+                    break;
+                }
+            }
+        }
+        self.desk.shared.workers.retired(self.desk.index);
+        pantala_memory::release_seat();
+    }
+}
+
+impl Desk {
+    fn is_finished(&self) -> bool {
+        self.shared.shutdown.is_final()
+            || (self.is_retiring && self.open_count == 0 && self.inbox.is_empty())
+    }
+
+    /// How long the next `wait` may sleep.
+    fn patience(&self) -> Option<Duration> {
+        if !self.resumed.is_empty() || !self.inbox.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let pause = self.shared.pause.ends_in(monotonic_us);
+        let chores = self.has_chores().then_some(CHORE_INTERVAL);
+        match (pause, chores) {
+            (Some(pause), Some(chore)) => Some(pause.min(chore)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn has_chores(&self) -> bool {
+        let timed = self.settings.timeout_s > 0 || self.limited.has_soft_limits;
+        self.open_count > 0 && (self.is_retiring || timed)
+    }
+
+    fn turn(&mut self, events: Events<'_>, ops: &mut Ops<'_>) {
+        self.now_us = monotonic_us();
+        self.tally.turns.add(1);
+        self.look_up();
+        let mut chunks = Vec::new();
+        for event in events {
+            self.take_event(event, ops, &mut chunks);
+        }
+        self.take_messages(ops);
+        self.take_resumed(&mut chunks);
+        if !chunks.is_empty() {
+            self.serve(chunks);
+        }
+        self.do_chores(ops);
+        self.flush(ops);
+    }
+
+    /// Fresh settings, if there are any.
+    fn look_up(&mut self) {
+        let version = self.shared.settings.version();
+        if version != self.settings_version {
+            self.settings_version = version;
+            self.settings = self.shared.settings.current();
+            self.limited = Limited::new(&self.settings);
+        }
+        self.is_retiring = self.shared.workers.is_retiring(self.index);
+    }
+
+    fn take_event<'t>(
+        &mut self,
+        event: Event<'t>,
+        ops: &mut Ops<'_>,
+        chunks: &mut Vec<Chunk<'t>>,
+    ) {
+        match event {
+            Event::Data { conn, bytes } => self.receive(conn, bytes, chunks),
+            Event::Sent { conn, buffer } => self.sent(conn, buffer),
+            Event::Accepted { socket, listener } => self.accept(socket, listener, ops),
+            Event::Eof { conn } => {
+                if let Some(connection) = self.find(conn) {
+                    connection.peer_done = true;
+                    self.touch(conn.index);
+                }
+            }
+            Event::Failed { conn, error: _ } => self.drop_connection(conn, ops),
+            Event::Closed { conn, buffer } => {
+                self.forget(conn);
+                self.keep_buffer(buffer.unwrap_or_default());
+            }
+            Event::Detached { conn, socket } => self.hand_over(conn, socket),
+            Event::AcceptFailed { error, .. } => {
+                tracing::warn!(%error, "cannot accept connections at the moment");
+            }
+            Event::Unlistened { .. } | Event::Woken => {}
+        }
+    }
+
+    pub(crate) fn find(&mut self, token: Token) -> Option<&mut Connection> {
+        let connection = self.connections.get_mut(token.index as usize)?.as_deref_mut()?;
+        (connection.token == token).then_some(connection)
+    }
+
+    /// The connection that other threads know by this number, if it still lives.
+    pub(crate) fn find_handle(&mut self, handle: u64) -> Option<&mut Connection> {
+        let index = (handle & u64::from(u32::MAX)) as usize;
+        let connection = self.connections.get_mut(index)?.as_deref_mut()?;
+        (handle_of(connection.token) == handle).then_some(connection)
+    }
+
+    /// The connection at an index of this turn's lists.
+    #[inline]
+    pub(crate) fn at(&mut self, index: u32) -> Option<&mut Connection> {
+        self.connections.get_mut(index as usize)?.as_deref_mut()
+    }
+
+    /// Puts a connection on the list for the end of the turn.
+    #[inline]
+    pub(crate) fn touch(&mut self, index: u32) {
+        if let Some(connection) = self.at(index)
+            && !connection.is_touched
+        {
+            connection.is_touched = true;
+            self.touched.push(index);
+        }
+    }
+
+    /// Lets a connection go on with its input next.
+    pub(crate) fn resume(&mut self, index: u32) {
+        self.resumed.push(index);
+        self.touch(index);
+    }
+
+    fn receive<'t>(&mut self, conn: Token, bytes: &'t [u8], chunks: &mut Vec<Chunk<'t>>) {
+        self.tally.received_bytes.add(bytes.len() as u64);
+        self.tally.reads.add(1);
+        let now_us = self.now_us;
+        let Some(connection) = self.find(conn) else { return };
+        connection.received_bytes += bytes.len() as u64;
+        connection.active_us = now_us;
+        match connection.chunk {
+            Some(chunk) => chunks[chunk as usize].extend(bytes),
+            None if !connection.is_ready() => connection.input.extend_from_slice(bytes),
+            None => {
+                connection.chunk = Some(chunks.len() as u32);
+                if connection.input.is_empty() {
+                    chunks.push(Chunk::received(conn.index, bytes));
+                } else {
+                    let mut input = std::mem::take(&mut connection.input);
+                    input.extend_from_slice(bytes);
+                    chunks.push(Chunk::kept(conn.index, input));
+                }
+            }
+        }
+        self.touch(conn.index);
+    }
+
+    fn take_resumed(&mut self, chunks: &mut Vec<Chunk<'_>>) {
+        let mut resumed = std::mem::take(&mut self.resumed);
+        for index in resumed.drain(..) {
+            let Some(connection) = self.at(index) else { continue };
+            if connection.is_ready() && connection.chunk.is_none() && !connection.input.is_empty()
+            {
+                connection.chunk = Some(chunks.len() as u32);
+                chunks.push(Chunk::kept(index, std::mem::take(&mut connection.input)));
+                self.touch(index);
+            }
+        }
+        self.resumed = resumed;
+    }
+
+    fn forget(&mut self, conn: Token) {
+        if self.find(conn).is_some() {
+            self.connections[conn.index as usize] = None;
+            self.open_count -= 1;
+            self.shared.workers.left(self.index);
+        }
+    }
+
+    /// Idle clients, soft limits, connections to give up.
+    fn do_chores(&mut self, ops: &mut Ops<'_>) {
+        if !self.has_chores() || self.now_us < self.next_chore_us {
+            return;
+        }
+        let interval_us = if self.is_retiring { 0 } else { CHORE_INTERVAL.as_micros() as u64 };
+        self.next_chore_us = self.now_us + interval_us;
+        let timeout_us = u64::from(self.settings.timeout_s) * 1_000_000;
+        for index in 0..self.connections.len() {
+            let now_us = self.now_us;
+            let is_retiring = self.is_retiring;
+            let Some(connection) = self.at(index as u32) else { continue };
+            let token = connection.token;
+            let is_idle = timeout_us > 0 && now_us.saturating_sub(connection.active_us) > timeout_us;
+            let is_exempt = connection.parked.is_some() || connection.session.monitor;
+            if is_idle && !is_exempt {
+                self.drop_connection(token, ops);
+            } else if is_retiring && connection.can_leave() {
+                connection.life = Life::Leaving;
+                ops.detach(token);
+            } else if connection.over_soft_since_us.is_some() {
+                self.touch(index as u32);
+            }
+        }
+    }
+}
