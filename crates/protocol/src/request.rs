@@ -27,6 +27,10 @@ use crate::inline;
 const UNAUTHENTICATED_MAX_ARGS: usize = 10;
 /// Longest argument of a client that has yet to authenticate.
 const UNAUTHENTICATED_MAX_BULK_BYTES: usize = 16 * 1024;
+/// The longest argument with a length of three digits.
+const SHORT_BULK_MAX_BYTES: usize = 999;
+/// The line of such a length.
+const SHORT_LINE_MAX_BYTES: usize = 6;
 /// The shortest argument, `$0\r\n\r\n`.
 const BULK_MIN_BYTES: usize = 6;
 
@@ -122,8 +126,15 @@ impl RequestParser {
     }
 
     fn multibulk<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
+        // With odd limits everything goes the long way.
+        let short = limits.max_bulk_bytes >= SHORT_BULK_MAX_BYTES
+            && limits.max_inline_bytes >= SHORT_LINE_MAX_BYTES;
         let (count, start) = match short_number(buf, b'*') {
-            Some((count, start)) if count > 0 && limits.authenticated => (count, start),
+            Some((count, start))
+                if (1..=limits.max_args).contains(&count) && short && limits.authenticated =>
+            {
+                (count, start)
+            }
             _ => match self.long_count(buf, limits) {
                 Ok((0, consumed)) => {
                     self.reset();
@@ -137,7 +148,7 @@ impl RequestParser {
         args.reserve(count.min((buf.len() - start) / BULK_MIN_BYTES + 1));
         let mut rest = &buf[start..];
         for done in 0..count {
-            if let Some((arg, behind)) = short_bulk(rest) {
+            if short && let Some((arg, behind)) = short_bulk(rest) {
                 args.push(arg);
                 rest = behind;
                 continue;
@@ -464,6 +475,19 @@ mod tests {
         check(b"PING\r\n\r\n \n ECHO \"a b\" c\nX", &[&[b"PING"], &[b"ECHO", b"a b", b"c"]]);
         check(b"$4\r\n", &[&[b"$4"]]);
         check_error(b"ECHO \"a\r\n", ProtocolError::UnbalancedQuotes);
+    }
+
+    /// Quadratic work would take hours here.
+    #[test]
+    fn a_byte_at_a_time_is_linear() {
+        let long = vec![vec![b"SET".to_vec(), b"k".to_vec(), vec![b'v'; 1 << 20]]];
+        let wide = vec![vec![b"x".to_vec(); 100_000]];
+        for commands in [long, wide] {
+            let found = feed(&encode(&commands), &Limits::default(), &[1]);
+            assert!(found == (commands, None));
+        }
+        let line = [b"ECHO ".as_slice(), &b"a".repeat(60_000), b"\r\n"].concat();
+        assert_eq!(feed(&line, &Limits::default(), &[1]).0[0][1].len(), 60_000);
     }
 
     #[test]
