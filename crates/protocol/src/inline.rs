@@ -2,7 +2,8 @@
 //!
 //! Words are separated by spaces, tabs and CR; VT and FF only count as space before a word. In double
 //! quotes `\n \r \t \b \a \xHH` stand for bytes and `\` before anything else for that; in single quotes
-//! only `\'` is special. A quote may begin and end inside a word: `a"b c"d` is one argument.
+//! only `\'` is special. A backslash before the last byte of the line stands for itself, so `"a\"` is
+//! complete at the end of a line. A quote may begin and end inside a word: `a"b c"d` is one argument.
 //! A NUL byte is a byte like any other (Valkey never finds the end of such a line).
 
 use crate::arena::Arena;
@@ -71,7 +72,7 @@ fn double_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Result<&'a [u8],
             {
                 (hex_digit(*high) << 4 | hex_digit(*low), tail)
             }
-            [b'\\', escaped, tail @ ..] => (unescape(*escaped), tail),
+            [b'\\', escaped, tail @ ..] if !tail.is_empty() => (unescape(*escaped), tail),
             [byte, tail @ ..] => (*byte, tail),
             [] => return Err(ProtocolError::UnbalancedQuotes),
         };
@@ -84,7 +85,7 @@ fn single_quoted<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Result<&'a [u8],
     loop {
         let (byte, tail) = match rest {
             [b'\'', tail @ ..] => return Ok(tail),
-            [b'\\', b'\'', tail @ ..] => (b'\'', tail),
+            [b'\\', b'\'', tail @ ..] if !tail.is_empty() => (b'\'', tail),
             [byte, tail @ ..] => (*byte, tail),
             [] => return Err(ProtocolError::UnbalancedQuotes),
         };
@@ -144,6 +145,10 @@ mod tests {
         check(r"'a\'b\n'", &[b"a'b\\n"]);
         check(r#""\xZZ""#, &[b"xZZ"]);
         check(r#""\x4""#, &[b"x4"]);
+        check(r#""a\""#, &[b"a\\"]);
+        check(r#""a\\""#, &[b"a\\"]);
+        check(r"'\'", &[b"\\"]);
+        check(r"'\''", &[b"'"]);
         check(r#""\xfF""#, &[b"\xff"]);
         check(r#""" ''"#, &[b"", b""]);
         check("\"a\rb\"", &[b"a\rb"]);
@@ -152,7 +157,9 @@ mod tests {
 
     #[test]
     fn quotes_without_end() {
-        for line in ["\"a", "'a", "a \"b", "\"a\\\"", "'a\\'", "\"a\\", "a'", "\"\\x4"] {
+        for line in
+            [r#""a"#, "'a", r#"a "b"#, r#""a\" "#, r#""a\"b"#, r"'b\' ", r#""a\"#, "a'", r#""\x4"#]
+        {
             let arena = Arena::new();
             let result = split(line.as_bytes(), &arena, &mut Vec::new());
             assert_eq!(result, Err(ProtocolError::UnbalancedQuotes), "{line:?}");

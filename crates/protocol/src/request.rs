@@ -298,7 +298,8 @@ impl RequestParser {
         self.scanned = 0;
         let consumed = end + 1;
         let before = args.len();
-        match inline::split(&buf[..end], arena, args) {
+        let line = &buf[..end];
+        match inline::split(line.strip_suffix(b"\r").unwrap_or(line), arena, args) {
             Ok(()) if args.len() == before => Step::Empty { consumed },
             Ok(()) => Step::Command { consumed },
             Err(error) => {
@@ -474,6 +475,7 @@ mod tests {
     fn inline_commands() {
         check(b"PING\r\n\r\n \n ECHO \"a b\" c\nX", &[&[b"PING"], &[b"ECHO", b"a b", b"c"]]);
         check(b"$4\r\n", &[&[b"$4"]]);
+        check(b"ECHO \"a\\\"\r\n", &[&[b"ECHO", b"a\\"]]);
         check_error(b"ECHO \"a\r\n", ProtocolError::UnbalancedQuotes);
     }
 
