@@ -1,4 +1,4 @@
-//! What the differ may send: the commands of `grammar.txt` and the random texts for their arguments.
+//! What the differ may send: the commands of `grammar.txt` and random texts for their arguments.
 //!
 //! 1. Equal seeds give equal commands.
 //! 2. Time spans are either not allowed, or so long that nothing passes while the differ runs, and

@@ -104,7 +104,8 @@ impl Side {
     fn knows(&mut self, name: &str) -> bool {
         let answer = Connection::open(&self.server.address, Resp::Two)
             .and_then(|mut connection| connection.command(&["COMMAND", "INFO", name]));
-        !matches!(answer, Ok(Value::Array(items)) if items[..] == [Value::Nil] || items[..] == [Value::NilArray])
+        let nil = [Value::Nil];
+        !matches!(answer, Ok(Value::Array(items)) if items == nil || items == [Value::NilArray])
     }
 
     /// Plays a script on the emptied server.
