@@ -1,5 +1,5 @@
-//! Small texts that clients send: numbers, patterns, sizes. Each parser against a twin that is slow and
-//! plain, or against its own printer.
+//! Small texts that clients send: numbers, patterns, sizes. Each parser against a twin that is slow
+//! and plain, or against its own printer.
 
 use pantala_base::number::{LongDouble, parse_f64, parse_i64, parse_u64, push_f64};
 use pantala_base::{Rng, crc, glob, simd, size};

@@ -66,7 +66,8 @@ pub fn crc16(bytes: &[u8]) -> u16 {
         .fold(0, |crc, &byte| (crc << 8) ^ CRC16_TABLE[usize::from((crc >> 8) as u8 ^ byte)])
 }
 
-/// The cluster slot of a key: of what stands between its first `{` and the next `}`, if anything does.
+/// The cluster slot of a key: of what stands between its first `{` and the next `}`, if anything
+/// does.
 #[inline]
 pub fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key)) & (SLOT_COUNT - 1)

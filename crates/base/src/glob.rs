@@ -1,11 +1,12 @@
-//! Glob patterns as KEYS, SCAN, PSUBSCRIBE and CONFIG GET know them: `*`, `?`, `[ab]`, `[a-z]`, `[^a]`,
-//! `\x`.
+//! Glob patterns as KEYS, SCAN, PSUBSCRIBE and CONFIG GET know them: `*`, `?`, `[ab]`, `[a-z]`,
+//! `[^a]`, `\x`.
 //!
-//! 1. Time is at most pattern length x text length: after a mismatch only the last `*` takes one byte
-//!    more, since every other element takes exactly one byte. No recursion.
+//! 1. Time is at most pattern length x text length: after a mismatch only the last `*` takes one
+//!    byte more, since every other element takes exactly one byte. No recursion.
 //! 2. Odd patterns mean what valkey-server 9.1.2 makes of them: an unclosed bracket ends with the
-//!    pattern, `[]` matches nothing, `[^]` any byte, a last `\` stands for itself, bounds the wrong way
-//!    round are swapped, ranges compare bytes as signed, and a pattern of stars does not match "".
+//!    pattern, `[]` matches nothing, `[^]` any byte, a last `\` stands for itself, bounds the wrong
+//!    way round are swapped, ranges compare bytes as signed, and a pattern of stars does not match
+//!    "".
 //!
 //! Tests: foot of the file, and tests/glob.rs with answers read off the server.
 
@@ -21,8 +22,8 @@ pub fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
     run::<true>(pattern, text)
 }
 
-/// The bytes that every match begins with: what stands before the first special byte, escapes left out
-/// (`None` of them can be undone without copying, so the prefix ends there).
+/// The bytes that every match begins with: the pattern up to its first special byte. A backslash is
+/// one too: what it escapes could not be lent without a copy.
 pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
     let len = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
     &pattern[..len]

@@ -1,5 +1,5 @@
-//! What this process may use: cores, memory, descriptors. Read from /proc and the control-group file
-//! systems; every parser is a pure function over their text.
+//! What this process may use: cores, memory, descriptors. Read from /proc and the control-group
+//! file systems; every parser is a pure function over their text.
 //!
 //! 1. A file that is missing or odd limits nothing: the answer is what the machine has.
 //! 2. A control group is limited by itself and by each of its ancestors; the smallest counts.
@@ -100,8 +100,8 @@ fn memberships(text: &str) -> Vec<(Version, PathBuf, String)> {
         .collect()
 }
 
-/// The group's directory and those above it up to the mount point. A path that the mount does not show
-/// (a container sees only its own part) costs nothing: those files are missing.
+/// The group's directory and those above it up to the mount point. A path that the mount does not
+/// show (a container sees only its own part) costs nothing: those files are missing.
 fn ancestors(mount: &Path, path: &str) -> Vec<PathBuf> {
     let mut dirs = vec![mount.to_path_buf()];
     let mut dir = mount.to_path_buf();

@@ -4,8 +4,8 @@
 //!
 //! Tests: foot of the file.
 
-/// Raises the process's limit of open descriptors to `want`, or as far as it may go. Returns the limit
-/// then in force; 0 when it cannot be read.
+/// Raises the process's limit of open descriptors to `want`, or as far as it may go. Returns the
+/// limit then in force; 0 when it cannot be read.
 pub fn raise_fd_limit(want: u64) -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` lives through the call and has the layout that it wants (invariant 1).

@@ -1,5 +1,5 @@
-//! A small fast generator of random numbers: xoshiro256** (Blackman and Vigna, 2018), seeded through
-//! splitmix64. Not for secrets: those come from the operating system (`HashSeed::random`).
+//! A small fast generator of random numbers: xoshiro256** (Blackman and Vigna, 2018), seeded
+//! through splitmix64. Not for secrets: those come from the operating system (`HashSeed::random`).
 //!
 //! 1. A generator made from the same seed gives the same numbers for ever: runs replay.
 //!

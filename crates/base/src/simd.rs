@@ -1,5 +1,5 @@
-//! Byte searches that look at sixteen bytes at a time. Baseline: SSE2 on x86-64, NEON on aarch64, both
-//! always there, so nothing is probed at run time.
+//! Byte searches that look at sixteen bytes at a time. Baseline: SSE2 on x86-64, NEON on aarch64,
+//! both always there, so nothing is probed at run time.
 //!
 //! 1. A load reads exactly the sixteen bytes of a `&[u8; 16]`.
 //! 2. Every function has a plain twin in `plain` with the same answers; other targets run the twin.
@@ -29,7 +29,8 @@ mod wide {
 
     #[inline(always)]
     fn load(chunk: &[u8; 16]) -> __m128i {
-        // SAFETY: sixteen readable bytes (invariant 1); `loadu` needs no alignment; SSE2 is x86-64's baseline.
+        // SAFETY: sixteen readable bytes (invariant 1); `loadu` needs no alignment; SSE2 is
+        // x86-64's baseline.
         unsafe { _mm_loadu_si128(chunk.as_ptr().cast()) }
     }
 
@@ -57,7 +58,8 @@ mod wide {
     /// Index of the first byte of `chunk` equal to either needle, 16 or more when there is none.
     #[inline(always)]
     pub fn first_of(chunk: &[u8; 16], first: u8, second: u8) -> usize {
-        // SAFETY: sixteen readable bytes (invariant 1), no alignment needed; NEON is aarch64's baseline.
+        // SAFETY: sixteen readable bytes (invariant 1), no alignment needed; NEON is aarch64's
+        // baseline.
         let nibbles = unsafe {
             let bytes = vld1q_u8(chunk.as_ptr());
             let one = vceqq_u8(bytes, vdupq_n_u8(first));

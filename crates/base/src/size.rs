@@ -1,9 +1,10 @@
-//! Amounts of memory as people write and read them: the configuration file's "64mb" and INFO's "1.34M".
+//! Amounts of memory as people write and read them: the configuration file's "64mb" and INFO's
+//! "1.34M".
 //!
 //! Tests: foot of the file; the accepted texts were read off valkey-server 9.1.2.
 
-/// An amount as a configuration file writes it: digits, then nothing or one of b, k, kb, m, mb, g, gb in
-/// any case. `k` is 1,000 and `kb` is 1,024. Without digits it is 0, as the servers read it.
+/// An amount as a configuration file writes it: digits, then nothing or one of b, k, kb, m, mb, g,
+/// gb in any case. `k` is 1,000 and `kb` is 1,024. Without digits it is 0, as the servers read it.
 /// `None` for anything else and for more than 64 bits (which the servers let wrap round).
 pub fn parse_bytes(text: &[u8]) -> Option<u64> {
     let digit_count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();

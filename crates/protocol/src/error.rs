@@ -1,10 +1,10 @@
-//! What is wrong with a request's framing, in the servers' words. After any of these the connection is
-//! closed: there is no way to find the next command.
+//! What is wrong with a request's framing, in the servers' words. After any of these the connection
+//! is closed: there is no way to find the next command.
 
 use std::fmt;
 
-/// A framing error. The text (`Display`) is what valkey-server 9.1.2 answers, without the `-` and the
-/// line end.
+/// A framing error. The text (`Display`) is what valkey-server 9.1.2 answers, without the `-` and
+/// the line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     /// The count behind `*` is not a number, or above the limit.

@@ -1,10 +1,11 @@
 //! Inline commands: a line of words as a person types it, with quotes.
 //!
-//! Words are separated by spaces, tabs and CR; VT and FF only count as space before a word. In double
-//! quotes `\n \r \t \b \a \xHH` stand for bytes and `\` before anything else for that; in single quotes
-//! only `\'` is special. A backslash before the last byte of the line stands for itself, so `"a\"` is
-//! complete at the end of a line. A quote may begin and end inside a word: `a"b c"d` is one argument.
-//! A NUL byte is a byte like any other (Valkey never finds the end of such a line).
+//! Words are separated by spaces, tabs and CR; VT and FF only count as space before a word. In
+//! double quotes `\n \r \t \b \a \xHH` stand for bytes and `\` before anything else for that; in
+//! single quotes only `\'` is special. A backslash before the last byte of the line stands for
+//! itself, so `"a\"` is complete at the end of a line. A quote may begin and end inside a word:
+//! `a"b c"d` is one argument. A NUL byte is a byte like any other (Valkey never finds the end of
+//! such a line).
 
 use crate::arena::Arena;
 use crate::error::ProtocolError;

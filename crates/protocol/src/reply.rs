@@ -165,8 +165,8 @@ impl<'o> Reply<'o> {
         self.length(if self.version == Version::Resp3 { b'>' } else { b'*' }, count);
     }
 
-    /// The header of `count` pairs of attributes of the reply that follows. False under RESP2, which
-    /// has none: then nothing was written and the pairs must not be either.
+    /// The header of `count` pairs of attributes of the reply that follows. False under RESP2,
+    /// which has none: then nothing was written and the pairs must not be either.
     #[must_use]
     pub fn attribute(&mut self, count: usize) -> bool {
         if self.version == Version::Resp3 {

@@ -1,20 +1,20 @@
 //! Requests: the arguments of one command at a time, from a buffer that grows behind it.
 //!
 //! ```text
-//!   *2\r\n  $3\r\nGET\r\n  $1\r\nk\r\n      multibulk: count, then length and bytes of each argument
-//!   GET k\r\n                               inline: see `inline`
+//!   *2\r\n $3\r\nGET\r\n $1\r\nk\r\n    multibulk: count, then length and bytes of each argument
+//!   GET k\r\n                           inline: see `inline`
 //! ```
 //!
 //! 1. `at` is 0, or the start of an argument of the multibulk command at the start of the buffer;
 //!    `left` arguments begin there, and everything before is well-formed.
 //! 2. No line end lies between the start of the line being read and `scanned`.
-//! 3. So bytes are looked at once while a command is incomplete, and once more when it is complete and
-//!    its arguments are taken: linear, whatever the chunks.
+//! 3. So bytes are looked at once while a command is incomplete, and once more when it is complete
+//!    and its arguments are taken: linear, whatever the chunks.
 //! 4. A line is judged when its CR and the byte behind it are there, or when it is too long: so the
 //!    verdict does not depend on the chunks either.
 //!
-//! Not here: which commands exist, growing and moving the buffer. Tests: foot of the file (each error,
-//! every chunking), `fuzz/src/protocol.rs`.
+//! Not here: which commands exist, growing and moving the buffer. Tests: foot of the file (each
+//! error, every chunking), `fuzz/src/protocol.rs`.
 
 use pantala_base::number::parse_i64;
 use pantala_base::simd::find_byte;
@@ -43,7 +43,8 @@ pub struct Limits {
     pub max_args: usize,
     /// Longest inline command, and longest line of a count or length, in bytes.
     pub max_inline_bytes: usize,
-    /// False for a client that must authenticate first: ten arguments of 16 KiB have to do until then.
+    /// False for a client that must authenticate first: ten arguments of 16 KiB have to do until
+    /// then.
     pub authenticated: bool,
 }
 
@@ -102,8 +103,8 @@ impl From<ProtocolError> for Stop {
 }
 
 impl RequestParser {
-    /// Reads the command at the start of `buf`. After `Incomplete` the next call's buffer must begin
-    /// with the same bytes. Arguments are appended to `args` only for `Command`.
+    /// Reads the command at the start of `buf`. After `Incomplete` the next call's buffer must
+    /// begin with the same bytes. Arguments are appended to `args` only for `Command`.
     #[inline]
     pub fn parse<'a>(
         &mut self,
@@ -320,8 +321,8 @@ fn short_bulk(rest: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The number in the line `mark digits CR LF` at the start of `rest`, and the line's length; `None`
-/// unless it is such a line, with one to three digits. One load, then one compare for each number of
-/// digits: no loop over bytes.
+/// unless it is such a line, with one to three digits. One load, then one compare for each number
+/// of digits: no loop over bytes.
 #[inline(always)]
 fn short_number(rest: &[u8], mark: u8) -> Option<(usize, usize)> {
     const CRLF: u64 = 0x0a0d;
@@ -359,8 +360,8 @@ fn short_tail(rest: &[u8]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Whether a command's name shows that a browser was made to talk to this port ("POST", "Host:"): the
-/// servers log a possible attack and close the connection without a word.
+/// Whether a command's name shows that a browser was made to talk to this port ("POST", "Host:"):
+/// the servers log a possible attack and close the connection without a word.
 pub fn is_cross_protocol(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }

@@ -1,4 +1,5 @@
-//! The client's side: a reply as a tree. For tests and tools; the server never uses it on a hot path.
+//! The client's side: a reply as a tree. For tests and tools; the server never uses it on a hot
+//! path.
 //!
 //! 1. Never looks past the first complete reply, never panics, never nests deeper than `DEPTH_MAX`.
 //! 2. Memory is bounded by the bytes received: a count that is only promised reserves nothing.

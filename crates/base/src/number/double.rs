@@ -4,8 +4,8 @@
 //! "infinity" in any case, or decimal digits with an optional point and exponent. Refused: nan,
 //! hexadecimal, spaces, and numbers that overflow or that round to zero without being zero.
 //!
-//! Sent: an integer of at most 62 bits as such; else the digits of `grisu`, in positional form while
-//! few zeros are needed, else as d.ddde±x.
+//! Sent: an integer of at most 62 bits as such; else the digits of `grisu`, in positional form
+//! while few zeros are needed, else as d.ddde±x.
 
 use super::grisu;
 

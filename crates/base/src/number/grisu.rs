@@ -1,10 +1,11 @@
 //! Digits of a double that read back as the same double: Grisu2 (Florian Loitsch, "Printing
-//! floating-point numbers quickly and accurately with integers", PLDI 2010). Nearly always the fewest
-//! digits; one time in a thousand it gives a digit more than needed, or not the closest of several.
-//! Valkey's texts have exactly those cases, so an exact algorithm would not do here.
+//! floating-point numbers quickly and accurately with integers", PLDI 2010). Nearly always the
+//! fewest digits; a few times in a thousand it gives a digit more than needed, or not the closest
+//! of several. Valkey's texts have exactly those cases, so an exact algorithm would not do here.
 //!
 //! 1. A `Float` is `significand` x 2^`exponent`.
-//! 2. Scaled by its cached power of ten, the upper bound has an exponent in `SCALED_MIN..=SCALED_MAX`.
+//! 2. Scaled by its cached power of ten, the upper bound has an exponent in
+//!    `SCALED_MIN..=SCALED_MAX`.
 //!
 //! Tests: `number::double` (all ways back), tests/numbers.rs (the server's digits).
 
@@ -33,8 +34,8 @@ impl Float {
     }
 }
 
-/// Writes the digits of `value`, which must be finite and above zero. How many, and the power of ten
-/// that the number they form is to be multiplied by.
+/// Writes the digits of `value`, which must be finite and above zero. How many, and the power of
+/// ten that the number they form is to be multiplied by.
 pub fn shortest(value: f64, out: &mut [u8; DIGITS_MAX]) -> (usize, i32) {
     let bits = value.to_bits();
     let fraction = bits & ((1 << 52) - 1);

@@ -1,11 +1,11 @@
-//! The 80-bit floats of the x87, which the servers count with in INCRBYFLOAT and HINCRBYFLOAT, on every
-//! processor.
+//! The 80-bit floats of the x87, which the servers count with in INCRBYFLOAT and HINCRBYFLOAT, on
+//! every processor.
 //!
 //! 1. Values round to nearest, ties to even, with a 64-bit significand.
 //! 2. `push_human` is exact: the binary value rounded to 17 decimal places, ties to even.
 //!
-//! Not here: which results the servers refuse (nan, infinity); callers ask. Tests: foot of the file,
-//! tests/numbers.rs with sums read off valkey-server 9.1.2.
+//! Not here: which results the servers refuse (nan, infinity); callers ask. Tests: foot of the
+//! file, tests/numbers.rs with sums read off valkey-server 9.1.2.
 
 use rustc_apfloat::Float as _;
 use rustc_apfloat::ieee::X87DoubleExtended;
@@ -22,9 +22,10 @@ const EXACT_POWER_MAX: i32 = 27;
 pub struct LongDouble(X87DoubleExtended);
 
 impl LongDouble {
-    /// The number that `text` spells: an optional sign, then "inf" or "infinity" in any case, decimal
-    /// digits with an optional point and exponent, or "0x" with hexadecimal ones and a binary exponent.
-    /// Refused: nan, spaces, overflow, and numbers that round to zero without being zero.
+    /// The number that `text` spells: an optional sign, then "inf" or "infinity" in any case,
+    /// decimal digits with an optional point and exponent, or "0x" with hexadecimal ones and a
+    /// binary exponent. Refused: nan, spaces, overflow, and numbers that round to zero without
+    /// being zero.
     pub fn parse(text: &[u8]) -> Option<LongDouble> {
         if text.len() >= TEXT_LIMIT_BYTES {
             return None;

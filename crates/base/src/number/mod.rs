@@ -152,8 +152,8 @@ pub fn i64_text_len(value: i64) -> usize {
     digit_count(value.unsigned_abs()) + usize::from(value < 0)
 }
 
-/// Writes the digits of `value`, two at a time, so that they end before `out[end]`. Where they begin.
-/// Panics when there is too little room.
+/// Writes the digits of `value`, two at a time, so that they end before `out[end]`. Where they
+/// begin. Panics when there is too little room.
 #[inline(always)]
 pub fn write_digits(mut value: u64, out: &mut [u8], end: usize) -> usize {
     let mut at = end;
