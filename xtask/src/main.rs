@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acting;
 mod docs;
 mod floors;
 mod ratchet;

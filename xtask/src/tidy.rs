@@ -4,7 +4,7 @@
 
 use crate::ratchet::Ratchet;
 use crate::rules::{File, Finding, RULES};
-use crate::{floors, root};
+use crate::{acting, floors, root};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -75,6 +75,7 @@ impl Report {
         for (path, findings) in &by_path {
             report.judge(floors::RULE, floors::SAYS, path, findings);
         }
+        report.judge(acting::RULE, acting::SAYS, acting::TABLE, &acting::check(&files));
         report.loose_ends();
         report
     }

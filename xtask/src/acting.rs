@@ -1,0 +1,62 @@
+//! A setting that is declared as acting is read somewhere: else it belongs among the inert ones.
+//!
+//! It is enough that the field's name stands outside `active.rs` and outside tests; whether what is
+//! done with it is right is for the transcripts to say. Tests: at the foot.
+
+use crate::rules::{File, Finding};
+use crate::source::words;
+
+/// The name of this rule in tidy.toml.
+pub const RULE: &str = "acting";
+/// What it asks for.
+pub const SAYS: &str = "an active setting is read, or it is inert";
+/// Where acting settings are declared.
+pub const TABLE: &str = "crates/settings/src/active.rs";
+
+/// The fields that nobody reads.
+pub fn check(files: &[File]) -> Vec<Finding> {
+    let Some(table) = files.iter().find(|file| file.path == TABLE) else { return Vec::new() };
+    let mut unread = fields(&table.text);
+    for file in files.iter().filter(|file| file.path != TABLE) {
+        let Some(source) = &file.source else { continue };
+        for (_, line) in source.live_lines() {
+            unread.retain(|(_, field)| !words(line).any(|word| word == field));
+        }
+    }
+    let finding = |(line, field): (usize, String)| Finding {
+        line: line + 1,
+        what: format!("nobody reads {field}"),
+    };
+    unread.into_iter().map(finding).collect()
+}
+
+/// Line and name of each `name: Type = live(` in the table.
+fn fields(table: &str) -> Vec<(usize, String)> {
+    let field = |line: &str| {
+        let (name, rest) = line.strip_prefix("    ")?.split_once(": ")?;
+        let (_, row) = rest.split_once(" = ")?;
+        let declares = ["live(", "start(", "protected("].iter().any(|made| row.starts_with(made));
+        declares.then(|| String::from(name))
+    };
+    table.lines().enumerate().filter_map(|(index, line)| Some((index, field(line)?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_read_in_code_not_in_comments_or_tests() {
+        let table = "settings! {\n    /// Doc.\n    port: u16 = start(\"port\");\n    \
+                     hz: u32 = live(\n        \"hz\");\n}\n";
+        let table = File::new(TABLE, table.into());
+        let user = |text: &str| File::new("crates/server/src/x.rs", text.into());
+        let unread = |text| -> Vec<usize> {
+            let file = File::new(TABLE, table.text.clone());
+            check(&[file, user(text)]).iter().map(|finding| finding.line).collect()
+        };
+        assert_eq!(unread("let a = settings.port + settings.hz;"), [0; 0]);
+        assert_eq!(unread("let a = settings.port; // hz\n"), [4]);
+        assert_eq!(unread("#[test]\nfn t() { settings.port + settings.hz; }\n"), [3, 4]);
+    }
+}
