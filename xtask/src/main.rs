@@ -11,11 +11,14 @@ mod ratchet;
 mod rules;
 mod source;
 mod tidy;
+mod wrap;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: cargo xtask tidy [--tighten]   check the house rules; lower the numbers of tidy.toml
+Usage: cargo xtask tidy               check the house rules
+       cargo xtask tidy --tighten     lower the numbers of tidy.toml to what is found
+       cargo xtask tidy --wrap        wrap comment lines beyond 100 columns
        cargo xtask docs [--check]     write, or only compare, the pages that derive from the code
 ";
 
@@ -25,6 +28,7 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["tidy"] => tidy::run(),
         ["tidy", "--tighten"] => tidy::tighten(),
+        ["tidy", "--wrap"] => tidy::wrap(),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
         _ => {

@@ -4,6 +4,7 @@
 
 use crate::ratchet::Ratchet;
 use crate::rules::{File, Finding, RULES};
+use crate::wrap::wrapped;
 use crate::{acting, floors, root};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,6 +42,24 @@ pub fn tighten() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Wraps long comment lines of every Rust file.
+pub fn wrap() -> ExitCode {
+    let mut files = Vec::new();
+    collect(&root(), "", &mut files);
+    for file in files.iter().filter(|file| file.source.is_some()) {
+        let text = wrapped(&file.text);
+        if text == file.text {
+            continue;
+        }
+        if let Err(error) = std::fs::write(root().join(&file.path), text) {
+            eprintln!("{}: {error}", file.path);
+            return ExitCode::FAILURE;
+        }
+        println!("wrapped {}", file.path);
+    }
+    ExitCode::SUCCESS
 }
 
 /// What the rules say of a tree.
