@@ -1,6 +1,6 @@
 //! A setting that is declared as acting is read somewhere: else it belongs among the inert ones.
 //!
-//! It is enough that the field's name stands outside `active.rs` and outside tests; whether what is
+//! It is enough that `.field` stands outside `active.rs` and outside tests; whether what is
 //! done with it is right is for the transcripts to say. Tests: at the foot.
 
 use crate::rules::{File, Finding};
@@ -20,7 +20,7 @@ pub fn check(files: &[File]) -> Vec<Finding> {
     for file in files.iter().filter(|file| file.path != TABLE) {
         let Some(source) = &file.source else { continue };
         for (_, line) in source.live_lines() {
-            unread.retain(|(_, field)| !words(line).any(|word| word == field));
+            unread.retain(|(_, field)| !is_read(line, field));
         }
     }
     let finding = |(line, field): (usize, String)| Finding {
@@ -28,6 +28,11 @@ pub fn check(files: &[File]) -> Vec<Finding> {
         what: format!("nobody reads {field}"),
     };
     unread.into_iter().map(finding).collect()
+}
+
+/// Whether `.field` stands in the line.
+fn is_read(line: &str, field: &str) -> bool {
+    line.split('.').skip(1).any(|rest| words(rest).next() == Some(field) && rest.starts_with(field))
 }
 
 /// Line and name of each `name: Type = live(` in the table.
@@ -56,7 +61,7 @@ mod tests {
             check(&[file, user(text)]).iter().map(|finding| finding.line).collect()
         };
         assert_eq!(unread("let a = settings.port + settings.hz;"), [0; 0]);
-        assert_eq!(unread("let a = settings.port; // hz\n"), [4]);
+        assert_eq!(unread("let hz = settings.port; // .hz\n"), [4]);
         assert_eq!(unread("#[test]\nfn t() { settings.port + settings.hz; }\n"), [3, 4]);
     }
 }

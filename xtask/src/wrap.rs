@@ -53,7 +53,7 @@ impl<'l> Comment<'l> {
     fn flows(&self) -> bool {
         let text = self.body.trim_start();
         let indent = self.body.len() - text.len();
-        !text.starts_with(['|', '#', '`', '+']) && indent < 8
+        !text.starts_with(['|', '#', '+']) && !text.starts_with("```") && indent < 8
     }
 
     /// Columns before the text of a paragraph's further lines.

@@ -3,10 +3,7 @@
 //!
 //! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
-use crate::field::{
-    EvictionPolicy, Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits, Percentiles,
-    Permission,
-};
+use crate::field::{Field, IoEngine, LogLevel, Mode, OutputLimits, Percentiles, Permission};
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT};
 use crate::row::{Group, Row, live, protected, start};
 use crate::shapes;
@@ -89,26 +86,6 @@ settings! {
 
     /// Bytes of data above which writes are refused or keys evicted; 0 means no limit.
     maxmemory: u64 = live("maxmemory", BYTES, "0", Memory);
-    /// What happens when a write would exceed maxmemory.
-    maxmemory_policy: EvictionPolicy = live(
-        "maxmemory-policy", Kind::Word(EvictionPolicy::WORDS), "noeviction", Memory);
-    /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
-    maxmemory_clients: MemoryShare = live(
-        "maxmemory-clients", Kind::MemoryOrPercent, "0", Memory);
-    /// How hard the sweep for expired keys works.
-    active_expire_effort: u32 = live("active-expire-effort", Kind::Int(1, 10), "1", Memory);
-    /// Accesses needed to saturate the frequency counter, as a logarithm.
-    lfu_log_factor: u32 = live("lfu-log-factor", COUNT, "10", Memory);
-    /// Minutes after which the frequency counter loses one.
-    lfu_decay_time: u32 = live("lfu-decay-time", COUNT, "1", Memory);
-    /// Free evicted values outside the command.
-    lazyfree_lazy_eviction: bool = live("lazyfree-lazy-eviction", Kind::Bool, "yes", Memory);
-    /// Free expired values outside the command.
-    lazyfree_lazy_expire: bool = live("lazyfree-lazy-expire", Kind::Bool, "yes", Memory);
-    /// Free values that a command replaces, such as RENAME's target, outside the command.
-    lazyfree_lazy_server_del: bool = live("lazyfree-lazy-server-del", Kind::Bool, "yes", Memory);
-    /// DEL frees as UNLINK does.
-    lazyfree_lazy_user_del: bool = live("lazyfree-lazy-user-del", Kind::Bool, "yes", Memory);
     /// FLUSHALL and FLUSHDB free as with ASYNC.
     lazyfree_lazy_user_flush: bool = live("lazyfree-lazy-user-flush", Kind::Bool, "yes", Memory);
 
@@ -146,8 +123,6 @@ settings! {
     /// Entries the log of large replies keeps.
     commandlog_large_reply_max_len: u64 = live(
         "commandlog-large-reply-max-len", LONG, "128", Observe);
-    /// Milliseconds from which LATENCY records an event; 0 turns it off.
-    latency_monitor_threshold_ms: u64 = live("latency-monitor-threshold", LONG, "0", Observe);
     /// Keep a histogram of times per command for INFO and LATENCY HISTOGRAM.
     latency_tracking: bool = live("latency-tracking", Kind::Bool, "yes", Observe);
     /// Percentiles that INFO latencystats shows.
@@ -164,10 +139,6 @@ settings! {
     dir: String = protected("dir", Kind::Text, ".", Process);
     /// File that holds the process id while the server runs; empty means none.
     pidfile: String = start("pidfile", Kind::Text, "", Process);
-    /// Runs of the main timer in a second; bent into 1 to 500.
-    hz: u32 = live("hz", Kind::Checked(shapes::timer_hz, "1 to 500"), "10", Process);
-    /// Seconds that SHUTDOWN waits for replicas at most.
-    shutdown_timeout_s: u32 = live("shutdown-timeout", COUNT, "10", Process);
 
     /// Keys that KEYS returns at most; 0 means no limit.
     keys_output_limit: u64 = live("keys_output_limit", LONG, "0", Commands).beyond_redis();

@@ -118,41 +118,6 @@ impl Field for Percentiles {
     }
 }
 
-/// An amount of memory, absolute or as a share of `maxmemory`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryShare {
-    /// That many bytes; 0 means no limit.
-    Bytes(u64),
-    /// That many hundredths of `maxmemory`.
-    Percent(u8),
-}
-
-impl MemoryShare {
-    /// The bytes it comes to under `maxmemory`; `None` when there is no limit.
-    pub fn limit_bytes(self, maxmemory: u64) -> Option<u64> {
-        let bytes = match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Percent(percent) => maxmemory / 100 * u64::from(percent),
-        };
-        (bytes > 0).then_some(bytes)
-    }
-}
-
-impl Field for MemoryShare {
-    fn read(text: &str) -> Self {
-        match text.strip_suffix('%') {
-            Some(percent) => Self::Percent(percent.parse().unwrap_or(100)),
-            None => Self::Bytes(u64::read(text)),
-        }
-    }
-    fn write(&self) -> String {
-        match self {
-            Self::Bytes(bytes) => bytes.to_string(),
-            Self::Percent(percent) => format!("{percent}%"),
-        }
-    }
-}
-
 /// Declares an enum whose values are words: the words stand once, here.
 macro_rules! words {
     ($($(#[$about:meta])* $name:ident {

@@ -3,6 +3,7 @@
 //!
 //! A row moves to `active` when the server begins to act on it. Tests: `row`, `tests/reference.rs`.
 
+use crate::field::{EvictionPolicy, Permission};
 use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT};
 use crate::row::{Group, Row, live, protected, start};
 use crate::shapes;
@@ -12,7 +13,7 @@ use Group::{
 };
 use Kind::{Bool, Int, Text, Word};
 
-const PERMISSION: Kind = Word(crate::field::Permission::WORDS);
+const PERMISSION: Kind = Word(Permission::WORDS);
 const SHUTDOWN: Kind = Kind::Shape(
     shapes::shutdown_words,
     "default, or some of save, nosave, now, force, safe, failover",
@@ -364,6 +365,30 @@ pub(crate) const ROWS: &[Row] = &[
     live("zset-max-listpack-value", BYTES, "64", Encodings)
         .also(&["zset-max-ziplist-value"])
         .doc("Bytes of a member up to which a sorted set is packed."),
+    live("maxmemory-policy", Word(EvictionPolicy::WORDS), "noeviction", Memory)
+        .doc("What happens when a write would exceed maxmemory."),
+    live("maxmemory-clients", Kind::MemoryOrPercent, "0", Memory).doc(
+        "Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.",
+    ),
+    live("active-expire-effort", Int(1, 10), "1", Memory)
+        .doc("How hard the sweep for expired keys works."),
+    live("lfu-log-factor", COUNT, "10", Memory)
+        .doc("Accesses needed to saturate the frequency counter, as a logarithm."),
+    live("lfu-decay-time", COUNT, "1", Memory)
+        .doc("Minutes after which the frequency counter loses one."),
+    live("lazyfree-lazy-eviction", Bool, "yes", Memory)
+        .doc("Free evicted values outside the command."),
+    live("lazyfree-lazy-expire", Bool, "yes", Memory)
+        .doc("Free expired values outside the command."),
+    live("lazyfree-lazy-server-del", Bool, "yes", Memory)
+        .doc("Free values that a command replaces, such as RENAME's target, outside the command."),
+    live("lazyfree-lazy-user-del", Bool, "yes", Memory).doc("DEL frees as UNLINK does."),
+    live("latency-monitor-threshold", LONG, "0", Observe)
+        .doc("Milliseconds from which LATENCY records an event; 0 turns it off."),
+    live("shutdown-timeout", COUNT, "10", Process)
+        .doc("Seconds that SHUTDOWN waits for replicas at most."),
+    live("hz", Kind::Checked(shapes::timer_hz, "1 to 500"), "10", Process)
+        .doc("Runs of the main timer in a second; bent into 1 to 500."),
     // Settings of older Redis that change nothing a client sees; Valkey passes over them.
     live("aof-disable-auto-gc", Bool, "no", Persistence)
         .doc("Keep old append-only files. Obsolete."),

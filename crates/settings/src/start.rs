@@ -403,11 +403,18 @@ mod tests {
 
     #[test]
     fn stronger_sources_win() {
-        let files =
-            [("r.conf", "port 1\ntimeout 1\nhz 11\ndatabases 2\n"), ("f", "--port=3\ndbnum 4")];
-        let env = [("DFLY_port", "2"), ("PANTALA_HZ", "12"), ("DFLY_hz", "13"), ("HOME", "/")];
+        let files = [
+            ("r.conf", "port 1\ntimeout 1\nmaxclients 11\ndatabases 2\n"),
+            ("f", "--port=3\ndbnum 4"),
+        ];
+        let env = [
+            ("DFLY_port", "2"),
+            ("PANTALA_MAXCLIENTS", "12"),
+            ("DFLY_maxclients", "13"),
+            ("HOME", "/"),
+        ];
         let launch = launch(&["r.conf", "--flagfile=f", "--port", "5"], &env, &files);
-        assert_eq!(beside_defaults(&launch), "databases=4; hz=12; port=5; timeout=1");
+        assert_eq!(beside_defaults(&launch), "databases=4; maxclients=12; port=5; timeout=1");
         assert_eq!(launch.config_file.as_deref(), Some("r.conf"));
         assert_eq!(launch.warnings, [""; 0]);
     }
@@ -416,11 +423,12 @@ mod tests {
     fn a_file_has_comments_quotes_and_includes() {
         let text = "# head\n\n  save 60 1\nsave 300 10\nrequirepass \"a b\"\n\
                     bind 127.0.0.1\nbind ::1\ninclude /etc/*.inc\nTimeout 4\n";
-        let files = [("r.conf", text), ("/etc/a.inc", "hz 20\n"), ("/etc/b.inc", "timeout 3")];
+        let files =
+            [("r.conf", text), ("/etc/a.inc", "maxclients 20\n"), ("/etc/b.inc", "timeout 3")];
         let launch = launch(&["r.conf"], &[], &files);
         assert_eq!(
             beside_defaults(&launch),
-            "bind=::1; hz=20; requirepass=a b; save=60 1 300 10; timeout=4"
+            "bind=::1; maxclients=20; requirepass=a b; save=60 1 300 10; timeout=4"
         );
         assert_eq!(launch.warnings, ["setting 'save' is known but nothing acts on it yet"]);
     }
