@@ -27,10 +27,10 @@ use crate::inline;
 const UNAUTHENTICATED_MAX_ARGS: usize = 10;
 /// Longest argument of a client that has yet to authenticate.
 const UNAUTHENTICATED_MAX_BULK_BYTES: usize = 16 * 1024;
-/// The longest argument with a length of three digits.
-const SHORT_BULK_MAX_BYTES: usize = 999;
+/// The longest argument whose length takes the short way.
+const SHORT_BULK_MAX_BYTES: usize = 9999;
 /// The line of such a length.
-const SHORT_LINE_MAX_BYTES: usize = 6;
+const SHORT_LINE_MAX_BYTES: usize = 7;
 /// The shortest argument, `$0\r\n\r\n`.
 const BULK_MIN_BYTES: usize = 6;
 
@@ -56,6 +56,17 @@ impl Default for Limits {
             max_inline_bytes: 64 << 10,
             authenticated: true,
         }
+    }
+}
+
+impl Limits {
+    /// Whether no length of up to four digits can be too much: true but for odd limits and for
+    /// clients that have yet to authenticate.
+    #[inline]
+    fn spare_short_numbers(&self) -> bool {
+        self.authenticated
+            && self.max_bulk_bytes >= SHORT_BULK_MAX_BYTES
+            && self.max_inline_bytes >= SHORT_LINE_MAX_BYTES
     }
 }
 
@@ -126,14 +137,24 @@ impl RequestParser {
         *self = RequestParser::default();
     }
 
+    #[inline]
     fn multibulk<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
-        // With odd limits everything goes the long way.
-        let short = limits.max_bulk_bytes >= SHORT_BULK_MAX_BYTES
-            && limits.max_inline_bytes >= SHORT_LINE_MAX_BYTES;
+        if limits.spare_short_numbers() {
+            self.take::<true>(buf, limits, args)
+        } else {
+            self.take::<false>(buf, limits, args)
+        }
+    }
+
+    /// Takes a multibulk command from its start. With `SHORT`, short numbers take the short way.
+    fn take<'a, const SHORT: bool>(
+        &mut self,
+        buf: &'a [u8],
+        limits: &Limits,
+        args: &mut Vec<&'a [u8]>,
+    ) -> Step {
         let (count, start) = match short_number(buf, b'*') {
-            Some((count, start))
-                if (1..=limits.max_args).contains(&count) && short && limits.authenticated =>
-            {
+            Some((count, start)) if SHORT && (1..=limits.max_args).contains(&count) => {
                 (count, start)
             }
             _ => match self.long_count(buf, limits) {
@@ -149,7 +170,7 @@ impl RequestParser {
         args.reserve(count.min((buf.len() - start) / BULK_MIN_BYTES + 1));
         let mut rest = &buf[start..];
         for done in 0..count {
-            if short && let Some((arg, behind)) = short_bulk(rest) {
+            if SHORT && let Some((arg, behind)) = short_bulk(rest) {
                 args.push(arg);
                 rest = behind;
                 continue;
@@ -311,8 +332,8 @@ impl RequestParser {
     }
 }
 
-/// A whole argument of at most 999 bytes at the start of `rest`, and what is behind it. `None` for
-/// everything else, well-formed or not: the long way judges that.
+/// A whole argument of at most `SHORT_BULK_MAX_BYTES` at the start of `rest`, and what is behind
+/// it. `None` for everything else, well-formed or not: the long way judges that.
 #[inline(always)]
 fn short_bulk(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, header) = short_number(rest, b'$')?;
@@ -321,7 +342,7 @@ fn short_bulk(rest: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The number in the line `mark digits CR LF` at the start of `rest`, and the line's length; `None`
-/// unless it is such a line, with one to three digits. One load, then one compare for each number
+/// unless it is such a line, with one to four digits. One load, then one compare for each number
 /// of digits: no loop over bytes.
 #[inline(always)]
 fn short_number(rest: &[u8], mark: u8) -> Option<(usize, usize)> {
@@ -346,6 +367,11 @@ fn short_number(rest: &[u8], mark: u8) -> Option<(usize, usize)> {
         let (hundreds, tens, ones) = (digit(1), digit(2), digit(3));
         let number = 100 * hundreds + 10 * tens + ones;
         return (leads(hundreds) && tens < 10 && ones < 10).then_some((number, 6));
+    }
+    if word & 0x00ff_ff00_0000_00ff == mark | CRLF << 40 {
+        let (thousands, hundreds, tens, ones) = (digit(1), digit(2), digit(3), digit(4));
+        let number = 1000 * thousands + 100 * hundreds + 10 * tens + ones;
+        return (leads(thousands) && hundreds.max(tens).max(ones) < 10).then_some((number, 7));
     }
     None
 }
@@ -445,7 +471,7 @@ mod tests {
         check(b"*1\r\n$0\r\n\r\n", &[&[b""]]);
         check(b"*2\r\n$1\r\na\r\n$12\r\nabcdefghijkl\r\n", &[&[b"a", b"abcdefghijkl"]]);
         check(b"*0\r\n*-1\r\n*-5\r\n*-2147483649\r\nPING\r\n", &[&[b"PING"]]);
-        for len in [0, 1, 9, 10, 99, 100, 999, 1000, 70_000] {
+        for len in [0, 1, 9, 10, 99, 100, 999, 1000, 9999, 10_000, 70_000] {
             let command = vec![b"SET".to_vec(), b"k".to_vec(), vec![b'v'; len]];
             let commands = vec![command.clone(), vec![b"x".to_vec(); 12], command];
             assert_eq!(outcome(&encode(&commands), &Limits::default()), (commands, None));
@@ -454,13 +480,13 @@ mod tests {
 
     #[test]
     fn short_numbers_are_the_ones_parse_i64_takes() {
-        for text in (0..1200)
+        for text in (0..10_200)
             .map(|n: i32| n.to_string())
             .chain(["01", "001", "1a", "a1", "1/1"].map(String::from))
         {
             for behind in ["", "x", "xxxxxxxx"] {
                 let line = format!("${text}\r\n{behind}");
-                let expected = parse_i64(text.as_bytes()).filter(|&n| n < 1000);
+                let expected = parse_i64(text.as_bytes()).filter(|&n| n < 10_000);
                 let found = short_number(line.as_bytes(), b'$');
                 assert_eq!(
                     found.map(|(n, len)| (n as i64, len)),
