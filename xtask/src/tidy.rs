@@ -19,7 +19,7 @@ const MAX_TEXT_BYTES: u64 = 4 << 20;
 /// Prints what breaks a rule.
 pub fn run() -> ExitCode {
     let report = Report::of(&root());
-    for line in &report.wrong {
+    for line in report.wrong.iter().chain(&report.loose) {
         eprintln!("{line}");
     }
     match report.wrong.len() {
@@ -69,6 +69,8 @@ struct Report {
     /// Findings by rule and path.
     counts: BTreeMap<(String, String), usize>,
     wrong: Vec<String>,
+    /// Exceptions that could be smaller: no fault, but to be written down.
+    loose: Vec<String>,
 }
 
 impl Report {
@@ -113,13 +115,13 @@ impl Report {
         }
     }
 
-    /// Exceptions that are no longer needed: the number must fall with the findings.
+    /// Exceptions that are larger than what is found.
     fn loose_ends(&mut self) {
         for ((rule, path), tolerated) in &self.ratchet.0 {
             let found = self.counts.get(&(rule.clone(), path.clone())).copied().unwrap_or(0);
             if found < *tolerated {
-                self.wrong.push(format!(
-                    "{EXCEPTIONS}: {rule} in {path} is down to {found}: cargo xtask tidy --tighten"
+                self.loose.push(format!(
+                    "note: {rule} in {path} is down to {found}: cargo xtask tidy --tighten"
                 ));
             }
         }
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_neither_rises_nor_stays_above_what_is_found() {
+    fn a_number_does_not_rise_and_is_noted_when_it_could_fall() {
         let mut report = Report {
             ratchet: Ratchet::parse("[r]\n\"a\" = 1\n\"gone\" = 2\n").unwrap(),
             ..Report::default()
@@ -172,6 +174,6 @@ mod tests {
         report.judge("r", "says", "a", &[finding(1), finding(2)]);
         assert_eq!(report.wrong.len(), 2);
         report.loose_ends();
-        assert_eq!(report.wrong.len(), 3);
+        assert_eq!((report.wrong.len(), report.loose.len()), (2, 1));
     }
 }
