@@ -13,6 +13,11 @@ use Group::{
 };
 use Kind::{Bool, Int, Text, Word};
 
+/// Bytes as Redis keeps them in a signed number.
+const SIZE: Kind = Kind::Memory(0, i64::MAX as u64);
+const NODE_NAME: Kind = Kind::Checked(shapes::node_name, "letters, digits, -./:_");
+const NODE_ADDRESS: Kind = Kind::Checked(shapes::node_address, "an address or a host name");
+const BACKLOG: Kind = Kind::Checked(shapes::backlog_bytes, "bytes, such as 10mb, at least 16kb");
 const PERMISSION: Kind = Word(Permission::WORDS);
 const SHUTDOWN: Kind = Kind::Shape(
     shapes::shutdown_words,
@@ -61,7 +66,7 @@ pub(crate) const ROWS: &[Row] = &[
     live("appendfsync", Word(&["everysec", "always", "no"]), "everysec", Persistence)
         .doc("When the append-only file is synced to disk."),
     live("appendonly", Bool, "no", Persistence).doc("Log every write to the append-only file."),
-    live("auto-aof-rewrite-min-size", BYTES, "67108864", Persistence)
+    live("auto-aof-rewrite-min-size", SIZE, "67108864", Persistence)
         .doc("Bytes below which the append-only file is not rewritten."),
     live("auto-aof-rewrite-percentage", COUNT, "100", Persistence)
         .doc("Growth in percent at which the append-only file is rewritten."),
@@ -88,8 +93,10 @@ pub(crate) const ROWS: &[Row] = &[
     live("cluster-announce-client-port", PORT, "0", Cluster).doc("Port told to clients."),
     live("cluster-announce-client-tls-port", PORT, "0", Cluster).doc("TLS port told to clients."),
     live("cluster-announce-hostname", HOST_NAME, "", Cluster).doc("Host name told to clients."),
-    live("cluster-announce-human-nodename", Text, "", Cluster).doc("Name of this node in logs."),
-    live("cluster-announce-ip", Text, "", Cluster).doc("Address told to other nodes and clients."),
+    live("cluster-announce-human-nodename", NODE_NAME, "", Cluster)
+        .doc("Name of this node in logs."),
+    live("cluster-announce-ip", NODE_ADDRESS, "", Cluster)
+        .doc("Address told to other nodes and clients."),
     live("cluster-announce-port", PORT, "0", Cluster)
         .understood(&["announce_port"])
         .doc("Port told to other nodes and clients."),
@@ -147,13 +154,13 @@ pub(crate) const ROWS: &[Row] = &[
     live("hash-max-listpack-entries", LONG, "512", Encodings)
         .also(&["hash-max-ziplist-entries"])
         .doc("Fields up to which a hash is packed."),
-    live("hash-max-listpack-value", BYTES, "64", Encodings)
+    live("hash-max-listpack-value", SIZE, "64", Encodings)
         .also(&["hash-max-ziplist-value"])
         .doc("Bytes of a field or value up to which a hash is packed."),
     start("hash-seed", Text, "", Process)
         .doc("Seed of the hash function. Here it is always drawn at random."),
     live("hide-user-data-from-log", Bool, "yes", Observe).doc("Keep keys and values out of logs."),
-    live("hll-sparse-max-bytes", BYTES, "3000", Encodings)
+    live("hll-sparse-max-bytes", SIZE, "3000", Encodings)
         .doc("Bytes up to which a HyperLogLog is sparse."),
     live("ignore-warnings", Text, "", Process).doc("Warnings at start that are not fatal."),
     live("import-mode", Bool, "no", Replication)
@@ -235,7 +242,7 @@ pub(crate) const ROWS: &[Row] = &[
     live("rdma-port", PORT, "0", Network).doc("Port to listen on for RDMA."),
     start("rdma-rx-size", Int(65_536, 16_777_216), "1048576", Network)
         .doc("Bytes of an RDMA receive buffer."),
-    live("repl-backlog-size", Kind::Memory(1, i64::MAX as u64), "10485760", Replication)
+    live("repl-backlog-size", BACKLOG, "10485760", Replication)
         .doc("Bytes of recent writes kept for replicas that come back."),
     live("repl-backlog-ttl", LONG, "3600", Replication)
         .doc("Seconds without replicas after which the backlog is freed."),
@@ -312,7 +319,7 @@ pub(crate) const ROWS: &[Row] = &[
     start("socket-mark-id", Int(0, u32::MAX as i64), "0", Network).doc("Mark of outgoing packets."),
     live("stop-writes-on-bgsave-error", Bool, "yes", Persistence)
         .doc("Refuse writes after a failed snapshot."),
-    live("stream-node-max-bytes", BYTES, "4096", Encodings).doc("Bytes of a stream's block."),
+    live("stream-node-max-bytes", SIZE, "4096", Encodings).doc("Bytes of a stream's block."),
     live("stream-node-max-entries", LONG, "100", Encodings).doc("Entries of a stream's block."),
     start("supervised", Word(&["upstart", "systemd", "auto", "no"]), "no", Process)
         .doc("Tell a service manager when ready."),
@@ -362,7 +369,7 @@ pub(crate) const ROWS: &[Row] = &[
     live("zset-max-listpack-entries", LONG, "128", Encodings)
         .also(&["zset-max-ziplist-entries"])
         .doc("Members up to which a sorted set is packed."),
-    live("zset-max-listpack-value", BYTES, "64", Encodings)
+    live("zset-max-listpack-value", SIZE, "64", Encodings)
         .also(&["zset-max-ziplist-value"])
         .doc("Bytes of a member up to which a sorted set is packed."),
     live("maxmemory-policy", Word(EvictionPolicy::WORDS), "noeviction", Memory)

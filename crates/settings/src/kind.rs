@@ -97,7 +97,11 @@ impl Kind {
             Self::MemoryOrMinusOne => match text.parse::<i64>() {
                 Ok(-1) => Ok("-1".into()),
                 Ok(n) if n < 0 => Err(Refusal::between(-1, i64::MAX)),
-                _ => bytes_within(text, 0, i64::MAX as u64, "argument must be a memory value"),
+                _ => match parse_bytes(text.as_bytes()) {
+                    Some(n) if n <= i64::MAX as u64 => Ok(n.to_string()),
+                    Some(_) => Err(Refusal::between(-1, i64::MAX)),
+                    None => Err(Refusal::of("argument must be a memory value")),
+                },
             },
             Self::MemoryOrPercent => memory_or_percent(text),
             Self::Octal => octal(text),

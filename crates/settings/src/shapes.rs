@@ -60,7 +60,7 @@ pub(crate) fn save_points(text: &str, _: &str) -> Canonical {
 pub(crate) fn percentiles(text: &str, _: &str) -> Canonical {
     const MOST: usize = 16;
     let mut shown = Vec::new();
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
+    for word in text.split(' ').filter(|_| !text.is_empty()) {
         let percentile: f64 = word
             .parse()
             .map_err(|_| Refusal::of("Invalid latency-tracking-info-percentiles parameters"))?;
@@ -186,6 +186,35 @@ pub(crate) fn host_name(text: &str, _: &str) -> Canonical {
     Ok(text.into())
 }
 
+/// Letters, digits, `-./:_` and the back quote, and whatever is not ASCII.
+fn is_node_text(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || !b.is_ascii() || b"-./:_`".contains(&b))
+}
+
+/// The name of a node in logs.
+pub(crate) fn node_name(text: &str, _: &str) -> Canonical {
+    match is_node_text(text) {
+        true => Ok(text.into()),
+        false => Err(Refusal::of("Announced human node name contained invalid character")),
+    }
+}
+
+/// The address a node tells.
+pub(crate) fn node_address(text: &str, _: &str) -> Canonical {
+    match is_node_text(text) {
+        true => Ok(text.into()),
+        false => Err(Refusal::of("cluster-announce-ip contains invalid character")),
+    }
+}
+
+/// Bytes of the replication backlog; less than 16 KB is taken as 16 KB.
+pub(crate) fn backlog_bytes(text: &str, present: &str) -> Canonical {
+    const LEAST: u64 = 16 << 10;
+    let kind = kind::Kind::Memory(1, i64::MAX as u64);
+    let bytes: u64 = kind.canonical(text, present, kind::Reading::Strict)?.parse().unwrap_or(LEAST);
+    Ok(bytes.max(LEAST).to_string())
+}
+
 /// An IPv4 address or nothing.
 pub(crate) fn ipv4(text: &str, _: &str) -> Canonical {
     match text.is_empty() || text.parse::<std::net::Ipv4Addr>().is_ok() {
@@ -309,6 +338,21 @@ mod tests {
     fn addresses_are_not_given_twice() {
         check(addresses, &[("", ""), ("* -::*", "* -::*"), ("127.0.0.1 -::1", "127.0.0.1 -::1")]);
         assert!(addresses("127.0.0.1 127.0.0.1", "").is_err());
+    }
+
+    #[test]
+    fn names_of_nodes_hold_no_marks() {
+        check(node_name, &[("", ""), ("a-b.c:1/`_", "a-b.c:1/`_"), ("é", "é")]);
+        check(node_address, &[("::1", "::1")]);
+        for text in ["a b", "10%", "\"", "Ag$", "\n"] {
+            assert!(node_name(text, "").is_err() && node_address(text, "").is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_backlog_has_a_least_size() {
+        check(backlog_bytes, &[("1", "16384"), ("1mb", "1048576")]);
+        assert!(backlog_bytes("0", "").is_err());
     }
 
     #[test]
