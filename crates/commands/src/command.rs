@@ -484,7 +484,9 @@ impl Command {
     /// First key, last key, step, as COMMAND INFO's older form has them.
     pub fn key_range(&self) -> (isize, isize, isize) {
         match self.keys.first() {
-            Some(KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, .. }) => {
+            Some(KeySpec {
+                begin: Begin::Index(first), find: Find::Range { last, step }, ..
+            }) => {
                 let first = first.cast_signed();
                 let last = if *last >= 0 { first + last } else { *last };
                 (first, last, step.cast_signed())

@@ -79,9 +79,7 @@ pub fn unknown_command(args: &[&[u8]]) -> ClientError {
         beginning.push_str(&quote(arg, QUOTED_BYTES - beginning.len().min(QUOTED_BYTES)));
         beginning.push_str("' ");
     }
-    ClientError::new(format!(
-        "ERR unknown command '{name}', with args beginning with: {beginning}"
-    ))
+    ClientError::new(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
 }
 
 /// `ERR unknown subcommand 'x'. Try CONTAINER HELP.`.

@@ -33,7 +33,8 @@ pub struct Registry {
 impl Registry {
     /// The registry of all these families. Two rows with one name are a mistake of ours.
     pub fn new(families: &[&'static [Command]]) -> Self {
-        let mut rows: Vec<&'static Command> = families.iter().flat_map(|rows| rows.iter()).collect();
+        let mut rows: Vec<&'static Command> =
+            families.iter().flat_map(|rows| rows.iter()).collect();
         rows.sort_by_key(|row| row.name);
         let top_count = rows.len();
         let mut first_sub = vec![EMPTY; top_count];
@@ -119,7 +120,8 @@ fn slot_of(name: &[u8], shift: u32) -> usize {
     let shown = name.len().min(8);
     head[..shown].copy_from_slice(&name[..shown]);
     let tail = name.last().copied().unwrap_or(0) & 0xdf;
-    let word = (u64::from_le_bytes(head) & UPPER) ^ (name.len() as u64) << 5 ^ u64::from(tail) << 13;
+    let word =
+        (u64::from_le_bytes(head) & UPPER) ^ (name.len() as u64) << 5 ^ u64::from(tail) << 13;
     (word.wrapping_mul(MULTIPLIER) >> shift) as usize
 }
 

@@ -216,16 +216,11 @@ impl<'l, 'k> Opened<'l, 'k> {
     fn make_room(&mut self) {
         let Opened { db, waiters, woken, scope, key, .. } = self;
         let space = scope.space;
-        db.table.make_room(
-            key.hash,
-            scope.now,
-            &mut |bytes| space.hash(bytes),
-            &mut |expired| {
-                scope.tally.expired.add(1);
-                follow_up(waiters, woken, scope, expired.key(), EXPIRED);
-                space.discard(expired, scope.tally);
-            },
-        );
+        db.table.make_room(key.hash, scope.now, &mut |bytes| space.hash(bytes), &mut |expired| {
+            scope.tally.expired.add(1);
+            follow_up(waiters, woken, scope, expired.key(), EXPIRED);
+            space.discard(expired, scope.tally);
+        });
     }
 
     /// Sets or clears the deadline of a key that is there.

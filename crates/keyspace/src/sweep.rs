@@ -25,13 +25,13 @@ use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
 use pantala_table::SweepCursor;
 
+use crate::Keyspace;
 use crate::event::EXPIRED;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::locked::Scope;
 use crate::opened::follow_up;
 use crate::tally::Tally;
 use crate::ticket::{Bell, Ticket, Woken};
-use crate::Keyspace;
 
 /// After a partition with little to remove, rest this many times as long as it took.
 const REST_FACTOR: u64 = 20;

@@ -111,9 +111,8 @@ impl Keyspace {
                     return if met > 0 { Ok(at) } else { Err(Busy(id)) };
                 };
                 let part = held.db_if_used(db);
-                cursor = part.and_then(|part| {
-                    scan_table(&part.table, from, now, count, &mut met, meet)
-                });
+                cursor =
+                    part.and_then(|part| scan_table(&part.table, from, now, count, &mut met, meet));
             }
             at = cursor.map_or(ScanCursor::after(id), |cursor| ScanCursor::at(id, cursor));
             if at == ScanCursor(0) || met >= count {

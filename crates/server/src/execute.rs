@@ -89,15 +89,17 @@ impl<'r> Turn<'r> {
         found: Option<Found>,
         args: &[&[u8]],
     ) -> Result<Found, Refusal> {
+        // Who has not given the password learns nothing, not even which commands there are.
+        let is_open = found.is_some_and(|found| found.row.flags.has(Flags::NO_AUTH));
+        if !session.authenticated && !is_open {
+            return Err(Refusal::Error(found, error::NO_AUTH));
+        }
         let Some(found) = found else {
             return Err(Refusal::Error(None, error::unknown_command(args)));
         };
         let row = found.row;
         if !row.accepts(args.len()) {
             return Err(Refusal::Error(Some(found), error::wrong_arity(&row.full_name())));
-        }
-        if !session.authenticated && !row.flags.has(Flags::NO_AUTH) {
-            return Err(Refusal::Error(Some(found), error::NO_AUTH));
         }
         if self.is_full && row.flags.has(Flags::DENYOOM) {
             return Err(Refusal::Error(Some(found), error::OUT_OF_MEMORY));

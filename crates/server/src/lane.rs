@@ -74,6 +74,11 @@ impl Lane {
         }
     }
 
+    /// The next job, if one waits.
+    pub fn try_next(&self) -> Option<Job> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
     /// Wakes all threads, to see that the server stops.
     pub fn wake_all(&self) {
         let _queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,7 +95,8 @@ pub fn run(shared: &Shared, seat: usize) {
     pantala_memory::release_seat();
 }
 
-fn run_job(shared: &Shared, tally: &Arc<ThreadTally>, seat: usize, mut job: Job) {
+/// Runs one job and answers it.
+pub fn run_job(shared: &Shared, tally: &ThreadTally, seat: usize, mut job: Job) {
     let mut reply = Vec::new();
     let args: Vec<&[u8]> = job.args.iter().map(Vec::as_slice).collect();
     let found = job.found;
@@ -125,8 +131,8 @@ fn run_command(
 ) {
     let settings = shared.settings.current();
     let limited = Limited::new(&settings);
-    let inside = (!found.row.flags.has(Flags::OUTSIDE))
-        .then(|| shared.space.gate().enter(Role::Lane, seat));
+    let inside =
+        (!found.row.flags.has(Flags::OUTSIDE)).then(|| shared.space.gate().enter(Role::Lane, seat));
     let turn = Turn {
         shared,
         tally,

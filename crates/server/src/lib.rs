@@ -19,6 +19,7 @@ mod commands;
 mod connection;
 mod describe;
 mod execute;
+pub mod in_process;
 mod inbox;
 mod joining;
 mod lane;

@@ -25,11 +25,10 @@ pub fn begin(settings: &Settings) -> Result<(), String> {
     if settings.logfile.is_empty() {
         let _first_stays = builder.with_ansi(false).try_init();
     } else {
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&settings.logfile)
-            .map_err(|error| format!("cannot write the log to {}: {error}", settings.logfile))?;
+        let file =
+            OpenOptions::new().create(true).append(true).open(&settings.logfile).map_err(
+                |error| format!("cannot write the log to {}: {error}", settings.logfile),
+            )?;
         let _first_stays = builder.with_ansi(false).with_writer(Mutex::new(file)).try_init();
     }
     Ok(())

@@ -11,9 +11,8 @@ static ALLOCATOR: pantala_memory::Counting = pantala_memory::Counting;
 fn main() -> ExitCode {
     let args: Vec<String> =
         std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let env = std::env::vars_os().filter_map(|(name, value)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    });
+    let env = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let outcome = match Settings::from_args(&args, env, &mut Disk) {
         Ok(Start::Run(launch)) => run(*launch),
         Ok(Start::Print(text)) => {

@@ -18,6 +18,15 @@ impl Desk {
         }
     }
 
+    /// Takes the lane's answers and drops everything else: for a desk without a reactor.
+    pub(crate) fn take_lane_answers(&mut self) {
+        while let Some(message) = self.inbox.take() {
+            if let Message::LaneDone { connection, parking, session, reply } = message {
+                self.lane_done(connection, parking, *session, &reply);
+            }
+        }
+    }
+
     fn take_message(&mut self, message: Message, ops: &mut Ops<'_>) {
         match message {
             Message::Accepted { socket, session } => self.adopt(socket, *session, ops),
@@ -59,7 +68,10 @@ impl Desk {
             return;
         }
         let is_new_monitor = session.monitor && !connection.session.monitor;
+        let was_closing = connection.session.closing;
         connection.session = session;
+        // Killed while the lane worked for it.
+        connection.session.closing |= was_closing;
         connection.output.extend_from_slice(reply);
         let index = connection.token.index;
         if is_new_monitor {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_commands::{ClientError, Flags, Found, Lane, Park};
 use pantala_keyspace::{Busy, Locked, PartitionId, Ticket};
-use pantala_protocol::{Arena, ProtocolError, RequestParser, Step};
+use pantala_protocol::{Arena, ProtocolError, RequestParser, Step, is_cross_protocol};
 use pantala_sync::gate::Role;
 
 use crate::connection::{Life, Waiting};
@@ -111,6 +111,7 @@ struct Parsed {
 pub struct Scratch {
     args: Vec<&'static [u8]>,
     parsed: Vec<Parsed>,
+    progress: Vec<Progress>,
 }
 
 /// The commands at hand, and how far each chunk has got.
@@ -156,10 +157,11 @@ impl Desk {
             paused: shared.pause.state(self.now_us),
         };
         let arena = Arena::default();
-        let scratch = take(&mut self.scratch);
+        let mut scratch = take(&mut self.scratch);
+        scratch.progress.resize(chunks.len(), Progress::default());
         let mut window = Window {
             chunks: &chunks,
-            progress: vec![Progress::default(); chunks.len()],
+            progress: scratch.progress,
             args: scratch.args,
             parsed: scratch.parsed,
             at: 0,
@@ -169,14 +171,14 @@ impl Desk {
             self.run_window(&mut window, &turn);
         }
         drop(inside);
-        let Window { progress, mut args, parsed, .. } = window;
+        let Window { mut progress, mut args, parsed, .. } = window;
         args.clear();
         // An empty list has no lifetimes in it: this keeps the allocation.
         let args = args.into_iter().map(|_| -> &'static [u8] { &[] }).collect();
-        self.scratch = Scratch { args, parsed };
-        for (chunk, progress) in chunks.into_iter().zip(progress) {
+        for (chunk, progress) in chunks.into_iter().zip(progress.drain(..)) {
             self.keep_rest(chunk, progress);
         }
+        self.scratch = Scratch { args, parsed, progress };
     }
 
     /// Parses up to a window of commands; whether there are any.
@@ -211,25 +213,25 @@ impl Desk {
         }
         let first_arg = window.args.len();
         let limits = limits.of(&connection.session);
-        let (item, consumed) =
-            match connection.parser.parse(rest, &limits, arena, &mut window.args) {
-                Step::Command { consumed } => {
-                    let args = &window.args[first_arg..];
-                    let found = turn.shared.registry.resolve(args);
-                    let group_hash = group_hash(found, args, turn);
-                    (Item::Command { found, group_hash }, consumed)
-                }
-                Step::Empty { consumed } => (Item::Nothing, consumed),
-                Step::Error(error) => {
-                    progress.is_over = true;
-                    (Item::Broken(error), rest.len())
-                }
-                Step::Incomplete { .. } => {
-                    progress.is_half = true;
-                    progress.is_over = true;
-                    return false;
-                }
-            };
+        let (item, consumed) = match connection.parser.parse(rest, &limits, arena, &mut window.args)
+        {
+            Step::Command { consumed } => {
+                let args = &window.args[first_arg..];
+                let found = turn.shared.registry.resolve(args);
+                let group_hash = group_hash(found, args, turn);
+                (Item::Command { found, group_hash }, consumed)
+            }
+            Step::Empty { consumed } => (Item::Nothing, consumed),
+            Step::Error(error) => {
+                progress.is_over = true;
+                (Item::Broken(error), rest.len())
+            }
+            Step::Incomplete { .. } => {
+                progress.is_half = true;
+                progress.is_over = true;
+                return false;
+            }
+        };
         progress.parsed += consumed;
         window.parsed.push(Parsed {
             item,
@@ -373,7 +375,6 @@ impl Desk {
         later.get_or_insert_default().push((position, wish));
     }
 
-
     /// Runs one command with nothing else held: without a key, with many, or because its partition
     /// was busy a moment ago.
     fn run_alone(&mut self, window: &mut Window<'_>, turn: &Turn<'_>, position: usize) {
@@ -391,13 +392,20 @@ impl Desk {
                 return;
             }
             Item::Broken(error) => {
-                let error = ClientError::new(error.to_string());
-                turn.refuse(&mut connection.session, None, &error, &mut connection.output);
+                turn.tally.errors.add(1);
+                turn.shared.errors.count("ERR");
+                error.push_reply(&mut connection.output);
                 connection.life = Life::Ending;
                 return;
             }
         };
         let args = window.args_of(parsed);
+        if found.is_none() && args.first().is_some_and(|name| is_cross_protocol(name)) {
+            // A browser was made to send this: whatever follows is not meant for us.
+            tracing::warn!("a client spoke HTTP; its connection is closed");
+            connection.life = Life::Ending;
+            return;
+        }
         let session = &mut connection.session;
         let wish = match turn.admit(session, found, args) {
             Ok(found) => match turn.run(session, found, args, &mut connection.output) {

@@ -31,11 +31,7 @@ pub struct SettingsCell {
 
 impl SettingsCell {
     fn new(settings: Settings, file: Option<std::path::PathBuf>) -> Self {
-        SettingsCell {
-            version: AtomicU64::new(1),
-            current: RwLock::new(Arc::new(settings)),
-            file,
-        }
+        SettingsCell { version: AtomicU64::new(1), current: RwLock::new(Arc::new(settings)), file }
     }
 
     /// Changes with every change of a setting.
@@ -132,14 +128,14 @@ pub struct Shared {
 
 impl Shared {
     /// Everything, at the start.
-    pub fn new(settings: Settings, file: Option<std::path::PathBuf>) -> Self {
+    pub fn new(settings: Settings, file: Option<std::path::PathBuf>, seed: HashSeed) -> Self {
         let registry = Registry::new(&crate::commands::families());
         let mut random = Rng::random();
         let mut run_id = [0; 20];
         random.bytes(&mut run_id);
         Shared {
             space: Keyspace::new(Config {
-                seed: HashSeed::random(),
+                seed,
                 databases: settings.databases,
                 worker_seats: MAX_WORKERS,
                 lane_seats: LANE_SEATS,
@@ -181,10 +177,8 @@ impl Shared {
             now.commandlog_request_larger_than_bytes,
             now.commandlog_large_request_max_len,
         );
-        logs.of(Kind::LargeReply).configure(
-            now.commandlog_reply_larger_than_bytes,
-            now.commandlog_large_reply_max_len,
-        );
+        logs.of(Kind::LargeReply)
+            .configure(now.commandlog_reply_larger_than_bytes, now.commandlog_large_reply_max_len);
     }
 
     /// What a handler is given, as what it is.

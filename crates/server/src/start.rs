@@ -28,10 +28,7 @@ pub struct Running {
 ///
 /// # Errors
 /// A text for the operator.
-pub fn start(
-    settings: Settings,
-    file: Option<std::path::PathBuf>,
-) -> Result<Running, String> {
+pub fn start(settings: Settings, file: Option<std::path::PathBuf>) -> Result<Running, String> {
     let wanted = u64::from(settings.maxclients) + OWN_DESCRIPTORS;
     let got = pantala_base::os::raise_fd_limit(wanted);
     if got < wanted {
@@ -44,7 +41,7 @@ pub fn start(
     let listeners = listening::open(&settings)?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SEATS);
-    let shared = Arc::new(Shared::new(settings, file));
+    let shared = Arc::new(Shared::new(settings, file, pantala_base::hash::HashSeed::random()));
     shared.apply_log_settings();
     let mut threads = Vec::new();
     let (to_reclaimer, garbage) = background::reclaimer();
@@ -104,10 +101,7 @@ impl Running {
     }
 }
 
-fn spawn(
-    name: &str,
-    life: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, String> {
+fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
     Builder::new().name(name.into()).spawn(life).map_err(|e| format!("cannot start a thread: {e}"))
 }
 

@@ -61,28 +61,7 @@ pub struct Desk {
 impl Worker {
     /// A worker at desk `index`.
     pub fn new(shared: Arc<Shared>, index: usize, reactor: Reactor, inbox: Arc<Inbox>) -> Self {
-        let settings = shared.settings.current();
-        let limited = Limited::new(&settings);
-        let tally = shared.tallies.join();
-        let desk = Desk {
-            shared,
-            index,
-            inbox,
-            tally,
-            settings,
-            settings_version: 0,
-            limited,
-            connections: Vec::new(),
-            open_count: 0,
-            touched: Vec::new(),
-            resumed: Vec::new(),
-            spare: Vec::new(),
-            scratch: Scratch::default(),
-            now_us: monotonic_us(),
-            next_chore_us: 0,
-            is_retiring: false,
-        };
-        Worker { reactor, desk }
+        Worker { reactor, desk: Desk::new(shared, index, inbox) }
     }
 
     /// Serves until the server stops or this worker is retired and empty.
@@ -103,6 +82,30 @@ impl Worker {
 }
 
 impl Desk {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> Self {
+        let settings = shared.settings.current();
+        let limited = Limited::new(&settings);
+        let tally = shared.tallies.join();
+        Desk {
+            shared,
+            index,
+            inbox,
+            tally,
+            settings,
+            settings_version: 0,
+            limited,
+            connections: Vec::new(),
+            open_count: 0,
+            touched: Vec::new(),
+            resumed: Vec::new(),
+            spare: Vec::new(),
+            scratch: Scratch::default(),
+            now_us: monotonic_us(),
+            next_chore_us: 0,
+            is_retiring: false,
+        }
+    }
+
     fn is_finished(&self) -> bool {
         self.shared.shutdown.is_final()
             || (self.is_retiring && self.open_count == 0 && self.inbox.is_empty())
@@ -127,9 +130,7 @@ impl Desk {
     }
 
     fn turn(&mut self, events: Events<'_>, ops: &mut Ops<'_>) {
-        self.now_us = monotonic_us();
-        self.tally.turns.add(1);
-        self.look_up();
+        self.refresh();
         let mut chunks = Vec::new();
         for event in events {
             self.take_event(event, ops, &mut chunks);
@@ -143,8 +144,10 @@ impl Desk {
         self.flush(ops);
     }
 
-    /// Fresh settings, if there are any.
-    fn look_up(&mut self) {
+    /// The time, and fresh settings if there are any.
+    pub(crate) fn refresh(&mut self) {
+        self.now_us = monotonic_us();
+        self.tally.turns.add(1);
         let version = self.shared.settings.version();
         if version != self.settings_version {
             self.settings_version = version;
@@ -154,12 +157,7 @@ impl Desk {
         self.is_retiring = self.shared.workers.is_retiring(self.index);
     }
 
-    fn take_event<'t>(
-        &mut self,
-        event: Event<'t>,
-        ops: &mut Ops<'_>,
-        chunks: &mut Vec<Chunk<'t>>,
-    ) {
+    fn take_event<'t>(&mut self, event: Event<'t>, ops: &mut Ops<'_>, chunks: &mut Vec<Chunk<'t>>) {
         match event {
             Event::Data { conn, bytes } => self.receive(conn, bytes, chunks),
             Event::Sent { conn, buffer } => self.sent(conn, buffer),
@@ -218,13 +216,22 @@ impl Desk {
         self.touch(index);
     }
 
-    fn receive<'t>(&mut self, conn: Token, bytes: &'t [u8], chunks: &mut Vec<Chunk<'t>>) {
+    pub(crate) fn receive<'t>(
+        &mut self,
+        conn: Token,
+        bytes: &'t [u8],
+        chunks: &mut Vec<Chunk<'t>>,
+    ) {
         self.tally.received_bytes.add(bytes.len() as u64);
         self.tally.reads.add(1);
         let now_us = self.now_us;
         let Some(connection) = self.find(conn) else { return };
         connection.received_bytes += bytes.len() as u64;
         connection.active_us = now_us;
+        if connection.life != Life::Open {
+            // Nothing of it will run any more.
+            return;
+        }
         match connection.chunk {
             Some(chunk) => chunks[chunk as usize].extend(bytes),
             None if !connection.is_ready() => connection.input.extend_from_slice(bytes),
@@ -242,12 +249,11 @@ impl Desk {
         self.touch(conn.index);
     }
 
-    fn take_resumed(&mut self, chunks: &mut Vec<Chunk<'_>>) {
+    pub(crate) fn take_resumed(&mut self, chunks: &mut Vec<Chunk<'_>>) {
         let mut resumed = std::mem::take(&mut self.resumed);
         for index in resumed.drain(..) {
             let Some(connection) = self.at(index) else { continue };
-            if connection.is_ready() && connection.chunk.is_none() && !connection.input.is_empty()
-            {
+            if connection.is_ready() && connection.chunk.is_none() && !connection.input.is_empty() {
                 connection.chunk = Some(chunks.len() as u32);
                 chunks.push(Chunk::kept(index, std::mem::take(&mut connection.input)));
                 self.touch(index);
@@ -277,7 +283,8 @@ impl Desk {
             let is_retiring = self.is_retiring;
             let Some(connection) = self.at(index as u32) else { continue };
             let token = connection.token;
-            let is_idle = timeout_us > 0 && now_us.saturating_sub(connection.active_us) > timeout_us;
+            let is_idle =
+                timeout_us > 0 && now_us.saturating_sub(connection.active_us) > timeout_us;
             let is_exempt = connection.parked.is_some() || connection.session.monitor;
             if is_idle && !is_exempt {
                 self.drop_connection(token, ops);

@@ -71,9 +71,8 @@ impl Workers {
 
     /// The workers that serve and stay.
     pub fn serving(&self) -> Vec<usize> {
-        let is_serving = |index: &usize| {
-            self.desks[*index].state.load(Ordering::Acquire) == SERVING
-        };
+        let is_serving =
+            |index: &usize| self.desks[*index].state.load(Ordering::Acquire) == SERVING;
         (0..MAX_WORKERS).filter(is_serving).collect()
     }
 

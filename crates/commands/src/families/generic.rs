@@ -6,14 +6,12 @@ use crate::call::{Call, Done};
 use crate::command::{Command, Group, KeyFlags, KeySpec};
 
 /// The rows of this family.
-pub const ROWS: &[Command] = &[
-    Command::write("DEL", del, Group::Generic)
-        .arity(-2)
-        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::REMOVE)])
-        .complexity("O(N) for N keys")
-        .syntax("key [key ...]")
-        .summary("Removes keys."),
-];
+pub const ROWS: &[Command] = &[Command::write("DEL", del, Group::Generic)
+    .arity(-2)
+    .keys(&[KeySpec::range(1, -1, 1, KeyFlags::REMOVE)])
+    .complexity("O(N) for N keys")
+    .syntax("key [key ...]")
+    .summary("Removes keys.")];
 
 fn del(call: &mut Call<'_, '_>) -> Done {
     let mut removed = 0;

@@ -1,0 +1,114 @@
+//! The server without sockets: bytes in, bytes out, on the calling thread.
+//!
+//! The real parser, session, keyspace and commands, driven the way a worker drives them; commands
+//! for the slow lane run at once. For counting instructions and for tests that need no network.
+
+use std::sync::Arc;
+
+use pantala_base::hash::HashSeed;
+use pantala_commands::Session;
+use pantala_reactor::{Config, EngineChoice, Reactor, Token};
+use pantala_settings::Settings;
+
+use crate::connection::Connection;
+use crate::inbox::Inbox;
+use crate::lane;
+use crate::shared::Shared;
+use crate::tallies::ThreadTally;
+use crate::worker::Desk;
+
+/// A server with one client.
+pub struct InProcess {
+    desk: Desk,
+    lane_tally: Arc<ThreadTally>,
+}
+
+impl InProcess {
+    /// An empty server.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn new(settings: Settings) -> Result<Self, String> {
+        let shared = Arc::new(Shared::new(settings, None, HashSeed::from_words(1, 2)));
+        let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
+        let reactor = Reactor::new(config).map_err(|error| error.to_string())?;
+        let inbox = Arc::new(Inbox::new(reactor.waker()));
+        let lane_tally = shared.tallies.join();
+        let mut desk = Desk::new(shared, 0, inbox);
+        let token = Token { index: 0, generation: 0 };
+        let session = Session::new(1, true);
+        desk.connections.push(Some(Box::new(Connection::new(token, session, 0))));
+        Ok(InProcess { desk, lane_tally })
+    }
+
+    /// Runs the commands in `request` and appends their replies to `reply`. What is left of half a
+    /// command waits for the next call.
+    pub fn exchange(&mut self, request: &[u8], reply: &mut Vec<u8>) {
+        self.desk.refresh();
+        let mut chunks = Vec::new();
+        self.desk.receive(Token { index: 0, generation: 0 }, request, &mut chunks);
+        loop {
+            self.desk.take_resumed(&mut chunks);
+            if chunks.is_empty() {
+                break;
+            }
+            self.desk.serve(std::mem::take(&mut chunks));
+            self.run_lane();
+        }
+        self.desk.touched.clear();
+        if let Some(connection) = self.desk.at(0) {
+            connection.is_touched = false;
+            connection.is_choked = false;
+            reply.append(&mut connection.output);
+        }
+    }
+
+    fn run_lane(&mut self) {
+        let shared = Arc::clone(&self.desk.shared);
+        while let Some(job) = shared.lane.try_next() {
+            lane::run_job(&shared, &self.lane_tally, 0, job);
+        }
+        self.desk.take_lane_answers();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(requests: &[&str], expected: &str) {
+        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let mut reply = Vec::new();
+        for request in requests {
+            server.exchange(request.as_bytes(), &mut reply);
+        }
+        assert_eq!(String::from_utf8_lossy(&reply), expected);
+    }
+
+    #[test]
+    fn commands_of_a_pipeline_run_in_order() {
+        check(&["SET k 1\r\nGET k\r\nDEL k\r\nGET k\r\n"], "+OK\r\n$1\r\n1\r\n:1\r\n$-1\r\n");
+    }
+
+    #[test]
+    fn half_a_command_waits_for_the_rest() {
+        check(&["*2\r\n$3\r\nGE", "T\r\n$1\r", "\nk\r\nPING\r\n"], "$-1\r\n+PONG\r\n");
+    }
+
+    #[test]
+    fn a_broken_frame_ends_the_connection_after_what_came_before() {
+        check(
+            &["PING\r\n*1\r\n+PING\r\nPING\r\n", "PING\r\n"],
+            "+PONG\r\n-ERR Protocol error: expected '$', got '+'\r\n",
+        );
+    }
+
+    #[test]
+    fn a_group_sees_what_the_commands_before_it_did() {
+        let pipeline: String =
+            (0..100).map(|n| format!("SET key{} {n}\r\nGET key{}\r\n", n % 7, n % 7)).collect();
+        let expected: String =
+            (0..100).map(|n| format!("+OK\r\n${}\r\n{n}\r\n", n.to_string().len())).collect();
+        check(&[&pipeline], &expected);
+    }
+}
