@@ -16,6 +16,12 @@
 use crate::call::{Call, Done};
 use smallvec::SmallVec;
 
+/// Whether an argument, by its position, is to be shown to nobody.
+pub type IsSecret = fn(&[&[u8]], usize) -> bool;
+
+/// What is done with the keys, given the arguments.
+pub type FlagsOf = fn(&[&[u8]]) -> KeyFlags;
+
 /// What runs the command.
 pub type Handler = fn(&mut Call<'_, '_>) -> Done;
 
@@ -148,6 +154,8 @@ pub enum Category {
     Dangerous,
     /// `@transaction`
     Transaction,
+    /// `@admin`, for commands without that flag
+    Admin,
 }
 
 impl Category {
@@ -158,6 +166,7 @@ impl Category {
             Category::Connection => "@connection",
             Category::Dangerous => "@dangerous",
             Category::Transaction => "@transaction",
+            Category::Admin => "@admin",
         }
     }
 }
@@ -325,6 +334,10 @@ pub struct Command {
     pub syntax: &'static str,
     /// What a container holds.
     pub subcommands: &'static [Command],
+    /// Which arguments MONITOR and COMMANDLOG do not show.
+    pub is_secret: Option<IsSecret>,
+    /// For keys with variable flags: what they come to.
+    pub flags_of: Option<FlagsOf>,
 }
 
 impl Command {
@@ -351,6 +364,8 @@ impl Command {
             summary: "",
             syntax: "",
             subcommands: &[],
+            is_secret: None,
+            flags_of: None,
         }
     }
 
@@ -410,6 +425,18 @@ impl Command {
     /// Replaces the categories that the group implies.
     pub const fn categories(mut self, categories: &'static [Category]) -> Command {
         self.categories = categories;
+        self
+    }
+
+    /// Which arguments are secrets.
+    pub const fn secrets(mut self, is_secret: IsSecret) -> Command {
+        self.is_secret = Some(is_secret);
+        self
+    }
+
+    /// What is done with keys whose flags are variable.
+    pub const fn flags_of(mut self, flags_of: FlagsOf) -> Command {
+        self.flags_of = Some(flags_of);
         self
     }
 
@@ -481,18 +508,26 @@ impl Command {
         names
     }
 
-    /// First key, last key, step, as COMMAND INFO's older form has them.
+    /// First key, last key, step, as COMMAND INFO's older form has them: what covers all
+    /// specifications that are plain ranges, or zeros.
     pub fn key_range(&self) -> (isize, isize, isize) {
-        match self.keys.first() {
-            Some(KeySpec {
-                begin: Begin::Index(first), find: Find::Range { last, step }, ..
-            }) => {
-                let first = first.cast_signed();
-                let last = if *last >= 0 { first + last } else { *last };
-                (first, last, step.cast_signed())
-            }
-            _ => (0, 0, 0),
+        let mut whole: Option<(isize, isize, isize)> = None;
+        for spec in self.keys {
+            let KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, .. } = spec
+            else {
+                continue;
+            };
+            let first = first.cast_signed();
+            let last = if *last >= 0 { first + last } else { *last };
+            whole = Some(match whole {
+                None => (first, last, step.cast_signed()),
+                Some((from, to, _)) => {
+                    let to = if to < 0 || last < 0 { to.min(last) } else { to.max(last) };
+                    (from.min(first), to, 1)
+                }
+            });
         }
+        whole.unwrap_or((0, 0, 0))
     }
 }
 

@@ -21,14 +21,18 @@ mod call;
 mod command;
 pub mod error;
 pub mod families;
+mod help;
 pub mod options;
 mod registry;
 mod session;
+pub mod syntax;
 
 pub use call::{Call, Done, Lane, Limits, Park, Server, Stop};
 pub use command::{
-    Begin, Category, Command, Find, Flags, Group, Handler, KeyFlags, KeySpec, key_positions,
+    Begin, Category, Command, Find, Flags, FlagsOf, Group, Handler, IsSecret, KeyFlags, KeySpec,
+    key_positions,
 };
 pub use error::ClientError;
+pub use help::{help, reply_help};
 pub use registry::{Found, Registry};
 pub use session::{ReplyMode, Session};

@@ -1,0 +1,385 @@
+//! The arguments of a command, read from the line that documents them.
+//!
+//! ```text
+//! key value [condition: NX | XX | IFEQ comparison-value] [GET] [EX seconds:int | KEEPTTL]
+//! ```
+//!
+//! | written | means |
+//! |---|---|
+//! | `name`, `name:type` | an argument; types: int, double, key, pattern, time, string |
+//! | `WORD` | the word itself |
+//! | `WORD name` in brackets | an argument introduced by a word |
+//! | `[ ... ]` | may be left out |
+//! | `( ... )` | what belongs together |
+//! | `a \| b` | one of them |
+//! | `x [x ...]` | once or more; `...` behind anything means the same |
+//! | `label: ` at the start of brackets | the name of the choice or group |
+//!
+//! Invariants
+//! 1. Every text gives some list of arguments: the lines are ours, and a test reads all of them.
+//! 2. Brackets nest at most [`MOST_DEPTH`] deep; what is deeper is read as words.
+
+/// Brackets nest so deep at most.
+const MOST_DEPTH: usize = 8;
+
+/// What kind of argument it is, as COMMAND DOCS names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `string`
+    String,
+    /// `integer`
+    Integer,
+    /// `double`
+    Double,
+    /// `key`
+    Key,
+    /// `pattern`
+    Pattern,
+    /// `unix-time`
+    UnixTime,
+    /// `pure-token`: a word without a value.
+    PureToken,
+    /// `oneof`: one of its parts.
+    OneOf,
+    /// `block`: its parts, together.
+    Block,
+}
+
+impl Kind {
+    /// The name in COMMAND DOCS.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::Integer => "integer",
+            Kind::Double => "double",
+            Kind::Key => "key",
+            Kind::Pattern => "pattern",
+            Kind::UnixTime => "unix-time",
+            Kind::PureToken => "pure-token",
+            Kind::OneOf => "oneof",
+            Kind::Block => "block",
+        }
+    }
+
+    fn of(name: &str, written: Option<&str>) -> Kind {
+        match written.unwrap_or(name) {
+            "int" | "integer" => Kind::Integer,
+            "double" | "float" => Kind::Double,
+            "key" | "newkey" => Kind::Key,
+            "pattern" => Kind::Pattern,
+            "time" | "unix-time" => Kind::UnixTime,
+            _ => Kind::String,
+        }
+    }
+}
+
+/// One argument, or a group of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// The word in front of it, or that it is.
+    pub token: Option<String>,
+    /// It may be left out.
+    pub optional: bool,
+    /// It may come more than once.
+    pub multiple: bool,
+    /// With its word each time.
+    pub multiple_token: bool,
+    /// What a choice or group consists of.
+    pub parts: Vec<Argument>,
+}
+
+impl Argument {
+    fn new(name: impl Into<String>, kind: Kind) -> Argument {
+        Argument {
+            name: name.into(),
+            kind,
+            token: None,
+            optional: false,
+            multiple: false,
+            multiple_token: false,
+            parts: Vec::new(),
+        }
+    }
+
+    fn word(word: &str) -> Argument {
+        let mut argument = Argument::new(word.to_ascii_lowercase(), Kind::PureToken);
+        argument.token = Some(word.into());
+        argument
+    }
+
+    fn plain(word: &str) -> Argument {
+        let (name, written) = match word.split_once(':') {
+            Some((name, written)) => (name, Some(written)),
+            None => (word, None),
+        };
+        Argument::new(name, Kind::of(name, written))
+    }
+
+    fn is_word(&self) -> bool {
+        self.kind == Kind::PureToken && !self.optional && !self.multiple
+    }
+
+    /// Whether both name the same, however often they may come.
+    fn repeats(&self, other: &Argument) -> bool {
+        self.name == other.name && self.token == other.token
+    }
+}
+
+/// Reads a line of documentation.
+pub fn parse(line: &str) -> Vec<Argument> {
+    let pieces = pieces(line);
+    let mut rest = pieces.as_slice();
+    let mut arguments = Vec::new();
+    while !rest.is_empty() {
+        let mut read = Reader { rest, depth: 0 };
+        arguments.extend(read.sequence());
+        // A closing bracket without its opening one is passed over.
+        rest = read.rest.get(1..).unwrap_or_default();
+    }
+    arguments
+}
+
+/// Words, and each bracket or bar by itself.
+fn pieces(line: &str) -> Vec<&str> {
+    let is_mark = |byte: u8| matches!(byte, b'[' | b']' | b'(' | b')' | b'|');
+    let mut pieces = Vec::new();
+    for word in line.split_ascii_whitespace() {
+        let mut rest = word;
+        while !rest.is_empty() {
+            let at = rest.bytes().position(is_mark).unwrap_or(rest.len()).max(1);
+            let (piece, behind) = rest.split_at(at);
+            pieces.push(piece);
+            rest = behind;
+        }
+    }
+    pieces
+}
+
+struct Reader<'p> {
+    rest: &'p [&'p str],
+    depth: usize,
+}
+
+impl<'p> Reader<'p> {
+    fn next(&mut self) -> Option<&'p str> {
+        let (first, behind) = self.rest.split_first()?;
+        self.rest = behind;
+        Some(first)
+    }
+
+    fn peek(&self) -> &'p str {
+        self.rest.first().copied().unwrap_or_default()
+    }
+
+    /// Items up to a bar, a closing bracket or the end.
+    fn sequence(&mut self) -> Vec<Argument> {
+        let mut items: Vec<Argument> = Vec::new();
+        while !matches!(self.peek(), "" | "|" | "]" | ")") {
+            let Some(piece) = self.next() else { break };
+            match piece {
+                "..." => {
+                    if let Some(last) = items.last_mut() {
+                        last.multiple = true;
+                        last.multiple_token = last.token.is_some();
+                    }
+                }
+                "[" if self.depth < MOST_DEPTH => self.optional(&mut items),
+                "(" if self.depth < MOST_DEPTH => {
+                    let group = self.choice(")");
+                    join(&mut items, group);
+                }
+                word if is_upper(word) => items.push(Argument::word(word)),
+                word => join(&mut items, Argument::plain(word)),
+            }
+        }
+        items
+    }
+
+    /// What stands in square brackets: something optional, or the repetition of what precedes.
+    fn optional(&mut self, items: &mut Vec<Argument>) {
+        let mut inner = self.choice("]");
+        let parts: &[Argument] =
+            if inner.kind == Kind::Block { &inner.parts } else { std::slice::from_ref(&inner) };
+        let repeated = parts.last().is_some_and(|part| part.multiple) || inner.multiple;
+        let tail = items.len().checked_sub(parts.len()).map(|from| &items[from..]);
+        let is_repetition =
+            repeated && tail.is_some_and(|tail| tail.iter().zip(parts).all(|(a, b)| a.repeats(b)));
+        if is_repetition {
+            let from = items.len() - parts.len();
+            let mut before: Vec<Argument> = items.drain(from..).collect();
+            let mut all = match (before.pop(), before.is_empty()) {
+                (Some(only), true) => only,
+                (last, _) => {
+                    let mut block = Argument::new("data", Kind::Block);
+                    before.extend(last);
+                    block.parts = before;
+                    block
+                }
+            };
+            all.multiple_token = all.token.is_some();
+            all.multiple = true;
+            items.push(all);
+            return;
+        }
+        inner.optional = true;
+        items.push(inner);
+    }
+
+    /// Alternatives up to the closing bracket.
+    fn choice(&mut self, closing: &str) -> Argument {
+        self.depth += 1;
+        let label = self.peek().strip_suffix(':');
+        if label.is_some() {
+            self.next();
+        }
+        let mut alternatives = Vec::new();
+        loop {
+            alternatives.push(together(self.sequence()));
+            match self.next() {
+                Some("|") => {}
+                Some(mark) if mark != closing => {}
+                _ => break,
+            }
+        }
+        self.depth -= 1;
+        let mut chosen = match alternatives.len() {
+            1 => alternatives.remove(0),
+            _ => {
+                let mut choice = Argument::new(name_of(&alternatives), Kind::OneOf);
+                choice.parts = alternatives;
+                choice
+            }
+        };
+        if let Some(label) = label {
+            chosen.name = label.into();
+        }
+        chosen
+    }
+}
+
+/// A word in front of an argument introduces it.
+fn join(items: &mut Vec<Argument>, mut argument: Argument) {
+    if let Some(word) = items.pop_if(|last| last.is_word()) {
+        argument.token = word.token;
+    }
+    items.push(argument);
+}
+
+/// Several items as one.
+fn together(mut items: Vec<Argument>) -> Argument {
+    match items.len() {
+        1 => items.remove(0),
+        _ => {
+            let mut block = Argument::new("", Kind::Block);
+            // `LIMIT offset count`: the word introduces all that follows.
+            if items.first().is_some_and(|first| {
+                first.token.is_some() && first.kind != Kind::PureToken && !first.optional
+            }) {
+                block.token = items[0].token.take();
+            }
+            let named = block.token.as_deref().map(str::to_ascii_lowercase);
+            block.name = named.unwrap_or_else(|| items.first().map_or("", |i| &i.name).to_owned());
+            block.parts = items;
+            block
+        }
+    }
+}
+
+fn name_of(alternatives: &[Argument]) -> String {
+    let has = |word: &str| alternatives.iter().any(|one| one.token.as_deref() == Some(word));
+    if has("EX") || has("PX") {
+        "expiration".into()
+    } else if has("NX") || has("XX") {
+        "condition".into()
+    } else {
+        alternatives.first().map_or("", |first| first.name.as_str()).to_owned()
+    }
+}
+
+fn is_upper(word: &str) -> bool {
+    let mut letters = word.bytes().filter(u8::is_ascii_alphabetic).peekable();
+    letters.peek().is_none() || letters.all(|byte| byte.is_ascii_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn show(arguments: &[Argument]) -> String {
+        let shown: Vec<String> = arguments.iter().map(show_one).collect();
+        shown.join(" ")
+    }
+
+    fn show_one(argument: &Argument) -> String {
+        let mut text = format!("{}/{}", argument.name, argument.kind.name());
+        if let Some(token) = &argument.token {
+            text = format!("{token}>{text}");
+        }
+        if !argument.parts.is_empty() {
+            text = format!("{text}({})", show(&argument.parts));
+        }
+        for (is_set, mark) in
+            [(argument.optional, "?"), (argument.multiple, "*"), (argument.multiple_token, "!")]
+        {
+            if is_set {
+                text.push_str(mark);
+            }
+        }
+        text
+    }
+
+    fn check(line: &str, want: &str) {
+        assert_eq!(show(&parse(line)), want, "{line}");
+    }
+
+    #[test]
+    fn arguments_words_and_repetitions() {
+        check("", "");
+        check("key", "key/key");
+        check("[message]", "message/string?");
+        check("key [key ...]", "key/key*");
+        check("key ...", "key/key*");
+        check("[section [section ...]]", "section/string?*");
+        check(
+            "parameter value [parameter value ...]",
+            "data/block(parameter/string value/string)*",
+        );
+        check(
+            "source:key destination:key [DB db:int] [REPLACE]",
+            concat!("source/key destination/key DB>db/integer? REPLACE>replace/pure-token?"),
+        );
+        check("[LIMIT offset:int count:int]", "LIMIT>limit/block(offset/integer count/integer)?");
+        check("[GET pattern [GET pattern ...]]", "GET>pattern/pattern?*!");
+    }
+
+    #[test]
+    fn choices() {
+        check(
+            "key [NX | XX] [GET]",
+            concat!(
+                "key/key condition/oneof(NX>nx/pure-token XX>xx/pure-token)? GET>get/pure-token?"
+            ),
+        );
+        check(
+            "[EX seconds:int | EXAT unix:time | KEEPTTL]",
+            concat!(
+                "expiration/oneof(EX>seconds/integer EXAT>unix/unix-time KEEPTTL>keepttl/pure-token)?"
+            ),
+        );
+        check(
+            "(where: BEFORE | AFTER) pivot",
+            concat!("where/oneof(BEFORE>before/pure-token AFTER>after/pure-token) pivot/string"),
+        );
+    }
+
+    #[test]
+    fn odd_brackets_end() {
+        for line in ["[", "]", "a ] b", "((((((((((a", "[ | ", "| |", "...", "[[[]]] ) ("] {
+            let _some = parse(line);
+        }
+    }
+}
