@@ -389,6 +389,7 @@ impl Command {
         row.arity = -2;
         row.subcommands = subcommands;
         row.flags = Flags::CONTAINER;
+        row.categories = &[];
         row
     }
 

@@ -56,6 +56,16 @@ errors! {
     NO_AUTH = "NOAUTH Authentication required.";
     BUSY_KEY = "BUSYKEY Target key name already exists.";
     NO_PROTO = "NOPROTO unsupported protocol version";
+    DECREMENT_OVERFLOW = "ERR decrement would overflow";
+    NAN_OR_INFINITY = "ERR increment would produce NaN or Infinity";
+    KEY_COUNT = "ERR invalid numkeys value or out of range";
+    LCS_NOT_STRINGS = "ERR The specified keys must contain string values";
+    LCS_LENGTH_AND_MATCHES =
+        "ERR If you want both the length and indexes, please just use IDX.";
+    LCS_TOO_LARGE =
+        "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
+    DELEX_CONDITION = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE";
+    DIGEST = "ERR must be exactly 16 hexadecimal characters";
 }
 
 /// How much of a client's argument an error repeats.

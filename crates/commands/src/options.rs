@@ -32,21 +32,33 @@ pub fn deadline(
     command: &str,
 ) -> Result<UnixMs, ClientError> {
     let number = parse_i64(text).ok_or(error::NOT_INTEGER)?;
-    let invalid = || {
-        let command = command.to_ascii_lowercase();
-        ClientError::new(format!("ERR invalid expire time in '{command}' command"))
-    };
+    moment(number, form, now).ok_or_else(|| invalid_time(command))
+}
+
+/// A deadline that must lie after the epoch or, counted from now, after now: SET's, not EXPIRE's.
+pub fn positive_deadline(
+    text: &[u8],
+    form: TimeForm,
+    now: UnixMs,
+    command: &str,
+) -> Result<UnixMs, ClientError> {
+    let number = parse_i64(text).ok_or(error::NOT_INTEGER)?;
+    let moment = if number > 0 { moment(number, form, now) } else { None };
+    moment.ok_or_else(|| invalid_time(command))
+}
+
+fn moment(number: i64, form: TimeForm, now: UnixMs) -> Option<UnixMs> {
     let milliseconds = match form {
-        TimeForm::Seconds | TimeForm::UnixSeconds => {
-            number.checked_mul(1000).ok_or_else(invalid)?
-        }
+        TimeForm::Seconds | TimeForm::UnixSeconds => number.checked_mul(1000)?,
         TimeForm::Milliseconds | TimeForm::UnixMilliseconds => number,
     };
-    let deadline = match form {
-        TimeForm::Seconds | TimeForm::Milliseconds => {
-            milliseconds.checked_add(now.0).ok_or_else(invalid)?
-        }
-        TimeForm::UnixSeconds | TimeForm::UnixMilliseconds => milliseconds,
-    };
-    Ok(UnixMs(deadline))
+    match form {
+        TimeForm::Seconds | TimeForm::Milliseconds => milliseconds.checked_add(now.0).map(UnixMs),
+        TimeForm::UnixSeconds | TimeForm::UnixMilliseconds => Some(UnixMs(milliseconds)),
+    }
+}
+
+fn invalid_time(command: &str) -> ClientError {
+    let command = command.to_ascii_lowercase();
+    ClientError::new(format!("ERR invalid expire time in '{command}' command"))
 }

@@ -300,6 +300,14 @@ impl<'l, 'k> Opened<'l, 'k> {
         follow_up(self.waiters, self.woken, &self.scope, self.key.bytes, event);
     }
 
+    /// Tells listeners of a second event of a change that is published already.
+    #[inline]
+    pub fn announce(&mut self, event: Event) {
+        if let Some(listener) = self.scope.space.listener() {
+            listener.changed(self.scope.db, self.key.bytes, event);
+        }
+    }
+
     /// The change turned out to be none that anybody needs to hear of.
     #[inline]
     pub fn unchanged(&mut self) {

@@ -3,6 +3,7 @@
 use pantala_commands::{Limits, Session};
 use pantala_settings::Settings;
 use pantala_settings::field::OutputLimit;
+use pantala_table::MAX_STRING_BYTES;
 
 use crate::connection::Connection;
 
@@ -58,9 +59,9 @@ impl Limited {
         let output = settings.client_output_buffer_limit.normal;
         let slow_us = settings.commandlog_execution_slower_than_us;
         Limited {
-            parser: ParserLimits { max_bulk_bytes: to_usize(settings.proto_max_bulk_len) },
+            parser: ParserLimits { max_bulk_bytes: string_bytes(settings) },
             for_handlers: Limits {
-                max_string_bytes: to_usize(settings.proto_max_bulk_len),
+                max_string_bytes: string_bytes(settings),
                 keys_output_limit: to_usize(settings.keys_output_limit),
                 lazy_user_flush: settings.lazyfree_lazy_user_flush,
             },
@@ -94,6 +95,11 @@ impl Limited {
         }
         Judgement::Fine
     }
+}
+
+/// `proto-max-bulk-len`, as far as the table can follow.
+fn string_bytes(settings: &Settings) -> usize {
+    to_usize(settings.proto_max_bulk_len).min(MAX_STRING_BYTES)
 }
 
 fn to_usize(bytes: u64) -> usize {

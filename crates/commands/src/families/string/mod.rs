@@ -1,0 +1,259 @@
+//! Strings: commands that take one value as a whole. What else works on strings has its own file:
+//!
+//! | file | commands |
+//! |---|---|
+//! | here | GET GETDEL GETEX GETSET SET SETNX SETEX PSETEX DELIFEQ DELEX DIGEST STRLEN |
+//! | `many` | MGET MSET MSETNX MSETEX |
+//! | `number` | INCR and its kin, INCRBYFLOAT |
+//! | `range` | APPEND GETRANGE SETRANGE SUBSTR |
+//! | `lcs` | LCS |
+//! | `options` | the words that may stand behind key and value |
+//!
+//! SET and GET without options are the hottest code of the whole server: nothing is put into their
+//! way. Tests: compat/transcripts/string.
+
+mod lcs;
+mod many;
+mod number;
+mod options;
+mod range;
+mod rows;
+
+use pantala_keyspace::{Expiry, Opened, event};
+use pantala_table::{IntText, StrRef};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::call::{Call, Done, reply_string};
+use crate::error::{self, ClientError};
+use crate::options::{TimeForm, is_word, positive_deadline};
+
+use options::{Condition, SetOptions, Time, Words};
+
+pub use rows::ROWS;
+
+fn get(call: &mut Call<'_, '_>) -> Done {
+    let key = call.key();
+    match call.keys.read(key).string()? {
+        Some(value) => reply_string(&mut call.reply, value),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn set(call: &mut Call<'_, '_>) -> Done {
+    if call.args.len() > 3 {
+        return set_with_options(call);
+    }
+    let value = call.args[2];
+    let key = call.key();
+    let mut opened = call.keys.open(key);
+    opened.set_string(value, Expiry::Never);
+    opened.publish(event::SET);
+    call.reply.ok();
+    Ok(())
+}
+
+#[inline(never)]
+fn set_with_options(call: &mut Call<'_, '_>) -> Done {
+    let options = SetOptions::parse(&call.args[3..], Words::SET)?;
+    let expiry = options.expiry(call)?;
+    let (key, now) = (call.key(), call.now());
+    let mut opened = match options.answers_old {
+        true => call.keys.read(key),
+        false => call.keys.open(key),
+    };
+    let looks_at_value = options.answers_old || matches!(options.condition, Condition::Equal(_));
+    let old = if looks_at_value { opened.string()? } else { None };
+    let holds = match options.condition {
+        Condition::Always => true,
+        Condition::Missing => !opened.exists(),
+        Condition::Present => opened.exists(),
+        Condition::Equal(wanted) => old.is_some_and(|old| is_text(old, wanted)),
+    };
+    match old {
+        Some(old) if options.answers_old => reply_string(&mut call.reply, old),
+        _ if options.answers_old || !holds => call.reply.null(),
+        _ => call.reply.ok(),
+    }
+    if holds {
+        put(&mut opened, call.args[2], expiry, now);
+    }
+    Ok(())
+}
+
+/// Sets the key and tells of it. A deadline that has passed already removes it instead.
+fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_base::UnixMs) {
+    if let Expiry::At(deadline) = expiry
+        && deadline <= now
+    {
+        if opened.remove() {
+            opened.publish(event::DEL);
+        }
+        return;
+    }
+    opened.set_string(value, expiry);
+    opened.publish(event::SET);
+    if let Expiry::At(_) = expiry {
+        opened.announce(event::EXPIRE);
+    }
+}
+
+/// Whether a value reads as this text.
+fn is_text(value: StrRef<'_>, text: &[u8]) -> bool {
+    value.bytes(&mut IntText::new()) == text
+}
+
+fn setnx(call: &mut Call<'_, '_>) -> Done {
+    let (key, value, now) = (call.key(), call.args[2], call.now());
+    let mut opened = call.keys.open(key);
+    let is_new = !opened.exists();
+    if is_new {
+        put(&mut opened, value, Expiry::Never, now);
+    }
+    call.reply.int(i64::from(is_new));
+    Ok(())
+}
+
+fn setex(call: &mut Call<'_, '_>) -> Done {
+    set_for(call, TimeForm::Seconds)
+}
+
+fn psetex(call: &mut Call<'_, '_>) -> Done {
+    set_for(call, TimeForm::Milliseconds)
+}
+
+fn set_for(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
+    let (key, value, now) = (call.key(), call.args[3], call.now());
+    let deadline = positive_deadline(call.args[2], form, now, call.command.name)?;
+    put(&mut call.keys.open(key), value, Expiry::At(deadline), now);
+    call.reply.ok();
+    Ok(())
+}
+
+fn getset(call: &mut Call<'_, '_>) -> Done {
+    let (key, value, now) = (call.key(), call.args[2], call.now());
+    let mut opened = call.keys.read(key);
+    match opened.string()? {
+        Some(old) => reply_string(&mut call.reply, old),
+        None => call.reply.null(),
+    }
+    put(&mut opened, value, Expiry::Never, now);
+    Ok(())
+}
+
+fn getdel(call: &mut Call<'_, '_>) -> Done {
+    let key = call.key();
+    let mut opened = call.keys.read(key);
+    match opened.string()? {
+        Some(value) => reply_string(&mut call.reply, value),
+        None => call.reply.null(),
+    }
+    if opened.remove() {
+        opened.publish(event::DEL);
+    }
+    Ok(())
+}
+
+fn getex(call: &mut Call<'_, '_>) -> Done {
+    let options = SetOptions::parse(&call.args[2..], Words::GETEX)?;
+    let expiry = options.expiry(call)?;
+    let (key, now) = (call.key(), call.now());
+    let mut opened = call.keys.read(key);
+    let Some(value) = opened.string()? else {
+        call.reply.null();
+        return Ok(());
+    };
+    reply_string(&mut call.reply, value);
+    match expiry {
+        Expiry::At(deadline) if deadline <= now => {
+            opened.remove();
+            opened.publish(event::DEL);
+        }
+        Expiry::At(deadline) => {
+            opened.set_deadline(Some(deadline));
+            opened.publish(event::EXPIRE);
+        }
+        Expiry::Never if options.time == Time::Persist && opened.deadline().is_some() => {
+            opened.set_deadline(None);
+            opened.publish(event::PERSIST);
+        }
+        Expiry::Never | Expiry::Keep => {}
+    }
+    Ok(())
+}
+
+fn strlen(call: &mut Call<'_, '_>) -> Done {
+    let key = call.key();
+    let length = call.keys.read(key).string()?.map_or(0, |value| value.len());
+    call.reply.int(length as i64);
+    Ok(())
+}
+
+fn delifeq(call: &mut Call<'_, '_>) -> Done {
+    let wanted = call.args[2];
+    delete_if(call, |value| is_text(value, wanted))
+}
+
+/// Redis 8's: without a condition it takes any type.
+fn delex(call: &mut Call<'_, '_>) -> Done {
+    let &[_, _, condition, wanted] = call.args else {
+        if call.args.len() > 2 {
+            return Err(error::wrong_arity(call.command.name).into());
+        }
+        let key = call.key();
+        let mut opened = call.keys.open(key);
+        let removed = opened.remove();
+        if removed {
+            opened.publish(event::DEL);
+        }
+        call.reply.int(i64::from(removed));
+        return Ok(());
+    };
+    match condition {
+        word if is_word(word, "IFEQ") => delete_if(call, |value| is_text(value, wanted)),
+        word if is_word(word, "IFNE") => delete_if(call, |value| !is_text(value, wanted)),
+        word if is_word(word, "IFDEQ") => {
+            let wanted = parse_digest(wanted)?;
+            delete_if(call, |value| digest_of(value) == wanted)
+        }
+        word if is_word(word, "IFDNE") => {
+            let wanted = parse_digest(wanted)?;
+            delete_if(call, |value| digest_of(value) != wanted)
+        }
+        _ => Err(error::DELEX_CONDITION.into()),
+    }
+}
+
+/// Removes a string that fits; the reply is how many were removed.
+fn delete_if(call: &mut Call<'_, '_>, fits: impl FnOnce(StrRef<'_>) -> bool) -> Done {
+    let key = call.key();
+    let mut opened = call.keys.open(key);
+    let removed = opened.string()?.is_some_and(fits);
+    if removed {
+        opened.remove();
+        opened.publish(event::DEL);
+    }
+    call.reply.int(i64::from(removed));
+    Ok(())
+}
+
+/// Redis 8's: a fingerprint by which clients tell whether a value is still the same.
+fn digest(call: &mut Call<'_, '_>) -> Done {
+    let key = call.key();
+    match call.keys.read(key).string()? {
+        Some(value) => call.reply.bulk(format!("{:016x}", digest_of(value)).as_bytes()),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn digest_of(value: StrRef<'_>) -> u64 {
+    xxh3_64(value.bytes(&mut IntText::new()))
+}
+
+/// Sixteen hexadecimal digits, in either case.
+fn parse_digest(text: &[u8]) -> Result<u64, ClientError> {
+    let is_digest = text.len() == 16 && text.iter().all(u8::is_ascii_hexdigit);
+    let digits = str::from_utf8(text).ok().filter(|_| is_digest);
+    digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or(error::DIGEST)
+}

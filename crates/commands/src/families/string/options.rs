@@ -1,0 +1,153 @@
+//! The words that may stand behind key and value: SET's, and those parts of them that GETEX and
+//! MSETEX share. They come in any order and any case; a word may be repeated, words that contradict
+//! each other may not stand together.
+
+use pantala_keyspace::Expiry;
+
+use crate::call::Call;
+use crate::error::{self, ClientError};
+use crate::options::{TimeForm, is_word, positive_deadline};
+
+/// The words one command knows beside those for a time.
+#[derive(Clone, Copy)]
+pub(super) struct Words(u8);
+
+impl Words {
+    const NX_XX: Words = Words(1);
+    const IFEQ: Words = Words(2);
+    const GET: Words = Words(4);
+    const KEEPTTL: Words = Words(8);
+    const PERSIST: Words = Words(16);
+
+    pub(super) const SET: Words =
+        Words(Words::NX_XX.0 | Words::IFEQ.0 | Words::GET.0 | Words::KEEPTTL.0);
+    pub(super) const MSETEX: Words = Words(Words::NX_XX.0 | Words::KEEPTTL.0);
+    pub(super) const GETEX: Words = Words::PERSIST;
+
+    fn has(self, other: Words) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// When the key is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Condition<'a> {
+    #[default]
+    Always,
+    /// NX.
+    Missing,
+    /// XX.
+    Present,
+    /// IFEQ.
+    Equal(&'a [u8]),
+}
+
+/// How long it lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Time<'a> {
+    /// Nothing was said.
+    #[default]
+    Unsaid,
+    /// KEEPTTL.
+    Keep,
+    /// PERSIST.
+    Persist,
+    /// EX, PX, EXAT, PXAT.
+    At(TimeForm, &'a [u8]),
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SetOptions<'a> {
+    pub condition: Condition<'a>,
+    /// GET: the reply is the old value.
+    pub answers_old: bool,
+    pub time: Time<'a>,
+}
+
+impl<'a> SetOptions<'a> {
+    /// Takes all words or says that the syntax is wrong. The time's number is not looked at yet.
+    pub(super) fn parse(args: &[&'a [u8]], words: Words) -> Result<Self, ClientError> {
+        let mut options = SetOptions::default();
+        let mut rest = args.iter().copied();
+        while let Some(word) = rest.next() {
+            let is_known = options.take_flag(word, words)
+                || options.take_comparison(word, words, &mut rest)
+                || options.take_time(word, &mut rest);
+            if !is_known {
+                return Err(error::SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    fn take_flag(&mut self, word: &[u8], words: Words) -> bool {
+        let (condition, time) = (&mut self.condition, &mut self.time);
+        if words.has(Words::NX_XX) && is_word(word, "NX") {
+            replace(condition, Condition::Missing, &[Condition::Always, Condition::Missing])
+        } else if words.has(Words::NX_XX) && is_word(word, "XX") {
+            replace(condition, Condition::Present, &[Condition::Always, Condition::Present])
+        } else if words.has(Words::GET) && is_word(word, "GET") {
+            self.answers_old = true;
+            true
+        } else if words.has(Words::KEEPTTL) && is_word(word, "KEEPTTL") {
+            replace(time, Time::Keep, &[Time::Unsaid, Time::Keep])
+        } else if words.has(Words::PERSIST) && is_word(word, "PERSIST") {
+            replace(time, Time::Persist, &[Time::Unsaid, Time::Persist])
+        } else {
+            false
+        }
+    }
+
+    fn take_comparison(
+        &mut self,
+        word: &[u8],
+        words: Words,
+        rest: &mut impl Iterator<Item = &'a [u8]>,
+    ) -> bool {
+        if !words.has(Words::IFEQ) || !is_word(word, "IFEQ") {
+            return false;
+        }
+        rest.next().is_some_and(|value| {
+            replace(&mut self.condition, Condition::Equal(value), &[Condition::Always])
+        })
+    }
+
+    fn take_time(&mut self, word: &[u8], rest: &mut impl Iterator<Item = &'a [u8]>) -> bool {
+        let form = match word {
+            _ if is_word(word, "EX") => TimeForm::Seconds,
+            _ if is_word(word, "PX") => TimeForm::Milliseconds,
+            _ if is_word(word, "EXAT") => TimeForm::UnixSeconds,
+            _ if is_word(word, "PXAT") => TimeForm::UnixMilliseconds,
+            _ => return false,
+        };
+        let fits = match self.time {
+            Time::Unsaid => true,
+            Time::At(earlier, _) => earlier == form,
+            Time::Keep | Time::Persist => false,
+        };
+        let Some(text) = rest.next().filter(|_| fits) else { return false };
+        self.time = Time::At(form, text);
+        true
+    }
+
+    /// The deadline these options set.
+    pub(super) fn expiry(&self, call: &Call<'_, '_>) -> Result<Expiry, ClientError> {
+        Ok(match self.time {
+            Time::Unsaid | Time::Persist => Expiry::Never,
+            Time::Keep => Expiry::Keep,
+            Time::At(form, text) => {
+                Expiry::At(positive_deadline(text, form, call.now(), call.command.name)?)
+            }
+        })
+    }
+}
+
+/// Sets the place if it holds one of these.
+fn replace<T: PartialEq>(place: &mut T, value: T, from: &[T]) -> bool {
+    let fits = from.contains(place);
+    if fits {
+        *place = value;
+    }
+    fits
+}

@@ -1,0 +1,107 @@
+//! Parts of strings.
+
+use pantala_keyspace::{Expiry, event};
+use pantala_table::IntText;
+
+use crate::call::{Call, Done, Lane, Stop};
+use crate::error::{self, ClientError};
+
+/// A string that must be filled with more zero bytes than this grows on the slow lane.
+const WORKER_FILL_BYTES: usize = 1 << 20;
+
+pub(super) fn append(call: &mut Call<'_, '_>) -> Done {
+    let (key, tail) = (call.key(), call.args[2]);
+    let mut opened = call.keys.open(key);
+    let length = match opened.string()?.map(|value| value.len()) {
+        Some(length) => {
+            check_length(call.limits.max_string_bytes, length, tail.len())?;
+            opened.append(tail)
+        }
+        None => {
+            opened.set_string(tail, Expiry::Never);
+            tail.len()
+        }
+    };
+    opened.publish(event::APPEND);
+    call.reply.int(length as i64);
+    Ok(())
+}
+
+/// GETRANGE, and SUBSTR.
+pub(super) fn getrange(call: &mut Call<'_, '_>) -> Done {
+    let (start, end) = (call.int(2)?, call.int(3)?);
+    let key = call.key();
+    let opened = call.keys.read(key);
+    let value = opened.string()?;
+    let mut room = IntText::new();
+    let text = value.as_ref().map_or(&[][..], |value| value.bytes(&mut room));
+    call.reply.bulk(slice(text, start, end));
+    Ok(())
+}
+
+/// The bytes from `start` to `end`, both counted from the end when negative. An end before the
+/// first byte means the first byte, as in the reference.
+fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
+    if text.is_empty() || (start < 0 && end < 0 && start > end) {
+        return &[];
+    }
+    let length = text.len() as i64;
+    let from_start = |index: i64| if index < 0 { (length + index).max(0) } else { index };
+    let (start, end) = (from_start(start), from_start(end).min(length - 1));
+    if start > end {
+        return &[];
+    }
+    &text[start as usize..=end as usize]
+}
+
+pub(super) fn setrange(call: &mut Call<'_, '_>) -> Done {
+    let offset = usize::try_from(call.int(2)?).map_err(|_| error::OFFSET_OUT_OF_RANGE)?;
+    let (key, bytes) = (call.key(), call.args[3]);
+    let mut opened = call.keys.open(key);
+    let old_length = opened.string()?.map(|value| value.len());
+    if bytes.is_empty() {
+        call.reply.int(old_length.unwrap_or(0) as i64);
+        return Ok(());
+    }
+    check_length(call.limits.max_string_bytes, offset, bytes.len())?;
+    let length = old_length.unwrap_or(0);
+    if call.lane == Lane::Worker && offset.saturating_sub(length) > WORKER_FILL_BYTES {
+        return Err(Stop::Lane);
+    }
+    if old_length.is_none() {
+        opened.set_string(b"", Expiry::Never);
+    }
+    opened.set_range(offset, bytes);
+    opened.publish(event::SETRANGE);
+    call.reply.int(length.max(offset + bytes.len()) as i64);
+    Ok(())
+}
+
+fn check_length(limit: usize, length: usize, more: usize) -> Result<(), ClientError> {
+    match length.checked_add(more) {
+        Some(sum) if sum <= limit => Ok(()),
+        _ => Err(error::STRING_TOO_LONG),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_like_the_reference() {
+        let check = |start, end, expected: &str| {
+            let found = slice(b"abcdef", start, end);
+            assert_eq!(found, expected.as_bytes(), "{start} to {end}");
+        };
+        check(0, -1, "abcdef");
+        check(-2, -1, "ef");
+        check(-1, -2, "");
+        check(4, 100, "ef");
+        check(-100, -99, "a");
+        check(6, 6, "");
+        check(i64::MIN, i64::MAX, "abcdef");
+        check(i64::MAX, i64::MIN, "");
+        assert_eq!(slice(b"", 0, -1), b"");
+    }
+}
