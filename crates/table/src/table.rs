@@ -441,12 +441,26 @@ impl<O: Object> Table<O> {
         if self.word(p).kind().is_object() {
             return None;
         }
+        self.word_mut(p).set_edited(true);
         // SAFETY: T1; the table is borrowed as long as the result.
         unsafe {
             text::int_to_bytes(self.word_mut(p));
             let (at, len) = self.record(p).bytes();
             Some(std::slice::from_raw_parts_mut(at, len))
         }
+    }
+
+    /// Whether a string was changed in place since it was set.
+    pub fn is_edited(&self, p: Place) -> bool {
+        self.word(p).is_edited()
+    }
+
+    /// A copy of a string and of its deadline under another key; `None` for an object.
+    pub fn copy_string(&self, p: Place, key: &[u8]) -> Option<OwnedRecord<O>> {
+        let word = self.word(p);
+        // SAFETY: T1; the copy is a fresh record, owned by nobody else.
+        (!word.kind().is_object())
+            .then(|| unsafe { OwnedRecord::from_word(text::duplicate(word, key)) })
     }
 
     fn resize_uninit(&mut self, p: Place, len: usize) -> usize {

@@ -84,6 +84,28 @@ pub(crate) fn create(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> Word
     word
 }
 
+/// A record with another key and a copy of the string and of the deadline. An edited string stays
+/// one: bytes that happen to be a number's text are not made a number.
+///
+/// # Safety
+/// `word` owns a live string record.
+pub(crate) unsafe fn duplicate(word: Word, key: &[u8]) -> Word {
+    // SAFETY: the caller's promise; the new record is made with room for the plan.
+    unsafe {
+        let record = Record::of(word);
+        let deadline = record.deadline();
+        if word.kind() == Kind::INT {
+            return create(key, IntText::new().write(record.int()), deadline);
+        }
+        let (at, len) = record.bytes();
+        let plan = plan_bytes(value_offset(key.len(), deadline.is_some()), len);
+        let mut copy = Record::create(key, deadline, Kind::INT, part_bytes(plan, len));
+        write(&mut copy, plan, std::slice::from_raw_parts(at, len));
+        copy.set_edited(word.is_edited());
+        copy
+    }
+}
+
 /// Writes the value part.
 ///
 /// # Safety
@@ -151,6 +173,7 @@ pub(crate) unsafe fn take_loose(word: &mut Word) -> Option<Loose> {
 /// `word` owns a live record.
 pub(crate) unsafe fn set(word: &mut Word, value: &[u8]) -> Option<Loose> {
     assert!(value.len() <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
+    word.set_edited(false);
     // SAFETY: the caller's promise.
     unsafe {
         let record = Record::of(*word);
@@ -180,6 +203,7 @@ fn fits_inline(value_at: usize, len: usize, room: usize) -> bool {
 /// # Safety
 /// `word` owns a live record.
 pub(crate) unsafe fn set_int(word: &mut Word, number: i64) -> Option<Loose> {
+    word.set_edited(false);
     // SAFETY: the caller's promise.
     unsafe {
         let loose = take_loose(word);
@@ -229,6 +253,7 @@ unsafe fn overwrite_long(record: Record, value: &[u8]) -> bool {
 /// `word` owns a live string record; the caller writes the new bytes at once.
 pub(crate) unsafe fn resize(word: &mut Word, len: usize) -> usize {
     assert!(len <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
+    word.set_edited(true);
     // SAFETY: the caller's promise.
     unsafe {
         int_to_bytes(word);

@@ -1,7 +1,7 @@
 //! The word: all the index knows about one record, in 8 bytes.
 //!
 //! ```text
-//!  63 spare | 62 saved | 61 sticky | 60-59 hotness | 58 deadline | 57-53 kind | 52-48 window
+//!  63 edited | 62 saved | 61 sticky | 60-59 hotness | 58 deadline | 57-53 kind | 52-48 window
 //!  47-4 pointer (records are 16-byte aligned) | 3-0 bits 8..12 of the position
 //! ```
 //!
@@ -21,6 +21,7 @@ const DEADLINE: u64 = 1 << 58;
 const HOTNESS_AT: u32 = 59;
 const STICKY: u64 = 1 << 61;
 const SAVED: u64 = 1 << 62;
+const EDITED: u64 = 1 << 63;
 
 /// Bits of the directory prefix that a word remembers.
 pub(crate) const WINDOW_BITS: u32 = 5;
@@ -137,6 +138,17 @@ impl Word {
     #[inline]
     pub(crate) fn set_saved(&mut self, on: bool) {
         self.set(SAVED, on);
+    }
+
+    /// Whether the string was changed in place (appended to, overwritten in part, resized) since it was set.
+    #[inline]
+    pub(crate) fn is_edited(self) -> bool {
+        self.0 & EDITED != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_edited(&mut self, on: bool) {
+        self.set(EDITED, on);
     }
 
     #[inline]
