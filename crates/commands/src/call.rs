@@ -70,8 +70,10 @@ pub struct Limits {
     pub max_string_bytes: usize,
     /// KEYS answers at most so many (`keys_output_limit`); 0: all.
     pub keys_output_limit: usize,
-    /// Whether keys that DEL and overwriting remove are freed in the background.
+    /// Whether FLUSHDB and FLUSHALL free in the background unless told (`lazyfree-lazy-user-flush`).
     pub lazy_user_flush: bool,
+    /// Whether `maxmemory-policy` is one that counts how often a key is used.
+    pub is_lfu: bool,
 }
 
 /// The server as commands about the server see it: they know what is behind it.

@@ -55,6 +55,24 @@ errors! {
     OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
     NO_AUTH = "NOAUTH Authentication required.";
     BUSY_KEY = "BUSYKEY Target key name already exists.";
+    SAME_OBJECT = "ERR source and destination objects are the same";
+    INT_OUT_OF_RANGE = "ERR value is out of range, value must between -2147483648 and 2147483647";
+    INVALID_FIRST_DB = "ERR invalid first DB index";
+    INVALID_SECOND_DB = "ERR invalid second DB index";
+    INVALID_CURSOR = "ERR invalid cursor";
+    NOVALUES_NOT_HERE = "ERR NOVALUES option can only be used in HSCAN";
+    NOSCORES_NOT_HERE = "ERR NOSCORES option can only be used in ZSCAN";
+    NX_WITH_OTHERS = "ERR NX and XX, GT or LT options at the same time are not compatible";
+    GT_WITH_LT = "ERR GT and LT options at the same time are not compatible";
+    NOT_LFU = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
+        Please note that when switching between policies at runtime LRU and LFU data will take \
+        some time to adjust.";
+    NOT_LRU = "ERR An LFU maxmemory policy is selected, idle time not tracked. \
+        Please note that when switching between policies at runtime LRU and LFU data will take \
+        some time to adjust.";
+    TIMEOUT_NOT_INTEGER = "ERR timeout is not an integer or out of range";
+    TIMEOUT_NEGATIVE = "ERR timeout is negative";
+    TIMEOUT_OUT_OF_RANGE = "ERR timeout is out of range";
     NO_PROTO = "NOPROTO unsupported protocol version";
     DECREMENT_OVERFLOW = "ERR decrement would overflow";
     NAN_OR_INFINITY = "ERR increment would produce NaN or Infinity";
@@ -90,6 +108,16 @@ pub fn unknown_command(args: &[&[u8]]) -> ClientError {
         beginning.push_str("' ");
     }
     ClientError::new(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
+}
+
+/// `ERR Unsupported option x`.
+pub fn unsupported_option(word: &[u8]) -> ClientError {
+    ClientError::new(format!("ERR Unsupported option {}", quote(word, QUOTED_BYTES)))
+}
+
+/// `ERR unknown type name 'x'`.
+pub fn unknown_type(name: &[u8]) -> ClientError {
+    ClientError::new(format!("ERR unknown type name '{}'", quote(name, QUOTED_BYTES)))
 }
 
 /// `ERR unknown subcommand 'x'. Try CONTAINER HELP.`.

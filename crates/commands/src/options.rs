@@ -2,6 +2,7 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
+use pantala_keyspace::{DbIndex, Keyspace};
 
 use crate::error::{self, ClientError};
 
@@ -9,6 +10,16 @@ use crate::error::{self, ClientError};
 #[inline]
 pub fn is_word(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// The number of a database, as COPY and MOVE are given it.
+pub fn database(text: &[u8], space: &Keyspace) -> Result<DbIndex, ClientError> {
+    let index = parse_i64(text).ok_or(error::NOT_INTEGER)?;
+    let index = i32::try_from(index).map_err(|_| error::INT_OUT_OF_RANGE)?;
+    match u32::try_from(index) {
+        Ok(index) if index < space.database_count() => Ok(DbIndex(index)),
+        _ => Err(error::DB_OUT_OF_RANGE),
+    }
 }
 
 /// The unit and the base of a time in a command.

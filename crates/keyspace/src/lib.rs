@@ -33,8 +33,10 @@ mod ticket;
 mod walk;
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pantala_base::hash::HashSeed;
+use pantala_base::rng::Rng;
 use pantala_sync::gate::Gate;
 use pantala_sync::lock::PartitionLock;
 use pantala_table::{Discarded, OwnedRecord, Table};
@@ -104,6 +106,7 @@ pub struct Keyspace {
     reclaimer: OnceLock<Box<dyn Reclaimer>>,
     listener: OnceLock<Box<dyn ChangeListener>>,
     pub(crate) sweep: Sweep,
+    draws: AtomicU64,
 }
 
 impl Keyspace {
@@ -119,6 +122,7 @@ impl Keyspace {
             reclaimer: OnceLock::new(),
             listener: OnceLock::new(),
             sweep: Sweep::default(),
+            draws: AtomicU64::new(0),
         }
     }
 
@@ -132,6 +136,13 @@ impl Keyspace {
     #[inline]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         Key { bytes, hash: self.hash(bytes) }
+    }
+
+    /// A generator for one command that leaves something to chance. Unlike any before it, and the
+    /// same again when a run is repeated with the same secret.
+    pub fn chance(&self) -> Rng {
+        let draw = self.draws.fetch_add(1, Ordering::Relaxed);
+        Rng::from_seed(self.seed.hash(&draw.to_le_bytes()))
     }
 
     /// How many logical databases there are.

@@ -1,15 +1,16 @@
 //! Partitions held by one command, and the keys in them.
 //!
 //! [`Locked`] is the only way to a partition ([`crate::Keyspace::lock`] makes it). From it a
-//! command opens keys one at a time, three ways:
+//! command opens keys one at a time, four ways:
 //!
 //! | way | counts a hit or miss | touches hotness | for |
 //! |---|---|---|---|
 //! | `read` | yes | yes | GET and its kin |
 //! | `open` | no | yes | commands that change the value |
-//! | `peek` | no | no | TTL, TYPE, OBJECT: looking at a key does not make it used |
+//! | `look` | yes | no | TTL, TYPE, EXISTS, OBJECT: asking for a key does not make it used |
+//! | `peek` | no | no | removing, and looking a second time |
 //!
-//! All three remove a key whose deadline has passed, so that no command ever sees one.
+//! All four remove a key whose deadline has passed, so that no command ever sees one.
 
 use pantala_base::UnixMs;
 use pantala_sync::lock::Guard;
@@ -121,6 +122,14 @@ impl<'k> Locked<'k> {
     pub fn open<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
         let mut opened = self.peek(key);
         opened.touch();
+        opened
+    }
+
+    /// Opens a key to ask about it; counted, but not used.
+    #[inline]
+    pub fn look<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+        let opened = self.peek(key);
+        opened.count_read();
         opened
     }
 

@@ -188,7 +188,8 @@ impl<'l, 'k> Opened<'l, 'k> {
         debug_assert!(self.place.is_none(), "the handler removes what is there first");
         self.unpublished = true;
         let deadline = record.deadline();
-        let mut record = record.with_key(self.key.bytes);
+        let is_named = record.key() == self.key.bytes;
+        let mut record = if is_named { record } else { record.with_key(self.key.bytes) };
         loop {
             match self.db.table.insert_record(self.key.hash, record) {
                 Ok(place) => break self.place = Some(place),
@@ -285,6 +286,16 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.db.table.tidy_after_remove(self.key.hash, &mut |bytes| space.hash(bytes));
         self.publish_sizes();
         Some(record)
+    }
+
+    /// A copy of value and deadline under another key, to be put elsewhere.
+    pub fn copy(&self, key: &[u8]) -> Option<OwnedRecord<Object>> {
+        let place = self.place?;
+        let table = &self.db.table;
+        table.copy_string(place, key).or_else(|| {
+            let object = table.object(place).map(Object::duplicate)?;
+            Some(OwnedRecord::new_object(key, object, table.deadline(place)))
+        })
     }
 
     #[inline]

@@ -87,6 +87,11 @@ impl Waiters {
         self.queues.entry((db, key.into())).or_default().push_back(ticket);
     }
 
+    /// Takes everybody: what they wait for may be anywhere now.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Ticket> {
+        std::mem::take(&mut self.queues).into_values().flatten()
+    }
+
     /// Takes everybody who waits for the key, in the order they came.
     pub fn take(&mut self, db: DbIndex, key: &[u8]) -> VecDeque<Ticket> {
         self.queues.remove(&(db, key.into())).unwrap_or_default()

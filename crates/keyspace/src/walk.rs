@@ -5,8 +5,9 @@ use pantala_base::rng::Rng;
 use pantala_table::{Cursor, Place, Table, is_expired};
 use pantala_values::Object;
 
-use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
+use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::tally::Tally;
+use crate::ticket::Woken;
 use crate::{Garbage, Keyspace};
 
 /// A partition that somebody else holds at the moment.
@@ -58,30 +59,39 @@ impl Met<'_> {
     }
 }
 
-/// Shows the records of a table from a cursor on until `count` were met in all; where to go on, or
-/// `None` at the table's end.
-fn scan_table(
-    table: &Table<Object>,
-    from: Cursor,
+/// How far a scan has come.
+struct Progress<'m> {
     now: UnixMs,
+    /// Records to look at before it stops.
     count: usize,
-    met: &mut usize,
-    meet: &mut dyn FnMut(&Met<'_>),
-) -> Option<Cursor> {
-    let mut cursor = from;
-    loop {
-        cursor = table.scan(cursor, &mut |place| {
-            let one = Met { table, place };
-            if !one.is_expired(now) {
-                *met += 1;
-                meet(&one);
+    /// Records looked at, expired ones with them: that is what takes time.
+    looked_at: usize,
+    meet: &'m mut dyn FnMut(&Met<'_>),
+}
+
+impl Progress<'_> {
+    fn is_enough(&self) -> bool {
+        self.looked_at >= self.count
+    }
+
+    /// Shows the records of a table from a cursor on until it is enough; where to go on, or `None`
+    /// at the table's end.
+    fn scan(&mut self, table: &Table<Object>, from: Cursor) -> Option<Cursor> {
+        let mut cursor = from;
+        loop {
+            cursor = table.scan(cursor, &mut |place| {
+                let one = Met { table, place };
+                self.looked_at += 1;
+                if !one.is_expired(self.now) {
+                    (self.meet)(&one);
+                }
+            });
+            if cursor.is_end() {
+                return None;
             }
-        });
-        if cursor.is_end() {
-            return None;
-        }
-        if *met >= count {
-            return Some(cursor);
+            if self.is_enough() {
+                return Some(cursor);
+            }
         }
     }
 }
@@ -90,9 +100,9 @@ fn scan_table(
 const RANDOM_DRAWS: usize = 64;
 
 impl Keyspace {
-    /// Shows `meet` at least `count` keys from `from` on, fewer at the end; the cursor to go on
-    /// with. Every key that is there from the first call to the last is met at least once. `Err`
-    /// only if nothing was met yet.
+    /// Looks at `count` keys or a few more from `from` on, fewer at the end, and shows `meet` those
+    /// that have not expired; the cursor to go on with. Every key that is there from the first call
+    /// to the last is met at least once. `Err` only if nothing was looked at yet.
     pub fn scan(
         &self,
         db: DbIndex,
@@ -102,23 +112,33 @@ impl Keyspace {
         meet: &mut dyn FnMut(&Met<'_>),
     ) -> Result<ScanCursor, Busy> {
         let mut at = from;
-        let mut met = 0;
+        let mut progress = Progress { now, count, looked_at: 0, meet };
         loop {
             let (id, from) = at.parts();
             let mut cursor = None;
             if self.sizes(db).is_some_and(|sizes| sizes.keys_in(id) > 0) {
                 let Some(held) = self.partition(id).spin_lock() else {
-                    return if met > 0 { Ok(at) } else { Err(Busy(id)) };
+                    return if progress.looked_at > 0 { Ok(at) } else { Err(Busy(id)) };
                 };
                 let part = held.db_if_used(db);
-                cursor =
-                    part.and_then(|part| scan_table(&part.table, from, now, count, &mut met, meet));
+                cursor = part.and_then(|part| progress.scan(&part.table, from));
             }
             at = cursor.map_or(ScanCursor::after(id), |cursor| ScanCursor::at(id, cursor));
-            if at == ScanCursor(0) || met >= count {
+            if at == ScanCursor(0) || progress.is_enough() {
                 return Ok(at);
             }
         }
+    }
+
+    /// The type tag of one key that has not expired: for commands that match keys, and happen to be
+    /// given a whole name.
+    pub fn tag_of(&self, db: DbIndex, key: Key<'_>, now: UnixMs) -> Result<Option<u8>, Busy> {
+        let id = PartitionId::of(key.hash);
+        let held = self.partition(id).spin_lock().ok_or(Busy(id))?;
+        let Some(part) = held.db_if_used(db) else { return Ok(None) };
+        let place = part.table.find(key.hash, key.bytes);
+        let met = place.map(|place| Met { table: &part.table, place });
+        Ok(met.filter(|met| !met.is_expired(now)).map(|met| met.type_tag()))
     }
 
     /// Shows every key of a database once, a whole partition at a time, waiting for each: only for
@@ -179,8 +199,13 @@ impl Keyspace {
         }
         // Nearly everything has expired and waits for the sweep: take the first that has not.
         let mut found = None;
-        self.scan(db, ScanCursor(0), now, 1, &mut |one| found = Some(one.key().to_vec()))?;
-        Ok(found)
+        let mut at = ScanCursor(0);
+        loop {
+            at = self.scan(db, at, now, 1, &mut |one| found = Some(one.key().to_vec()))?;
+            if found.is_some() || at == ScanCursor(0) {
+                return Ok(found);
+            }
+        }
     }
 
     /// Empties one database, or all of them, with nobody else inside; what was in them comes back.
@@ -214,10 +239,15 @@ impl Keyspace {
         if left == right {
             return;
         }
+        // Dropped, and so woken, when the gate is open again.
+        let mut woken = Woken::default();
         self.gate().alone(|| {
             for id in PartitionId::all() {
                 let mut held = self.hold(id);
                 held.swap(left, right);
+                if !held.waiters.is_empty() {
+                    woken.add(held.waiters.take_all());
+                }
                 for db in [left, right] {
                     let table = &held.db(db).table;
                     self.sizes.of(db).publish(id, table);

@@ -64,6 +64,7 @@ impl Limited {
                 max_string_bytes: string_bytes(settings),
                 keys_output_limit: to_usize(settings.keys_output_limit),
                 lazy_user_flush: settings.lazyfree_lazy_user_flush,
+                is_lfu: is_lfu(settings),
             },
             has_soft_limits: output.soft_bytes > 0,
             is_timed: (0..TIMED_BELOW_US).contains(&slow_us),
@@ -100,6 +101,11 @@ impl Limited {
 /// `proto-max-bulk-len`, as far as the table can follow.
 fn string_bytes(settings: &Settings) -> usize {
     to_usize(settings.proto_max_bulk_len).min(MAX_STRING_BYTES)
+}
+
+/// The policy itself is not acted on yet; OBJECT answers by it all the same.
+fn is_lfu(settings: &Settings) -> bool {
+    settings.get(&["maxmemory-policy"]).iter().any(|(_, policy)| policy.ends_with("-lfu"))
 }
 
 fn to_usize(bytes: u64) -> usize {

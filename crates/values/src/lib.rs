@@ -20,6 +20,18 @@ impl pantala_table::Object for Object {
     }
 }
 
+impl Object {
+    /// The name of its encoding, as OBJECT ENCODING answers it.
+    pub fn encoding(&self) -> &'static str {
+        match *self {}
+    }
+
+    /// A copy that shares nothing with the original (COPY).
+    pub fn duplicate(&self) -> Object {
+        match *self {}
+    }
+}
+
 /// The type of a value as TYPE and SCAN name it. The numbers are the tags in the table's words and
 /// stay what they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,5 +4,10 @@ use pantala_commands::{Command, families};
 
 /// All families of the server.
 pub fn families() -> Vec<&'static [Command]> {
-    vec![families::connection::ROWS, families::generic::ROWS, families::string::ROWS]
+    vec![
+        families::connection::ROWS,
+        families::databases::ROWS,
+        families::generic::ROWS,
+        families::string::ROWS,
+    ]
 }

@@ -1,0 +1,52 @@
+//! Keys, whatever they hold.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `presence` | DEL, UNLINK, EXISTS, TOUCH, TYPE |
+//! | `expire` | EXPIRE and its three sisters, PERSIST |
+//! | `ttl` | TTL, PTTL, EXPIRETIME, PEXPIRETIME |
+//! | `rename` | RENAME, RENAMENX |
+//! | `copy` | COPY, MOVE |
+//! | `scan` | KEYS, SCAN, RANDOMKEY |
+//! | `object` | OBJECT |
+//! | `wait` | WAIT |
+//!
+//! Tests: compat/transcripts/generic.
+
+mod copy;
+mod expire;
+mod object;
+mod presence;
+mod rename;
+mod scan;
+mod ttl;
+mod wait;
+
+use crate::command::Command;
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    presence::DEL,
+    presence::UNLINK,
+    presence::EXISTS,
+    presence::TOUCH,
+    presence::TYPE,
+    expire::EXPIRE,
+    expire::PEXPIRE,
+    expire::EXPIREAT,
+    expire::PEXPIREAT,
+    expire::PERSIST,
+    ttl::TTL,
+    ttl::PTTL,
+    ttl::EXPIRETIME,
+    ttl::PEXPIRETIME,
+    rename::RENAME,
+    rename::RENAMENX,
+    copy::COPY,
+    copy::MOVE,
+    scan::KEYS,
+    scan::SCAN,
+    scan::RANDOMKEY,
+    object::OBJECT,
+    wait::WAIT,
+];

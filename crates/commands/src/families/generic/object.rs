@@ -1,0 +1,123 @@
+//! OBJECT: how a value is kept.
+//!
+//! A string's encoding is told in Valkey's words, by what Valkey would have chosen: see
+//! docs/differences.md for where that can be told apart.
+
+use pantala_keyspace::Opened;
+use pantala_table::{Encoding, ValueRef};
+
+use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::error;
+
+pub(super) const OBJECT: Command = Command::container("OBJECT", Group::Generic, SUBCOMMANDS)
+    .categories(&[])
+    .since("2.2.3")
+    .summary("Tells how values are kept.");
+
+const SUBCOMMANDS: &[Command] = &[
+    sub("ENCODING", encoding).summary("Names the encoding of a value."),
+    sub("FREQ", frequency).since("4.0.0").summary("Tells how often a key is used, roughly."),
+    Command::new("HELP", help, Group::Generic)
+        .of("OBJECT")
+        .arity(2)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .since("6.2.0")
+        .summary("Lists the subcommands."),
+    sub("IDLETIME", idle_time).summary("Tells for how many seconds a key was not used."),
+    sub("REFCOUNT", reference_count).summary("Counts the references to a value: one."),
+];
+
+const KEY: &[KeySpec] = &[KeySpec::one(2, KeyFlags::LOOK)];
+const TIPS: &[&str] = &["nondeterministic_output"];
+
+const fn sub(name: &'static str, handler: Handler) -> Command {
+    Command::read(name, handler, Group::Generic)
+        .of("OBJECT")
+        .arity(3)
+        .keys(KEY)
+        .tips(TIPS)
+        .since("2.2.3")
+        .syntax("key")
+}
+
+/// Valkey keeps key and string in one allocation up to this many bytes, all headers counted.
+const EMBEDDED_BYTES: usize = 128;
+/// Those headers, for keys shorter than [`LONG_KEY_BYTES`] ...
+const SHORT_KEY_HEADERS: usize = 15;
+/// ... and for longer ones.
+const LONG_KEY_HEADERS: usize = 17;
+const LONG_KEY_BYTES: usize = 32;
+
+fn encoding(call: &mut Call<'_, '_>) -> Done {
+    match name_of_encoding(&call.keys.look(call.key())) {
+        Some(name) => call.reply.bulk(name.as_bytes()),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn name_of_encoding(opened: &Opened<'_, '_>) -> Option<&'static str> {
+    let (table, place) = opened.record()?;
+    let value = match table.value(place) {
+        ValueRef::Str(value) => value,
+        ValueRef::Object(object) => return Some(object.encoding()),
+    };
+    if table.encoding(place) == Encoding::Int {
+        return Some("int");
+    }
+    let key = opened.key().bytes.len();
+    let headers = if key < LONG_KEY_BYTES { SHORT_KEY_HEADERS } else { LONG_KEY_HEADERS };
+    let is_raw = table.is_edited(place) || headers + key + value.len() > EMBEDDED_BYTES;
+    Some(if is_raw { "raw" } else { "embstr" })
+}
+
+fn reference_count(call: &mut Call<'_, '_>) -> Done {
+    match call.keys.look(call.key()).exists() {
+        true => call.reply.int(1),
+        false => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn frequency(call: &mut Call<'_, '_>) -> Done {
+    let opened = call.keys.look(call.key());
+    match opened.record() {
+        None => call.reply.null(),
+        Some(_) if !call.limits.is_lfu => return Err(error::NOT_LFU.into()),
+        Some((table, place)) => call.reply.int(i64::from(table.hotness(place))),
+    }
+    Ok(())
+}
+
+/// No clock is kept with a key, so none is ever idle.
+fn idle_time(call: &mut Call<'_, '_>) -> Done {
+    match call.keys.look(call.key()).exists() {
+        false => call.reply.null(),
+        true if call.limits.is_lfu => return Err(error::NOT_LRU.into()),
+        true => call.reply.int(0),
+    }
+    Ok(())
+}
+
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<argument> ...]. The subcommands are:",
+    "ENCODING <key>",
+    "    How the value at the key is kept.",
+    "FREQ <key>",
+    "    How often the key is used; needs a maxmemory-policy that counts it.",
+    "IDLETIME <key>",
+    "    For how many seconds the key was not used.",
+    "REFCOUNT <key>",
+    "    How many references to the value there are.",
+    "HELP",
+    "    This text.",
+];
+
+fn help(call: &mut Call<'_, '_>) -> Done {
+    call.reply.array(HELP.len());
+    for line in HELP {
+        call.reply.simple(line);
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! RENAME and RENAMENX: the record moves, its value is not copied.
+
+use pantala_keyspace::event;
+
+use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::error;
+
+pub(super) const RENAME: Command = Command::write("RENAME", rename, Group::Generic)
+    .arity(3)
+    .keys(&[KeySpec::one(1, KeyFlags::TAKE), KeySpec::one(2, KeyFlags::OVERWRITE)])
+    .syntax("key newkey")
+    .summary("Gives a key another name, over whatever has that name.");
+
+pub(super) const RENAMENX: Command = Command::write("RENAMENX", rename_nx, Group::Generic)
+    .arity(3)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::TAKE), KeySpec::one(2, KeyFlags::CREATE)])
+    .syntax("key newkey")
+    .summary("Gives a key another name that no key has.");
+
+fn rename(call: &mut Call<'_, '_>) -> Done {
+    shift(call, true)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn rename_nx(call: &mut Call<'_, '_>) -> Done {
+    let moved = shift(call, false)?;
+    call.reply.int(i64::from(moved));
+    Ok(())
+}
+
+/// Moves the first key to the second; whether it did. A key is renamed to itself by doing nothing.
+fn shift(call: &mut Call<'_, '_>, overwrites: bool) -> Result<bool, crate::Stop> {
+    let (from, to) = (call.nth_key(1, 0), call.nth_key(2, 1));
+    if !call.keys.open(from).exists() {
+        return Err(error::NO_SUCH_KEY.into());
+    }
+    if from.bytes == to.bytes {
+        return Ok(overwrites);
+    }
+    // Looking makes an expired target say so first.
+    if call.keys.peek(to).exists() && !overwrites {
+        return Ok(false);
+    }
+    let mut source = call.keys.peek(from);
+    let record = source.take().ok_or(error::NO_SUCH_KEY)?;
+    source.publish(event::RENAME_FROM);
+    drop(source);
+    let mut target = call.keys.peek(to);
+    target.remove();
+    target.put(record);
+    target.publish(event::RENAME_TO);
+    Ok(true)
+}

@@ -1,0 +1,62 @@
+//! How long a key has to live.
+
+use pantala_base::UnixMs;
+
+use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+
+const KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
+
+const NO_KEY: i64 = -2;
+const NO_DEADLINE: i64 = -1;
+
+const fn row(name: &'static str, handler: Handler) -> Command {
+    Command::read(name, handler, Group::Generic).arity(2).flags(Flags::FAST).keys(KEY).syntax("key")
+}
+
+pub(super) const TTL: Command = row("TTL", |call| answer(call, |found| seconds(found.left())))
+    .tips(&["nondeterministic_output"])
+    .summary("Tells how many seconds a key has to live.");
+
+pub(super) const PTTL: Command = row("PTTL", |call| answer(call, |found| found.left()))
+    .tips(&["nondeterministic_output"])
+    .since("2.6.0")
+    .summary("Tells how many milliseconds a key has to live.");
+
+pub(super) const EXPIRETIME: Command =
+    row("EXPIRETIME", |call| answer(call, |found| seconds(found.deadline.0)))
+        .since("7.0.0")
+        .summary("Tells at which second since 1970 a key will be gone.");
+
+pub(super) const PEXPIRETIME: Command =
+    row("PEXPIRETIME", |call| answer(call, |found| found.deadline.0))
+        .since("7.0.0")
+        .summary("Tells at which millisecond since 1970 a key will be gone.");
+
+struct Found {
+    deadline: UnixMs,
+    now: UnixMs,
+}
+
+impl Found {
+    fn left(&self) -> i64 {
+        self.deadline.0.saturating_sub(self.now.0).max(0)
+    }
+}
+
+/// The nearest whole second.
+fn seconds(milliseconds: i64) -> i64 {
+    milliseconds / 1000 + i64::from(milliseconds % 1000 >= 500)
+}
+
+fn answer(call: &mut Call<'_, '_>, form: impl FnOnce(Found) -> i64) -> Done {
+    let now = call.now();
+    let opened = call.keys.look(call.key());
+    let number = match opened.deadline() {
+        Some(deadline) => form(Found { deadline, now }),
+        None if opened.exists() => NO_DEADLINE,
+        None => NO_KEY,
+    };
+    call.reply.int(number);
+    Ok(())
+}

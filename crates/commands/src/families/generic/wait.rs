@@ -1,0 +1,34 @@
+//! WAIT: until replicas have what was written. There are none yet.
+
+use pantala_base::UnixMs;
+use pantala_base::number::parse_i64;
+
+use crate::call::{Call, Done};
+use crate::command::{Category, Command, Flags, Group};
+use crate::error::{self, ClientError};
+
+pub(super) const WAIT: Command = Command::new("WAIT", wait, Group::Generic)
+    .arity(3)
+    .flags(Flags::BLOCKING)
+    .categories(&[Category::Connection])
+    .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+    .since("3.0.0")
+    .syntax("numreplicas:int timeout:int")
+    .summary("Waits until so many replicas have what this connection wrote.");
+
+fn wait(call: &mut Call<'_, '_>) -> Done {
+    call.int(1)?;
+    timeout(call.args[2], call.now())?;
+    call.reply.int(0);
+    Ok(())
+}
+
+/// A timeout in milliseconds, 0 for none.
+fn timeout(text: &[u8], now: UnixMs) -> Result<i64, ClientError> {
+    let timeout_ms = parse_i64(text).ok_or(error::TIMEOUT_NOT_INTEGER)?;
+    if timeout_ms < 0 {
+        return Err(error::TIMEOUT_NEGATIVE);
+    }
+    now.0.checked_add(timeout_ms).ok_or(error::TIMEOUT_OUT_OF_RANGE)?;
+    Ok(timeout_ms)
+}
