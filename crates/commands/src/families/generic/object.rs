@@ -9,9 +9,9 @@ use pantala_table::{Encoding, ValueRef};
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 use crate::error;
+use crate::help::help;
 
 pub(super) const OBJECT: Command = Command::container("OBJECT", Group::Generic, SUBCOMMANDS)
-    .categories(&[])
     .since("2.2.3")
     .summary("Tells how values are kept.");
 
@@ -96,28 +96,6 @@ fn idle_time(call: &mut Call<'_, '_>) -> Done {
         false => call.reply.null(),
         true if call.limits.is_lfu => return Err(error::NOT_LRU.into()),
         true => call.reply.int(0),
-    }
-    Ok(())
-}
-
-const HELP: &[&str] = &[
-    "OBJECT <subcommand> [<argument> ...]. The subcommands are:",
-    "ENCODING <key>",
-    "    How the value at the key is kept.",
-    "FREQ <key>",
-    "    How often the key is used; needs a maxmemory-policy that counts it.",
-    "IDLETIME <key>",
-    "    For how many seconds the key was not used.",
-    "REFCOUNT <key>",
-    "    How many references to the value there are.",
-    "HELP",
-    "    This text.",
-];
-
-fn help(call: &mut Call<'_, '_>) -> Done {
-    call.reply.array(HELP.len());
-    for line in HELP {
-        call.reply.simple(line);
     }
     Ok(())
 }
