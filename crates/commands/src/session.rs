@@ -38,6 +38,8 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT NO-EVICT is on.
     pub no_evict: bool,
+    /// CLIENT CAPA REDIRECT.
+    pub can_redirect: bool,
     /// MONITOR: this connection is shown every command.
     pub monitor: bool,
     /// The connection is to be closed once the replies so far are sent.
@@ -64,6 +66,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             no_touch: false,
             no_evict: false,
+            can_redirect: false,
             monitor: false,
             closing: false,
             peer: String::new(),

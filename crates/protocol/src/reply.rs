@@ -48,6 +48,11 @@ impl<'o> Reply<'o> {
         self.version
     }
 
+    /// Writes another version from here on.
+    pub fn speak(&mut self, version: Version) {
+        self.version = version;
+    }
+
     /// Bytes in the output so far.
     #[inline]
     pub fn len(&self) -> usize {

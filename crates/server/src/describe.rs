@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use pantala_commands::Command;
+use pantala_commands::{Command, Session};
 use pantala_protocol::Version;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Waiting};
 
 /// The line, without its end.
 pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64) -> String {
@@ -20,7 +20,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
     // Writing to a string cannot fail.
     let _ = write!(
         line,
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa= db={} sub=0 psub=0 \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub=0 psub=0 \
          ssub=0 multi=-1 watch=0 qbuf={} qbuf-free={} argv-mem=0 multi-mem=0 rbs={} rbp={} obl={} \
          oll=0 omem={} tot-mem={} events={} cmd={} user=default redir=-1 resp={} lib-name={} \
          lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
@@ -32,6 +32,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         seconds_since(session.since_us),
         seconds_since(connection.active_us),
         flags(connection),
+        capabilities(session),
         session.db.0,
         connection.input.len(),
         connection.input.capacity() - connection.input.len(),
@@ -52,10 +53,18 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
     line
 }
 
-fn flags(connection: &Connection) -> String {
+/// What the client said it is able to do, one letter each.
+pub fn capabilities(session: &Session) -> &'static str {
+    if session.can_redirect { "r" } else { "" }
+}
+
+/// The state of a connection, one letter each.
+pub fn flags(connection: &Connection) -> String {
     let session = &connection.session;
+    let waiting = connection.parked.map(|parked| parked.waiting);
     let shown = [
         (session.monitor, 'O'),
+        (waiting == Some(Waiting::Pause), 'b'),
         (session.closing, 'c'),
         (session.no_evict, 'e'),
         (session.no_touch, 'T'),

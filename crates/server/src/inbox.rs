@@ -60,12 +60,12 @@ pub enum Message {
         /// Where the lines go, with the client's number.
         answer: Sender<Vec<(u64, String)>>,
     },
-    /// Close the connections that the filter accepts.
+    /// Close the connections that the filter accepts; the asker's own is left to the asker.
     Kill {
         /// Which.
         filter: Arc<ClientFilter>,
-        /// Where their number goes.
-        answer: Sender<usize>,
+        /// Where the clients' numbers go.
+        answer: Sender<Vec<u64>>,
     },
     /// End the parking of this client by CLIENT UNBLOCK.
     Unblock {

@@ -5,6 +5,7 @@ use std::mem::take;
 use pantala_commands::Session;
 use pantala_reactor::Ops;
 
+use crate::client_filter::ClientFilter;
 use crate::connection::{Life, Waiting};
 use crate::describe::describe;
 use crate::inbox::Message;
@@ -90,7 +91,7 @@ impl Desk {
         }
     }
 
-    fn matching(&self, filter: &crate::client_filter::ClientFilter) -> Vec<(u64, String)> {
+    fn matching(&self, filter: &ClientFilter) -> Vec<(u64, String)> {
         let rows = self.shared.registry.rows();
         self.connections
             .iter()
@@ -100,20 +101,18 @@ impl Desk {
             .collect()
     }
 
-    fn kill(&mut self, filter: &crate::client_filter::ClientFilter, ops: &mut Ops<'_>) -> usize {
-        let mut killed = 0;
+    fn kill(&mut self, filter: &ClientFilter, ops: &mut Ops<'_>) -> Vec<u64> {
+        let mut killed = Vec::new();
         for index in 0..self.connections.len() as u32 {
             let now_us = self.now_us;
             let Some(connection) = self.at(index) else { continue };
             if !filter.accepts(connection, now_us) {
                 continue;
             }
-            killed += 1;
-            if filter.asker == connection.session.id {
-                // The one who asks is told first.
-                connection.session.closing = true;
-            } else {
-                let token = connection.token;
+            let (id, token) = (connection.session.id, connection.token);
+            killed.push(id);
+            // The asker gets its reply first.
+            if id != filter.asker {
                 self.drop_connection(token, ops);
             }
         }

@@ -55,9 +55,40 @@ impl Pause {
         Some(Duration::from_micros((word >> 1).saturating_sub(clock())))
     }
 
-    /// Whether a pause was set and its time is over: the paused are to be woken.
-    pub fn is_over(&self, now_us: u64) -> bool {
+    /// Whether a pause was set and its time is over: then it is taken away, and the one caller who
+    /// is told so wakes the paused.
+    #[inline]
+    pub fn take_over(&self, now_us: u64) -> bool {
         let word = self.0.load(Ordering::Relaxed);
-        word != 0 && word >> 1 <= now_us
+        let is_over = word != 0 && word >> 1 <= now_us;
+        let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+        is_over && self.0.compare_exchange(word, 0, order, failed).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ever_extends() {
+        let pause = Pause::default();
+        pause.begin(100, Paused::Writes, 0);
+        assert_eq!(pause.state(50), Paused::Writes);
+        pause.begin(60, Paused::All, 50);
+        assert_eq!(pause.state(99), Paused::All);
+        pause.begin(200, Paused::Writes, 50);
+        assert_eq!(pause.state(199), Paused::All);
+        assert_eq!(pause.state(200), Paused::Nothing);
+    }
+
+    #[test]
+    fn one_caller_learns_that_it_is_over() {
+        let pause = Pause::default();
+        assert!(!pause.take_over(1));
+        pause.begin(100, Paused::All, 0);
+        assert!(!pause.take_over(99));
+        assert!(pause.take_over(100));
+        assert!(!pause.take_over(100));
     }
 }

@@ -219,6 +219,8 @@ impl Desk {
                 let args = &window.args[first_arg..];
                 let found = turn.shared.registry.resolve(args);
                 let group_hash = group_hash(found, args, turn);
+                // What may follow, and how long it may be, depends on whether this is AUTH.
+                progress.is_over = !connection.session.authenticated;
                 (Item::Command { found, group_hash }, consumed)
             }
             Step::Empty { consumed } => (Item::Nothing, consumed),
@@ -407,10 +409,14 @@ impl Desk {
             return;
         }
         let session = &mut connection.session;
+        let was_monitor = session.monitor;
         let wish = match turn.admit(session, found, args) {
             Ok(found) => match turn.run(session, found, args, &mut connection.output) {
                 Verdict::Finished => {
                     connection.finished(found.number);
+                    if was_monitor && !connection.session.monitor {
+                        turn.shared.monitors.leave(self.index);
+                    }
                     window.progress[chunk].done = parsed.end;
                     return;
                 }

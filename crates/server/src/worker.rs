@@ -23,7 +23,7 @@ use pantala_reactor::{Event, Events, Ops, Reactor, Token};
 use pantala_settings::Settings;
 
 use crate::connection::{Connection, Life, handle_of};
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Message};
 use crate::limits::Limited;
 use crate::serving::{Chunk, Scratch};
 use crate::shared::Shared;
@@ -134,6 +134,9 @@ impl Desk {
         let mut chunks = Vec::new();
         for event in events {
             self.take_event(event, ops, &mut chunks);
+        }
+        if self.shared.pause.take_over(self.now_us) {
+            self.shared.workers.post_all(|| Message::PauseChanged);
         }
         self.take_messages(ops);
         self.take_resumed(&mut chunks);

@@ -8,20 +8,32 @@ use crate::error;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
-    Command::new("PING", ping, Group::Connection)
-        .arity(-1)
-        .flags(Flags::FAST)
-        .syntax("[message]")
-        .summary("Answers PONG, or the message."),
     Command::new("ECHO", echo, Group::Connection)
         .arity(2)
         .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
         .syntax("message")
         .summary("Answers the message."),
+    Command::new("PING", ping, Group::Connection)
+        .arity(-1)
+        .flags(Flags::FAST)
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .syntax("[message]")
+        .summary("Answers PONG, or the message."),
+    Command::new("QUIT", quit, Group::Connection)
+        .arity(-1)
+        .flags(
+            Flags::NOSCRIPT
+                .and(Flags::LOADING)
+                .and(Flags::STALE)
+                .and(Flags::FAST)
+                .and(Flags::NO_AUTH)
+                .and(Flags::ALLOW_BUSY),
+        )
+        .summary("Closes the connection."),
     Command::new("SELECT", select, Group::Connection)
         .arity(2)
-        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
-        .syntax("index")
+        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::ALLOW_BUSY))
+        .syntax("index:int")
         .summary("Chooses the logical database."),
 ];
 
@@ -39,8 +51,14 @@ fn echo(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+fn quit(call: &mut Call<'_, '_>) -> Done {
+    call.session.closing = true;
+    call.reply.ok();
+    Ok(())
+}
+
 fn select(call: &mut Call<'_, '_>) -> Done {
-    let index = call.int(1)?;
+    let index = i32::try_from(call.int(1)?).map_err(|_| error::NOT_32_BITS)?;
     let index = u32::try_from(index).map_err(|_| error::DB_OUT_OF_RANGE)?;
     if index >= call.space().database_count() {
         return Err(error::DB_OUT_OF_RANGE.into());

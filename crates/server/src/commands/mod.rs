@@ -1,5 +1,7 @@
 //! Commands about the server itself; each file a family, as in the crate `commands`.
 
+mod client;
+
 use pantala_commands::{Command, families};
 
 /// All families of the server.
@@ -9,5 +11,6 @@ pub fn families() -> Vec<&'static [Command]> {
         families::databases::ROWS,
         families::generic::ROWS,
         families::string::ROWS,
+        client::ROWS,
     ]
 }

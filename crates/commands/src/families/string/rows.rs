@@ -5,6 +5,15 @@ use super::{
 };
 use super::{lcs, many, number, range};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::options::is_word;
+
+/// SET tells what was there only where it is asked to.
+fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
+    match args.iter().skip(3).any(|word| is_word(word, "GET")) {
+        true => KeyFlags::CHANGE,
+        false => KeyFlags::OVERWRITE,
+    }
+}
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
@@ -161,6 +170,7 @@ pub const ROWS: &[Command] = &[
         .arity(-3)
         .flags(Flags::DENYOOM)
         .keys(&[KeySpec::one(1, KeyFlags::CHANGE.variable())])
+        .flags_of(set_key_flags)
         .syntax(
             "key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds:int | \
              PX milliseconds:int | EXAT seconds:unix-time | PXAT milliseconds:unix-time | KEEPTTL]",

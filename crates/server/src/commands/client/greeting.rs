@@ -1,0 +1,186 @@
+//! AUTH, HELLO and RESET: who a connection is, and how it wants to be spoken to.
+
+use std::hint::black_box;
+
+use pantala_base::number::parse_i64;
+use pantala_commands::options::is_word;
+use pantala_commands::{Call, ClientError, Done, Session, error};
+use pantala_protocol::Version;
+
+use crate::shared::Shared;
+
+/// What clients are told they talk to: they look at it to know which commands there are.
+const SERVER: &str = "redis";
+/// The version of Redis whose protocol and commands are complete here.
+const SERVER_VERSION: &str = "7.2.4";
+
+/// The only user there is.
+const USER: &[u8] = b"default";
+
+const WRONG_PASSWORD: ClientError =
+    ClientError::text("WRONGPASS invalid username-password pair or user is disabled.");
+const NO_PASSWORD_SET: ClientError = ClientError::text(
+    "ERR AUTH <password> called without any password configured for the default user. Are you \
+     sure your configuration is correct?",
+);
+const HELLO_FIRST: ClientError = ClientError::text(
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO \
+     <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP \
+     protocol version at the same time",
+);
+
+/// AUTH: everything behind the name is a secret.
+pub(super) fn is_auth_secret(_args: &[&[u8]], position: usize) -> bool {
+    position > 0
+}
+
+/// HELLO: the two arguments behind AUTH are.
+pub(super) fn is_hello_secret(args: &[&[u8]], position: usize) -> bool {
+    let is_auth = |back: usize| {
+        let word = position.checked_sub(back).filter(|at| *at > 1).and_then(|at| args.get(at));
+        word.is_some_and(|word| is_word(word, "AUTH"))
+    };
+    is_auth(1) || is_auth(2)
+}
+
+pub(super) fn auth(call: &mut Call<'_, '_>) -> Done {
+    let (user, password) = match *call.args {
+        [_, password] => (None, password),
+        [_, user, password] => (Some(user), password),
+        _ => return Err(error::SYNTAX.into()),
+    };
+    let is_open = Shared::of(call).settings.current().requirepass.is_empty();
+    if user.is_none() && is_open {
+        return Err(NO_PASSWORD_SET.into());
+    }
+    authenticate(call, user.unwrap_or(USER), password)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Lets the connection in, or says why not; a connection that is in already stays in.
+fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), ClientError> {
+    let settings = Shared::of(call).settings.current();
+    let secret = settings.requirepass.as_bytes();
+    let fits = secret.is_empty() || is_same_secret(password, secret);
+    if user != USER || !fits {
+        return Err(WRONG_PASSWORD);
+    }
+    call.session.authenticated = true;
+    Ok(())
+}
+
+/// Compares in a time that depends only on the length of what was given. `secret` is not empty.
+fn is_same_secret(given: &[u8], secret: &[u8]) -> bool {
+    let mut difference = given.len() ^ secret.len();
+    for (at, byte) in given.iter().enumerate() {
+        difference |= usize::from(byte ^ secret[at % secret.len()]);
+        difference = black_box(difference);
+    }
+    difference == 0
+}
+
+pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
+    let version = match call.args.get(1) {
+        None => call.session.version,
+        Some(text) => match parse_i64(text) {
+            Some(2) => Version::Resp2,
+            Some(3) => Version::Resp3,
+            Some(_) => return Err(error::NO_PROTO.into()),
+            None => {
+                let error = "ERR Protocol version is not an integer or out of range";
+                return Err(ClientError::text(error).into());
+            }
+        },
+    };
+    let (mut credentials, mut name) = (None, None);
+    let mut rest = call.args.get(2..).unwrap_or_default();
+    loop {
+        rest = match *rest {
+            [] => break,
+            [word, user, password, ref rest @ ..] if is_word(word, "AUTH") => {
+                credentials = Some((user, password));
+                rest
+            }
+            [word, text, ref rest @ ..] if is_word(word, "SETNAME") => {
+                super::check_printable(text, "Client names")?;
+                name = Some(text);
+                rest
+            }
+            [word, ..] => {
+                let word = String::from_utf8_lossy(word);
+                let error = format!("ERR Syntax error in HELLO option '{word}'");
+                return Err(ClientError::new(error).into());
+            }
+        };
+    }
+    if let Some((user, password)) = credentials {
+        authenticate(call, user, password)?;
+    }
+    if !call.session.authenticated {
+        return Err(HELLO_FIRST.into());
+    }
+    if let Some(name) = name {
+        call.session.name = name.to_vec();
+    }
+    call.session.version = version;
+    call.reply.speak(version);
+    reply_greeting(call);
+    Ok(())
+}
+
+fn reply_greeting(call: &mut Call<'_, '_>) {
+    let id = call.session.id.cast_signed();
+    let reply = &mut call.reply;
+    reply.map(7);
+    reply.bulk(b"server");
+    reply.bulk(SERVER.as_bytes());
+    reply.bulk(b"version");
+    reply.bulk(SERVER_VERSION.as_bytes());
+    reply.bulk(b"proto");
+    reply.int(if reply.version() == Version::Resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.int(id);
+    reply.bulk(b"mode");
+    reply.bulk(b"standalone");
+    reply.bulk(b"role");
+    reply.bulk(b"master");
+    reply.bulk(b"modules");
+    reply.array(0);
+}
+
+/// Back to how the connection began; what it said of its library stays.
+pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
+    let is_open = Shared::of(call).settings.current().requirepass.is_empty();
+    let old = std::mem::replace(call.session, Session::new(call.session.id, is_open));
+    let session = &mut *call.session;
+    session.lib_name = old.lib_name;
+    session.lib_version = old.lib_version;
+    session.can_redirect = old.can_redirect;
+    session.peer = old.peer;
+    session.local = old.local;
+    session.since_us = old.since_us;
+    call.reply.speak(session.version);
+    call.reply.simple("RESET");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compares_whole_secrets() {
+        assert!(is_same_secret(b"secret", b"secret"));
+        for wrong in [&b""[..], b"s", b"secre", b"secrets", b"secretsecret", b"Secret"] {
+            assert!(!is_same_secret(wrong, b"secret"), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn hides_what_stands_behind_auth() {
+        let args: [&[u8]; 6] = [b"HELLO", b"3", b"auth", b"user", b"password", b"SETNAME"];
+        let hidden: Vec<bool> = (0..args.len()).map(|at| is_hello_secret(&args, at)).collect();
+        assert_eq!(hidden, [false, false, false, true, true, false]);
+    }
+}

@@ -1,0 +1,155 @@
+//! CLIENT, and the commands that change who a connection is.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | CLIENT about the asking connection itself |
+//! | `greeting` | AUTH, HELLO, RESET |
+//! | `others` | CLIENT LIST, INFO, KILL, UNBLOCK, PAUSE, UNPAUSE |
+//! | `words` | which clients LIST and KILL mean |
+//! | `rows` | the table |
+//!
+//! Tests: compat/transcripts/connection.
+
+mod greeting;
+mod others;
+mod rows;
+mod words;
+
+use pantala_commands::options::is_word;
+use pantala_commands::{Call, ClientError, Done, ReplyMode, error};
+
+pub use rows::ROWS;
+
+/// Names of clients and libraries are shown in a line of words: only what is visible may be there.
+fn check_printable(text: &[u8], what: &str) -> Result<(), ClientError> {
+    if text.iter().all(u8::is_ascii_graphic) {
+        return Ok(());
+    }
+    let error = format!("ERR {what} cannot contain spaces, newlines or special characters.");
+    Err(ClientError::new(error))
+}
+
+/// ON or OFF.
+fn switch(word: &[u8]) -> Result<bool, ClientError> {
+    match word {
+        _ if is_word(word, "ON") => Ok(true),
+        _ if is_word(word, "OFF") => Ok(false),
+        _ => Err(error::SYNTAX),
+    }
+}
+
+fn id(call: &mut Call<'_, '_>) -> Done {
+    call.reply.int(call.session.id.cast_signed());
+    Ok(())
+}
+
+fn getname(call: &mut Call<'_, '_>) -> Done {
+    match call.session.name.as_slice() {
+        [] => call.reply.null(),
+        name => call.reply.bulk(name),
+    }
+    Ok(())
+}
+
+fn setname(call: &mut Call<'_, '_>) -> Done {
+    check_printable(call.args[2], "Client names")?;
+    call.session.name = call.args[2].to_vec();
+    call.reply.ok();
+    Ok(())
+}
+
+fn setinfo(call: &mut Call<'_, '_>) -> Done {
+    let (word, text) = (call.args[2], call.args[3]);
+    if is_word(word, "LIB-NAME") {
+        check_printable(text, "LIB-NAME")?;
+        call.session.lib_name = text.to_vec();
+    } else if is_word(word, "LIB-VER") {
+        check_printable(text, "LIB-VER")?;
+        call.session.lib_version = text.to_vec();
+    } else {
+        let word = String::from_utf8_lossy(word);
+        return Err(ClientError::new(format!("ERR Unrecognized option '{word}'")).into());
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn no_evict(call: &mut Call<'_, '_>) -> Done {
+    call.session.no_evict = switch(call.args[2])?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn no_touch(call: &mut Call<'_, '_>) -> Done {
+    call.session.no_touch = switch(call.args[2])?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Unknown capabilities are passed over: a newer client may have more.
+fn capa(call: &mut Call<'_, '_>) -> Done {
+    call.session.can_redirect |= call.args[2..].iter().any(|word| is_word(word, "REDIRECT"));
+    call.reply.ok();
+    Ok(())
+}
+
+/// OFF and SKIP have no reply themselves.
+fn reply(call: &mut Call<'_, '_>) -> Done {
+    let word = call.args[2];
+    if is_word(word, "ON") {
+        call.session.reply_mode = ReplyMode::On;
+        call.reply.ok();
+    } else if is_word(word, "OFF") {
+        call.session.reply_mode = ReplyMode::Off;
+    } else if !is_word(word, "SKIP") {
+        return Err(error::SYNTAX.into());
+    } else if call.session.reply_mode != ReplyMode::Off {
+        call.session.reply_mode = ReplyMode::SkipNext;
+    }
+    Ok(())
+}
+
+/// There is no import mode yet, so nobody can be a source.
+fn import_source(call: &mut Call<'_, '_>) -> Done {
+    if !is_word(call.args[2], "OFF") {
+        return Err(ClientError::text("ERR Server is not in import mode").into());
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Nobody tracks keys yet.
+fn tracking(call: &mut Call<'_, '_>) -> Done {
+    if switch(call.args[2])? {
+        return Err(ClientError::text("ERR client tracking is not supported yet").into());
+    }
+    if call.args.len() > 3 {
+        return Err(error::SYNTAX.into());
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn caching(_call: &mut Call<'_, '_>) -> Done {
+    let error = "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+                 OPTIN or OPTOUT mode enabled";
+    Err(ClientError::text(error).into())
+}
+
+fn getredir(call: &mut Call<'_, '_>) -> Done {
+    call.reply.int(-1);
+    Ok(())
+}
+
+fn trackinginfo(call: &mut Call<'_, '_>) -> Done {
+    let reply = &mut call.reply;
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply.set(1);
+    reply.bulk(b"off");
+    reply.bulk(b"redirect");
+    reply.int(-1);
+    reply.bulk(b"prefixes");
+    reply.array(0);
+    Ok(())
+}
