@@ -35,11 +35,19 @@ thread_local! {
     static SEAT: Cell<usize> = const { Cell::new(NO_SEAT) };
 }
 
-/// jemalloc's settings: give memory back a second after it became idle, by a thread of its own (it
-/// sleeps while there is nothing to give back), and keep few arenas so that they stay dense.
+/// jemalloc's settings. Memory is given back a second after it became idle, by a thread of its own
+/// (it sleeps while there is nothing to give back); few arenas, so that they stay dense. Slabs are
+/// larger than usual: each costs jemalloc 128 bytes of book-keeping, which at its one page for 1,024
+/// bytes would be 32 bytes a record (measured: 1,107 against 1,079 bytes a key).
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static MALLOC_CONF: Settings =
-    Settings(c"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:4".as_ptr());
+pub static MALLOC_CONF: Settings = Settings(
+    c"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:4,\
+      slab_sizes:1-16:2|17-32:2|33-48:3|49-64:4|65-80:5|81-96:6|97-112:7|113-128:8|129-160:10|\
+      161-192:12|193-224:14|225-256:16|257-320:10|321-384:12|385-448:14|449-512:16|513-640:10|\
+      641-768:12|769-896:14|897-1024:16|1025-1280:10|1281-1536:12|1537-1792:14|1793-2048:16|\
+      2049-2560:10|2561-3072:12|3073-3584:14|3585-4096:16"
+        .as_ptr(),
+);
 
 /// A C string for jemalloc's start-up.
 #[repr(transparent)]

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use pantala_reactor::{ListenerId, net};
 use pantala_settings::Settings;
@@ -28,7 +29,7 @@ pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
                 None => (name.as_str(), false),
             };
             let opened = addresses(name, settings.port)
-                .and_then(|addresses| open_first(&addresses, settings.tcp_backlog));
+                .and_then(|addresses| open_patiently(&addresses, settings.tcp_backlog));
             match opened {
                 Ok(socket) => listeners.push((ListenerId(listeners.len() as u32), socket)),
                 Err(error) if is_optional && is_absent(&error) => {}
@@ -57,6 +58,25 @@ fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         "*" => Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)]),
         "::*" => Ok(vec![SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)]),
         _ => Ok((name, port).to_socket_addrs()?.collect()),
+    }
+}
+
+/// How long to wait for a port that is taken: the kernel takes a moment to let go of the sockets of a
+/// server that was killed with an io_uring.
+const PATIENCE: Duration = Duration::from_secs(2);
+const NAP: Duration = Duration::from_millis(20);
+
+fn open_patiently(addresses: &[SocketAddr], backlog: u32) -> io::Result<OwnedFd> {
+    let began = Instant::now();
+    loop {
+        match open_first(addresses, backlog) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < PATIENCE =>
+            {
+                std::thread::sleep(NAP);
+            }
+            opened => return opened,
+        }
     }
 }
 

@@ -17,6 +17,11 @@ use crate::{background, lane, listening};
 /// Descriptors the process needs beside its clients'.
 const OWN_DESCRIPTORS: u64 = 64;
 
+/// Receive buffers of a worker: all of them are touched in time, so they count as resident.
+const RECEIVE_BUFFERS: usize = 128;
+/// The size of one.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 10;
+
 /// A server that runs in this process.
 pub struct Running {
     shared: Arc<Shared>,
@@ -111,8 +116,13 @@ fn reactor(settings: &Settings) -> Result<Reactor, String> {
         IoEngine::Uring => EngineChoice::Uring,
         IoEngine::Epoll => EngineChoice::Epoll,
     };
-    Reactor::new(Config { choice, ..Config::default() })
-        .map_err(|error| format!("cannot start the event loop: {error}"))
+    let config = Config {
+        choice,
+        buffer_count: RECEIVE_BUFFERS,
+        buffer_bytes: RECEIVE_BUFFER_BYTES,
+        ..Config::default()
+    };
+    Reactor::new(config).map_err(|error| format!("cannot start the event loop: {error}"))
 }
 
 fn open_worker(
