@@ -15,7 +15,7 @@
 
 mod background;
 mod client_filter;
-mod commands;
+pub mod commands;
 mod connection;
 mod describe;
 mod execute;
