@@ -65,7 +65,7 @@ impl Desk {
 
     fn lane_done(&mut self, handle: u64, parking: u32, session: Session, reply: &[u8]) {
         let Some(connection) = self.find_handle(handle) else { return };
-        if !connection.unpark(parking) {
+        if !connection.unpark(parking) || connection.life == Life::Closing {
             return;
         }
         let is_new_monitor = session.monitor && !connection.session.monitor;

@@ -57,7 +57,7 @@ fn keys(call: &mut Call<'_, '_>) -> Done {
         let (space, now, db) = (call.space(), call.now(), call.session.db);
         let reply = &mut call.reply;
         space.walk(db, now, &mut |one| {
-            if glob::matches(pattern, one.key()) {
+            if fits(pattern, one.key()) {
                 reply.bulk(one.key());
                 count += 1;
             }
@@ -66,6 +66,11 @@ fn keys(call: &mut Call<'_, '_>) -> Done {
     }
     call.reply.end_array(mark, count);
     Ok(())
+}
+
+/// A lone star means every key, also the empty one, which no other pattern of stars matches.
+fn fits(pattern: &[u8], key: &[u8]) -> bool {
+    pattern == b"*" || glob::matches(pattern, key)
 }
 
 /// The type of the key with this name.
@@ -122,7 +127,7 @@ impl<'c> Options<'c> {
 
     fn wants(&self, one: &Met<'_>) -> bool {
         self.kind.is_none_or(|kind| one.type_tag() == kind as u8)
-            && self.pattern.is_none_or(|pattern| glob::matches(pattern, one.key()))
+            && self.pattern.is_none_or(|pattern| fits(pattern, one.key()))
     }
 
     /// The one key that can match, where that is certain; only for a scan that begins.
