@@ -54,7 +54,6 @@ pub use ticket::{Bell, Inbox, Ticket};
 pub use walk::{Busy, Met, ScanCursor};
 
 use partition::AllSizes;
-use ticket::Woken;
 
 /// How often a thread that may wait still lets go of everything when one partition is busy. After
 /// that it keeps what it has and waits for the next: it holds up others, but it gets there.
@@ -184,13 +183,13 @@ impl Keyspace {
     pub fn lock_one<'k>(&'k self, id: PartitionId, scope: Scope<'k>) -> Result<Locked<'k>, Busy> {
         let held = self.partition(id).spin_lock().ok_or(Busy(id))?;
         let held = smallvec::smallvec![(id, held)];
-        Ok(Locked { held, scope, woken: Woken::default() })
+        Ok(Locked::new(held, scope))
     }
 
     /// Takes nothing: for commands without keys, and to begin a group ([`Locked::try_add`]).
     #[inline]
     pub fn lock_none<'k>(&'k self, scope: Scope<'k>) -> Locked<'k> {
-        Locked { held: SmallVec::new(), scope, woken: Woken::default() }
+        Locked::new(SmallVec::new(), scope)
     }
 
     /// Takes all partitions of the plan or none. `Err`: this one is busy; park there.
@@ -199,7 +198,7 @@ impl Keyspace {
         for &id in plan.partitions() {
             held.push((id, self.partition(id).spin_lock().ok_or(Busy(id))?));
         }
-        Ok(Locked { held, scope, woken: Woken::default() })
+        Ok(Locked::new(held, scope))
     }
 
     /// Takes all partitions of the plan, waiting for them. Only for threads that may block.
@@ -214,7 +213,7 @@ impl Keyspace {
         for &id in plan.partitions() {
             held.push((id, self.hold(id)));
         }
-        Locked { held, scope, woken: Woken::default() }
+        Locked::new(held, scope)
     }
 
     /// Takes one partition, waiting for it. Only for threads that may block.

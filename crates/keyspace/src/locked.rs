@@ -17,7 +17,7 @@ use pantala_sync::lock::Guard;
 use smallvec::SmallVec;
 
 use crate::Keyspace;
-use crate::key::{DbIndex, Key, PartitionId};
+use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::opened::Opened;
 use crate::partition::Partition;
 use crate::tally::Tally;
@@ -47,21 +47,32 @@ pub struct Scope<'k> {
 pub struct Locked<'k> {
     pub(crate) held: SmallVec<[(PartitionId, Held<'k>); FEW]>,
     pub(crate) scope: Scope<'k>,
+    /// The partition the command at hand most likely means.
+    pub(crate) at: usize,
+    /// The set of partitions held by a group; empty otherwise.
+    pub(crate) members: [u64; PARTITION_COUNT / 64],
     /// Behind `held`, so that it is dropped, and wakes, after the locks are free.
     pub(crate) woken: Woken,
 }
 
 impl<'k> Locked<'k> {
+    #[inline]
+    pub(crate) fn new(held: SmallVec<[(PartitionId, Held<'k>); FEW]>, scope: Scope<'k>) -> Self {
+        let members = [0; PARTITION_COUNT / 64];
+        Locked { held, scope, at: 0, members, woken: Woken::default() }
+    }
+
     /// What the command runs in.
     #[inline]
     pub fn scope(&self) -> &Scope<'k> {
         &self.scope
     }
 
-    /// Turns the same locks to another command of the same plan.
+    /// Turns to another command of a group, whose key lies in the partition at `at`.
     #[inline]
-    pub fn rescope(&mut self, scope: Scope<'k>) {
+    pub fn turn_to(&mut self, at: usize, scope: Scope<'k>) {
         self.scope = scope;
+        self.at = at;
     }
 
     /// Whether exactly this one partition is held.
@@ -70,42 +81,36 @@ impl<'k> Locked<'k> {
         matches!(self.held.as_slice(), [(held, _)] if *held == partition)
     }
 
-    /// Takes one more partition if it is free at this moment. Only for groups of commands with one
-    /// key each: such a set of locks is in no order, so it never waits.
+    /// Takes one more partition if it is free at this moment; where it stands among those held. Only
+    /// for groups of commands with one key each: such a set of locks is in no order, so it never
+    /// waits. At most [`FEW`] partitions.
     #[inline]
-    pub fn try_add(&mut self, id: PartitionId) -> bool {
-        if self.held.iter().any(|(held, _)| *held == id) {
-            return true;
+    pub fn try_add(&mut self, id: PartitionId) -> Option<usize> {
+        let word = &mut self.members[id.index() / 64];
+        let bit = 1 << (id.index() % 64);
+        if *word & bit != 0 {
+            return self.held.iter().position(|(held, _)| *held == id);
         }
-        match self.scope.space.partition(id).try_lock() {
-            Some(held) => {
-                self.held.push((id, held));
-                true
-            }
-            None => false,
-        }
+        let held = self.scope.space.partition(id).try_lock()?;
+        *word |= bit;
+        self.held.push((id, held));
+        Some(self.held.len() - 1)
     }
 
-    /// Brings the bucket of a key of the present database near.
+    /// Brings the bucket of a key of the present database near. `at` is what `try_add` answered.
     #[inline]
-    pub fn prefetch_bucket(&self, hash: u64) {
-        if let Some(db) = self.db_of(hash) {
+    pub fn prefetch_bucket(&self, at: usize, hash: u64) {
+        if let Some(db) = self.held[at].1.db_if_used(self.scope.db) {
             db.table.prefetch_bucket(hash);
         }
     }
 
     /// Brings the record of a key near; its bucket should be near by then.
     #[inline]
-    pub fn prefetch_record(&self, hash: u64) {
-        if let Some(db) = self.db_of(hash) {
+    pub fn prefetch_record(&self, at: usize, hash: u64) {
+        if let Some(db) = self.held[at].1.db_if_used(self.scope.db) {
             db.table.prefetch_record(hash);
         }
-    }
-
-    #[inline]
-    fn db_of(&self, hash: u64) -> Option<&crate::partition::Db> {
-        let held = self.partition(PartitionId::of(hash));
-        self.held[held].1.db_if_used(self.scope.db)
     }
 
     /// Opens a key to read its value.
@@ -154,6 +159,9 @@ impl<'k> Locked<'k> {
     #[inline]
     fn partition(&self, partition: PartitionId) -> usize {
         let held = self.held.as_slice();
+        if held.get(self.at).is_some_and(|(id, _)| *id == partition) {
+            return self.at;
+        }
         let found = if held.len() <= FEW {
             held.iter().position(|(id, _)| *id == partition)
         } else {

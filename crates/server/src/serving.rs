@@ -132,6 +132,21 @@ impl<'t> Window<'t> {
     }
 }
 
+/// Commands whose locks are held together.
+struct Group<'r> {
+    locked: Locked<'r>,
+    count: usize,
+    /// For each command: where its partition stands among those held, and the hash of its key.
+    members: [(usize, u64); GROUP],
+}
+
+impl<'r> Group<'r> {
+    fn new(turn: &Turn<'r>) -> Self {
+        let locked = turn.shared.space.lock_none(turn.plain_scope());
+        Group { locked, count: 0, members: [(0, 0); GROUP] }
+    }
+}
+
 /// Something that a command of a group wants done when no partition is held.
 enum Later {
     Lane(Found),
@@ -276,13 +291,21 @@ impl Desk {
         while from < window.parsed.len() {
             let group = self.group_at(window, turn, from);
             match group {
-                Some((mut locked, count)) => {
+                Some(mut group) => {
+                    let count = group.count;
                     let mut later: Option<Vec<_>> = None;
-                    for position in from..from + count {
-                        window.running = position;
-                        self.run_grouped(window, turn, position, &mut locked, &mut later);
+                    for member in 0..count {
+                        window.running = from + member;
+                        self.run_grouped(
+                            window,
+                            turn,
+                            from + member,
+                            member,
+                            &mut group,
+                            &mut later,
+                        );
                     }
-                    drop(locked);
+                    drop(group);
                     for (position, wish) in later.into_iter().flatten() {
                         self.grant(window, position, wish);
                     }
@@ -304,31 +327,24 @@ impl Desk {
         window: &Window<'_>,
         turn: &Turn<'r>,
         from: usize,
-    ) -> Option<(Locked<'r>, usize)> {
-        let mut hashes = [0; GROUP];
-        let mut count = 0;
-        for parsed in window.parsed[from..].iter().take(GROUP) {
-            let Item::Command { group_hash: Some(hash), .. } = parsed.item else { break };
-            hashes[count] = hash;
-            count += 1;
-        }
-        if count == 0 || turn.is_monitored || self.limited.is_timed {
+    ) -> Option<Group<'r>> {
+        if turn.is_monitored || self.limited.is_timed {
             return None;
         }
-        let space = &turn.shared.space;
-        let mut locked = space.lock_none(turn.plain_scope());
-        let mut held = 0;
-        for &hash in &hashes[..count] {
-            if !locked.try_add(PartitionId::of(hash)) {
-                break;
-            }
-            locked.prefetch_bucket(hash);
-            held += 1;
+        let mut group: Option<Group<'r>> = None;
+        for parsed in window.parsed[from..].iter().take(GROUP) {
+            let Item::Command { group_hash: Some(hash), .. } = parsed.item else { break };
+            let group = group.get_or_insert_with(|| Group::new(turn));
+            let Some(at) = group.locked.try_add(PartitionId::of(hash)) else { break };
+            group.locked.prefetch_bucket(at, hash);
+            group.members[group.count] = (at, hash);
+            group.count += 1;
         }
-        for &hash in &hashes[..held] {
-            locked.prefetch_record(hash);
+        let group = group.filter(|group| group.count > 0)?;
+        for &(at, hash) in &group.members[..group.count] {
+            group.locked.prefetch_record(at, hash);
         }
-        (held > 0).then_some((locked, held))
+        Some(group)
     }
 
     /// Runs one command of a group.
@@ -338,11 +354,13 @@ impl Desk {
         window: &mut Window<'_>,
         turn: &Turn<'r>,
         position: usize,
-        locked: &mut Locked<'r>,
+        member: usize,
+        group: &mut Group<'r>,
         later: &mut Option<Vec<(usize, Later)>>,
     ) {
         let parsed = &window.parsed[position];
-        let Item::Command { found, group_hash: Some(hash) } = parsed.item else { return };
+        let Item::Command { found, .. } = parsed.item else { return };
+        let (at, hash) = group.members[member];
         let index = window.chunks[parsed.chunk as usize].index;
         let args = window.args_of(parsed);
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
@@ -352,7 +370,8 @@ impl Desk {
         let session = &mut connection.session;
         let wish = match turn.admit(session, found, args) {
             Ok(found) => {
-                locked.rescope(turn.scope(session));
+                let locked = &mut group.locked;
+                locked.turn_to(at, turn.scope(session));
                 let output = &mut connection.output;
                 match turn.run_locked(session, found, args, &[hash], locked, output) {
                     Verdict::Finished => {
