@@ -96,6 +96,11 @@ impl Progress<'_> {
     }
 }
 
+/// A mean time to live is taken from about so many keys with a deadline,
+const TTL_SAMPLES: u64 = 64;
+/// or as many as are among about so many keys.
+const TTL_LOOKS: usize = 4096;
+
 /// How many random draws RANDOMKEY makes before it walks.
 const RANDOM_DRAWS: usize = 64;
 
@@ -254,6 +259,52 @@ impl Keyspace {
                 }
             }
         });
+    }
+
+    /// How long keys with a deadline still have, in milliseconds: the mean over some of them,
+    /// beginning at a partition at random. 0 if there are none. Never waits: what is busy is left
+    /// out.
+    pub fn mean_ttl_ms(&self, db: DbIndex, now: UnixMs, random: &mut Rng) -> u64 {
+        let Some(sizes) = self.sizes(db) else { return 0 };
+        let (mut sum, mut count, mut looked) = (0_u128, 0_u64, 0_usize);
+        let begin = random.below(PARTITION_COUNT as u64) as usize;
+        for number in 0..PARTITION_COUNT {
+            let id = PartitionId(((begin + number) % PARTITION_COUNT) as u16);
+            if count >= TTL_SAMPLES || looked >= TTL_LOOKS {
+                break;
+            }
+            if sizes.with_deadline_in(id) == 0 {
+                continue;
+            }
+            let Some(held) = self.partition(id).try_lock() else { continue };
+            let Some(part) = held.db_if_used(db) else { continue };
+            let mut cursor = Cursor::START;
+            while !cursor.is_end() && count < TTL_SAMPLES && looked < TTL_LOOKS {
+                cursor = part.table.scan(cursor, &mut |place| {
+                    looked += 1;
+                    if let Some(deadline) = part.table.deadline(place) {
+                        sum += u128::from(deadline.0.abs_diff(now.0.min(deadline.0)));
+                        count += 1;
+                    }
+                });
+            }
+        }
+        u64::try_from(sum / u128::from(count.max(1))).unwrap_or(u64::MAX)
+    }
+
+    /// Bytes of the tables of a database, without its records. Never waits: what is busy is left
+    /// out.
+    pub fn index_bytes(&self, db: DbIndex) -> u64 {
+        let Some(sizes) = self.sizes(db) else { return 0 };
+        let mut sum = 0;
+        for id in PartitionId::all().filter(|id| sizes.keys_in(*id) > 0) {
+            if let Some(held) = self.partition(id).try_lock()
+                && let Some(part) = held.db_if_used(db)
+            {
+                sum += part.table.heap_bytes() as u64;
+            }
+        }
+        sum
     }
 
     /// Shows each partition's part of a database, waiting for each: for reports, on threads that

@@ -173,6 +173,7 @@ impl<'r> Turn<'r> {
             self.count_time(found, took_us * 1000);
             let reply_bytes = output.len().saturating_sub(before);
             self.shared.logs.note(session, found, args, took_us, reply_bytes);
+            self.shared.spikes.note(found.row, took_us);
             if self.is_monitored {
                 self.shared.monitors.feed(&self.shared.workers, session, found, args);
             }

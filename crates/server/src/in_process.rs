@@ -30,6 +30,8 @@ impl InProcess {
     /// The system has no descriptors left.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let shared = Arc::new(Shared::new(settings, None, HashSeed::from_words(1, 2)));
+        shared.know_thyself();
+        shared.apply_log_settings();
         let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
         let reactor = Reactor::new(config).map_err(|error| error.to_string())?;
         let inbox = Arc::new(Inbox::new(reactor.waker()));

@@ -76,8 +76,6 @@ pub enum Message {
         /// Whether it was parked.
         answer: Sender<bool>,
     },
-    /// CONFIG RESETSTAT.
-    ResetStats,
     /// CLIENT PAUSE has ended or changed: try the paused again.
     PauseChanged,
     /// The settings have changed, or this worker is to give up its connections, or to stop.

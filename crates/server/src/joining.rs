@@ -132,6 +132,6 @@ impl Desk {
     }
 }
 
-fn is_loopback(peer: &str) -> bool {
+pub(crate) fn is_loopback(peer: &str) -> bool {
     peer.starts_with("127.") || peer.starts_with("[::1]") || peer.starts_with("[::ffff:127.")
 }

@@ -46,6 +46,10 @@ pub struct Limited {
     pub has_soft_limits: bool,
     /// Every command is timed by itself, because fast ones may have to be logged too.
     pub is_timed: bool,
+    /// Requests of at least this size, in bytes on the wire, may have to be logged.
+    pub large_request_bytes: usize,
+    /// Replies of at least this size, in bytes, have to be logged.
+    pub large_reply_bytes: usize,
     max_input_bytes: usize,
     output: OutputLimit,
 }
@@ -67,7 +71,10 @@ impl Limited {
                 is_lfu: is_lfu(settings),
             },
             has_soft_limits: output.soft_bytes > 0,
-            is_timed: (0..TIMED_BELOW_US).contains(&slow_us),
+            is_timed: (0..TIMED_BELOW_US).contains(&slow_us)
+                || settings.latency_monitor_threshold_ms > 0,
+            large_request_bytes: threshold(settings.commandlog_request_larger_than_bytes),
+            large_reply_bytes: threshold(settings.commandlog_reply_larger_than_bytes),
             max_input_bytes: to_usize(settings.client_query_buffer_limit),
             output,
         }
@@ -106,6 +113,11 @@ fn string_bytes(settings: &Settings) -> usize {
 /// The policy itself is not acted on yet; OBJECT answers by it all the same.
 fn is_lfu(settings: &Settings) -> bool {
     settings.get(&["maxmemory-policy"]).iter().any(|(_, policy)| policy.ends_with("-lfu"))
+}
+
+/// A threshold in bytes; negative ones are never reached.
+fn threshold(bytes: i64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 fn to_usize(bytes: u64) -> usize {

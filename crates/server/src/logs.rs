@@ -74,13 +74,13 @@ impl Log {
     }
 
     #[cold]
-    fn add(&self, session: &Session, args: &[&[u8]], value: i64) {
+    fn add(&self, session: &Session, found: Found, args: &[&[u8]], value: i64) {
         let most = usize::try_from(self.most.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
         let entry = Entry {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             unix_s: unix_us() / 1_000_000,
             value,
-            args: shorten(args),
+            args: shorten(found, args),
             peer: session.peer.clone(),
             name: session.name.clone(),
         };
@@ -143,27 +143,35 @@ impl Logs {
         }
         let took_us = took_us.cast_signed();
         if self.slow.wants(took_us) {
-            self.slow.add(session, args, took_us);
+            self.slow.add(session, found, args, took_us);
         }
-        self.note_sizes(session, args, reply_bytes);
+        self.note_sizes(session, found, args, reply_bytes);
     }
 
     /// Logs large requests and replies.
     #[inline]
-    pub fn note_sizes(&self, session: &Session, args: &[&[u8]], reply_bytes: usize) {
+    pub fn note_sizes(&self, session: &Session, found: Found, args: &[&[u8]], reply_bytes: usize) {
         let request_bytes: usize = args.iter().map(|arg| arg.len()).sum();
         if self.large_request.wants(request_bytes.cast_signed() as i64) {
-            self.large_request.add(session, args, request_bytes.cast_signed() as i64);
+            self.large_request.add(session, found, args, request_bytes.cast_signed() as i64);
         }
         if self.large_reply.wants(reply_bytes.cast_signed() as i64) {
-            self.large_reply.add(session, args, reply_bytes.cast_signed() as i64);
+            self.large_reply.add(session, found, args, reply_bytes.cast_signed() as i64);
         }
     }
 }
 
-fn shorten(args: &[&[u8]]) -> Vec<Vec<u8>> {
+/// What is shown in place of a secret.
+pub const REDACTED: &[u8] = b"(redacted)";
+
+fn shorten(found: Found, args: &[&[u8]]) -> Vec<Vec<u8>> {
     let shown = if args.len() > KEPT_ARGUMENTS { KEPT_ARGUMENTS - 1 } else { args.len() };
-    let mut kept: Vec<Vec<u8>> = args[..shown].iter().map(|arg| shorten_one(arg)).collect();
+    let is_secret = |at| found.row.is_secret.is_some_and(|is_secret| is_secret(args, at));
+    let shown_one = |at: usize| match is_secret(at) {
+        true => REDACTED.to_vec(),
+        false => shorten_one(args[at]),
+    };
+    let mut kept: Vec<Vec<u8>> = (0..shown).map(shown_one).collect();
     if shown < args.len() {
         kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
     }

@@ -49,7 +49,6 @@ impl Desk {
                 // Nothing blocks on keys yet: what is parked here was not asked for by its client.
                 let _ = answer.send(false);
             }
-            Message::ResetStats => self.tally.reset(),
             Message::PauseChanged => self.end_pause(),
             Message::LookUp => {}
         }

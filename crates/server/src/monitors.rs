@@ -7,6 +7,7 @@ use pantala_base::clock::unix_us;
 use pantala_commands::{Flags, Found, Session};
 
 use crate::inbox::Message;
+use crate::logs::REDACTED;
 use crate::workers::{MAX_WORKERS, Workers};
 
 /// How many watch, by worker.
@@ -50,7 +51,7 @@ impl Monitors {
         if found.row.flags.has(hidden) {
             return;
         }
-        let bytes: Arc<[u8]> = line(session, args).into();
+        let bytes: Arc<[u8]> = line(session, found, args).into();
         for (worker, watching) in self.by_worker.iter().enumerate() {
             if watching.load(Ordering::Relaxed) > 0 {
                 workers.post(worker, Message::Feed { bytes: Arc::clone(&bytes) });
@@ -59,7 +60,7 @@ impl Monitors {
     }
 }
 
-fn line(session: &Session, args: &[&[u8]]) -> Vec<u8> {
+fn line(session: &Session, found: Found, args: &[&[u8]]) -> Vec<u8> {
     let now_us = unix_us();
     let mut line = format!(
         "+{}.{:06} [{} {}]",
@@ -69,9 +70,10 @@ fn line(session: &Session, args: &[&[u8]]) -> Vec<u8> {
         session.peer
     )
     .into_bytes();
-    for arg in args {
+    for (at, arg) in args.iter().enumerate() {
+        let is_secret = found.row.is_secret.is_some_and(|is_secret| is_secret(args, at));
         line.push(b' ');
-        quote(arg, &mut line);
+        quote(if is_secret { REDACTED } else { arg }, &mut line);
     }
     line.extend_from_slice(b"\r\n");
     line

@@ -152,6 +152,8 @@ enum Later {
     Lane(Found),
     Park(Park),
     Pause,
+    /// It has run; its request or its reply, of so many bytes, was large.
+    Log(Found, usize),
 }
 
 impl Desk {
@@ -373,10 +375,20 @@ impl Desk {
                 let locked = &mut group.locked;
                 locked.turn_to(at, turn.scope(session));
                 let output = &mut connection.output;
+                let before = output.len();
                 match turn.run_locked(session, found, args, &[hash], locked, output) {
                     Verdict::Finished => {
+                        let progress = &mut window.progress[parsed.chunk as usize];
+                        let request_bytes = parsed.end - progress.done;
+                        let reply_bytes = connection.output.len().saturating_sub(before);
                         connection.finished(found.number);
-                        window.progress[parsed.chunk as usize].done = parsed.end;
+                        progress.done = parsed.end;
+                        if request_bytes >= self.limited.large_request_bytes
+                            || reply_bytes >= self.limited.large_reply_bytes
+                        {
+                            let wish = Later::Log(found, reply_bytes);
+                            later.get_or_insert_default().push((position, wish));
+                        }
                         return;
                     }
                     Verdict::Lane => Later::Lane(found),
@@ -465,6 +477,12 @@ impl Desk {
                 self.to_lane(index, found, window.args_of(parsed));
             }
             Later::Park(Park::Partition(busy)) => self.park_on(index, busy),
+            Later::Log(found, reply_bytes) => {
+                let shared = Arc::clone(&self.shared);
+                let Some(connection) = self.at(index) else { return };
+                let args = window.args_of(parsed);
+                shared.logs.note_sizes(&connection.session, found, args, reply_bytes);
+            }
             Later::Pause => {
                 if let Some(connection) = self.at(index) {
                     connection.park(Waiting::Pause);

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_base::hash::HashSeed;
@@ -17,7 +17,9 @@ use crate::logs::{Kind, Logs};
 use crate::memory::MemoryGuard;
 use crate::monitors::Monitors;
 use crate::pause::Pause;
+use crate::rates::Rates;
 use crate::shutdown::Shutdown;
+use crate::spikes::Spikes;
 use crate::tallies::Tallies;
 use crate::workers::{MAX_WORKERS, Workers};
 
@@ -123,6 +125,11 @@ pub struct Shared {
     pub engine: std::sync::OnceLock<String>,
     /// DEBUG SET-ACTIVE-EXPIRE 0: the sweep rests.
     pub is_sweep_off: AtomicBool,
+    /// Commands that took very long: LATENCY.
+    pub spikes: Spikes,
+    /// What INFO tells per second.
+    pub rates: Mutex<Rates>,
+    me: OnceLock<Weak<Shared>>,
     clients: AtomicU64,
 }
 
@@ -155,9 +162,22 @@ impl Shared {
             started_unix_s: unix_us() / 1_000_000,
             engine: std::sync::OnceLock::new(),
             is_sweep_off: AtomicBool::new(false),
+            spikes: Spikes::default(),
+            rates: Mutex::new(Rates::default()),
+            me: OnceLock::new(),
             clients: AtomicU64::new(0),
             settings: SettingsCell::new(settings, file),
         }
+    }
+
+    /// Lets [`Shared::arc`] work; once, at the start.
+    pub fn know_thyself(self: &Arc<Self>) {
+        let _already = self.me.set(Arc::downgrade(self));
+    }
+
+    /// Itself, for threads that are to be started.
+    pub fn arc(&self) -> Option<Arc<Shared>> {
+        self.me.get()?.upgrade()
     }
 
     /// The number of the next client.
@@ -169,6 +189,7 @@ impl Shared {
     pub fn apply_log_settings(&self) {
         let now = self.settings.current();
         let logs = &self.logs;
+        self.spikes.configure(now.latency_monitor_threshold_ms);
         logs.of(Kind::Slow).configure(
             now.commandlog_execution_slower_than_us,
             now.commandlog_slow_execution_max_len,

@@ -15,7 +15,7 @@ use crate::workers::MAX_WORKERS;
 use crate::{background, lane, listening};
 
 /// Descriptors the process needs beside its clients'.
-const OWN_DESCRIPTORS: u64 = 64;
+pub(crate) const OWN_DESCRIPTORS: u64 = 64;
 
 /// Receive buffers of a worker: all of them are touched in time, so they count as resident.
 const RECEIVE_BUFFERS: usize = 128;
@@ -47,6 +47,7 @@ pub fn start(settings: Settings, file: Option<std::path::PathBuf>) -> Result<Run
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SEATS);
     let shared = Arc::new(Shared::new(settings, file, pantala_base::hash::HashSeed::random()));
+    shared.know_thyself();
     shared.apply_log_settings();
     let mut threads = Vec::new();
     let (to_reclaimer, garbage) = background::reclaimer();

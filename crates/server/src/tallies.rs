@@ -28,8 +28,6 @@ pub struct ThreadTally {
     pub keys: Tally,
     /// By row.
     pub commands: Box<[CommandTally]>,
-    /// Commands executed.
-    pub executed: Count,
     /// Bytes received.
     pub received_bytes: Count,
     /// Bytes sent.
@@ -64,7 +62,6 @@ impl ThreadTally {
         ThreadTally {
             keys: Tally::default(),
             commands: (0..rows).map(|_| CommandTally::default()).collect(),
-            executed: Count::default(),
             received_bytes: Count::default(),
             sent_bytes: Count::default(),
             reads: Count::default(),
@@ -83,45 +80,84 @@ impl ThreadTally {
 }
 
 impl CommandTally {
-    fn reset(&self) {
+    fn each(&self, see: &mut dyn FnMut(&Count)) {
         for count in [&self.calls, &self.nanoseconds, &self.rejected, &self.failed] {
-            count.set(0);
+            see(count);
         }
-        self.latency.iter().for_each(|bucket| bucket.set(0));
+        self.latency.iter().for_each(see);
     }
 }
 
 impl ThreadTally {
-    /// CONFIG RESETSTAT; on the thread that counts, or while it does nothing.
-    pub fn reset(&self) {
+    /// Shows every count, always in the same order.
+    fn each(&self, see: &mut dyn FnMut(&Count)) {
         let keys = &self.keys;
         for count in [&keys.hits, &keys.misses, &keys.expired, &keys.changes, &keys.reclaimed] {
-            count.set(0);
+            see(count);
         }
-        for count in [&self.executed, &self.received_bytes, &self.sent_bytes, &self.reads] {
-            count.set(0);
+        for count in [&self.received_bytes, &self.sent_bytes, &self.reads, &self.writes] {
+            see(count);
         }
-        for count in [&self.writes, &self.accepted, &self.refused, &self.turns, &self.parked] {
-            count.set(0);
+        for count in [&self.accepted, &self.refused, &self.turns, &self.parked, &self.laned] {
+            see(count);
         }
-        for count in [&self.laned, &self.output_limit, &self.input_limit, &self.errors] {
-            count.set(0);
+        for count in [&self.output_limit, &self.input_limit, &self.errors] {
+            see(count);
         }
-        self.unexpected_errors.set(0);
-        self.commands.iter().for_each(CommandTally::reset);
+        see(&self.unexpected_errors);
+        self.commands.iter().for_each(|row| row.each(see));
+    }
+}
+
+/// The counts of one row, over all threads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowTotals {
+    /// Executed.
+    pub calls: u64,
+    /// Time in execution, in nanoseconds.
+    pub nanoseconds: u64,
+    /// Refused before execution.
+    pub rejected: u64,
+    /// Ended with an error.
+    pub failed: u64,
+    /// Executions by their duration.
+    pub latency: [u64; LATENCY_BUCKETS],
+}
+
+impl RowTotals {
+    /// Adds (or, with -1, takes off) the counts of one thread.
+    fn add(&mut self, row: &CommandTally, sign: i64) {
+        let times = |count: &Count| count.get().wrapping_mul(sign.cast_unsigned());
+        self.calls = self.calls.wrapping_add(times(&row.calls));
+        self.nanoseconds = self.nanoseconds.wrapping_add(times(&row.nanoseconds));
+        self.rejected = self.rejected.wrapping_add(times(&row.rejected));
+        self.failed = self.failed.wrapping_add(times(&row.failed));
+        for (sum, bucket) in self.latency.iter_mut().zip(&row.latency) {
+            *sum = sum.wrapping_add(times(bucket));
+        }
+    }
+
+    /// Executions that were timed.
+    pub fn timed(&self) -> u64 {
+        self.latency.iter().sum()
     }
 }
 
 /// The tallies of all threads that ever counted.
+///
+/// A count has one writer, so CONFIG RESETSTAT cannot set it back: it notes where all of them stand,
+/// and that is taken off from then on.
 pub struct Tallies {
     all: Mutex<Vec<Arc<ThreadTally>>>,
+    at_reset: Mutex<ThreadTally>,
     rows: usize,
 }
 
 impl Tallies {
     /// For a table of this many rows.
     pub fn new(rows: usize) -> Self {
-        Tallies { all: Mutex::new(Vec::new()), rows }
+        let at_reset = Mutex::new(ThreadTally::new(rows));
+        Tallies { all: Mutex::new(Vec::new()), at_reset, rows }
     }
 
     /// A new thread's tally.
@@ -131,9 +167,71 @@ impl Tallies {
         tally
     }
 
-    /// One count, over all threads.
+    /// One count, over all threads, since the last reset.
     pub fn sum(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
+        let sum = self.sum_ever(&pick);
+        let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.wrapping_sub(pick(&at_reset))
+    }
+
+    /// One count, over all threads, since the start.
+    pub fn sum_ever(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|tally| pick(tally)).fold(0, u64::wrapping_add)
+    }
+
+    /// The counts of one row, over all threads, since the last reset.
+    pub fn row(&self, number: usize) -> RowTotals {
+        let mut totals = RowTotals::default();
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        for tally in all.iter() {
+            totals.add(&tally.commands[number], 1);
+        }
+        let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.add(&at_reset.commands[number], -1);
+        totals
+    }
+
+    /// CONFIG RESETSTAT: all sums begin again at zero.
+    pub fn reset(&self) {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums: Vec<u64> = Vec::new();
+        for tally in all.iter() {
+            let mut position = 0;
+            tally.each(&mut |count| {
+                if position == sums.len() {
+                    sums.push(0);
+                }
+                sums[position] = sums[position].wrapping_add(count.get());
+                position += 1;
+            });
+        }
+        let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = sums.into_iter();
+        at_reset.each(&mut |count| count.set(sums.next().unwrap_or(0)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_over_threads_begin_again() {
+        let tallies = Tallies::new(2);
+        let (one, two) = (tallies.join(), tallies.join());
+        one.reads.add(3);
+        two.reads.add(4);
+        two.commands[1].calls.add(5);
+        two.commands[1].latency[3].add(5);
+        assert_eq!(tallies.sum(|tally| tally.reads.get()), 7);
+        assert_eq!((tallies.row(1).calls, tallies.row(1).timed()), (5, 5));
+        tallies.reset();
+        two.reads.add(1);
+        two.commands[1].calls.add(2);
+        assert_eq!(tallies.sum(|tally| tally.reads.get()), 1);
+        assert_eq!(tallies.sum_ever(|tally| tally.reads.get()), 8);
+        assert_eq!((tallies.row(1).calls, tallies.row(1).timed()), (2, 0));
+        assert_eq!(tallies.row(0).calls, 0);
     }
 }

@@ -123,6 +123,8 @@ settings! {
     /// Entries the log of large replies keeps.
     commandlog_large_reply_max_len: u64 = live(
         "commandlog-large-reply-max-len", LONG, "128", Observe);
+    /// Milliseconds from which LATENCY records an event; 0 turns it off.
+    latency_monitor_threshold_ms: u64 = live("latency-monitor-threshold", LONG, "0", Observe);
     /// Keep a histogram of times per command for INFO and LATENCY HISTOGRAM.
     latency_tracking: bool = live("latency-tracking", Kind::Bool, "yes", Observe);
     /// Percentiles that INFO latencystats shows.

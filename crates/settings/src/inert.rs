@@ -390,8 +390,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("lazyfree-lazy-server-del", Bool, "yes", Memory)
         .doc("Free values that a command replaces, such as RENAME's target, outside the command."),
     live("lazyfree-lazy-user-del", Bool, "yes", Memory).doc("DEL frees as UNLINK does."),
-    live("latency-monitor-threshold", LONG, "0", Observe)
-        .doc("Milliseconds from which LATENCY records an event; 0 turns it off."),
     live("shutdown-timeout", COUNT, "10", Process)
         .doc("Seconds that SHUTDOWN waits for replicas at most."),
     live("hz", Kind::Checked(shapes::timer_hz, "1 to 500"), "10", Process)

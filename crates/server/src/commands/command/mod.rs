@@ -1,0 +1,282 @@
+//! COMMAND: the command table, told to clients. Everything here is read from the rows.
+//!
+//! Not here: COMMAND DOCS (`docs`).
+
+mod docs;
+
+use pantala_base::glob;
+use pantala_commands::{
+    Begin, Call, Category, ClientError, Command, Done, Find, Flags, Found, Group, KeySpec, error,
+    help, key_positions, options::is_word,
+};
+use pantala_protocol::Reply;
+
+const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
+const CONNECTION: &[Category] = &[Category::Connection];
+const UNORDERED: &[&str] = &["nondeterministic_output_order"];
+
+const fn sub(name: &'static str, handler: pantala_commands::Handler, arity: i16) -> Command {
+    Command::new(name, handler, Group::Server)
+        .of("COMMAND")
+        .arity(arity)
+        .flags(ANY_TIME)
+        .categories(CONNECTION)
+        .since("2.8.13")
+}
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[{
+    let mut row = Command::new("COMMAND", all, Group::Server)
+        .arity(-1)
+        .flags(ANY_TIME)
+        .categories(CONNECTION)
+        .tips(UNORDERED)
+        .since("2.8.13")
+        .complexity("O(N) for N commands")
+        .summary("Tells all commands there are.");
+    row.subcommands = SUBCOMMANDS;
+    row
+}];
+
+const SUBCOMMANDS: &[Command] = &[
+    sub("COUNT", count, 2).summary("Tells how many commands there are."),
+    sub("DOCS", docs::docs, -2)
+        .tips(UNORDERED)
+        .since("7.0.0")
+        .complexity("O(N) for N commands")
+        .syntax("[command-name [command-name ...]]")
+        .summary("Tells what commands do and what arguments they take."),
+    sub("GETKEYS", keys, -3)
+        .complexity("O(N) for N arguments")
+        .syntax("command [arg [arg ...]]")
+        .summary("Tells which arguments of a command are keys."),
+    sub("GETKEYSANDFLAGS", keys_and_flags, -3)
+        .since("7.0.0")
+        .complexity("O(N) for N arguments")
+        .syntax("command [arg [arg ...]]")
+        .summary("Tells which arguments of a command are keys, and what is done with them."),
+    sub("HELP", help, 2).since("5.0.0").summary("Tells what the subcommands do."),
+    sub("INFO", info, -2)
+        .tips(UNORDERED)
+        .complexity("O(N) for N commands")
+        .syntax("[command-name [command-name ...]]")
+        .summary("Tells arity, flags, keys and categories of commands."),
+    sub("LIST", list, -2)
+        .tips(UNORDERED)
+        .since("7.0.0")
+        .complexity("O(N) for N commands")
+        .syntax(concat!(
+            "[filterby: FILTERBY (MODULE module-name | ACLCAT category | PATTERN pattern)]"
+        ))
+        .summary("Tells the names of commands."),
+];
+
+/// Flags of ours that COMMAND INFO does not show but that rows carry are left out by `names`.
+fn all(call: &mut Call<'_, '_>) -> Done {
+    if let Some(word) = call.args.get(1) {
+        return Err(error::unknown_subcommand("COMMAND", word).into());
+    }
+    reply_all(call);
+    Ok(())
+}
+
+fn reply_all(call: &mut Call<'_, '_>) {
+    let rows = call.server.registry().commands();
+    call.reply.array(rows.len());
+    for row in rows {
+        reply_row(&mut call.reply, row);
+    }
+}
+
+fn count(call: &mut Call<'_, '_>) -> Done {
+    let count = call.server.registry().commands().len();
+    call.reply.int(count.cast_signed() as i64);
+    Ok(())
+}
+
+fn info(call: &mut Call<'_, '_>) -> Done {
+    let names = &call.args[2..];
+    if names.is_empty() {
+        reply_all(call);
+        return Ok(());
+    }
+    call.reply.array(names.len());
+    for name in names {
+        match call.server.registry().find_full(name) {
+            Some(found) => reply_row(&mut call.reply, found.row),
+            None => call.reply.null_array(),
+        }
+    }
+    Ok(())
+}
+
+fn reply_row(reply: &mut Reply<'_>, row: &Command) {
+    let (first, last, step) = row.key_range();
+    reply.array(10);
+    reply.bulk(row.full_name().as_bytes());
+    reply.int(i64::from(row.arity));
+    reply_words(reply, row.flags.names());
+    reply.int(first as i64);
+    reply.int(last as i64);
+    reply.int(step as i64);
+    reply_words(reply, row.category_names().into_iter());
+    reply.set(row.tips.len());
+    row.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
+    reply.set(row.keys.len());
+    row.keys.iter().for_each(|spec| reply_spec(reply, spec));
+    reply.array(row.subcommands.len());
+    row.subcommands.iter().for_each(|subcommand| reply_row(reply, subcommand));
+}
+
+/// Simple strings, as a set.
+fn reply_words(reply: &mut Reply<'_>, words: impl Iterator<Item = &'static str>) {
+    let words: Vec<&str> = words.collect();
+    reply.set(words.len());
+    words.iter().for_each(|word| reply.simple(word));
+}
+
+fn reply_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
+    reply.map(3);
+    reply.bulk(b"flags");
+    reply_words(reply, spec.flags.names());
+    reply.bulk(b"begin_search");
+    reply.map(2);
+    reply.bulk(b"type");
+    match spec.begin {
+        Begin::Index(index) => {
+            reply.bulk(b"index");
+            reply.bulk(b"spec");
+            reply_numbers(reply, &[("index", index as i64)]);
+        }
+        Begin::Keyword(word, from) => {
+            reply.bulk(b"keyword");
+            reply.bulk(b"spec");
+            reply.map(2);
+            reply.bulk(b"keyword");
+            reply.bulk(word.as_bytes());
+            reply.bulk(b"startfrom");
+            reply.int(from as i64);
+        }
+    }
+    reply.bulk(b"find_keys");
+    reply.map(2);
+    reply.bulk(b"type");
+    match spec.find {
+        Find::Range { last, step } => {
+            reply.bulk(b"range");
+            reply.bulk(b"spec");
+            let numbers = [("lastkey", last as i64), ("keystep", step as i64), ("limit", 0)];
+            reply_numbers(reply, &numbers);
+        }
+        Find::Count { at, first, step } => {
+            reply.bulk(b"keynum");
+            reply.bulk(b"spec");
+            let numbers =
+                [("keynumidx", at as i64), ("firstkey", first as i64), ("keystep", step as i64)];
+            reply_numbers(reply, &numbers);
+        }
+    }
+}
+
+fn reply_numbers(reply: &mut Reply<'_>, numbers: &[(&str, i64)]) {
+    reply.map(numbers.len());
+    for (name, number) in numbers {
+        reply.bulk(name.as_bytes());
+        reply.int(*number);
+    }
+}
+
+/// The row of the command that the arguments from the third on are, and where its keys are.
+fn keyed(call: &Call<'_, '_>) -> Result<(Found, Vec<usize>), ClientError> {
+    let args = &call.args[2..];
+    let found = call.server.registry().resolve(args);
+    let is_known = |found: &Found| found.row.subcommands.is_empty() || args.len() == 1;
+    let found = found.filter(is_known).ok_or(ClientError::text("ERR Invalid command specified"))?;
+    if found.row.keys.is_empty() {
+        return Err(ClientError::text("ERR The command has no key arguments"));
+    }
+    if !found.row.accepts(args.len()) {
+        let text = "ERR Invalid number of arguments specified for command";
+        return Err(ClientError::text(text));
+    }
+    let positions = key_positions(found.row, args).unwrap_or_default();
+    if positions.is_empty() {
+        return Err(ClientError::text("ERR Invalid arguments specified for command"));
+    }
+    Ok((found, positions.into_vec()))
+}
+
+fn keys(call: &mut Call<'_, '_>) -> Done {
+    let (_, positions) = keyed(call)?;
+    call.reply.array(positions.len());
+    for position in positions {
+        call.reply.bulk(call.args[2 + position]);
+    }
+    Ok(())
+}
+
+fn keys_and_flags(call: &mut Call<'_, '_>) -> Done {
+    let (found, positions) = keyed(call)?;
+    let args = &call.args[2..];
+    call.reply.array(positions.len());
+    for position in positions {
+        let spec = found.row.keys.iter().find(|spec| {
+            let alone = Command { keys: std::slice::from_ref(*spec), ..*found.row };
+            key_positions(&alone, args).is_some_and(|own| own.contains(&position))
+        });
+        let flags = match (found.row.flags_of, spec) {
+            (Some(flags_of), _) => flags_of(args),
+            (None, Some(spec)) => spec.flags,
+            (None, None) => continue,
+        };
+        call.reply.array(2);
+        call.reply.bulk(args[position]);
+        reply_words(&mut call.reply, flags.names());
+    }
+    Ok(())
+}
+
+/// Which commands COMMAND LIST names.
+enum Filter<'a> {
+    All,
+    None,
+    Category(&'a [u8]),
+    Pattern(&'a [u8]),
+}
+
+impl Filter<'_> {
+    fn parse<'a>(words: &[&'a [u8]]) -> Result<Filter<'a>, ClientError> {
+        match words {
+            [] => Ok(Filter::All),
+            [by, kind, value] if is_word(by, "FILTERBY") => match kind {
+                kind if is_word(kind, "MODULE") => Ok(Filter::None),
+                kind if is_word(kind, "ACLCAT") => Ok(Filter::Category(value)),
+                kind if is_word(kind, "PATTERN") => Ok(Filter::Pattern(value)),
+                _ => Err(error::SYNTAX),
+            },
+            _ => Err(error::SYNTAX),
+        }
+    }
+
+    fn accepts(&self, row: &Command, name: &str) -> bool {
+        match self {
+            Filter::All => true,
+            Filter::None => false,
+            Filter::Category(wanted) => row
+                .category_names()
+                .iter()
+                .any(|category| category.as_bytes()[1..].eq_ignore_ascii_case(wanted)),
+            Filter::Pattern(pattern) => glob::matches_nocase(pattern, name.as_bytes()),
+        }
+    }
+}
+
+fn list(call: &mut Call<'_, '_>) -> Done {
+    let filter = Filter::parse(&call.args[2..])?;
+    let named = call.server.registry().rows().iter().map(|row| (row, row.full_name()));
+    let names: Vec<String> =
+        named.filter(|(row, name)| filter.accepts(row, name)).map(|(_, name)| name).collect();
+    call.reply.array(names.len());
+    names.iter().for_each(|name| call.reply.bulk(name.as_bytes()));
+    Ok(())
+}

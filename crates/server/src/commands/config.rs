@@ -1,0 +1,226 @@
+//! CONFIG: reading, changing and writing down the settings.
+//!
+//! What a setting may hold and how errors are worded is the settings' own business; here is what
+//! must happen when one has changed.
+
+use std::fs::{File, read_to_string, rename};
+use std::io::{self, Write};
+use std::path::Path;
+
+use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Lane, Stop, error, help};
+use pantala_settings::{Caller, Settings, find};
+
+use super::is_local;
+use crate::inbox::Message;
+use crate::shared::Shared;
+use crate::start::{OWN_DESCRIPTORS, set_workers};
+
+const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
+const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[Command::container("CONFIG", Group::Server, SUBCOMMANDS)
+    .since("2.0.0")
+    .complexity("Depends on the subcommand.")
+    .summary("Settings of the running server.")];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("GET", get, Group::Server)
+        .of("CONFIG")
+        .arity(-3)
+        .flags(ADMIN)
+        .since("2.0.0")
+        .complexity("O(N) for N patterns")
+        .syntax("parameter [parameter ...]")
+        .summary("Tells the settings whose names match any of the patterns."),
+    Command::new("HELP", help, Group::Server)
+        .of("CONFIG")
+        .arity(2)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .since("5.0.0")
+        .summary("Tells what the subcommands do."),
+    Command::new("RESETSTAT", reset_statistics, Group::Server)
+        .of("CONFIG")
+        .arity(2)
+        .flags(ADMIN)
+        .tips(ALL_NODES)
+        .since("2.0.0")
+        .summary("Lets the counts that INFO shows begin again at zero."),
+    Command::new("REWRITE", rewrite, Group::Server)
+        .of("CONFIG")
+        .arity(2)
+        .flags(ADMIN.and(Flags::LANE))
+        .tips(ALL_NODES)
+        .since("2.8.0")
+        .summary("Writes the settings in force to the configuration file."),
+    Command::new("SET", set, Group::Server)
+        .of("CONFIG")
+        .arity(-4)
+        .flags(ADMIN)
+        .tips(ALL_NODES)
+        .secrets(is_secret)
+        .since("2.0.0")
+        .complexity("O(N) for N settings")
+        .syntax("parameter value [parameter value ...]")
+        .summary("Changes settings: all of those named, or none."),
+];
+
+/// Settings whose values nobody is shown.
+const SECRETS: [&str; 5] =
+    ["requirepass", "primaryauth", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
+
+fn is_secret(args: &[&[u8]], at: usize) -> bool {
+    let is_value = at >= 3 && at % 2 == 1;
+    is_value && SECRETS.iter().any(|name| args[at - 1].eq_ignore_ascii_case(name.as_bytes()))
+}
+
+fn get(call: &mut Call<'_, '_>) -> Done {
+    let patterns: Vec<_> = call.args[2..].iter().map(|arg| String::from_utf8_lossy(arg)).collect();
+    let patterns: Vec<&str> = patterns.iter().map(|pattern| &**pattern).collect();
+    let found = Shared::of(call).settings.current().get(&patterns);
+    call.reply.map(found.len());
+    for (name, value) in found {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}
+
+fn set(call: &mut Call<'_, '_>) -> Done {
+    let words = &call.args[2..];
+    if !words.len().is_multiple_of(2) {
+        return Err(error::SYNTAX.into());
+    }
+    let pairs: Vec<(&[u8], &[u8])> = words.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+    if call.lane == Lane::Worker && pairs.iter().any(|(name, _)| is_threads(name)) {
+        // Threads and their event loops take a while to make.
+        return Err(Stop::Lane);
+    }
+    let caller = if is_local(call.session) { Caller::Local } else { Caller::Remote };
+    apply(Shared::of(call), &pairs, caller)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn is_threads(name: &[u8]) -> bool {
+    let row = std::str::from_utf8(name).ok().and_then(find);
+    row.is_some_and(|row| row.name == "threads")
+}
+
+/// Changes the settings and does what the change asks for.
+fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<(), ClientError> {
+    let mut workers_before = 0;
+    let now = shared.settings.change(|before| {
+        workers_before = before.worker_count();
+        let next = before
+            .set(pairs, caller)
+            .map_err(|refused| ClientError::new(format!("ERR {refused}")))?;
+        make_room_for_clients(before, &next)?;
+        Ok::<Settings, ClientError>(next)
+    })?;
+    shared.apply_log_settings();
+    if now.worker_count() != workers_before
+        && let Some(shared) = shared.arc()
+    {
+        set_workers(&shared, now.worker_count()).map_err(|trouble| failed("threads", &trouble))?;
+    }
+    // Whoever sleeps learns of new timeouts.
+    shared.workers.post_all(|| Message::LookUp);
+    Ok(())
+}
+
+/// Raises the limit of open files when more clients are let in.
+fn make_room_for_clients(before: &Settings, next: &Settings) -> Result<(), ClientError> {
+    if next.maxclients <= before.maxclients {
+        return Ok(());
+    }
+    let wanted = u64::from(next.maxclients) + OWN_DESCRIPTORS;
+    let got = pantala_base::os::raise_fd_limit(wanted);
+    if got >= wanted {
+        return Ok(());
+    }
+    let possible = got.saturating_sub(OWN_DESCRIPTORS);
+    Err(failed("maxclients", &format!("the system allows no more than {possible} clients")))
+}
+
+fn failed(name: &str, why: &str) -> ClientError {
+    let text = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}");
+    ClientError::new(text)
+}
+
+fn reset_statistics(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    shared.tallies.reset();
+    shared.errors.reset();
+    call.reply.ok();
+    Ok(())
+}
+
+fn rewrite(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    let Some(file) = &shared.settings.file else {
+        let none = "ERR The server is running without a config file";
+        return Err(ClientError::text(none).into());
+    };
+    replace(file, &shared.settings.current()).map_err(|trouble| {
+        tracing::warn!(%trouble, "CONFIG REWRITE failed");
+        ClientError::new(format!("ERR Rewriting config file: {trouble}"))
+    })?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Puts a new file in the place of the old one: at every moment one of them is there, whole.
+fn replace(file: &Path, settings: &Settings) -> io::Result<()> {
+    let old = match read_to_string(file) {
+        Ok(text) => Some(text),
+        Err(trouble) if trouble.kind() == io::ErrorKind::NotFound => None,
+        Err(trouble) => return Err(trouble),
+    };
+    let directory = match file.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let fresh = directory.join(format!(".{name}.{}.tmp", std::process::id()));
+    let written = File::create(&fresh).and_then(|mut out| {
+        if let Ok(metadata) = std::fs::metadata(file) {
+            out.set_permissions(metadata.permissions())?;
+        }
+        out.write_all(settings.rewrite(old.as_deref()).as_bytes())?;
+        out.sync_all()
+    });
+    let done = written.and_then(|()| rename(&fresh, file));
+    if done.is_err() {
+        // Nothing better can be done about a leftover.
+        let _gone = std::fs::remove_file(&fresh);
+    }
+    done.and_then(|()| File::open(directory)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_passwords_are_secret() {
+        let args: Vec<&[u8]> =
+            vec![b"CONFIG", b"SET", b"timeout", b"1", b"RequirePass", b"x", b"hz", b"10"];
+        let secret: Vec<usize> = (0..args.len()).filter(|&at| is_secret(&args, at)).collect();
+        assert_eq!(secret, [5]);
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole() {
+        let directory =
+            std::env::temp_dir().join(format!("pantala-rewrite-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory for the test");
+        let file = directory.join("x.conf");
+        std::fs::write(&file, "# kept\ntimeout 5\n").expect("writable");
+        let settings = Settings::defaults().with("timeout", "7").expect("allowed");
+        replace(&file, &settings).expect("replaced");
+        assert_eq!(read_to_string(&file).expect("there"), "# kept\ntimeout 7\n");
+        assert_eq!(std::fs::read_dir(&directory).expect("there").count(), 1, "no leftovers");
+        std::fs::remove_dir_all(&directory).expect("removed");
+    }
+}

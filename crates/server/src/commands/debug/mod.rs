@@ -1,0 +1,305 @@
+//! DEBUG: for tests, measurements and looking inside.
+//!
+//! The row stands outside the gate: nothing here may hold up FLUSHALL or, later, the cut of a
+//! snapshot. Every part takes one partition at a time, for one key or a small batch.
+//!
+//! Not here: POPULATE (`populate`), JMAP (`jmap`).
+
+mod jmap;
+mod populate;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pantala_base::glob;
+use pantala_base::number::parse_i64;
+use pantala_commands::{
+    Call, ClientError, Command, Done, Flags, Group, error, options::is_word, reply_help,
+};
+use pantala_keyspace::{Expiry, Locked, PartitionId, Scope};
+use pantala_settings::field::Permission;
+use pantala_table::Encoding;
+
+use super::is_local;
+use crate::shared::Shared;
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[Command::new("DEBUG", debug, Group::Server)
+    .arity(-2)
+    .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
+    .flags(Flags::LANE.and(Flags::OUTSIDE))
+    .complexity("Depends on the subcommand.")
+    .syntax("subcommand [arg [arg ...]]")
+    .summary("For tests and for looking inside.")];
+
+/// One form of DEBUG.
+struct Form {
+    name: &'static str,
+    /// Arguments behind the name: at least, at most.
+    arguments: (usize, usize),
+    run: fn(&mut Call<'_, '_>) -> Done,
+    syntax: &'static str,
+    summary: &'static str,
+}
+
+const fn form(
+    name: &'static str,
+    arguments: (usize, usize),
+    run: fn(&mut Call<'_, '_>) -> Done,
+    syntax: &'static str,
+    summary: &'static str,
+) -> Form {
+    Form { name, arguments, run, syntax, summary }
+}
+
+const ANY: usize = usize::MAX;
+
+const FORMS: [Form; 17] = [
+    form("CHANGE-REPL-ID", (0, 0), fine, "", "Accepted; there is no replication yet."),
+    form("DIGEST", (0, 0), digest, "", "Forty zeros if there is no data; else refused."),
+    form("DIGEST-VALUE", (1, ANY), digest_values, "key [key ...]", "The same for single keys."),
+    form("ERROR", (1, 1), fail, "text", "Answers this error."),
+    form("HELP", (0, 0), help, "", "Tells what the subcommands do."),
+    form("JMAP", (0, 1), jmap::jmap, "[count:int]", "A report on memory, by type and size."),
+    form("LOG", (1, 1), log, "text", "Writes a line to the log."),
+    form("OBJECT", (1, 2), object, "key [FAST]", "How a value is kept."),
+    form(
+        "POPULATE",
+        (1, ANY),
+        populate::populate,
+        populate::SYNTAX,
+        "Makes many keys, without stopping other clients.",
+    ),
+    form("PROTOCOL", (1, 1), protocol, "type", "Answers a reply of this type."),
+    form("QUICKLIST-PACKED-THRESHOLD", (1, 1), fine, "bytes", "Accepted, without effect."),
+    form("REPLYBUFFER", (2, 2), fine, "name value", "Accepted, without effect."),
+    form("RESTART", (0, 1), unable, "[milliseconds:int]", "Refused: this cannot be done yet."),
+    form("RELOAD", (0, 2), unable, "[option ...]", "Refused: this version cannot save."),
+    form("SET-ACTIVE-EXPIRE", (1, 1), set_sweep, "(0 | 1)", "Stops the sweep of expired keys."),
+    form("SLEEP", (1, 1), sleep, "seconds:double", "Answers later; nobody else waits."),
+    form(
+        "STRINGMATCH-LEN",
+        (2, 2),
+        string_match,
+        "length:int pattern",
+        "Matches a pattern with a string of letters a.",
+    ),
+];
+
+fn debug(call: &mut Call<'_, '_>) -> Done {
+    if !is_allowed(call) {
+        const REFUSED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option \
+            is set to \"local\", you can run it from a local connection, otherwise you need to \
+            set this option in the configuration file, and then restart the server.";
+        return Err(ClientError::text(REFUSED).into());
+    }
+    let count = call.args.len() - 2;
+    let is_meant = |form: &&Form| {
+        let (least, most) = form.arguments;
+        is_word(call.args[1], form.name) && (least..=most).contains(&count)
+    };
+    match FORMS.iter().find(is_meant) {
+        Some(form) => (form.run)(call),
+        None => {
+            let word = String::from_utf8_lossy(call.args[1]);
+            let what = "unknown subcommand or wrong number of arguments for";
+            Err(ClientError::new(format!("ERR {what} '{word}'. Try DEBUG HELP.")).into())
+        }
+    }
+}
+
+fn is_allowed(call: &Call<'_, '_>) -> bool {
+    match Shared::of(call).settings.current().enable_debug_command {
+        Permission::Yes => true,
+        Permission::No => false,
+        Permission::Local => is_local(call.session),
+    }
+}
+
+fn help(call: &mut Call<'_, '_>) -> Done {
+    let mut lines = Vec::new();
+    for form in &FORMS {
+        lines.push(format!("{} {}", form.name, form.syntax).trim_end().to_owned());
+        lines.push(format!("    {}", form.summary));
+    }
+    reply_help(&mut call.reply, "DEBUG", &lines);
+    Ok(())
+}
+
+fn fine(call: &mut Call<'_, '_>) -> Done {
+    call.reply.ok();
+    Ok(())
+}
+
+fn unable(call: &mut Call<'_, '_>) -> Done {
+    let word = String::from_utf8_lossy(call.args[1]).to_ascii_uppercase();
+    Err(ClientError::new(format!("ERR DEBUG {word} is not supported yet")).into())
+}
+
+/// The longest sleep; more is taken for a slip.
+const LONGEST_SLEEP_S: f64 = 86_400.0;
+
+fn sleep(call: &mut Call<'_, '_>) -> Done {
+    let text = std::str::from_utf8(call.args[2]).unwrap_or_default();
+    // As in Redis, what is no number is no time.
+    let seconds: f64 = text.parse().unwrap_or(0.0);
+    if seconds > 0.0 {
+        std::thread::sleep(Duration::from_secs_f64(seconds.min(LONGEST_SLEEP_S)));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn set_sweep(call: &mut Call<'_, '_>) -> Done {
+    let is_off = parse_i64(call.args[2]).unwrap_or(0) == 0;
+    Shared::of(call).is_sweep_off.store(is_off, Ordering::Relaxed);
+    call.reply.ok();
+    Ok(())
+}
+
+fn fail(call: &mut Call<'_, '_>) -> Done {
+    Err(ClientError::new(String::from_utf8_lossy(call.args[2])).into())
+}
+
+fn log(call: &mut Call<'_, '_>) -> Done {
+    let text = String::from_utf8_lossy(call.args[2]);
+    tracing::warn!("DEBUG LOG: {text}");
+    call.reply.ok();
+    Ok(())
+}
+
+/// The longest string that STRINGMATCH-LEN makes.
+const MOST_MATCHED: i64 = 1 << 24;
+
+fn string_match(call: &mut Call<'_, '_>) -> Done {
+    let length = call.int(2)?;
+    if !(0..=MOST_MATCHED).contains(&length) {
+        return Err(error::OUT_OF_RANGE.into());
+    }
+    let text = vec![b'a'; length.unsigned_abs() as usize];
+    call.reply.int(i64::from(glob::matches(call.args[3], &text)));
+    Ok(())
+}
+
+const NO_DIGEST: &str = "0000000000000000000000000000000000000000";
+
+fn digest(call: &mut Call<'_, '_>) -> Done {
+    let space = call.space();
+    let databases = (0..space.database_count()).map(pantala_keyspace::DbIndex);
+    if databases.filter_map(|db| space.sizes(db)).any(|sizes| sizes.keys() > 0) {
+        return unable(call);
+    }
+    call.reply.simple(NO_DIGEST);
+    Ok(())
+}
+
+fn digest_values(call: &mut Call<'_, '_>) -> Done {
+    for key in &call.args[2..] {
+        if with_key(call, key, |locked, key| locked.peek(key).exists()) {
+            return unable(call);
+        }
+    }
+    call.reply.array(call.args.len() - 2);
+    call.args[2..].iter().for_each(|_| call.reply.simple(NO_DIGEST));
+    Ok(())
+}
+
+/// Runs something with a key's partition held; waits for it.
+fn with_key<T>(
+    call: &Call<'_, '_>,
+    key: &[u8],
+    act: impl FnOnce(&mut Locked<'_>, pantala_keyspace::Key<'_>) -> T,
+) -> T {
+    let scope: Scope<'_> = *call.keys.scope();
+    let key = scope.space.key(key);
+    let plan = pantala_keyspace::LockPlan::of(std::iter::once(key.hash));
+    act(&mut scope.space.lock_waiting(&plan, scope), key)
+}
+
+fn object(call: &mut Call<'_, '_>) -> Done {
+    let line = with_key(call, call.args[2], |locked, key| {
+        let opened = locked.peek(key);
+        let (table, place) = opened.record()?;
+        let encoding = match table.encoding(place) {
+            Encoding::Int => "int",
+            Encoding::Inline => "embstr",
+            Encoding::Long => "raw",
+            Encoding::Object => "object",
+        };
+        let length = opened.string().ok().flatten().map_or(0, |string| string.len());
+        Some(format!(
+            "Value at:0x{:x} refcount:1 encoding:{encoding} serializedlength:{} lru:0 \
+             lru_seconds_idle:0 hotness:{} partition:{} bytes:{}",
+            key.hash,
+            length + 1,
+            table.hotness(place),
+            PartitionId::of(key.hash).0,
+            table.record_bytes(place),
+        ))
+    });
+    call.reply.simple(&line.ok_or(error::NO_SUCH_KEY)?);
+    Ok(())
+}
+
+fn protocol(call: &mut Call<'_, '_>) -> Done {
+    const WRONG: &str = "ERR Wrong protocol type name. Please use one of the following: \
+        string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false";
+    let reply = &mut call.reply;
+    match String::from_utf8_lossy(call.args[2]).to_ascii_lowercase().as_str() {
+        "string" => reply.bulk(b"Hello World"),
+        "integer" => reply.int(12345),
+        "double" => reply.double(3.141),
+        "null" => reply.null(),
+        "bignum" => reply.big_number(b"1234567999999999999999999999999999999"),
+        "array" => {
+            reply.array(3);
+            (0..3).for_each(|number| reply.int(number));
+        }
+        "set" => {
+            reply.set(3);
+            (0..3).for_each(|number| reply.int(number));
+        }
+        "map" => {
+            reply.map(3);
+            for number in 0..3 {
+                reply.int(number);
+                reply.bool(number == 1);
+            }
+        }
+        "attrib" => {
+            if reply.attribute(1) {
+                reply.bulk(b"key-popularity");
+                reply.array(2);
+                reply.bulk(b"key:123");
+                reply.int(90);
+            }
+            reply.bulk(b"Some real reply following the attribute");
+        }
+        "push" => {
+            reply.push(2);
+            reply.bulk(b"server-cpu-usage");
+            reply.int(42);
+        }
+        "verbatim" => reply.verbatim(b"txt", b"This is a verbatim\nstring"),
+        "true" => reply.bool(true),
+        "false" => reply.bool(false),
+        _ => return Err(ClientError::text(WRONG).into()),
+    }
+    Ok(())
+}
+
+/// Sets a string where there was nothing; whether it did.
+fn set_if_absent(
+    locked: &mut Locked<'_>,
+    key: pantala_keyspace::Key<'_>,
+    value: &[u8],
+    expiry: Expiry,
+) -> bool {
+    let mut opened = locked.open(key);
+    if opened.exists() {
+        return false;
+    }
+    opened.set_string(value, expiry);
+    opened.publish(pantala_keyspace::event::SET);
+    true
+}

@@ -1,0 +1,204 @@
+//! Sections of figures that count.
+
+use pantala_base::clock::monotonic_us;
+use pantala_base::rng::Rng;
+use pantala_commands::Call;
+use pantala_keyspace::DbIndex;
+use std::sync::PoisonError;
+
+use super::Page;
+use crate::commands::latency::upper_bound_us;
+use crate::shared::Shared;
+use crate::tallies::ThreadTally;
+
+/// Ticks a second of the times in /proc; the kernel shows the same on every machine.
+const TICKS_PER_S: f64 = 100.0;
+
+pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    let sum = |pick: fn(&ThreadTally) -> u64| shared.tallies.sum(pick);
+    let rates = rates(shared);
+    page.line("total_connections_received", sum(|tally| tally.accepted.get()));
+    page.line("total_commands_processed", sum(calls));
+    page.line("instantaneous_ops_per_sec", rates[0] as u64);
+    page.line("total_net_input_bytes", sum(|tally| tally.received_bytes.get()));
+    page.line("total_net_output_bytes", sum(|tally| tally.sent_bytes.get()));
+    page.each(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"], 0);
+    page.line("total_net_cluster_slot_import_bytes", 0);
+    page.line("total_net_cluster_slot_export_bytes", 0);
+    page.line("instantaneous_input_kbps", format!("{:.2}", rates[1] / 1024.0));
+    page.line("instantaneous_output_kbps", format!("{:.2}", rates[2] / 1024.0));
+    page.each(&["instantaneous_input_repl_kbps", "instantaneous_output_repl_kbps"], "0.00");
+    page.line("rejected_connections", sum(|tally| tally.refused.get()));
+    page.each(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
+    page.line("expired_keys", sum(|tally| tally.keys.expired.get()));
+    page.line("expired_fields", 0);
+    page.each(&["expired_stale_perc", "expired_keys_with_volatile_items_stale_perc"], "0.00");
+    page.each(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
+    page.each(&["evicted_keys", "evicted_clients", "evicted_scripts"], 0);
+    page.each(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"], 0);
+    page.line("keyspace_hits", sum(|tally| tally.keys.hits.get()));
+    page.line("keyspace_misses", sum(|tally| tally.keys.misses.get()));
+    page.each(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"], 0);
+    page.each(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"], 0);
+    page.each(&["slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"], 0);
+    page.each(&["active_defrag_key_hits", "active_defrag_key_misses"], 0);
+    page.each(&["total_active_defrag_time", "current_active_defrag_time"], 0);
+    page.each(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"], 0);
+    page.line("unexpected_error_replies", sum(|tally| tally.unexpected_errors.get()));
+    page.line("total_error_replies", sum(|tally| tally.errors.get()));
+    page.line("dump_payload_sanitizations", 0);
+    connections(shared, page, rates[3]);
+}
+
+fn connections(shared: &Shared, page: &mut Page, turns_per_s: f64) {
+    let sum = |pick: fn(&ThreadTally) -> u64| shared.tallies.sum(pick);
+    page.line("total_reads_processed", sum(|tally| tally.reads.get()));
+    page.line("total_writes_processed", sum(|tally| tally.writes.get()));
+    page.each(&["io_threaded_reads_processed", "io_threaded_writes_processed"], 0);
+    page.each(&["io_threaded_freed_objects", "io_threaded_accept_processed"], 0);
+    page.each(&["io_threaded_poll_processed", "io_threaded_total_prefetch_batches"], 0);
+    page.line("io_threaded_total_prefetch_entries", 0);
+    let (input, output) =
+        (sum(|tally| tally.input_limit.get()), sum(|tally| tally.output_limit.get()));
+    page.line("client_query_buffer_limit_disconnections", input);
+    page.line("client_output_buffer_limit_disconnections", output);
+    page.each(&["reply_buffer_shrinks", "reply_buffer_expands"], 0);
+    page.line("eventloop_cycles", sum(|tally| tally.turns.get()));
+    let busy_us = sum(nanoseconds) / 1000;
+    page.each(&["eventloop_duration_sum", "eventloop_duration_cmd_sum"], busy_us);
+    page.line("instantaneous_eventloop_cycles_per_sec", turns_per_s as u64);
+    page.line("instantaneous_eventloop_duration_usec", 0);
+    for kind in ["auth", "cmd", "key", "channel", "tls_cert", "db"] {
+        page.line(&format!("acl_access_denied_{kind}"), 0);
+    }
+}
+
+fn calls(tally: &ThreadTally) -> u64 {
+    tally.commands.iter().map(|row| row.calls.get()).fold(0, u64::wrapping_add)
+}
+
+fn nanoseconds(tally: &ThreadTally) -> u64 {
+    tally.commands.iter().map(|row| row.nanoseconds.get()).fold(0, u64::wrapping_add)
+}
+
+/// Commands, bytes in, bytes out and turns of the loop, per second since the INFO before.
+fn rates(shared: &Shared) -> [f64; 4] {
+    let ever = |pick: fn(&ThreadTally) -> u64| shared.tallies.sum_ever(pick);
+    let counts = [
+        ever(calls),
+        ever(|tally| tally.received_bytes.get()),
+        ever(|tally| tally.sent_bytes.get()),
+        ever(|tally| tally.turns.get()),
+    ];
+    let up_us = monotonic_us().saturating_sub(shared.started_us);
+    shared.rates.lock().unwrap_or_else(PoisonError::into_inner).sample(up_us, counts)
+}
+
+pub(super) fn cpu(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let [user, system, of_children, system_of_children] = times(&text);
+    let pid = std::process::id();
+    let first = std::fs::read_to_string(format!("/proc/self/task/{pid}/stat")).unwrap_or_default();
+    let [first_user, first_system, ..] = times(&first);
+    page.line("used_cpu_sys", format!("{system:.6}"));
+    page.line("used_cpu_user", format!("{user:.6}"));
+    page.line("used_cpu_sys_children", format!("{system_of_children:.6}"));
+    page.line("used_cpu_user_children", format!("{of_children:.6}"));
+    page.line("used_cpu_sys_main_thread", format!("{first_system:.6}"));
+    page.line("used_cpu_user_main_thread", format!("{first_user:.6}"));
+    page.line("used_active_time_main_thread", format!("{:.6}", first_user + first_system));
+}
+
+/// Seconds in user mode, in the kernel, and both of ended children.
+fn times(stat: &str) -> [f64; 4] {
+    // The name of the process, in parentheses, may hold anything: count from behind it.
+    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
+    let mut fields = behind.split_ascii_whitespace().skip(11);
+    std::array::from_fn(|_| {
+        let ticks: f64 = fields.next().and_then(|field| field.parse().ok()).unwrap_or(0.0);
+        ticks / TICKS_PER_S
+    })
+}
+
+pub(super) fn commands(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    for (number, row) in shared.registry.rows().iter().enumerate() {
+        let totals = shared.tallies.row(number);
+        if totals.calls == 0 && totals.rejected == 0 && totals.failed == 0 {
+            continue;
+        }
+        let microseconds = totals.nanoseconds / 1000;
+        let per_call = totals.nanoseconds as f64 / 1000.0 / (totals.calls.max(1) as f64);
+        page.line(
+            &format!("cmdstat_{}", row.full_name()),
+            format!(
+                "calls={},usec={microseconds},usec_per_call={per_call:.2},rejected_calls={},\
+                 failed_calls={}",
+                totals.calls, totals.rejected, totals.failed
+            ),
+        );
+    }
+}
+
+pub(super) fn errors(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    for (code, count) in shared.errors.all() {
+        page.line(&format!("errorstat_{code}"), format!("count={count}"));
+    }
+}
+
+pub(super) fn latencies(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    let settings = shared.settings.current();
+    if !settings.latency_tracking {
+        return;
+    }
+    for (number, row) in shared.registry.rows().iter().enumerate() {
+        let totals = shared.tallies.row(number);
+        let timed = totals.timed();
+        if timed == 0 {
+            continue;
+        }
+        let of = |percent: f64| {
+            let rank = ((timed as f64) * percent / 100.0).ceil().max(1.0) as u64;
+            let mut seen = 0;
+            let at = totals.latency.iter().position(|bucket| {
+                seen += bucket;
+                seen >= rank
+            });
+            upper_bound_us(at.unwrap_or(0))
+        };
+        let shown: Vec<String> = settings
+            .latency_tracking_info_percentiles
+            .0
+            .iter()
+            .map(|&percent| format!("p{percent}={}.000", of(percent)))
+            .collect();
+        page.line(&format!("latency_percentiles_usec_{}", row.full_name()), shown.join(","));
+    }
+}
+
+pub(super) fn keyspace(call: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    let mut random = Rng::random();
+    for db in (0..shared.space.database_count()).map(DbIndex) {
+        let Some(sizes) = shared.space.sizes(db) else { continue };
+        let (keys, expires) = (sizes.keys(), sizes.with_deadline());
+        if keys == 0 {
+            continue;
+        }
+        let ttl_ms = shared.space.mean_ttl_ms(db, call.now(), &mut random);
+        page.line(
+            &format!("db{}", db.0),
+            format!("keys={keys},expires={expires},avg_ttl={ttl_ms},keys_with_volatile_items=0"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_stand_behind_the_name() {
+        let stat = "77 (a ) b) S 1 2 3 4 5 6 7 8 9 10 150 25 300 4 20 0";
+        assert_eq!(times(stat), [1.5, 0.25, 3.0, 0.04]);
+        assert_eq!(times(""), [0.0; 4]);
+    }
+}

@@ -1,0 +1,140 @@
+//! INFO: what the server knows of itself, in sections of lines `name:value`.
+//!
+//! Names and order are Valkey's, so that clients and dashboards find what they look for. What this
+//! server has no counterpart of answers what is true of it: nothing, mostly zero.
+//!
+//! Not here: sections of figures that count (`counts`), those that describe (`state`).
+
+mod counts;
+mod state;
+
+use std::fmt::{Display, Write};
+
+use pantala_commands::{Call, Category, Command, Done, Flags, Group};
+
+use crate::shared::Shared;
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[Command::new("INFO", info, Group::Server)
+    .arity(-1)
+    .flags(Flags::LOADING.and(Flags::STALE))
+    .categories(&[Category::Dangerous])
+    .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+    .syntax("[section [section ...]]")
+    .summary("Tells what the server knows of itself, by section.")];
+
+/// A text being written.
+pub(super) struct Page(String);
+
+impl Page {
+    /// One line.
+    fn line(&mut self, name: &str, value: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.0, "{name}:{value}\r\n");
+    }
+
+    /// Lines of one fixed value.
+    fn each(&mut self, names: &[&str], value: impl Display) {
+        for name in names {
+            self.line(name, &value);
+        }
+    }
+}
+
+/// When a section is shown without being named.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Shown {
+    /// By INFO alone.
+    Always,
+    /// By `all` and `everything`.
+    InAll,
+    /// By `everything`.
+    InEverything,
+}
+
+/// One section.
+struct Section {
+    name: &'static str,
+    title: &'static str,
+    shown: Shown,
+    write: fn(&Call<'_, '_>, &Shared, &mut Page),
+}
+
+const fn section(
+    name: &'static str,
+    title: &'static str,
+    shown: Shown,
+    write: fn(&Call<'_, '_>, &Shared, &mut Page),
+) -> Section {
+    Section { name, title, shown, write }
+}
+
+const SECTIONS: [Section; 17] = [
+    section("server", "Server", Shown::Always, state::server),
+    section("tls", "TLS", Shown::InAll, state::tls),
+    section("clients", "Clients", Shown::Always, state::clients),
+    section("memory", "Memory", Shown::Always, state::memory),
+    section("persistence", "Persistence", Shown::Always, state::persistence),
+    section("stats", "Stats", Shown::Always, counts::stats),
+    section("replication", "Replication", Shown::Always, state::replication),
+    section("cpu", "CPU", Shown::Always, counts::cpu),
+    section("modules", "Modules", Shown::Always, |_, _, _| {}),
+    section("commandstats", "Commandstats", Shown::InAll, counts::commands),
+    section("errorstats", "Errorstats", Shown::Always, counts::errors),
+    section("latencystats", "Latencystats", Shown::InAll, counts::latencies),
+    section("cluster", "Cluster", Shown::Always, |_, _, page| page.line("cluster_enabled", 0)),
+    section("cluster_info", "Cluster Info", Shown::InAll, |_, _, _| {}),
+    section("scriptingengines", "Scripting Engines", Shown::InAll, state::engines),
+    section("keyspace", "Keyspace", Shown::Always, counts::keyspace),
+    section("pantala", "Pantala", Shown::InEverything, state::pantala),
+];
+
+fn info(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    let wanted: Vec<bool> =
+        SECTIONS.iter().map(|section| is_wanted(section, &call.args[1..])).collect();
+    let mut page = Page(String::with_capacity(8 << 10));
+    for (section, _) in SECTIONS.iter().zip(wanted).filter(|(_, wanted)| *wanted) {
+        if !page.0.is_empty() {
+            page.0.push_str("\r\n");
+        }
+        page.0.push_str("# ");
+        page.0.push_str(section.title);
+        page.0.push_str("\r\n");
+        (section.write)(call, shared, &mut page);
+    }
+    call.reply.verbatim(b"txt", page.0.as_bytes());
+    Ok(())
+}
+
+fn is_wanted(section: &Section, words: &[&[u8]]) -> bool {
+    if words.is_empty() {
+        return section.shown == Shown::Always;
+    }
+    words.iter().any(|word| {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        is(section.name)
+            || is("everything")
+            || (is("all") && section.shown <= Shown::InAll)
+            || (is("default") && section.shown == Shown::Always)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_chosen_by_name_and_by_group() {
+        let chosen = |words: &[&str]| -> Vec<&str> {
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            let chosen = SECTIONS.iter().filter(|section| is_wanted(section, &words));
+            chosen.map(|section| section.name).collect()
+        };
+        assert_eq!(chosen(&["CPU", "server", "cpu", "none"]), ["server", "cpu"]);
+        assert_eq!(chosen(&["everything"]).len(), SECTIONS.len());
+        assert_eq!(chosen(&["all"]).len(), SECTIONS.len() - 1);
+        assert_eq!(chosen(&[]), chosen(&["default"]));
+        assert_eq!(chosen(&[""]), [""; 0]);
+    }
+}

@@ -1,0 +1,203 @@
+//! Sections that describe: the server, its clients, its memory, its part in replication.
+
+use pantala_base::clock::{monotonic_us, unix_us};
+use pantala_base::limits::{rss_bytes, total_memory};
+use pantala_base::size::human;
+use pantala_commands::Call;
+
+use super::Page;
+use crate::commands::memory::{Account, ratio};
+use crate::execute::Paused;
+use crate::shared::Shared;
+
+/// The version of Redis whose commands clients may expect.
+const REDIS_VERSION: &str = "7.2.4";
+/// The version of Valkey whose answers are the measure.
+const VALKEY_VERSION: &str = "9.1.2";
+const ZEROS: &str = "0000000000000000000000000000000000000000";
+
+pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    let settings = shared.settings.current();
+    let now_us = unix_us();
+    let uptime_s = monotonic_us().saturating_sub(shared.started_us) / 1_000_000;
+    page.line("redis_version", REDIS_VERSION);
+    page.line("server_name", "pantala");
+    page.line("pantala_version", env!("CARGO_PKG_VERSION"));
+    page.line("valkey_version", VALKEY_VERSION);
+    page.line("valkey_release_stage", "ga");
+    page.line("redis_git_sha1", "00000000");
+    page.line("redis_git_dirty", 0);
+    page.line("redis_build_id", "0");
+    page.each(&["redis_mode", "server_mode"], "standalone");
+    page.line("os", system());
+    page.line("arch_bits", usize::BITS);
+    page.line("monotonic_clock", "POSIX clock_gettime");
+    page.line("multiplexing_api", shared.engine.get().map_or("", String::as_str));
+    page.line("gcc_version", "0.0.0");
+    page.line("process_id", std::process::id());
+    page.line("process_supervised", "no");
+    page.line("run_id", &shared.run_id);
+    page.line("tcp_port", settings.port);
+    page.line("server_time_usec", now_us);
+    page.line("uptime_in_seconds", uptime_s);
+    page.line("uptime_in_days", uptime_s / 86_400);
+    let hz = setting(shared, "hz");
+    page.each(&["hz", "configured_hz", "clients_hz"], hz);
+    page.line("lru_clock", (now_us / 1_000_000) & 0xff_ffff);
+    let executable = std::env::current_exe().unwrap_or_default();
+    page.line("executable", executable.display());
+    let file = shared.settings.file.clone().unwrap_or_default();
+    page.line("config_file", file.display());
+    page.line("io_threads_active", 0);
+    page.line("availability_zone", setting(shared, "availability-zone"));
+    let addresses: Vec<String> =
+        settings.bind.iter().map(|address| format!("bind={address}")).collect();
+    let addresses = addresses.join(",");
+    page.line("listener0", format!("name=tcp,{addresses},port={}", settings.port));
+}
+
+/// The value of a setting that has no field of its own.
+fn setting(shared: &Shared, name: &str) -> String {
+    pantala_settings::find(name).map(|row| shared.settings.current().value(row)).unwrap_or_default()
+}
+
+fn system() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let kernel = read("/proc/sys/kernel/ostype");
+    let release = read("/proc/sys/kernel/osrelease");
+    format!("{kernel} {release} {}", std::env::consts::ARCH)
+}
+
+pub(super) fn tls(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
+    for kind in ["server", "client", "ca"] {
+        page.line(&format!("tls_{kind}_cert_serial"), "none");
+        page.line(&format!("tls_{kind}_cert_expires_in_seconds"), 0);
+    }
+}
+
+pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    page.line("connected_clients", shared.workers.connection_count());
+    page.line("cluster_connections", 0);
+    page.line("maxclients", shared.settings.current().maxclients);
+    page.each(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);
+    page.each(&["blocked_clients", "tracking_clients", "pubsub_clients", "watching_clients"], 0);
+    page.each(&["clients_in_timeout_table", "total_watched_keys", "total_blocking_keys"], 0);
+    page.line("total_blocking_keys_on_nokey", 0);
+    let (reason, actions) = match shared.pause.state(monotonic_us()) {
+        Paused::Nothing => ("none", "none"),
+        Paused::Writes => ("client_pause", "write"),
+        Paused::All => ("client_pause", "all"),
+    };
+    page.line("paused_reason", reason);
+    page.line("paused_actions", actions);
+    let left = shared.pause.ends_in(monotonic_us).unwrap_or_default();
+    page.line("paused_timeout_milliseconds", left.as_millis());
+}
+
+pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    let account = Account::take(shared);
+    let Account { used, peak, overhead, startup, .. } = account;
+    let dataset = account.dataset();
+    let allocator = account.allocator;
+    let rss = rss_bytes();
+    with_human(page, "used_memory", used);
+    with_human(page, "used_memory_rss", rss);
+    with_human(page, "used_memory_peak", peak);
+    page.line("used_memory_peak_perc", format!("{:.2}%", ratio(used, peak) * 100.0));
+    page.line("used_memory_overhead", overhead);
+    page.line("used_memory_startup", startup);
+    page.line("used_memory_dataset", dataset);
+    page.line("used_memory_dataset_perc", format!("{:.2}%", account.dataset_share() * 100.0));
+    page.line("allocator_allocated", allocator.allocated);
+    page.line("allocator_active", allocator.active);
+    page.line("allocator_resident", allocator.resident);
+    page.line("allocator_muzzy", 0);
+    with_human(page, "total_system_memory", total_memory());
+    with_human(page, "used_memory_lua", 0);
+    page.each(&["used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts"], 0);
+    page.each(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"], 0);
+    with_human(page, "used_memory_vm_total", 0);
+    page.line("used_memory_functions", 0);
+    with_human(page, "used_memory_scripts", 0);
+    with_human(page, "maxmemory", shared.settings.current().maxmemory);
+    page.line("maxmemory_policy", setting(shared, "maxmemory-policy"));
+    fragmentation(page, "allocator_frag", allocator.active, allocator.allocated);
+    fragmentation(page, "allocator_rss", allocator.resident, allocator.active);
+    fragmentation(page, "rss_overhead", rss, allocator.resident);
+    fragmentation(page, "mem_fragmentation", rss, used);
+    page.each(&["mem_not_counted_for_evict", "mem_replication_backlog"], 0);
+    page.each(&["mem_total_replication_buffers", "mem_replicas_repl_buffer"], 0);
+    page.line("mem_clients_slaves", 0);
+    page.line("mem_clients_normal", account.clients);
+    page.each(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"], 0);
+    page.line("mem_aof_buffer", 0);
+    page.line("mem_allocator", "jemalloc-5");
+    page.line("mem_overhead_db_hashtable_rehashing", 0);
+    page.line("active_defrag_running", 0);
+    page.line("lazyfree_pending_objects", 0);
+    page.line("lazyfreed_objects", shared.tallies.sum(|tally| tally.keys.reclaimed.get()));
+}
+
+fn with_human(page: &mut Page, name: &str, bytes: u64) {
+    page.line(name, bytes);
+    page.line(&format!("{name}_human"), human(bytes));
+}
+
+fn fragmentation(page: &mut Page, name: &str, larger: u64, smaller: u64) {
+    let difference = larger.cast_signed().wrapping_sub(smaller.cast_signed());
+    page.line(&format!("{name}_ratio"), format!("{:.2}", ratio(larger, smaller)));
+    page.line(&format!("{name}_bytes"), difference);
+}
+
+pub(super) fn persistence(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    page.each(&["loading", "async_loading", "current_cow_peak", "current_cow_size"], 0);
+    page.line("current_cow_size_age", 0);
+    page.line("current_fork_perc", "0.00");
+    page.each(&["current_save_keys_processed", "current_save_keys_total"], 0);
+    let changes = shared.tallies.sum_ever(|tally| tally.keys.changes.get());
+    page.line("rdb_changes_since_last_save", changes);
+    page.line("rdb_bgsave_in_progress", 0);
+    page.line("rdb_last_save_time", shared.started_unix_s);
+    page.line("rdb_last_bgsave_status", "ok");
+    page.each(&["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"], -1);
+    page.each(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired"], 0);
+    page.each(&["rdb_last_load_keys_loaded", "aof_enabled", "aof_rewrite_in_progress"], 0);
+    page.line("aof_rewrite_scheduled", 0);
+    page.each(&["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"], -1);
+    page.line("aof_last_bgrewrite_status", "ok");
+    page.each(&["aof_rewrites", "aof_rewrites_consecutive_failures"], 0);
+    page.line("aof_last_write_status", "ok");
+    page.each(&["aof_last_cow_size", "module_fork_in_progress"], 0);
+    page.each(&["module_fork_last_cow_size", "slot_migration_fork_in_progress"], 0);
+}
+
+pub(super) fn replication(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    page.line("role", "master");
+    page.each(&["connected_slaves", "replicas_waiting_psync"], 0);
+    page.line("master_failover_state", "no-failover");
+    page.line("master_replid", &shared.run_id);
+    page.line("master_replid2", ZEROS);
+    page.line("master_repl_offset", 0);
+    page.line("second_repl_offset", -1);
+    page.line("repl_backlog_active", 0);
+    page.line("repl_backlog_size", setting(shared, "repl-backlog-size"));
+    page.each(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"], 0);
+}
+
+pub(super) fn engines(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
+    page.each(&["engines_count", "engines_total_used_memory", "engines_total_memory_overhead"], 0);
+}
+
+pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    let sum = |pick: fn(&crate::tallies::ThreadTally) -> u64| shared.tallies.sum(pick);
+    page.line("workers", shared.workers.serving().len());
+    page.line("engine", shared.engine.get().map_or("", String::as_str));
+    page.line("lane_threads", shared.settings.current().slow_lane_threads);
+    page.line("lane_waiting", shared.lane.waiting());
+    page.line("lane_commands", sum(|tally| tally.laned.get()));
+    page.line("parked_commands", sum(|tally| tally.parked.get()));
+    page.line("partitions", pantala_keyspace::PARTITION_COUNT);
+    page.line("monitors", u8::from(shared.monitors.is_used()));
+    page.line("memory_limit", shared.memory.cgroup_limit().unwrap_or(0));
+    page.line("keyspace_changes", sum(|tally| tally.keys.changes.get()));
+}

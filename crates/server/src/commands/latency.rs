@@ -1,0 +1,267 @@
+//! LATENCY: commands that took very long (`crate::spikes`), and histograms of all.
+
+use std::fmt::Write;
+
+use pantala_base::clock::unix_us;
+use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help};
+
+use crate::shared::Shared;
+use crate::spikes::{Event, Spike};
+use crate::tallies::RowTotals;
+
+const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
+const TIPS: &[&str] =
+    &["nondeterministic_output", "request_policy:all_nodes", "response_policy:special"];
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[Command::container("LATENCY", Group::Server, SUBCOMMANDS)
+    .since("2.8.13")
+    .complexity("Depends on the subcommand.")
+    .summary("How long commands take.")];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("DOCTOR", doctor, Group::Server)
+        .of("LATENCY")
+        .arity(2)
+        .flags(ADMIN)
+        .tips(TIPS)
+        .since("2.8.13")
+        .summary("Says in words what was recorded."),
+    Command::new("GRAPH", graph, Group::Server)
+        .of("LATENCY")
+        .arity(3)
+        .flags(ADMIN)
+        .tips(TIPS)
+        .since("2.8.13")
+        .syntax("event")
+        .summary("Draws the spikes of an event."),
+    Command::new("HELP", help, Group::Server)
+        .of("LATENCY")
+        .arity(2)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .since("2.8.13")
+        .summary("Tells what the subcommands do."),
+    Command::new("HISTOGRAM", histogram, Group::Server)
+        .of("LATENCY")
+        .arity(-2)
+        .flags(ADMIN)
+        .tips(TIPS)
+        .since("7.0.0")
+        .complexity("O(N) for N commands")
+        .syntax("[command [command ...]]")
+        .summary("Tells how long commands took, as cumulative counts by powers of two."),
+    Command::new("HISTORY", history, Group::Server)
+        .of("LATENCY")
+        .arity(3)
+        .flags(ADMIN)
+        .tips(TIPS)
+        .since("2.8.13")
+        .syntax("event")
+        .summary("Tells the spikes of an event."),
+    Command::new("LATEST", latest, Group::Server)
+        .of("LATENCY")
+        .arity(2)
+        .flags(ADMIN)
+        .tips(TIPS)
+        .since("2.8.13")
+        .summary("Tells the last and the highest spike of every event."),
+    Command::new("RESET", reset, Group::Server)
+        .of("LATENCY")
+        .arity(-2)
+        .flags(ADMIN)
+        .tips(&["request_policy:all_nodes", "response_policy:agg_sum"])
+        .since("2.8.13")
+        .syntax("[event [event ...]]")
+        .summary("Forgets the spikes of the named events, or of all."),
+];
+
+/// What took less than this many microseconds is in this bucket of a histogram, or one before.
+pub(super) fn upper_bound_us(bucket: usize) -> u64 {
+    1 << bucket.min(63)
+}
+
+fn latest(call: &mut Call<'_, '_>) -> Done {
+    let events = Shared::of(call).spikes.all();
+    let reply = &mut call.reply;
+    reply.array(events.len());
+    for (name, event) in events {
+        let last = event.spikes.back().copied().unwrap_or(Spike { unix_s: 0, took_ms: 0 });
+        reply.array(6);
+        reply.bulk(name.as_bytes());
+        reply.int(last.unix_s);
+        reply.int(last.took_ms.cast_signed());
+        reply.int(event.highest_ms.cast_signed());
+        reply.int(event.sum_ms.cast_signed());
+        reply.int(event.count.cast_signed());
+    }
+    Ok(())
+}
+
+fn history(call: &mut Call<'_, '_>) -> Done {
+    let event = Shared::of(call).spikes.event(call.args[2]).unwrap_or_default();
+    call.reply.array(event.spikes.len());
+    for spike in &event.spikes {
+        call.reply.array(2);
+        call.reply.int(spike.unix_s);
+        call.reply.int(spike.took_ms.cast_signed());
+    }
+    Ok(())
+}
+
+fn reset(call: &mut Call<'_, '_>) -> Done {
+    let forgotten = Shared::of(call).spikes.forget(&call.args[2..]);
+    call.reply.int(forgotten.cast_signed() as i64);
+    Ok(())
+}
+
+fn graph(call: &mut Call<'_, '_>) -> Done {
+    let name = String::from_utf8_lossy(call.args[2]);
+    let Some(event) = Shared::of(call).spikes.event(call.args[2]) else {
+        let text = format!("ERR No samples available for event '{name}'");
+        return Err(ClientError::new(text).into());
+    };
+    let text = draw(&name, &event, unix_us() / 1_000_000);
+    call.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+/// Rows of a graph.
+const HEIGHT: u64 = 4;
+/// Columns of a graph.
+const WIDTH: usize = 80;
+
+/// The newest spikes as columns of marks, with their age below, read downwards.
+fn draw(name: &str, event: &Event, now_s: i64) -> String {
+    let skipped = event.spikes.len().saturating_sub(WIDTH);
+    let shown: Vec<Spike> = event.spikes.iter().skip(skipped).copied().collect();
+    let high = shown.iter().map(|spike| spike.took_ms).max().unwrap_or(0);
+    let low = shown.iter().map(|spike| spike.took_ms).min().unwrap_or(0);
+    let ever = event.highest_ms;
+    let mut text = format!("{name} - high {high} ms, low {low} ms (all time high {ever} ms)\n");
+    text.push_str(&"-".repeat(WIDTH));
+    text.push('\n');
+    for row in (1..=HEIGHT).rev() {
+        // A column reaches as high as its share of the highest, and always one row.
+        let reaches = |spike: &Spike| (spike.took_ms * HEIGHT).div_ceil(high.max(1)).max(1) >= row;
+        let marks = shown.iter().map(|spike| if reaches(spike) { '#' } else { ' ' });
+        text.push_str(marks.collect::<String>().trim_end());
+        text.push('\n');
+    }
+    let ages: Vec<String> = shown.iter().map(|spike| age(now_s - spike.unix_s)).collect();
+    let deepest = ages.iter().map(String::len).max().unwrap_or(0);
+    for depth in 0..deepest {
+        text.push('\n');
+        text.extend(
+            ages.iter().map(|age| age.as_bytes().get(depth).map_or(' ', |b| char::from(*b))),
+        );
+    }
+    text.push('\n');
+    text
+}
+
+fn age(seconds: i64) -> String {
+    match seconds {
+        ..60 => format!("{}s", seconds.max(0)),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+fn doctor(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    let threshold_ms = shared.settings.current().latency_monitor_threshold_ms;
+    let events = shared.spikes.all();
+    let mut text = String::new();
+    if threshold_ms == 0 {
+        text.push_str(
+            "The latency monitor is off. Turn it on with CONFIG SET latency-monitor-threshold \
+             and a number of milliseconds.\n",
+        );
+    }
+    if events.is_empty() {
+        text.push_str("No latency spike was recorded.\n");
+    }
+    for (name, event) in &events {
+        let mean = event.sum_ms / event.count.max(1);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{name}: {} latency spikes, {mean} ms in the mean, {} ms at most.",
+            event.count, event.highest_ms
+        );
+    }
+    if !events.is_empty() {
+        text.push_str(
+            "SLOWLOG GET shows which commands they were. Long ones hold up only clients of the \
+             same keys; look also for a machine that swaps or is short of cores.\n",
+        );
+    }
+    call.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn histogram(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    let mut shown: Vec<(String, RowTotals)> = Vec::new();
+    let is_asked = |name: &str| {
+        call.args.len() == 2
+            || call.args[2..].iter().any(|asked| {
+                let parent = name.split('|').next().unwrap_or_default();
+                asked.eq_ignore_ascii_case(name.as_bytes())
+                    || asked.eq_ignore_ascii_case(parent.as_bytes())
+            })
+    };
+    for (number, row) in shared.registry.rows().iter().enumerate() {
+        let name = row.full_name();
+        if is_asked(&name) {
+            let totals = shared.tallies.row(number);
+            if totals.timed() > 0 {
+                shown.push((name, totals));
+            }
+        }
+    }
+    call.reply.map(shown.len());
+    for (name, totals) in shown {
+        call.reply.bulk(name.as_bytes());
+        reply_histogram(call, &totals);
+    }
+    Ok(())
+}
+
+fn reply_histogram(call: &mut Call<'_, '_>, totals: &RowTotals) {
+    let filled = totals.latency.iter().filter(|bucket| **bucket > 0).count();
+    let reply = &mut call.reply;
+    reply.map(2);
+    reply.bulk(b"calls");
+    reply.int(totals.timed().cast_signed());
+    reply.bulk(b"histogram_usec");
+    reply.map(filled);
+    let mut sum = 0;
+    for (number, bucket) in totals.latency.iter().enumerate().filter(|(_, bucket)| **bucket > 0) {
+        sum += bucket;
+        reply.int(upper_bound_us(number).cast_signed());
+        reply.int(sum.cast_signed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_graph_has_a_column_for_each_spike() {
+        let spikes = [Spike { unix_s: 0, took_ms: 10 }, Spike { unix_s: 90, took_ms: 40 }];
+        let event = Event { spikes: spikes.into(), highest_ms: 50, sum_ms: 50, count: 2 };
+        let text = draw("command", &event, 100);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "command - high 40 ms, low 10 ms (all time high 50 ms)");
+        assert_eq!(lines[2..6], [" #", " #", " #", "##"]);
+        assert_eq!(lines[7..], ["11", "m0", " s"]);
+    }
+
+    #[test]
+    fn buckets_have_powers_of_two_for_bounds() {
+        assert_eq!((upper_bound_us(0), upper_bound_us(5)), (1, 32));
+    }
+}

@@ -1,0 +1,275 @@
+//! MEMORY: what the data costs, key by key and as a whole.
+
+use pantala_base::limits::rss_bytes;
+use pantala_base::size::human;
+use pantala_commands::{
+    Call, Command, Done, Flags, Group, KeyFlags, KeySpec, error, help, options::is_word,
+};
+use pantala_keyspace::DbIndex;
+use pantala_memory::Report;
+use pantala_protocol::Reply;
+
+use crate::connection::Connection;
+use crate::shared::Shared;
+
+const TIPS: &[&str] =
+    &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[Command::container("MEMORY", Group::Server, SUBCOMMANDS)
+    .since("4.0.0")
+    .complexity("Depends on the subcommand.")
+    .summary("What the data costs.")];
+
+const SUBCOMMANDS: &[Command] = &[
+    Command::new("DOCTOR", doctor, Group::Server)
+        .of("MEMORY")
+        .arity(2)
+        .tips(TIPS)
+        .since("4.0.0")
+        .summary("Says in words how the memory is used."),
+    Command::new("HELP", help, Group::Server)
+        .of("MEMORY")
+        .arity(2)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .since("4.0.0")
+        .summary("Tells what the subcommands do."),
+    Command::new("MALLOC-STATS", allocator, Group::Server)
+        .of("MEMORY")
+        .arity(2)
+        .flags(Flags::LOADING)
+        .tips(TIPS)
+        .since("4.0.0")
+        .summary("Tells what the allocator says of itself."),
+    Command::new("PURGE", purge, Group::Server)
+        .of("MEMORY")
+        .arity(2)
+        .flags(Flags::LOADING.and(Flags::LANE))
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .since("4.0.0")
+        .complexity("Depends on how much memory is idle.")
+        .summary("Gives idle memory back to the system at once."),
+    Command::new("STATS", statistics, Group::Server)
+        .of("MEMORY")
+        .arity(2)
+        .tips(TIPS)
+        .since("4.0.0")
+        .summary("Tells how the memory is used."),
+    Command::read("USAGE", usage, Group::Server)
+        .of("MEMORY")
+        .arity(-3)
+        .keys(&[KeySpec::one(2, KeyFlags::LOOK)])
+        .since("4.0.0")
+        .syntax("key [SAMPLES count:int]")
+        .summary("Tells the bytes that a key costs with its value and its place in the table."),
+];
+
+/// Where the memory is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    /// Given out by the allocator.
+    pub used: u64,
+    /// The most there was.
+    pub peak: u64,
+    /// Before there was data.
+    pub startup: u64,
+    /// Not data: what there was at the start, tables, connections.
+    pub overhead: u64,
+    /// Of connections, without what waits in their buffers.
+    pub clients: u64,
+    /// What the allocator says.
+    pub allocator: Report,
+}
+
+impl Account {
+    pub(super) fn take(shared: &Shared) -> Account {
+        let used = shared.memory.used();
+        let startup = shared.memory.at_startup();
+        let clients = (shared.workers.connection_count() * size_of::<Connection>()) as u64;
+        let databases = (0..shared.space.database_count()).map(DbIndex);
+        let tables: u64 = databases.map(|db| shared.space.index_bytes(db)).sum();
+        Account {
+            used,
+            peak: shared.memory.peak(),
+            startup,
+            overhead: startup + clients + tables,
+            clients,
+            allocator: pantala_memory::report().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn dataset(&self) -> u64 {
+        self.used.saturating_sub(self.overhead)
+    }
+
+    /// The data's part of what came after the start, from 0 to 1.
+    pub(super) fn dataset_share(&self) -> f64 {
+        ratio(self.dataset(), self.used.saturating_sub(self.startup)).min(1.0)
+    }
+}
+
+/// A part of a whole; 0 of nothing.
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn usage(call: &mut Call<'_, '_>) -> Done {
+    match &call.args[3..] {
+        [] => {}
+        [word, _] if is_word(word, "SAMPLES") => {
+            // A record knows its bytes: there is nothing to sample.
+            if call.int(4)? < 0 {
+                return Err(error::SYNTAX.into());
+            }
+        }
+        _ => return Err(error::SYNTAX.into()),
+    }
+    let opened = call.keys.peek(call.key());
+    let Some((table, place)) = opened.record() else {
+        call.reply.null();
+        return Ok(());
+    };
+    let share = table.heap_bytes().div_ceil(table.len().max(1));
+    let bytes = table.record_bytes(place) + share;
+    call.reply.int(bytes.cast_signed() as i64);
+    Ok(())
+}
+
+/// A figure of MEMORY STATS.
+enum Figure {
+    Bytes(u64),
+    Share(f64),
+}
+
+fn statistics(call: &mut Call<'_, '_>) -> Done {
+    use Figure::{Bytes, Share};
+    let shared = Shared::of(call);
+    let account = Account::take(shared);
+    let Account { used, peak, startup, overhead, clients, allocator } = account;
+    let (rss, dataset) = (rss_bytes(), account.dataset());
+    let databases = used_databases(shared);
+    let keys: u64 = databases.iter().map(|(_, keys, _)| keys).sum();
+    let difference = |larger: u64, smaller: u64| Bytes(larger.saturating_sub(smaller));
+    let before = [
+        ("peak.allocated", Bytes(peak)),
+        ("total.allocated", Bytes(used)),
+        ("startup.allocated", Bytes(startup)),
+        ("replication.backlog", Bytes(0)),
+        ("replicas.repl.buffer", Bytes(0)),
+        ("clients.slaves", Bytes(0)),
+        ("clients.normal", Bytes(clients)),
+        ("cluster.links", Bytes(0)),
+        ("cluster.slot_import", Bytes(0)),
+        ("cluster.slot_export", Bytes(0)),
+        ("aof.buffer", Bytes(0)),
+        ("lua.caches", Bytes(0)),
+        ("functions.caches", Bytes(0)),
+    ];
+    let behind = [
+        ("overhead.db.hashtable.lut", Bytes(overhead.saturating_sub(startup + clients))),
+        ("overhead.db.hashtable.rehashing", Bytes(0)),
+        ("overhead.total", Bytes(overhead)),
+        ("db.dict.rehashing.count", Bytes(0)),
+        ("keys.count", Bytes(keys)),
+        ("keys.bytes-per-key", Bytes(used.saturating_sub(startup) / keys.max(1))),
+        ("dataset.bytes", Bytes(dataset)),
+        ("dataset.percentage", Share(account.dataset_share() * 100.0)),
+        ("peak.percentage", Share(ratio(used, peak) * 100.0)),
+        ("allocator.allocated", Bytes(allocator.allocated)),
+        ("allocator.active", Bytes(allocator.active)),
+        ("allocator.resident", Bytes(allocator.resident)),
+        ("allocator.muzzy", Bytes(0)),
+        ("allocator-fragmentation.ratio", Share(ratio(allocator.active, allocator.allocated))),
+        ("allocator-fragmentation.bytes", difference(allocator.active, allocator.allocated)),
+        ("allocator-rss.ratio", Share(ratio(allocator.resident, allocator.active))),
+        ("allocator-rss.bytes", difference(allocator.resident, allocator.active)),
+        ("rss-overhead.ratio", Share(ratio(rss, allocator.resident))),
+        ("rss-overhead.bytes", difference(rss, allocator.resident)),
+        ("fragmentation", Share(ratio(rss, used))),
+        ("fragmentation.bytes", difference(rss, used)),
+    ];
+    let reply = &mut call.reply;
+    reply.map(before.len() + databases.len() + behind.len());
+    reply_figures(reply, &before);
+    for (db, _, tables) in databases {
+        reply.bulk(format!("db.{}", db.0).as_bytes());
+        reply.map(2);
+        reply_figures(
+            reply,
+            &[("overhead.hashtable.main", Bytes(tables)), ("overhead.hashtable.expires", Bytes(0))],
+        );
+    }
+    reply_figures(reply, &behind);
+    Ok(())
+}
+
+fn reply_figures(reply: &mut Reply<'_>, figures: &[(&str, Figure)]) {
+    for (name, figure) in figures {
+        reply.bulk(name.as_bytes());
+        match figure {
+            Figure::Bytes(bytes) => reply.int(bytes.cast_signed()),
+            Figure::Share(share) => reply.double(*share),
+        }
+    }
+}
+
+/// Databases with keys: how many, and the bytes of their tables.
+fn used_databases(shared: &Shared) -> Vec<(DbIndex, u64, u64)> {
+    let space = &shared.space;
+    let keys = |db| space.sizes(db).map_or(0, pantala_keyspace::Sizes::keys);
+    (0..space.database_count())
+        .map(DbIndex)
+        .filter(|&db| keys(db) > 0)
+        .map(|db| (db, keys(db), space.index_bytes(db)))
+        .collect()
+}
+
+/// Below this there is nothing to diagnose.
+const WORTH_A_LOOK_BYTES: u64 = 16 << 20;
+
+fn doctor(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    let account = Account::take(shared);
+    let mut findings = Vec::new();
+    let (used, rss) = (account.used, rss_bytes());
+    let limit = shared.settings.current().maxmemory;
+    if limit > 0 && used > limit / 10 * 9 {
+        findings.push(format!("{} of {} (maxmemory) are in use.", human(used), human(limit)));
+    }
+    if ratio(account.peak, used) > 1.5 {
+        let peak = human(account.peak);
+        findings.push(format!("There was more data once: {peak} at the peak."));
+    }
+    if ratio(rss, used) > 1.4 {
+        findings.push(format!(
+            "{} are resident for {} in use; MEMORY PURGE gives idle pages back.",
+            human(rss),
+            human(used)
+        ));
+    }
+    let text = match (used < WORTH_A_LOOK_BYTES, findings.is_empty()) {
+        (true, _) => "Next to nothing is stored: there is nothing to diagnose.".to_owned(),
+        (false, true) => "No trouble with memory was found.".to_owned(),
+        (false, false) => findings.join("\n"),
+    };
+    call.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn allocator(call: &mut Call<'_, '_>) -> Done {
+    let report = pantala_memory::report().unwrap_or_default();
+    let text = format!(
+        "jemalloc, bytes\nallocated: {}\nactive: {}\nresident: {}\nretained: {}\nmetadata: {}\n",
+        report.allocated, report.active, report.resident, report.retained, report.metadata
+    );
+    call.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn purge(call: &mut Call<'_, '_>) -> Done {
+    if !pantala_memory::purge() {
+        tracing::warn!("the allocator did not purge");
+    }
+    call.reply.ok();
+    Ok(())
+}

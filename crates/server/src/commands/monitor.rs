@@ -1,0 +1,17 @@
+//! MONITOR. Who is shown what stands in `crate::monitors`.
+
+use pantala_commands::{Call, Command, Done, Flags, Group};
+
+/// The rows of this family. On the lane, because the worker that takes the reply back also enters
+/// the connection among those that watch.
+pub const ROWS: &[Command] = &[Command::new("MONITOR", monitor, Group::Server)
+    .arity(1)
+    .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
+    .flags(Flags::LANE)
+    .summary("Shows every command that the server runs, from now on.")];
+
+fn monitor(call: &mut Call<'_, '_>) -> Done {
+    call.session.monitor = true;
+    call.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! The server as a process: its time, its role, its end.
+
+use pantala_base::clock::unix_us;
+use pantala_commands::{
+    Call, Category, ClientError, Command, Done, Flags, Group, error, options::is_word,
+};
+
+use crate::shared::Shared;
+
+const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
+const OPERATORS: &[Category] = &[Category::Admin, Category::Dangerous];
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    Command::new("TIME", time, Group::Server)
+        .arity(1)
+        .flags(FAST)
+        .tips(&["nondeterministic_output"])
+        .since("2.6.0")
+        .summary("Tells the server's time: seconds and microseconds of Unix time."),
+    Command::new("LASTSAVE", last_save, Group::Server)
+        .arity(1)
+        .flags(FAST)
+        .categories(OPERATORS)
+        .tips(&["nondeterministic_output"])
+        .summary("Tells when the data was last saved, in seconds of Unix time."),
+    Command::new("ROLE", role, Group::Server)
+        .arity(1)
+        .flags(FAST.and(Flags::NOSCRIPT))
+        .categories(OPERATORS)
+        .since("2.8.12")
+        .summary("Tells the server's part in replication."),
+    Command::new("SHUTDOWN", shut_down, Group::Server)
+        .arity(-1)
+        .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
+        .flags(Flags::ALLOW_BUSY.and(Flags::NO_MULTI))
+        .complexity("O(N) with SAVE, for N keys")
+        .syntax("[abort-selector: [save-selector: NOSAVE | SAVE] [NOW] [FORCE] | ABORT]")
+        .summary("Ends the server."),
+];
+
+fn time(call: &mut Call<'_, '_>) -> Done {
+    let now_us = unix_us();
+    call.reply.array(2);
+    call.reply.bulk_int(now_us.div_euclid(1_000_000));
+    call.reply.bulk_int(now_us.rem_euclid(1_000_000));
+    Ok(())
+}
+
+/// Nothing is saved yet: as in Redis, the start counts.
+fn last_save(call: &mut Call<'_, '_>) -> Done {
+    let started = Shared::of(call).started_unix_s;
+    call.reply.int(started);
+    Ok(())
+}
+
+fn role(call: &mut Call<'_, '_>) -> Done {
+    call.reply.array(3);
+    call.reply.bulk(b"master");
+    call.reply.int(0);
+    call.reply.array(0);
+    Ok(())
+}
+
+/// What SHUTDOWN was told.
+#[derive(Default)]
+struct Wishes {
+    save: bool,
+    no_save: bool,
+    now: bool,
+    force: bool,
+    abort: bool,
+}
+
+impl Wishes {
+    fn parse(words: &[&[u8]]) -> Result<Wishes, ClientError> {
+        let mut wishes = Wishes::default();
+        for word in words {
+            let place = match word {
+                word if is_word(word, "SAVE") => &mut wishes.save,
+                word if is_word(word, "NOSAVE") => &mut wishes.no_save,
+                word if is_word(word, "NOW") => &mut wishes.now,
+                word if is_word(word, "FORCE") => &mut wishes.force,
+                word if is_word(word, "ABORT") => &mut wishes.abort,
+                _ => return Err(error::SYNTAX),
+            };
+            *place = true;
+        }
+        let others = wishes.save || wishes.no_save || wishes.now || wishes.force;
+        if (wishes.abort && others) || (wishes.save && wishes.no_save) {
+            return Err(error::SYNTAX);
+        }
+        Ok(wishes)
+    }
+}
+
+fn shut_down(call: &mut Call<'_, '_>) -> Done {
+    let wishes = Wishes::parse(&call.args[1..])?;
+    if wishes.abort {
+        return Err(ClientError::text("ERR No shutdown in progress.").into());
+    }
+    if wishes.save && !wishes.force {
+        tracing::warn!("SHUTDOWN SAVE was refused: this version cannot save");
+        let refused = "ERR Errors trying to SHUTDOWN. Check logs.";
+        return Err(ClientError::text(refused).into());
+    }
+    tracing::info!(client = call.session.peer, "SHUTDOWN: the server stops");
+    call.session.closing = true;
+    Shared::of(call).shutdown.begin();
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Commands that took very long, by event, for LATENCY.
+//!
+//! Two events: `fast-command` for commands that promise constant or logarithmic time, `command` for
+//! the others. Each keeps its newest [`KEPT`] spikes, one for each second at most (the highest).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pantala_base::clock::unix_us;
+use pantala_commands::{Command, Flags};
+
+/// Spikes an event keeps.
+pub const KEPT: usize = 160;
+
+/// One spike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spike {
+    /// When (Unix, seconds).
+    pub unix_s: i64,
+    /// How long, in milliseconds.
+    pub took_ms: u64,
+}
+
+/// What is known of one event.
+#[derive(Clone, Debug, Default)]
+pub struct Event {
+    /// The newest spikes, oldest first.
+    pub spikes: VecDeque<Spike>,
+    /// The highest ever, in milliseconds.
+    pub highest_ms: u64,
+    /// The sum of all ever, in milliseconds.
+    pub sum_ms: u64,
+    /// How many there were ever.
+    pub count: u64,
+}
+
+impl Event {
+    fn add(&mut self, spike: Spike) {
+        self.highest_ms = self.highest_ms.max(spike.took_ms);
+        self.sum_ms = self.sum_ms.saturating_add(spike.took_ms);
+        self.count += 1;
+        match self.spikes.back_mut() {
+            Some(last) if last.unix_s == spike.unix_s => {
+                last.took_ms = last.took_ms.max(spike.took_ms);
+            }
+            _ => {
+                if self.spikes.len() == KEPT {
+                    self.spikes.pop_front();
+                }
+                self.spikes.push_back(spike);
+            }
+        }
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Spikes {
+    /// In milliseconds; 0: nothing is recorded.
+    threshold_ms: AtomicU64,
+    events: Mutex<BTreeMap<&'static str, Event>>,
+}
+
+impl Spikes {
+    /// Sets `latency-monitor-threshold`.
+    pub fn configure(&self, threshold_ms: u64) {
+        self.threshold_ms.store(threshold_ms, Ordering::Relaxed);
+    }
+
+    /// Looks at a command that has run.
+    #[inline]
+    pub fn note(&self, row: &Command, took_us: u64) {
+        let threshold_ms = self.threshold_ms.load(Ordering::Relaxed);
+        if threshold_ms > 0 && took_us / 1000 >= threshold_ms {
+            self.add(row, took_us / 1000);
+        }
+    }
+
+    #[cold]
+    fn add(&self, row: &Command, took_ms: u64) {
+        let name = if row.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+        let spike = Spike { unix_s: unix_us() / 1_000_000, took_ms };
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.entry(name).or_default().add(spike);
+    }
+
+    /// All events, by name.
+    pub fn all(&self) -> BTreeMap<&'static str, Event> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// One event.
+    pub fn event(&self, name: &[u8]) -> Option<Event> {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.get(std::str::from_utf8(name).ok()?).cloned()
+    }
+
+    /// Forgets these events, or all of them; how many there were.
+    pub fn forget(&self, names: &[&[u8]]) -> usize {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = events.len();
+        let is_meant = |name: &str| names.is_empty() || names.contains(&name.as_bytes());
+        events.retain(|name, _| !is_meant(name));
+        before - events.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_keeps_the_highest_of_each_second() {
+        let mut event = Event::default();
+        for (unix_s, took_ms) in [(1, 5), (1, 9), (1, 2), (2, 3)] {
+            event.add(Spike { unix_s, took_ms });
+        }
+        let kept: Vec<_> = event.spikes.iter().map(|spike| (spike.unix_s, spike.took_ms)).collect();
+        assert_eq!(kept, [(1, 9), (2, 3)]);
+        assert_eq!((event.highest_ms, event.sum_ms, event.count), (9, 19, 4));
+        for unix_s in 3..1000 {
+            event.add(Spike { unix_s, took_ms: 1 });
+        }
+        assert_eq!(event.spikes.len(), KEPT);
+    }
+}
