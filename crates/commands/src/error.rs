@@ -7,22 +7,28 @@ use pantala_keyspace::WrongType;
 
 /// An error reply. The text begins with its code: `ERR`, `WRONGTYPE`, ...
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientError(pub Cow<'static, str>);
+pub struct ClientError(pub Cow<'static, [u8]>);
 
 impl ClientError {
     /// A fixed text.
     pub const fn text(text: &'static str) -> Self {
-        ClientError(Cow::Borrowed(text))
+        ClientError(Cow::Borrowed(text.as_bytes()))
     }
 
     /// A text made for the occasion.
     pub fn new(text: impl Into<String>) -> Self {
-        ClientError(Cow::Owned(text.into()))
+        ClientError::bytes(text.into().into_bytes())
+    }
+
+    /// What repeats bytes of the client.
+    pub fn bytes(text: Vec<u8>) -> Self {
+        ClientError(Cow::Owned(text))
     }
 
     /// The first word, by which INFO counts errors.
     pub fn code(&self) -> &str {
-        self.0.split(' ').next().unwrap_or("ERR")
+        let word = self.0.split(|byte| *byte == b' ').next().unwrap_or_default();
+        std::str::from_utf8(word).unwrap_or("ERR")
     }
 }
 
@@ -99,17 +105,21 @@ pub fn wrong_arity(full_name: &str) -> ClientError {
 
 /// `ERR unknown command 'x', with args beginning with: 'a' 'b' `.
 pub fn unknown_command(args: &[&[u8]]) -> ClientError {
-    let name = quote(args.first().copied().unwrap_or_default(), QUOTED_BYTES);
-    let mut beginning = String::new();
+    let cut = |arg: &[u8], most: usize| arg[..arg.len().min(most)].to_vec();
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend(cut(args.first().copied().unwrap_or_default(), QUOTED_BYTES));
+    text.extend_from_slice(b"', with args beginning with: ");
+    let begin = text.len();
     for arg in args.iter().skip(1) {
-        if beginning.len() >= QUOTED_BYTES {
+        let quoted = text.len() - begin;
+        if quoted >= QUOTED_BYTES {
             break;
         }
-        beginning.push('\'');
-        beginning.push_str(&quote(arg, QUOTED_BYTES - beginning.len().min(QUOTED_BYTES)));
-        beginning.push_str("' ");
+        text.push(b'\'');
+        text.extend(cut(arg, QUOTED_BYTES - quoted));
+        text.extend_from_slice(b"' ");
     }
-    ClientError::new(format!("ERR unknown command '{name}', with args beginning with: {beginning}"))
+    ClientError::bytes(text)
 }
 
 /// `ERR Unsupported option x`.

@@ -36,12 +36,6 @@ const COMMANDLOG: &[Command] = &[
         .complexity("O(N) for N entries")
         .syntax("count:int (type: slow | large-request | large-reply)")
         .summary("Tells the newest entries of a log; all of them for -1."),
-    Command::new("HELP", help, Group::Server)
-        .of("COMMANDLOG")
-        .arity(2)
-        .flags(ANY_TIME)
-        .since("8.1.0")
-        .summary("Tells what the subcommands do."),
     Command::new("LEN", len, Group::Server)
         .of("COMMANDLOG")
         .arity(3)
@@ -59,6 +53,12 @@ const COMMANDLOG: &[Command] = &[
         .complexity("O(N) for N entries")
         .syntax(TYPES)
         .summary("Forgets the entries of a log."),
+    Command::new("HELP", help, Group::Server)
+        .of("COMMANDLOG")
+        .arity(2)
+        .flags(ANY_TIME)
+        .since("8.1.0")
+        .summary("Tells what the subcommands do."),
 ];
 
 const SLOWLOG: &[Command] = &[
@@ -71,12 +71,6 @@ const SLOWLOG: &[Command] = &[
         .complexity("O(N) for N entries")
         .syntax("[count:int]")
         .summary("Tells the newest entries: 10, or as many as asked, or all for -1."),
-    Command::new("HELP", help, Group::Server)
-        .of("SLOWLOG")
-        .arity(2)
-        .flags(ANY_TIME)
-        .since("6.2.0")
-        .summary("Tells what the subcommands do."),
     Command::new("LEN", slow_len, Group::Server)
         .of("SLOWLOG")
         .arity(2)
@@ -92,6 +86,12 @@ const SLOWLOG: &[Command] = &[
         .since("2.2.12")
         .complexity("O(N) for N entries")
         .summary("Forgets the entries."),
+    Command::new("HELP", help, Group::Server)
+        .of("SLOWLOG")
+        .arity(2)
+        .flags(ANY_TIME)
+        .since("6.2.0")
+        .summary("Tells what the subcommands do."),
 ];
 
 /// Entries that SLOWLOG GET tells unless it is asked for more.

@@ -33,12 +33,16 @@ const SUBCOMMANDS: &[Command] = &[
         .complexity("O(N) for N patterns")
         .syntax("parameter [parameter ...]")
         .summary("Tells the settings whose names match any of the patterns."),
-    Command::new("HELP", help, Group::Server)
+    Command::new("SET", set, Group::Server)
         .of("CONFIG")
-        .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
-        .since("5.0.0")
-        .summary("Tells what the subcommands do."),
+        .arity(-4)
+        .flags(ADMIN)
+        .tips(ALL_NODES)
+        .secrets(is_secret)
+        .since("2.0.0")
+        .complexity("O(N) for N settings")
+        .syntax("parameter value [parameter value ...]")
+        .summary("Changes settings: all of those named, or none."),
     Command::new("RESETSTAT", reset_statistics, Group::Server)
         .of("CONFIG")
         .arity(2)
@@ -53,16 +57,12 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(ALL_NODES)
         .since("2.8.0")
         .summary("Writes the settings in force to the configuration file."),
-    Command::new("SET", set, Group::Server)
+    Command::new("HELP", help, Group::Server)
         .of("CONFIG")
-        .arity(-4)
-        .flags(ADMIN)
-        .tips(ALL_NODES)
-        .secrets(is_secret)
-        .since("2.0.0")
-        .complexity("O(N) for N settings")
-        .syntax("parameter value [parameter value ...]")
-        .summary("Changes settings: all of those named, or none."),
+        .arity(2)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .since("5.0.0")
+        .summary("Tells what the subcommands do."),
 ];
 
 /// Settings whose values nobody is shown.

@@ -35,21 +35,6 @@ const SUBCOMMANDS: &[Command] = &[
         .since("2.8.13")
         .syntax("event")
         .summary("Draws the spikes of an event."),
-    Command::new("HELP", help, Group::Server)
-        .of("LATENCY")
-        .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
-        .since("2.8.13")
-        .summary("Tells what the subcommands do."),
-    Command::new("HISTOGRAM", histogram, Group::Server)
-        .of("LATENCY")
-        .arity(-2)
-        .flags(ADMIN)
-        .tips(TIPS)
-        .since("7.0.0")
-        .complexity("O(N) for N commands")
-        .syntax("[command [command ...]]")
-        .summary("Tells how long commands took, as cumulative counts by powers of two."),
     Command::new("HISTORY", history, Group::Server)
         .of("LATENCY")
         .arity(3)
@@ -73,6 +58,21 @@ const SUBCOMMANDS: &[Command] = &[
         .since("2.8.13")
         .syntax("[event [event ...]]")
         .summary("Forgets the spikes of the named events, or of all."),
+    Command::new("HISTOGRAM", histogram, Group::Server)
+        .of("LATENCY")
+        .arity(-2)
+        .flags(ADMIN)
+        .tips(TIPS)
+        .since("7.0.0")
+        .complexity("O(N) for N commands")
+        .syntax("[command [command ...]]")
+        .summary("Tells how long commands took, as cumulative counts by powers of two."),
+    Command::new("HELP", help, Group::Server)
+        .of("LATENCY")
+        .arity(2)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .since("2.8.13")
+        .summary("Tells what the subcommands do."),
 ];
 
 /// What took less than this many microseconds is in this bucket of a histogram, or one before.

@@ -28,12 +28,6 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(TIPS)
         .since("4.0.0")
         .summary("Says in words how the memory is used."),
-    Command::new("HELP", help, Group::Server)
-        .of("MEMORY")
-        .arity(2)
-        .flags(Flags::LOADING.and(Flags::STALE))
-        .since("4.0.0")
-        .summary("Tells what the subcommands do."),
     Command::new("MALLOC-STATS", allocator, Group::Server)
         .of("MEMORY")
         .arity(2)
@@ -62,6 +56,12 @@ const SUBCOMMANDS: &[Command] = &[
         .since("4.0.0")
         .syntax("key [SAMPLES count:int]")
         .summary("Tells the bytes that a key costs with its value and its place in the table."),
+    Command::new("HELP", help, Group::Server)
+        .of("MEMORY")
+        .arity(2)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .since("4.0.0")
+        .summary("Tells what the subcommands do."),
 ];
 
 /// Where the memory is.

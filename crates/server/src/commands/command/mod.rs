@@ -40,6 +40,19 @@ pub const ROWS: &[Command] = &[{
 
 const SUBCOMMANDS: &[Command] = &[
     sub("COUNT", count, 2).summary("Tells how many commands there are."),
+    sub("LIST", list, -2)
+        .tips(UNORDERED)
+        .since("7.0.0")
+        .complexity("O(N) for N commands")
+        .syntax(concat!(
+            "[filterby: FILTERBY (MODULE module-name | ACLCAT category | PATTERN pattern)]"
+        ))
+        .summary("Tells the names of commands."),
+    sub("INFO", info, -2)
+        .tips(UNORDERED)
+        .complexity("O(N) for N commands")
+        .syntax("[command-name [command-name ...]]")
+        .summary("Tells arity, flags, keys and categories of commands."),
     sub("DOCS", docs::docs, -2)
         .tips(UNORDERED)
         .since("7.0.0")
@@ -56,19 +69,6 @@ const SUBCOMMANDS: &[Command] = &[
         .syntax("command [arg [arg ...]]")
         .summary("Tells which arguments of a command are keys, and what is done with them."),
     sub("HELP", help, 2).since("5.0.0").summary("Tells what the subcommands do."),
-    sub("INFO", info, -2)
-        .tips(UNORDERED)
-        .complexity("O(N) for N commands")
-        .syntax("[command-name [command-name ...]]")
-        .summary("Tells arity, flags, keys and categories of commands."),
-    sub("LIST", list, -2)
-        .tips(UNORDERED)
-        .since("7.0.0")
-        .complexity("O(N) for N commands")
-        .syntax(concat!(
-            "[filterby: FILTERBY (MODULE module-name | ACLCAT category | PATTERN pattern)]"
-        ))
-        .summary("Tells the names of commands."),
 ];
 
 /// Flags of ours that COMMAND INFO does not show but that rows carry are left out by `names`.
@@ -104,7 +104,7 @@ fn info(call: &mut Call<'_, '_>) -> Done {
     for name in names {
         match call.server.registry().find_full(name) {
             Some(found) => reply_row(&mut call.reply, found.row),
-            None => call.reply.null_array(),
+            None => call.reply.null(),
         }
     }
     Ok(())

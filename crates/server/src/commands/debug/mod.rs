@@ -158,7 +158,7 @@ fn set_sweep(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn fail(call: &mut Call<'_, '_>) -> Done {
-    Err(ClientError::new(String::from_utf8_lossy(call.args[2])).into())
+    Err(ClientError::bytes(call.args[2].to_vec()).into())
 }
 
 fn log(call: &mut Call<'_, '_>) -> Done {
