@@ -18,14 +18,14 @@ pub(super) const OBJECT: Command = Command::container("OBJECT", Group::Generic, 
 const SUBCOMMANDS: &[Command] = &[
     sub("ENCODING", encoding).summary("Names the encoding of a value."),
     sub("FREQ", frequency).since("4.0.0").summary("Tells how often a key is used, roughly."),
+    sub("IDLETIME", idle_time).summary("Tells for how many seconds a key was not used."),
+    sub("REFCOUNT", reference_count).summary("Counts the references to a value: one."),
     Command::new("HELP", help, Group::Generic)
         .of("OBJECT")
         .arity(2)
         .flags(Flags::LOADING.and(Flags::STALE))
         .since("6.2.0")
         .summary("Lists the subcommands."),
-    sub("IDLETIME", idle_time).summary("Tells for how many seconds a key was not used."),
-    sub("REFCOUNT", reference_count).summary("Counts the references to a value: one."),
 ];
 
 const KEY: &[KeySpec] = &[KeySpec::one(2, KeyFlags::LOOK)];

@@ -1,0 +1,73 @@
+//! A small keyspace and short ways to its keys, for the tests of this folder.
+#![allow(dead_code)]
+
+use pantala_base::UnixMs;
+use pantala_base::hash::HashSeed;
+use pantala_keyspace::{Config, DbIndex, Expiry, Keyspace, LockPlan, Scope, Tally, event};
+
+/// The time at which commands run unless a test says otherwise.
+pub const NOW: UnixMs = UnixMs(1_000_000);
+pub const DB: DbIndex = DbIndex(0);
+pub const OTHER_DB: DbIndex = DbIndex(1);
+/// Seats at the gate for each role.
+pub const SEATS: usize = 8;
+
+pub fn keyspace() -> Keyspace {
+    Keyspace::new(Config {
+        seed: HashSeed::from_words(7, 11),
+        databases: 4,
+        worker_seats: SEATS,
+        lane_seats: SEATS,
+    })
+}
+
+pub fn scope<'k>(space: &'k Keyspace, tally: &'k Tally, db: DbIndex, now: UnixMs) -> Scope<'k> {
+    Scope { space, db, now, tally, touch: true }
+}
+
+/// Sets a key, waiting for its partition.
+pub fn set(space: &Keyspace, db: DbIndex, key: &str, value: &str, expiry: Expiry) {
+    let tally = Tally::default();
+    let key = space.key(key.as_bytes());
+    let plan = LockPlan::one(key.hash);
+    let mut locked = space.lock_waiting(&plan, scope(space, &tally, db, NOW));
+    let mut opened = locked.open(key);
+    opened.set_string(value.as_bytes(), expiry);
+    opened.publish(event::SET);
+}
+
+/// Removes a key, waiting for its partition; whether it was there.
+pub fn remove(space: &Keyspace, db: DbIndex, key: &str) -> bool {
+    let tally = Tally::default();
+    let key = space.key(key.as_bytes());
+    let plan = LockPlan::one(key.hash);
+    let mut locked = space.lock_waiting(&plan, scope(space, &tally, db, NOW));
+    let mut opened = locked.open(key);
+    let removed = opened.remove();
+    if removed {
+        opened.publish(event::DEL);
+    }
+    removed
+}
+
+/// The string at a key.
+pub fn get(space: &Keyspace, db: DbIndex, key: &str, now: UnixMs) -> Option<String> {
+    let tally = Tally::default();
+    let key = space.key(key.as_bytes());
+    let plan = LockPlan::one(key.hash);
+    let mut locked = space.lock_waiting(&plan, scope(space, &tally, db, now));
+    let opened = locked.read(key);
+    let value = opened.string().expect("all values here are strings")?;
+    Some(String::from_utf8(value.to_vec()).expect("all values here are text"))
+}
+
+/// All keys of a database, sorted.
+pub fn names(space: &Keyspace, db: DbIndex) -> Vec<String> {
+    let mut names = Vec::new();
+    space.walk(db, NOW, &mut |met| {
+        names.push(String::from_utf8(met.key().to_vec()).expect("all keys here are text"));
+        true
+    });
+    names.sort();
+    names
+}

@@ -1,0 +1,89 @@
+//! The expiry sweep removes exactly what is due. Time is an argument: nobody waits.
+
+mod common;
+
+use common::{DB, NOW, OTHER_DB, get, keyspace, names, remove, set};
+use pantala_base::UnixMs;
+use pantala_base::rng::Rng;
+use pantala_keyspace::{DbIndex, Expiry, Keyspace, Sweeper, Tally};
+
+/// One round of a sweeper that has not looked yet and so is not resting.
+fn sweep(space: &Keyspace, now: UnixMs) -> u64 {
+    Sweeper::new(space).round(space, now, &Tally::default())
+}
+
+fn at(ms: i64) -> Expiry {
+    Expiry::At(UnixMs(ms))
+}
+
+#[test]
+fn removes_exactly_what_is_due() {
+    let space = keyspace();
+    let mut rng = Rng::from_seed(3);
+    let mut model: Vec<(DbIndex, String, i64)> = Vec::new();
+    for number in 0..4000 {
+        let db = if rng.below(3) == 0 { OTHER_DB } else { DB };
+        let deadline = NOW.0 - 500 + rng.below(1000).cast_signed();
+        let name = format!("k{number}");
+        set(&space, db, &name, "v", at(deadline));
+        model.push((db, name, deadline));
+    }
+    for number in 0..500 {
+        set(&space, DB, &format!("eternal{number}"), "v", Expiry::Never);
+    }
+    for now in [NOW.0 - 500, NOW.0 - 100, NOW.0, NOW.0 + 1, NOW.0 + 499, NOW.0 + 500] {
+        let due = model.iter().filter(|(_, _, deadline)| *deadline < now).count();
+        model.retain(|(_, _, deadline)| *deadline >= now);
+        assert_eq!(sweep(&space, UnixMs(now)), due as u64, "at {now}");
+        for db in [DB, OTHER_DB] {
+            let left = model.iter().filter(|(of, _, _)| *of == db).count() as u64;
+            let sizes = space.sizes(db).expect("both were written");
+            assert_eq!(sizes.with_deadline(), left, "at {now}");
+            assert_eq!(sizes.keys(), left + if db == DB { 500 } else { 0 }, "at {now}");
+        }
+        let then = UnixMs(now);
+        for (db, name, _) in model.iter().step_by(97) {
+            assert_eq!(get(&space, *db, name, then).as_deref(), Some("v"), "{name} at {now}");
+        }
+    }
+    assert!(model.is_empty());
+    assert_eq!(sweep(&space, UnixMs(i64::MAX)), 0);
+    assert_eq!(names(&space, DB).len(), 500);
+}
+
+#[test]
+fn follows_deadlines_that_move() {
+    let space = keyspace();
+    set(&space, DB, "later", "v", at(NOW.0 + 10));
+    set(&space, DB, "never", "v", at(NOW.0 + 10));
+    set(&space, DB, "sooner", "v", at(NOW.0 + 1000));
+    set(&space, DB, "later", "v", at(NOW.0 + 1000));
+    set(&space, DB, "never", "v", Expiry::Never);
+    set(&space, DB, "sooner", "v", at(NOW.0 + 10));
+    assert_eq!(sweep(&space, UnixMs(NOW.0 + 11)), 1);
+    assert_eq!(names(&space, DB), ["later", "never"]);
+    assert_eq!(sweep(&space, UnixMs(NOW.0 + 1001)), 1);
+    assert_eq!(names(&space, DB), ["never"]);
+}
+
+#[test]
+fn a_deadline_set_after_a_round_is_found_by_the_next() {
+    let space = keyspace();
+    set(&space, DB, "far", "v", at(NOW.0 + 1_000_000));
+    assert_eq!(sweep(&space, NOW), 0);
+    for number in 0..200 {
+        set(&space, DB, &format!("near{number}"), "v", at(NOW.0 + 5));
+    }
+    assert_eq!(sweep(&space, UnixMs(NOW.0 + 5)), 0, "in its last millisecond a key is there");
+    assert_eq!(sweep(&space, UnixMs(NOW.0 + 6)), 200);
+    assert!(remove(&space, DB, "far"));
+}
+
+#[test]
+fn deadlines_follow_a_swap_of_databases() {
+    let space = keyspace();
+    set(&space, DB, "k", "v", at(NOW.0 + 5));
+    space.swap_databases(DB, OTHER_DB);
+    assert_eq!(sweep(&space, UnixMs(NOW.0 + 6)), 1);
+    assert_eq!(names(&space, OTHER_DB), [""; 0]);
+}
