@@ -6,6 +6,7 @@
 //! parse     a transcript file             target   what it is played against (client: over TCP)
 //! run       play and compare              record   play and fill in
 //! oracle    the reference server          differ   random commands to two servers
+//! serial    is the server strictly serialisable?
 //! ```
 //!
 //! The transcripts are in `transcripts/<family>/<command>.txt`; the format is in README.md.
@@ -23,5 +24,6 @@ pub mod record;
 pub mod regex;
 pub mod render;
 pub mod run;
+pub mod serial;
 pub mod target;
 pub mod value;

@@ -7,7 +7,7 @@
 //!    is started again.
 
 mod grammar;
-mod random;
+pub mod random;
 
 use crate::client::{Connection, Fault, Server, encode};
 use crate::pattern::Resp;
