@@ -491,17 +491,17 @@ impl Desk {
         }
     }
 
-    /// Parks a connection on a busy partition; if that is free again, it goes on next turn.
+    /// Parks a connection on a busy partition. If that is free again the connection calls itself:
+    /// it must stay parked to the end of this turn, or the commands behind this one, which stand in
+    /// the window too, would run before it.
     fn park_on(&mut self, index: u32, busy: Busy) {
         self.tally.parked.add(1);
         let inbox: Arc<dyn pantala_keyspace::Inbox> = self.inbox.clone();
         let Some(connection) = self.at(index) else { return };
         let parking = connection.park(Waiting::Partition);
         let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
-        if self.shared.space.park(busy, ticket).is_err()
-            && let Some(connection) = self.at(index)
-        {
-            connection.unpark(parking);
+        if let Err(ticket) = self.shared.space.park(busy, ticket) {
+            pantala_sync::lock::Ticket::wake(ticket);
         }
     }
 
