@@ -314,7 +314,7 @@ fn moment(random: &mut Random, unit: i64, most: i64) -> i64 {
 fn integer(random: &mut Random) -> i64 {
     match random.below(8) {
         0 => *random.pick(&[i64::MIN, i64::MAX, i64::MIN + 1, i64::MAX - 1, 1 << 31, 1 << 32]),
-        1 => random.next() as i64,
+        1 => random.bits() as i64,
         _ => random.below(40) as i64 - 20,
     }
 }
@@ -332,7 +332,7 @@ fn value(random: &mut Random) -> Vec<u8> {
         2 => float(random),
         3 => garbage(random),
         4 => vec![b'x'; *random.pick(&[1, 20, 43, 44, 45, 63, 64, 65, 200, 2000])],
-        5 => (0..random.below(20)).map(|_| random.next() as u8).collect(),
+        5 => (0..random.below(20)).map(|_| random.bits() as u8).collect(),
         _ => (0..1 + random.below(12)).map(|_| *random.pick(b"abcd")).collect(),
     }
 }

@@ -171,7 +171,7 @@ fn a_ticket_left_at_a_held_partition_is_called_when_it_is_free() {
     let tally = Tally::default();
     let scope = scope(&space, &tally, DB, NOW);
     let plan = LockPlan::one(space.hash(b"k"));
-    let held = space.lock(&plan, scope).ok().expect("nobody has it");
+    let held = space.lock(&plan, scope).expect("nobody has it");
     let Err(busy) = space.lock(&plan, scope).map(drop) else { panic!("it is held") };
     let (sender, calls) = channel();
     let inbox: Arc<dyn Inbox> = Arc::new(Post(Mutex::new(sender)));
