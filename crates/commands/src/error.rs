@@ -56,8 +56,6 @@ errors! {
     OUT_OF_RANGE = "ERR value is out of range";
     OFFSET_OUT_OF_RANGE = "ERR offset is out of range";
     OVERFLOW = "ERR increment or decrement would overflow";
-    NOT_32_BITS =
-        "ERR value is out of range, value must between -2147483648 and 2147483647";
     DB_OUT_OF_RANGE = "ERR DB index is out of range";
     STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";

@@ -58,7 +58,7 @@ fn quit(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn select(call: &mut Call<'_, '_>) -> Done {
-    let index = i32::try_from(call.int(1)?).map_err(|_| error::NOT_32_BITS)?;
+    let index = i32::try_from(call.int(1)?).map_err(|_| error::INT_OUT_OF_RANGE)?;
     let index = u32::try_from(index).map_err(|_| error::DB_OUT_OF_RANGE)?;
     if index >= call.space().database_count() {
         return Err(error::DB_OUT_OF_RANGE.into());

@@ -83,50 +83,65 @@ fn is_same_secret(given: &[u8], secret: &[u8]) -> bool {
 pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
     let version = match call.args.get(1) {
         None => call.session.version,
-        Some(text) => match parse_i64(text) {
-            Some(2) => Version::Resp2,
-            Some(3) => Version::Resp3,
-            Some(_) => return Err(error::NO_PROTO.into()),
-            None => {
-                let error = "ERR Protocol version is not an integer or out of range";
-                return Err(ClientError::text(error).into());
-            }
-        },
+        Some(text) => parse_version(text)?,
     };
-    let (mut credentials, mut name) = (None, None);
-    let mut rest = call.args.get(2..).unwrap_or_default();
-    loop {
-        rest = match *rest {
-            [] => break,
-            [word, user, password, ref rest @ ..] if is_word(word, "AUTH") => {
-                credentials = Some((user, password));
-                rest
-            }
-            [word, text, ref rest @ ..] if is_word(word, "SETNAME") => {
-                super::check_printable(text, "Client names")?;
-                name = Some(text);
-                rest
-            }
-            [word, ..] => {
-                let word = String::from_utf8_lossy(word);
-                let error = format!("ERR Syntax error in HELLO option '{word}'");
-                return Err(ClientError::new(error).into());
-            }
-        };
-    }
-    if let Some((user, password)) = credentials {
+    let wish = Wish::parse(call.args.get(2..).unwrap_or_default())?;
+    if let Some((user, password)) = wish.credentials {
         authenticate(call, user, password)?;
     }
     if !call.session.authenticated {
         return Err(HELLO_FIRST.into());
     }
-    if let Some(name) = name {
+    if let Some(name) = wish.name {
         call.session.name = name.to_vec();
     }
     call.session.version = version;
     call.reply.speak(version);
     reply_greeting(call);
     Ok(())
+}
+
+fn parse_version(text: &[u8]) -> Result<Version, ClientError> {
+    const NO_NUMBER: ClientError =
+        ClientError::text("ERR Protocol version is not an integer or out of range");
+    match parse_i64(text).ok_or(NO_NUMBER)? {
+        2 => Ok(Version::Resp2),
+        3 => Ok(Version::Resp3),
+        _ => Err(error::NO_PROTO),
+    }
+}
+
+/// What HELLO is asked beside the version.
+#[derive(Default)]
+struct Wish<'a> {
+    credentials: Option<(&'a [u8], &'a [u8])>,
+    name: Option<&'a [u8]>,
+}
+
+impl<'a> Wish<'a> {
+    fn parse(args: &[&'a [u8]]) -> Result<Self, ClientError> {
+        let mut wish = Wish::default();
+        let mut rest = args;
+        loop {
+            rest = match *rest {
+                [] => return Ok(wish),
+                [word, user, password, ref rest @ ..] if is_word(word, "AUTH") => {
+                    wish.credentials = Some((user, password));
+                    rest
+                }
+                [word, text, ref rest @ ..] if is_word(word, "SETNAME") => {
+                    super::check_printable(text, "Client names")?;
+                    wish.name = Some(text);
+                    rest
+                }
+                [word, ..] => {
+                    let word = String::from_utf8_lossy(word);
+                    let error = format!("ERR Syntax error in HELLO option '{word}'");
+                    return Err(ClientError::new(error));
+                }
+            };
+        }
+    }
 }
 
 fn reply_greeting(call: &mut Call<'_, '_>) {

@@ -1,6 +1,8 @@
-//! CLIENT commands about other connections. Only its worker can look at a connection, so these run
-//! on the slow lane, ask every worker through its inbox, and wait for the answers, but not for ever:
-//! a worker that is held up must not hold up an operator who wants to know why.
+//! CLIENT commands about other connections.
+//!
+//! Only its worker can look at a connection, so these run on the slow lane, ask every worker
+//! through its inbox, and wait for the answers, but not for ever: a worker that is held up must not
+//! hold up an operator who wants to know why.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -121,13 +123,10 @@ pub(super) fn pause(call: &mut Call<'_, '_>) -> Done {
             return Err(ClientError::text(mode).into());
         }
     };
-    const NO_NUMBER: ClientError =
-        ClientError::text("ERR timeout is not an integer or out of range");
-    let timeout_ms = parse_i64(call.args[2]).ok_or(NO_NUMBER)?;
-    let negative = ClientError::text("ERR timeout is negative");
-    let timeout_ms = u64::try_from(timeout_ms).map_err(|_| negative)?;
+    let timeout_ms = parse_i64(call.args[2]).ok_or(error::TIMEOUT_NOT_INTEGER)?;
+    let timeout_ms = u64::try_from(timeout_ms).map_err(|_| error::TIMEOUT_NEGATIVE)?;
     if call.now().0.checked_add_unsigned(timeout_ms).is_none() {
-        return Err(ClientError::text("ERR timeout is out of range").into());
+        return Err(error::TIMEOUT_OUT_OF_RANGE.into());
     }
     let now_us = monotonic_us();
     let until_us = now_us.saturating_add(timeout_ms.saturating_mul(1000));

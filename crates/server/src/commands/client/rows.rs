@@ -181,7 +181,7 @@ const CLIENT: &[Command] = &[
 
 const TO_ALL: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
-const LIST: &str = "[TYPE (NORMAL | PRIMARY | REPLICA | PUBSUB)] [ID client-id:int [client-id:int ...]] \
-    [USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME (YES | NO)] [MAXAGE seconds:int] \
-    [NAME name] [IDLE seconds:int] [FLAGS flags] [LIB-NAME name] [LIB-VER version] [DB index:int] \
-    [CAPA capabilities] [IP ip]";
+const LIST: &str = "[TYPE (NORMAL | PRIMARY | REPLICA | PUBSUB)] \
+    [ID client-id:int [client-id:int ...]] [USER username] [ADDR ip:port] [LADDR ip:port] \
+    [SKIPME (YES | NO)] [MAXAGE seconds:int] [NAME name] [IDLE seconds:int] [FLAGS flags] \
+    [LIB-NAME name] [LIB-VER version] [DB index:int] [CAPA capabilities] [IP ip]";
