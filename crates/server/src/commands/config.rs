@@ -12,6 +12,7 @@ use pantala_settings::{Caller, Settings, find};
 
 use super::is_local;
 use crate::inbox::Message;
+use crate::logging::set_level;
 use crate::shared::Shared;
 use crate::start::{OWN_DESCRIPTORS, set_workers};
 
@@ -119,6 +120,7 @@ fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<()
         Ok::<Settings, ClientError>(next)
     })?;
     shared.apply_log_settings();
+    set_level(now.loglevel);
     if now.worker_count() != workers_before
         && let Some(shared) = shared.arc()
     {

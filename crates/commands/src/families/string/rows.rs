@@ -79,8 +79,8 @@ pub const ROWS: &[Command] = &[
         .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
         .since("6.2.0")
         .syntax(
-            "key [EX seconds:int | PX milliseconds:int | EXAT seconds:unix-time | \
-             PXAT milliseconds:unix-time | PERSIST]",
+            "key [EX seconds:int | PX milliseconds:int | EXAT unix-time-seconds:time | \
+             PXAT unix-time-milliseconds:time | PERSIST]",
         )
         .summary("Returns the string at a key and sets or clears the key's deadline."),
     Command::read("GETRANGE", range::getrange, Group::String)
@@ -148,7 +148,8 @@ pub const ROWS: &[Command] = &[
         .complexity("O(N) for N keys")
         .syntax(
             "numkeys:int key value [key value ...] [NX | XX] [EX seconds:int | \
-             PX milliseconds:int | EXAT seconds:unix-time | PXAT milliseconds:unix-time | KEEPTTL]",
+             PX milliseconds:int | EXAT unix-time-seconds:time | PXAT unix-time-milliseconds:time | \
+             KEEPTTL]",
         )
         .summary("Sets several keys to strings with one deadline, all at once or not at all."),
     Command::write("MSETNX", many::msetnx, Group::String)
@@ -173,7 +174,8 @@ pub const ROWS: &[Command] = &[
         .flags_of(set_key_flags)
         .syntax(
             "key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds:int | \
-             PX milliseconds:int | EXAT seconds:unix-time | PXAT milliseconds:unix-time | KEEPTTL]",
+             PX milliseconds:int | EXAT unix-time-seconds:time | PXAT unix-time-milliseconds:time | \
+             KEEPTTL]",
         )
         .summary("Sets a key to a string, whatever it held before."),
     Command::write("SETEX", setex, Group::String)

@@ -156,7 +156,8 @@ mod tests {
 
     fn check(line: &str) -> Result<ClientFilter, String> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        parse(&args, 16, ClientFilter::default()).map_err(|error| String::from_utf8_lossy(&error.0).into_owned())
+        parse(&args, 16, ClientFilter::default())
+            .map_err(|error| String::from_utf8_lossy(&error.0).into_owned())
     }
 
     #[test]
