@@ -76,6 +76,10 @@ errors! {
     NOT_LRU = "ERR An LFU maxmemory policy is selected, idle time not tracked. \
         Please note that when switching between policies at runtime LRU and LFU data will take \
         some time to adjust.";
+    NOT_ZERO_OR_ONE = "ERR value is out of range, value must between 0 and 1";
+    NOT_POSITIVE = "ERR value is out of range, must be positive";
+    NO_LOG_TO_WAIT_FOR =
+        "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
     TIMEOUT_NOT_INTEGER = "ERR timeout is not an integer or out of range";
     TIMEOUT_NEGATIVE = "ERR timeout is negative";
     TIMEOUT_OUT_OF_RANGE = "ERR timeout is out of range";

@@ -9,7 +9,7 @@
 //! | `copy` | COPY, MOVE |
 //! | `scan` | KEYS, SCAN, RANDOMKEY |
 //! | `object` | OBJECT |
-//! | `wait` | WAIT |
+//! | `wait` | WAIT, WAITAOF |
 //!
 //! Tests: compat/transcripts/generic.
 
@@ -49,4 +49,5 @@ pub const ROWS: &[Command] = &[
     scan::RANDOMKEY,
     object::OBJECT,
     wait::WAIT,
+    wait::WAITAOF,
 ];

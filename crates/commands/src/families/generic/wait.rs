@@ -1,4 +1,4 @@
-//! WAIT: until replicas have what was written. There are none yet.
+//! WAIT and WAITAOF: until replicas, or files, have what was written. There are none yet.
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
@@ -16,9 +16,35 @@ pub(super) const WAIT: Command = Command::new("WAIT", wait, Group::Generic)
     .syntax("numreplicas:int timeout:int")
     .summary("Waits until so many replicas have what this connection wrote.");
 
+pub(super) const WAITAOF: Command = Command::new("WAITAOF", wait_aof, Group::Generic)
+    .arity(4)
+    .flags(Flags::BLOCKING)
+    .categories(&[Category::Connection])
+    .tips(&["request_policy:all_shards", "response_policy:agg_min"])
+    .since("7.2.0")
+    .syntax("numlocal:int numreplicas:int timeout:int")
+    .summary("Waits until the log of so many servers has what this connection wrote.");
+
 fn wait(call: &mut Call<'_, '_>) -> Done {
     call.int(1)?;
     timeout(call.args[2], call.now())?;
+    call.reply.int(0);
+    Ok(())
+}
+
+fn wait_aof(call: &mut Call<'_, '_>) -> Done {
+    let local = call.int(1)?;
+    if !(0..=1).contains(&local) {
+        return Err(error::NOT_ZERO_OR_ONE.into());
+    }
+    let replicas = parse_i64(call.args[2]).filter(|count| *count >= 0);
+    replicas.ok_or(error::NOT_POSITIVE)?;
+    timeout(call.args[3], call.now())?;
+    if local == 1 {
+        return Err(error::NO_LOG_TO_WAIT_FOR.into());
+    }
+    call.reply.array(2);
+    call.reply.int(0);
     call.reply.int(0);
     Ok(())
 }
