@@ -1,5 +1,6 @@
 //! `pantala`: reads the settings, starts the server, waits for its end.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use pantala_server::{logging, signals, start};
@@ -16,7 +17,8 @@ fn main() -> ExitCode {
     let outcome = match Settings::from_args(&args, env, &mut Disk) {
         Ok(Start::Run(launch)) => run(*launch),
         Ok(Start::Print(text)) => {
-            println!("{text}");
+            // Nobody is left to tell when the reader has gone (`pantala --help | head`).
+            let _reader_has_gone = std::io::stdout().write_all(text.as_bytes());
             Ok(())
         }
         Err(error) => Err(error.to_string()),
