@@ -350,7 +350,7 @@ mod tests {
         );
         check(
             "source:key destination:key [DB db:int] [REPLACE]",
-            concat!("source/key destination/key DB>db/integer? REPLACE>replace/pure-token?"),
+            "source/key destination/key DB>db/integer? REPLACE>replace/pure-token?",
         );
         check("[LIMIT offset:int count:int]", "LIMIT>limit/block(offset/integer count/integer)?");
         check("[GET pattern [GET pattern ...]]", "GET>pattern/pattern?*!");
@@ -360,19 +360,15 @@ mod tests {
     fn choices() {
         check(
             "key [NX | XX] [GET]",
-            concat!(
-                "key/key condition/oneof(NX>nx/pure-token XX>xx/pure-token)? GET>get/pure-token?"
-            ),
+            "key/key condition/oneof(NX>nx/pure-token XX>xx/pure-token)? GET>get/pure-token?",
         );
         check(
             "[EX seconds:int | EXAT unix:time | KEEPTTL]",
-            concat!(
-                "expiration/oneof(EX>seconds/integer EXAT>unix/unix-time KEEPTTL>keepttl/pure-token)?"
-            ),
+            "expiration/oneof(EX>seconds/integer EXAT>unix/unix-time KEEPTTL>keepttl/pure-token)?",
         );
         check(
             "(where: BEFORE | AFTER) pivot",
-            concat!("where/oneof(BEFORE>before/pure-token AFTER>after/pure-token) pivot/string"),
+            "where/oneof(BEFORE>before/pure-token AFTER>after/pure-token) pivot/string",
         );
     }
 

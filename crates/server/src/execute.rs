@@ -69,6 +69,17 @@ pub enum Refusal {
     Pause,
 }
 
+/// What is to be run.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The row.
+    pub found: Found,
+    /// The arguments, the name first.
+    pub args: &'a [&'a [u8]],
+    /// The hashes of its keys.
+    pub hashes: &'a [u64],
+}
+
 /// How running ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -166,7 +177,8 @@ impl<'r> Turn<'r> {
             Err(busy) => return Verdict::Parked(Park::Partition(busy)),
         };
         let before = output.len();
-        let verdict = self.run_locked(session, found, args, &hashes, &mut locked, output);
+        let request = Request { found, args, hashes: &hashes };
+        let verdict = self.run_locked(session, request, &mut locked, output);
         drop(locked);
         if verdict == Verdict::Finished {
             let took_us = monotonic_us() - began_us;
@@ -186,12 +198,11 @@ impl<'r> Turn<'r> {
     pub fn run_locked(
         &self,
         session: &mut Session,
-        found: Found,
-        args: &[&[u8]],
-        hashes: &[u64],
+        request: Request<'_>,
         locked: &mut Locked<'r>,
         output: &mut Vec<u8>,
     ) -> Verdict {
+        let Request { found, args, hashes } = request;
         let before = output.len();
         let mode = session.reply_mode;
         let mut call = Call {

@@ -98,11 +98,8 @@ pub fn run(shared: &Shared, seat: usize) {
 /// Runs one job and answers it.
 pub fn run_job(shared: &Shared, tally: &ThreadTally, seat: usize, mut job: Job) {
     let mut reply = Vec::new();
-    let args: Vec<&[u8]> = job.args.iter().map(Vec::as_slice).collect();
-    let found = job.found;
-    let session = &mut *job.session;
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        run_command(shared, tally, seat, session, found, &args, &mut reply);
+        run_command(shared, tally, seat, &mut job, &mut reply);
     }));
     if ran.is_err() {
         tracing::error!("a command panicked on the slow lane; its connection is closed");
@@ -124,11 +121,12 @@ fn run_command(
     shared: &Shared,
     tally: &ThreadTally,
     seat: usize,
-    session: &mut Session,
-    found: Found,
-    args: &[&[u8]],
+    job: &mut Job,
     reply: &mut Vec<u8>,
 ) {
+    let Job { args, found, session, .. } = job;
+    let (found, session) = (*found, &mut **session);
+    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
     let settings = shared.settings.current();
     let limited = Limited::new(&settings);
     let inside =
@@ -144,7 +142,7 @@ fn run_command(
         paused: shared.pause.state(monotonic_us()),
     };
     loop {
-        match turn.run(session, found, args, reply) {
+        match turn.run(session, found, &args, reply) {
             Verdict::Finished => break,
             // A walk met a busy partition: here one may wait for it.
             Verdict::Parked(pantala_commands::Park::Partition(busy)) => {

@@ -26,7 +26,7 @@ use pantala_protocol::{Arena, ProtocolError, RequestParser, Step, is_cross_proto
 use pantala_sync::gate::Role;
 
 use crate::connection::{Life, Waiting};
-use crate::execute::{Refusal, Turn, Verdict};
+use crate::execute::{Refusal, Request, Turn, Verdict};
 use crate::lane::Job;
 use crate::worker::Desk;
 
@@ -124,6 +124,8 @@ struct Window<'t> {
     at: usize,
     /// The command being run, for the case that it panics.
     running: usize,
+    /// What commands of the group at hand want done when no partition is held.
+    later: Vec<(usize, Later)>,
 }
 
 impl<'t> Window<'t> {
@@ -183,6 +185,7 @@ impl Desk {
             parsed: scratch.parsed,
             at: 0,
             running: 0,
+            later: Vec::new(),
         };
         while self.fill(&mut window, &turn, &arena) {
             self.run_window(&mut window, &turn);
@@ -295,20 +298,12 @@ impl Desk {
             match group {
                 Some(mut group) => {
                     let count = group.count;
-                    let mut later: Option<Vec<_>> = None;
                     for member in 0..count {
                         window.running = from + member;
-                        self.run_grouped(
-                            window,
-                            turn,
-                            from + member,
-                            member,
-                            &mut group,
-                            &mut later,
-                        );
+                        self.run_grouped(window, turn, member, &mut group);
                     }
                     drop(group);
-                    for (position, wish) in later.into_iter().flatten() {
+                    for (position, wish) in take(&mut window.later) {
                         self.grant(window, position, wish);
                     }
                     from += count;
@@ -355,11 +350,10 @@ impl Desk {
         &mut self,
         window: &mut Window<'_>,
         turn: &Turn<'r>,
-        position: usize,
         member: usize,
         group: &mut Group<'r>,
-        later: &mut Option<Vec<(usize, Later)>>,
     ) {
+        let position = window.running;
         let parsed = &window.parsed[position];
         let Item::Command { found, .. } = parsed.item else { return };
         let (at, hash) = group.members[member];
@@ -376,7 +370,8 @@ impl Desk {
                 locked.turn_to(at, turn.scope(session));
                 let output = &mut connection.output;
                 let before = output.len();
-                match turn.run_locked(session, found, args, &[hash], locked, output) {
+                let request = Request { found, args, hashes: &[hash] };
+                match turn.run_locked(session, request, locked, output) {
                     Verdict::Finished => {
                         let progress = &mut window.progress[parsed.chunk as usize];
                         let request_bytes = parsed.end - progress.done;
@@ -387,7 +382,7 @@ impl Desk {
                             || reply_bytes >= self.limited.large_reply_bytes
                         {
                             let wish = Later::Log(found, reply_bytes);
-                            later.get_or_insert_default().push((position, wish));
+                            window.later.push((position, wish));
                         }
                         return;
                     }
@@ -405,7 +400,7 @@ impl Desk {
         };
         // Whatever it waits for, those behind it wait too.
         connection.park(Waiting::Partition);
-        later.get_or_insert_default().push((position, wish));
+        window.later.push((position, wish));
     }
 
     /// Runs one command with nothing else held: without a key, with many, or because its partition
@@ -474,7 +469,7 @@ impl Desk {
         match wish {
             Later::Lane(found) => {
                 window.progress[parsed.chunk as usize].done = parsed.end;
-                self.to_lane(index, found, window.args_of(parsed));
+                self.give_to_lane(index, found, window.args_of(parsed));
             }
             Later::Park(Park::Partition(busy)) => self.park_on(index, busy),
             Later::Log(found, reply_bytes) => {
@@ -506,7 +501,7 @@ impl Desk {
     }
 
     /// Gives a connection's command to the slow lane.
-    fn to_lane(&mut self, index: u32, found: Found, args: &[&[u8]]) {
+    fn give_to_lane(&mut self, index: u32, found: Found, args: &[&[u8]]) {
         self.tally.laned.add(1);
         let inbox = Arc::clone(&self.inbox);
         let Some(connection) = self.at(index) else { return };
