@@ -20,7 +20,7 @@ use std::path::Path;
 pub fn tcp_listener(address: SocketAddr, backlog: i32, reuse_port: bool) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     listen_at(family, address, backlog, reuse_port)
-        .map_err(|error| explained(&error, &format!("cannot listen on {address}")))
+        .map_err(|error| explained(error, format!("cannot listen on {address}")))
 }
 
 fn listen_at(
@@ -50,7 +50,7 @@ fn listen_at(
 /// file is no socket.
 pub fn unix_listener(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<OwnedFd> {
     listen_at_path(path, permissions, backlog)
-        .map_err(|error| explained(&error, &format!("cannot listen on {}", path.display())))
+        .map_err(|error| explained(error, format!("cannot listen on {}", path.display())))
 }
 
 fn listen_at_path(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<OwnedFd> {
@@ -268,8 +268,36 @@ fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn explained(error: &io::Error, doing: &str) -> io::Error {
-    io::Error::new(error.kind(), format!("{doing}: {error}"))
+/// Whether an error of `tcp_listener` means that this machine does not have the address, or does
+/// not know its family.
+pub fn is_absent_address(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Explained>());
+    let number = cause.map_or(error, |explained| &explained.cause).raw_os_error();
+    let absent = [libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL, libc::EPROTONOSUPPORT];
+    number.is_some_and(|number| absent.contains(&number))
+}
+
+/// What the kernel said, and what it was asked for.
+#[derive(Debug)]
+struct Explained {
+    doing: String,
+    cause: io::Error,
+}
+
+impl std::fmt::Display for Explained {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}: {}", self.doing, self.cause)
+    }
+}
+
+impl std::error::Error for Explained {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+fn explained(cause: io::Error, doing: String) -> io::Error {
+    io::Error::new(cause.kind(), Explained { doing, cause })
 }
 
 #[cfg(test)]
@@ -309,6 +337,16 @@ mod tests {
         let error = tcp_listener(address, 16, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         assert!(error.to_string().contains(&address.to_string()), "{error}");
+    }
+
+    #[test]
+    fn an_address_of_another_machine_is_absent_and_a_taken_port_is_not() {
+        // Of the range that documents use.
+        let elsewhere = SocketAddr::from(([192, 0, 2, 1], 0));
+        assert!(is_absent_address(&tcp_listener(elsewhere, 16, false).unwrap_err()));
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let error = tcp_listener(taken.local_addr().unwrap(), 16, false).unwrap_err();
+        assert!(!is_absent_address(&error));
     }
 
     #[test]

@@ -3,17 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use pantala_base::clock::unix_ms;
 use pantala_keyspace::{Garbage, Reclaimer, Sweeper};
 
 use crate::shared::Shared;
-
-/// The sweeper looks up at least this often, while there is a limit of memory to watch.
-const LONGEST_NAP_WATCHING: Duration = Duration::from_millis(100);
-/// And this often otherwise: in effect, never.
-const LONGEST_NAP: Duration = Duration::from_secs(3600);
 
 /// The sending half: what partitions hand over.
 pub struct ToReclaimer(Sender<Garbage>);
@@ -44,13 +38,11 @@ pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Be
     let tally = shared.tallies.join();
     let mut sweeper = Sweeper::new(&shared.space);
     started(sweeper.bell());
-    let watches = shared.memory.cgroup_limit().is_some();
-    let longest = if watches { LONGEST_NAP_WATCHING } else { LONGEST_NAP };
     while !shared.shutdown.is_final() {
         if !shared.is_sweep_off.load(Ordering::Relaxed) {
             sweeper.round(&shared.space, unix_ms(), &tally.keys);
         }
-        shared.memory.look();
+        let longest = shared.memory.look();
         sweeper.sleep(&shared.space, unix_ms(), longest);
     }
     pantala_memory::release_seat();

@@ -49,6 +49,8 @@ pub struct Connection {
     pub parser: RequestParser,
     /// Received and not yet executed: the rest of a pipeline, or half a command.
     pub input: Vec<u8>,
+    /// Bytes at the start of `input` that have been executed. Less than half of it.
+    pub input_done: usize,
     /// Replies not yet given to the reactor.
     pub output: Vec<u8>,
     /// Bytes the reactor is sending.
@@ -65,6 +67,8 @@ pub struct Connection {
     pub peer_done: bool,
     /// Reading is paused because `input` is full.
     pub reading_paused: bool,
+    /// It goes on with its input in this turn or the next, without anything new arriving.
+    pub is_resumed: bool,
     /// Its chunk in the turn at hand.
     pub chunk: Option<u32>,
     /// It stands in the worker's list for the end of the turn.
@@ -91,6 +95,7 @@ impl Connection {
             session,
             parser: RequestParser::default(),
             input: Vec::new(),
+            input_done: 0,
             output: Vec::new(),
             in_flight: 0,
             parked: None,
@@ -99,6 +104,7 @@ impl Connection {
             life: Life::Open,
             peer_done: false,
             reading_paused: false,
+            is_resumed: false,
             chunk: None,
             is_touched: false,
             over_soft_since_us: None,
@@ -131,11 +137,17 @@ impl Connection {
     pub fn finished(&mut self, row_number: u16) {
         self.commands += 1;
         self.last_command = Some(row_number);
-        if self.output.len() > CHOKE_BYTES {
-            self.is_choked = true;
-        }
+        self.choke();
         if self.session.closing {
             self.life = Life::Ending;
+        }
+    }
+
+    /// Lets commands wait if much output does. To be called behind every reply.
+    #[inline]
+    pub fn choke(&mut self) {
+        if self.output.len() > CHOKE_BYTES {
+            self.is_choked = true;
         }
     }
 
@@ -144,6 +156,7 @@ impl Connection {
         self.token = token;
         self.life = Life::Open;
         self.is_touched = false;
+        self.is_resumed = false;
         self.reading_paused = false;
         self.chunk = None;
     }

@@ -34,7 +34,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         flags(connection),
         capabilities(session),
         session.db.0,
-        connection.input.len(),
+        connection.input.len() - connection.input_done,
         connection.input.capacity() - connection.input.len(),
         connection.output.capacity(),
         connection.output.len(),

@@ -83,7 +83,7 @@ impl Limited {
     /// Looks at a connection's buffers.
     #[inline]
     pub fn judge(&self, connection: &mut Connection, now_us: u64) -> Judgement {
-        if connection.input.len() > self.max_input_bytes {
+        if connection.input.len() - connection.input_done > self.max_input_bytes {
             return Judgement::TooMuchInput;
         }
         if self.output.hard_bytes == 0 && self.output.soft_bytes == 0 {

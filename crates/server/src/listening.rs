@@ -32,10 +32,9 @@ pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
                 .and_then(|addresses| open_patiently(&addresses, settings.tcp_backlog));
             match opened {
                 Ok(socket) => listeners.push((ListenerId(listeners.len() as u32), socket)),
-                Err(error) if is_optional && is_absent(&error) => {}
+                Err(error) if is_optional && net::is_absent_address(&error) => {}
                 Err(error) => {
-                    let port = settings.port;
-                    return Err(format!("cannot listen on {name} port {port}: {error}"));
+                    return Err(format!("--bind {name}, --port {}: {error}", settings.port));
                 }
             }
         }
@@ -44,13 +43,21 @@ pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
         let permissions = (settings.unixsocketperm.0 != 0).then_some(settings.unixsocketperm.0);
         let backlog = backlog(settings.tcp_backlog);
         let socket = net::unix_listener(Path::new(&settings.unixsocket), permissions, backlog)
-            .map_err(|error| format!("cannot listen on {}: {error}", settings.unixsocket))?;
+            .map_err(|error| format!("--unixsocket: {error}"))?;
         listeners.push((UNIX, socket));
     }
     if listeners.is_empty() {
         return Err("nothing to listen on: port is 0 and unixsocket is empty".into());
     }
     Ok(listeners)
+}
+
+/// Removes the file of the Unix socket, at the end.
+pub fn close(settings: &Settings) {
+    if !settings.unixsocket.is_empty() {
+        // Somebody may have removed it before.
+        let _absent = std::fs::remove_file(&settings.unixsocket);
+    }
 }
 
 fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
@@ -93,10 +100,4 @@ fn open_first(addresses: &[SocketAddr], backlog_wanted: u32) -> io::Result<Owned
 
 fn backlog(wanted: u32) -> i32 {
     i32::try_from(wanted).unwrap_or(i32::MAX)
-}
-
-/// An address this machine does not have, or a family it does not know.
-fn is_absent(error: &io::Error) -> bool {
-    let unsupported = [libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL, libc::EPROTONOSUPPORT];
-    error.raw_os_error().is_some_and(|number| unsupported.contains(&number))
 }

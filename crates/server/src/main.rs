@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("pantala: {error}");
+            let _unread = writeln!(std::io::stderr(), "pantala: {error}");
             ExitCode::FAILURE
         }
     }
@@ -37,10 +37,20 @@ fn run(launch: Launch) -> Result<(), String> {
     for warning in &launch.warnings {
         tracing::warn!("{warning}");
     }
+    check_directory(&launch.settings.dir)?;
     let file = launch.config_file.map(std::path::PathBuf::from);
     let running = start::start(launch.settings, file)?;
     signals::stop_on_signals(running.shared())?;
     running.announce();
     running.wait();
     Ok(())
+}
+
+/// Said at the start, because what is kept there is written much later.
+fn check_directory(path: &str) -> Result<(), String> {
+    match std::fs::metadata(path) {
+        Ok(place) if place.is_dir() => Ok(()),
+        Ok(_) => Err(format!("--dir {path}: not a directory")),
+        Err(error) => Err(format!("--dir {path}: {error}")),
+    }
 }

@@ -72,7 +72,7 @@ impl Desk {
             }
         }
         // A peer that finished sending still gets what it asked for before.
-        let is_through = connection.is_ready() && connection.peer_done;
+        let is_through = connection.is_ready() && connection.peer_done && !connection.is_resumed;
         if connection.life == Life::Open && (is_through || connection.session.closing) {
             connection.life = Life::Ending;
         }

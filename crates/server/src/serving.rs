@@ -25,7 +25,7 @@ use pantala_keyspace::{Busy, Locked, PartitionId, Ticket};
 use pantala_protocol::{Arena, ProtocolError, RequestParser, Step, is_cross_protocol};
 use pantala_sync::gate::Role;
 
-use crate::connection::{Life, Waiting};
+use crate::connection::{Connection, Life, Waiting};
 use crate::execute::{Refusal, Request, Turn, Verdict};
 use crate::lane::Job;
 use crate::worker::Desk;
@@ -40,6 +40,8 @@ const GROUP: usize = 12;
 pub struct Chunk<'t> {
     index: u32,
     bytes: Bytes<'t>,
+    /// Bytes at the start that have been executed before.
+    done: usize,
 }
 
 /// Received bytes that nothing precedes are read where the kernel put them.
@@ -51,12 +53,13 @@ enum Bytes<'t> {
 impl<'t> Chunk<'t> {
     /// Fresh bytes, behind which nothing waits.
     pub fn received(index: u32, bytes: &'t [u8]) -> Self {
-        Chunk { index, bytes: Bytes::Received(bytes) }
+        Chunk { index, bytes: Bytes::Received(bytes), done: 0 }
     }
 
-    /// A connection's own input.
-    pub fn kept(index: u32, bytes: Vec<u8>) -> Self {
-        Chunk { index, bytes: Bytes::Kept(bytes) }
+    /// A connection's own input; it loses it.
+    pub fn kept(index: u32, connection: &mut Connection) -> Self {
+        let bytes = Bytes::Kept(take(&mut connection.input));
+        Chunk { index, bytes, done: take(&mut connection.input_done) }
     }
 
     /// More of the same connection.
@@ -71,7 +74,22 @@ impl<'t> Chunk<'t> {
     fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Received(bytes) => bytes,
-            Bytes::Kept(bytes) => bytes,
+            Bytes::Kept(bytes) => &bytes[self.done..],
+        }
+    }
+
+    /// What is left behind `done` more bytes, and how much of it is done all the same: a long rest
+    /// is moved to the front only when that is paid for by what was done.
+    fn rest(self, done: usize) -> (Vec<u8>, usize) {
+        let done = self.done + done;
+        match self.bytes {
+            Bytes::Received(bytes) => (bytes[done..].to_vec(), 0),
+            Bytes::Kept(bytes) if done == bytes.len() => (Vec::new(), 0),
+            Bytes::Kept(bytes) if done < bytes.len() / 2 => (bytes, done),
+            Bytes::Kept(mut bytes) => {
+                bytes.drain(..done);
+                (bytes, 0)
+            }
         }
     }
 }
@@ -392,6 +410,7 @@ impl Desk {
             }
             Err(Refusal::Error(found, error)) => {
                 turn.refuse(session, found, &error, &mut connection.output);
+                connection.choke();
                 window.progress[parsed.chunk as usize].done = parsed.end;
                 return;
             }
@@ -451,6 +470,7 @@ impl Desk {
             },
             Err(Refusal::Error(found, error)) => {
                 turn.refuse(session, found, &error, &mut connection.output);
+                connection.choke();
                 window.progress[chunk].done = parsed.end;
                 return;
             }
@@ -537,25 +557,18 @@ impl Desk {
         let Some(connection) = self.at(chunk.index) else { return };
         connection.chunk = None;
         if connection.life == Life::Ending {
-            connection.input = Vec::new();
+            (connection.input, connection.input_done) = (Vec::new(), 0);
             return;
         }
-        connection.input = match chunk.bytes {
-            Bytes::Received(bytes) => bytes[progress.done..].to_vec(),
-            Bytes::Kept(bytes) if progress.done == 0 => bytes,
-            Bytes::Kept(bytes) if progress.done == bytes.len() => Vec::new(),
-            Bytes::Kept(mut bytes) => {
-                bytes.drain(..progress.done);
-                bytes
-            }
-        };
+        let index = chunk.index;
+        (connection.input, connection.input_done) = chunk.rest(progress.done);
         // Half a command is parsed on from where the parser stands; anything else from its start.
         let is_half = progress.is_half && progress.done == progress.parsed;
         if !is_half {
             connection.parser = RequestParser::default();
         }
         if !is_half && connection.is_ready() && !connection.input.is_empty() {
-            self.resume(chunk.index);
+            self.resume(index);
         }
     }
 }
@@ -569,4 +582,38 @@ fn group_hash(found: Option<Found>, args: &[&[u8]], turn: &Turn<'_>) -> Option<u
         return None;
     }
     args.get(position).map(|key| turn.shared.space.hash(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(length: usize, done: usize) -> Chunk<'static> {
+        let mut connection = Connection::new(
+            pantala_reactor::Token { index: 0, generation: 0 },
+            pantala_commands::Session::new(1, true),
+            0,
+        );
+        connection.input = (0..length).map(|position| position as u8).collect();
+        connection.input_done = done;
+        Chunk::kept(0, &mut connection)
+    }
+
+    #[test]
+    fn a_long_rest_stays_where_it_is_until_half_is_done() {
+        assert_eq!(kept(100, 10).bytes()[0], 10);
+        assert_eq!(kept(100, 10).rest(39).1, 49);
+        let (rest, done) = kept(100, 10).rest(40);
+        assert_eq!((rest[0], rest.len(), done), (50, 50, 0));
+        assert_eq!(kept(100, 10).rest(90), (Vec::new(), 0));
+        assert_eq!(kept(100, 0).rest(0).1, 0);
+    }
+
+    #[test]
+    fn more_of_a_connection_goes_behind_what_is_left() {
+        let mut chunk = kept(10, 3);
+        chunk.extend(b"ab");
+        assert_eq!(chunk.bytes(), [3, 4, 5, 6, 7, 8, 9, b'a', b'b']);
+        assert_eq!(Chunk::received(0, b"abc").rest(1), (b"bc".to_vec(), 0));
+    }
 }

@@ -99,6 +99,7 @@ impl Running {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
+        listening::close(&self.shared.settings.current());
     }
 
     /// Tells the server to stop.

@@ -215,6 +215,9 @@ impl Desk {
 
     /// Lets a connection go on with its input next.
     pub(crate) fn resume(&mut self, index: u32) {
+        if let Some(connection) = self.at(index) {
+            connection.is_resumed = true;
+        }
         self.resumed.push(index);
         self.touch(index);
     }
@@ -231,9 +234,12 @@ impl Desk {
         let Some(connection) = self.find(conn) else { return };
         connection.received_bytes += bytes.len() as u64;
         connection.active_us = now_us;
-        if connection.life != Life::Open {
+        match connection.life {
+            Life::Open => {}
+            // What was on its way is for the worker that serves it next.
+            Life::Leaving => return connection.input.extend_from_slice(bytes),
             // Nothing of it will run any more.
-            return;
+            Life::Ending | Life::Closing => return,
         }
         match connection.chunk {
             Some(chunk) => chunks[chunk as usize].extend(bytes),
@@ -243,9 +249,8 @@ impl Desk {
                 if connection.input.is_empty() {
                     chunks.push(Chunk::received(conn.index, bytes));
                 } else {
-                    let mut input = std::mem::take(&mut connection.input);
-                    input.extend_from_slice(bytes);
-                    chunks.push(Chunk::kept(conn.index, input));
+                    connection.input.extend_from_slice(bytes);
+                    chunks.push(Chunk::kept(conn.index, connection));
                 }
             }
         }
@@ -256,9 +261,10 @@ impl Desk {
         let mut resumed = std::mem::take(&mut self.resumed);
         for index in resumed.drain(..) {
             let Some(connection) = self.at(index) else { continue };
+            connection.is_resumed = false;
             if connection.is_ready() && connection.chunk.is_none() && !connection.input.is_empty() {
                 connection.chunk = Some(chunks.len() as u32);
-                chunks.push(Chunk::kept(index, std::mem::take(&mut connection.input)));
+                chunks.push(Chunk::kept(index, connection));
                 self.touch(index);
             }
         }

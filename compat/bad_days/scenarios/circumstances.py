@@ -1,0 +1,256 @@
+"""The machine and the operator have a bad day: descriptors, ports, flags, signals, addresses."""
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import threading
+from pathlib import Path
+
+from client import Client, Closed, connect, encode
+from server import free_port, until
+from trial import Skip, Stopwatch, scenario
+
+PING = encode("PING")
+
+
+def run_to_end(server, *flags, binary_flags=None):
+    """Runs the server with bad settings: it must end by itself. Its code and what it says."""
+    command = server.command() if binary_flags is None else [server.binary, *binary_flags]
+    done = subprocess.run([*command, *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, timeout=20, text=True, errors="replace")
+    return done.returncode, done.stdout
+
+
+@scenario(watched=False, started=False, descriptors=100)
+def out_of_descriptors(trial):
+    """Descriptors run out: who is in is served, nobody spins, and it recovers."""
+    server = trial.server.start()
+    with trial.client() as old:
+        crowd = [connect(server.address, 20) for _ in range(200)]
+        until(lambda: server.fd_count() >= 95, "descriptors run out")
+        old.want(b"OK", "SET", "k", "v")
+        before, clock = server.cpu_s(), Stopwatch()
+        while clock.seconds() < 1:
+            old.want(b"v", "GET", "k")
+            pause(0.01)
+        used = server.cpu_s() - before
+        assert used < 0.3, f"{used:.2f} s of CPU in {clock.seconds():.1f} s: it spins"
+        trial.note(f"{used * 1000:.0f} ms of CPU in {clock.seconds():.1f} s without descriptors")
+        for sock in crowd:
+            sock.close()
+        until(lambda: is_served(server), "it recovers")
+        old.want(b"v", "GET", "k")
+    trial.look_after(48)
+
+
+def is_served(server):
+    try:
+        with Client(server.address, 5) as client:
+            return client.call("PING") == b"PONG"
+    except (OSError, Closed):
+        return False
+
+
+def pause(seconds):
+    """Lets time pass, where passing time is what is tested."""
+    threading.Event().wait(seconds)
+
+
+@scenario()
+def port_taken(trial):
+    """A second server on the same port says so and ends with 1."""
+    other = trial.new_server(port=trial.server.port)
+    code, text = run_to_end(other)
+    other.stop()
+    assert code == 1, f"exit code {code}"
+    assert str(trial.server.port) in text and "in use" in text.lower(), text
+    assert "panicked" not in text, text
+
+
+@scenario(watched=False, started=False)
+def bad_flags(trial):
+    """Each wrong flag ends it with 1 and a text that names what is wrong."""
+    server = trial.server
+    for flags, words in (
+            (["--prot", "1"], ["prot", "'port'"]),
+            (["--maxmemori=1gb"], ["maxmemori", "'maxmemory'"]),
+            (["--io-engin", "epoll"], ["io_engine"]),
+            (["--port", "abc"], ["port", "abc"]),
+            (["--port", "70000"], ["port", "70000"]),
+            (["--port", "-1"], ["port", "-1"]),
+            (["--maxmemory", "12qb"], ["maxmemory", "12qb"]),
+            (["--threads", "many"], ["threads", "many"]),
+            (["--io_engine", "kqueue"], ["io_engine", "kqueue"]),
+            (["--bind", "999.1.1.1"], ["999.1.1.1"]),
+            (["--bind", "192.0.2.1"], ["192.0.2.1"]),
+            (["--dir", "/nonexistent/place"], ["/nonexistent/place"]),
+            (["--dir", "/proc/version"], ["/proc/version"]),
+            (["--logfile", "/nonexistent/place/log"], ["/nonexistent/place/log"]),
+            (["--unixsocket", "/nonexistent/place/sock"], ["/nonexistent/place/sock"]),
+            (["--unixsocket", "/tmp/" + "x" * 200], ["xxxx"]),
+            (["/nonexistent/file.conf"], ["/nonexistent/file.conf"]),
+    ):
+        code, text = run_to_end(server, *flags)
+        assert code == 1, f"{flags}: exit code {code}, {text[-300:]}"
+        assert "panicked" not in text, f"{flags}: {text}"
+        missing = [word for word in words if word not in text]
+        assert not missing, f"{flags}: {missing} not in {text!r}"
+
+
+@scenario(watched=False, started=False)
+def output_closed(trial):
+    """`--help` into a pipe that nobody reads is no panic."""
+    for flag in ("--help", "--helpfull", "--version"):
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        done = subprocess.run([trial.binary, flag], stdout=write_end, stderr=subprocess.PIPE,
+                              timeout=20)
+        os.close(write_end)
+        assert b"panicked" not in done.stderr, f"{flag}: {done.stderr.decode()[:200]}"
+
+
+@scenario(watched=False, slack_mb=None)
+def kill_and_restart(trial):
+    """kill -9 while clients are connected, and at once again on the same port."""
+    server = trial.server
+    for _ in range(3):
+        clients = [trial.client() for _ in range(20)]
+        for client in clients:
+            client.want(b"OK", "SET", "k", "v")
+        server.kill()
+        server.start()
+        for client in clients:
+            client.close()
+
+
+@scenario(watched=False, started=False)
+def terminate(trial):
+    """SIGTERM and SIGINT end it with 0 within a second, whatever its clients do."""
+    for which in (signal.SIGTERM, signal.SIGINT):
+        server = trial.new_server().start()
+        clients = [server.client() for _ in range(50)]
+        for client in clients[:25]:
+            client.write(PING * 10_000)
+        clients[30].want(b"OK", "SET", "k", b"v" * 20_000_000)
+        clients[31].write(encode("GET", "k") * 20)
+        clock = Stopwatch()
+        server.process.send_signal(which)
+        code = server.process.wait(10)
+        seconds = clock.seconds()
+        server.stop()
+        assert code == 0, f"{which.name}: exit code {code}"
+        assert seconds < 1.5, f"{which.name}: {seconds:.2f} s"
+        trial.note(f"{which.name} {seconds * 1000:.0f} ms")
+        for client in clients:
+            client.close()
+
+
+@scenario(watched=False, started=False)
+def unix_socket(trial):
+    """A Unix socket: its permissions, a stale file, a file that is no socket, a living server."""
+    path = Path(trial.server.directory) / "sock"
+    trial.server.flags = ["--unixsocket", str(path), "--unixsocketperm", "700"]
+    server = trial.server.start()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700, oct(path.stat().st_mode)
+    with Client(str(path), 20) as client:
+        client.want(b"OK", "SET", "k", b"v" * 1_000_000)
+        client.want(b"v" * 1_000_000, "GET", "k")
+    second = trial.new_server("--unixsocket", str(path))
+    code, text = run_to_end(second)
+    assert code == 1 and str(path) in text and "in use" in text.lower(), f"{code}: {text}"
+    with Client(str(path), 20) as client:
+        client.want(b"PONG", "PING")
+    server.kill()
+    assert path.exists(), "a killed server leaves its file"
+    server.start()
+    with Client(str(path), 20) as client:
+        client.want(b"PONG", "PING")
+    plain = Path(second.directory) / "plain"
+    plain.write_text("precious")
+    second.flags = ["--unixsocket", str(plain)]
+    code, text = run_to_end(second)
+    assert code == 1 and str(plain) in text, f"{code}: {text}"
+    assert plain.read_text() == "precious"
+    second.stop()
+    trial.look_after(48)
+
+
+@scenario(watched=False, started=False)
+def unix_socket_only(trial):
+    """Port 0: only the Unix socket, which an orderly end removes."""
+    path = Path(trial.server.directory) / "sock"
+    server = trial.new_server("--unixsocket", str(path))
+    server.port = 0
+    process = subprocess.Popen(server.command(), stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    try:
+        until(path.exists, "the socket is there")
+        with Client(str(path), 20) as client:
+            client.want(b"PONG", "PING")
+    finally:
+        process.terminate()
+        assert process.wait(10) == 0
+        server.stop()
+    assert not path.exists(), "the file is left behind"
+
+
+def has_ipv6():
+    try:
+        return free_port("::1", socket.AF_INET6) > 0
+    except OSError:
+        return False
+
+
+@scenario(watched=False, started=False)
+def addresses(trial):
+    """IPv6, several addresses, one that may fail, and all of them."""
+    if not has_ipv6():
+        raise Skip("this machine has no ::1")
+    for bind, reached, not_reached in (
+            ("127.0.0.1 ::1", ["127.0.0.1", "::1"], ["127.0.0.2"]),
+            ("127.0.0.1 127.0.0.3", ["127.0.0.1", "127.0.0.3"], ["127.0.0.2", "::1"]),
+            ("127.0.0.1 -192.0.2.1", ["127.0.0.1"], []),
+            ("* -::*", ["127.0.0.1", "127.0.0.2", "::1"], []),
+    ):
+        server = trial.new_server(bind=bind).start()
+        for host in reached:
+            with Client((host, server.port), 20) as client:
+                client.want(b"PONG", "PING")
+        for host in not_reached:
+            try:
+                connect((host, server.port), 5).close()
+            except OSError:
+                continue
+            raise AssertionError(f"{host} is reached with --bind '{bind}'")
+        server.stop()
+
+
+@scenario(watched=False)
+def idle_sleeps(trial):
+    """An idle server uses no CPU and does not wake up, with and without clients."""
+    for count in (0, 100):
+        clients = [trial.client() for _ in range(count)]
+        for client in clients:
+            client.want(b"PONG", "PING")
+        seen = []
+        # The allocator's thread gives back what the work before has left: that takes a while.
+        try:
+            until(lambda: sleeps(trial.server, seen), "it sleeps", 40)
+        except AssertionError:
+            raise AssertionError(f"with {count} clients it never rests: {seen[-1]}") from None
+        trial.note(f"{count} clients: rests after {2 * len(seen) - 2} s")
+        for client in clients:
+            client.close()
+
+
+def sleeps(server, seen):
+    """Watches for 2 s; whether nothing woke up."""
+    cpu, switches = server.cpu_s(), server.switches()
+    pause(2)
+    used_ms = (server.cpu_s() - cpu) * 1000
+    woken = {name: many - switches.get(name, 0) for name, many in server.switches().items()
+             if many != switches.get(name, 0)}
+    seen.append(f"in 2 s {used_ms:.3f} ms of CPU, woken {woken}")
+    return not woken and used_ms < 1

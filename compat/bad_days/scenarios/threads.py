@@ -1,0 +1,196 @@
+"""Many threads and long commands: nobody's answers are lost, reordered or late."""
+
+import select
+import threading
+import time
+
+from client import Client, ErrorReply, encode
+from server import MB, until
+from trial import Skip, Stopwatch, fill, is_error, scenario
+
+
+class Pipeliner(threading.Thread):
+    """Sends pipelines of INCR on a key of its own and checks that each answer is the next number."""
+
+    def __init__(self, address, key, depth, stop):
+        super().__init__()
+        self.client, self.key, self.depth, self.stop = Client(address, 30), key, depth, stop
+        self.count, self.fault = 0, None
+
+    def run(self):
+        raw = encode("INCR", self.key) * self.depth
+        try:
+            while not self.stop.is_set():
+                self.client.write(raw)
+                wanted = b"".join(b":%d\r\n" % (self.count + 1 + step)
+                                  for step in range(self.depth))
+                got = b""
+                while len(got) < len(wanted):
+                    piece = self.client.sock.recv(1 << 16)
+                    assert piece, "the server hung up"
+                    got += piece
+                assert got == wanted, f"{got[:80]!r} instead of {wanted[:80]!r}"
+                self.count += self.depth
+        except Exception as why:
+            self.fault = f"{self.key}: {type(why).__name__} {why}"
+        finally:
+            self.client.close()
+
+
+def change(client, threads):
+    reply = client.call("CONFIG", "SET", "threads", threads)
+    if is_error(reply, "unknown command") or is_error(reply, "unknown subcommand"):
+        raise Skip("CONFIG SET is missing")
+    assert reply == b"OK", f"CONFIG SET threads {threads}: {reply!r}"
+
+
+def worker_count(server):
+    return sum("worker" in name for name in server.switches())
+
+
+@scenario(slack_mb=160)
+def workers_up_and_down(trial):
+    """CONFIG SET threads from 1 to 8 and back while 50 clients run pipelines."""
+    rounds = 40 if trial.is_long else 8
+    with trial.client() as client:
+        change(client, 2)
+        stop = threading.Event()
+        crowd = [Pipeliner(trial.server.address, f"n:{number}", 1 + number % 20, stop)
+                 for number in range(50)]
+        for one in crowd:
+            one.start()
+        try:
+            for number in range(rounds):
+                for wanted in (1, 8, 3, 1, 5, 2):
+                    change(client, wanted)
+                    moved_past(crowd)
+        finally:
+            stop.set()
+            for one in crowd:
+                one.join()
+        faults = [one.fault for one in crowd if one.fault]
+        assert not faults, f"{len(faults)} of 50 clients, first {faults[0]}"
+        for one in crowd:
+            client.want(b"%d" % one.count, "GET", one.key)
+        change(client, 1)
+        until(lambda: worker_count(trial.server) == 1, "one worker is left", 10)
+        change(client, 2)
+        trial.note(f"{sum(one.count for one in crowd)} commands, {rounds * 6} changes")
+
+
+def moved_past(crowd):
+    """Everybody has had answers since."""
+    before = [one.count for one in crowd]
+    until(lambda: all(one.fault or one.count > was for one, was in zip(crowd, before)),
+          "all clients go on", 20)
+
+
+@scenario(slack_mb=96)
+def worker_retires_under_one(trial):
+    """One busy client never pauses: its worker still retires."""
+    with trial.client() as client:
+        change(client, 4)
+        stop = threading.Event()
+        crowd = [Pipeliner(trial.server.address, f"n:{number}", 1, stop) for number in range(6)]
+        for one in crowd:
+            one.start()
+        try:
+            moved_past(crowd)
+            change(client, 1)
+            until(lambda: worker_count(trial.server) == 1, "one worker is left", 10)
+            moved_past(crowd)
+            change(client, 2)
+        finally:
+            stop.set()
+            for one in crowd:
+                one.join()
+        assert not any(one.fault for one in crowd), next(one.fault for one in crowd if one.fault)
+
+
+@scenario(slack_mb=96)
+def comings_while_workers_change(trial):
+    """Clients connect and leave while workers come and go: each is answered."""
+    with trial.client() as client:
+        change(client, 2)
+        stop, faults, served = threading.Event(), [], [0]
+
+        def come_and_go():
+            try:
+                while not stop.is_set():
+                    with trial.client(20) as visitor:
+                        visitor.want(b"PONG", "PING")
+                        visitor.want(b"x", "ECHO", "x")
+                    served[0] += 1
+            except Exception as why:
+                faults.append(f"{type(why).__name__} {why}")
+
+        crowd = [threading.Thread(target=come_and_go) for _ in range(4)]
+        for one in crowd:
+            one.start()
+        for number in range(200 if trial.is_long else 60):
+            change(client, (1, 4, 2, 6)[number % 4])
+            was = served[0]
+            until(lambda: served[0] > was + 5 or faults, "visitors are served", 20)
+        stop.set()
+        for one in crowd:
+            one.join()
+        assert not faults, faults[0]
+        change(client, 2)
+        until(lambda: worker_count(trial.server) == 2, "two workers are left", 10)
+
+
+KEYS = 500_000
+
+
+@scenario(slack_mb=None)
+def slow_lane(trial):
+    """KEYS * and FLUSHALL over 500,000 keys do not delay the others."""
+    with trial.client(120) as client, trial.client() as other:
+        if is_error(client.call("KEYS", "nothing"), "unknown command"):
+            raise Skip("KEYS is missing")
+        fill(client, KEYS)
+        client.want(KEYS, "DBSIZE")
+        keys = longest_meanwhile(client, other, encode("KEYS", "*"))
+        header = b"*%d\r\n" % KEYS
+        client.count_bytes(len(header) + KEYS * len("$11\r\nkey:0000000\r\n"))
+        client.want(b"last", "ECHO", "last")
+        flush = longest_meanwhile(client, other, encode("FLUSHALL"))
+        assert client.read() == b"OK"
+        client.want(0, "DBSIZE")
+        trial.note(f"longest GET during KEYS {keys * 1000:.1f} ms, FLUSHALL {flush * 1000:.1f} ms")
+        assert max(keys, flush) < 1, "others waited"
+
+
+def longest_meanwhile(client, other, raw):
+    """The longest GET of `other` until the answer to `raw` begins to arrive."""
+    client.write(raw)
+    longest, rounds = 0.0, 0
+    while rounds < 20 or not select.select([client.sock], [], [], 0)[0]:
+        began = time.monotonic()
+        got = other.call("GET", "key:0000001")
+        assert not isinstance(got, ErrorReply), got
+        longest = max(longest, time.monotonic() - began)
+        rounds += 1
+    return longest
+
+
+@scenario(slack_mb=96)
+def one_hot_key(trial):
+    """30 clients change the same key at once: every change is counted."""
+    def work(client, count):
+        client.write(encode("INCR", "n") * count)
+
+    clients = [trial.client() for _ in range(30)]
+    clock = Stopwatch()
+    for client in clients:
+        work(client, 3_000)
+    for client in clients:
+        last = 0
+        for _ in range(3_000):
+            number = client.read()
+            assert number > last, f"{number} after {last}"
+            last = number
+    clients[0].want(b"90000", "GET", "n")
+    assert clock.seconds() < 60 and trial.rss_grown() < 200 * MB
+    for client in clients:
+        client.close()
