@@ -238,7 +238,7 @@ impl Maker {
         self.written += 1;
         let text = match self.random.below(3) {
             0 => format!("v{}", self.written),
-            1 => format!("v{}{}", self.written, "-".repeat(200)),
+            1 => format!("v{}{}", self.written, "-".repeat(70)),
             _ => (self.written * 100_000).to_string(),
         };
         text.into_bytes()

@@ -126,12 +126,17 @@ pub fn unknown_command(args: &[&[u8]]) -> ClientError {
 
 /// `ERR Unsupported option x`.
 pub fn unsupported_option(word: &[u8]) -> ClientError {
-    ClientError::new(format!("ERR Unsupported option {}", quote(word, QUOTED_BYTES)))
+    ClientError::bytes([b"ERR Unsupported option ", up_to_nul(word)].concat())
 }
 
 /// `ERR unknown type name 'x'`.
 pub fn unknown_type(name: &[u8]) -> ClientError {
-    ClientError::new(format!("ERR unknown type name '{}'", quote(name, QUOTED_BYTES)))
+    ClientError::bytes([b"ERR unknown type name '", up_to_nul(name), b"'"].concat())
+}
+
+/// The bytes of an argument as the reference repeats them: it reads them as a C string.
+fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// `ERR unknown subcommand 'x'. Try CONTAINER HELP.`.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
 use pantala_commands::Session;
+use pantala_keyspace::Keyspace;
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
 
@@ -41,6 +42,11 @@ impl InProcess {
         let session = Session::new(1, true);
         desk.connections.push(Some(Box::new(Connection::new(token, session, 0))));
         Ok(InProcess { desk, lane_tally })
+    }
+
+    /// Its data.
+    pub fn space(&self) -> &Keyspace {
+        &self.desk.shared.space
     }
 
     /// Runs the commands in `request` and appends their replies to `reply`. What is left of half a
