@@ -44,9 +44,7 @@ const SUBCOMMANDS: &[Command] = &[
         .tips(UNORDERED)
         .since("7.0.0")
         .complexity("O(N) for N commands")
-        .syntax(concat!(
-            "[filterby: FILTERBY (MODULE module-name | ACLCAT category | PATTERN pattern)]"
-        ))
+        .syntax("[filterby: FILTERBY (MODULE module-name | ACLCAT category | PATTERN pattern)]")
         .summary("Tells the names of commands."),
     sub("INFO", info, -2)
         .tips(UNORDERED)
@@ -71,7 +69,6 @@ const SUBCOMMANDS: &[Command] = &[
     sub("HELP", help, 2).since("5.0.0").summary("Tells what the subcommands do."),
 ];
 
-/// Flags of ours that COMMAND INFO does not show but that rows carry are left out by `names`.
 fn all(call: &mut Call<'_, '_>) -> Done {
     if let Some(word) = call.args.get(1) {
         return Err(error::unknown_subcommand("COMMAND", word).into());

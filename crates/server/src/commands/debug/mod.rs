@@ -248,7 +248,7 @@ fn protocol(call: &mut Call<'_, '_>) -> Done {
     match String::from_utf8_lossy(call.args[2]).to_ascii_lowercase().as_str() {
         "string" => reply.bulk(b"Hello World"),
         "integer" => reply.int(12345),
-        "double" => reply.double(3.141),
+        "double" => reply.double(3141.0 / 1000.0),
         "null" => reply.null(),
         "bignum" => reply.big_number(b"1234567999999999999999999999999999999"),
         "array" => {
