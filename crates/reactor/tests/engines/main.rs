@@ -1,0 +1,43 @@
+//! The same bodies against every engine: epoll, io_uring as this kernel has it, and io_uring with
+//! features taken away, as older kernels have it.
+//!
+//! A test waits for events, never for time. `World::turn` gives up after a minute of silence, so
+//! that a lost wake-up is a failure and not a hang.
+
+#![allow(clippy::unwrap_used)]
+
+mod closing;
+mod processes;
+mod receiving;
+mod sending;
+mod waking;
+mod world;
+
+use pantala_reactor::{Config, EngineChoice, Features};
+
+/// Runs `body` with a configuration of each engine.
+fn on_every_engine(body: impl Fn(Config)) {
+    for (name, config) in engines() {
+        eprintln!("engine: {name}");
+        body(config);
+    }
+}
+
+fn engines() -> Vec<(&'static str, Config)> {
+    let epoll = Config { choice: EngineChoice::Epoll, ..Config::default() };
+    let uring = Config { choice: EngineChoice::Uring, ..Config::default() };
+    let no_bundles = Features { bundles: true, ..Features::default() };
+    let no_multishot = Features { multishot_receive: true, ..Features::default() };
+    let nothing = Features { multishot_receive: true, bundles: true, defer_taskrun: true };
+    let mut engines = vec![("epoll", epoll)];
+    if let Err(error) = pantala_reactor::Reactor::new(uring.clone()) {
+        assert!(std::env::var_os("REQUIRE_IO_URING").is_none(), "no io_uring: {error}");
+        eprintln!("no io_uring here: {error}");
+        return engines;
+    }
+    engines.push(("uring", uring.clone()));
+    engines.push(("uring, no bundles", Config { without: no_bundles, ..uring.clone() }));
+    engines.push(("uring, no multishot", Config { without: no_multishot, ..uring.clone() }));
+    engines.push(("uring, nothing new", Config { without: nothing, ..uring }));
+    engines
+}
