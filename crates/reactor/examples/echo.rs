@@ -1,7 +1,7 @@
 //! A server that answers `+PONG` for every `PING` it finds, to measure the engines.
 //!
-//! `echo --engine uring|epoll|auto --port N [--prompt] [--buffers COUNT] [--without FEATURE]...`
-//! with FEATURE one of `multishot`, `bundles`, `defer`.
+//! `echo --engine uring|epoll|auto --port N [--prompt] [--turn BYTES] [--without FEATURE]...`
+//! with FEATURE one of `multishot`, `defer`.
 
 use pantala_reactor::{Config, EngineChoice, Event, ListenerId, Reactor, Receipt, net};
 use std::io;
@@ -22,14 +22,8 @@ fn main() -> io::Result<()> {
             ("--engine", "epoll") => config.choice = EngineChoice::Epoll,
             ("--engine", "auto") => config.choice = EngineChoice::Auto,
             ("--port", number) => port = number.parse().map_err(io::Error::other)?,
-            ("--buffers", count) => {
-                config.buffer_count = count.parse().map_err(io::Error::other)?;
-            }
-            ("--sq", count) => {
-                config.submission_entries = count.parse().map_err(io::Error::other)?;
-            }
+            ("--turn", bytes) => config.turn_bytes = bytes.parse().map_err(io::Error::other)?,
             ("--without", "multishot") => config.without.multishot_receive = true,
-            ("--without", "bundles") => config.without.bundles = true,
             ("--without", "defer") => config.without.defer_taskrun = true,
             _ => return Err(io::Error::other(format!("what is {name} {value}?"))),
         }

@@ -126,8 +126,7 @@ impl Epoll {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        let count = config.buffer_count.clamp(1, 1 << 15);
-        let area_bytes = (count * config.buffer_bytes.clamp(1, (1 << 31) / count)).max(1);
+        let area_bytes = config.turn_bytes.clamp(1, 1 << 31);
         let core = Core {
             epoll,
             connections: Slab::new(),

@@ -77,11 +77,15 @@ pub enum EngineChoice {
 pub struct Config {
     /// The engine wanted.
     pub choice: EngineChoice,
-    /// Receive buffers; rounded up to a power of two, at most 32,768. With `buffer_bytes` this
-    /// bounds what one turn can receive. Memory is used only where it is touched.
-    pub buffer_count: usize,
-    /// The size of one receive buffer, in bytes.
+    /// About how many bytes a turn receives. What was received should still be in the cache when it
+    /// is parsed. io_uring may exceed it for many connections with little data each.
+    pub turn_bytes: usize,
+    /// io_uring: the size of one receive buffer. Best no multiple of 4,096: then the starts of the
+    /// buffers do not fall on the same few cache sets.
     pub buffer_bytes: usize,
+    /// io_uring: the most receive buffers; rounded up to a power of two, at most 32,768. Memory is
+    /// used only where it is touched.
+    pub buffer_count: usize,
     /// epoll: the most bytes read from one connection in a turn. (io_uring: 32 buffers, fixed in
     /// the kernel.)
     pub most_bytes_per_read: usize,
@@ -97,8 +101,9 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             choice: EngineChoice::Auto,
-            buffer_count: 256,
-            buffer_bytes: 16 << 10,
+            turn_bytes: 512 << 10,
+            buffer_bytes: (16 << 10) - 64,
+            buffer_count: 1024,
             most_bytes_per_read: 64 << 10,
             submission_entries: 512,
             completion_entries: 4096,

@@ -19,6 +19,10 @@ static ACCEPT_PAUSE: Timespec = Timespec::new().nsec(100_000_000);
 /// The most bytes one request sends; the rest follows. (The kernel's own limit is near 2^31.)
 const MOST_BYTES_PER_SEND: usize = 1 << 30;
 
+/// When buffers are scarce, so many connections get at them in a turn before those that have a
+/// request standing: each may take a good part, so arming more would mostly be in vain.
+const MOST_ARMS_WHEN_STARVED: usize = 8;
+
 /// What a request is for. In the top byte of its `user_data`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -129,13 +133,14 @@ pub(crate) struct Core {
     quick_sends: Vec<Token>,
     to_arm: VecDeque<Token>,
     finishing: Vec<Token>,
-    most_arms_per_turn: usize,
+    /// Receives found no buffer in the last turn.
+    starved: bool,
     resting_listeners: bool,
     watched: Option<RawFd>,
 }
 
 impl Core {
-    pub(crate) fn new(ring: Ring, features: Features, buffer_count: usize) -> Core {
+    pub(crate) fn new(ring: Ring, features: Features) -> Core {
         Core {
             ring,
             features,
@@ -146,8 +151,7 @@ impl Core {
             quick_sends: Vec::new(),
             to_arm: VecDeque::new(),
             finishing: Vec::new(),
-            // Those that starved are armed in their order, no more than there are buffers.
-            most_arms_per_turn: buffer_count,
+            starved: false,
             resting_listeners: false,
             watched: None,
         }
@@ -157,6 +161,12 @@ impl Core {
     pub(crate) fn end_turn(&mut self) {
         self.connections.end_turn();
         self.listeners.end_turn();
+    }
+
+    /// Whether receives found no buffer in the last turn.
+    #[inline]
+    pub(crate) fn was_starved(&self) -> bool {
+        self.starved
     }
 
     /// Whether the next turn must not sleep.
@@ -216,12 +226,15 @@ impl Core {
         if connection.is(CLOSING | DETACHING) {
             return;
         }
-        connection.state |= SENDING | QUICK;
+        connection.state |= SENDING;
         connection.written = 0;
         connection.output = buffer;
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
-        let entry = send_entry(connection, flags)
-            .flags(squeue::Flags::SKIP_SUCCESS)
+        if connection.output.len() > MOST_BYTES_PER_SEND {
+            // A quick send says nothing of what it was not given.
+            return self.send_rest(conn);
+        }
+        connection.state |= QUICK;
+        let entry = quick_send_entry(&connection.socket, &connection.output)
             .user_data(Target::user_data(Kind::QuickSend, conn));
         // SAFETY: `output` stays in its slot until the send is settled (1).
         unsafe { self.ring.push(entry) };
@@ -306,7 +319,9 @@ impl Core {
     /// Starts the receives that were put off, in order.
     #[inline]
     pub(crate) fn arm_receives(&mut self) {
-        for _ in 0..self.most_arms_per_turn {
+        let most = if self.starved { MOST_ARMS_WHEN_STARVED } else { usize::MAX };
+        self.starved = false;
+        for _ in 0..most {
             let Some(conn) = self.to_arm.pop_front() else { return };
             let Some(connection) = self.connections.get(conn) else { continue };
             connection.state &= !QUEUED;
@@ -315,9 +330,7 @@ impl Core {
             }
             connection.state |= RECEIVING;
             let fd = Fd(connection.socket.as_raw_fd());
-            let entry = if self.features.bundles {
-                opcode::RecvMultiBundle::new(fd, 0).build()
-            } else if self.features.multishot_receive {
+            let entry = if self.features.multishot_receive {
                 opcode::RecvMulti::new(fd, 0).build()
             } else {
                 opcode::Recv::new(fd, std::ptr::null_mut(), u32::MAX >> 1)
@@ -379,7 +392,8 @@ impl Core {
                     out.push(Happening::Other(Event::Eof { conn }));
                 }
             }
-            libc::ECANCELED | libc::ENOBUFS | libc::EAGAIN | libc::EINTR => {}
+            libc::ENOBUFS => self.starved = true,
+            libc::ECANCELED | libc::EAGAIN | libc::EINTR => {}
             error => self.fail(conn, error, out),
         }
         self.want_receive(conn);
@@ -463,7 +477,8 @@ impl Core {
     /// The socket's buffer is full: an ordinary request waits in the kernel.
     fn send_rest(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
-        let entry = send_entry(connection, libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+        let rest = &connection.output[connection.written..];
+        let entry = send_entry(&connection.socket, rest, libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .user_data(Target::user_data(Kind::Send, conn));
         // SAFETY: `output` stays in its slot until the final completion (1).
         unsafe { self.ring.push(entry) };
@@ -678,8 +693,13 @@ impl Core {
     }
 }
 
-fn send_entry(connection: &Connection, flags: i32) -> squeue::Entry {
-    let rest = &connection.output[connection.written..];
-    let length = rest.len().min(MOST_BYTES_PER_SEND) as u32;
-    opcode::Send::new(Fd(connection.socket.as_raw_fd()), rest.as_ptr(), length).flags(flags).build()
+fn send_entry(socket: &impl AsRawFd, bytes: &[u8], flags: i32) -> squeue::Entry {
+    let length = bytes.len().min(MOST_BYTES_PER_SEND) as u32;
+    opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), length).flags(flags).build()
+}
+
+/// A send that is over when it was submitted, silent if it took everything: see the story.
+pub(super) fn quick_send_entry(socket: &impl AsRawFd, bytes: &[u8]) -> squeue::Entry {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+    send_entry(socket, bytes, flags).flags(squeue::Flags::SKIP_SUCCESS)
 }

@@ -62,11 +62,11 @@ impl Uring {
         let count = config.buffer_count.clamp(1, 1 << 15).next_power_of_two();
         let bytes = config.buffer_bytes.clamp(1, (1 << 31) / count);
         let area = Area::new(count * bytes)?;
-        let mut buffers = Buffers::new(count as u16, bytes as u32)?;
+        let least = (config.turn_bytes / bytes).clamp(1, count);
+        let buffers = Buffers::new(count as u16, bytes as u32, least as u16)?;
         buffers.register(&ring)?;
-        buffers.give_all(&area);
         Ok(Uring {
-            core: Core::new(ring, features, buffers.count()),
+            core: Core::new(ring, features),
             buffers,
             area,
             sent: Vec::new(),
@@ -82,7 +82,7 @@ impl Uring {
     /// One turn; what happened is then in `sent` and `happenings`.
     pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.core.end_turn();
-        self.buffers.give_back(&self.area);
+        self.buffers.give_back(&self.area, self.core.was_starved());
         if self.core.ring.enable()? {
             self.core.watch(self.alarm.fd());
         }
@@ -91,7 +91,8 @@ impl Uring {
         std::mem::swap(&mut self.happenings, &mut self.core.queued);
         let hurried = self.core.is_hurried() || !self.happenings.is_empty();
         let called = self.alarm.before_sleep();
-        let entered = self.core.ring.enter(!(hurried || called), timeout);
+        let sleep = !(hurried || called || timeout == Some(Duration::ZERO));
+        let entered = self.core.ring.enter(sleep, timeout);
         if self.alarm.after_sleep() | called {
             self.happenings.push(Happening::Other(Event::Woken));
         }
@@ -128,12 +129,12 @@ impl Uring {
         let conn = target.token;
         let wanted = self.core.takes_data(conn);
         let happenings = &mut self.happenings;
-        if let Some(first) = cqueue::buffer_select(flags) {
-            self.buffers.take(first, result.max(0) as u32, |offset, length| {
-                if wanted {
-                    happenings.push(Happening::Data { conn, offset, length });
-                }
-            });
+        if let Some(buffer) = cqueue::buffer_select(flags) {
+            let length = result.max(0) as u32;
+            let offset = self.buffers.take(buffer, length);
+            if wanted && length > 0 {
+                happenings.push(Happening::Data { conn, offset, length });
+            }
         }
         if !cqueue::more(flags) {
             self.core.receive_ended(conn, result, happenings);

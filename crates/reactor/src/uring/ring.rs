@@ -12,7 +12,8 @@ use io_uring::types::{Fd, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -44,8 +45,6 @@ struct RingRegistration {
 pub struct Features {
     /// One receive request serves until cancelled (6.0).
     pub multishot_receive: bool,
-    /// A receive takes several buffers at once (6.10; right from 6.16 on).
-    pub bundles: bool,
     /// The kernel's part runs only when we ask for it (6.1).
     pub defer_taskrun: bool,
 }
@@ -55,7 +54,6 @@ impl Features {
     pub(crate) fn without(self, unwanted: Features) -> Features {
         Features {
             multishot_receive: self.multishot_receive && !unwanted.multishot_receive,
-            bundles: self.bundles && !unwanted.bundles && !unwanted.multishot_receive,
             defer_taskrun: self.defer_taskrun && !unwanted.defer_taskrun,
         }
     }
@@ -64,11 +62,9 @@ impl Features {
 impl fmt::Display for Features {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("io_uring")?;
-        for (has, name) in [
-            (self.multishot_receive, " multishot-receive"),
-            (self.bundles, " bundles"),
-            (self.defer_taskrun, " defer-taskrun"),
-        ] {
+        for (has, name) in
+            [(self.multishot_receive, " multishot-receive"), (self.defer_taskrun, " defer-taskrun")]
+        {
             if has {
                 f.write_str(name)?;
             }
@@ -277,9 +273,9 @@ pub(crate) fn probe() -> io::Result<Features> {
 }
 
 fn probe_now() -> io::Result<Features> {
-    let mut features = Features { multishot_receive: false, bundles: false, defer_taskrun: true };
+    let mut features = Features { multishot_receive: false, defer_taskrun: true };
     let area = crate::area::Area::new(4096)?;
-    let mut buffers = super::buffers::Buffers::new(2, 64)?;
+    let mut buffers = super::buffers::Buffers::new(2, 64, 2)?;
     let mut ring = match Ring::new(8, 16, features) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             features.defer_taskrun = false;
@@ -288,51 +284,36 @@ fn probe_now() -> io::Result<Features> {
         other => other?,
     };
     buffers.register(&ring)?;
-    buffers.give_all(&area);
+    buffers.give_back(&area, false);
     ring.enable()?;
-    features.multishot_receive = can_receive(&mut ring, false)?;
-    // Before 6.16 a bundle could be left with a gap where a transfer came short ("io_uring/net:
-    // only retry recv bundle for a full transfer"), and nothing tells the fixed kernels apart but
-    // their number.
-    features.bundles = features.multishot_receive
-        && ring.ring.params().is_feature_recvsend_bundle()
-        && kernel_version() >= (6, 16)
-        && can_receive(&mut ring, true)?;
+    features.multishot_receive = can_receive_many_times(&mut ring)?;
+    if !tells_of_short_sends(&mut ring)? {
+        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+    }
     Ok(features)
 }
 
 /// Tries a multishot receive on a socket pair whose other end is closed: an old kernel says
 /// `EINVAL`, a fit one end of file.
-fn can_receive(ring: &mut Ring, bundle: bool) -> io::Result<bool> {
-    let mut pair = [0; 2];
-    // SAFETY: two descriptors into a local.
-    if unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: both are new and ours.
-    let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) };
+fn can_receive_many_times(ring: &mut Ring) -> io::Result<bool> {
+    let (ours, theirs) = UnixStream::pair()?;
     drop(theirs);
-    let fd = Fd(ours.as_raw_fd());
-    let entry = if bundle {
-        opcode::RecvMultiBundle::new(fd, 0).build()
-    } else {
-        opcode::RecvMulti::new(fd, 0).build()
-    };
+    let entry = opcode::RecvMulti::new(Fd(ours.as_raw_fd()), 0).build();
     // SAFETY: the entry points to no memory of ours but the registered buffers.
     unsafe { ring.push(entry) };
     ring.enter(true, Some(Duration::from_secs(1)))?;
     Ok(ring.completions().next().is_some_and(|completion| completion.result() == 0))
 }
 
-fn kernel_version() -> (u32, u32) {
-    // SAFETY: all zeroes is a valid `utsname`, which `uname` then fills.
-    let name = unsafe {
-        let mut name: libc::utsname = std::mem::zeroed();
-        libc::uname(&raw mut name);
-        name
-    };
-    let text: String =
-        name.release.iter().take_while(|&&c| c != 0).map(|&c| c as u8 as char).collect();
-    let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+/// Quick sends (see `uring`) stand on this: a send that took only a part must not be silent. Tries
+/// one that no socket buffer can hold.
+fn tells_of_short_sends(ring: &mut Ring) -> io::Result<bool> {
+    let (ours, _theirs) = UnixStream::pair()?;
+    let bytes = vec![0u8; 32 << 20];
+    let entry = super::core::quick_send_entry(&ours, &bytes);
+    // SAFETY: with `MSG_DONTWAIT` the kernel has let go of `bytes` when `enter` returns.
+    unsafe { ring.push(entry) };
+    ring.enter(true, Some(Duration::from_secs(1)))?;
+    let result = ring.completions().next().map(|completion| completion.result());
+    Ok(result.is_some_and(|result| result > 0 && (result as usize) < bytes.len()))
 }

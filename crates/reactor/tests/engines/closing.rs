@@ -190,6 +190,7 @@ fn detaching_waits_for_the_send_under_way() {
 
 #[test]
 fn dropping_a_reactor_closes_everything_it_holds() {
+    let _guard = crate::processes::nobody_forks();
     on_every_engine(|config| {
         let mut world = World::new(config);
         let address = world.listen(0);
@@ -221,6 +222,7 @@ fn a_reactor_may_be_built_here_and_used_there() {
 
 #[test]
 fn five_hundred_are_accepted_and_a_removed_listener_refuses() {
+    let _guard = crate::processes::nobody_forks();
     on_every_engine(|config| {
         let mut world = World::new(config);
         let address = world.listen(0);
@@ -240,6 +242,7 @@ fn five_hundred_are_accepted_and_a_removed_listener_refuses() {
 
 #[test]
 fn a_port_is_free_again_after_unlistened() {
+    let _guard = crate::processes::nobody_forks();
     on_every_engine(|config| {
         let mut world = World::new(config);
         let address = world.listen(0);

@@ -26,9 +26,8 @@ fn on_every_engine(body: impl Fn(Config)) {
 fn engines() -> Vec<(&'static str, Config)> {
     let epoll = Config { choice: EngineChoice::Epoll, ..Config::default() };
     let uring = Config { choice: EngineChoice::Uring, ..Config::default() };
-    let no_bundles = Features { bundles: true, ..Features::default() };
     let no_multishot = Features { multishot_receive: true, ..Features::default() };
-    let nothing = Features { multishot_receive: true, bundles: true, defer_taskrun: true };
+    let nothing = Features { multishot_receive: true, defer_taskrun: true };
     let mut engines = vec![("epoll", epoll)];
     if let Err(error) = pantala_reactor::Reactor::new(uring.clone()) {
         assert!(std::env::var_os("REQUIRE_IO_URING").is_none(), "no io_uring: {error}");
@@ -36,7 +35,6 @@ fn engines() -> Vec<(&'static str, Config)> {
         return engines;
     }
     engines.push(("uring", uring.clone()));
-    engines.push(("uring, no bundles", Config { without: no_bundles, ..uring.clone() }));
     engines.push(("uring, no multishot", Config { without: no_multishot, ..uring.clone() }));
     engines.push(("uring, nothing new", Config { without: nothing, ..uring }));
     engines

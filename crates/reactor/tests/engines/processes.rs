@@ -5,9 +5,19 @@ use crate::on_every_engine;
 use crate::world::World;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 const CHILD: &str = "REACTOR_TEST_CHILD";
+
+/// A child holds copies of all our descriptors until it executes the program. A test that watches a
+/// socket disappear keeps others from starting children meanwhile.
+static FORKING: RwLock<()> = RwLock::new(());
+
+/// Keeps children from being started while the guard lives.
+pub fn nobody_forks() -> RwLockReadGuard<'static, ()> {
+    FORKING.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs `body` in a child process that runs only the test called `name`.
 fn in_child(name: &str, body: impl FnOnce()) {
@@ -15,11 +25,17 @@ fn in_child(name: &str, body: impl FnOnce()) {
         return body();
     }
     let program = std::env::current_exe().unwrap();
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args([&format!("processes::{name}"), "--exact", "--nocapture", "--test-threads=1"])
         .env(CHILD, name)
-        .output()
-        .unwrap();
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = {
+        let _alone = FORKING.write().unwrap_or_else(PoisonError::into_inner);
+        command.spawn().unwrap()
+    };
+    let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}\n{errors}");

@@ -142,7 +142,8 @@ impl<S: crate::world::Stream> ReadWriteEnd for S {
 fn too_few_buffers_starve_nobody() {
     on_every_engine(|config| {
         for (buffer_count, buffer_bytes) in [(1, 64), (2, 64), (4, 1000)] {
-            let config = Config { buffer_count, buffer_bytes, ..config.clone() };
+            let turn_bytes = buffer_bytes;
+            let config = Config { buffer_count, buffer_bytes, turn_bytes, ..config.clone() };
             let mut world = World::new(config);
             let mut peers = Vec::new();
             for seed in 0..50 {

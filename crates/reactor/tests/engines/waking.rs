@@ -91,10 +91,13 @@ fn a_wake_before_the_wait_is_kept() {
 fn a_timeout_ends_the_wait() {
     on_every_engine(|config| {
         let mut world = World::new(config);
+        let time = Duration::from_millis(20);
         let started = std::time::Instant::now();
-        world.turn(Some(Duration::from_millis(20)));
-        world.turn(Some(Duration::from_millis(20)));
-        assert!(started.elapsed() >= Duration::from_millis(20), "it slept at least once");
+        // A signal may end a wait early, even one that only concerns the kernel; not for ever.
+        while started.elapsed() < time {
+            world.turn(Some(time));
+            assert!(world.turns < 100, "it does not sleep");
+        }
         assert_eq!(world.woken, 0);
     });
 }
