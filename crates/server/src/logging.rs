@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use pantala_settings::Settings;
 use pantala_settings::field::LogLevel;
 use tracing::Level;
+use tracing::subscriber::set_global_default;
 use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
-use tracing_subscriber::util::SubscriberInitExt;
 
 /// What is logged: lines of at most this detail (0: none, 1: errors, ... 5: everything).
 static DETAIL: AtomicU8 = AtomicU8::new(0);
@@ -47,14 +47,14 @@ pub fn begin(settings: &Settings) -> Result<(), String> {
     let lines = tracing_subscriber::fmt::layer().with_target(false).with_ansi(false);
     // A second call in one process (tests) keeps the first log.
     if settings.logfile.is_empty() {
-        let _first_stays =
-            tracing_subscriber::registry().with(lines.with_filter(wanted)).try_init();
+        let lines = lines.with_filter(wanted);
+        let _first_stays = set_global_default(tracing_subscriber::registry().with(lines));
     } else {
         let file = OpenOptions::new().create(true).append(true).open(&settings.logfile);
         let file =
             file.map_err(|error| format!("cannot write the log to {}: {error}", settings.logfile))?;
         let lines = lines.with_writer(Mutex::new(file)).with_filter(wanted);
-        let _first_stays = tracing_subscriber::registry().with(lines).try_init();
+        let _first_stays = set_global_default(tracing_subscriber::registry().with(lines));
     }
     Ok(())
 }

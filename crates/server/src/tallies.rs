@@ -145,7 +145,7 @@ impl RowTotals {
 
 /// The tallies of all threads that ever counted.
 ///
-/// A count has one writer, so CONFIG RESETSTAT cannot set it back: it notes where all of them stand,
+/// A count has one writer, so CONFIG RESETSTAT cannot set it back: it notes where all stand,
 /// and that is taken off from then on.
 pub struct Tallies {
     all: Mutex<Vec<Arc<ThreadTally>>>,
