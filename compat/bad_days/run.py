@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Bad days: bad input and bad circumstances, against a built server.
 
-    run.py --server target/release/pantala [--engine uring|epoll|both] [--only NAME] [--long]
+    run.py --server target/release/pantala [--engine uring|epoll|both] [--only NAME] [--threads N] [--long]
 
 Each scenario starts a server of its own on a free port and stops it by its pid. Prints `ok NAME`,
 `FAILED NAME why` or `skip NAME why`, and last how many; ends with 1 if any failed. Without --long
@@ -38,7 +38,7 @@ def main():
     clock, passed, failed = Stopwatch(), 0, 0
     for engine in engines(options):
         for body in chosen:
-            if run_one(Trial(options.server, engine, options.long), body):
+            if run_one(Trial(options, engine), body):
                 passed += 1
             else:
                 failed += 1
@@ -52,6 +52,7 @@ def parse():
     options.add_argument("--server", required=True, help="the binary")
     options.add_argument("--engine", choices=["uring", "epoll", "both"], default="both")
     options.add_argument("--only", default="", metavar="NAME", help="one scenario")
+    options.add_argument("--threads", type=int, default=2, help="workers of most servers")
     options.add_argument("--long", action="store_true", help="heavier forms")
     options.add_argument("--list", action="store_true", help="names the scenarios")
     return options.parse_args()

@@ -18,12 +18,12 @@ class Skip(Exception):
     """The scenario does not apply here; the text says why."""
 
 
-def scenario(*flags, threads=2, watched=True, started=True, slack_mb=48, descriptors=None):
+def scenario(*flags, watched=True, started=True, slack_mb=48, descriptors=None):
     """Declares a scenario. `slack_mb`: how much more memory the server may hold afterwards, None
     where the scenario leaves data. `watched`: another client's answers are timed meanwhile."""
 
     def declare(body):
-        body.needs = dict(flags=flags, threads=threads, watched=watched, started=started,
+        body.needs = dict(flags=flags, watched=watched, started=started,
                           slack_mb=slack_mb, descriptors=descriptors)
         SCENARIOS.append(body)
         return body
@@ -34,8 +34,9 @@ def scenario(*flags, threads=2, watched=True, started=True, slack_mb=48, descrip
 class Trial:
     """What a scenario is given."""
 
-    def __init__(self, binary, engine, is_long):
-        self.binary, self.engine, self.is_long = binary, engine, is_long
+    def __init__(self, options, engine):
+        self.binary, self.engine = options.server, engine
+        self.threads, self.is_long = options.threads, options.long
         self.server, self.notes = None, []
 
     def note(self, text):
@@ -60,7 +61,7 @@ class Trial:
     def run(self, body):
         """Runs one scenario; how long another client waited at most."""
         needs, watcher = body.needs, None
-        self.server = Server(self.binary, self.engine, needs["flags"], needs["threads"],
+        self.server = Server(self.binary, self.engine, needs["flags"], self.threads,
                              needs["descriptors"])
         try:
             if needs["started"]:

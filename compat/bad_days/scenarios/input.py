@@ -135,13 +135,15 @@ def byte_by_byte(trial):
         client.want(value, "GET", "key")
 
 
-@scenario()
+@scenario(slack_mb=32)
 def many_arguments(trial):
-    """One command of 300,000 arguments, in pieces that end anywhere."""
+    """Commands of 300,000 and 2,000,000 arguments; the first in pieces that end anywhere."""
     raw = encode("DEL", *[b"%d" % number for number in range(300_000)])
     with trial.client() as client:
         for at in range(0, len(raw), 9_973):
             client.write(raw[at:at + 9_973])
+        assert client.read() == 0
+        client.write(b"*2000001\r\n$6\r\nEXISTS\r\n" + b"$1\r\nk\r\n" * 2_000_000)
         assert client.read() == 0
         client.want(b"PONG", "PING")
 

@@ -42,13 +42,11 @@ impl Desk {
             net::set_keepalive(&socket, self.settings.tcp_keepalive_s);
         }
         self.tally.accepted.add(1);
-        let chosen = shared.workers.least_loaded();
-        shared.workers.joined(chosen);
-        if chosen == self.index {
+        if shared.workers.least_loaded() == self.index {
+            shared.workers.joined(self.index);
             self.adopt(socket, session, ops);
         } else {
-            let session = Box::new(session);
-            shared.workers.post(chosen, Message::Accepted { socket, session });
+            shared.workers.seat(Message::Accepted { socket, session: Box::new(session) });
         }
     }
 
@@ -126,9 +124,7 @@ impl Desk {
             self.shared.monitors.leave(self.index);
         }
         workers.left(self.index);
-        let chosen = workers.least_loaded();
-        workers.joined(chosen);
-        workers.post(chosen, Message::Moved { socket, connection });
+        workers.seat(Message::Moved { socket, connection });
     }
 }
 

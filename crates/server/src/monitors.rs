@@ -54,7 +54,8 @@ impl Monitors {
         let bytes: Arc<[u8]> = line(session, found, args).into();
         for (worker, watching) in self.by_worker.iter().enumerate() {
             if watching.load(Ordering::Relaxed) > 0 {
-                workers.post(worker, Message::Feed { bytes: Arc::clone(&bytes) });
+                // Monitors move with the worker they are at.
+                let _left = workers.post(worker, Message::Feed { bytes: Arc::clone(&bytes) });
             }
         }
     }

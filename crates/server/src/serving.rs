@@ -94,6 +94,9 @@ impl<'t> Chunk<'t> {
     }
 }
 
+/// Places for arguments that are kept from turn to turn.
+const KEPT_ARGS: usize = 1 << 14;
+
 /// How far a chunk has got.
 #[derive(Clone, Copy, Default)]
 struct Progress {
@@ -211,6 +214,7 @@ impl Desk {
         drop(inside);
         let Window { mut progress, mut args, parsed, .. } = window;
         args.clear();
+        args.shrink_to(KEPT_ARGS);
         // An empty list has no lifetimes in it: this keeps the allocation.
         let args = args.into_iter().map(|_| -> &'static [u8] { &[] }).collect();
         for (chunk, progress) in chunks.into_iter().zip(progress.drain(..)) {

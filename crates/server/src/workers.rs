@@ -45,17 +45,46 @@ impl Workers {
         self.desks[index].state.store(SERVING, Ordering::Release);
     }
 
-    /// A worker has left its desk.
+    /// A worker has left its desk. A socket that was given to it in the last moment goes to another.
     pub fn retired(&self, index: usize) {
         let mut place = self.desks[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
-        *place = None;
+        let inbox = place.take();
         self.desks[index].state.store(VACANT, Ordering::Release);
+        drop(place);
+        // Nobody posts any more: that takes the lock, and the inbox behind it.
+        while let Some(message) = inbox.as_ref().and_then(|inbox| inbox.take()) {
+            if matches!(message, Message::Accepted { .. } | Message::Moved { .. }) {
+                self.left(index);
+                self.seat(message);
+            }
+        }
+    }
+
+    /// Gives a socket to the worker with the fewest connections.
+    pub fn seat(&self, message: Message) {
+        let mut unseated = message;
+        loop {
+            let chosen = self.least_loaded();
+            self.joined(chosen);
+            match self.post(chosen, unseated) {
+                Ok(()) => return,
+                // It left between being chosen and being told. At the very end all have left.
+                Err(message) => {
+                    self.left(chosen);
+                    if self.serving().is_empty() {
+                        return;
+                    }
+                    unseated = message;
+                }
+            }
+        }
     }
 
     /// Asks a worker to give up its connections and go.
     pub fn ask_to_retire(&self, index: usize) {
         self.desks[index].state.store(RETIRING, Ordering::Release);
-        self.post(index, Message::LookUp);
+        // One that has left needs no telling.
+        let _left = self.post(index, Message::LookUp);
     }
 
     /// Whether this worker was asked to go.
@@ -99,11 +128,18 @@ impl Workers {
             .unwrap_or(0)
     }
 
-    /// Puts a message into a worker's inbox; dropped if nobody sits there.
-    pub fn post(&self, index: usize, message: Message) {
+    /// Puts a message into a worker's inbox.
+    ///
+    /// # Errors
+    /// Nobody sits there: the message comes back.
+    pub fn post(&self, index: usize, message: Message) -> Result<(), Message> {
         let place = self.desks[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(inbox) = &*place {
-            inbox.post(message);
+        match &*place {
+            Some(inbox) => {
+                inbox.post(message);
+                Ok(())
+            }
+            None => Err(message),
         }
     }
 
@@ -118,5 +154,46 @@ impl Workers {
             }
         }
         count
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pantala_commands::Session;
+    use pantala_reactor::{Config, EngineChoice, Reactor};
+
+    use super::*;
+
+    fn inbox() -> Arc<Inbox> {
+        let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
+        Arc::new(Inbox::new(Reactor::new(config).unwrap().waker()))
+    }
+
+    fn newcomer() -> Message {
+        let socket = std::fs::File::open("/dev/null").unwrap().into();
+        Message::Accepted { socket, session: Box::new(Session::new(1, true)) }
+    }
+
+    #[test]
+    fn a_newcomer_of_a_worker_that_has_left_goes_to_another() {
+        let workers = Workers::default();
+        let (stays, goes) = (inbox(), inbox());
+        workers.opened(0, Arc::clone(&stays));
+        workers.opened(1, Arc::clone(&goes));
+        workers.joined(0);
+        workers.seat(newcomer());
+        assert!(stays.is_empty() && !goes.is_empty());
+        workers.retired(1);
+        assert!(goes.is_empty() && matches!(stays.take(), Some(Message::Accepted { .. })));
+        assert_eq!(workers.connection_count(), 2);
+        assert!(workers.post(1, Message::LookUp).is_err());
+    }
+
+    #[test]
+    fn when_all_have_left_a_newcomer_is_dropped() {
+        let workers = Workers::default();
+        workers.seat(newcomer());
+        assert_eq!(workers.connection_count(), 0);
     }
 }
