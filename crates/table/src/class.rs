@@ -1,15 +1,37 @@
 //! Size classes of the allocator, by arithmetic.
 //!
 //! Every allocation of this crate is rounded up to a class, so the usable room of a block follows from
-//! one byte (the class index) and nothing is lost inside the allocator. The classes are jemalloc's with
-//! a 16-byte quantum: 8, then multiples of 16 up to 128, then four steps for every doubling
-//! (160, 192, 224, 256, 320, ...).
+//! a byte or two and nothing is lost inside the allocator. The classes are jemalloc's with a 16-byte quantum:
+//! 8, then multiples of 16 up to 128, then four steps for every doubling (160, 192, 224, 256, 320, ...), and above
+//! 32 KiB whole pages.
+//!
+//! A record tells its class by one byte, which keeps four steps a doubling above 32 KiB too (only a very long
+//! key needs that). The block of a long string tells its own by two: exact to the page up to 16 MiB, to one
+//! part in 2,048 above.
 //!
 //! Tests: at the foot of this file.
 
+/// Above this, blocks are whole pages.
+const SMALL_BYTES: usize = 32 << 10;
+const PAGE_BYTES: usize = 4096;
+/// Room codes below this are class indices, the others count pages.
+const PAGES_FROM: usize = 64;
+/// Pages that a room code counts exactly are fewer than twice this.
+const PAGE_STEPS: usize = 2048;
+
+/// Bytes an allocation of `bytes` bytes really takes.
+#[inline]
+pub const fn size_class(bytes: usize) -> usize {
+    if bytes <= SMALL_BYTES {
+        class_bytes(class_index(bytes))
+    } else {
+        bytes.next_multiple_of(PAGE_BYTES)
+    }
+}
+
 /// Index of the smallest class that holds `bytes`.
 #[inline]
-pub const fn class_index(bytes: usize) -> u8 {
+pub(crate) const fn class_index(bytes: usize) -> u8 {
     if bytes <= 8 {
         return 0;
     }
@@ -23,7 +45,7 @@ pub const fn class_index(bytes: usize) -> u8 {
 
 /// Bytes of the class with this index.
 #[inline]
-pub const fn class_bytes(index: u8) -> usize {
+pub(crate) const fn class_bytes(index: u8) -> usize {
     if index == 0 {
         return 8;
     }
@@ -34,10 +56,33 @@ pub const fn class_bytes(index: u8) -> usize {
     (5 + step % 4) << (5 + step / 4)
 }
 
-/// Bytes an allocation of `bytes` bytes really takes.
+/// The code of the smallest block that holds `bytes`, at most 2^48.
 #[inline]
-pub const fn size_class(bytes: usize) -> usize {
-    class_bytes(class_index(bytes))
+pub(crate) const fn room_code(bytes: usize) -> u16 {
+    if bytes <= SMALL_BYTES {
+        return class_index(bytes) as u16;
+    }
+    let pages = bytes.div_ceil(PAGE_BYTES);
+    if pages < 2 * PAGE_STEPS {
+        return (PAGES_FROM + pages) as u16;
+    }
+    let exponent = pages.ilog2() - PAGE_STEPS.ilog2();
+    let mantissa = pages.div_ceil(1 << exponent);
+    (PAGES_FROM + exponent as usize * PAGE_STEPS + mantissa) as u16
+}
+
+/// Bytes of the block with this code.
+#[inline]
+pub(crate) const fn room_bytes(code: u16) -> usize {
+    let code = code as usize;
+    if code < PAGES_FROM {
+        return class_bytes(code as u8);
+    }
+    let pages = code - PAGES_FROM;
+    if pages < 2 * PAGE_STEPS {
+        return pages * PAGE_BYTES;
+    }
+    ((pages % PAGE_STEPS + PAGE_STEPS) << (pages / PAGE_STEPS - 1)) * PAGE_BYTES
 }
 
 #[cfg(test)]
@@ -52,6 +97,9 @@ mod tests {
             896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168,
         ];
         assert_eq!(classes, expected);
+        for bytes in 1..200_000 {
+            assert_eq!(size_class(bytes), pantala_memory::size_class(bytes), "{bytes}");
+        }
     }
 
     #[test]
@@ -60,6 +108,19 @@ mod tests {
             let index = class_index(bytes);
             assert!(class_bytes(index) >= bytes, "{bytes}");
             assert!(index == 0 || class_bytes(index - 1) < bytes, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn every_size_gets_the_smallest_room_that_holds_it() {
+        let large = (0..40).flat_map(|k| [(1 << 24) + k * 9_999_999, (1 << 24) + k * 4096]);
+        for bytes in (1..100_000).chain(large).chain([u32::MAX as usize, 1 << 40]) {
+            let code = room_code(bytes);
+            assert!(room_bytes(code) >= bytes, "{bytes}");
+            let before = if code == PAGES_FROM as u16 + 9 { 40 } else { code.saturating_sub(1) };
+            assert!(code == 0 || room_bytes(before) < bytes, "{bytes}");
+            assert!(bytes > 1 << 24 || room_bytes(code) == size_class(bytes), "{bytes}");
+            assert!(room_bytes(code) - bytes <= 4096.max(bytes / 1024), "{bytes}");
         }
     }
 }

@@ -42,7 +42,7 @@ mod word;
 use pantala_base::UnixMs;
 
 pub use class::size_class;
-pub use number::{INT_TEXT_BYTES, IntText, int_text_len, parse_int};
+pub use number::IntText;
 pub use owned::{Discarded, Encoding, OwnedRecord, StrRef, ValueRef};
 pub use record::MAX_STRING_BYTES;
 pub use table::{Full, Place, Table};

@@ -10,10 +10,11 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
 use pantala_base::UnixMs;
+use pantala_base::number::i64_text_len;
 
 use crate::Object;
-use crate::class::{class_bytes, size_class};
-use crate::number::{INT_TEXT_BYTES, IntText, int_text_len};
+use crate::class::size_class;
+use crate::number::IntText;
 use crate::record::{OBJECT_PART_BYTES, Record, rekey, release, release_record, set_deadline};
 use crate::text::Loose;
 use crate::word::{Kind, Word};
@@ -47,7 +48,7 @@ impl<'t> StrRef<'t> {
     /// Length of the text in bytes.
     pub fn len(&self) -> usize {
         match self {
-            StrRef::Int(number) => int_text_len(*number),
+            StrRef::Int(number) => i64_text_len(*number),
             StrRef::Bytes(bytes) => bytes.len(),
         }
     }
@@ -74,8 +75,6 @@ impl<'t> StrRef<'t> {
         self.bytes(&mut IntText::new()).to_vec()
     }
 }
-
-const _: () = assert!(size_of::<IntText>() == INT_TEXT_BYTES);
 
 /// A value as it is kept.
 #[derive(Debug)]
@@ -126,7 +125,7 @@ pub(crate) unsafe fn bytes_of<O: Object>(word: Word) -> usize {
         let record = Record::of(word);
         let owned = match word.kind() {
             Kind::INT | Kind::INLINE => 0,
-            Kind::LONG => class_bytes(record.aux() as u8),
+            Kind::LONG => record.long_room(),
             _ => size_class(size_of::<O>()) + (*record.object::<O>()).heap_bytes(),
         };
         record.room() + owned
@@ -143,7 +142,7 @@ pub(crate) unsafe fn free<O>(word: Word) {
         let record = Record::of(word);
         match word.kind() {
             Kind::INT | Kind::INLINE => {}
-            Kind::LONG => release(record.long().0, record.aux() as u8),
+            Kind::LONG => release(record.long().0, record.long_room()),
             _ => drop(Box::from_raw(record.object::<O>())),
         }
         release_record(word);
@@ -175,7 +174,7 @@ impl<O> Discarded<O> {
     pub(crate) unsafe fn from_loose(loose: Option<Loose>) -> Option<Discarded<O>> {
         let discarded = Discarded { loose: loose?, object: PhantomData };
         match discarded.loose {
-            Loose::Block(_, class) if class_bytes(class) < COSTLY_BLOCK_BYTES => None,
+            Loose::Block(_, room) if room < COSTLY_BLOCK_BYTES => None,
             _ => Some(discarded),
         }
     }
@@ -199,7 +198,7 @@ impl<O> Drop for Discarded<O> {
         // SAFETY: the one owner of what it points to; R3 and R5 say how it was allocated.
         unsafe {
             match self.loose {
-                Loose::Block(block, class) => release(block, class),
+                Loose::Block(block, room) => release(block, room),
                 Loose::Object(object) => drop(Box::from_raw(object.cast::<O>())),
             }
         }

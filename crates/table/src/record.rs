@@ -11,16 +11,16 @@
 //! |---|---|---|
 //! | int | the number in 1, 2, 4 or 8 bytes | how many bytes |
 //! | inline | the bytes | their count |
-//! | long | pointer, u32 length; the bytes have their own allocation | class index of that allocation |
+//! | long | pointer, u32 length; the bytes have their own allocation | room code of that allocation |
 //! | object | pointer to a boxed object | 0 |
 //!
 //! A 16-byte key with an 8-byte value costs 32 bytes, and so does a 16-byte key with a long value.
 //!
 //! Invariants
-//! - R1. A live record was allocated with `block_layout(class)`; its class byte never lies.
+//! - R1. A live record was allocated with the room of its class byte, 16 bytes at least.
 //! - R2. Key length, deadline bit, kind and aux of the record and its word describe bytes that are inside
 //!   the class and initialised.
-//! - R3. A long value's pointer was allocated with `block_layout(aux)`, its length fits that class and its bytes
+//! - R3. A long value's block was allocated with the room of the code in aux, its length fits and its bytes
 //!   up to the length are initialised; it belongs to this record alone.
 //! - R4. One word owns one record. Whoever copies a word (a move inside the table) forgets the old one.
 //! - R5. An object's pointer came from `Box<O>::into_raw` with the `O` of the table.
@@ -33,7 +33,7 @@ use std::ptr;
 
 use pantala_base::UnixMs;
 
-use crate::class::{class_bytes, class_index};
+use crate::class::{class_bytes, class_index, room_bytes};
 use crate::number::int_width;
 use crate::word::{Kind, Word};
 
@@ -53,22 +53,23 @@ pub const MAX_STRING_BYTES: usize = u32::MAX as usize;
 
 const _: () = assert!(cfg!(target_endian = "little"), "numbers are cut to their low bytes");
 
-/// The layout of a block of this class.
-fn block_layout(class: u8) -> Layout {
-    // SAFETY: the alignment is a power of two; class bytes are below 2^62, far from overflow.
-    unsafe { Layout::from_size_align_unchecked(class_bytes(class), ALIGN_BYTES) }
+/// The layout of a block of `room` bytes.
+fn block_layout(room: usize) -> Layout {
+    debug_assert!(room > 0 && room.is_multiple_of(ALIGN_BYTES));
+    // SAFETY: the alignment is a power of two; a room is below 2^48, far from overflow.
+    unsafe { Layout::from_size_align_unchecked(room, ALIGN_BYTES) }
 }
 
-/// The smallest class for a block of `bytes`: 16 bytes at least, because of the alignment.
+/// The smallest class for a record of `bytes`: 16 bytes at least, because of the alignment.
 #[inline]
-pub(crate) fn block_class(bytes: usize) -> u8 {
+pub(crate) fn record_class(bytes: usize) -> u8 {
     class_index(bytes.max(ALIGN_BYTES))
 }
 
-/// A fresh block of this class.
-pub(crate) fn allocate(class: u8) -> *mut u8 {
-    let layout = block_layout(class);
-    // SAFETY: the layout is not empty (class 1 at least, R1).
+/// A fresh block of `room` bytes, which is the size of a class.
+pub(crate) fn allocate(room: usize) -> *mut u8 {
+    let layout = block_layout(room);
+    // SAFETY: no class is empty.
     let block = unsafe { alloc::alloc(layout) };
     if block.is_null() {
         alloc::handle_alloc_error(layout);
@@ -79,20 +80,20 @@ pub(crate) fn allocate(class: u8) -> *mut u8 {
 /// Gives a block back.
 ///
 /// # Safety
-/// `block` came from [`allocate`] or [`reallocate`] with this class and is not used again.
-pub(crate) unsafe fn release(block: *mut u8, class: u8) {
+/// `block` came from [`allocate`] or [`reallocate`] with this room and is not used again.
+pub(crate) unsafe fn release(block: *mut u8, room: usize) {
     // SAFETY: the caller's promise.
-    unsafe { alloc::dealloc(block, block_layout(class)) }
+    unsafe { alloc::dealloc(block, block_layout(room)) }
 }
 
-/// Moves a block to another class, keeping the bytes both have room for.
+/// Gives a block another room, keeping the bytes both have place for.
 ///
 /// # Safety
 /// As for [`release`].
-pub(crate) unsafe fn reallocate(block: *mut u8, class: u8, new_class: u8) -> *mut u8 {
-    let layout = block_layout(new_class);
+pub(crate) unsafe fn reallocate(block: *mut u8, room: usize, new_room: usize) -> *mut u8 {
+    let layout = block_layout(new_room);
     // SAFETY: the caller's promise; the new size is not zero and far below isize::MAX.
-    let block = unsafe { alloc::realloc(block, block_layout(class), layout.size()) };
+    let block = unsafe { alloc::realloc(block, block_layout(room), new_room) };
     if block.is_null() {
         alloc::handle_alloc_error(layout);
     }
@@ -134,8 +135,8 @@ impl Record {
         value_bytes: usize,
     ) -> Word {
         assert!(key.len() <= MAX_STRING_BYTES, "a key has at most 4 GiB - 1 bytes");
-        let class = block_class(value_offset(key.len(), deadline.is_some()) + value_bytes);
-        let at = allocate(class);
+        let class = record_class(value_offset(key.len(), deadline.is_some()) + value_bytes);
+        let at = allocate(class_bytes(class));
         let long_key = key.len() >= usize::from(LONG_KEY);
         let mut word = Word::new(at, kind);
         word.set_has_deadline(deadline.is_some());
@@ -156,16 +157,11 @@ impl Record {
         word
     }
 
-    #[inline]
-    pub(crate) fn class(self) -> u8 {
-        // SAFETY: R1: every record has its four bytes of head.
-        unsafe { *self.at.add(1) }
-    }
-
     /// Bytes of the record's own allocation.
     #[inline]
     pub(crate) fn room(self) -> usize {
-        class_bytes(self.class())
+        // SAFETY: R1: every record has its four bytes of head.
+        class_bytes(unsafe { *self.at.add(1) })
     }
 
     #[inline]
@@ -289,15 +285,23 @@ impl Record {
         }
     }
 
-    /// Writes the value part of a long value; `len` is at most [`MAX_STRING_BYTES`].
-    pub(crate) fn write_long(self, block: *mut u8, len: usize, class: u8) {
+    /// Bytes of the allocation of a long value.
+    #[inline]
+    pub(crate) fn long_room(self) -> usize {
+        debug_assert!(self.word.kind() == Kind::LONG);
+        room_bytes(self.aux())
+    }
+
+    /// Writes the value part of a long value; `len` is at most [`MAX_STRING_BYTES`]; the block was allocated
+    /// with the room of `code`.
+    pub(crate) fn write_long(self, block: *mut u8, len: usize, code: u16) {
         let at = self.value();
         // SAFETY: the caller made 12 bytes of room at the value part.
         unsafe {
             at.cast::<*mut u8>().write_unaligned(block);
             at.add(8).cast::<u32>().write_unaligned(len as u32);
         }
-        self.set_aux(u16::from(class));
+        self.set_aux(code);
     }
 
     /// The pointer of an object record.
@@ -335,7 +339,7 @@ pub(crate) unsafe fn reshape(word: &mut Word, class: u8) {
     // SAFETY: the caller's promise, R1.
     unsafe {
         let record = Record::of(*word);
-        let at = reallocate(record.at, record.class(), class);
+        let at = reallocate(record.at, record.room(), class_bytes(class));
         at.add(1).write(class);
         word.set_pointer(at);
     }
@@ -347,7 +351,7 @@ pub(crate) unsafe fn reshape(word: &mut Word, class: u8) {
 /// `word` owns a live record and is not used again.
 pub(crate) unsafe fn release_record(word: Word) {
     // SAFETY: the caller's promise, R1.
-    unsafe { release(word.pointer(), Record::of(word).class()) }
+    unsafe { release(word.pointer(), Record::of(word).room()) }
 }
 
 /// A record with another key and the same deadline and value part; the old one is freed.
@@ -401,7 +405,7 @@ unsafe fn open_deadline(word: &mut Word, deadline: UnixMs) {
         let (key_at, key_len) = record.key_span();
         let used = key_at + key_len + record.value_part_bytes();
         if used + DEADLINE_BYTES > record.room() {
-            reshape(word, block_class(used + DEADLINE_BYTES));
+            reshape(word, record_class(used + DEADLINE_BYTES));
         }
         let key = word.pointer().add(key_at);
         ptr::copy(key, key.add(DEADLINE_BYTES), used - key_at);

@@ -4,7 +4,8 @@
 //! behind the key, or in a block of their own (*long*) where that costs less: classes are coarse, a 16-byte
 //! key with 1,024 bytes inline would take 1,280, while 32 + 1,024 bytes do.
 //! A value is overwritten in place when it fits and does not waste more than half of its class.
-//! Growth is amortised by the classes alone: each is at least an eighth larger than the one before.
+//! A string that is grown gets an eighth more room than it had, which the allocator's classes give anyway while it
+//! is small.
 //!
 //! Invariants: those of `record`.
 //! Not here: objects, and who owns what is taken out (`owned`).
@@ -14,11 +15,11 @@ use std::ptr;
 
 use pantala_base::UnixMs;
 
-use crate::class::{class_bytes, size_class};
-use crate::number::{IntText, int_width, parse_int};
+use crate::class::{room_bytes, room_code, size_class};
+use crate::number::{IntText, as_int, int_width};
 use crate::record::{
-    LONG_PART_BYTES, MAX_STRING_BYTES, Record, allocate, block_class, reallocate, release, reshape,
-    value_offset,
+    LONG_PART_BYTES, MAX_STRING_BYTES, Record, allocate, reallocate, record_class, release,
+    reshape, value_offset,
 };
 use crate::word::{Kind, Word};
 
@@ -35,14 +36,14 @@ enum Plan {
 
 /// A value part that was taken out of its record and owns something.
 pub(crate) enum Loose {
-    /// A block of this class.
-    Block(*mut u8, u8),
+    /// A block with this room.
+    Block(*mut u8, usize),
     /// A boxed object.
     Object(*mut u8),
 }
 
 fn plan(value_at: usize, value: &[u8]) -> Plan {
-    match parse_int(value) {
+    match as_int(value) {
         Some(number) => Plan::Int(number),
         None => plan_bytes(value_at, value.len()),
     }
@@ -122,11 +123,11 @@ unsafe fn write(word: &mut Word, plan: Plan, value: &[u8]) {
                 record.set_aux(value.len() as u16);
             }
             Plan::Long => {
-                let class = block_class(value.len());
-                let block = allocate(class);
+                let code = room_code(value.len());
+                let block = allocate(room_bytes(code));
                 ptr::copy_nonoverlapping(value.as_ptr(), block, value.len());
                 word.set_kind(Kind::LONG);
-                Record::of(*word).write_long(block, value.len(), class);
+                Record::of(*word).write_long(block, value.len(), code);
             }
         }
     }
@@ -158,7 +159,7 @@ pub(crate) unsafe fn take_loose(word: &mut Word) -> Option<Loose> {
         let record = Record::of(*word);
         let loose = match word.kind() {
             Kind::INT | Kind::INLINE => return None,
-            Kind::LONG => Loose::Block(record.long().0, record.aux() as u8),
+            Kind::LONG => Loose::Block(record.long().0, record.long_room()),
             _ => Loose::Object(record.object()),
         };
         word.set_kind(Kind::INLINE);
@@ -177,7 +178,7 @@ pub(crate) unsafe fn set(word: &mut Word, value: &[u8]) -> Option<Loose> {
     // SAFETY: the caller's promise.
     unsafe {
         let record = Record::of(*word);
-        let number = parse_int(value);
+        let number = as_int(value);
         if number.is_none() && word.kind() == Kind::LONG && overwrite_long(record, value) {
             return None;
         }
@@ -224,7 +225,7 @@ pub(crate) unsafe fn make_part(word: &mut Word, part_bytes: usize) {
         let (need, room) = (record.value_at() + part_bytes, record.room());
         if need > room || wastes(need, room) {
             record.set_aux(0);
-            reshape(word, block_class(need));
+            reshape(word, record_class(need));
         }
     }
 }
@@ -234,15 +235,14 @@ pub(crate) unsafe fn make_part(word: &mut Word, part_bytes: usize) {
 /// # Safety
 /// `record` is a long string.
 unsafe fn overwrite_long(record: Record, value: &[u8]) -> bool {
-    let class = record.aux() as u8;
-    let room = class_bytes(class);
+    let room = record.long_room();
     if value.len() < LONG_MIN_BYTES || value.len() > room || wastes(value.len(), room) {
         return false;
     }
     let block = record.long().0;
     // SAFETY: R3: the block has `room` bytes and is nobody else's.
     unsafe { ptr::copy_nonoverlapping(value.as_ptr(), block, value.len()) };
-    record.write_long(block, value.len(), class);
+    record.write_long(block, value.len(), record.aux());
     true
 }
 
@@ -291,15 +291,15 @@ unsafe fn resize_inline(word: &mut Word, len: usize) -> usize {
         if fits_inline(value_at, len, record.room()) {
             record.set_aux(len as u16);
         } else if plan_bytes(value_at, len) == Plan::Inline {
-            reshape(word, block_class(value_at + len));
+            reshape(word, record_class(value_at + len));
             Record::of(*word).set_aux(len as u16);
         } else {
-            let class = block_class(len);
-            let block = allocate(class);
+            let code = room_code(len);
+            let block = allocate(room_bytes(code));
             ptr::copy_nonoverlapping(record.value(), block, old_len.min(len));
             make_part(word, LONG_PART_BYTES);
             word.set_kind(Kind::LONG);
-            Record::of(*word).write_long(block, len, class);
+            Record::of(*word).write_long(block, len, code);
         }
         old_len
     }
@@ -312,20 +312,20 @@ unsafe fn resize_long(word: &mut Word, len: usize) -> usize {
     unsafe {
         let record = Record::of(*word);
         let (block, old_len) = record.long();
-        let class = record.aux() as u8;
-        let room = class_bytes(class);
+        let room = record.long_room();
         let shrinks = len < old_len && wastes(len, room);
         if shrinks && plan_bytes(record.value_at(), len) == Plan::Inline {
             make_part_for_inline(word, len);
             let record = Record::of(*word);
             ptr::copy_nonoverlapping(block, record.value(), len);
             record.set_aux(len as u16);
-            release(block, class);
+            release(block, room);
         } else if len > room || shrinks {
-            let new_class = block_class(len);
-            record.write_long(reallocate(block, class, new_class), len, new_class);
+            // Pages alone would make appending quadratic.
+            let code = room_code(if shrinks { len } else { len.max(room + room / 8) });
+            record.write_long(reallocate(block, room, room_bytes(code)), len, code);
         } else {
-            record.write_long(block, len, class);
+            record.write_long(block, len, record.aux());
         }
         old_len
     }
