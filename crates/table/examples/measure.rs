@@ -1,9 +1,10 @@
 //! Bytes and nanoseconds of the table, on the allocator of the server.
 //!
-//! `cargo run --release -p pantala-table --example measure [index|records|speed]`
+//! `cargo run --release -p pantala-table --example measure [index|records|rss|speed]`
 //!
 //! - index: bytes of index for each key, from 1 to 4 million keys in 1,024 tables;
 //! - records: bytes of a record by sizes of key and value;
+//! - rss: resident bytes for each key, values of 8, 100 and 1,024 bytes, 1 to 4 million keys;
 //! - speed: nanoseconds of one operation, the cost of making and hashing the key taken off.
 
 use std::hint::black_box;
@@ -91,13 +92,21 @@ impl Store {
         self.tables.iter().map(Table::heap_bytes).sum()
     }
 
+    /// Records at home, in the next bucket, in a stash.
+    fn spread(&self) -> [usize; 3] {
+        self.tables
+            .iter()
+            .map(Table::spread)
+            .fold([0; 3], |sum, spread| std::array::from_fn(|part| sum[part] + spread[part]))
+    }
+
     fn slots(&self) -> usize {
         self.tables.iter().map(Table::slot_count).sum()
     }
 }
 
 fn index() {
-    println!("keys       index B/key   use of slots   segments a table");
+    println!("keys       index B/key   use of slots   segments a table   next %   stash %");
     let mut store = Store::new();
     let (mut keys, mut sum, mut samples) = (0u64, 0.0, 0);
     for tenth in (1..=40).map(|tenth| tenth * 100_000) {
@@ -111,8 +120,9 @@ fn index() {
             samples += 1;
         }
         let segments: usize = store.tables.iter().map(Table::segment_count).sum();
+        let [_, next, stash] = store.spread().map(|count| count as f64 * 100.0 / keys as f64);
         println!(
-            "{keys:>8}   {bytes:>9.2}   {:>10.3}   {:>10.2}",
+            "{keys:>8}   {bytes:>9.2}   {:>10.3}   {:>10.2}           {next:>6.2}   {stash:>6.2}",
             keys as f64 / store.slots() as f64,
             segments as f64 / TABLES as f64
         );
@@ -143,6 +153,34 @@ fn records() {
             println!("{key_len:>3}   {value_len:>6}   {:<9} {bytes:>7}", format!("{encoding:?}"));
         }
     }
+}
+
+/// Resident bytes for each key as tables fill, in a process of its own for each length of values.
+fn rss() {
+    println!("value B   RSS B/key at 1, 1.5, 2, 3, 4 million keys   average");
+    for value_len in ["8", "100", "1024"] {
+        let itself = std::env::current_exe().expect("a process knows its program");
+        let child = std::process::Command::new(itself).args(["rss-of", value_len]).status();
+        assert!(child.is_ok_and(|status| status.success()));
+    }
+}
+
+fn rss_of(value_len: u64) {
+    let mut store = Store::new();
+    let before = pantala_base::limits::rss_bytes();
+    let (mut keys, mut sum) = (0u64, 0.0);
+    print!("{value_len:>7}  ");
+    for goal in [1_000_000, 1_500_000, 2_000_000, 3_000_000, 4_000_000] {
+        while keys < goal {
+            let value: Vec<u8> = (0..value_len).map(|i| (mix(keys + i) >> 33) as u8).collect();
+            store.insert(&key_of(keys), &value);
+            keys += 1;
+        }
+        let each = (pantala_base::limits::rss_bytes() - before) as f64 / keys as f64;
+        sum += each;
+        print!(" {each:.1}");
+    }
+    println!("   {:.1}", sum / 5.0);
 }
 
 /// Nanoseconds this thread has run, as the kernel tells: others on the machine do not count.
@@ -239,12 +277,19 @@ fn batches(store: &Store, count: u64, key: impl Fn(u64) -> [u8; 16]) -> f64 {
 
 fn main() {
     let what = std::env::args().nth(1);
+    if what.as_deref() == Some("rss-of") {
+        rss_of(std::env::args().nth(2).and_then(|len| len.parse().ok()).unwrap_or(8));
+        return;
+    }
     let wants = |name: &str| what.as_deref().is_none_or(|what| what == name);
     if wants("index") {
         index();
     }
     if wants("records") {
         records();
+    }
+    if wants("rss") {
+        rss();
     }
     if wants("speed") {
         speed();

@@ -44,7 +44,7 @@ const HEADER_BYTES: usize = 8;
 /// Home of an empty stash slot.
 const NO_HOME: u8 = 0xFF;
 /// Longest chain of items moved to open a place.
-const CHAIN: usize = 6;
+const CHAIN: usize = 2;
 
 /// The shape of a segment of one size.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ const fn shape(units: u8, stash_units: u8) -> Shape {
 /// Fill, in percent of the slots, that a segment is given when it is made for a count of items.
 pub(crate) const FRESH_FILL_PERCENT: usize = 82;
 /// Fill, in percent of the next smaller class's slots, under which a segment shrinks.
-const SPARSE_FILL_PERCENT: usize = 65;
+const SPARSE_FILL_PERCENT: usize = 75;
 
 const fn with_sparse(mut shapes: [Shape; CLASSES]) -> [Shape; CLASSES] {
     // The smallest does not shrink, but it merges, and goes when the table is empty.
@@ -747,6 +747,13 @@ impl Segment {
             }
         }
         Some(segment)
+    }
+
+    /// Items at home, in the next bucket, in the stash.
+    pub(crate) fn spread(self) -> [usize; 3] {
+        let next: u32 = (0..self.homes).map(|home| self.bucket(home).members().count_ones()).sum();
+        let stash = self.stash_used().count_ones();
+        [self.count() - (next + stash) as usize, next as usize, stash as usize]
     }
 
     /// Panics unless S2..S4 hold, given the hash of keys.

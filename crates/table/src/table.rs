@@ -136,6 +136,17 @@ impl<O: Object> Table<O> {
         slots
     }
 
+    /// Records in their home bucket, in the bucket behind it, and in a stash; for measurements.
+    pub fn spread(&self) -> [usize; 3] {
+        let mut sum = [0; 3];
+        self.directory.for_each(|_, segment| {
+            for (sum, part) in sum.iter_mut().zip(segment.spread()) {
+                *sum += part;
+            }
+        });
+        sum
+    }
+
     /// Fetches the bucket of a hash into the cache; first of the two steps before a batch of lookups.
     #[inline]
     pub fn prefetch_bucket(&self, hash: u64) {
