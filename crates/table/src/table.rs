@@ -22,6 +22,7 @@ use std::ptr;
 use pantala_base::UnixMs;
 
 use crate::Object;
+use crate::class::size_class;
 use crate::directory::{Directory, Entry};
 use crate::hash::{position, trail};
 use crate::number::IntText;
@@ -117,10 +118,9 @@ impl<O: Object> Table<O> {
 
     /// Allocated bytes of the index: segments and directory, not the records.
     pub fn heap_bytes(&self) -> usize {
-        let strays = self
-            .strays
-            .as_ref()
-            .map_or(0, |strays| size_of::<Strays>() + strays.capacity() * size_of::<Stray>());
+        let strays = self.strays.as_ref().map_or(0, |strays| {
+            size_class(size_of::<Strays>()) + size_class(strays.capacity() * size_of::<Stray>())
+        });
         self.units as usize * UNIT_BYTES + self.directory.heap_bytes() + strays
     }
 

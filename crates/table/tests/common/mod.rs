@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use pantala_base::UnixMs;
-use pantala_table::{Object, OwnedRecord, Place, Table, ValueRef, is_expired};
+use pantala_table::{Object, OwnedRecord, Place, Table, ValueRef, is_expired, size_class};
 
 /// A collection that counts as `bytes` long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Object for Thing {
     }
 
     fn heap_bytes(&self) -> usize {
-        self.bytes.capacity()
+        if self.bytes.capacity() == 0 { 0 } else { size_class(self.bytes.capacity()) }
     }
 }
 
