@@ -252,7 +252,8 @@ fn read_first(table: &Table<Nothing>, place: Place) -> u8 {
     }
 }
 
-/// Lookups as a worker does them: all buckets of a batch are fetched, then all records, then all are looked up.
+/// Lookups as a worker does them: all buckets of a batch are fetched, then all records, then all
+/// are looked up.
 fn batches(store: &Store, count: u64, key: impl Fn(u64) -> [u8; 16]) -> f64 {
     let mut batch = [([0u8; 16], 0u64); BATCH];
     let mut number = 0;

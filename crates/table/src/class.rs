@@ -1,13 +1,13 @@
 //! Size classes of the allocator, by arithmetic.
 //!
-//! Every allocation of this crate is rounded up to a class, so the usable room of a block follows from
-//! a byte or two and nothing is lost inside the allocator. The classes are jemalloc's with a 16-byte quantum:
-//! 8, then multiples of 16 up to 128, then four steps for every doubling (160, 192, 224, 256, 320, ...), and above
-//! 32 KiB whole pages.
+//! Every allocation of this crate is rounded up to a class, so the usable room of a block follows
+//! from a byte or two and nothing is lost inside the allocator. The classes are jemalloc's with a
+//! 16-byte quantum: 8, then multiples of 16 up to 128, then four steps for every doubling (160,
+//! 192, 224, 256, 320, ...), and above 32 KiB whole pages.
 //!
-//! A record tells its class by one byte, which keeps four steps a doubling above 32 KiB too (only a very long
-//! key needs that). The block of a long string tells its own by two: exact to the page up to 16 MiB, to one
-//! part in 2,048 above.
+//! A record tells its class by one byte, which keeps four steps a doubling above 32 KiB too (only a
+//! very long key needs that). The block of a long string tells its own by two: exact to the page up
+//! to 16 MiB, to one part in 2,048 above.
 //!
 //! Tests: at the foot of this file.
 

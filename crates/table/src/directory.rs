@@ -1,17 +1,18 @@
 //! The directory: which segment has the keys that begin with these bits.
 //!
-//! An array of 2^depth entries of 8 bytes, or, while there is one segment, the entry itself. An entry
-//! tells where the segment is, how many buckets it has and how deep it is, so that a lookup does not read
-//! the segment's header:
+//! An array of 2^depth entries of 8 bytes, or, while there is one segment, the entry itself. An
+//! entry tells where the segment is, how many buckets it has and how deep it is, so that a lookup
+//! does not read the segment's header:
 //!
 //! ```text
 //!  61-56 window shift | 52-48 depth of the segment | 47-7 address of the segment | 6-0 buckets
 //! ```
 //!
 //! Invariants
-//! - D1. While depth is 0, `root` is an entry (0: the table is empty); otherwise it is the address of 2^depth
-//!   entries allocated with `entries_layout(depth)`.
-//! - D2. Every entry but the empty root describes a live segment (S1) and says its buckets and depth.
+//! - D1. While depth is 0, `root` is an entry (0: the table is empty); otherwise it is the address
+//!   of 2^depth entries allocated with `entries_layout(depth)`.
+//! - D2. Every entry but the empty root describes a live segment (S1) and says its buckets and
+//!   depth.
 //! - D3. A segment of depth d has exactly the 2^(depth-d) entries of its prefix.
 //!
 //! Tests: `tests/model.rs` through `Table::check`.

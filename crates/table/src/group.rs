@@ -1,7 +1,7 @@
 //! The head of a bucket, 16 bytes compared at once: 14 fingerprints and a 16-bit tail.
 //!
-//! SSE2 on x86-64 and NEON on aarch64, both part of their baseline; a plain twin elsewhere and for tests.
-//! Fingerprint 0 marks an empty slot.
+//! SSE2 on x86-64 and NEON on aarch64, both part of their baseline; a plain twin elsewhere and for
+//! tests. Fingerprint 0 marks an empty slot.
 //!
 //! Tests: at the foot of this file (every twin against the plain one).
 

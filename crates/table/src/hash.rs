@@ -4,10 +4,11 @@
 //!  63 .. 36 directory prefix, top bit first | 33 .. 18 position in the segment | 9 .. 0 partition
 //! ```
 //!
-//! The position decides the home bucket, `position * N >> 16`, so buckets are in the order of positions for
-//! every N. The fingerprint is the position's low byte: within one home bucket positions differ mostly
-//! there, and a bucket number with 12 low bits gives the whole position back, so that growing a segment reads no
-//! record. A position whose low byte is 0 becomes 1 there, because fingerprint 0 marks an empty slot.
+//! The position decides the home bucket, `position * N >> 16`, so buckets are in the order of
+//! positions for every N. The fingerprint is the position's low byte: within one home bucket
+//! positions differ mostly there, and a bucket number with 12 low bits gives the whole position
+//! back, so that growing a segment reads no record. A position whose low byte is 0 becomes 1 there,
+//! because fingerprint 0 marks an empty slot.
 //!
 //! Words remember five bits of the directory prefix: the *window* at depth d begins at bit
 //! `d - d % 5`, so four splits in five read no record either.
@@ -50,8 +51,8 @@ pub(crate) fn trail(hash: u64, shift: u32) -> Trail {
     Word::trail(position(hash), window(hash, shift))
 }
 
-/// The window that all keys of a segment share up to its depth, when `depth` is a multiple of five: the last
-/// five bits of the segment's prefix. Merging needs it.
+/// The window that all keys of a segment share up to its depth, when `depth` is a multiple of five:
+/// the last five bits of the segment's prefix. Merging needs it.
 pub(crate) fn window_of_prefix(prefix: u32, depth: u32) -> u8 {
     debug_assert!(depth > 0 && depth.is_multiple_of(WINDOW_BITS));
     (prefix >> (PREFIX_BITS - depth)) as u8 & ((1 << WINDOW_BITS) - 1)

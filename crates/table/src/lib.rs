@@ -1,13 +1,13 @@
 //! The Dash table and its records: where every key of the store lives.
 //!
 //! ```text
-//! Table -- directory (by the hash's top bits) -- segment -- bucket -- word --> record: head, deadline, key, value
+//! Table -- directory (the hash's top bits) -- segment -- bucket -- word --> record (key, value)
 //! ```
 //!
-//! Extendible hashing over small segments (Dash, arXiv 2003.07302), made for one lock above it and for few
-//! bytes a key. What is different from the paper: segments grow through the allocator's size classes before
-//! they split, the stash shares the header's lines, and words keep enough hash bits that neither growing nor
-//! most splits read a record.
+//! Extendible hashing over small segments (Dash, arXiv 2003.07302), made for one lock above it and
+//! for few bytes a key. What is different from the paper: segments grow through the allocator's
+//! size classes before they split, the stash shares the header's lines, and words keep enough hash
+//! bits that neither growing nor most splits read a record.
 //!
 //! | file | what |
 //! |---|---|
@@ -58,7 +58,8 @@ pub trait Object: Send + 'static {
     fn heap_bytes(&self) -> usize;
 }
 
-/// Whether a record with this deadline is gone: in the millisecond of its deadline it is still there.
+/// Whether a record with this deadline is gone: in the millisecond of its deadline it is still
+/// there.
 #[inline]
 pub fn is_expired(deadline: UnixMs, now: UnixMs) -> bool {
     deadline < now

@@ -1,7 +1,7 @@
 //! Integers as text: which strings may be kept as an `i64`, and how they are written again.
 //!
-//! A string is kept as a number only when writing the number gives back the same bytes, so no client can
-//! tell the difference.
+//! A string is kept as a number only when writing the number gives back the same bytes, so no
+//! client can tell the difference.
 //!
 //! Tests: at the foot of this file; the text itself is tested in `pantala_base::number`.
 

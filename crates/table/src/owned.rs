@@ -1,4 +1,5 @@
-//! What comes out of a table and belongs to the caller: whole records, and values that were replaced.
+//! What comes out of a table and belongs to the caller: whole records, and values that were
+//! replaced.
 //!
 //! Freeing a large collection takes long, so the table never does it by itself: it hands the
 //! value out, and the caller drops it where there is time (after the lock, on another thread).

@@ -4,25 +4,26 @@
 //! | key length u8 | class u8 | aux u16 | [u32 key length] | [i64 deadline] | key | value
 //! ```
 //!
-//! The key length is 255 for a long key, whose true length follows. The deadline is there only when the
-//! word says so. The value part is, by the word's kind:
+//! The key length is 255 for a long key, whose true length follows. The deadline is there only when
+//! the word says so. The value part is, by the word's kind:
 //!
 //! | kind | value part | aux |
 //! |---|---|---|
 //! | int | the number in 1, 2, 4 or 8 bytes | how many bytes |
 //! | inline | the bytes | their count |
-//! | long | pointer, u32 length; the bytes have their own allocation | room code of that allocation |
+//! | long | pointer, u32 length; the bytes lie in a block of their own | room code of that block |
 //! | object | pointer to a boxed object | 0 |
 //!
 //! A 16-byte key with an 8-byte value costs 32 bytes, and so does a 16-byte key with a long value.
 //!
 //! Invariants
 //! - R1. A live record was allocated with the room of its class byte, 16 bytes at least.
-//! - R2. Key length, deadline bit, kind and aux of the record and its word describe bytes that are inside
-//!   the class and initialised.
-//! - R3. A long value's block was allocated with the room of the code in aux, its length fits and its bytes
-//!   up to the length are initialised; it belongs to this record alone.
-//! - R4. One word owns one record. Whoever copies a word (a move inside the table) forgets the old one.
+//! - R2. Key length, deadline bit, kind and aux of the record and its word describe bytes that are
+//!   inside the class and initialised.
+//! - R3. A long value's block was allocated with the room of the code in aux, its length fits and
+//!   its bytes up to the length are initialised; it belongs to this record alone.
+//! - R4. One word owns one record. Whoever copies a word (a move inside the table) forgets the old
+//!   one.
 //! - R5. An object's pointer came from `Box<O>::into_raw` with the `O` of the table.
 //!
 //! Not here: where words lie (`segment`), changing strings (`text`), owned records (`owned`).
@@ -126,8 +127,8 @@ impl Record {
         Record { at: word.pointer(), word }
     }
 
-    /// Allocates a record with this key and deadline, with `value_bytes` of room for the value part at least.
-    /// The value part is not written yet: the caller does so before anyone reads it.
+    /// Allocates a record with this key and deadline, with `value_bytes` of room for the value part
+    /// at least. The value part is not written yet: the caller does so before anyone reads it.
     pub(crate) fn create(
         key: &[u8],
         deadline: Option<UnixMs>,
@@ -172,7 +173,8 @@ impl Record {
 
     #[inline]
     pub(crate) fn set_aux(self, aux: u16) {
-        // SAFETY: R1; the head is aligned; the table is borrowed mutably by whoever changes a record.
+        // SAFETY: R1; the head is aligned; the table is borrowed mutably by whoever changes a
+        // record.
         unsafe { self.at.add(2).cast::<u16>().write(aux) }
     }
 
@@ -292,8 +294,8 @@ impl Record {
         room_bytes(self.aux())
     }
 
-    /// Writes the value part of a long value; `len` is at most [`MAX_STRING_BYTES`]; the block was allocated
-    /// with the room of `code`.
+    /// Writes the value part of a long value; `len` is at most [`MAX_STRING_BYTES`]; the block was
+    /// allocated with the room of `code`.
     pub(crate) fn write_long(self, block: *mut u8, len: usize, code: u16) {
         let at = self.value();
         // SAFETY: the caller made 12 bytes of room at the value part.
@@ -359,8 +361,8 @@ pub(crate) unsafe fn release_record(word: Word) {
 /// # Safety
 /// `word` owns a live record and is not used again.
 pub(crate) unsafe fn rekey(word: Word, key: &[u8]) -> Word {
-    // SAFETY: the caller's promise. The value part is copied as it is: whoever it points to has one owner
-    // again once the old record is gone (R3, R4).
+    // SAFETY: the caller's promise. The value part is copied as it is: whoever it points to has one
+    // owner again once the old record is gone (R3, R4).
     unsafe {
         let old = Record::of(word);
         let part = old.value_part_bytes();

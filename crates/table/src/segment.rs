@@ -1,26 +1,30 @@
 //! A segment: one block of buckets with a small stash, 256 bytes to 8 KiB.
 //!
 //! ```text
-//! | bucket 0 | bucket 1 | ... | bucket N-1 | header, stash homes, stash fingerprints, stash words |
-//! bucket: | 14 fingerprints | tail u16 | 14 words |                              128 bytes, two cache lines
-//! tail:   14 membership bits | some item of mine is in the next bucket | some item of mine is in the stash
+//! | bucket 0 | ... | bucket N-1 | header, stash homes, stash fingerprints, stash words |
+//! bucket: | 14 fingerprints | tail u16 | 14 words |        128 bytes, two cache lines
+//! tail:   14 membership bits | an item of mine is in the next bucket | ... is in the stash
 //! ```
 //!
-//! An item lies in its home bucket, or in the next one (membership bit; the last bucket's next is the first),
-//! or in the stash (which knows its home). A lookup in the home bucket needs neither header nor stash.
-//! A full neighbourhood is opened by moving items one bucket on, or back to their home ("displacement").
+//! An item lies in its home bucket, or in the next one (membership bit; the last bucket's next is
+//! the first), or in the stash (which knows its home). A lookup in the home bucket needs neither
+//! header nor stash. A full neighbourhood is opened by moving items one bucket on, or back to their
+//! home ("displacement").
 //!
-//! Sizes are classes of the allocator, so the segment grows in steps of an eighth to a quarter; a word's trail and the
-//! fingerprint give the position back (see `hash`), so growing reads no record.
+//! Sizes are classes of the allocator, so the segment grows in steps of an eighth to a quarter; a
+//! word's trail and the fingerprint give the position back (see `hash`), so growing reads no
+//! record.
 //!
 //! Invariants
-//! - S1. `base` is a live block of `class.units * 128` bytes, 128-aligned; the header behind the N buckets
-//!   tells the class.
-//! - S2. A slot's word is not empty exactly where its fingerprint (stash: its home) says so; that word owns a live
-//!   record, and its trail is that of the record's key at the segment's depth.
-//! - S3. An item with home h lies in bucket h without membership bit, in bucket h+1 (mod N) with it, or in the
-//!   stash with home h; the two hint bits of bucket h are set exactly when there are such items.
-//! - S4. `count` and `deadlines` of the header count all items, and those whose word has a deadline.
+//! - S1. `base` is a live block of `class.units * 128` bytes, 128-aligned; the header behind the N
+//!   buckets tells the class.
+//! - S2. A slot's word is not empty exactly where its fingerprint (stash: its home) says so; that
+//!   word owns a live record, and its trail is that of the record's key at the segment's depth.
+//! - S3. An item with home h lies in bucket h without membership bit, in bucket h+1 (mod N) with
+//!   it, or in the stash with home h; the two hint bits of bucket h are set exactly when there are
+//!   such items.
+//! - S4. `count` and `deadlines` of the header count all items, and those whose word has a
+//!   deadline.
 //!
 //! Not here: the directory, splitting and merging (`directory`, `structure`).
 //! Tests: `tests/model.rs`, and `check` of this file, which proves S2..S4 for a segment.
@@ -253,7 +257,8 @@ impl Segment {
             alloc::handle_alloc_error(layout);
         }
         let segment = Segment { base, homes: usize::from(shape.homes) };
-        // SAFETY: S1; zero is "empty" in buckets, `NO_HOME` is in the stash; words of empty slots are never read.
+        // SAFETY: S1; zero is "empty" in buckets, `NO_HOME` is in the stash; words of empty slots
+        // are never read.
         unsafe {
             for home in 0..segment.homes {
                 base.add(home * UNIT_BYTES).write_bytes(0, WORDS_AT);
@@ -653,8 +658,8 @@ impl Segment {
         }
     }
 
-    /// Calls `each` with every taken slot: the stash first, so that a removal inside the call (which may pull a
-    /// stash item into a bucket) hides no item from it.
+    /// Calls `each` with every taken slot: the stash first, so that a removal inside the call
+    /// (which may pull a stash item into a bucket) hides no item from it.
     pub(crate) fn for_each(self, mut each: impl FnMut(*mut Word)) {
         for_bits(self.stash_used(), |index| each(self.stash_word(index)));
         for home in 0..self.homes {
@@ -677,7 +682,8 @@ impl Segment {
         }
     }
 
-    /// Calls `each` with the bucket's distance-ordered slots for a random choice: the slot with this number, if taken.
+    /// Calls `each` with the bucket's distance-ordered slots for a random choice: the slot with
+    /// this number, if taken.
     pub(crate) fn slot(self, number: usize) -> Option<*mut Word> {
         let buckets = self.homes * BUCKET_SLOTS;
         if number < buckets {
@@ -693,7 +699,8 @@ impl Segment {
         }
     }
 
-    /// Whether fingerprint, trail and home give every position back; if not, the records must be read.
+    /// Whether fingerprint, trail and home give every position back; if not, the records must be
+    /// read.
     pub(crate) fn knows_positions(self) -> bool {
         self.homes >= 1 << (16 - 8 - POSITION_BITS)
     }

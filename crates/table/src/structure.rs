@@ -1,12 +1,13 @@
 //! How a table gets larger and smaller: one segment at a time, never a rehash of everything.
 //!
-//! A segment grows through the sizes of `segment::SHAPES`; at the largest it splits, and each half begins at the smallest
-//! size with sensible room, so that slots are used to between about 0.7 and 0.95 and not between 0.45 and
-//! 0.9. Removals go the other way: a sparse segment merges with its buddy or shrinks.
+//! A segment grows through the sizes of `segment::SHAPES`; at the largest it splits, and each half
+//! begins at the smallest size with sensible room, so that slots are used to between about 0.7 and
+//! 0.95 and not between 0.45 and 0.9. Removals go the other way: a sparse segment merges with its
+//! buddy or shrinks.
 //!
-//! The work of one call is bounded by the items of two segments, and by the directory when it doubles or
-//! halves (8 bytes for hundreds of keys). Records are read only where the positions are not known
-//! (small segments) and by one split in five; they are fetched ahead then.
+//! The work of one call is bounded by the items of two segments, and by the directory when it
+//! doubles or halves (8 bytes for hundreds of keys). Records are read only where the positions are
+//! not known (small segments) and by one split in five; they are fetched ahead then.
 //!
 //! Not here: when to call these (the keyspace). Tests: `tests/model.rs`.
 
@@ -23,8 +24,8 @@ use crate::{Object, Table, is_expired};
 
 /// Buddies merge when both together have at most so many items.
 const MERGE_AT_MOST: usize = MOST_SLOTS / 2;
-/// The directory doubles only while it has at most so many entries for each segment: keys that share a
-/// long prefix would make it huge for nothing.
+/// The directory doubles only while it has at most so many entries for each segment: keys that
+/// share a long prefix would make it huge for nothing.
 const ENTRIES_PER_SEGMENT: usize = 16;
 /// Records fetched ahead while their keys are hashed again.
 const AHEAD: usize = 12;
@@ -35,9 +36,9 @@ const EXPIRED_PART: usize = 32;
 type Rehash<'r> = &'r mut dyn FnMut(&[u8]) -> u64;
 
 impl<O: Object> Table<O> {
-    /// Makes room for a key that found its segment full. Expired records of that segment are handed out first; only
-    /// when they are few does the segment grow or split. After a call the insert is tried again; a
-    /// handful of rounds is enough.
+    /// Makes room for a key that found its segment full. Expired records of that segment are handed
+    /// out first; only when they are few does the segment grow or split. After a call the insert is
+    /// tried again; a handful of rounds is enough.
     pub fn make_room(
         &mut self,
         hash: u64,
@@ -63,8 +64,8 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// Lets the segment of a removed key shrink or merge, and the directory halve, when it has become sparse. A cheap
-    /// check when it has not.
+    /// Lets the segment of a removed key shrink or merge, and the directory halve, when it has
+    /// become sparse. A cheap check when it has not.
     pub fn tidy_after_remove(&mut self, hash: u64, rehash: &mut dyn FnMut(&[u8]) -> u64) {
         let entry = self.directory.entry(hash);
         if entry.is_empty() {
@@ -118,7 +119,8 @@ impl<O: Object> Table<O> {
     fn retire(&mut self, segment: Segment) {
         self.segments -= 1;
         self.units -= u32::from(segment.shape().units);
-        // SAFETY: its words have been copied to a segment that takes its place in the directory at once (R4, D3).
+        // SAFETY: its words have been copied to a segment that takes its place in the directory at
+        // once (R4, D3).
         unsafe { segment.release() }
     }
 

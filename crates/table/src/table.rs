@@ -1,17 +1,18 @@
 //! The table: keys to records, for one partition and one database. Plain single-threaded code.
 //!
-//! This file is the surface: finding, reading, changing, inserting and removing one record. Growing and shrinking are in
-//! `structure`, walks in `walk`.
+//! This file is the surface: finding, reading, changing, inserting and removing one record. Growing
+//! and shrinking are in `structure`, walks in `walk`.
 //!
-//! Keys whose segment can neither grow nor split (more keys with one hash than a segment holds, which no
-//! client can bring about under a secret hash key) become *strays*: a plain list, searched from its start.
+//! Keys whose segment can neither grow nor split (more keys with one hash than a segment holds,
+//! which no client can bring about under a secret hash key) become *strays*: a plain list, searched
+//! from its start.
 //!
 //! Invariants
 //! - T1. Segments keep S1..S4, the directory D1..D3, records R1..R5 with the `O` of the table.
-//! - T2. `len` and `deadlines` count all records and those with a deadline, strays too; `segments` and
-//!   `units` count segments and their 128-byte units.
-//! - T3. A `Place` is good until the next insert, removal, `make_room`, `tidy_after_remove` or `sweep`. Debug builds
-//!   check that; it is the one promise of a caller that release builds trust.
+//! - T2. `len` and `deadlines` count all records and those with a deadline, strays too; `segments`
+//!   and `units` count segments and their 128-byte units.
+//! - T3. A `Place` is good until the next insert, removal, `make_room`, `tidy_after_remove` or
+//!   `sweep`. Debug builds check that; it is the one promise of a caller that release builds trust.
 //! - T4. A key is in the table at most once: who inserts has looked before.
 //!
 //! Tests: `tests/model.rs`, `tests/records.rs`, `fuzz/src/table.rs`.
@@ -147,7 +148,8 @@ impl<O: Object> Table<O> {
         sum
     }
 
-    /// Fetches the bucket of a hash into the cache; first of the two steps before a batch of lookups.
+    /// Fetches the bucket of a hash into the cache; first of the two steps before a batch of
+    /// lookups.
     #[inline]
     pub fn prefetch_bucket(&self, hash: u64) {
         let entry = self.directory.entry(hash);
@@ -347,13 +349,13 @@ impl<O: Object> Table<O> {
         self.word_mut(p).set_sticky(sticky);
     }
 
-    /// Begins a point-in-time snapshot: from now on no record is saved, and records inserted later count as saved.
-    /// Every record must be saved when this is called: a snapshot that was given up calls
-    /// [`Table::end_epoch`] before.
+    /// Begins a point-in-time snapshot: from now on no record is saved, and records inserted later
+    /// count as saved. Every record must be saved when this is called: a snapshot that was given up
+    /// calls [`Table::end_epoch`] before.
     ///
-    /// The mark is one bit of the record's word. It goes where the word goes, so growing, splitting and
-    /// merging cannot lose it, and a record is saved exactly once: by the walk, or by the writer that is
-    /// about to change it.
+    /// The mark is one bit of the record's word. It goes where the word goes, so growing, splitting
+    /// and merging cannot lose it, and a record is saved exactly once: by the walk, or by the
+    /// writer that is about to change it.
     pub fn begin_epoch(&mut self) {
         self.epoch = !self.epoch;
     }
@@ -382,7 +384,8 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// Replaces the value by a string, keeping key and deadline. What may take long to free is returned.
+    /// Replaces the value by a string, keeping key and deadline. What may take long to free is
+    /// returned.
     pub fn set_string(&mut self, p: Place, value: &[u8]) -> Option<Discarded<O>> {
         // SAFETY: T1; what is loose is not the table's any more.
         unsafe { Discarded::from_loose(text::set(self.word_mut(p), value)) }
@@ -413,7 +416,8 @@ impl<O: Object> Table<O> {
     }
 
     /// Appends to a string; returns the new length. The sum is at most
-    /// [`MAX_STRING_BYTES`](crate::MAX_STRING_BYTES). Panics on an object, as the other string operations do.
+    /// [`MAX_STRING_BYTES`](crate::MAX_STRING_BYTES). Panics on an object, as the other string
+    /// operations do.
     pub fn append(&mut self, p: Place, tail: &[u8]) -> usize {
         let old_len = self.string_len(p);
         let len = old_len + tail.len();
@@ -487,7 +491,8 @@ impl<O: Object> Table<O> {
     pub fn set_object(&mut self, p: Place, object: O) -> Option<Discarded<O>> {
         let kind = Kind::object(object.type_tag());
         let word = self.word_mut(p);
-        // SAFETY: T1; what is loose is not the table's any more; the part is made before it is written.
+        // SAFETY: T1; what is loose is not the table's any more; the part is made before it is
+        // written.
         unsafe {
             let loose = text::take_loose(word);
             text::make_part(word, record::OBJECT_PART_BYTES);
@@ -538,7 +543,8 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// Inserts a whole record, whose key is not in the table (T4). Hotness and stickiness are the record's.
+    /// Inserts a whole record, whose key is not in the table (T4). Hotness and stickiness are the
+    /// record's.
     pub fn insert_record(
         &mut self,
         hash: u64,
@@ -621,7 +627,8 @@ impl<O: Object> Table<O> {
         unsafe { OwnedRecord::from_word(word) }
     }
 
-    /// Proves S2..S4, D1..D3 and T2, given the hash of keys; for tests. Panics where they do not hold.
+    /// Proves S2..S4, D1..D3 and T2, given the hash of keys; for tests. Panics where they do not
+    /// hold.
     #[doc(hidden)]
     pub fn check(&self, rehash: &mut dyn FnMut(&[u8]) -> u64) {
         let (mut len, mut deadlines, mut segments, mut units) = (0, 0, 0, 0);
@@ -667,7 +674,8 @@ impl<O: Object> Drop for Table<O> {
             unsafe { free::<O>(stray.word) };
         }
         self.directory.for_each(|_, segment| {
-            // SAFETY: T1; the table is gone after. `for_each` reads an entry before it visits its segment.
+            // SAFETY: T1; the table is gone after. `for_each` reads an entry before it visits its
+            // segment.
             unsafe {
                 segment.for_each(|slot| free::<O>(*slot));
                 segment.release();

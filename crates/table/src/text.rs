@@ -1,11 +1,11 @@
 //! Strings inside records: how a value is laid out, overwritten, grown and cut.
 //!
-//! A string is an *int* when its text is the canonical text of an `i64`; otherwise its bytes lie *inline*
-//! behind the key, or in a block of their own (*long*) where that costs less: classes are coarse, a 16-byte
-//! key with 1,024 bytes inline would take 1,280, while 32 + 1,024 bytes do.
-//! A value is overwritten in place when it fits and does not waste more than half of its class.
-//! A string that is grown gets an eighth more room than it had, which the allocator's classes give anyway while it
-//! is small.
+//! A string is an *int* when its text is the canonical text of an `i64`; otherwise its bytes lie
+//! *inline* behind the key, or in a block of their own (*long*) where that costs less: classes are
+//! coarse, a 16-byte key with 1,024 bytes inline would take 1,280, while 32 + 1,024 bytes do. A
+//! value is overwritten in place when it fits and does not waste more than half of its class. A
+//! string that is grown gets an eighth more room than it had, which the allocator's classes give
+//! anyway while it is small.
 //!
 //! Invariants: those of `record`.
 //! Not here: objects, and who owns what is taken out (`owned`).
@@ -110,7 +110,8 @@ pub(crate) unsafe fn duplicate(word: Word, key: &[u8]) -> Word {
 /// Writes the value part.
 ///
 /// # Safety
-/// `word` owns a live record with room for the plan's part; what the value part owned has been taken out.
+/// `word` owns a live record with room for the plan's part; what the value part owned has been
+/// taken out.
 unsafe fn write(word: &mut Word, plan: Plan, value: &[u8]) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -139,7 +140,8 @@ unsafe fn write(word: &mut Word, plan: Plan, value: &[u8]) {
 /// As for [`write`].
 unsafe fn write_int(word: &mut Word, number: i64) {
     word.set_kind(Kind::INT);
-    // SAFETY: the caller's promise; a width wider than the least is taken only when it fits the class.
+    // SAFETY: the caller's promise; a width wider than the least is taken only when it fits the
+    // class.
     unsafe {
         let record = Record::of(*word);
         let spare = record.room() - record.value_at();
@@ -154,7 +156,8 @@ unsafe fn write_int(word: &mut Word, number: i64) {
 /// # Safety
 /// `word` owns a live record.
 pub(crate) unsafe fn take_loose(word: &mut Word) -> Option<Loose> {
-    // SAFETY: the caller's promise; the kind is set to one that owns nothing, so it is taken once (R4).
+    // SAFETY: the caller's promise; the kind is set to one that owns nothing, so it is taken once
+    // (R4).
     unsafe {
         let record = Record::of(*word);
         let loose = match word.kind() {
@@ -214,7 +217,8 @@ pub(crate) unsafe fn set_int(word: &mut Word, number: i64) -> Option<Loose> {
     }
 }
 
-/// Moves the record to a fitting class when `part_bytes` of value part do not fit or waste its class.
+/// Moves the record to a fitting class when `part_bytes` of value part do not fit or waste its
+/// class.
 ///
 /// # Safety
 /// `word` owns a live record whose value part owns nothing.

@@ -1,10 +1,10 @@
 //! Walks over a table: SCAN, the expiry sweep, a random record, every record.
 //!
-//! SCAN goes through the home buckets in the order of (directory prefix, position). Both are bits of the key's
-//! hash, so growing and splitting do not change the order, and "all before the cursor has been emitted"
-//! stays true. A merge would put keys of the second half before the cursor: the cursor tells the depth it saw,
-//! and a segment that has become shallower is begun again. So every key that is there from the first call to
-//! the last is emitted at least once.
+//! SCAN goes through the home buckets in the order of (directory prefix, position). Both are bits
+//! of the key's hash, so growing and splitting do not change the order, and "all before the cursor
+//! has been emitted" stays true. A merge would put keys of the second half before the cursor: the
+//! cursor tells the depth it saw, and a segment that has become shallower is begun again. So every
+//! key that is there from the first call to the last is emitted at least once.
 //!
 //! Tests: `tests/scan.rs`.
 
@@ -150,9 +150,9 @@ impl<O: Object> Table<O> {
         });
     }
 
-    /// Hands out expired records, segment by segment, until about `max_records` deadlines were read (a segment
-    /// is not left halfway). Only records with a deadline are touched. The caller tidies up after
-    /// the keys it was given, as after any removal.
+    /// Hands out expired records, segment by segment, until about `max_records` deadlines were read
+    /// (a segment is not left halfway). Only records with a deadline are touched. The caller tidies
+    /// up after the keys it was given, as after any removal.
     pub fn sweep(
         &mut self,
         at: SweepCursor,
@@ -214,8 +214,9 @@ impl<O: Object> Table<O> {
         self.strays = (!strays.is_empty()).then_some(strays);
     }
 
-    /// A record taken at random, near-uniformly: a random slot of a random segment, tried again when it is
-    /// empty; shallow segments are taken as much more often as there are more prefixes to them.
+    /// A record taken at random, near-uniformly: a random slot of a random segment, tried again
+    /// when it is empty; shallow segments are taken as much more often as there are more prefixes
+    /// to them.
     pub fn random(&self, random: &mut dyn FnMut() -> u64) -> Option<Place> {
         if self.len == 0 {
             return None;
@@ -235,7 +236,8 @@ impl<O: Object> Table<O> {
         for _ in 0..RANDOM_TRIES {
             let entry = self.directory.entry(random());
             let (segment, draw) = (entry.segment(), random());
-            // A segment with 2^k entries is drawn 2^k times as often as it should be: its slots are 2^k times rarer.
+            // A segment with 2^k entries is drawn 2^k times as often as it should be: its slots are
+            // 2^k times rarer.
             let spread = self.directory.depth() - entry.depth();
             let number = below(draw, span << spread);
             if number >= span {

@@ -5,9 +5,9 @@
 //!  47-4 pointer (records are 16-byte aligned) | 3-0 bits 8..12 of the position
 //! ```
 //!
-//! Kind: an object is 16 + its type tag (1..=15); a string is the number of its encoding.
-//! The position bits and the window are bits of the key's hash ("trail"). They sharpen the fingerprint, so
-//! that a lookup touches a wrong record about once in thousands, and they let a segment grow and
+//! Kind: an object is 16 + its type tag (1..=15); a string is the number of its encoding. The
+//! position bits and the window are bits of the key's hash ("trail"). They sharpen the fingerprint,
+//! so that a lookup touches a wrong record about once in thousands, and they let a segment grow and
 //! split without reading the records; see `segment`.
 //!
 //! Tests: at the foot of this file.
@@ -140,7 +140,8 @@ impl Word {
         self.set(SAVED, on);
     }
 
-    /// Whether the string was changed in place (appended to, overwritten in part, resized) since it was set.
+    /// Whether the string was changed in place (appended to, overwritten in part, resized) since it
+    /// was set.
     #[inline]
     pub(crate) fn is_edited(self) -> bool {
         self.0 & EDITED != 0

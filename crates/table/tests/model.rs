@@ -1,4 +1,5 @@
-//! A table against a `HashMap`, through long seeded runs of random operations, under good and terrible hashes.
+//! A table against a `HashMap`, through long seeded runs of random operations, under good and
+//! terrible hashes.
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Records: every way from one encoding to another, what they cost, and that nothing leaks.
 //!
-//! The allocator of this test counts the bytes of each thread: what a table says it costs is held against what was
-//! really taken.
+//! The allocator of this test counts the bytes of each thread: what a table says it costs is held
+//! against what was really taken.
 
 mod common;
 

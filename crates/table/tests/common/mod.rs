@@ -1,5 +1,5 @@
-//! What the table's tests share: a small object, a hash with chosen weaknesses, a seeded random source, and a table
-//! with its model beside it.
+//! What the table's tests share: a small object, a hash with chosen weaknesses, a seeded random
+//! source, and a table with its model beside it.
 
 #![allow(dead_code)]
 
