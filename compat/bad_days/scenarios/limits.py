@@ -5,7 +5,7 @@ from pathlib import Path
 
 from client import Closed, encode
 from server import MB, until
-from trial import Skip, is_error, scenario
+from trial import LONGEST_WAIT_FOR_HUGE_S, Skip, is_error, scenario
 
 PIECE = bytes(range(256)) * 4096  # 1 MB
 TOO_LARGE = 512 * MB + 1
@@ -41,7 +41,7 @@ def expect_pieces(client, count):
     assert client._line() == b""  # noqa: SLF001
 
 
-@scenario(slack_mb=700)
+@scenario(slack_mb=700, longest_wait_s=LONGEST_WAIT_FOR_HUGE_S)
 def huge_value(trial):
     """A value of 512 MB goes in and comes out; one byte more is refused."""
     need_memory(5000)
@@ -71,7 +71,7 @@ def refuse_larger(trial):
         assert client.at_end()
 
 
-@scenario(slack_mb=700)
+@scenario(slack_mb=700, longest_wait_s=LONGEST_WAIT_FOR_HUGE_S)
 def huge_key(trial):
     """A key of 512 MB (16 MB without --long)."""
     count = 512 if trial.is_long else 16

@@ -74,7 +74,7 @@ def workers_up_and_down(trial):
             client.want(b"%d" % one.count, "GET", one.key)
         change(client, 1)
         until(lambda: worker_count(trial.server) == 1, "one worker is left", 10)
-        change(client, 2)
+        change(client, trial.threads)
         trial.note(f"{sum(one.count for one in crowd)} commands, {rounds * 6} changes")
 
 
@@ -99,7 +99,7 @@ def worker_retires_under_one(trial):
             change(client, 1)
             until(lambda: worker_count(trial.server) == 1, "one worker is left", 10)
             moved_past(crowd)
-            change(client, 2)
+            change(client, trial.threads)
         finally:
             stop.set()
             for one in crowd:
@@ -135,8 +135,8 @@ def comings_while_workers_change(trial):
         for one in crowd:
             one.join()
         assert not faults, faults[0]
-        change(client, 2)
-        until(lambda: worker_count(trial.server) == 2, "two workers are left", 10)
+        change(client, trial.threads)
+        until(lambda: worker_count(trial.server) == trial.threads, "the first workers are left", 10)
 
 
 KEYS = 500_000
