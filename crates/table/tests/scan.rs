@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::{HashMap, HashSet};
 
+use common::machine::save;
 use common::*;
 use pantala_table::{Cursor, Table};
 
@@ -218,17 +219,5 @@ fn a_snapshot_saves_every_record_once_as_it_was() {
         }
         pair.table.for_each(&mut |place| assert!(pair.table.is_saved(place)));
         pair.compare_all();
-    }
-}
-
-fn save(
-    table: &mut Table<Thing>,
-    place: pantala_table::Place,
-    saved: &mut HashMap<Vec<u8>, Value>,
-) {
-    if !table.is_saved(place) {
-        let before = saved.insert(table.key(place).to_vec(), read(table.value(place)));
-        assert!(before.is_none(), "saved twice");
-        table.mark_saved(place);
     }
 }

@@ -3,6 +3,8 @@
 
 #![allow(dead_code)]
 
+pub mod machine;
+
 use std::collections::HashMap;
 
 use pantala_base::UnixMs;
@@ -26,7 +28,7 @@ impl Object for Thing {
 }
 
 /// SplitMix64: seeded, so that a failure can be replayed.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
@@ -114,11 +116,13 @@ pub struct Pair {
     pub model: HashMap<Vec<u8>, Entry>,
     pub hash: Hash,
     pub now: UnixMs,
+    /// Whether `make_room` has taken expired keys out.
+    pub expired: bool,
 }
 
 impl Pair {
     pub fn new(hash: Hash) -> Pair {
-        Pair { table: Table::new(), model: HashMap::new(), hash, now: UnixMs(0) }
+        Pair { table: Table::new(), model: HashMap::new(), hash, now: UnixMs(0), expired: false }
     }
 
     pub fn find(&self, key: &[u8]) -> Option<Place> {
@@ -127,10 +131,11 @@ impl Pair {
 
     /// Makes room once; what expires must be expired in the model too.
     pub fn make_room(&mut self, key: &[u8]) {
-        let (model, now) = (&mut self.model, self.now);
+        let (model, now, expired) = (&mut self.model, self.now, &mut self.expired);
         let mut hash = self.hash;
         self.table.make_room((self.hash)(key), now, &mut hash, &mut |record| {
             expire(model, now, &record);
+            *expired = true;
         });
     }
 
