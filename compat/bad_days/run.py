@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Bad days: bad input and bad circumstances, against a built server.
 
-    run.py --server target/release/pantala [--engine uring|epoll|both] [--only NAME] [--threads N] [--long]
+    run.py --server target/release/pantala [--engine uring|epoll|both] [--only NAME]
+           [--threads N] [--long] [--list]
 
 Each scenario starts a server of its own on a free port and stops it by its pid. Prints `ok NAME`,
 `FAILED NAME why` or `skip NAME why`, and last how many; ends with 1 if any failed. Without --long

@@ -10,7 +10,7 @@ from trial import Skip, Stopwatch, fill, is_error, scenario
 
 
 class Pipeliner(threading.Thread):
-    """Sends pipelines of INCR on a key of its own and checks that each answer is the next number."""
+    """Sends pipelines of INCR on a key of its own: each answer must be the next number."""
 
     def __init__(self, address, key, depth, stop):
         super().__init__()

@@ -4,10 +4,10 @@
 //! kills who exceeds the latter, so writes are refused a little below it.
 //!
 //! `used` is exact and costs a sum over the threads' counters, once a turn and only if there is a
-//! limit. What counts against the cgroup is resident memory, which the sweeping thread reads from time
-//! to time ([`MemoryGuard::look`]). A fast client writes much in that time: so the thread looks more
-//! often when it gets close, and from then on `used`, which resident memory follows, has the cgroup's
-//! limit too.
+//! limit. What counts against the cgroup is resident memory, which the sweeping thread reads from
+//! time to time ([`MemoryGuard::look`]). A fast client writes much in that time: so the thread looks
+//! more often when it gets close, and from then on `used`, which resident memory follows, has the
+//! cgroup's limit too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,7 +27,7 @@ const NO_LOOK: Duration = Duration::from_secs(3600);
 /// See the module.
 pub struct MemoryGuard {
     cgroup_limit: Option<u64>,
-    /// What the cgroup lets `used` be, after the last look: 0 above the limit, all while far from it.
+    /// What the cgroup lets `used` be, by the last look: 0 above the limit, all while far from it.
     group_most: AtomicU64,
     peak: AtomicU64,
     startup: u64,

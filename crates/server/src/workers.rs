@@ -45,7 +45,7 @@ impl Workers {
         self.desks[index].state.store(SERVING, Ordering::Release);
     }
 
-    /// A worker has left its desk. A socket that was given to it in the last moment goes to another.
+    /// A worker has left its desk. A socket given to it in the last moment goes to another.
     pub fn retired(&self, index: usize) {
         let mut place = self.desks[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
         let inbox = place.take();
