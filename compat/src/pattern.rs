@@ -12,8 +12,8 @@
 //! p & q                       both
 //! ```
 //!
-//! 1. One text serves both protocols: where RESP2 has no such type the pattern is flattened (map and
-//!    set to array, double to bulk, boolean to integer, verbatim to bulk, push to array).
+//! 1. One text serves both protocols: where RESP2 has no such type the pattern is flattened (map
+//!    and set to array, double to bulk, boolean to integer, verbatim to bulk, push to array).
 //! 2. `Unfinished` means "more lines may complete this", every other error is final.
 
 use crate::quoting;

@@ -1,6 +1,7 @@
 //! A reply as the text a transcript writes for it (the grammar is in `pattern`).
 //!
-//! 1. What `line` and `lines` write, `Pattern::parse` reads back as a pattern that matches the reply.
+//! 1. What `line` and `lines` write, `Pattern::parse` reads back as a pattern that matches the
+//!    reply.
 
 use crate::pattern::{Pattern, Resp};
 use crate::quoting::quote;

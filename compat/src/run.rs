@@ -2,8 +2,8 @@
 //!
 //! 1. After the first mismatch the rest of the case is still played, so that it puts back the
 //!    settings it changed; only the first mismatch is told. Silence ends a case at once.
-//! 2. The protocol a reply is judged by is the connection's: the run's version, changed by the HELLO
-//!    and RESET that the case itself sends.
+//! 2. The protocol a reply is judged by is the connection's: the run's version, changed by the
+//!    HELLO and RESET that the case itself sends.
 
 use crate::client::Fault;
 use crate::parse::{Act, Case, Expected, Reply, Send, Step, Transcript, Whose};
@@ -145,8 +145,8 @@ pub fn matches(expected: &Reply, resp: Resp, names: &Names, got: &Got) -> bool {
     }
 }
 
-/// The values of `${name}`: what `#! let` kept, and the time at which the case began as `now_ms` and
-/// `now_s`.
+/// The values of `${name}`: what `#! let` kept, and the time at which the case began as `now_ms`
+/// and `now_s`.
 pub struct Names(BTreeMap<String, Vec<u8>>);
 
 impl Names {
@@ -196,8 +196,8 @@ impl Names {
     }
 }
 
-/// Decides whether what arrived at a step (its index in the case) is as expected, or just takes note
-/// of it.
+/// Decides whether what arrived at a step (its index in the case) is as expected, or just takes
+/// note of it.
 pub type Judge<'a> = &'a mut dyn FnMut(usize, &Reply, Resp, &Names, &Got) -> bool;
 
 /// Plays one case.

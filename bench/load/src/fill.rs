@@ -8,8 +8,9 @@
 //!
 //! 1. Before a connection is written to, the replies of its last batch have been read and checked;
 //!    so at the end every key is acknowledged.
-//! 2. A batch's replies are at most [`BATCH_COMMANDS`] short lines, which fit a socket's buffer: the
-//!    server can always answer while we are still writing, and neither side waits for the other.
+//! 2. A batch's replies are at most [`BATCH_COMMANDS`] short lines, which fit a socket's buffer:
+//!    the server can always answer while we are still writing, and neither side waits for the
+//!    other.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

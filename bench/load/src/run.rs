@@ -1,8 +1,8 @@
 //! `run`: a closed loop. Every connection has one batch of `pipeline` commands under way; when the
 //! last of its replies has come, the next batch goes out.
 //!
-//! 1. A command's latency is counted from just before its batch is written to the read that brought the
-//!    end of its reply. So with a pipeline the wait behind its neighbours is in it, as a client
+//! 1. A command's latency is counted from just before its batch is written to the read that brought
+//!    the end of its reply. So with a pipeline the wait behind its neighbours is in it, as a client
 //!    would see it.
 //! 2. Replies are matched with commands in order, and checked by [`check`].
 //! 3. The requests asked for are dealt out among the threads; each is issued once.

@@ -3,7 +3,8 @@
 //! 1. `reply` consumes exactly one reply or nothing; what follows is the next reply.
 //! 2. Replies are only those that GET and SET may have; anything else is [`Reply::Wrong`], so no
 //!    unknown answer can pass for success.
-//! 3. A reply that cannot end within [`REPLY_LINE_MAX`] bytes of line is wrong, not awaited for ever.
+//! 3. A reply that cannot end within [`REPLY_LINE_MAX`] bytes of line is wrong, not awaited for
+//!    ever.
 
 use crate::Fault;
 use crate::keys::Keys;

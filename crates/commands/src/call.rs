@@ -70,7 +70,8 @@ pub struct Limits {
     pub max_string_bytes: usize,
     /// KEYS answers at most so many (`keys_output_limit`); 0: all.
     pub keys_output_limit: usize,
-    /// Whether FLUSHDB and FLUSHALL free in the background unless told (`lazyfree-lazy-user-flush`).
+    /// Whether FLUSHDB and FLUSHALL free in the background unless told
+    /// (`lazyfree-lazy-user-flush`).
     pub lazy_user_flush: bool,
     /// Whether `maxmemory-policy` is one that counts how often a key is used.
     pub is_lfu: bool,

@@ -81,9 +81,9 @@ impl<'k> Locked<'k> {
         matches!(self.held.as_slice(), [(held, _)] if *held == partition)
     }
 
-    /// Takes one more partition if it is free at this moment; where it stands among those held. Only
-    /// for groups of commands with one key each: such a set of locks is in no order, so it never
-    /// waits. At most [`FEW`] partitions.
+    /// Takes one more partition if it is free at this moment; where it stands among those held.
+    /// Only for groups of commands with one key each: such a set of locks is in no order, so it
+    /// never waits. At most [`FEW`] partitions.
     #[inline]
     pub fn try_add(&mut self, id: PartitionId) -> Option<usize> {
         let word = &mut self.members[id.index() / 64];

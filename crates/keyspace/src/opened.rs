@@ -2,8 +2,8 @@
 //!
 //! A handler opens a key, looks, acts, and then either publishes the change or says that nothing
 //! changed. [`Opened::publish`] does everything that must follow a change: the counts, waking who
-//! waits for the key, later WATCH, notifications and the journal. A change that was not published is
-//! a bug; debug builds panic when an `Opened` with one is dropped.
+//! waits for the key, later WATCH, notifications and the journal. A change that was not published
+//! is a bug; debug builds panic when an `Opened` with one is dropped.
 //!
 //! Invariants
 //! 1. `place` is `Some` exactly when the key is present and its deadline has not passed.

@@ -8,7 +8,8 @@
 //! Invariants
 //! 1. Each thread that allocates owns one of [`OWNED_SEATS`] counters, or shares the last one.
 //!    Owners write with a plain load and store; sharers with an atomic add.
-//! 2. A thread that ends gives its counter back with [`release_seat`], value and all: the sum stays.
+//! 2. A thread that ends gives its counter back with [`release_seat`], value and all: the sum
+//!    stays.
 //! 3. `size_class` equals what jemalloc rounds a request to (a test asks jemalloc).
 //!
 //! Not here: limits (the server compares [`allocated`] with `maxmemory` once a turn).
@@ -37,8 +38,8 @@ thread_local! {
 
 /// jemalloc's settings. Memory is given back a second after it became idle, by a thread of its own
 /// (it sleeps while there is nothing to give back); few arenas, so that they stay dense. Slabs are
-/// larger than usual: each costs jemalloc 128 bytes of book-keeping, which at its one page for 1,024
-/// bytes would be 32 bytes a record (measured: 1,107 against 1,079 bytes a key).
+/// larger than usual: each costs jemalloc 128 bytes of book-keeping, which at its one page for
+/// 1,024 bytes would be 32 bytes a record (measured: 1,107 against 1,079 bytes a key).
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static MALLOC_CONF: Settings = Settings(
     c"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:4,\
@@ -59,8 +60,8 @@ unsafe impl Sync for Settings {}
 /// The allocator; install it with `#[global_allocator]`.
 pub struct Counting;
 
-/// What jemalloc rounds a request of `bytes` to: steps of 16 up to 128, then four steps a doubling up
-/// to 32 KiB, then whole pages.
+/// What jemalloc rounds a request of `bytes` to: steps of 16 up to 128, then four steps a doubling
+/// up to 32 KiB, then whole pages.
 #[inline]
 pub const fn size_class(bytes: usize) -> usize {
     if bytes <= 8 {

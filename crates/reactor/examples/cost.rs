@@ -1,6 +1,6 @@
 //! What a command costs the server, measured in one thread, so that neither the load generator nor
-//! the neighbours on this machine disturb: clients write, the reactor's part is timed by the thread's
-//! processor clock, clients read. Prints the quickest and the median of many rounds.
+//! the neighbours on this machine disturb: clients write, the reactor's part is timed by the
+//! thread's processor clock, clients read. Prints the quickest and the median of many rounds.
 //!
 //! `cost [--connections N] [--rounds N] [--bytes N] [--only NAME]`
 
@@ -63,7 +63,8 @@ fn main() -> io::Result<()> {
         wholes.sort_unstable();
         let each = |nanos: u64| nanos as f64 / connections as f64 / 1000.0;
         println!(
-            "{name:20} least {:.3} tenth {:.3} median {:.3} us/message, with the clients {:.3} {:.3}, {:.2} turns",
+            "{name:20} least {:.3} tenth {:.3} median {:.3} us/message, with the clients {:.3} \
+             {:.3}, {:.2} turns",
             each(times[0]),
             each(times[times.len() / 10]),
             each(times[times.len() / 2]),

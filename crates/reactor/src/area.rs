@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! 1. The mapping is readable, writable, and lives as long as the `Area`.
-//! 2. A place handed out by `received` is not written by anyone, the kernel included, until the next
-//!    turn: the engine keeps those buffers to itself until then, and the slice's lifetime ends
+//! 2. A place handed out by `received` is not written by anyone, the kernel included, until the
+//!    next turn: the engine keeps those buffers to itself until then, and the slice's lifetime ends
 //!    before, because `Reactor::wait` borrows the reactor mutably.
 //!
 //! Not here: which part is free (`uring::buffers`, `epoll`). Tests: `tests/engines.rs`.

@@ -1,12 +1,12 @@
 //! The epoll engine.
 //!
-//! Everything is registered edge-triggered, once: a socket costs no call to the kernel but its reads
-//! and writes. An edge makes a connection *ready*; it stays in the queue of ready ones until a read
-//! came back short, which on a stream means that nothing is left. Ready connections take turns: one
-//! read each, as long as the turn's receive area has room.
+//! Everything is registered edge-triggered, once: a socket costs no call to the kernel but its
+//! reads and writes. An edge makes a connection *ready*; it stays in the queue of ready ones until
+//! a read came back short, which on a stream means that nothing is left. Ready connections take
+//! turns: one read each, as long as the turn's receive area has room.
 //!
-//! A send is tried at once. Only if the socket is full does the engine ask for `EPOLLOUT`. A finished
-//! send is told with the next turn; see `Receipt`.
+//! A send is tried at once. Only if the socket is full does the engine ask for `EPOLLOUT`. A
+//! finished send is told with the next turn; see `Receipt`.
 //!
 //! Invariants
 //! 1. A connection that may have unread data and is to be read is in `ready`, or an edge for it is
@@ -15,9 +15,9 @@
 //!    connection stays ready until a read says 0 or fails.
 //! 3. The read area of a turn is given out from its start; nothing is written to it later in the
 //!    turn except behind what was given out.
-//! 4. A slot is freed only in `finish`, after its events are out, and its socket leaves the epoll set
-//!    by being closed (or by a call, when it lives on): `epoll_wait` never names a freed slot, and
-//!    generations would tell.
+//! 4. A slot is freed only in `finish`, after its events are out, and its socket leaves the epoll
+//!    set by being closed (or by a call, when it lives on): `epoll_wait` never names a freed slot,
+//!    and generations would tell.
 //!
 //! Tests: `tests/engines.rs`.
 

@@ -25,8 +25,8 @@ fn main() -> Result<(), String> {
         server.exchange(request.as_bytes(), &mut reply);
         reply.clear();
     }
-    // A fixed walk over the keys that hits each about equally often, in no order; made beforehand, so
-    // that only the server is counted.
+    // A fixed walk over the keys that hits each about equally often, in no order; made beforehand,
+    // so that only the server is counted.
     let mut key = 1;
     let batches: Vec<String> = (0..BATCHES)
         .map(|_| {

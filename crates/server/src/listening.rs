@@ -68,8 +68,8 @@ fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// How long to wait for a port that is taken: the kernel takes a moment to let go of the sockets of a
-/// server that was killed with an io_uring.
+/// How long to wait for a port that is taken: the kernel takes a moment to let go of the sockets of
+/// a server that was killed with an io_uring.
 const PATIENCE: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(20);
 

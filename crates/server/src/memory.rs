@@ -5,9 +5,9 @@
 //!
 //! `used` is exact and costs a sum over the threads' counters, once a turn and only if there is a
 //! limit. What counts against the cgroup is resident memory, which the sweeping thread reads from
-//! time to time ([`MemoryGuard::look`]). A fast client writes much in that time: so the thread looks
-//! more often when it gets close, and from then on `used`, which resident memory follows, has the
-//! cgroup's limit too.
+//! time to time ([`MemoryGuard::look`]). A fast client writes much in that time: so the thread
+//! looks more often when it gets close, and from then on `used`, which resident memory follows, has
+//! the cgroup's limit too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

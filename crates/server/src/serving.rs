@@ -2,9 +2,9 @@
 //!
 //! A turn of the loop brings bytes of many connections. They are cut into commands, up to
 //! [`WINDOW`] at a time, and those with one key are run in *groups*: the locks of up to [`GROUP`]
-//! commands are tried, the buckets of all their keys are prefetched, then the records, and only then
-//! do they run, one after the other, in the order they came. So the cache misses of a group overlap,
-//! and still each command costs one lock and one unlock.
+//! commands are tried, the buckets of all their keys are prefetched, then the records, and only
+//! then do they run, one after the other, in the order they came. So the cache misses of a group
+//! overlap, and still each command costs one lock and one unlock.
 //!
 //! Invariants
 //! 1. Commands of one connection run in the order they arrived; when one parks, those behind it

@@ -73,7 +73,8 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         if seen & LOCKED != 0 {
             return None;
         }
-        // Not `then_some(Guard ..)`: a guard made and dropped on failure would unlock for the holder.
+        // Not `then_some(Guard ..)`: a guard made and dropped on failure would unlock for the
+        // holder.
         match self.state.compare_exchange(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed)
         {
             Ok(_) => Some(Guard { lock: self }),

@@ -1,5 +1,6 @@
-//! A table against a `HashMap`, through long seeded runs of random operations, under good and terrible
-//! hashes; see `common::machine`. The fuzz target `fuzz_table` runs the same for as long as it is told.
+//! A table against a `HashMap`, through long seeded runs of random operations, under good and
+//! terrible hashes; see `common::machine`. The fuzz target `fuzz_table` runs the same for as long
+//! as it is told.
 
 mod common;
 

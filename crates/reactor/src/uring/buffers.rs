@@ -7,17 +7,17 @@
 //! still in the cache when they are parsed (measured, 100 KB messages: 512 KB in circulation cost
 //! 19 us a message, 4 MB 28 us). Too few means that many connections with a little data each come
 //! to an empty ring (`ENOBUFS`) and must be armed again. So the number in circulation starts at
-//! `least`, doubles when the ring ran dry although the buffers were mostly empty, and halves after a
-//! long time of using less than a quarter. A ring run dry by a few connections with much data is
+//! `least`, doubles when the ring ran dry although the buffers were mostly empty, and halves after
+//! a long time of using less than a quarter. A ring run dry by a few connections with much data is
 //! meant: that is their share of a turn.
 //!
-//! Bundles (`IORING_RECVSEND_BUNDLE`) were tried and left out: with 16 KB buffers they gained nothing
-//! for large messages and cost 2 % for small ones, and before kernel 6.16 they could leave gaps in
-//! the data ("io_uring/net: only retry recv bundle for a full transfer").
+//! Bundles (`IORING_RECVSEND_BUNDLE`) were tried and left out: with 16 KB buffers they gained
+//! nothing for large messages and cost 2 % for small ones, and before kernel 6.16 they could leave
+//! gaps in the data ("io_uring/net: only retry recv bundle for a full transfer").
 //!
 //! Invariants
-//! 1. A buffer is in one place: in the kernel's hands (given, and not yet told as filled), `lent` to
-//!    the running turn, or in `reserve`.
+//! 1. A buffer is in one place: in the kernel's hands (given, and not yet told as filled), `lent`
+//!    to the running turn, or in `reserve`.
 //! 2. There are as many places in the ring as buffers, so it cannot overflow.
 //! 3. The ring's memory lives until the ring that registered it is gone: `Uring` drops it later.
 //!

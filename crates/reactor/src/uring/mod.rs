@@ -5,8 +5,8 @@
 //! buffer, submitted by the same system call that then waits.
 //!
 //! # Quick sends
-//! A send is first tried with `MSG_DONTWAIT` and asked to be silent on success. Such a request never
-//! outlives the submission: either the whole buffer was taken, and no completion comes, or a
+//! A send is first tried with `MSG_DONTWAIT` and asked to be silent on success. Such a request
+//! never outlives the submission: either the whole buffer was taken, and no completion comes, or a
 //! completion tells what is left (`MSG_WAITALL` makes the kernel count a short write as a failure
 //! that bears the count). So after a call that submitted everything, and after its completions
 //! were read, every quick send that was not told of is done. That saves a completion per command,

@@ -58,7 +58,8 @@ fn open_descriptors() -> usize {
 }
 
 /// Takes every descriptor there is but `spare`. io_uring remembers the limit of the moment when the
-/// accept was asked for, so the limit is set before listening and the descriptors are used up after.
+/// accept was asked for, so the limit is set before listening and the descriptors are used up
+/// after.
 fn hoard(spare: usize) -> Vec<std::fs::File> {
     let mut hoard = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {

@@ -1,7 +1,7 @@
 //! Going through the keys of a database: KEYS, SCAN, RANDOMKEY.
 //!
-//! None of them stops others from changing keys meanwhile: each partition is seen at a moment of its
-//! own.
+//! None of them stops others from changing keys meanwhile: each partition is seen at a moment of
+//! its own.
 
 use pantala_base::glob;
 use pantala_base::number::{parse_i64, parse_u64};

@@ -148,7 +148,8 @@ pub const ROWS: &[Command] = &[
         .complexity("O(N) for N keys")
         .syntax(
             "numkeys:int key value [key value ...] [NX | XX] [EX seconds:int | \
-             PX milliseconds:int | EXAT unix-time-seconds:time | PXAT unix-time-milliseconds:time | \
+             PX milliseconds:int | EXAT unix-time-seconds:time | \
+             PXAT unix-time-milliseconds:time | \
              KEEPTTL]",
         )
         .summary("Sets several keys to strings with one deadline, all at once or not at all."),
@@ -174,7 +175,8 @@ pub const ROWS: &[Command] = &[
         .flags_of(set_key_flags)
         .syntax(
             "key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds:int | \
-             PX milliseconds:int | EXAT unix-time-seconds:time | PXAT unix-time-milliseconds:time | \
+             PX milliseconds:int | EXAT unix-time-seconds:time | \
+             PXAT unix-time-milliseconds:time | \
              KEEPTTL]",
         )
         .summary("Sets a key to a string, whatever it held before."),
