@@ -107,7 +107,7 @@ pub fn wrong_arity(full_name: &str) -> ClientError {
 
 /// `ERR unknown command 'x', with args beginning with: 'a' 'b' `.
 pub fn unknown_command(args: &[&[u8]]) -> ClientError {
-    let cut = |arg: &[u8], most: usize| arg[..arg.len().min(most)].to_vec();
+    let cut = |arg: &[u8], most: usize| up_to_nul(&arg[..arg.len().min(most)]).to_vec();
     let mut text = b"ERR unknown command '".to_vec();
     text.extend(cut(args.first().copied().unwrap_or_default(), QUOTED_BYTES));
     text.extend_from_slice(b"', with args beginning with: ");
