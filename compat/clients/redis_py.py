@@ -497,7 +497,7 @@ def clocks_and_logs(r, protocol):
 
 @check
 def commands(r, protocol):
-    assert r.command_count() > 100
+    assert r.command_count() > 50
     table = r.command()
     get = table["get"] if isinstance(table, dict) else next(c for c in table if c["name"] == "get")
     equal(get["arity"], 2)
