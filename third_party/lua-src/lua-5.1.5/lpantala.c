@@ -1,0 +1,605 @@
+/*
+** The door between Pantala's Rust and this Lua: what must be fast, or must not
+** leap over Rust frames, or has no place in the public interface.
+**
+** Not part of Lua 5.1.5. `luaP_open' leaves one global table, `__pantala', that
+** the host takes away before any script runs.
+**
+** While a script runs `memfree' is 0 and the limit of memory counts; each call of
+** host code sets it to 1 and back (ldo.c), so that no error of memory leaps over
+** host frames.
+**
+** Tests: crates/scripting/tests.
+*/
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define lpantala_c
+#define LUA_LIB
+
+#include "lua.h"
+
+#include "lauxlib.h"
+#include "lapi.h"
+#include "ldebug.h"
+#include "ldo.h"
+#include "lgc.h"
+#include "lobject.h"
+#include "lstate.h"
+#include "lstring.h"
+#include "ltable.h"
+#include "lpantala.h"
+
+
+/* garbage that may stay when a script has ended, beside twice what was in use */
+#define IDLE_GARBAGE	((lu_mem)1 << 20)
+
+
+static int abortscript (lua_State *L) {
+  G(L)->aborting = 1;
+  lua_pushliteral(L, "script aborted");
+  return lua_error(L);
+}
+
+
+static void seterror (lua_State *L, int text) {
+  text = (text < 0) ? lua_gettop(L) + 1 + text : text;
+  lua_newtable(L);
+  lua_pushliteral(L, "err");
+  lua_pushvalue(L, text);
+  lua_rawset(L, -3);
+}
+
+
+/* the error text on top: raised by redis.call, returned by redis.pcall */
+static int fail (lua_State *L, int stats) {
+  seterror(L, -1);
+  if (stats) {
+    lua_pushliteral(L, "ignore_error_stats_update");
+    lua_pushboolean(L, 1);
+    lua_rawset(L, -3);
+  }
+  return lua_toboolean(L, lua_upvalueindex(2)) ? lua_error(L) : 1;
+}
+
+
+/* a number as the command gets it */
+static void numbertext (lua_State *L, int i) {
+  char text[HOST_NUMBER_BYTES];
+  size_t len = G(L)->hostnumber(lua_tonumber(L, i), text);
+  lua_pushlstring(L, text, len);
+  lua_replace(L, i);
+}
+
+
+/*
+** {======================================================
+** Replies. Bulk strings, integers, nil of RESP2, and lists of these, here; all
+** other types, and what is not well formed, by the host's function. Every length
+** is checked against the end.
+** =======================================================
+*/
+
+/* the integer of a header line, and where the next begins; NULL if it is none */
+static const char *header (const char *at, const char *end, long long *value) {
+  unsigned long long n = 0;
+  int negative = 0;
+  const char *first;
+  if (at < end && *at == '-') { negative = 1; at++; }
+  for (first = at; at < end && *at >= '0' && *at <= '9'; at++) {
+    if (at - first >= 19) return NULL;
+    n = n * 10 + (unsigned)(*at - '0');
+  }
+  if (at == first || end - at < 2 || at[0] != '\r' || at[1] != '\n') return NULL;
+  if (n > 9223372036854775807ULL) return NULL;
+  *value = negative ? -(long long)n : (long long)n;
+  return at + 2;
+}
+
+
+/* pushes the value at `at'; where the next begins, or NULL */
+static const char *pushreply (lua_State *L, const char *at, const char *end,
+                              int depth) {
+  long long n;
+  char kind;
+  if (at >= end || depth > 8) return NULL;
+  kind = *at;
+  if (kind != '$' && kind != ':' && kind != '*') return NULL;
+  at = header(at + 1, end, &n);
+  if (at == NULL) return NULL;
+  if (kind == ':')
+    lua_pushnumber(L, (lua_Number)n);
+  else if (n == -1)
+    lua_pushboolean(L, 0);
+  else if (n < 0)
+    return NULL;
+  else if (kind == '$') {
+    if (end - at < 2 || n > end - at - 2) return NULL;
+    lua_pushlstring(L, at, (size_t)n);
+    at += n + 2;
+  }
+  else {
+    int i;
+    if (n > (end - at) / 4 + 1) return NULL;  /* a value has 4 bytes or more */
+    lua_createtable(L, (int)n, 0);
+    for (i = 1; i <= (int)n; i++) {
+      at = pushreply(L, at, end, depth + 1);
+      if (at == NULL) return NULL;
+      lua_rawseti(L, -2, i);
+    }
+  }
+  return at;
+}
+
+/* }====================================================== */
+
+
+static int pushstatus (lua_State *L, const char *text, size_t len) {
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "ok");
+  lua_pushlstring(L, text, len);
+  lua_rawset(L, -3);
+  return 1;
+}
+
+
+/* what the host replied */
+static int returned (lua_State *L, HostSpan reply) {
+  const char *end = reply.data + reply.len;
+  const char *last = end - 2;
+  if (reply.len > 2 && *reply.data == '-') {
+    lua_pushlstring(L, reply.data + 1, (size_t)(last - reply.data) - 1);
+    return fail(L, 1);
+  }
+  if (reply.len > 2 && *reply.data == '+')
+    return pushstatus(L, reply.data + 1, (size_t)(last - reply.data) - 1);
+  lua_settop(L, 0);  /* arguments may have filled the stack; there are 20 slots now */
+  if (pushreply(L, reply.data, end, 0) != NULL) return 1;
+  lua_settop(L, 0);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_call(L, 0, 1);
+  return 1;
+}
+
+
+/*
+** redis.call and redis.pcall. Upvalues: the host's function for other replies
+** (it still has the bytes), whether to raise.
+*/
+static int rediscall (lua_State *L) {
+  HostSpan few[16];
+  HostSpan *args = few;
+  HostSpan reply;
+  int n = lua_gettop(L);
+  int i;
+  if (n == 0) {
+    lua_pushliteral(L, "ERR Please specify at least one argument for this call");
+    return fail(L, 0);
+  }
+  if (n > (int)(sizeof(few)/sizeof(few[0])))
+    args = (HostSpan *)lua_newuserdata(L, (size_t)n * sizeof(HostSpan));
+  for (i = 1; i <= n; i++) {
+    TValue *arg = L->base + i - 1;
+    if (ttisnumber(arg)) {
+      numbertext(L, i);
+      arg = L->base + i - 1;
+    }
+    else if (!ttisstring(arg)) {
+      lua_pushliteral(L, "ERR Command arguments must be strings or integers");
+      return fail(L, 0);
+    }
+    args[i-1].data = svalue(arg);
+    args[i-1].len = tsvalue(arg)->len;
+  }
+  if (G(L)->hostcall(args, (size_t)n, &reply) != 0) return abortscript(L);
+  return returned(L, reply);
+}
+
+
+/* rediscall(f, raise) */
+static int newrediscall (lua_State *L) {
+  lua_settop(L, 2);
+  lua_pushcclosure(L, rediscall, 2);
+  return 1;
+}
+
+
+/* raising(f): `f' returns its values, or an error's text and true */
+static int raising (lua_State *L) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, 1);
+  lua_call(L, lua_gettop(L) - 1, 2);
+  if (lua_isnil(L, -1)) {
+    lua_pop(L, 1);
+    return lua_isnil(L, -1) ? 0 : 1;
+  }
+  lua_pop(L, 1);
+  seterror(L, -1);
+  return lua_error(L);
+}
+
+
+static int newraising (lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushcclosure(L, raising, 1);
+  return 1;
+}
+
+
+/*
+** Makes any error a table with `err', `source' and `line' of where it was
+** raised. Scripts can call it, by the names that the reference gives it.
+*/
+static int errhandler (lua_State *L) {
+  lua_Debug ar;
+  int known = 0;
+  lua_settop(L, 1);
+  if (lua_type(L, 1) == LUA_TUSERDATA) return 1;  /* the host's own trouble */
+  if (lua_getstack(L, 1, &ar)) {
+    known = 1;
+    lua_getinfo(L, "Sl", &ar);
+    if (*ar.what == 'C' && lua_getstack(L, 2, &ar))
+      lua_getinfo(L, "Sl", &ar);
+  }
+  if (!lua_istable(L, 1)) {
+    lua_pushliteral(L, "ERR ");
+    lua_getglobal(L, "tostring");
+    lua_pushvalue(L, 1);
+    lua_call(L, 1, 1);
+    lua_concat(L, 2);
+    seterror(L, -1);
+    lua_replace(L, 1);
+    lua_settop(L, 1);
+  }
+  if (known && !hvalue(L->base)->readonly) {
+    lua_pushliteral(L, "source");
+    lua_pushstring(L, ar.source);
+    lua_rawset(L, 1);
+    lua_pushliteral(L, "line");
+    lua_pushinteger(L, ar.currentline);
+    lua_rawset(L, 1);
+  }
+  return 1;
+}
+
+
+/* a table of `n' strings that the host has at `spans' */
+static void pushlist (lua_State *L, const HostSpan *spans, int n) {
+  Table *t;
+  int i;
+  luaC_checkGC(L);
+  t = luaH_new(L, n, 0);
+  sethvalue(L, L->top, t);
+  incr_top(L);
+  for (i = 0; i < n; i++) {
+    TString *ts = luaS_newlstr(L, spans[i].data, spans[i].len);
+    setsvalue2n(L, &t->array[i], ts);
+  }
+}
+
+
+/* sets a global that scripts may not set, from the stack or to nil */
+static void setshared (lua_State *L, TString *name, int i) {
+  Table *globals = hvalue(gt(L));
+  if (i == 0) {
+    const TValue *slot = luaH_getstr(globals, name);
+    if (slot != luaO_nilobject) setnilvalue(cast(TValue *, slot));
+  }
+  else {
+    TValue *slot = luaH_setstr(L, globals, name);
+    setobj2t(L, slot, L->base + i - 1);
+    luaC_barriert(L, globals, L->base + i - 1);
+  }
+}
+
+
+/* memory that a script made the state grow by comes back when it has ended */
+static void tidy (lua_State *L) {
+  global_State *g = G(L);
+  if (g->totalbytes > 2 * g->idlebytes + IDLE_GARBAGE) {
+    luaC_fullgc(L);
+    g->idlebytes = g->totalbytes;
+  }
+}
+
+
+/*
+** {======================================================
+** What a script returns: texts, numbers, booleans, nil, lists of these, statuses
+** and errors, as they are; all else, and what is deep or has very many values,
+** is left to the host.
+** =======================================================
+*/
+
+#define EMIT_DEPTH	8
+#define EMIT_VALUES	100000
+
+static int emit (lua_State *L, const TValue *o, int depth, int *budget);
+
+
+static int emittext (lua_State *L, int kind, const TValue *o) {
+  return G(L)->hostemit(kind, svalue(o), tsvalue(o)->len, 0);
+}
+
+
+static int emitlist (lua_State *L, Table *t, int depth, int *budget) {
+  int n = 0;
+  int i;
+  while (n < *budget && !ttisnil(luaH_getnum(t, n + 1))) n++;
+  if (n == *budget || !G(L)->hostemit(HOST_ARRAY, NULL, 0, n)) return 0;
+  for (i = 1; i <= n; i++)
+    if (!emit(L, luaH_getnum(t, i), depth + 1, budget)) return 0;
+  return 1;
+}
+
+
+static int emittable (lua_State *L, Table *t, int depth, int *budget) {
+  global_State *g = G(L);
+  int i;
+  if (t->lsizenode > 0 || !ttisnil(gval(gnode(t, 0)))) {  /* any fields? */
+    const TValue *err = luaH_getstr(t, g->fields[0]);
+    const TValue *ok = luaH_getstr(t, g->fields[1]);
+    if (ttisstring(err)) return emittext(L, HOST_ERROR, err);
+    if (ttisstring(ok)) return emittext(L, HOST_STATUS, ok);
+    for (i = 2; i < HOST_FIELDS; i++)
+      if (!ttisnil(luaH_getstr(t, g->fields[i]))) return 0;
+  }
+  return emitlist(L, t, depth, budget);
+}
+
+
+/* 0: the host must do it all */
+static int emit (lua_State *L, const TValue *o, int depth, int *budget) {
+  HostEmit host = G(L)->hostemit;
+  if (depth > EMIT_DEPTH || --*budget <= 0) return 0;
+  switch (ttype(o)) {
+    case LUA_TSTRING: return emittext(L, HOST_BULK, o);
+    case LUA_TNUMBER: return host(HOST_NUMBER, NULL, 0, nvalue(o));
+    case LUA_TBOOLEAN: return host(bvalue(o) ? HOST_TRUE : HOST_FALSE, NULL, 0, 0);
+    case LUA_TTABLE: return emittable(L, hvalue(o), depth, budget);
+    default: return host(HOST_NIL, NULL, 0, 0);
+  }
+}
+
+/* }====================================================== */
+
+
+/* statuses beside Lua's */
+#define ABORTED	(-1)
+#define EMITTED	(-2)
+
+/* the function and `nargs' arguments on the stack; leaves status and result */
+static int protect (lua_State *L, int nargs, int emits) {
+  global_State *g = G(L);
+  int status;
+  int handler = lua_gettop(L) - nargs;
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_insert(L, handler);
+  g->aborting = 0;
+  g->memsoft = g->memlimit ? g->memlimit - g->memlimit/8 : MAX_LUMEM;
+  resethookcount(L);
+  g->memfree = 0;
+  status = lua_pcall(L, nargs, 1, handler);
+  g->memfree = 1;
+  g->memsoft = MAX_LUMEM;
+  if (g->aborting) status = ABORTED;
+  else if (status == 0 && emits) {
+    int budget = EMIT_VALUES;
+    if (emit(L, L->top - 1, 0, &budget)) {
+      status = EMITTED;
+      setnilvalue(L->top - 1);
+    }
+  }
+  g->aborting = 0;
+  lua_pushinteger(L, status);
+  lua_insert(L, -2);
+  return 2;
+}
+
+
+/*
+** run(f, keys, count, args, count), call(...): the lists are spans of the host,
+** which stay valid until the function returns. Pushes both tables.
+*/
+static void pushlists (lua_State *L) {
+  pushlist(L, (const HostSpan *)lua_touserdata(L, 2), (int)lua_tointeger(L, 3));
+  pushlist(L, (const HostSpan *)lua_touserdata(L, 4), (int)lua_tointeger(L, 5));
+}
+
+
+/* a list as a global; one that is empty and was left alone is good enough */
+static void sharelist (lua_State *L, TString *name, int i) {
+  const HostSpan *spans = (const HostSpan *)lua_touserdata(L, i);
+  int n = (int)lua_tointeger(L, i + 1);
+  if (n == 0) {
+    const TValue *slot = luaH_getstr(hvalue(gt(L)), name);
+    if (ttistable(slot)) {
+      const Table *t = hvalue(slot);
+      if (t->sizearray == 0 && t->lsizenode == 0 && ttisnil(gval(gnode(t, 0))) &&
+          t->metatable == NULL)
+        return;
+    }
+  }
+  pushlist(L, spans, n);
+  setshared(L, name, lua_gettop(L));
+}
+
+
+/* run(f, ...): a script */
+static int run (lua_State *L) {
+  sharelist(L, G(L)->keysname, 2);
+  sharelist(L, G(L)->argvname, 4);
+  lua_settop(L, 1);
+  return protect(L, 0, 1);
+}
+
+
+/* call(f, ...): a library's function */
+static int callfunction (lua_State *L) {
+  pushlists(L);
+  setshared(L, G(L)->keysname, 0);
+  setshared(L, G(L)->argvname, 0);
+  lua_pushvalue(L, 1);
+  lua_insert(L, 6);
+  return protect(L, 2, 1);
+}
+
+
+/* load(f): a library's code */
+static int loadlibrary (lua_State *L) {
+  lua_settop(L, 1);
+  return protect(L, 0, 0);
+}
+
+
+/* compile(text, chunk name [, environment]): function, or nil and an error */
+static int compile (lua_State *L) {
+  global_State *g = G(L);
+  size_t len;
+  const char *text = luaL_checklstring(L, 1, &len);
+  const char *name = luaL_checkstring(L, 2);
+  int status;
+  g->memfree = 0;
+  status = luaL_loadbuffer(L, text, len, name);
+  g->memfree = 1;
+  if (status != 0) {
+    lua_pushnil(L);
+    lua_insert(L, -2);
+    return 2;
+  }
+  if (lua_istable(L, 3)) {
+    lua_pushvalue(L, 3);
+    lua_setfenv(L, -2);
+  }
+  return 1;
+}
+
+
+/* readonly(t, flag) */
+static int readonly (lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_setreadonly(L, 1, lua_toboolean(L, 2));
+  return 0;
+}
+
+
+static void hook (lua_State *L, lua_Debug *ar) {
+  global_State *g = G(L);
+  int goon;
+  (void)ar;
+  if (g->tickref == 0) return;
+  if (g->aborting) abortscript(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, g->tickref);
+  lua_call(L, 0, 1);
+  goon = lua_toboolean(L, -1);
+  lua_pop(L, 1);
+  if (!goon) abortscript(L);
+}
+
+
+static TString *fixedname (lua_State *L, const char *name) {
+  TString *ts = luaS_new(L, name);
+  luaS_fix(ts);
+  return ts;
+}
+
+
+/*
+** setup(tick, convert, bytes, instructions, seed, call, number, emit): once, for
+** the whole state; the last three are pointers to functions of the host
+*/
+static int setup (lua_State *L) {
+  global_State *g = G(L);
+  static const char *const fields[HOST_FIELDS] =
+    {"err", "ok", "double", "map", "set", "big_number", "verbatim_string"};
+  int i;
+  lua_Number bytes = luaL_checknumber(L, 3);
+  int instructions = luaL_checkint(L, 4);
+  luaP_seed(L, luaL_checkint(L, 5));
+  g->hostcall = (HostCall)lua_touserdata(L, 6);
+  g->hostnumber = (HostNumber)lua_touserdata(L, 7);
+  g->hostemit = (HostEmit)lua_touserdata(L, 8);
+  for (i = 0; i < HOST_FIELDS; i++)
+    g->fields[i] = fixedname(L, fields[i]);
+  g->keysname = fixedname(L, "KEYS");
+  g->argvname = fixedname(L, "ARGV");
+  g->hostfn = lua_tocfunction(L, 1);  /* one for all functions of mlua */
+  lua_settop(L, 2);
+  g->convertref = luaL_ref(L, LUA_REGISTRYINDEX);
+  g->tickref = luaL_ref(L, LUA_REGISTRYINDEX);
+  g->memlimit = (lu_mem)bytes;
+  lua_sethook(L, hook, LUA_MASKCOUNT, instructions);
+  return 0;
+}
+
+
+/* idle(): the state is as large as it should be when nothing runs */
+static int idle (lua_State *L) {
+  luaC_fullgc(L);
+  G(L)->idlebytes = G(L)->totalbytes;
+  return 0;
+}
+
+
+/* rest(): between two runs */
+static int rest (lua_State *L) {
+  tidy(L);
+  return 0;
+}
+
+
+/*
+** {======================================================
+** Random numbers: the 48 bit generator of drand48, per state, so that a seed
+** gives the same numbers on every system and in the reference.
+** =======================================================
+*/
+
+void luaP_seed (lua_State *L, int seed) {
+  G(L)->random = ((unsigned long long)(unsigned int)seed << 16) + 0x330E;
+}
+
+
+int luaP_random (lua_State *L) {
+  global_State *g = G(L);
+  g->random = (g->random * 0x5DEECE66DULL + 0xB) & 0xFFFFFFFFFFFFULL;
+  return (int)(g->random >> 17);
+}
+
+/* }====================================================== */
+
+
+static void addwithhandler (lua_State *L, const char *name, lua_CFunction f) {
+  lua_pushvalue(L, -2);
+  lua_pushcclosure(L, f, 1);
+  lua_setfield(L, -2, name);
+}
+
+
+static const luaL_Reg funcs[] = {
+  {"rediscall", newrediscall},
+  {"raising", newraising},
+  {"compile", compile},
+  {"readonly", readonly},
+  {"setup", setup},
+  {"idle", idle},
+  {"rest", rest},
+  {NULL, NULL}
+};
+
+
+void luaP_open (lua_State *L) {
+  lua_pushcfunction(L, errhandler);
+  lua_newtable(L);
+  luaL_register(L, NULL, funcs);
+  lua_pushvalue(L, -2);
+  lua_setfield(L, -2, "errhandler");
+  addwithhandler(L, "run", run);
+  addwithhandler(L, "call", callfunction);
+  addwithhandler(L, "load", loadlibrary);
+  lua_setglobal(L, "__pantala");
+  lua_pop(L, 1);
+}

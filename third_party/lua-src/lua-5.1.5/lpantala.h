@@ -1,0 +1,45 @@
+/*
+** The door between Pantala's Rust and this Lua; see lpantala.c.
+*/
+
+#ifndef lpantala_h
+#define lpantala_h
+
+#include "lua.h"
+
+/* bytes of the other side; mirrored in crates/scripting/src/raw.rs */
+typedef struct HostSpan {
+  const char *data;
+  size_t len;
+} HostSpan;
+
+/* runs a command; 0, or the script is to be aborted. The reply stays valid until
+** the next call. */
+typedef int (*HostCall) (const HostSpan *args, size_t count, HostSpan *reply);
+
+/* what a script returns, value by value; 0: no more of it */
+typedef int (*HostEmit) (int kind, const char *data, size_t len, double number);
+
+#define HOST_BULK	0
+#define HOST_NUMBER	1
+#define HOST_TRUE	2
+#define HOST_FALSE	3
+#define HOST_NIL	4
+#define HOST_ARRAY	5
+#define HOST_STATUS	6
+#define HOST_ERROR	7
+
+/* "err", "ok", and the fields that make a table another type */
+#define HOST_FIELDS	7
+
+#define HOST_NUMBER_BYTES	40
+
+/* writes a number as a command's argument, returns its length */
+typedef size_t (*HostNumber) (double number, char *text);
+
+LUAI_FUNC void luaP_open (lua_State *L);
+/* 31 random bits */
+LUAI_FUNC int luaP_random (lua_State *L);
+LUAI_FUNC void luaP_seed (lua_State *L, int seed);
+
+#endif
