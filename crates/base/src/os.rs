@@ -1,4 +1,4 @@
-//! The one system call of this crate that the standard library does not offer.
+//! The system calls of this crate that the standard library does not offer.
 //!
 //! 1. `rlimit` is a plain struct of two integers; the kernel reads or writes exactly that.
 //!
@@ -24,6 +24,17 @@ pub fn raise_fd_limit(want: u64) -> u64 {
         }
     }
     limit.rlim_cur
+}
+
+/// By so much a thread of long work is nicer than others.
+const NICER_BY: libc::c_int = 5;
+
+/// Lets the calling thread yield the processor to the others of the process: where there are not
+/// enough cores, short work goes before long work.
+pub fn yield_to_others() {
+    // SAFETY: takes three integers. For `who` 0 Linux means the calling thread. Refused, it changes
+    // nothing.
+    let _refused = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICER_BY) };
 }
 
 #[cfg(test)]

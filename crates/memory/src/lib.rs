@@ -46,7 +46,8 @@ pub static MALLOC_CONF: Settings = Settings(
       slab_sizes:1-16:2|17-32:2|33-48:3|49-64:4|65-80:5|81-96:6|97-112:7|113-128:8|129-160:10|\
       161-192:12|193-224:14|225-256:16|257-320:10|321-384:12|385-448:14|449-512:16|513-640:10|\
       641-768:12|769-896:14|897-1024:16|1025-1280:10|1281-1536:12|1537-1792:14|1793-2048:16|\
-      2049-2560:10|2561-3072:12|3073-3584:14|3585-4096:16"
+      2049-2560:10|2561-3072:12|3073-3584:14|3585-4096:16|4097-5120:10|5121-6144:12|\
+      6145-7168:14|7169-8192:16|8193-10240:10|10241-12288:12|12289-14336:14"
         .as_ptr(),
 );
 
@@ -170,12 +171,14 @@ unsafe impl GlobalAlloc for Counting {
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let flags = alignment_flags(layout);
+        // SAFETY: GlobalAlloc promises that `size` with this alignment is a valid layout.
+        let after = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        // Those of the new size: by them it will be freed, and 8 bytes aligned to 16 are another
+        // class than 8 bytes.
+        let flags = alignment_flags(after);
         // SAFETY: GlobalAlloc promises the pointer, the layout and a size above zero.
         let moved: *mut u8 = unsafe { jemalloc::rallocx(pointer.cast(), size, flags).cast() };
         if !moved.is_null() {
-            // SAFETY: GlobalAlloc promises that `size` with this alignment is a valid layout.
-            let after = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
             count(class_of(after) - class_of(layout));
         }
         moved
@@ -250,6 +253,21 @@ mod tests {
             // SAFETY: nallocx only computes.
             let theirs = unsafe { jemalloc::nallocx(bytes, 0) };
             assert_eq!(size_class(bytes), theirs, "{bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn what_shrinks_keeps_the_class_it_is_freed_by() {
+        let of = |size| Layout::from_size_align(size, 16).expect("a small size");
+        for size in 1..16 {
+            // SAFETY: one block, freed once, with the layout it has then.
+            unsafe {
+                let block = ALLOCATOR.alloc(of(64));
+                let shrunk = ALLOCATOR.realloc(block, of(64), size);
+                assert_eq!(jemalloc::sallocx(shrunk.cast(), 0), 16, "{size} bytes");
+                assert!(shrunk.addr().is_multiple_of(16));
+                ALLOCATOR.dealloc(shrunk, of(size));
+            }
         }
     }
 

@@ -23,5 +23,6 @@ pub mod value;
 
 pub use arena::Arena;
 pub use error::ProtocolError;
+pub use inline::split as split_words;
 pub use reply::{Mark, Reply, Version};
 pub use request::{Limits, RequestParser, Step, is_cross_protocol};

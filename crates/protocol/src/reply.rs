@@ -5,7 +5,8 @@
 //!    arrays, doubles, big numbers and verbatim text as bulk strings, booleans as 0 and 1.
 //! 3. A deferred header is put in front of its elements with at most one move of them.
 //!
-//! Not here: the bound of the output buffer, which the connection watches. Tests: foot of the file.
+//! Not here: closing a connection whose output is too long; the server does that. Tests: at the
+//! foot.
 
 use pantala_base::number::{self, I64_TEXT_MAX_BYTES};
 
@@ -29,6 +30,8 @@ pub struct Mark(usize);
 pub struct Reply<'o> {
     out: &'o mut Vec<u8>,
     version: Version,
+    /// Strings are left out once the output is longer than this.
+    most_bytes: usize,
 }
 
 /// Mark, digits and line end, rounded up to whole words.
@@ -39,7 +42,14 @@ impl<'o> Reply<'o> {
     /// A writer that appends to `out`.
     #[inline]
     pub fn new(out: &'o mut Vec<u8>, version: Version) -> Reply<'o> {
-        Reply { out, version }
+        Reply { out, version, most_bytes: usize::MAX }
+    }
+
+    /// Stops appending strings once the output is longer than this: for a connection that is closed
+    /// for it anyway, so that one command cannot fill the memory before that.
+    #[inline]
+    pub fn at_most(self, most_bytes: usize) -> Reply<'o> {
+        Reply { most_bytes, ..self }
     }
 
     /// The version this writes.
@@ -116,6 +126,9 @@ impl<'o> Reply<'o> {
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         let len = bytes.len();
+        if self.out.len() > self.most_bytes {
+            return;
+        }
         self.out.reserve(len + HEADER_MAX_BYTES + 2);
         self.length(b'$', len);
         self.raw(bytes);
@@ -183,6 +196,10 @@ impl<'o> Reply<'o> {
     /// A double.
     pub fn double(&mut self, value: f64) {
         match self.version {
+            // Whole numbers, which most scores are; but not negative zero.
+            Version::Resp2 if value as i32 != 0 && f64::from(value as i32) == value => {
+                self.bulk_int(value as i64);
+            }
             Version::Resp2 => {
                 let mark = self.begin();
                 number::push_f64(self.out, value);
@@ -193,6 +210,18 @@ impl<'o> Reply<'o> {
             Version::Resp3 => {
                 self.out.push(b',');
                 number::push_f64(self.out, value);
+                self.raw(b"\r\n");
+            }
+        }
+    }
+
+    /// A double that was written out already.
+    pub fn double_text(&mut self, text: &[u8]) {
+        match self.version {
+            Version::Resp2 => self.bulk(text),
+            Version::Resp3 => {
+                self.out.push(b',');
+                self.raw(text);
                 self.raw(b"\r\n");
             }
         }
@@ -239,6 +268,14 @@ impl<'o> Reply<'o> {
     /// Ends an array of `count` elements.
     pub fn end_array(&mut self, mark: Mark, count: usize) {
         self.end(mark, |reply| reply.array(count));
+    }
+
+    /// Corrects the header of `header_bytes` at `start` of an array that has only `count` elements,
+    /// all written.
+    pub fn shorten_array(&mut self, start: usize, header_bytes: usize, count: usize) {
+        self.out.copy_within(start + header_bytes.., start);
+        self.out.truncate(self.out.len() - header_bytes);
+        self.end(Mark(start), |reply| reply.array(count));
     }
 
     /// Ends a map of `count` pairs.
@@ -340,6 +377,10 @@ mod tests {
         check(|r| r.set(3), b"*3\r\n", b"~3\r\n");
         check(|r| r.push(2), b"*2\r\n", b">2\r\n");
         check(|r| r.double(2.5), b"$3\r\n2.5\r\n", b",2.5\r\n");
+        check(|r| r.double(-17.0), b"$3\r\n-17\r\n", b",-17\r\n");
+        check(|r| r.double(0.0), b"$1\r\n0\r\n", b",0\r\n");
+        check(|r| r.double(-0.0), b"$2\r\n-0\r\n", b",-0\r\n");
+        check(|r| r.double(1e15), b"$16\r\n1000000000000000\r\n", b",1000000000000000\r\n");
         check(|r| r.double(f64::INFINITY), b"$3\r\ninf\r\n", b",inf\r\n");
         check(|r| r.bool(true), b":1\r\n", b"#t\r\n");
         check(|r| r.bool(false), b":0\r\n", b"#f\r\n");

@@ -25,6 +25,9 @@
 
 use crate::primitives::{AtomicU32, Condvar, Mutex, Ordering, fence, relax, relock};
 
+/// How many looks at a seat lie between two doubts whether it will ever be free.
+const LOOKS_A_DOUBT: u32 = 512;
+
 const OPEN: u32 = 0;
 const LANE_CLOSED: u32 = 1;
 const ALL_CLOSED: u32 = 2;
@@ -107,8 +110,9 @@ impl Gate {
         self.state.load(Ordering::Acquire)
     }
 
-    /// Invariant 1, the closer's half: says `closed`, then looks at the seats.
-    fn close_for(&self, closed: u32, seats: &[Seat]) {
+    /// Invariant 1, the closer's half: says `closed`, then looks at the seats. Whether all are out;
+    /// it waits for them until that is hopeless.
+    fn close_for(&self, closed: u32, seats: &[Seat], is_hopeless: &dyn Fn() -> bool) -> bool {
         self.state.store(closed, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         for seat in seats {
@@ -116,8 +120,12 @@ impl Gate {
             while seat.state.load(Ordering::Acquire) != OUT {
                 looks += 1;
                 pause_after(looks);
+                if looks.is_multiple_of(LOOKS_A_DOUBT) && is_hopeless() {
+                    return false;
+                }
             }
         }
+        true
     }
 
     #[cold]
@@ -142,9 +150,24 @@ impl Gate {
     pub fn alone<R>(&self, work: impl FnOnce() -> R) -> R {
         let _closer = relock(&self.closers);
         let _reopen = Reopen { gate: self };
-        self.close_for(LANE_CLOSED, &self.lane);
-        self.close_for(ALL_CLOSED, &self.workers);
+        self.close_for(LANE_CLOSED, &self.lane, &|| false);
+        self.close_for(ALL_CLOSED, &self.workers, &|| false);
         work()
+    }
+
+    /// As [`Gate::alone`], but does nothing if waiting for the lane becomes hopeless.
+    pub fn alone_unless<R>(
+        &self,
+        is_hopeless: &dyn Fn() -> bool,
+        work: impl FnOnce() -> R,
+    ) -> Option<R> {
+        let _closer = relock(&self.closers);
+        let _reopen = Reopen { gate: self };
+        if !self.close_for(LANE_CLOSED, &self.lane, is_hopeless) {
+            return None;
+        }
+        self.close_for(ALL_CLOSED, &self.workers, &|| false);
+        Some(work())
     }
 }
 

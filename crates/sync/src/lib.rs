@@ -6,10 +6,13 @@
 //! - [`gate`]: `Gate`, which lets one thread be alone with the whole keyspace for a moment, while
 //!   everybody else pays one store on a cache line of their own per turn.
 //!
-//! Both are modelled with loom: `RUSTFLAGS="--cfg loom" cargo test -p pantala-sync --release`.
+//! Both are modelled with loom, by themselves and together (`models`):
+//! `RUSTFLAGS="--cfg loom" cargo test -p pantala-sync --release`.
 
 pub mod gate;
 pub mod lock;
+#[cfg(all(test, loom))]
+mod models;
 
 mod primitives {
     #[cfg(not(loom))]

@@ -49,7 +49,7 @@ pub use table::{Full, Place, Table};
 pub use walk::{Cursor, SweepCursor, Swept};
 pub use word::HOTTEST;
 
-/// A collection that a record points to.
+/// A collection that a record holds: 8-byte aligned, at most 64 bytes, moved as bytes.
 pub trait Object: Send + 'static {
     /// What kind of collection: 1..=15, the same for its whole life. 0 is a string.
     fn type_tag(&self) -> u8;

@@ -14,9 +14,10 @@ use pantala_base::UnixMs;
 use pantala_base::number::i64_text_len;
 
 use crate::Object;
-use crate::class::size_class;
 use crate::number::IntText;
-use crate::record::{OBJECT_PART_BYTES, Record, rekey, release, release_record, set_deadline};
+use crate::record::{
+    Record, object_part_bytes, rekey, release, release_record, set_deadline, value_offset,
+};
 use crate::text::Loose;
 use crate::word::{Kind, Word};
 
@@ -127,7 +128,7 @@ pub(crate) unsafe fn bytes_of<O: Object>(word: Word) -> usize {
         let owned = match word.kind() {
             Kind::INT | Kind::INLINE => 0,
             Kind::LONG => record.long_room(),
-            _ => size_class(size_of::<O>()) + (*record.object::<O>()).heap_bytes(),
+            _ => (*record.object::<O>()).heap_bytes(),
         };
         record.room() + owned
     }
@@ -144,7 +145,7 @@ pub(crate) unsafe fn free<O>(word: Word) {
         match word.kind() {
             Kind::INT | Kind::INLINE => {}
             Kind::LONG => release(record.long().0, record.long_room()),
-            _ => drop(Box::from_raw(record.object::<O>())),
+            _ => std::ptr::drop_in_place(record.object::<O>()),
         }
         release_record(word);
     }
@@ -152,9 +153,10 @@ pub(crate) unsafe fn free<O>(word: Word) {
 
 /// A record with an object.
 pub(crate) fn create_object<O: Object>(key: &[u8], object: O, deadline: Option<UnixMs>) -> Word {
-    let word = Record::create(key, deadline, Kind::object(object.type_tag()), OBJECT_PART_BYTES);
-    // SAFETY: the record was made with room for a pointer.
-    unsafe { Record::of(word).write_object(Box::into_raw(Box::new(object))) };
+    let part = object_part_bytes::<O>(value_offset(key.len(), deadline.is_some()));
+    let word = Record::create(key, deadline, Kind::object(object.type_tag()), part);
+    // SAFETY: the record was made with room for it.
+    unsafe { Record::of(word).write_object(object) };
     word
 }
 
@@ -167,19 +169,26 @@ pub struct Discarded<O> {
 // SAFETY: the one owner of what it points to (R3, R4), and an `O` may be sent.
 unsafe impl<O: Send> Send for Discarded<O> {}
 
-impl<O> Discarded<O> {
-    /// Frees small blocks at once and wraps the rest.
+impl<O: Object> Discarded<O> {
+    /// Frees what is small at once and wraps the rest.
     ///
     /// # Safety
     /// The caller owns what `loose` points to, which was in a table of `O`.
     pub(crate) unsafe fn from_loose(loose: Option<Loose>) -> Option<Discarded<O>> {
         let discarded = Discarded { loose: loose?, object: PhantomData };
-        match discarded.loose {
-            Loose::Block(_, room) if room < COSTLY_BLOCK_BYTES => None,
-            _ => Some(discarded),
-        }
+        let is_small = match discarded.loose {
+            Loose::Block(_, room) => room < COSTLY_BLOCK_BYTES,
+            Loose::Object(object) => {
+                // SAFETY: R5; it is owned and lives until `discarded` is dropped.
+                let object = unsafe { &*object.cast::<O>() };
+                object.heap_bytes() < COSTLY_BLOCK_BYTES
+            }
+        };
+        (!is_small).then_some(discarded)
     }
+}
 
+impl<O> Discarded<O> {
     /// The object, if it was one.
     pub fn into_object(self) -> Option<O> {
         let kept = ManuallyDrop::new(self);
@@ -258,6 +267,12 @@ impl<O> OwnedRecord<O> {
         unsafe { set_deadline(&mut self.word, deadline) }
     }
 
+    /// The same record, marked as not to be evicted or not.
+    pub fn with_stickiness(mut self, sticky: bool) -> Self {
+        self.word.set_sticky(sticky);
+        self
+    }
+
     /// The same record under another key; the value is not copied when it is long or an object.
     pub fn with_key(self, key: &[u8]) -> Self {
         // SAFETY: the word owns a live record, and `into_word` gave it up.
@@ -272,9 +287,9 @@ impl<O> OwnedRecord<O> {
         let word = self.into_word();
         // SAFETY: R5; the record is freed without its object, which is the caller's now.
         unsafe {
-            let object = Box::from_raw(Record::of(word).object::<O>());
+            let object = Record::of(word).object::<O>().read();
             release_record(word);
-            Some(*object)
+            Some(object)
         }
     }
 }

@@ -12,7 +12,7 @@
 //! | int | the number in 1, 2, 4 or 8 bytes | how many bytes |
 //! | inline | the bytes | their count |
 //! | long | pointer, u32 length; the bytes lie in a block of their own | room code of that block |
-//! | object | pointer to a boxed object | 0 |
+//! | object | the object itself, at the next multiple of 8 | its bytes |
 //!
 //! A 16-byte key with an 8-byte value costs 32 bytes, and so does a 16-byte key with a long value.
 //!
@@ -24,7 +24,8 @@
 //!   its bytes up to the length are initialised; it belongs to this record alone.
 //! - R4. One word owns one record. Whoever copies a word (a move inside the table) forgets the old
 //!   one.
-//! - R5. An object's pointer came from `Box<O>::into_raw` with the `O` of the table.
+//! - R5. An object is an `O` of the table, whole and initialised; it is moved as bytes. `O` is
+//!   aligned to 8, and so is its place: a block is aligned to 16, and a deadline shifts by 8.
 //!
 //! Not here: where words lie (`segment`), changing strings (`text`), owned records (`owned`).
 //! Tests: `tests/records.rs`, `tests/model.rs`, and at the foot of `text`.
@@ -44,8 +45,8 @@ const DEADLINE_BYTES: usize = 8;
 const LONG_KEY: u8 = 255;
 /// Value part of a long string: pointer and length.
 pub(crate) const LONG_PART_BYTES: usize = 12;
-/// Value part of an object: its pointer.
-pub(crate) const OBJECT_PART_BYTES: usize = 8;
+/// What objects are aligned to.
+pub(crate) const OBJECT_ALIGN_BYTES: usize = 8;
 /// Records and long values are at least this aligned: words use the low bits of their address.
 const ALIGN_BYTES: usize = 16;
 
@@ -99,6 +100,21 @@ pub(crate) unsafe fn reallocate(block: *mut u8, room: usize, new_room: usize) ->
         alloc::handle_alloc_error(layout);
     }
     block
+}
+
+/// The largest object, in bytes.
+const MAX_OBJECT_BYTES: usize = 64;
+
+/// Bytes between the key's end and an object.
+#[inline]
+fn object_padding(value_at: usize) -> usize {
+    value_at.next_multiple_of(OBJECT_ALIGN_BYTES) - value_at
+}
+
+/// Bytes of the value part of an `O` behind a value offset.
+#[inline]
+pub(crate) fn object_part_bytes<O>(value_at: usize) -> usize {
+    object_padding(value_at) + size_of::<O>()
 }
 
 /// Bytes before the value part.
@@ -255,7 +271,7 @@ impl Record {
         match self.word.kind() {
             Kind::INT | Kind::INLINE => usize::from(self.aux()),
             Kind::LONG => LONG_PART_BYTES,
-            _ => OBJECT_PART_BYTES,
+            _ => object_padding(self.value_at()) + usize::from(self.aux()),
         }
     }
 
@@ -306,19 +322,49 @@ impl Record {
         self.set_aux(code);
     }
 
-    /// The pointer of an object record.
+    /// The object of an object record.
     #[inline]
     pub(crate) fn object<O>(self) -> *mut O {
         debug_assert!(self.word.kind().is_object());
-        // SAFETY: R5.
-        unsafe { self.value().cast::<*mut O>().read_unaligned() }
+        self.object_place().cast::<O>()
+    }
+
+    #[inline]
+    fn object_place(self) -> *mut u8 {
+        let at = self.value_at().next_multiple_of(OBJECT_ALIGN_BYTES);
+        // SAFETY: R2: an object, or the room for one, lies inside the class.
+        unsafe { self.at.add(at) }
     }
 
     /// Writes the value part of an object.
-    pub(crate) fn write_object<O>(self, object: *mut O) {
-        // SAFETY: the caller made 8 bytes of room at the value part.
-        unsafe { self.value().cast::<*mut O>().write_unaligned(object) }
-        self.set_aux(0);
+    ///
+    /// # Safety
+    /// The record has room for [`object_part_bytes`] at its value part.
+    pub(crate) unsafe fn write_object<O>(self, object: O) {
+        const {
+            assert!(align_of::<O>() == OBJECT_ALIGN_BYTES && size_of::<O>() <= MAX_OBJECT_BYTES);
+        }
+        // SAFETY: the caller's promise; R5 about the alignment.
+        unsafe { self.object_place().cast::<O>().write(object) }
+        self.set_aux(size_of::<O>() as u16);
+    }
+
+    /// Moves the object into a box of its own; the record owns it no more.
+    ///
+    /// # Safety
+    /// This is an object record, and its value part is written anew after.
+    pub(crate) unsafe fn take_object(self) -> *mut u8 {
+        let bytes = usize::from(self.aux());
+        // SAFETY: R5; an object is not empty, and this is the layout of its type.
+        unsafe {
+            let layout = Layout::from_size_align_unchecked(bytes, OBJECT_ALIGN_BYTES);
+            let boxed = alloc::alloc(layout);
+            if boxed.is_null() {
+                alloc::handle_alloc_error(layout);
+            }
+            ptr::copy_nonoverlapping(self.object_place(), boxed, bytes);
+            boxed
+        }
     }
 
     /// The bytes of an inline or long value, with a lifetime the caller picks.
@@ -366,9 +412,17 @@ pub(crate) unsafe fn rekey(word: Word, key: &[u8]) -> Word {
     unsafe {
         let old = Record::of(word);
         let part = old.value_part_bytes();
-        let created = Record::create(key, old.deadline(), word.kind(), part);
+        let is_object = word.kind().is_object();
+        // The padding before an object depends on the key.
+        let most = if is_object { part + OBJECT_ALIGN_BYTES } else { part };
+        let created = Record::create(key, old.deadline(), word.kind(), most);
         let new = Record::of(created);
-        ptr::copy_nonoverlapping(old.value(), new.value(), part);
+        if is_object {
+            let bytes = usize::from(old.aux());
+            ptr::copy_nonoverlapping(old.object_place(), new.object_place(), bytes);
+        } else {
+            ptr::copy_nonoverlapping(old.value(), new.value(), part);
+        }
         new.set_aux(old.aux());
         release_record(word);
         let mut moved = word;

@@ -495,9 +495,10 @@ impl<O: Object> Table<O> {
         // written.
         unsafe {
             let loose = text::take_loose(word);
-            text::make_part(word, record::OBJECT_PART_BYTES);
+            let part = record::object_part_bytes::<O>(Record::of(*word).value_at());
+            text::make_part(word, part);
             word.set_kind(kind);
-            Record::of(*word).write_object(Box::into_raw(Box::new(object)));
+            Record::of(*word).write_object(object);
             Discarded::from_loose(loose)
         }
     }

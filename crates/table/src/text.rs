@@ -163,7 +163,7 @@ pub(crate) unsafe fn take_loose(word: &mut Word) -> Option<Loose> {
         let loose = match word.kind() {
             Kind::INT | Kind::INLINE => return None,
             Kind::LONG => Loose::Block(record.long().0, record.long_room()),
-            _ => Loose::Object(record.object()),
+            _ => Loose::Object(record.take_object()),
         };
         word.set_kind(Kind::INLINE);
         record.set_aux(0);

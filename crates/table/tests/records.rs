@@ -275,15 +275,42 @@ fn records_can_be_made_outside() {
 }
 
 #[test]
-fn replaced_objects_come_back_whole() {
+fn large_objects_come_back_whole_and_small_ones_are_freed() {
+    let before = live();
     let (mut table, place) = one(b"key", b"x", None);
-    let thing = Thing { tag: 2, bytes: vec![9; 50] };
+    let thing = Thing { tag: 2, bytes: vec![9; 100_000] };
     assert!(table.set_object(place, thing.clone()).is_none());
-    let old = table.set_object(place, Thing { tag: 4, bytes: Vec::new() });
+    let old = table.set_object(place, Thing { tag: 4, bytes: vec![1; 50] });
     assert_eq!(old.and_then(|old| old.into_object()), Some(thing));
     assert_eq!((table.type_tag(place), table.encoding(place)), (4, Encoding::Object));
-    let old = table.set_int(place, 5).expect("an object comes back");
-    assert_eq!(old.into_object().map(|thing| thing.tag), Some(4));
+    assert!(table.set_int(place, 5).is_none());
+    assert_eq!(table.string(place), Some(pantala_table::StrRef::Int(5)));
+    drop(table);
+    assert_eq!(live(), before);
+}
+
+#[test]
+fn objects_stay_whole_when_their_records_move() {
+    let before = live();
+    for key_len in [0, 1, 4, 7, 12, 16, 20, 21, 300] {
+        let key = vec![b'k'; key_len];
+        let thing = Thing { tag: 3, bytes: vec![7; key_len] };
+        let (mut table, place) = one(&key, b"x", None);
+        assert!(table.set_object(place, thing.clone()).is_none());
+        table.set_deadline(place, Some(UnixMs(5)));
+        assert_eq!(table.object(place), Some(&thing));
+        table.set_deadline(place, None);
+        assert_eq!(table.object(place), Some(&thing));
+        for longer in [0, 3, 9, 50, 400] {
+            let place = table.find(0, &key).expect("it is there");
+            let renamed = table.remove(place);
+            let renamed = renamed.with_key(&vec![b'r'; longer]);
+            let ValueRef::Object(there) = renamed.value() else { panic!("it is an object") };
+            assert_eq!(there, &thing);
+            assert!(table.insert_record(0, renamed.with_key(&key)).is_ok());
+        }
+    }
+    assert_eq!(live(), before);
 }
 
 #[test]

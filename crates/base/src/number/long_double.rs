@@ -7,8 +7,8 @@
 //! Not here: which results the servers refuse (nan, infinity); callers ask. Tests: foot of the
 //! file, tests/numbers.rs with sums read off valkey-server 9.1.2.
 
-use rustc_apfloat::Float as _;
-use rustc_apfloat::ieee::X87DoubleExtended;
+use rustc_apfloat::ieee::{Double, X87DoubleExtended};
+use rustc_apfloat::{Float as _, FloatConvert as _};
 
 /// Texts of this length or more are refused.
 const TEXT_LIMIT_BYTES: usize = 5 * 1024;
@@ -48,6 +48,20 @@ impl LongDouble {
     /// Exactly `value`.
     pub fn from_i64(value: i64) -> LongDouble {
         LongDouble(X87DoubleExtended::from_i128(i128::from(value)).value)
+    }
+
+    /// Exactly `value`.
+    pub fn from_f64(value: f64) -> LongDouble {
+        const BIAS_DIFFERENCE: u64 = 16_383 - 1023;
+        if !value.is_normal() {
+            let narrow = Double::from_bits(u128::from(value.to_bits()));
+            return LongDouble(narrow.convert(&mut false).value);
+        }
+        let bits = value.to_bits();
+        let head = bits >> 63 << 15 | ((bits >> 52 & 0x7ff) + BIAS_DIFFERENCE);
+        // Here the one before the point is written out.
+        let significand = 1 << 63 | bits << 11;
+        LongDouble(X87DoubleExtended::from_bits(u128::from(head) << 64 | u128::from(significand)))
     }
 
     /// Not a number: infinity less infinity.
@@ -266,6 +280,24 @@ mod tests {
         let mut out = Vec::new();
         LongDouble::parse(text.as_bytes())?.push_human(&mut out);
         Some(String::from_utf8_lossy(&out).into_owned())
+    }
+
+    #[test]
+    fn doubles_are_exact() {
+        let check = |value: f64, expected: &str| {
+            let mut out = Vec::new();
+            LongDouble::from_f64(value).push_human(&mut out);
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+        };
+        check(13.361_389_338_970_184, "13.36138933897018433");
+        check(-85.05112751263943, "-85.05112751263942528");
+        check(0.1, "0.10000000000000001");
+        check(180.0, "180");
+        check(-0.0, "0");
+        check(0.0, "0");
+        check(f64::MIN_POSITIVE / 2.0, "0");
+        check(-1e-300, "0");
+        check(1e22, "10000000000000000000000");
     }
 
     #[test]

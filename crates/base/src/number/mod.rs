@@ -2,6 +2,7 @@
 //!
 //! - integers: strict, one text per number (this file);
 //! - `double`: scores and other 64-bit floats;
+//! - `general`: the same as `%.14g`, for Lua;
 //! - `grisu`: the digits of a double;
 //! - `long_double`: the 80-bit floats of INCRBYFLOAT and HINCRBYFLOAT.
 //!
@@ -11,10 +12,12 @@
 //! Tests: foot of each file; tests/numbers.rs holds them against answers of valkey-server 9.1.2.
 
 mod double;
+mod general;
 mod grisu;
 mod long_double;
 
 pub use double::{parse_f64, push_f64};
+pub use general::{GENERAL_DIGITS_MAX, push_general};
 pub use long_double::LongDouble;
 
 /// Most bytes a 64-bit integer takes, sign included.

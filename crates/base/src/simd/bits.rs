@@ -1,0 +1,294 @@
+//! Bits of long byte strings: counted, compared, combined. What the processor at hand can do is
+//! asked at run time: AVX-512 with VPOPCNT, AVX2, else the baseline (SSE2, NEON).
+//!
+//! There is one text of each loop, in [`plain`], written so that the compiler turns it into wide
+//! instructions; a wider variant is the same text compiled for a wider processor.
+//!
+//! 1. A variant is called only after the processor was asked for every feature it is compiled for.
+//! 2. Both slices of a combination are cut to the same length before the loop.
+//!
+//! Tests: foot of the file, every variant this machine has against byte by byte loops.
+
+/// How two byte strings become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combine {
+    /// Bits in both.
+    And,
+    /// Bits in either.
+    Or,
+    /// Bits in one of them only.
+    Xor,
+    /// Bits of the first that are not in the second.
+    AndNot,
+}
+
+/// The loops for the baseline, and the twins of the variants.
+pub mod plain {
+    use super::Combine;
+
+    /// How many bits are set.
+    #[inline(always)]
+    pub fn count_ones(bytes: &[u8]) -> u64 {
+        let (words, tail) = bytes.as_chunks::<8>();
+        let whole: u64 =
+            words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
+        whole + tail.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
+    }
+
+    /// Index of the first byte that is not `skipped`.
+    #[inline(always)]
+    pub fn find_other(bytes: &[u8], skipped: u8) -> Option<usize> {
+        let (blocks, _) = bytes.as_chunks::<64>();
+        let same = blocks.iter().take_while(|block| is_all(block, skipped)).count() * 64;
+        bytes[same..].iter().position(|byte| *byte != skipped).map(|at| same + at)
+    }
+
+    /// Without a way out in the middle, so that it becomes a few wide instructions.
+    #[inline(always)]
+    fn is_all(block: &[u8; 64], byte: u8) -> bool {
+        block.iter().fold(0, |other, found| other | (found ^ byte)) == 0
+    }
+
+    /// `into[i] = into[i] op with[i]`, as far as the shorter goes.
+    #[inline(always)]
+    pub fn combine(op: Combine, into: &mut [u8], with: &[u8]) {
+        match op {
+            Combine::And => each(into, with, |a, b| a & b),
+            Combine::Or => each(into, with, |a, b| a | b),
+            Combine::Xor => each(into, with, |a, b| a ^ b),
+            Combine::AndNot => each(into, with, |a, b| a & !b),
+        }
+    }
+
+    #[inline(always)]
+    fn each(into: &mut [u8], with: &[u8], op: impl Fn(u8, u8) -> u8) {
+        let length = into.len().min(with.len());
+        for (a, b) in into[..length].iter_mut().zip(&with[..length]) {
+            *a = op(*a, *b);
+        }
+    }
+
+    /// Turns every bit over.
+    #[inline(always)]
+    pub fn invert(bytes: &mut [u8]) {
+        for byte in bytes {
+            *byte = !*byte;
+        }
+    }
+
+    /// Bits seen once so far (`once`) and more than once (`more`), after one more string.
+    #[inline(always)]
+    pub fn tally(once: &mut [u8], more: &mut [u8], with: &[u8]) {
+        let length = once.len().min(more.len()).min(with.len());
+        let (once, more, with) = (&mut once[..length], &mut more[..length], &with[..length]);
+        for i in 0..length {
+            more[i] |= once[i] & with[i];
+            once[i] |= with[i];
+        }
+    }
+}
+
+/// Defines, for each loop, its variants and the function that picks one.
+macro_rules! variants {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?;)+) => {
+        #[cfg(target_arch = "x86_64")]
+        mod avx512 {
+            use super::{Combine, plain};
+            $(
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq")]
+                pub fn $name($($arg: $kind),*) $(-> $out)? {
+                    plain::$name($($arg),*)
+                }
+            )+
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        mod avx2 {
+            use super::{Combine, plain};
+            $(
+                #[target_feature(enable = "avx2,popcnt")]
+                pub fn $name($($arg: $kind),*) $(-> $out)? {
+                    plain::$name($($arg),*)
+                }
+            )+
+        }
+
+        $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $name($($arg: $kind),*) $(-> $out)? {
+                #[cfg(target_arch = "x86_64")]
+                {
+                    if has_avx512() {
+                        // SAFETY: invariant 1: `has_avx512` asked for all its features.
+                        return unsafe { avx512::$name($($arg),*) };
+                    }
+                    if has_avx2() {
+                        // SAFETY: invariant 1: `has_avx2` asked for all its features.
+                        return unsafe { avx2::$name($($arg),*) };
+                    }
+                }
+                plain::$name($($arg),*)
+            }
+        )+
+    };
+}
+
+variants! {
+    /// How many bits are set.
+    fn count_ones(bytes: &[u8]) -> u64;
+    /// Index of the first byte that is not `skipped`.
+    fn find_other(bytes: &[u8], skipped: u8) -> Option<usize>;
+    /// `into[i] = into[i] op with[i]`, as far as the shorter goes.
+    fn combine(op: Combine, into: &mut [u8], with: &[u8]);
+    /// Turns every bit over.
+    fn invert(bytes: &mut [u8]);
+    /// Bits seen once so far (`once`) and more than once (`more`), after one more string.
+    fn tally(once: &mut [u8], more: &mut [u8], with: &[u8]);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vpopcntdq")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    type ByByte = fn(u8, u8) -> u8;
+
+    /// The same loop in every variant that runs here.
+    macro_rules! variants_of {
+        ($name:ident($($arg:expr),*)) => {{
+            let mut found = vec![plain::$name($($arg),*), $name($($arg),*)];
+            #[cfg(target_arch = "x86_64")]
+            {
+                if has_avx2() {
+                    // SAFETY: the processor was asked.
+                    found.push(unsafe { avx2::$name($($arg),*) });
+                }
+                if has_avx512() {
+                    // SAFETY: the processor was asked.
+                    found.push(unsafe { avx512::$name($($arg),*) });
+                }
+            }
+            found
+        }};
+        ($name:ident($($arg:expr),*), $into:ident = $start:expr) => {{
+            let mut found = Vec::new();
+            let mut $into = $start;
+            plain::$name($($arg),*);
+            found.push($into);
+            let mut $into = $start;
+            $name($($arg),*);
+            found.push($into);
+            #[cfg(target_arch = "x86_64")]
+            if has_avx2() {
+                let mut $into = $start;
+                // SAFETY: the processor was asked.
+                unsafe { avx2::$name($($arg),*) };
+                found.push($into);
+            }
+            found
+        }};
+    }
+
+    fn lengths() -> impl Iterator<Item = usize> {
+        (0..200).chain([255, 256, 257, 1000, 4096, 4099])
+    }
+
+    fn random(length: usize, rng: &mut Rng) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        rng.bytes(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn counts_bits() {
+        let mut rng = Rng::from_seed(1);
+        for length in lengths() {
+            let bytes = random(length, &mut rng);
+            let expected: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
+            for found in variants_of!(count_ones(&bytes)) {
+                assert_eq!(found, expected, "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn finds_what_is_other() {
+        for length in lengths() {
+            for skipped in [0, 255] {
+                for at in [0, length / 3, length.saturating_sub(1), length] {
+                    let mut bytes = vec![skipped; length];
+                    let expected = (at < length).then_some(at);
+                    bytes[at.min(length)..].fill(7);
+                    for found in variants_of!(find_other(&bytes, skipped)) {
+                        assert_eq!(found, expected, "{length} {at}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn combines() {
+        let mut rng = Rng::from_seed(2);
+        let ops: [(Combine, ByByte); 4] = [
+            (Combine::And, |a, b| a & b),
+            (Combine::Or, |a, b| a | b),
+            (Combine::Xor, |a, b| a ^ b),
+            (Combine::AndNot, |a, b| a & !b),
+        ];
+        for length in lengths() {
+            let (first, second) = (random(length, &mut rng), random(length + 3, &mut rng));
+            for (op, by_byte) in ops {
+                let expected: Vec<u8> =
+                    first.iter().zip(&second).map(|(a, b)| by_byte(*a, *b)).collect();
+                let outs = variants_of!(combine(op, &mut into, &second), into = first.clone());
+                for out in outs {
+                    assert_eq!(out, expected, "{op:?} {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn inverts_and_tallies() {
+        let mut rng = Rng::from_seed(3);
+        for length in lengths() {
+            let strings: Vec<Vec<u8>> = (0..4).map(|_| random(length, &mut rng)).collect();
+            for turned in variants_of!(invert(&mut into), into = strings[0].clone()) {
+                assert!(turned.iter().zip(&strings[0]).all(|(a, b)| *a == !*b));
+            }
+            let (mut once, mut more) = (vec![0; length], vec![0; length]);
+            for string in &strings {
+                let pairs = variants_of!(
+                    tally(&mut into.0, &mut into.1, string),
+                    into = (once.clone(), more.clone())
+                );
+                assert!(pairs.iter().all(|pair| *pair == pairs[0]));
+                (once, more) = pairs[0].clone();
+            }
+            for i in 0..length {
+                for bit in 0..8 {
+                    let count = strings.iter().filter(|s| s[i] >> bit & 1 == 1).count();
+                    assert_eq!(once[i] >> bit & 1 == 1, count >= 1);
+                    assert_eq!(more[i] >> bit & 1 == 1, count >= 2);
+                }
+            }
+        }
+    }
+}
