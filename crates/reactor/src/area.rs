@@ -6,7 +6,7 @@
 //!    next turn: the engine keeps those buffers to itself until then, and the slice's lifetime ends
 //!    before, because `Reactor::wait` borrows the reactor mutably.
 //!
-//! Not here: which part is free (`uring::buffers`, `epoll`). Tests: `tests/engines.rs`.
+//! Not here: which part is free (`uring::buffers`, `epoll`). Tests: `tests/engines`.
 
 use std::io;
 use std::ptr::NonNull;

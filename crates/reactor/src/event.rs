@@ -4,7 +4,7 @@
 //! received bytes in the [`Area`]. [`Events`] turns them into [`Event`]s on the way out.
 //!
 //! Not here: who makes them (`uring`, `epoll`), and the memory itself (`area`).
-//! Tests: `tests/engines.rs`.
+//! Tests: `tests/engines`.
 
 use crate::area::Area;
 use std::io;

@@ -31,7 +31,7 @@
 //!
 //! Rooms: `uring` and `epoll` are the engines, `net` makes and describes sockets, `wake` wakes,
 //! `slab` keeps the connections, `area` the receive memory.
-//! Tests: `tests/engines.rs` runs the same bodies against both engines.
+//! Tests: `tests/engines` runs the same bodies against both engines.
 
 mod area;
 mod epoll;

@@ -9,7 +9,7 @@
 //! 3. What a thread wrote before `wake` is seen by the worker after the exchange that found
 //!    NOTIFIED (acquire and release).
 //!
-//! Tests: below and `tests/engines.rs`.
+//! Tests: below and `tests/engines`.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -21,7 +21,7 @@
 //! 2. There are as many places in the ring as buffers, so it cannot overflow.
 //! 3. The ring's memory lives until the ring that registered it is gone: `Uring` drops it later.
 //!
-//! Tests: below, and `tests/engines.rs` (too few buffers).
+//! Tests: below, and `tests/engines` (too few buffers).
 
 use super::ring::Ring;
 use crate::area::Area;

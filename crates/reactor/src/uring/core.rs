@@ -2,22 +2,21 @@
 //!
 //! The story and the invariants cited here are in `uring`.
 
+use super::accept::Listener;
 use super::ring::{Features, Ring};
 use crate::Receipt;
-use crate::event::{Event, Happening, ListenerId, Token};
+use crate::event::{Event, Happening, Token};
 use crate::slab::Slab;
-use io_uring::types::{Fd, Timespec};
+use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// How long to leave a listener alone that cannot accept, unless a connection closes earlier.
-static ACCEPT_PAUSE: Timespec = Timespec::new().nsec(100_000_000);
-
-/// The most bytes one request sends; the rest follows. (The kernel's own limit is near 2^31.)
-const MOST_BYTES_PER_SEND: usize = 1 << 30;
+/// Longer outputs are sent in parts. Where the peer reads as fast as the kernel copies, one send
+/// of 200 MB keeps the thread in the kernel for half a second.
+const MOST_BYTES_PER_SEND: usize = 512 << 10;
 
 /// When buffers are scarce, so many connections get at them in a turn before those that have a
 /// request standing: each may take a good part, so arming more would mostly be in vain.
@@ -47,7 +46,7 @@ pub(crate) struct Target {
 
 impl Target {
     #[inline]
-    fn user_data(kind: Kind, token: Token) -> u64 {
+    pub(super) fn user_data(kind: Kind, token: Token) -> u64 {
         u64::from(kind as u8) << 56 | u64::from(token.index) << 32 | u64::from(token.generation)
     }
 
@@ -70,7 +69,7 @@ impl Target {
     }
 }
 
-const NOBODY: Token = Token { index: 0, generation: 0 };
+pub(super) const NOBODY: Token = Token { index: 0, generation: 0 };
 
 // What a connection is in the middle of.
 /// The kernel holds a receive request.
@@ -110,22 +109,11 @@ impl Connection {
     }
 }
 
-pub(crate) struct Listener {
-    id: ListenerId,
-    socket: OwnedFd,
-    accepting: bool,
-    removed: bool,
-    /// Accepting failed; told already.
-    failing: bool,
-    /// Waits for the timer or for a closed connection.
-    resting: bool,
-}
-
 pub(crate) struct Core {
     pub(crate) ring: Ring,
     pub(crate) features: Features,
     pub(crate) connections: Slab<Connection>,
-    listeners: Slab<Listener>,
+    pub(super) listeners: Slab<Listener>,
     /// Happenings caused by `Ops`, for the next turn.
     pub(crate) queued: Vec<Happening>,
     /// Do not sleep in the next turn: a receipt is wanted promptly.
@@ -135,7 +123,7 @@ pub(crate) struct Core {
     finishing: Vec<Token>,
     /// Receives found no buffer in the last turn.
     starved: bool,
-    resting_listeners: bool,
+    pub(super) resting_listeners: bool,
     watched: Option<RawFd>,
 }
 
@@ -179,34 +167,6 @@ impl Core {
     }
 
     // ---- what a caller asks for ----
-
-    pub(crate) fn listen(&mut self, socket: OwnedFd, id: ListenerId) -> io::Result<()> {
-        let token = self.listeners.insert(Listener {
-            id,
-            socket,
-            accepting: false,
-            removed: false,
-            failing: false,
-            resting: false,
-        });
-        self.accept(token);
-        Ok(())
-    }
-
-    pub(crate) fn unlisten(&mut self, id: ListenerId) {
-        let Some((token, listener)) =
-            self.listeners.iter_mut().find(|(_, l)| l.id == id && !l.removed)
-        else {
-            return;
-        };
-        listener.removed = true;
-        if listener.accepting {
-            self.cancel(Kind::CancelAccept, Kind::Accept, token);
-        } else {
-            self.listeners.remove(token);
-            self.queued.push(Happening::Other(Event::Unlistened { listener: id }));
-        }
-    }
 
     pub(crate) fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let token = self.connections.insert(Connection {
@@ -293,18 +253,6 @@ impl Core {
 
     // ---- requests ----
 
-    fn accept(&mut self, token: Token) {
-        let Some(listener) = self.listeners.get(token) else { return };
-        listener.accepting = true;
-        listener.resting = false;
-        let entry = opcode::AcceptMulti::new(Fd(listener.socket.as_raw_fd()))
-            .flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
-            .build()
-            .user_data(Target::user_data(Kind::Accept, token));
-        // SAFETY: no memory of ours is involved.
-        unsafe { self.ring.push(entry) };
-    }
-
     /// Polls the eventfd of the waker, edge-triggered, for ever.
     pub(crate) fn watch(&mut self, fd: RawFd) {
         self.watched = Some(fd);
@@ -361,7 +309,7 @@ impl Core {
     }
 
     /// Silent when it hits; see (3) for when it misses.
-    fn cancel(&mut self, cancel: Kind, request: Kind, token: Token) {
+    pub(super) fn cancel(&mut self, cancel: Kind, request: Kind, token: Token) {
         let entry = opcode::AsyncCancel::new(Target::user_data(request, token))
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS)
@@ -530,70 +478,6 @@ impl Core {
             }
         }
         self.quick_sends = sends;
-    }
-
-    // ---- accepting ----
-
-    fn accepted(&mut self, token: Token, result: i32, more: bool, out: &mut Vec<Happening>) {
-        let socket = (result >= 0).then(|| {
-            // SAFETY: the kernel made this descriptor for us.
-            unsafe { OwnedFd::from_raw_fd(result) }
-        });
-        let Some(listener) = self.listeners.get(token) else { return };
-        let id = listener.id;
-        listener.accepting = more;
-        if listener.removed {
-            drop(socket);
-            if !more {
-                self.listeners.remove(token);
-                out.push(Happening::Other(Event::Unlistened { listener: id }));
-            }
-            return;
-        }
-        if let Some(socket) = socket {
-            listener.failing = false;
-            out.push(Happening::Other(Event::Accepted { listener: id, socket }));
-            if !more {
-                self.accept(token);
-            }
-        } else if !more {
-            self.accept_failed(token, -result, out);
-        }
-    }
-
-    fn accept_failed(&mut self, token: Token, error: i32, out: &mut Vec<Happening>) {
-        let Some(listener) = self.listeners.get(token) else { return };
-        // The peer was gone before we came, and the like: nothing to tell.
-        if crate::net::is_passing_accept_error(error) {
-            return self.accept(token);
-        }
-        listener.resting = true;
-        if !listener.failing {
-            listener.failing = true;
-            let error = io::Error::from_raw_os_error(error);
-            out.push(Happening::Other(Event::AcceptFailed { listener: listener.id, error }));
-        }
-        if !self.resting_listeners {
-            self.resting_listeners = true;
-            let entry = opcode::Timeout::new(&raw const ACCEPT_PAUSE)
-                .build()
-                .user_data(Target::user_data(Kind::AcceptAgain, NOBODY));
-            // SAFETY: the duration is a static.
-            unsafe { self.ring.push(entry) };
-        }
-    }
-
-    fn accept_again(&mut self) {
-        self.resting_listeners = false;
-        self.rouse_listeners();
-    }
-
-    fn rouse_listeners(&mut self) {
-        let resting: Vec<Token> =
-            self.listeners.iter_mut().filter(|(_, l)| l.resting).map(|(token, _)| token).collect();
-        for token in resting {
-            self.accept(token);
-        }
     }
 
     // ---- endings ----

@@ -23,8 +23,9 @@
 //! 4. Quick sends are settled only when nothing is unsubmitted and no completion is kept back.
 //!
 //! Not here: setting up and probing (`ring`), the buffer ring (`buffers`), requests and slots
-//! (`core`). Tests: `tests/engines.rs`.
+//! (`core`, `accept`). Tests: `tests/engines`.
 
+mod accept;
 mod buffers;
 mod core;
 mod ring;

@@ -6,7 +6,7 @@
 //! 3. The ring's descriptor is registered with that thread, which spares a look-up per call, and
 //!    unregistered in `Drop`: otherwise the thread would keep the ring alive.
 //!
-//! Not here: what the entries mean (`uring`). Tests: `tests/engines.rs`.
+//! Not here: what the entries mean (`uring`). Tests: `tests/engines`.
 
 use io_uring::types::{Fd, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -16,6 +16,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::OnceLock;
 use std::time::Duration;
+
+/// A longer wait is cut to this, which the kernel's signed seconds can hold.
+const LONGEST_WAIT: Duration = Duration::from_secs(1 << 31);
 
 const ENTER_GETEVENTS: u32 = 1 << 0;
 const ENTER_EXT_ARG: u32 = 1 << 3;
@@ -211,7 +214,7 @@ impl Ring {
             }
             None => self.ring.as_raw_fd(),
         };
-        let timespec = timeout.map(Timespec::from);
+        let timespec = timeout.map(|timeout| Timespec::from(timeout.min(LONGEST_WAIT)));
         let argument = WaitArgument {
             signal_mask: 0,
             signal_mask_bytes: 0,

@@ -1,7 +1,7 @@
 //! Endings: close, reset, detach, dropping the reactor, listeners.
 
 use crate::on_every_engine;
-use crate::world::{World, pattern};
+use crate::world::{World, echo_peer, pattern};
 use pantala_reactor::{ListenerId, Receipt};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -257,5 +257,21 @@ fn a_port_is_free_again_after_unlistened() {
             world.accepted.clear();
             world.until(|w| w.accepted.len() == 1);
         }
+    });
+}
+
+#[test]
+fn a_unix_listener_serves_as_a_tcp_one_does() {
+    on_every_engine(|config| {
+        let mut world = World::echo(config);
+        let path = std::env::temp_dir().join(format!("pantala-reactor-{}", std::process::id()));
+        let socket = pantala_reactor::net::unix_listener(&path, Some(0o600), 16).unwrap();
+        world.reactor.ops().listen(socket, ListenerId(0)).unwrap();
+        let peers: Vec<_> = (0..10)
+            .map(|seed| echo_peer(UnixStream::connect(&path).unwrap(), pattern(seed, 1000)))
+            .collect();
+        world.until(|w| w.links.values().filter(|link| link.closed == 1).count() == 10);
+        peers.into_iter().for_each(|peer| peer.join().unwrap());
+        std::fs::remove_file(&path).unwrap();
     });
 }

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod chance;
 mod closing;
 mod processes;
 mod receiving;

@@ -99,6 +99,15 @@ fn a_timeout_ends_the_wait() {
             assert!(world.turns < 100, "it does not sleep");
         }
         assert_eq!(world.woken, 0);
+        // No time is too long.
+        world.reactor.waker().wake();
+        world.turn(Some(Duration::MAX));
+        let waker = world.reactor.waker();
+        let caller = std::thread::spawn(move || waker.wake());
+        while world.woken < 2 {
+            world.turn(Some(Duration::MAX));
+        }
+        caller.join().unwrap();
     });
 }
 

@@ -7,9 +7,11 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+// Not expectations: only so that what is broken fails instead of hanging.
 const SILENCE: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(180);
 
 #[derive(Default, Debug)]
 pub struct Link {
@@ -94,16 +96,20 @@ impl World {
 
     /// Turns until `done`, hearing promptly of every send.
     pub fn until_sent(&mut self, done: impl Fn(&World) -> bool) {
+        let started = Instant::now();
         while !done(self) {
             self.turn(Some(SILENCE));
             self.reactor.ops().hasten();
+            assert!(started.elapsed() < LONGEST, "events, but not the one awaited");
         }
     }
 
     /// Turns until `done`.
     pub fn until(&mut self, done: impl Fn(&World) -> bool) {
+        let started = Instant::now();
         while !done(self) {
             self.turn(Some(SILENCE));
+            assert!(started.elapsed() < LONGEST, "events, but not the one awaited");
         }
     }
 
@@ -116,7 +122,7 @@ impl World {
 
     pub fn turn(&mut self, timeout: Option<Duration>) {
         self.turns += 1;
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let (events, mut ops) = self.reactor.wait(timeout).unwrap();
         let mut touched = Vec::new();
         let mut seen = 0;

@@ -19,13 +19,16 @@
 //!    set by being closed (or by a call, when it lives on): `epoll_wait` never names a freed slot,
 //!    and generations would tell.
 //!
-//! Tests: `tests/engines.rs`.
+//! Tests: `tests/engines`.
+
+mod accept;
 
 use crate::area::Area;
-use crate::event::{Event, Happening, ListenerId, Token};
+use crate::event::{Event, Happening, Token};
 use crate::slab::Slab;
 use crate::wake::Alarm;
 use crate::{Config, Receipt};
+use accept::Listener;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -33,16 +36,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MOST_EVENTS_PER_WAIT: usize = 512;
-const MOST_ACCEPTS_PER_WAIT: usize = 64;
+/// What one write takes at most: where the peer reads as fast as the kernel copies, a write of
+/// 200 MB keeps the thread in the kernel for half a second.
+const MOST_BYTES_PER_WRITE: usize = 256 << 10;
 const MOST_WRITES_PER_TURN: usize = 8;
 /// Below this much room in the area the rest of the ready connections waits for the next turn.
 const LEAST_READ_BYTES: usize = 4096;
-/// How long to leave a listener alone that cannot accept, unless a connection closes earlier.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const INPUT: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
 const OUTPUT: u32 = libc::EPOLLOUT as u32;
-const LISTENING: u32 = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32;
 const HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
 
 /// Marks in the upper bits of an index: who an event is for.
@@ -81,13 +83,6 @@ impl Connection {
     fn is(&self, any: u16) -> bool {
         self.state & any != 0
     }
-}
-
-pub(crate) struct Listener {
-    id: ListenerId,
-    socket: OwnedFd,
-    failing: bool,
-    resting: bool,
 }
 
 pub(crate) struct Epoll {
@@ -299,22 +294,6 @@ impl Core {
 
     // ---- what a caller asks for ----
 
-    pub(crate) fn listen(&mut self, socket: OwnedFd, id: ListenerId) -> io::Result<()> {
-        let fd = socket.as_raw_fd();
-        crate::net::set_nonblocking(&socket)?;
-        let token = self.listeners.insert(Listener { id, socket, failing: false, resting: false });
-        self.control(libc::EPOLL_CTL_ADD, fd, LISTENING, listener_data(token))
-            .inspect_err(|_| drop(self.listeners.remove(token)))
-    }
-
-    pub(crate) fn unlisten(&mut self, id: ListenerId) {
-        let found = self.listeners.iter_mut().find(|(_, l)| l.id == id).map(|(token, _)| token);
-        let Some(listener) = found.and_then(|token| self.listeners.remove(token)) else { return };
-        // Others may hold the same socket, so closing alone would leave it in the set.
-        let _ = self.control(libc::EPOLL_CTL_DEL, listener.socket.as_raw_fd(), 0, 0);
-        self.queued.push(Happening::Other(Event::Unlistened { listener: id }));
-    }
-
     pub(crate) fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let fd = socket.as_raw_fd();
         let connection = Connection { socket, state: 0, written: 0, output: Vec::new() };
@@ -336,8 +315,8 @@ impl Core {
         connection.written = 0;
         connection.output = buffer;
         self.prompt |= receipt == Receipt::Prompt;
-        let (mut sent, mut queued) =
-            (std::mem::take(&mut self.sent), std::mem::take(&mut self.queued));
+        let mut sent = std::mem::take(&mut self.sent);
+        let mut queued = std::mem::take(&mut self.queued);
         self.write(conn, &mut sent, &mut queued);
         (self.sent, self.queued) = (sent, queued);
     }
@@ -423,6 +402,7 @@ impl Core {
                 return;
             }
             let rest = &connection.output[connection.written..];
+            let rest = &rest[..rest.len().min(MOST_BYTES_PER_WRITE)];
             let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
             let fd = connection.socket.as_raw_fd();
             // SAFETY: the kernel copies from a live slice.
@@ -430,7 +410,7 @@ impl Core {
             if result < 0 {
                 let error = io::Error::last_os_error();
                 match error.kind() {
-                    io::ErrorKind::WouldBlock => return self.ask_for_room(conn, false),
+                    io::ErrorKind::WouldBlock => return self.ask_for_room(conn, false, out),
                     io::ErrorKind::Interrupted => {}
                     _ => return self.fail(conn, error, out),
                 }
@@ -438,35 +418,29 @@ impl Core {
             }
             connection.written += result as usize;
             if connection.written == connection.output.len() {
-                return self.send_ended(conn, sent);
+                return self.send_ended(conn, sent, out);
             }
         }
-        self.ask_for_room(conn, true);
+        self.ask_for_room(conn, true, out);
     }
 
     /// Asks for `EPOLLOUT`. Asking `again` makes the kernel look anew, and tell it as an edge.
-    fn ask_for_room(&mut self, conn: Token, again: bool) {
+    fn ask_for_room(&mut self, conn: Token, again: bool, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         if connection.is(BLOCKED) && !again {
             return;
         }
         connection.state |= BLOCKED;
         let fd = connection.socket.as_raw_fd();
-        let asked = self.control(libc::EPOLL_CTL_MOD, fd, INPUT | OUTPUT, connection_data(conn));
-        self.report_lost(conn, asked);
-    }
-
-    /// A socket that the kernel no longer watches for us would be silent for ever.
-    fn report_lost(&mut self, conn: Token, asked: io::Result<()>) {
-        if let Err(error) = asked {
-            let mut queued = std::mem::take(&mut self.queued);
-            self.fail(conn, error, &mut queued);
-            self.queued = queued;
+        let events = INPUT | OUTPUT;
+        if let Err(error) = self.control(libc::EPOLL_CTL_MOD, fd, events, connection_data(conn)) {
+            // Not watched, it would be silent for ever.
+            self.fail(conn, error, out);
         }
     }
 
     #[inline]
-    fn send_ended(&mut self, conn: Token, sent: &mut Vec<Happening>) {
+    fn send_ended(&mut self, conn: Token, sent: &mut Vec<Happening>, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !SENDING;
         if connection.is(SHUT_AFTER_SEND) {
@@ -481,77 +455,13 @@ impl Core {
         if blocked {
             connection.state &= !BLOCKED;
             let fd = connection.socket.as_raw_fd();
-            let asked = self.control(libc::EPOLL_CTL_MOD, fd, INPUT, connection_data(conn));
-            self.report_lost(conn, asked);
+            if let Err(error) = self.control(libc::EPOLL_CTL_MOD, fd, INPUT, connection_data(conn))
+            {
+                self.fail(conn, error, out);
+            }
         }
         if leaving {
             self.finish_if_idle(conn);
-        }
-    }
-
-    // ---- accepting ----
-
-    fn accept(&mut self, token: Token, out: &mut Vec<Happening>) {
-        for _ in 0..MOST_ACCEPTS_PER_WAIT {
-            let Some(listener) = self.listeners.get(token) else { return };
-            let fd = listener.socket.as_raw_fd();
-            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-            let (none, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: the peer's address is not asked for, so no pointers are involved.
-            let accepted = unsafe { libc::accept4(fd, none, no_length, flags) };
-            if accepted >= 0 {
-                // SAFETY: the descriptor is new and ours.
-                let socket = unsafe { OwnedFd::from_raw_fd(accepted) };
-                listener.failing = false;
-                out.push(Happening::Other(Event::Accepted { listener: listener.id, socket }));
-                continue;
-            }
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                Some(libc::EAGAIN) => return,
-                Some(code) if crate::net::is_passing_accept_error(code) => {}
-                _ => return self.accept_failed(token, error, out),
-            }
-        }
-    }
-
-    fn accept_failed(&mut self, token: Token, error: io::Error, out: &mut Vec<Happening>) {
-        let Some(listener) = self.listeners.get(token) else { return };
-        let fd = listener.socket.as_raw_fd();
-        listener.resting = true;
-        if !listener.failing {
-            listener.failing = true;
-            let listener = listener.id;
-            out.push(Happening::Other(Event::AcceptFailed { listener, error }));
-        }
-        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
-        self.accept_again.get_or_insert_with(|| Instant::now() + ACCEPT_PAUSE);
-    }
-
-    /// The only place that reads a clock: while a listener rests.
-    #[inline]
-    fn accept_if_time(&mut self, out: &mut Vec<Happening>) {
-        if self.accept_again.is_some_and(|at| at <= Instant::now()) {
-            self.rouse_listeners(out);
-        }
-    }
-
-    fn rouse_listeners(&mut self, out: &mut Vec<Happening>) {
-        self.accept_again = None;
-        let resting: Vec<(Token, RawFd)> = self
-            .listeners
-            .iter_mut()
-            .filter(|(_, listener)| listener.resting)
-            .map(|(token, listener)| {
-                listener.resting = false;
-                (token, listener.socket.as_raw_fd())
-            })
-            .collect();
-        for (token, fd) in resting {
-            let added = self.control(libc::EPOLL_CTL_ADD, fd, LISTENING, listener_data(token));
-            if let Err(error) = added {
-                self.accept_failed(token, error, out);
-            }
         }
     }
 
@@ -593,8 +503,4 @@ impl Core {
 
 fn connection_data(token: Token) -> u64 {
     u64::from(token.index) << 32 | u64::from(token.generation)
-}
-
-fn listener_data(token: Token) -> u64 {
-    u64::from(token.index | IS_LISTENER) << 32 | u64::from(token.generation)
 }
