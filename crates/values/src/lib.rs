@@ -1,34 +1,150 @@
 //! The data types and their encodings.
 //!
-//! Strings live inside the record (crate `table`); everything larger is an [`Object`] that a record
-//! points to. So far there is none: the collections arrive with their own files here, one a type,
-//! and one variant each in `Object`.
+//! Strings live inside the record (crate `table`), and so does an [`Object`]; what is large hangs
+//! on it. One directory a type: its encodings, when it changes from one to the other, and its
+//! operations as plain functions on bytes and numbers. A small collection of any type is one
+//! [`packed::Packed`] buffer.
+//!
+//! Invariants
+//! 1. No operation takes long because a structure grows or shrinks: a large structure changes a
+//!    bounded part at a time.
+//! 2. What is read is the same before and after a change of encoding.
+//! 3. A collection that became empty is removed by whoever emptied it; none is stored empty
+//!    (streams excepted).
+//!
+//! Not here: keys, locks, replies, the clock (`now` is an argument), settings (limits are
+//! arguments). Tests: at the foot of each file, and models in `tests/`.
 
-#![forbid(unsafe_code)]
+pub mod bits;
+pub mod dense;
+pub mod geo;
+pub mod hash;
+pub mod hyperloglog;
+pub mod list;
+pub mod packed;
+pub mod set;
+pub mod sorted_set;
+pub mod stream;
 
-/// A value that a record points to. No variant yet: no such value can exist.
+use pantala_base::UnixMs;
+
+pub use hash::Hash;
+pub use list::List;
+pub use set::Set;
+pub use sorted_set::SortedSet;
+pub use stream::Stream;
+
+/// A value that a record holds, moved with it. Small: each variant is at most a tag and a pointer.
 #[derive(Debug)]
-pub enum Object {}
+pub enum Object {
+    /// A list.
+    List(List),
+    /// A set.
+    Set(Set),
+    /// A sorted set.
+    SortedSet(SortedSet),
+    /// A hash.
+    Hash(Hash),
+    /// A stream.
+    Stream(Stream),
+}
+
+/// What every collection can be asked, so that the keyspace need not know which it is.
+pub trait Collection: Default {
+    /// Its type.
+    const TYPE: Type;
+
+    /// Whether it is to be removed: it has no element. A stream never is.
+    fn is_empty(&self) -> bool;
+
+    /// Allocated bytes behind it, without itself. Quick: a sum that is kept, or a good estimate
+    /// from counts.
+    fn heap_bytes(&self) -> usize;
+
+    /// The name of its encoding, as OBJECT ENCODING answers it.
+    fn encoding(&self) -> &'static str;
+
+    /// A copy that shares nothing with the original (COPY).
+    fn duplicate(&self) -> Self;
+
+    /// No element is gone before this moment; `None` when none has a deadline. Quick. May be too
+    /// early (an element that had it is gone), never too late.
+    fn next_deadline(&self) -> Option<UnixMs>;
+
+    /// Removes elements whose deadline has passed, about `limit` at most; how many. It has looked
+    /// at all that are due when [`Collection::next_deadline`] is not before `now` afterwards.
+    fn expire(&mut self, _now: UnixMs, _limit: usize) -> usize {
+        0
+    }
+
+    /// Itself, if the object is one.
+    fn of(object: &Object) -> Option<&Self>;
+
+    /// Itself, if the object is one.
+    fn of_mut(object: &mut Object) -> Option<&mut Self>;
+
+    /// As an object.
+    fn into_object(self) -> Object;
+}
+
+macro_rules! each {
+    ($object:expr, $one:ident => $do:expr) => {
+        match $object {
+            Object::List($one) => $do,
+            Object::Set($one) => $do,
+            Object::SortedSet($one) => $do,
+            Object::Hash($one) => $do,
+            Object::Stream($one) => $do,
+        }
+    };
+}
 
 impl pantala_table::Object for Object {
     fn type_tag(&self) -> u8 {
-        match *self {}
+        self.kind() as u8
     }
 
     fn heap_bytes(&self) -> usize {
-        match *self {}
+        each!(self, one => one.heap_bytes())
     }
 }
 
 impl Object {
+    /// Its type.
+    pub fn kind(&self) -> Type {
+        match self {
+            Object::List(_) => Type::List,
+            Object::Set(_) => Type::Set,
+            Object::SortedSet(_) => Type::SortedSet,
+            Object::Hash(_) => Type::Hash,
+            Object::Stream(_) => Type::Stream,
+        }
+    }
+
     /// The name of its encoding, as OBJECT ENCODING answers it.
     pub fn encoding(&self) -> &'static str {
-        match *self {}
+        each!(self, one => one.encoding())
     }
 
     /// A copy that shares nothing with the original (COPY).
     pub fn duplicate(&self) -> Object {
-        match *self {}
+        each!(self, one => one.duplicate().into_object())
+    }
+
+    /// See [`Collection::is_empty`].
+    pub fn is_empty(&self) -> bool {
+        // Not the methods of the types: a stream without entries is empty, but stays.
+        each!(self, one => Collection::is_empty(one))
+    }
+
+    /// See [`Collection::expire`].
+    pub fn expire(&mut self, now: UnixMs, limit: usize) -> usize {
+        each!(self, one => one.expire(now, limit))
+    }
+
+    /// See [`Collection::next_deadline`].
+    pub fn next_deadline(&self) -> Option<UnixMs> {
+        each!(self, one => one.next_deadline())
     }
 }
 

@@ -1,0 +1,273 @@
+//! Walks through the table: SCAN, all entries, one by chance, and those whose time is over.
+
+use pantala_base::UnixMs;
+use pantala_base::rng::Rng;
+
+use super::bin::{Bin, Raws};
+use super::{Chunk, Dense, Entry, Known, NEVER, Place, entry};
+
+/// Bits of a hash in a cursor: small enough for clients that read it as a signed number.
+const CURSOR_BITS: u32 = 48;
+/// A call of `scan` that finds little looks at this many bins for each entry it was asked for.
+const BINS_PER_ENTRY: usize = 10;
+/// A walk by chance that found nothing so often takes what comes first. Each try succeeds about
+/// every third time.
+const CHANCE_TRIES: usize = 500;
+
+impl Dense {
+    /// Some entries from a cursor on, and the next cursor; 0 begins, and ends. Every entry that is
+    /// there during all of a scan is met, whatever happens between the calls; some are met twice.
+    ///
+    /// A cursor is a hash read backwards, of which all smaller ones have been met: splitting a bin
+    /// splits its range of those in two. `count` is about how many entries a call meets; it takes
+    /// whole bins.
+    pub fn scan(&self, cursor: u64, count: usize, each: &mut dyn FnMut(Entry<'_>)) -> u64 {
+        let mut at = cursor << (64 - CURSOR_BITS);
+        let (mut met, mut bins) = (0, 0);
+        loop {
+            let index = self.index_of(at.reverse_bits());
+            let bin = self.bin(index);
+            bin.iter().for_each(|raw| each(self.entry_of(raw)));
+            met += bin.count();
+            bins += 1;
+            let depth = self.depth + u32::from(self.is_split(index));
+            let Some(shift) = 64_u32.checked_sub(depth).filter(|&shift| shift < 64) else {
+                return 0;
+            };
+            let Some(next) = (at >> shift).checked_add(1).filter(|&next| next >> depth == 0) else {
+                return 0;
+            };
+            at = next << shift;
+            if met >= count || bins / BINS_PER_ENTRY >= count {
+                return at >> (64 - CURSOR_BITS);
+            }
+        }
+    }
+
+    /// Whether a bin has been split in this round, so that it has one more bit of the hash.
+    #[inline]
+    fn is_split(&self, index: usize) -> bool {
+        index < self.split || index >= 1 << self.depth
+    }
+
+    /// All entries, in no order.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { table: self, chunks: self.chunks.iter(), bins: [].iter(), raws: None, bin: 0 }
+    }
+
+    /// Calls `each` with every entry that has one of the same key in another table, and with that
+    /// one, until it says no. Tables of like size keep such entries in the same bins, and then
+    /// nothing is hashed.
+    #[inline]
+    pub fn for_each_common<'a>(
+        &'a self,
+        other: &'a Dense,
+        mut each: impl FnMut(Entry<'a>, Entry<'a>) -> bool,
+    ) {
+        let bins = self.chunks.iter().flat_map(|chunk| &chunk.bins);
+        for (index, bin) in bins.enumerate() {
+            let bits = self.depth + u32::from(self.is_split(index));
+            let same = other.bin_of_low(index, bits).map(|index| other.bin(index));
+            let mut raws = bin.iter();
+            while let Some(raw) = raws.next() {
+                let entry = self.entry_of(raw);
+                let found = match same {
+                    None => other.get(entry.key),
+                    Some(bin) => other
+                        .find_slot(bin, raws.last_tag(), entry.key)
+                        .map(|slot| other.entry_of(bin.raw(slot))),
+                };
+                if found.is_some_and(|found| !each(entry, found)) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// An entry by chance, each as likely as the others; `None` in an empty table.
+    ///
+    /// A random hash chooses a bin, and the bin is taken as often as it is full, so that the
+    /// entries of full bins are not rarer than others. Full is six deviations above the mean.
+    pub fn random(&self, chance: &mut Rng) -> Option<Entry<'_>> {
+        self.random_place(chance).map(|place| self.entry_at(place))
+    }
+
+    /// Takes out an entry by chance, each as likely as the others, and shows it before it goes.
+    /// `None` in an empty table.
+    pub fn take_random<R>(
+        &mut self,
+        chance: &mut Rng,
+        show: impl FnOnce(Entry<'_>) -> R,
+    ) -> Option<R> {
+        let place = self.random_place(chance)?;
+        let shown = show(self.entry_at(place));
+        self.cut(place);
+        self.shrink();
+        Some(shown)
+    }
+
+    fn random_place(&self, chance: &mut Rng) -> Option<Place> {
+        if self.is_empty() {
+            return None;
+        }
+        let mean = (self.len >> self.depth) as u64 + 1;
+        let full = mean + 8 * mean.isqrt() + 8;
+        for _ in 0..CHANCE_TRIES {
+            let index = self.index_of(chance.next_u64());
+            let bin = self.bin(index);
+            let count = bin.count() as u64;
+            // A split bin is chosen half as often, by half as many hashes.
+            let weight = 1 + u64::from(self.is_split(index));
+            if chance.below(full) < count * weight {
+                let slot = bin.slot(bin.count(), chance.below(count) as usize);
+                return Some(Place { bin: index, slot });
+            }
+        }
+        let bin = (0..self.bin_count()).find(|&index| self.bin(index).count() > 0)?;
+        let slot = self.bin(bin).slot(self.bin(bin).count(), 0);
+        Some(Place { bin, slot })
+    }
+
+    /// No entry is gone before this moment; `None` when none has a deadline.
+    #[inline]
+    pub fn next_deadline(&self) -> Option<UnixMs> {
+        (self.earliest < NEVER).then_some(self.earliest)
+    }
+
+    /// How many entries there are at `now`, without those whose deadline has passed. Looks only at
+    /// the chunks that may hold such entries.
+    pub fn live_len(&self, now: UnixMs) -> usize {
+        if self.earliest >= now {
+            return self.len;
+        }
+        let due = self.chunks.iter().filter(|chunk| chunk.earliest < now);
+        let bins = due.flat_map(|chunk| &chunk.bins).filter(|bin| bin.has_marks());
+        let gone = bins.flat_map(|bin| bin.iter()).filter(|raw| self.entry_of(*raw).is_gone(now));
+        self.len - gone.count()
+    }
+
+    /// Removes entries whose deadline has passed: chunk by chunk, until `limit` or more are
+    /// removed or none is left. Each is told to `gone` first. How many were removed; fewer than
+    /// `limit` means that the bound is exact again.
+    ///
+    /// A chunk has about a thousand entries, of which only marked ones are read.
+    pub fn expire(&mut self, now: UnixMs, limit: usize, gone: &mut dyn FnMut(Entry<'_>)) -> usize {
+        let mut removed = 0;
+        let mut index = 0;
+        while index < self.chunks.len() && removed < limit {
+            if self.chunks[index].earliest < now {
+                removed += self.expire_chunk(index, now, gone);
+            }
+            index += 1;
+        }
+        if removed > 0 || self.earliest < now {
+            let bounds = self.chunks.iter().map(|chunk| chunk.earliest);
+            self.earliest = bounds.min().unwrap_or(NEVER);
+        }
+        for _ in 0..removed {
+            self.shrink();
+        }
+        removed
+    }
+
+    fn expire_chunk(
+        &mut self,
+        index: usize,
+        now: UnixMs,
+        gone: &mut dyn FnMut(Entry<'_>),
+    ) -> usize {
+        let mut chunk = std::mem::take(&mut self.chunks[index]);
+        let before = self.len;
+        let mut earliest = NEVER;
+        for bin in chunk.bins.iter_mut().filter(|bin| bin.has_marks()) {
+            earliest = earliest.min(self.expire_bin(bin, now, gone));
+        }
+        chunk.earliest = earliest;
+        self.chunks[index] = chunk;
+        before - self.len
+    }
+
+    /// The earliest deadline that is left.
+    fn expire_bin(
+        &mut self,
+        bin: &mut Bin,
+        now: UnixMs,
+        gone: &mut dyn FnMut(Entry<'_>),
+    ) -> UnixMs {
+        let mut stays = [true; super::bin::MAX_ENTRIES];
+        let mut earliest = NEVER;
+        let mut removed = 0;
+        for (stays, raw) in stays.iter_mut().zip(bin.iter()) {
+            let one = self.entry_of(raw);
+            let Some(deadline) = one.deadline else { continue };
+            if !one.is_gone(now) {
+                earliest = earliest.min(deadline);
+                continue;
+            }
+            gone(one);
+            *stays = false;
+            removed += 1;
+            self.inline_bytes -= raw.1.len();
+            if let Some(large) = entry::marked(raw.1).large {
+                self.large.free(large);
+            }
+        }
+        if removed > 0 {
+            let left = bin.part(|index| stays[index]);
+            self.bin_heap = self.bin_heap + left.allocated() - bin.allocated();
+            self.len -= removed;
+            *bin = left;
+        }
+        earliest
+    }
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        Chunk { bins: Vec::new(), earliest: NEVER }
+    }
+}
+
+/// See [`Dense::iter`].
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    table: &'a Dense,
+    chunks: std::slice::Iter<'a, Chunk>,
+    bins: std::slice::Iter<'a, Bin>,
+    raws: Option<Raws<'a>>,
+    /// The bin behind the one that is gone through.
+    bin: usize,
+}
+
+impl<'a> Iter<'a> {
+    /// The next entry, and what its place tells of its hash.
+    #[inline]
+    pub fn next_known(&mut self) -> Option<(Entry<'a>, Known)> {
+        let entry = self.next()?;
+        // It came out of a bin, which was counted.
+        let low = self.bin.saturating_sub(1);
+        let bits = self.table.depth + u32::from(self.table.is_split(low));
+        let tag = self.raws.as_ref().map_or(0, Raws::last_tag);
+        Some((entry, Known { low, bits, tag }))
+    }
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = Entry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry<'a>> {
+        loop {
+            if let Some(raw) = self.raws.as_mut().and_then(Iterator::next) {
+                return Some(self.table.entry_of(raw));
+            }
+            match self.bins.next() {
+                Some(bin) => {
+                    self.raws = Some(bin.iter());
+                    self.bin += 1;
+                }
+                None => self.bins = self.chunks.next()?.bins.iter(),
+            }
+        }
+    }
+}

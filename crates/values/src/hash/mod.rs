@@ -1,0 +1,275 @@
+//! Hashes: fields, each with a value and perhaps a deadline of its own.
+//!
+//! ```text
+//! Hash -- Packed: field, value, field, value ...        small, no deadlines     "listpack"
+//!      -- Large:  a dense table                          the rest                "hashtable"
+//! ```
+//!
+//! A packed hash becomes a large one when what is written passes a limit, or when a field gets a
+//! deadline; never back. Changing is done on a [`Hash`], reading on a [`HashRef`], which is small
+//! and copied: later a small hash may lie elsewhere.
+//!
+//! Invariants
+//! 1. A field stands once in a hash.
+//! 2. A field is gone the millisecond after its deadline: whoever reads is told `now` and sees none
+//!    that has passed. [`HashRef::len`] alone counts those that were not removed yet.
+//! 3. Packed hashes have no deadlines.
+//!
+//! Not here: commands, events, and when expired fields are removed (the keyspace's sweep, and
+//! commands that change a hash). Tests: at the foot of `view`, and tests/hash.rs, a model.
+
+mod view;
+
+use crate::dense::{self, Dense, Values};
+use crate::packed::{self, Element, Encoded, Packed};
+use crate::{Collection, Object, Type};
+use pantala_base::UnixMs;
+
+pub use view::{Field, HashRef, Sample};
+
+/// Up to where a hash stays packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashLimits {
+    /// Fields.
+    pub entries: usize,
+    /// Bytes of the longest field or value.
+    pub value_bytes: usize,
+}
+
+/// What becomes of a field's deadline when its value is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// The field lives until it is removed.
+    Forever,
+    /// It keeps the deadline it has.
+    Keep,
+    /// It lives until this moment.
+    Until(UnixMs),
+}
+
+/// What was there before a field was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing.
+    Missing,
+    /// A value.
+    Present,
+    /// A value whose deadline had passed.
+    Expired,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Hash {
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    Packed(Packed),
+    Large(Box<Dense>),
+}
+
+impl Default for Hash {
+    fn default() -> Hash {
+        Hash { form: Form::Packed(Packed::new()) }
+    }
+}
+
+impl Hash {
+    /// A small hash of fields and values in turn, no field twice: what a snapshot has.
+    pub fn of_packed(pairs: Packed) -> Hash {
+        debug_assert!(pairs.len().is_multiple_of(2), "a field without a value");
+        Hash { form: Form::Packed(pairs) }
+    }
+
+    /// To be read.
+    #[inline]
+    pub fn view(&self) -> HashRef<'_> {
+        match &self.form {
+            Form::Packed(packed) => HashRef::Packed(packed.view()),
+            Form::Large(large) => HashRef::Large(large),
+        }
+    }
+
+    /// Up to `fields` fields will be set, the longest text of which has `longest` bytes: a hash
+    /// that would not stay packed is made large at once.
+    #[inline]
+    pub fn expect(&mut self, fields: usize, longest: usize, limits: HashLimits) {
+        if fields > limits.entries || longest > limits.value_bytes {
+            self.grow();
+        }
+    }
+
+    /// Sets a field.
+    pub fn set(
+        &mut self,
+        field: &[u8],
+        value: &[u8],
+        lifetime: Lifetime,
+        limits: HashLimits,
+        now: UnixMs,
+    ) -> Before {
+        if let Form::Packed(packed) = &mut self.form {
+            let fits = !matches!(lifetime, Lifetime::Until(_))
+                && field.len().max(value.len()) <= limits.value_bytes
+                && packed.entry_bytes() + field.len() + value.len() < packed::MAX_BYTES / 2;
+            if fits {
+                let before = set_packed(packed, field, value);
+                if packed.len() / 2 > limits.entries {
+                    self.grow();
+                }
+                return before;
+            }
+        }
+        set_large(self.grow(), field, value, lifetime, now)
+    }
+
+    /// Removes a field; whether it was there. One whose deadline has passed is left to
+    /// [`Collection::expire`].
+    pub fn remove(&mut self, field: &[u8], now: UnixMs) -> bool {
+        match &mut self.form {
+            Form::Packed(packed) => {
+                let found = packed.view().find(field, 2, 0);
+                if let Some(at) = found {
+                    packed.remove(at, 2);
+                }
+                found.is_some()
+            }
+            Form::Large(large) => {
+                let hash = dense::hash(field);
+                if large.next_deadline().is_some()
+                    && large.get_hashed(hash, field).is_some_and(|found| found.is_gone(now))
+                {
+                    return false;
+                }
+                large.remove_hashed(hash, field)
+            }
+        }
+    }
+
+    /// Gives a field that is there a deadline, or takes it away.
+    pub fn set_deadline(&mut self, field: &[u8], deadline: Option<UnixMs>) {
+        match (&self.form, deadline) {
+            (Form::Packed(_), None) => {}
+            _ => {
+                self.grow().set_deadline(field, deadline);
+            }
+        }
+    }
+
+    /// The large form, made of the packed one if need be.
+    fn grow(&mut self) -> &mut Dense {
+        if let Form::Packed(packed) = &self.form {
+            let mut large = Dense::new(Values::Any);
+            HashRef::Packed(packed.view()).for_each(UnixMs(0), |field, value| {
+                let (mut name, mut text) = Default::default();
+                let field = field.bytes(&mut name);
+                large.insert_missing(dense::hash(field), field, value.bytes(&mut text));
+            });
+            self.form = Form::Large(Box::new(large));
+        }
+        match &mut self.form {
+            Form::Large(large) => large,
+            Form::Packed(_) => unreachable!("it was made large just now"),
+        }
+    }
+}
+
+fn set_packed(packed: &mut Packed, field: &[u8], value: &[u8]) -> Before {
+    let mut encoded = Encoded::new();
+    packed::entry::encode(Element::of(field), &mut encoded);
+    let view = packed.view();
+    if let Some(at) = view.find_encoded(&encoded, 2, 0) {
+        packed.replace(view.next(at), Element::of(value));
+        return Before::Present;
+    }
+    packed::entry::encode(Element::of(value), &mut encoded);
+    packed.splice(packed.entry_bytes(), 0, &encoded, 2);
+    Before::Missing
+}
+
+fn set_large(
+    large: &mut Dense,
+    field: &[u8],
+    value: &[u8],
+    lifetime: Lifetime,
+    now: UnixMs,
+) -> Before {
+    let mut before = Before::Missing;
+    large.set_hashed(dense::hash(field), field, value, |old| {
+        before = match old {
+            None => Before::Missing,
+            Some(old) if old.is_gone(now) => Before::Expired,
+            Some(_) => Before::Present,
+        };
+        match lifetime {
+            Lifetime::Until(deadline) => Some(deadline),
+            Lifetime::Keep if before == Before::Present => old.and_then(|old| old.deadline),
+            Lifetime::Keep | Lifetime::Forever => None,
+        }
+    });
+    before
+}
+
+impl Collection for Hash {
+    const TYPE: Type = Type::Hash;
+
+    fn is_empty(&self) -> bool {
+        self.view().len() == 0
+    }
+
+    fn heap_bytes(&self) -> usize {
+        match &self.form {
+            Form::Packed(packed) => packed.heap_bytes(),
+            Form::Large(large) => size_of::<Dense>() + large.heap_bytes(),
+        }
+    }
+
+    fn encoding(&self) -> &'static str {
+        match &self.form {
+            Form::Packed(_) => "listpack",
+            Form::Large(_) => "hashtable",
+        }
+    }
+
+    fn duplicate(&self) -> Self {
+        let form = match &self.form {
+            Form::Packed(packed) => Form::Packed(packed.clone()),
+            Form::Large(large) => Form::Large(large.clone()),
+        };
+        Hash { form }
+    }
+
+    fn next_deadline(&self) -> Option<UnixMs> {
+        match &self.form {
+            Form::Packed(_) => None,
+            Form::Large(large) => large.next_deadline(),
+        }
+    }
+
+    fn expire(&mut self, now: UnixMs, limit: usize) -> usize {
+        match &mut self.form {
+            Form::Packed(_) => 0,
+            Form::Large(large) => large.expire(now, limit, &mut |_| {}),
+        }
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        match object {
+            Object::Hash(this) => Some(this),
+            _ => None,
+        }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        match object {
+            Object::Hash(this) => Some(this),
+            _ => None,
+        }
+    }
+
+    fn into_object(self) -> Object {
+        Object::Hash(self)
+    }
+}

@@ -1,0 +1,283 @@
+//! HyperLogLog: about how many different elements there were, in 12 KB at most.
+//!
+//! A sketch is a string, byte for byte the one Redis makes of the same elements:
+//!
+//! ```text
+//! | "HYLL" | encoding u8 | 3 unused | cardinality u64, little endian | registers |
+//! ```
+//!
+//! There are 16,384 registers of six bits. An element's hash names one by its low 14 bits; the
+//! others begin with some number of zeros, and the register keeps the largest such number plus one.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | the header; adding; several sketches made into one |
+//! | `sparse` | registers as runs, while most are zero |
+//! | `dense` | registers packed, four in three bytes |
+//! | `estimate` | from registers to a number |
+//! | `murmur` | the hash |
+//!
+//! Invariants
+//! 1. A sketch may come from anywhere (SET, SETRANGE): nothing in it is believed. A dense one has
+//!    exactly [`DENSE_BYTES`]; a sparse one whose runs do not make 16,384 registers is [`Corrupt`].
+//! 2. The highest bit of the cardinality says that it is out of date.
+//! 3. Sparse edits happen in the order and the form of Redis's, so that the bytes are equal.
+//!
+//! Tests: at the foot of each file, `tests/hyperloglog.rs`, `fuzz/src/hyperloglog.rs`.
+
+mod dense;
+mod estimate;
+mod murmur;
+mod sparse;
+
+use smallvec::SmallVec;
+
+pub use estimate::self_test;
+
+/// How many registers a sketch has.
+pub const REGISTERS: usize = 1 << REGISTER_BITS;
+const REGISTER_BITS: u32 = 14;
+const HEADER_BYTES: usize = 16;
+/// Length of a dense sketch.
+pub const DENSE_BYTES: usize = HEADER_BYTES + REGISTERS * 6 / 8;
+
+const MAGIC: &[u8; 4] = b"HYLL";
+const ENCODING_AT: usize = 4;
+const CARDINALITY: std::ops::Range<usize> = 8..HEADER_BYTES;
+const STALE: u8 = 0x80;
+
+/// The runs of a sketch do not make up its registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+/// How the registers are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Packed.
+    Dense,
+    /// As runs.
+    Sparse,
+}
+
+/// A sketch being changed outside of its record; short ones lie on the stack.
+pub type Draft = SmallVec<[u8; 512]>;
+
+/// What one element does: the register it goes to, and the number it would like there, 1 to 51.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    register: usize,
+    rank: u8,
+}
+
+impl Mark {
+    /// Of an element.
+    pub fn of(element: &[u8]) -> Mark {
+        let hash = murmur::hash(element);
+        let register = hash as usize % REGISTERS;
+        // A one behind the last bit bounds the run of zeros.
+        let rest = hash >> REGISTER_BITS | 1 << (u64::BITS - REGISTER_BITS);
+        Mark { register, rank: rest.trailing_zeros() as u8 + 1 }
+    }
+}
+
+/// The encoding of a sketch; `None` for a string that is none.
+pub fn encoding(text: &[u8]) -> Option<Encoding> {
+    if text.len() < HEADER_BYTES || !text.starts_with(MAGIC) {
+        return None;
+    }
+    match text[ENCODING_AT] {
+        0 if text.len() == DENSE_BYTES => Some(Encoding::Dense),
+        1 => Some(Encoding::Sparse),
+        _ => None,
+    }
+}
+
+/// A sketch of nothing.
+pub fn empty() -> Draft {
+    let mut draft = Draft::from_slice(&[0; HEADER_BYTES]);
+    draft[..MAGIC.len()].copy_from_slice(MAGIC);
+    draft[ENCODING_AT] = 1;
+    sparse::push_zeros(&mut draft, REGISTERS);
+    draft
+}
+
+/// The cardinality that was computed last, if it still holds.
+pub fn cached(text: &[u8]) -> Option<u64> {
+    let bytes = <[u8; 8]>::try_from(text.get(CARDINALITY)?).ok()?;
+    (bytes[7] & STALE == 0).then(|| u64::from_le_bytes(bytes))
+}
+
+/// Keeps a computed cardinality.
+pub fn cache(text: &mut [u8], cardinality: u64) {
+    text[CARDINALITY].copy_from_slice(&cardinality.to_le_bytes());
+}
+
+/// The registers have changed: the cardinality is out of date.
+pub fn outdate(text: &mut [u8]) {
+    text[CARDINALITY.end - 1] |= STALE;
+}
+
+/// Whether adding this would change a sketch.
+pub fn would_change(text: &[u8], mark: Mark) -> Result<bool, Corrupt> {
+    let old = match encoding(text).ok_or(Corrupt)? {
+        Encoding::Dense => dense::get(&text[HEADER_BYTES..], mark.register),
+        Encoding::Sparse => sparse::get(text, mark.register)?,
+    };
+    Ok(mark.rank > old)
+}
+
+/// Adds to a dense sketch; whether that changed it. The cardinality is the caller's to outdate.
+pub fn add_dense(text: &mut [u8], mark: Mark) -> bool {
+    dense::raise(&mut text[HEADER_BYTES..], mark.register, mark.rank)
+}
+
+/// Adds to a sketch, which becomes dense when it would be longer than `sparse_max` bytes; whether
+/// that changed it. The cardinality is the caller's to outdate.
+pub fn add(draft: &mut Draft, mark: Mark, sparse_max: usize) -> Result<bool, Corrupt> {
+    let mut from = sparse::Start::default();
+    set(draft, mark, sparse_max, &mut from)
+}
+
+fn set(
+    draft: &mut Draft,
+    mark: Mark,
+    sparse_max: usize,
+    from: &mut sparse::Start,
+) -> Result<bool, Corrupt> {
+    match encoding(draft).ok_or(Corrupt)? {
+        Encoding::Dense => Ok(add_dense(draft, mark)),
+        Encoding::Sparse => match sparse::set(draft, mark, sparse_max, from)? {
+            sparse::Outcome::Same => Ok(false),
+            sparse::Outcome::Changed => Ok(true),
+            sparse::Outcome::TooLarge => {
+                *draft = Draft::from_vec(to_dense(draft)?);
+                Ok(add_dense(draft, mark))
+            }
+        },
+    }
+}
+
+/// The same sketch with packed registers.
+pub fn to_dense(text: &[u8]) -> Result<Vec<u8>, Corrupt> {
+    let mut all = Registers::new();
+    all.merge(text)?;
+    let mut dense = vec![0; DENSE_BYTES];
+    dense[..HEADER_BYTES].copy_from_slice(&text[..HEADER_BYTES]);
+    dense[ENCODING_AT] = 0;
+    all.pack_into(&mut dense);
+    Ok(dense)
+}
+
+/// About how many different elements a sketch has seen.
+pub fn count(text: &[u8]) -> Result<u64, Corrupt> {
+    match encoding(text).ok_or(Corrupt)? {
+        Encoding::Sparse => sparse::histogram(text).map(|counts| estimate::cardinality(&counts)),
+        Encoding::Dense => {
+            let mut all = Registers::new();
+            all.merge(text)?;
+            Ok(all.count())
+        }
+    }
+}
+
+/// The runs of a sparse sketch as PFDEBUG DECODE writes them.
+pub fn describe_sparse(text: &[u8]) -> Vec<u8> {
+    sparse::describe(text)
+}
+
+/// All registers, one a byte.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Registers(Box<[u8; REGISTERS]>);
+
+impl Registers {
+    /// All zero.
+    pub fn new() -> Registers {
+        let zeros = vec![0; REGISTERS].into_boxed_slice();
+        Registers(zeros.try_into().expect("it was made that long"))
+    }
+
+    /// Raises each register to the sketch's. After an error some may be raised.
+    pub fn merge(&mut self, text: &[u8]) -> Result<(), Corrupt> {
+        match encoding(text).ok_or(Corrupt)? {
+            Encoding::Dense => dense::merge(&mut self.0, &text[HEADER_BYTES..]),
+            Encoding::Sparse => sparse::merge(&mut self.0, text)?,
+        }
+        Ok(())
+    }
+
+    /// About how many different elements all that was merged has seen.
+    pub fn count(&self) -> u64 {
+        estimate::cardinality(&estimate::histogram(&self.0))
+    }
+
+    /// The registers in their order.
+    pub fn values(&self) -> &[u8; REGISTERS] {
+        &self.0
+    }
+
+    /// Overwrites the registers of a dense sketch.
+    pub fn pack_into(&self, dense: &mut [u8]) {
+        pantala_base::simd::registers::pack(&mut dense[HEADER_BYTES..], &self.0[..]);
+    }
+
+    /// Raises each register of a sketch, in ascending order.
+    pub fn raise(&self, draft: &mut Draft, sparse_max: usize) -> Result<(), Corrupt> {
+        let mut from = sparse::Start::default();
+        for (register, &rank) in self.0.iter().enumerate() {
+            if rank > 0 {
+                set(draft, Mark { register, rank }, sparse_max, &mut from)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Registers {
+    fn default() -> Self {
+        Registers::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers() {
+        let mut draft = empty();
+        assert_eq!(&draft[..], b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0\x7f\xff");
+        assert_eq!((encoding(&draft), cached(&draft)), (Some(Encoding::Sparse), Some(0)));
+        cache(&mut draft, 258);
+        assert_eq!(cached(&draft), Some(258));
+        outdate(&mut draft);
+        assert_eq!(cached(&draft), None);
+        let dense = to_dense(&draft).expect("a sound sketch");
+        assert_eq!(encoding(&dense), Some(Encoding::Dense));
+        for bad in [&b""[..], b"HYLL", &dense[..DENSE_BYTES - 1], b"HYLK\x01\0\0\0\0\0\0\0\0\0\0\0"]
+        {
+            assert_eq!(encoding(bad), None);
+        }
+        draft[ENCODING_AT] = 2;
+        assert_eq!(encoding(&draft), None);
+    }
+
+    #[test]
+    fn sparse_and_dense_say_the_same() {
+        let (mut small, mut large) = (empty(), empty());
+        for i in 0..2000_u32 {
+            let mark = Mark::of(format!("element {i}").as_bytes());
+            let changes = would_change(&small, mark);
+            assert_eq!(changes, would_change(&large, mark));
+            let added = add(&mut small, mark, usize::MAX);
+            assert_eq!((added, add(&mut large, mark, 0)), (changes, changes));
+            if i % 100 == 0 {
+                assert_eq!(count(&small), count(&large));
+                assert_eq!(to_dense(&small).as_deref(), Ok(&large[..]));
+            }
+        }
+        assert_eq!(encoding(&small), Some(Encoding::Sparse));
+        assert_eq!(encoding(&large), Some(Encoding::Dense));
+        let error = (count(&large).expect("sound") as f64 / 2000.0 - 1.0).abs();
+        assert!(error < 0.03, "{error}");
+    }
+}

@@ -1,0 +1,97 @@
+//! How much one packed buffer of a list may hold: the setting `list-max-listpack-size`.
+//!
+//! The numbers are Redis's, because OBJECT ENCODING tells them: from -1 to -5 bytes, 4 KB to
+//! 64 KB; from 1 on elements, and then never more than 8 KB.
+
+use super::chunks::Chunk;
+
+/// Bytes that the codes -1 to -5 stand for.
+const BYTES: [usize; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
+/// Where elements are counted, a chunk is not larger than this all the same.
+const SAFE_BYTES: usize = 8 << 10;
+/// What an entry takes beyond its text, roughly and at least.
+const ENTRY_BYTES: usize = 8;
+/// The frame of a listpack.
+pub const FRAME_BYTES: usize = 7;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill(i32);
+
+impl Fill {
+    /// The setting's number.
+    pub fn new(setting: i64) -> Fill {
+        let most = i64::from(i32::MAX);
+        Fill(setting.clamp(-most, most) as i32)
+    }
+
+    fn most_bytes(self) -> Option<usize> {
+        let code = usize::try_from(self.0.checked_neg()?).ok()?.checked_sub(1)?;
+        Some(BYTES[code.min(BYTES.len() - 1)])
+    }
+
+    fn most_elements(self) -> usize {
+        usize::try_from(self.0).unwrap_or(0).max(1)
+    }
+
+    /// Whether a listpack of so many bytes and elements would be too large.
+    #[inline]
+    pub fn is_exceeded(self, bytes: usize, elements: usize) -> bool {
+        match self.most_bytes() {
+            Some(most) => bytes > most,
+            None => bytes > SAFE_BYTES || elements > self.most_elements(),
+        }
+    }
+
+    /// Whether a list that shrank to this fits one listpack with room to spare, so that it does
+    /// not go back and forth.
+    pub fn has_room(self, bytes: usize, elements: usize) -> bool {
+        match self.most_bytes() {
+            Some(most) => bytes <= most / 2,
+            None => elements <= self.most_elements() / 2,
+        }
+    }
+
+    /// Whether a text of this length gets a chunk of its own.
+    #[inline]
+    pub fn is_large(self, text_len: usize) -> bool {
+        text_len > self.most_bytes().unwrap_or(SAFE_BYTES)
+    }
+
+    /// Whether a text of this length goes into a chunk.
+    #[inline]
+    pub fn takes(self, chunk: &Chunk, text_len: usize) -> bool {
+        let bytes = chunk.entry_bytes() + FRAME_BYTES + text_len + ENTRY_BYTES;
+        !self.is_large(text_len) && !self.is_exceeded(bytes, chunk.len() + 1)
+    }
+
+    /// Whether two chunks may become one.
+    pub fn joins(self, left: &Chunk, right: &Chunk) -> bool {
+        let bytes = left.entry_bytes() + right.entry_bytes() + FRAME_BYTES;
+        !self.is_exceeded(bytes, left.len() + right.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_bytes_and_numbers_are_elements() {
+        assert!(!Fill::new(-2).is_exceeded(8192, 5000));
+        assert!(Fill::new(-2).is_exceeded(8193, 1));
+        assert!(Fill::new(-100).is_exceeded(65_537, 1) && !Fill::new(-100).is_exceeded(65_536, 1));
+        assert!(Fill::new(i64::MIN).is_exceeded(65_537, 1));
+        assert!(!Fill::new(10).is_exceeded(8192, 10) && Fill::new(10).is_exceeded(10, 11));
+        assert!(Fill::new(10).is_exceeded(8193, 1));
+        assert!(Fill::new(0).is_exceeded(10, 2) && !Fill::new(0).is_exceeded(10, 1));
+    }
+
+    #[test]
+    fn a_list_shrinks_at_half() {
+        assert!(Fill::new(-1).has_room(2048, 1000) && !Fill::new(-1).has_room(2049, 1));
+        assert!(Fill::new(10).has_room(9000, 5) && !Fill::new(10).has_room(1, 6));
+        assert!(Fill::new(-1).is_large(4097) && !Fill::new(-1).is_large(4096));
+        assert!(Fill::new(5).is_large(8193) && !Fill::new(5).is_large(8192));
+    }
+}

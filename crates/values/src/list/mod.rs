@@ -1,0 +1,401 @@
+//! A list.
+//!
+//! | file | what |
+//! |---|---|
+//! | `fill` | how much fits into one packed buffer |
+//! | `chunks` | packed buffers in order, found by number |
+//! | `folded` | those of them that are not at hand, in less room |
+//! | `large` | the large form, made of these |
+//! | this | the small form, one packed buffer, and the change between the two |
+//!
+//! Whoever adds calls [`List::grow`] first, and whoever removed or replaced calls [`List::shrink`]
+//! at the end: they change the form, at the sizes at which Redis does it.
+//!
+//! Invariants
+//! 1. What is read is shown to a closure, so that a chunk may be kept in another form than it is
+//!    read in.
+//! 2. Positions are given by callers who have looked at [`List::len`].
+//!
+//! Not here: negative indices, timeouts, who waits. Tests: `tests/list.rs`.
+
+mod chunks;
+mod fill;
+mod folded;
+mod large;
+
+use std::ops::ControlFlow;
+
+use pantala_base::UnixMs;
+use smallvec::SmallVec;
+
+use crate::packed::{Element, Encoded, Packed, View, entry};
+use crate::{Collection, Object, Type};
+
+pub use fill::Fill;
+use large::Large;
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The first element.
+    Head,
+    /// The last element.
+    Tail,
+}
+
+/// A direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the head to the tail; behind an element.
+    Forward,
+    /// From the tail to the head; before an element.
+    Backward,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub enum List {
+    /// One packed buffer.
+    Packed(Packed),
+    /// Chunks.
+    Chunks(Box<Large>),
+}
+
+impl Default for List {
+    fn default() -> List {
+        List::Packed(Packed::new())
+    }
+}
+
+impl List {
+    /// A list of these elements, as large lists are made: SORT's STORE.
+    pub fn collect<'a>(elements: impl Iterator<Item = Element<'a>>, fill: Fill) -> List {
+        let mut list = List::large(fill);
+        for element in elements {
+            list.push(End::Tail, element);
+        }
+        list.settle(fill);
+        list
+    }
+
+    /// An empty list in the large form, to be filled by [`List::push`]; then comes
+    /// [`List::settle`].
+    pub fn large(fill: Fill) -> List {
+        List::Chunks(Box::new(Large::of(Packed::new(), fill)))
+    }
+
+    /// The end of filling a list: takes the small form if everything fits.
+    pub fn settle(&mut self, fill: Fill) {
+        self.shrink_to(|bytes, elements| !fill.is_exceeded(bytes, elements));
+    }
+
+    /// How many packed buffers the elements lie in.
+    pub fn chunk_count(&self) -> usize {
+        match self {
+            List::Packed(_) => 1,
+            List::Chunks(large) => large.chunk_count(),
+        }
+    }
+
+    /// Shows the packed buffers in order.
+    pub fn visit_chunks(&self, mut show: impl FnMut(View<'_>)) {
+        match self {
+            List::Packed(packed) => show(packed.view()),
+            List::Chunks(large) => large.chunks().for_each(|chunk| chunk.show(&mut show)),
+        }
+    }
+
+    /// How many elements.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            List::Packed(packed) => packed.len(),
+            List::Chunks(large) => large.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Before texts of `bytes` together, `elements` of them, are added: takes the form for them.
+    #[inline]
+    pub fn grow(&mut self, bytes: usize, elements: usize, fill: Fill) {
+        if let List::Packed(packed) = self
+            && fill.is_exceeded(packed.listpack_bytes() + bytes, packed.len() + elements)
+        {
+            let large = Large::of(std::mem::take(packed), fill);
+            *self = List::Chunks(Box::new(large));
+        }
+    }
+
+    /// After elements were removed or replaced: takes the form for what is left.
+    #[inline]
+    pub fn shrink(&mut self, fill: Fill) {
+        if matches!(self, List::Chunks(_)) {
+            self.shrink_to(|bytes, elements| fill.has_room(bytes, elements));
+        }
+    }
+
+    fn shrink_to(&mut self, fits: impl FnOnce(usize, usize) -> bool) {
+        if let List::Chunks(large) = self
+            && let Some(packed) = large.take_only_chunk(fits)
+        {
+            *self = List::Packed(packed);
+        }
+    }
+
+    /// Puts an element at an end. [`List::grow`] comes before it.
+    #[inline]
+    pub fn push(&mut self, end: End, element: Element<'_>) {
+        match (self, end) {
+            (List::Packed(packed), End::Head) => packed.insert(0, element),
+            (List::Packed(packed), End::Tail) => packed.push(element),
+            (List::Chunks(large), _) => large.push(end, element),
+        }
+    }
+
+    /// Puts elements at the tail, quicker than one by one. [`List::grow`] comes before it.
+    pub fn push_packed(&mut self, elements: Packed) {
+        match self {
+            List::Packed(packed) => packed.append(elements.view()),
+            List::Chunks(large) => large.push_packed(elements),
+        }
+    }
+
+    /// Takes the element at an end off a list that has one, and shows it.
+    #[inline]
+    pub fn pop(&mut self, end: End, show: impl FnOnce(Element<'_>)) {
+        match self {
+            List::Packed(packed) => pop_packed(packed, end, show),
+            List::Chunks(large) => large.pop(end, show),
+        }
+    }
+
+    /// Shows the element with this index, if there is one.
+    #[inline]
+    pub fn at<R>(&self, index: usize, show: impl FnOnce(Element<'_>) -> R) -> Option<R> {
+        match self {
+            List::Packed(packed) => {
+                let view = packed.view();
+                view.seek(index).map(|offset| show(view.at(offset)))
+            }
+            List::Chunks(large) if index < large.len() => large.at(index, show),
+            List::Chunks(_) => None,
+        }
+    }
+
+    /// Shows elements from an index on, until the closure breaks off or there are no more.
+    #[inline]
+    pub fn visit(
+        &self,
+        from: usize,
+        way: Way,
+        mut show: impl FnMut(Element<'_>) -> ControlFlow<()>,
+    ) {
+        if from >= self.len() {
+            return;
+        }
+        // How it ended does not matter: the closure knows.
+        let _end = match self {
+            List::Packed(packed) => visit_view(packed.view(), from, way, &mut show),
+            List::Chunks(large) => large.visit(from, way, &mut show),
+        };
+    }
+
+    /// The index of the first element equal to one; `None` if it is not among the first `most` or
+    /// a few more, and there are others behind these.
+    pub fn find(&self, wanted: Element<'_>, most: usize) -> Option<Option<usize>> {
+        let mut encoded = Encoded::new();
+        entry::encode(wanted, &mut encoded);
+        match self {
+            List::Packed(packed) => Some(find_in(packed.view(), &encoded)),
+            List::Chunks(large) => large.find(wanted, &encoded, most),
+        }
+    }
+
+    /// Removes elements that are there.
+    pub fn remove(&mut self, from: usize, count: usize) {
+        match self {
+            List::Packed(packed) => {
+                if let Some(offset) = packed.view().seek(from) {
+                    packed.remove(offset, count);
+                }
+            }
+            List::Chunks(large) => large.remove(from, count),
+        }
+    }
+
+    /// Removes up to `most` elements equal to one, the first ones of a direction; how many.
+    pub fn remove_equal(&mut self, element: Element<'_>, most: usize, way: Way) -> usize {
+        match self {
+            List::Packed(packed) => {
+                let mut wanted = Encoded::new();
+                entry::encode(element, &mut wanted);
+                strike(packed, &wanted, most, way)
+            }
+            List::Chunks(large) => large.remove_equal(element, most, way),
+        }
+    }
+
+    /// Puts an element before or behind one that is there. [`List::grow`] comes before it.
+    pub fn insert(&mut self, index: usize, way: Way, element: Element<'_>) {
+        match self {
+            List::Packed(packed) => {
+                let place = index + usize::from(way == Way::Forward);
+                let offset = packed.view().seek(place).unwrap_or(packed.entry_bytes());
+                packed.insert(offset, element);
+            }
+            List::Chunks(large) => large.insert(index, way, element),
+        }
+    }
+
+    /// Puts another element in the place of one that is there. [`List::grow`] comes before it.
+    pub fn replace(&mut self, index: usize, element: Element<'_>) {
+        match self {
+            List::Packed(packed) => {
+                if let Some(offset) = packed.view().seek(index) {
+                    packed.replace(offset, element);
+                }
+            }
+            List::Chunks(large) => large.replace(index, element),
+        }
+    }
+}
+
+#[inline]
+fn pop_packed(packed: &mut Packed, end: End, show: impl FnOnce(Element<'_>)) {
+    let view = packed.view();
+    let offset = match end {
+        End::Head => 0,
+        End::Tail => view.previous(view.bytes().len()).unwrap_or(0),
+    };
+    show(view.at(offset));
+    packed.remove(offset, 1);
+}
+
+/// Shows the elements of a view from one that is there on.
+#[inline]
+fn visit_view<F: FnMut(Element<'_>) -> ControlFlow<()> + ?Sized>(
+    view: View<'_>,
+    from: usize,
+    way: Way,
+    show: &mut F,
+) -> ControlFlow<()> {
+    let Some(offset) = view.seek(from) else { return ControlFlow::Continue(()) };
+    match way {
+        Way::Forward => view.iter_from(offset).try_for_each(|(_, element)| show(element)),
+        Way::Backward => {
+            let end = view.next(offset);
+            let before = View::new(&view.bytes()[..end], from + 1);
+            before.iter_back().try_for_each(|(_, element)| show(element))
+        }
+    }
+}
+
+/// The place of the first entry that is these bytes.
+fn find_in(view: View<'_>, entry: &[u8]) -> Option<usize> {
+    let (mut offset, mut place) = (0, 0);
+    while let Some(first) = view.bytes().get(offset) {
+        // The first byte tells kind and length, in most cases enough to go on.
+        if *first == entry[0] && view.bytes()[offset..].starts_with(entry) {
+            return Some(place);
+        }
+        offset = view.next(offset);
+        place += 1;
+    }
+    None
+}
+
+/// Removes up to `most` entries that are these bytes; how many. The others are copied once, so it
+/// takes linear time however many there are.
+fn strike(packed: &mut Packed, entry: &[u8], most: usize, way: Way) -> usize {
+    let view = packed.view();
+    let mut found: SmallVec<[usize; 16]> = SmallVec::new();
+    match way {
+        Way::Forward => {
+            let mut from = 0;
+            while found.len() < most
+                && let Some(offset) = view.find_encoded(entry, 1, from)
+            {
+                found.push(offset);
+                from = offset + entry.len();
+            }
+        }
+        Way::Backward => {
+            let equal = view.iter_back().map(|(offset, _)| offset);
+            let equal = equal.filter(|&offset| view.bytes()[offset..].starts_with(entry));
+            found.extend(equal.take(most));
+            found.reverse();
+        }
+    }
+    match found[..] {
+        [] => return 0,
+        [only] => packed.splice(only, entry.len(), &[], -1),
+        _ => {
+            let bytes = view.bytes();
+            let mut kept = Vec::with_capacity(bytes.len() - found.len() * entry.len());
+            let mut from = 0;
+            for &offset in &found {
+                kept.extend_from_slice(&bytes[from..offset]);
+                from = offset + entry.len();
+            }
+            kept.extend_from_slice(&bytes[from..]);
+            packed.splice(0, packed.entry_bytes(), &kept, -(found.len() as isize));
+        }
+    }
+    found.len()
+}
+
+impl Collection for List {
+    const TYPE: Type = Type::List;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn heap_bytes(&self) -> usize {
+        match self {
+            List::Packed(packed) => packed.heap_bytes(),
+            List::Chunks(large) => large.heap_bytes(),
+        }
+    }
+
+    fn encoding(&self) -> &'static str {
+        match self {
+            List::Packed(_) => "listpack",
+            List::Chunks(_) => "quicklist",
+        }
+    }
+
+    fn duplicate(&self) -> Self {
+        match self {
+            List::Packed(packed) => List::Packed(packed.clone()),
+            List::Chunks(large) => List::Chunks(large.clone()),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<UnixMs> {
+        None
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        match object {
+            Object::List(this) => Some(this),
+            _ => None,
+        }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        match object {
+            Object::List(this) => Some(this),
+            _ => None,
+        }
+    }
+
+    fn into_object(self) -> Object {
+        Object::List(self)
+    }
+}

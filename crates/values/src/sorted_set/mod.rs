@@ -1,0 +1,333 @@
+//! A sorted set: members with scores, in the order of (score, member).
+//!
+//! | form | when | what |
+//! |---|---|---|
+//! | packed | few and short members, no deadlines | pairs in one buffer, see `small` |
+//! | large | otherwise | a [`tree::Tree`], and the deadlines of members that have one |
+//!
+//! It becomes large and stays so. What is read is read through [`SortedSetRef`], which is the same
+//! for both forms.
+//!
+//! Invariants
+//! 1. No score is NaN: callers refuse them.
+//! 2. Only members that are there have a deadline. Members whose deadline has passed are members
+//!    until [`Collection::expire`] was called; callers call it before they look.
+//!
+//! Not here: what ZADD's options mean, texts of scores, replies. Tests: `tests/sorted_set.rs`
+//! (against a std model), and the foot of the files.
+
+mod deadlines;
+mod range;
+mod small;
+mod tree;
+mod view;
+
+use std::ops::Range;
+
+use pantala_base::UnixMs;
+
+use crate::packed::Packed;
+use crate::{Collection, Object, Type};
+
+use deadlines::Deadlines;
+use tree::Tree;
+
+pub use range::{LexEnd, LexRange, ScoreRange};
+pub use tree::Changed;
+pub use view::{Entries, EntriesBack, SortedSetRef};
+
+/// More is not packed, whatever the limits say.
+const MOST_PACKED_BYTES: usize = crate::packed::MAX_BYTES / 16;
+
+/// Up to where a sorted set is packed.
+#[derive(Clone, Copy, Debug)]
+pub struct SortedSetLimits {
+    /// The most members.
+    pub entries: usize,
+    /// The longest member, in bytes.
+    pub value_bytes: usize,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct SortedSet(Form);
+
+#[derive(Clone, Debug)]
+enum Form {
+    Packed(Packed),
+    Large(Box<Large>),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Large {
+    tree: Tree,
+    deadlines: Option<Box<Deadlines>>,
+}
+
+impl Default for SortedSet {
+    fn default() -> Self {
+        SortedSet(Form::Packed(Packed::new()))
+    }
+}
+
+impl SortedSet {
+    /// An empty one for so many members, the longest of so many bytes.
+    pub fn with_room(count: usize, longest_bytes: usize, limits: SortedSetLimits) -> SortedSet {
+        if count > limits.entries || longest_bytes > limits.value_bytes {
+            return SortedSet(Form::Large(Box::default()));
+        }
+        SortedSet::default()
+    }
+
+    /// One of entries that are in order, without doubles: quicker than adding them one by one.
+    pub fn of_sorted(entries: &[(&[u8], f64)], limits: SortedSetLimits) -> SortedSet {
+        let longest = entries.iter().map(|(member, _)| member.len()).max().unwrap_or(0);
+        let mut set = SortedSet::with_room(entries.len(), longest, limits);
+        if longest.saturating_mul(entries.len()) > MOST_PACKED_BYTES {
+            set = SortedSet(Form::Large(Box::default()));
+        }
+        match &mut set.0 {
+            Form::Packed(packed) => {
+                entries.iter().for_each(|(member, score)| small::push(packed, *score, member));
+            }
+            Form::Large(large) => large.tree = Tree::of_sorted(entries),
+        }
+        set
+    }
+
+    /// Its entries, to be read.
+    #[inline]
+    pub fn view(&self) -> SortedSetRef<'_> {
+        match &self.0 {
+            Form::Packed(packed) => SortedSetRef::Packed(packed.view()),
+            Form::Large(large) => SortedSetRef::Tree(&large.tree),
+        }
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.view().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sets a member's score to what `decide` makes of its present one (`None`: it is new); where
+    /// that is `None`, nothing changes. What the score was, and what was done.
+    pub fn update(
+        &mut self,
+        member: &[u8],
+        limits: SortedSetLimits,
+        decide: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> (Option<f64>, Changed) {
+        let packed = match &mut self.0 {
+            Form::Large(large) => return large.tree.update(member, decide),
+            Form::Packed(packed) => packed,
+        };
+        if let Some(at) = small::find(packed.view(), member) {
+            let old = small::score_at(packed.view(), at);
+            return match decide(Some(old)) {
+                Some(new) if new != old => {
+                    small::shift(packed, at, new, member);
+                    (Some(old), Changed::Moved)
+                }
+                _ => (Some(old), Changed::Not),
+            };
+        }
+        let Some(score) = decide(None) else { return (None, Changed::Not) };
+        let bytes = packed.entry_bytes() + member.len();
+        if packed.len() / 2 + 1 > limits.entries
+            || member.len() > limits.value_bytes
+            || bytes > MOST_PACKED_BYTES
+        {
+            self.large().tree.update(member, |_| Some(score));
+        } else {
+            small::insert(packed, score, member);
+        }
+        (None, Changed::Added)
+    }
+
+    /// Sets a member's score.
+    pub fn set(&mut self, member: &[u8], score: f64, limits: SortedSetLimits) -> Changed {
+        self.update(member, limits, |_| Some(score)).1
+    }
+
+    /// Removes a member; its score.
+    pub fn remove(&mut self, member: &[u8]) -> Option<f64> {
+        match &mut self.0 {
+            Form::Packed(packed) => {
+                let at = small::find(packed.view(), member)?;
+                let score = small::score_at(packed.view(), at);
+                packed.remove(at, 2);
+                Some(score)
+            }
+            Form::Large(large) => {
+                let score = large.tree.remove(member)?;
+                large.forget(member);
+                Some(score)
+            }
+        }
+    }
+
+    /// Removes the members with these ranks; how many.
+    pub fn remove_ranks(&mut self, ranks: Range<usize>) -> usize {
+        let before = self.len();
+        let ranks = ranks.start.min(before)..ranks.end.min(before);
+        if ranks.len() == before {
+            *self = SortedSet::default();
+            return before;
+        }
+        match &mut self.0 {
+            Form::Packed(packed) => {
+                if let Some(at) = packed.view().seek(2 * ranks.start) {
+                    packed.remove(at, 2 * ranks.len());
+                }
+            }
+            Form::Large(large) => {
+                let Large { tree, deadlines } = &mut **large;
+                tree.remove_ranks(ranks, &mut |member| {
+                    if let Some(deadlines) = deadlines {
+                        deadlines.set(member, None);
+                    }
+                });
+            }
+        }
+        before - self.len()
+    }
+
+    /// A member's deadline, if the member is there and has one.
+    pub fn deadline(&self, member: &[u8]) -> Option<UnixMs> {
+        match &self.0 {
+            Form::Packed(_) => None,
+            Form::Large(large) => large.deadlines.as_ref()?.get(member),
+        }
+    }
+
+    /// Gives a member, which must be there, a deadline.
+    pub fn set_deadline(&mut self, member: &[u8], deadline: UnixMs) {
+        debug_assert!(self.view().score(member).is_some(), "only members have deadlines");
+        self.large().deadlines.get_or_insert_default().set(member, Some(deadline));
+    }
+
+    /// Takes a member's deadline away; whether it had one.
+    pub fn persist(&mut self, member: &[u8]) -> bool {
+        match &mut self.0 {
+            Form::Packed(_) => false,
+            Form::Large(large) => large.forget(member),
+        }
+    }
+
+    /// Itself in the large form.
+    fn large(&mut self) -> &mut Large {
+        if let Form::Packed(packed) = &self.0 {
+            let mut large = Box::<Large>::default();
+            let walk = small::Walk::new(packed.view(), 0, usize::MAX);
+            let mut scratch = pantala_table::IntText::new();
+            for (member, score) in walk {
+                large.tree.update(member.bytes(&mut scratch), |_| Some(score));
+            }
+            self.0 = Form::Large(large);
+        }
+        match &mut self.0 {
+            Form::Large(large) => large,
+            Form::Packed(_) => unreachable!("it was turned into the large form"),
+        }
+    }
+
+    /// Panics where an invariant does not hold: for tests.
+    pub fn check(&self) {
+        match &self.0 {
+            Form::Packed(_) => {
+                let entries: Vec<_> =
+                    self.view().iter().map(|(member, score)| (score, member.to_vec())).collect();
+                assert!(entries.is_sorted_by(|a, b| a < b), "the order of entries");
+            }
+            Form::Large(large) => large.tree.check(),
+        }
+    }
+}
+
+impl Large {
+    /// Takes a member's deadline away; whether it had one.
+    #[inline]
+    fn forget(&mut self, member: &[u8]) -> bool {
+        let Some(deadlines) = &mut self.deadlines else { return false };
+        let had_one = deadlines.set(member, None);
+        if deadlines.is_empty() {
+            self.deadlines = None;
+        }
+        had_one
+    }
+}
+
+impl Collection for SortedSet {
+    const TYPE: Type = Type::SortedSet;
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Form::Packed(packed) => packed.heap_bytes(),
+            Form::Large(large) => {
+                let deadlines = large.deadlines.as_ref().map_or(0, |found| found.heap_bytes());
+                size_of::<Large>() + large.tree.heap_bytes() + deadlines
+            }
+        }
+    }
+
+    fn encoding(&self) -> &'static str {
+        match self.0 {
+            Form::Packed(_) => "listpack",
+            Form::Large(_) => "skiplist",
+        }
+    }
+
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+
+    fn next_deadline(&self) -> Option<UnixMs> {
+        match &self.0 {
+            Form::Packed(_) => None,
+            Form::Large(large) => large.deadlines.as_ref()?.first(),
+        }
+    }
+
+    fn expire(&mut self, now: UnixMs, limit: usize) -> usize {
+        let Form::Large(large) = &mut self.0 else { return 0 };
+        let Large { tree, deadlines: Some(deadlines) } = &mut **large else { return 0 };
+        let mut removed = 0;
+        while removed < limit
+            && let Some(member) = deadlines.pop_due(now)
+        {
+            tree.remove(&member);
+            removed += 1;
+        }
+        if deadlines.is_empty() {
+            large.deadlines = None;
+        }
+        removed
+    }
+
+    fn of(object: &Object) -> Option<&Self> {
+        match object {
+            Object::SortedSet(this) => Some(this),
+            _ => None,
+        }
+    }
+
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        match object {
+            Object::SortedSet(this) => Some(this),
+            _ => None,
+        }
+    }
+
+    fn into_object(self) -> Object {
+        Object::SortedSet(self)
+    }
+}

@@ -1,0 +1,66 @@
+//! Nodes by number: what refers to a node keeps four bytes, and a node never moves.
+//!
+//! 1. Nodes lie in blocks of [`BLOCK`], so that more of them never means moving all of them.
+//! 2. The number of a removed node is given out again before a new one.
+//!
+//! Tests: the tree's.
+
+/// Nodes in a block.
+const BLOCK: usize = 128;
+
+/// No node.
+pub const NONE: u32 = u32::MAX;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Arena<T> {
+    blocks: Vec<Vec<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Arena<T> {
+    fn default() -> Self {
+        Arena { blocks: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T: Default> Arena<T> {
+    /// Puts a node in; its number.
+    pub fn add(&mut self, node: T) -> u32 {
+        if let Some(id) = self.free.pop() {
+            *self.at_mut(id) = node;
+            return id;
+        }
+        if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
+            self.blocks.push(Vec::new());
+        }
+        let full = (self.blocks.len() - 1) * BLOCK;
+        let block = self.blocks.last_mut().expect("one was pushed if there was none");
+        block.push(node);
+        u32::try_from(full + block.len() - 1).expect("memory ends before 2^32 nodes")
+    }
+
+    /// Takes a node out.
+    pub fn remove(&mut self, id: u32) -> T {
+        self.free.push(id);
+        std::mem::take(self.at_mut(id))
+    }
+
+    /// The node with this number, which must be one that was given out.
+    #[inline]
+    pub fn at(&self, id: u32) -> &T {
+        &self.blocks[id as usize / BLOCK][id as usize % BLOCK]
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn at_mut(&mut self, id: u32) -> &mut T {
+        &mut self.blocks[id as usize / BLOCK][id as usize % BLOCK]
+    }
+
+    /// Allocated bytes, without what nodes own.
+    pub fn heap_bytes(&self) -> usize {
+        let per_block = self.blocks.first().map_or(0, Vec::capacity) * size_of::<T>();
+        self.blocks.len() * (per_block + size_of::<Vec<T>>()) + 4 * self.free.capacity()
+    }
+}

@@ -1,0 +1,456 @@
+//! Some consecutive entries of a stream in one buffer.
+//!
+//! ```text
+//! | count of names | name | name ... |  entry | entry | entry ...
+//! entry: | flags and time | sequence | length | value value ...          (names as above)
+//!                                             | count, name value ...    (other names)
+//! ```
+//!
+//! The names are those of the block's first entry. Times are counted from the id the block began
+//! with; so are sequences while the time is the same. `flags and time` is one byte with three flags
+//! and the low four bits of the time, and if its top bit is set the rest of the time as LEB128. A
+//! sequence that is zero then is left out.
+//!
+//! Invariants
+//! 1. `bytes` is whole: names, then `kept` entries, of which `live` are not flagged as deleted.
+//! 2. Ids ascend strictly, and none is below `first`.
+//! 3. At least half of the entries kept are live; what would break that rewrites the block.
+//!
+//! `put` counts all entries that were ever put here: the limit on entries counts these, so that
+//! blocks end where the reference's do.
+//!
+//! Not here: how texts are written (`text`), which block an entry belongs to (`mod`). Tests: at the
+//! foot of the file and `tests/stream.rs`.
+
+use pantala_table::size_class;
+use smallvec::SmallVec;
+
+use super::id::StreamId;
+use super::sorted::Keyed;
+use super::text;
+use crate::packed::Element;
+
+const DELETED: u8 = 1;
+const SHARES_NAMES: u8 = 2;
+const HAS_SEQ: u8 = 4;
+const TIME_SHIFT: u32 = 3;
+const TIME_MASK: u8 = 0xf;
+const MORE_TIME: u8 = 0x80;
+
+/// What an entry takes beside its texts, at most.
+const ENTRY_MAX_BYTES: usize = 1 + 4 * text::LEB_MAX_BYTES;
+/// Blocks never grow beyond this; a limit of 0 means this one.
+const HARD_LIMIT_BYTES: usize = 1 << 30;
+
+/// Up to where a block is filled; 0: without end.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockLimits {
+    /// Bytes.
+    pub bytes: usize,
+    /// Entries.
+    pub entries: usize,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Block {
+    first: StreamId,
+    bytes: Vec<u8>,
+    live: u32,
+    kept: u32,
+    put: u32,
+    /// Where the entries begin.
+    begin: u32,
+}
+
+impl Keyed for Block {
+    fn id(&self) -> StreamId {
+        self.first
+    }
+}
+
+/// Names and values of an entry, in turn.
+#[derive(Clone, Debug)]
+pub struct Fields<'a> {
+    left: usize,
+    names: &'a [u8],
+    values: &'a [u8],
+    shares_names: bool,
+}
+
+/// An entry.
+#[derive(Clone, Debug)]
+pub struct Entry<'a> {
+    /// Its id.
+    pub id: StreamId,
+    fields: &'a [u8],
+    names: Option<&'a [u8]>,
+}
+
+impl<'a> Entry<'a> {
+    /// Names and values.
+    #[inline]
+    pub fn fields(&self) -> Fields<'a> {
+        let (count, rest) = text::take_leb(self.names.unwrap_or(self.fields));
+        let left = count as usize;
+        match self.names {
+            Some(_) => Fields { left, names: rest, values: self.fields, shares_names: true },
+            None => Fields { left, names: rest, values: &[], shares_names: false },
+        }
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (Element<'a>, Element<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let (name, behind) = text::take(self.names);
+        self.names = behind;
+        let from = if self.shares_names { &mut self.values } else { &mut self.names };
+        let (value, rest) = text::take(from);
+        *from = rest;
+        Some((name, value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Fields<'_> {}
+
+/// An entry as it lies: where it begins and ends, whether it is deleted.
+struct Raw<'a> {
+    at: usize,
+    end: usize,
+    flags: u8,
+    id: StreamId,
+    fields: &'a [u8],
+}
+
+impl Raw<'_> {
+    fn is_live(&self) -> bool {
+        self.flags & DELETED == 0
+    }
+}
+
+impl Block {
+    /// A block that begins with this entry. `pairs` are names and values in turn.
+    pub fn new(id: StreamId, pairs: &[&[u8]]) -> Block {
+        let names = pairs.iter().step_by(2);
+        let names_bytes: usize = names.clone().map(|name| text::len(name)).sum();
+        let head_bytes = text::leb_len(pairs.len() as u64 / 2) + names_bytes;
+        let bytes = Vec::with_capacity(head_bytes + entry_bound(pairs));
+        let mut block =
+            Block { first: id, bytes, live: 0, kept: 0, put: 0, begin: head_bytes as u32 };
+        text::push_leb(&mut block.bytes, pairs.len() as u64 / 2);
+        names.for_each(|name| text::push(&mut block.bytes, name));
+        block.write(id, pairs, true);
+        block
+    }
+
+    /// Appends an entry, whose id is above all others; false if the block is full.
+    #[inline]
+    pub fn append(&mut self, id: StreamId, pairs: &[&[u8]], limits: BlockLimits) -> bool {
+        if limits.entries != 0 && self.put as usize >= limits.entries {
+            return false;
+        }
+        let limit = match limits.bytes {
+            0 => HARD_LIMIT_BYTES,
+            bytes => bytes.min(HARD_LIMIT_BYTES),
+        };
+        let shares_names = self.has_names(pairs);
+        let mut bound = entry_bound(pairs);
+        if self.bytes.len() + bound > limit {
+            bound = self.exact_len(id, pairs, shares_names);
+            if self.bytes.len() + bound > limit {
+                return false;
+            }
+        }
+        let (len, room) = (self.bytes.len(), self.bytes.capacity());
+        if room - len < bound {
+            let wanted = (2 * room).min(limit).max(len + bound);
+            self.bytes.reserve_exact(wanted - len);
+        }
+        self.write(id, pairs, shares_names);
+        true
+    }
+
+    /// Whether these are the names the block begins with.
+    #[inline]
+    fn has_names(&self, pairs: &[&[u8]]) -> bool {
+        let (count, mut names) = text::take_leb(&self.bytes);
+        if count as usize != pairs.len() / 2 {
+            return false;
+        }
+        pairs.iter().step_by(2).all(|given| {
+            let (name, rest) = text::take(names);
+            names = rest;
+            match name {
+                Element::Bytes(name) => name == *given,
+                number => number == Element::of(given),
+            }
+        })
+    }
+
+    /// Time and sequence as they are written.
+    #[inline]
+    fn relative(&self, id: StreamId) -> (u64, u64) {
+        match id.ms - self.first.ms {
+            0 => (0, id.seq - self.first.seq),
+            time => (time, id.seq),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, id: StreamId, pairs: &[&[u8]], shares_names: bool) {
+        let (time, seq) = self.relative(id);
+        let names_flag = if shares_names { SHARES_NAMES } else { 0 };
+        let seq_flag = if seq > 0 { HAS_SEQ } else { 0 };
+        let low = (time as u8 & TIME_MASK) << TIME_SHIFT | names_flag | seq_flag;
+        let out = &mut self.bytes;
+        if time > u64::from(TIME_MASK) {
+            out.push(low | MORE_TIME);
+            text::push_leb(out, time >> 4);
+        } else {
+            out.push(low);
+        }
+        if seq > 0 {
+            text::push_leb(out, seq);
+        }
+        let length_at = out.len();
+        out.push(0);
+        if shares_names {
+            pairs.iter().skip(1).step_by(2).for_each(|value| text::push(out, value));
+        } else {
+            text::push_leb(out, pairs.len() as u64 / 2);
+            pairs.iter().for_each(|text| text::push(out, text));
+        }
+        self.set_length(length_at);
+        (self.live, self.kept) = (self.live + 1, self.kept + 1);
+        self.put = self.put.saturating_add(1);
+    }
+
+    /// Writes the length of what stands behind `at`, where one byte is left for it.
+    #[inline]
+    fn set_length(&mut self, at: usize) {
+        let len = self.bytes.len() - at - 1;
+        if len < 0x80 {
+            self.bytes[at] = len as u8;
+            return;
+        }
+        let mut length = Vec::with_capacity(text::LEB_MAX_BYTES);
+        text::push_leb(&mut length, len as u64);
+        self.bytes.splice(at..=at, length);
+    }
+
+    /// Bytes that [`Block::write`] will append.
+    fn exact_len(&self, id: StreamId, pairs: &[&[u8]], shares_names: bool) -> usize {
+        let (time, seq) = self.relative(id);
+        let time_len = if time > u64::from(TIME_MASK) { text::leb_len(time >> 4) } else { 0 };
+        let seq_len = if seq > 0 { text::leb_len(seq) } else { 0 };
+        let texts = |texts: &mut dyn Iterator<Item = &&[u8]>| texts.map(|t| text::len(t)).sum();
+        let body: usize = match shares_names {
+            true => texts(&mut pairs.iter().skip(1).step_by(2)),
+            false => text::leb_len(pairs.len() as u64 / 2) + texts(&mut pairs.iter()),
+        };
+        1 + time_len + seq_len + text::leb_len(body as u64) + body
+    }
+
+    #[inline]
+    fn raw(&self, at: usize) -> Option<Raw<'_>> {
+        let first = *self.bytes.get(at)?;
+        let mut rest = &self.bytes[at + 1..];
+        let (mut time, mut seq) = (u64::from(first >> TIME_SHIFT & TIME_MASK), 0);
+        if first & MORE_TIME != 0 {
+            let (high, behind) = text::take_leb(rest);
+            (time, rest) = (time | high << 4, behind);
+        }
+        if first & HAS_SEQ != 0 {
+            (seq, rest) = text::take_leb(rest);
+        }
+        let (len, rest) = text::take_leb(rest);
+        let id = match time {
+            0 => StreamId { ms: self.first.ms, seq: self.first.seq + seq },
+            _ => StreamId { ms: self.first.ms + time, seq },
+        };
+        let fields = &rest[..len as usize];
+        let end = self.bytes.len() - rest.len() + fields.len();
+        Some(Raw { at, end, flags: first, id, fields })
+    }
+
+    #[inline]
+    fn raws(&self) -> impl Iterator<Item = Raw<'_>> {
+        let mut at = self.begin as usize;
+        std::iter::from_fn(move || {
+            let raw = self.raw(at)?;
+            at = raw.end;
+            Some(raw)
+        })
+    }
+
+    fn entry<'a>(&'a self, raw: &Raw<'a>) -> Entry<'a> {
+        let shares_names = raw.flags & SHARES_NAMES != 0;
+        let names = shares_names.then_some(self.bytes.as_slice());
+        Entry { id: raw.id, fields: raw.fields, names }
+    }
+
+    /// The entries that are there.
+    #[inline]
+    pub fn entries(&self) -> Entries<'_> {
+        Entries { block: self, at: self.begin as usize }
+    }
+
+    /// The entries from `start` to `end`, from behind.
+    pub fn entries_back(&self, start: StreamId, end: StreamId) -> Back<'_> {
+        let within = |raw: &Raw<'_>| raw.is_live() && raw.id >= start;
+        let up_to_end = self.raws().take_while(|raw| raw.id <= end);
+        Back { block: self, offsets: up_to_end.filter(within).map(|raw| raw.at as u32).collect() }
+    }
+
+    /// The entry with this id.
+    pub fn find(&self, id: StreamId) -> Option<Entry<'_>> {
+        let raw = self.raws().find(|raw| raw.id >= id)?;
+        (raw.id == id && raw.is_live()).then(|| self.entry(&raw))
+    }
+
+    /// The last entry.
+    pub fn last(&self) -> Option<Entry<'_>> {
+        self.raws().filter(Raw::is_live).last().map(|raw| self.entry(&raw))
+    }
+
+    /// How many entries are there.
+    pub fn len(&self) -> usize {
+        self.live as usize
+    }
+
+    /// Allocated bytes.
+    #[inline]
+    pub fn heap_bytes(&self) -> usize {
+        match self.bytes.capacity() {
+            0 => 0,
+            room => size_class(room),
+        }
+    }
+
+    /// No more is appended: gives back what is not needed.
+    pub fn close(&mut self) {
+        self.bytes.shrink_to_fit();
+    }
+
+    /// Deletes an entry; false if it is not there.
+    pub fn delete(&mut self, id: StreamId) -> bool {
+        let Some(raw) = self.raws().find(|raw| raw.id >= id) else { return false };
+        if raw.id != id || !raw.is_live() {
+            return false;
+        }
+        let at = raw.at;
+        self.flag(at);
+        self.thin_out();
+        true
+    }
+
+    /// Deletes entries from the front on for which `is_dropped` says so, until `stop`; how many.
+    /// Both are asked with the id, `stop` first, with how many were deleted.
+    pub fn delete_front(
+        &mut self,
+        mut stop: impl FnMut(StreamId, usize) -> bool,
+        mut is_dropped: impl FnMut(StreamId) -> bool,
+    ) -> usize {
+        let (mut at, mut deleted) = (self.begin as usize, 0);
+        while let Some(Raw { at: here, end, flags, id, .. }) = self.raw(at) {
+            if stop(id, deleted) {
+                break;
+            }
+            at = end;
+            if flags & DELETED == 0 && is_dropped(id) {
+                self.flag(here);
+                deleted += 1;
+            }
+        }
+        self.thin_out();
+        deleted
+    }
+
+    fn flag(&mut self, at: usize) {
+        self.bytes[at] |= DELETED;
+        self.live -= 1;
+    }
+
+    /// Rewrites the block if more than half of it is deleted.
+    fn thin_out(&mut self) {
+        if 2 * self.live >= self.kept || self.live == 0 {
+            return;
+        }
+        let live = |raw: &Raw<'_>| raw.is_live();
+        let bytes: usize = self.raws().filter(live).map(|raw| raw.end - raw.at).sum();
+        let begin = self.begin as usize;
+        let mut kept = Vec::with_capacity(begin + bytes);
+        kept.extend_from_slice(&self.bytes[..begin]);
+        for raw in self.raws().filter(live) {
+            kept.extend_from_slice(&self.bytes[raw.at..raw.end]);
+        }
+        self.bytes = kept;
+        self.kept = self.live;
+    }
+}
+
+/// Bytes an entry of these texts takes at most.
+#[inline]
+fn entry_bound(pairs: &[&[u8]]) -> usize {
+    let texts: usize = pairs.iter().map(|text| text.len() + text::HEAD_MAX_BYTES).sum();
+    texts + ENTRY_MAX_BYTES
+}
+
+/// See [`Block::entries`].
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    block: &'a Block,
+    at: usize,
+}
+
+impl<'a> Entries<'a> {
+    /// Passes over all entries below this id.
+    #[inline]
+    pub fn skip_to(&mut self, id: StreamId) {
+        while let Some(raw) = self.block.raw(self.at) {
+            if raw.id >= id {
+                break;
+            }
+            self.at = raw.end;
+        }
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry<'a>> {
+        loop {
+            let raw = self.block.raw(self.at)?;
+            self.at = raw.end;
+            if raw.is_live() {
+                return Some(self.block.entry(&raw));
+            }
+        }
+    }
+}
+
+/// See [`Block::entries_back`].
+#[derive(Clone, Debug)]
+pub struct Back<'a> {
+    block: &'a Block,
+    offsets: SmallVec<[u32; 100]>,
+}
+
+impl<'a> Iterator for Back<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let raw = self.block.raw(self.offsets.pop()? as usize)?;
+        Some(self.block.entry(&raw))
+    }
+}

@@ -1,0 +1,206 @@
+//! Consumer groups: how far a group has read, and what its consumers have not acknowledged yet.
+//!
+//! ```text
+//! Group:  pending  id -> consumer, when delivered, how often      (all of them, by id)
+//!         names    name -> number of the consumer
+//!         consumers[number] -> name, times, ids that are pending for it
+//! ```
+//!
+//! Invariants
+//! 1. An id is in `pending` exactly if it is in the list of the one consumer named there.
+//! 2. A consumer's number does not change while it exists.
+//!
+//! Not here: the entries themselves, which may be gone while they are pending.
+
+use std::collections::BTreeMap;
+
+use pantala_base::UnixMs;
+
+use super::id::StreamId;
+use super::sorted::{Keyed, Sorted};
+
+/// The number of a consumer within its group.
+pub type ConsumerNumber = u32;
+
+/// An entry that was delivered and is not acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    /// Of the entry.
+    pub id: StreamId,
+    /// To whom it was delivered last.
+    pub consumer: ConsumerNumber,
+    /// When.
+    pub delivered_at: UnixMs,
+    /// How often.
+    pub count: u64,
+}
+
+impl Keyed for Pending {
+    fn id(&self) -> StreamId {
+        self.id
+    }
+}
+
+/// One who reads for a group.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// When it last asked for something.
+    pub seen_at: UnixMs,
+    /// When it last got something.
+    pub active_at: Option<UnixMs>,
+    pending: Sorted<StreamId>,
+}
+
+impl Consumer {
+    /// What it has not acknowledged, from an id on.
+    pub fn pending_from(&self, id: StreamId) -> impl Iterator<Item = StreamId> + '_ {
+        self.pending.iter_from(id).copied()
+    }
+
+    /// How much it has not acknowledged.
+    pub fn pending_count(&self) -> usize {
+        self.pending.len()
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The last entry that was delivered.
+    pub last_id: StreamId,
+    /// How many of all entries ever added are up to `last_id`, if that is known.
+    pub entries_read: Option<i64>,
+    pending: Sorted<Pending>,
+    names: BTreeMap<Box<[u8]>, ConsumerNumber>,
+    consumers: Vec<Option<Consumer>>,
+    free: Vec<ConsumerNumber>,
+}
+
+/// A guess at what one consumer takes, beside its name and what is pending.
+const CONSUMER_BYTES: usize = size_of::<Option<Consumer>>() + 48;
+
+impl Group {
+    /// A group without consumers.
+    pub fn new(last_id: StreamId, entries_read: Option<i64>) -> Group {
+        Group {
+            last_id,
+            entries_read,
+            pending: Sorted::default(),
+            names: BTreeMap::new(),
+            consumers: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Allocated bytes, about.
+    pub fn heap_bytes(&self) -> usize {
+        let lists = self.pending.heap_bytes() + self.pending.len() * size_of::<StreamId>();
+        lists + self.names.len() * CONSUMER_BYTES
+    }
+
+    /// All that is pending.
+    pub fn pending(&self) -> &Sorted<Pending> {
+        &self.pending
+    }
+
+    /// How many consumers there are.
+    pub fn consumer_count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The consumers, by their names.
+    pub fn consumers(&self) -> impl Iterator<Item = &Consumer> {
+        self.names.values().filter_map(|number| self.consumer(*number))
+    }
+
+    /// The number of the consumer with this name.
+    pub fn find_consumer(&self, name: &[u8]) -> Option<ConsumerNumber> {
+        self.names.get(name).copied()
+    }
+
+    /// The consumer with this number.
+    pub fn consumer(&self, number: ConsumerNumber) -> Option<&Consumer> {
+        self.consumers.get(number as usize)?.as_ref()
+    }
+
+    /// The consumer with this number, to be changed.
+    pub fn consumer_mut(&mut self, number: ConsumerNumber) -> Option<&mut Consumer> {
+        self.consumers.get_mut(number as usize)?.as_mut()
+    }
+
+    /// The consumer with this name, which is made if need be, and whether it was.
+    pub fn consumer_or_new(&mut self, name: &[u8], now: UnixMs) -> (ConsumerNumber, bool) {
+        if let Some(number) = self.find_consumer(name) {
+            return (number, false);
+        }
+        let consumer = Consumer {
+            name: name.into(),
+            seen_at: now,
+            active_at: None,
+            pending: Sorted::default(),
+        };
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => {
+                self.consumers.push(None);
+                self.consumers.len() as ConsumerNumber - 1
+            }
+        };
+        self.consumers[number as usize] = Some(consumer);
+        self.names.insert(name.into(), number);
+        (number, true)
+    }
+
+    /// Removes a consumer with what is pending for it; how much that was.
+    pub fn remove_consumer(&mut self, name: &[u8]) -> Option<usize> {
+        let number = self.names.remove(name)?;
+        let consumer = self.consumers[number as usize].take()?;
+        self.free.push(number);
+        for id in consumer.pending.iter() {
+            self.pending.remove(*id);
+        }
+        Some(consumer.pending.len())
+    }
+
+    /// An entry is delivered for the first time, or again as if it were.
+    #[inline]
+    pub fn deliver(&mut self, id: StreamId, consumer: ConsumerNumber, now: UnixMs) {
+        self.hold(Pending { id, consumer, delivered_at: now, count: 1 });
+    }
+
+    /// Makes an entry pending as said here, whatever it was before.
+    pub fn hold(&mut self, pending: Pending) {
+        let Pending { id, consumer, .. } = pending;
+        if let Some(before) = self.pending.insert(pending) {
+            if before.consumer == consumer {
+                return;
+            }
+            if let Some(owner) = self.consumer_mut(before.consumer) {
+                owner.pending.remove(id);
+            }
+        }
+        if let Some(owner) = self.consumer_mut(consumer) {
+            owner.pending.insert(id);
+        }
+    }
+
+    /// An entry is delivered once more to whom it is pending for.
+    pub fn redeliver(&mut self, id: StreamId, now: UnixMs) {
+        if let Some(pending) = self.pending.get_mut(id) {
+            pending.delivered_at = now;
+            pending.count = pending.count.saturating_add(1);
+        }
+    }
+
+    /// An entry is pending no longer; whether it was.
+    #[inline]
+    pub fn acknowledge(&mut self, id: StreamId) -> bool {
+        let Some(pending) = self.pending.remove(id) else { return false };
+        if let Some(owner) = self.consumer_mut(pending.consumer) {
+            owner.pending.remove(id);
+        }
+        true
+    }
+}

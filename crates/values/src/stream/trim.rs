@@ -1,0 +1,186 @@
+//! Cutting entries off at the front.
+//!
+//! Exact trimming deletes entry by entry where a block does not go as a whole; approximate trimming
+//! lets whole blocks go and nothing else.
+
+use super::block::Block;
+use super::id::StreamId;
+use super::sorted::Keyed;
+use super::{Body, Stream};
+
+/// What is to stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// At most so many entries.
+    Length(u64),
+    /// No entry below this id.
+    Id(StreamId),
+}
+
+/// What becomes of groups' references to entries that are deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum References {
+    /// They stay, and point to nothing.
+    #[default]
+    Keep,
+    /// They go, too.
+    Drop,
+    /// Only what all groups have read and acknowledged is deleted.
+    Acknowledged,
+}
+
+/// How to trim.
+#[derive(Clone, Copy, Debug)]
+pub struct Trim {
+    /// What is to stay.
+    pub bound: Bound,
+    /// Whole blocks only.
+    pub approximate: bool,
+    /// The most entries that may go; 0: as many as it takes.
+    pub limit: u64,
+    /// What becomes of references.
+    pub references: References,
+}
+
+impl Stream {
+    /// Trims; how many entries went.
+    pub fn trim(&mut self, trim: Trim) -> u64 {
+        let has_groups = !self.0.groups.is_empty();
+        match trim.references {
+            References::Drop | References::Acknowledged if has_groups => self.trim_slowly(trim),
+            _ => self.0.trim(trim),
+        }
+    }
+
+    /// About how many entries [`Stream::trim`] will look at.
+    pub fn trim_cost(&self, trim: Trim) -> u64 {
+        let most = if trim.limit == 0 { u64::MAX } else { trim.limit };
+        let excess = match trim.bound {
+            Bound::Length(length) => self.len().saturating_sub(length),
+            Bound::Id(id) => {
+                let count = self.0.blocks.count_below(id) as u64;
+                self.len() / (self.block_count() as u64).max(1) * count
+            }
+        };
+        excess.min(most)
+    }
+
+    /// Looks at each entry, because references are to be looked at or dropped.
+    fn trim_slowly(&mut self, trim: Trim) -> u64 {
+        let only_acknowledged = trim.references == References::Acknowledged;
+        // Behind this no entry was read by all groups.
+        let last_read = self.0.groups.values().map(|group| group.last_id).min();
+        let last_read = last_read.unwrap_or(StreamId::MAX);
+        let (mut deleted, mut from) = (0, Some(StreamId::MIN));
+        while let Some(ids) = from.and_then(|from| self.droppable(trim, from, deleted)) {
+            let goes_on = !only_acknowledged || ids.last <= last_read;
+            from = ids.last.next().filter(|_| goes_on);
+            for id in ids.all {
+                if only_acknowledged && self.is_referenced(id) {
+                    continue;
+                }
+                if matches!(trim.bound, Bound::Length(length) if self.len() <= length) {
+                    return deleted;
+                }
+                self.drop_references(id);
+                deleted += u64::from(self.0.delete_at_front(id));
+            }
+        }
+        deleted
+    }
+
+    /// The ids of one block that may go, if that block may be touched.
+    fn droppable(&self, trim: Trim, from: StreamId, deleted: u64) -> Option<BlockIds> {
+        let block = self.0.blocks.iter_around(from).find(|block| {
+            // The block around `from` may lie wholly before it.
+            block.id() >= from || block.last().is_some_and(|last| last.id >= from)
+        })?;
+        let last = block.last()?.id;
+        let size = block.len() as u64;
+        if trim.limit != 0 && deleted + size > trim.limit {
+            return None;
+        }
+        let (goes_whole, is_touched) = match trim.bound {
+            Bound::Length(length) => {
+                (self.len().saturating_sub(size) >= length, self.len() > length)
+            }
+            Bound::Id(id) => (last < id, block.id() < id),
+        };
+        if !is_touched || (trim.approximate && !goes_whole) {
+            return None;
+        }
+        let below = |id: &StreamId| match trim.bound {
+            Bound::Length(_) => true,
+            Bound::Id(bound) => *id < bound,
+        };
+        let all = block.entries().map(|entry| entry.id).take_while(below).collect();
+        Some(BlockIds { all, last })
+    }
+}
+
+/// The ids of a block that may go, and the last of all its ids.
+struct BlockIds {
+    all: Vec<StreamId>,
+    last: StreamId,
+}
+
+impl Body {
+    fn trim(&mut self, trim: Trim) -> u64 {
+        let mut deleted = 0;
+        while let Some(block) = self.blocks.first() {
+            let size = block.len() as u64;
+            if matches!(trim.bound, Bound::Length(length) if self.length <= length) {
+                break;
+            }
+            if trim.limit != 0 && deleted + size > trim.limit {
+                break;
+            }
+            let goes_whole = match trim.bound {
+                Bound::Length(length) => self.length - size >= length,
+                Bound::Id(id) => block.last().is_some_and(|last| last.id < id),
+            };
+            if !goes_whole {
+                if !trim.approximate {
+                    deleted += self.trim_first_block(trim.bound);
+                }
+                break;
+            }
+            if let Some(block) = self.blocks.pop_first() {
+                self.block_bytes -= block.heap_bytes();
+            }
+            self.length -= size;
+            deleted += size;
+        }
+        deleted
+    }
+
+    fn trim_first_block(&mut self, bound: Bound) -> u64 {
+        let length_before = self.length;
+        let Some(block) = self.blocks.first_mut() else { return 0 };
+        let before = block.heap_bytes();
+        let is_done = |id: StreamId, deleted: usize| match bound {
+            Bound::Length(length) => length_before - deleted as u64 <= length,
+            Bound::Id(bound) => id >= bound,
+        };
+        let deleted = block.delete_front(is_done, |_| true) as u64;
+        self.block_bytes = self.block_bytes - before + block.heap_bytes();
+        self.length -= deleted;
+        deleted
+    }
+
+    /// Deletes an entry as trimming does: it does not count as deleted by its id.
+    fn delete_at_front(&mut self, id: StreamId) -> bool {
+        let Some(block) = self.blocks.at_most_mut(id) else { return false };
+        let before = block.heap_bytes();
+        let is_deleted = block.delete(id);
+        self.block_bytes = self.block_bytes - before + block.heap_bytes();
+        let first = block.id();
+        if is_deleted {
+            self.length -= 1;
+            if Block::len(block) == 0 {
+                self.remove_block(first);
+            }
+        }
+        is_deleted
+    }
+}

@@ -1,0 +1,252 @@
+//! A list does what a deque of texts does, in both forms and across the border between them.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use pantala_base::rng::Rng;
+use pantala_values::list::{End, Fill, Way};
+use pantala_values::packed::Element;
+use pantala_values::{Collection, List};
+
+type Model = VecDeque<Vec<u8>>;
+
+fn text(random: &mut Rng) -> Vec<u8> {
+    match random.below(40) {
+        0 => vec![b'l'; 9000],
+        1 => vec![b'm'; 3000 + random.below(2000) as usize],
+        2..=9 => random.below(3).to_string().into_bytes(),
+        10..=14 => (random.next_u64() as i64).to_string().into_bytes(),
+        15..=19 => vec![b'x'; random.below(300) as usize],
+        _ => vec![b'a' + random.below(4) as u8],
+    }
+}
+
+fn all(list: &List, from: usize, way: Way, most: usize) -> Vec<Vec<u8>> {
+    let mut seen = Vec::new();
+    list.visit(from, way, |element| {
+        seen.push(element.to_vec());
+        if seen.len() == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    seen
+}
+
+struct Test {
+    random: Rng,
+    fill: Fill,
+    list: List,
+    model: Model,
+}
+
+impl Test {
+    fn index(&mut self) -> usize {
+        match self.random.below(5) {
+            0 => 0,
+            1 => self.model.len() - 1,
+            _ => self.random.below(self.model.len() as u64) as usize,
+        }
+    }
+
+    fn way(&mut self) -> Way {
+        if self.random.below(2) == 0 { Way::Forward } else { Way::Backward }
+    }
+
+    fn grow(&mut self) -> Vec<u8> {
+        let text = text(&mut self.random);
+        self.list.grow(text.len(), 1, self.fill);
+        text
+    }
+
+    fn push(&mut self) {
+        let text = self.grow();
+        match self.way() {
+            Way::Forward => {
+                self.list.push(End::Tail, Element::of(&text));
+                self.model.push_back(text);
+            }
+            Way::Backward => {
+                self.list.push(End::Head, Element::of(&text));
+                self.model.push_front(text);
+            }
+        }
+    }
+
+    fn pop(&mut self) {
+        let mut seen = Vec::new();
+        let show = |element: Element<'_>| seen = element.to_vec();
+        let expected = match self.random.below(2) {
+            0 => {
+                self.list.pop(End::Head, show);
+                self.model.pop_front()
+            }
+            _ => {
+                self.list.pop(End::Tail, show);
+                self.model.pop_back()
+            }
+        };
+        assert_eq!(Some(seen), expected);
+    }
+
+    fn remove_equal(&mut self) {
+        let text = text(&mut self.random);
+        let most = self.random.below(4) as usize;
+        let most = if most == 0 { usize::MAX } else { most };
+        let way = self.way();
+        let removed = self.list.remove_equal(Element::of(&text), most, way);
+        let mut left = most;
+        let mut keep = |one: &Vec<u8>| {
+            let stays = left == 0 || *one != text;
+            left -= usize::from(!stays);
+            stays
+        };
+        let before = self.model.len();
+        if way == Way::Forward {
+            self.model.retain(&mut keep);
+        } else {
+            let mut reversed: Model = std::mem::take(&mut self.model).into_iter().rev().collect();
+            reversed.retain(&mut keep);
+            self.model = reversed.into_iter().rev().collect();
+        }
+        assert_eq!(removed, before - self.model.len());
+    }
+
+    fn change(&mut self, kind: u64) {
+        match kind {
+            0 | 1 => self.pop(),
+            2..=4 => {
+                let (text, index, way) = (self.grow(), self.index(), self.way());
+                self.list.insert(index, way, Element::of(&text));
+                self.model.insert(index + usize::from(way == Way::Forward), text);
+            }
+            5 | 6 => {
+                let (text, index) = (self.grow(), self.index());
+                self.list.replace(index, Element::of(&text));
+                self.model[index] = text;
+            }
+            7 => {
+                let index = self.index();
+                let count = (self.random.below(6) as usize + 1).min(self.model.len() - index);
+                self.list.remove(index, count);
+                self.model.drain(index..index + count);
+            }
+            8 => self.remove_equal(),
+            _ => {
+                let index = self.index();
+                let count = self.model.len() - index;
+                if self.random.below(4) == 0 {
+                    self.list.remove(index, count);
+                    self.model.truncate(index);
+                }
+            }
+        }
+    }
+
+    fn compare(&mut self) {
+        assert_eq!(self.list.len(), self.model.len());
+        assert_eq!(self.model, all(&self.list, 0, Way::Forward, usize::MAX));
+        if self.model.is_empty() {
+            return;
+        }
+        let index = self.index();
+        let found = self.list.at(index, |element| element.to_vec());
+        assert_eq!(found.as_ref(), self.model.get(index));
+        let wanted = self.model[index].clone();
+        let first = self.model.iter().position(|text| *text == wanted);
+        let found = self.list.find(Element::of(&wanted), usize::MAX);
+        assert_eq!(found, Some(first));
+        assert_eq!(self.list.find(Element::of(b"nowhere"), usize::MAX), Some(None));
+        let some: Vec<_> = self.model.iter().skip(index).take(5).cloned().collect();
+        assert_eq!(all(&self.list, index, Way::Forward, 5), some);
+        let back: Vec<_> = self.model.iter().take(index + 1).rev().cloned().collect();
+        assert_eq!(all(&self.list, index, Way::Backward, usize::MAX), back);
+        assert_eq!(self.list.at(self.model.len(), |_| ()), None);
+    }
+}
+
+fn check(setting: i64, seed: u64) -> (usize, usize) {
+    let fill = Fill::new(setting);
+    let random = Rng::from_seed(seed);
+    let mut test = Test { random, fill, list: List::default(), model: Model::new() };
+    let (mut changes, mut encoding) = (0, test.list.encoding());
+    let mut longest = 0;
+    for round in 0..6 {
+        let grows = if round % 2 == 0 { 6 } else { 3 };
+        for _ in 0..250 {
+            if test.model.is_empty() || test.random.below(10) < grows {
+                test.push();
+            } else {
+                let kind = test.random.below(11);
+                test.change(kind);
+                test.list.shrink(fill);
+            }
+            test.compare();
+            changes += usize::from(encoding != test.list.encoding());
+            encoding = test.list.encoding();
+            longest = longest.max(test.model.len());
+        }
+    }
+    let copy = test.list.duplicate();
+    assert_eq!(test.model, all(&copy, 0, Way::Forward, usize::MAX));
+    assert_eq!(copy.encoding(), test.list.encoding());
+    (changes, longest)
+}
+
+#[test]
+fn it_does_what_a_deque_does() {
+    for setting in [1, 2, 3, 5, 16, 128, -1, -2] {
+        let mut changes = 0;
+        for seed in 0..4 {
+            let (more, longest) = check(setting, seed);
+            assert!(longest > 40, "{setting}: {longest}");
+            changes += more;
+        }
+        assert!(changes > 2, "{setting}: the form changed {changes} times");
+    }
+}
+
+/// Long enough that chunks in the middle are folded, with changes everywhere.
+#[test]
+fn what_lies_in_the_middle_is_the_same() {
+    for seed in 0..2 {
+        let fill = Fill::new(-1);
+        let random = Rng::from_seed(seed);
+        let mut test = Test { random, fill, list: List::default(), model: Model::new() };
+        for number in 0..2500 {
+            let text = format!("element {number} of a long list").into_bytes();
+            test.list.grow(text.len(), 1, fill);
+            if number % 3 == 0 {
+                test.list.push(End::Head, Element::of(&text));
+                test.model.push_front(text);
+            } else {
+                test.list.push(End::Tail, Element::of(&text));
+                test.model.push_back(text);
+            }
+        }
+        let bytes: usize = test.model.iter().map(Vec::len).sum();
+        assert!(test.list.heap_bytes() < bytes, "{} bytes", test.list.heap_bytes());
+        test.compare();
+        for _ in 0..60 {
+            let kind = test.random.below(9);
+            test.change(kind);
+            test.list.shrink(fill);
+            test.compare();
+        }
+        while test.model.len() > 1 {
+            let index = test.index().min(test.model.len() - 2);
+            let count = (test.model.len() / 20).clamp(1, test.model.len() - index - 1);
+            test.list.remove(index, count);
+            test.model.drain(index..index + count);
+            test.list.shrink(fill);
+            test.compare();
+        }
+        assert_eq!(test.list.encoding(), "listpack");
+    }
+}
+
+#[test]
+fn a_collected_list_has_the_form_of_its_size() {
+    let elements = |count| (0..count).map(Element::Int);
+    assert_eq!(List::collect(elements(8), Fill::new(8)).encoding(), "listpack");
+    assert_eq!(List::collect(elements(9), Fill::new(8)).encoding(), "quicklist");
+    assert_eq!(List::collect(elements(9), Fill::new(8)).len(), 9);
+    assert!(List::collect(elements(0), Fill::new(8)).is_empty());
+}
