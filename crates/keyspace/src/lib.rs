@@ -10,8 +10,8 @@
 //!
 //! Invariants
 //! 1. A key is found only in the partition its hash names, in every database.
-//! 2. Locks are taken in ascending order, all or none; only a thread of the slow lane waits, and
-//!    it waits for one partition while holding others only after [`ALL_OR_NONE_TRIES`] failures.
+//! 2. Locks are taken in ascending order, all or none. Only who holds the [`Token`] waits for one
+//!    partition while holding others: see `wander`.
 //! 3. A thread holds at most one [`Locked`] at a time (debug builds check).
 //! 4. Every change ends in `Opened::publish`.
 //!
@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod effects;
 pub mod event;
 mod key;
 mod locked;
@@ -30,10 +31,14 @@ mod plan;
 mod sweep;
 mod tally;
 mod ticket;
+mod timed;
+mod undo;
 mod walk;
+mod wander;
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
@@ -43,20 +48,25 @@ use pantala_table::{Discarded, OwnedRecord, Table};
 use pantala_values::Object;
 use smallvec::SmallVec;
 
+pub use effects::{Audience, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 pub use locked::{Locked, Scope};
 pub use opened::{Expiry, Opened, WrongType};
-pub use partition::{Partition, Sizes, Waiters};
+pub use partition::{Partition, Sizes, Waiters, Watch};
 pub use plan::LockPlan;
 pub use sweep::{Sweep, Sweeper};
 pub use tally::{Count, Tally};
-pub use ticket::{Bell, Inbox, Ticket};
-pub use walk::{Busy, Met, ScanCursor};
+pub use ticket::{Bell, Inbox, Ready, Ticket, Waiter};
+pub use undo::Saved;
+pub use walk::{Busy, Hopeless, Met, ScanCursor};
+pub use wander::Token;
 
+use locked::AllHeld;
 use partition::AllSizes;
 
 /// How often a thread that may wait still lets go of everything when one partition is busy. After
-/// that it keeps what it has and waits for the next: it holds up others, but it gets there.
+/// that it takes the token, keeps what it has and waits for the next: it holds up others, but it
+/// gets there.
 pub const ALL_OR_NONE_TRIES: u32 = 16;
 
 /// A value larger than this is freed in the background: above it the allocator returns pages.
@@ -70,6 +80,8 @@ pub enum Garbage {
     Value(Discarded<Object>),
     /// The tables of flushed databases.
     Tables(Vec<Table<Object>>),
+    /// A large reply that was sent.
+    Bytes(Vec<u8>),
 }
 
 /// Somebody who frees garbage on a thread that may take its time.
@@ -78,11 +90,19 @@ pub trait Reclaimer: Send + Sync {
     fn reclaim(&self, garbage: Garbage);
 }
 
-/// Somebody who is told of every change, with the partition still locked.
-pub trait ChangeListener: Send + Sync {
-    /// `key` of `db` has changed. Must be quick and must not take a partition.
-    fn changed(&self, db: DbIndex, key: &[u8], event: event::Event);
+/// Somebody who is told when a thread waits for a partition for long.
+pub trait Patience: Send + Sync {
+    /// It has waited for [`LONG_WAIT`], and goes on waiting.
+    fn is_lost(&self);
+    /// It has what it waited for.
+    fn is_found(&self);
+    /// Whether somebody has held partitions for so long that nobody should wait for all others to
+    /// be outside.
+    fn is_hopeless(&self) -> bool;
 }
+
+/// Waiting longer than this is told.
+pub const LONG_WAIT: Duration = Duration::from_millis(100);
 
 /// How a new keyspace is made.
 pub struct Config {
@@ -103,25 +123,40 @@ pub struct Keyspace {
     pub(crate) sizes: AllSizes,
     gate: Gate,
     reclaimer: OnceLock<Box<dyn Reclaimer>>,
-    listener: OnceLock<Box<dyn ChangeListener>>,
+    patience: OnceLock<Box<dyn Patience>>,
+    audience: OnceLock<Box<dyn Audience>>,
+    /// What it wants to hear; read with every change, so it lies beside what does not change.
+    wanted: AtomicU32,
+    tracked: Arc<TrackedCounts>,
     pub(crate) sweep: Sweep,
     draws: AtomicU64,
+    /// The right to wait for a partition while holding others.
+    pub(crate) token: PartitionLock<(), Ticket>,
+    waited_keys: Arc<AtomicUsize>,
 }
 
 impl Keyspace {
     /// An empty keyspace.
     pub fn new(config: Config) -> Self {
+        pantala_values::dense::set_seed(config.seed);
+        let waited_keys = Arc::new(AtomicUsize::new(0));
+        let tracked = Arc::<TrackedCounts>::default();
+        let partition =
+            || PartitionLock::new(Partition::new(Arc::clone(&waited_keys), Arc::clone(&tracked)));
         Keyspace {
             seed: config.seed,
-            partitions: (0..PARTITION_COUNT)
-                .map(|_| PartitionLock::new(Partition::default()))
-                .collect(),
+            partitions: (0..PARTITION_COUNT).map(|_| partition()).collect(),
+            waited_keys,
             sizes: AllSizes::new(config.databases),
             gate: Gate::new(config.worker_seats, config.lane_seats),
             reclaimer: OnceLock::new(),
-            listener: OnceLock::new(),
+            patience: OnceLock::new(),
+            audience: OnceLock::new(),
+            wanted: AtomicU32::new(0),
+            tracked,
             sweep: Sweep::default(),
             draws: AtomicU64::new(0),
+            token: PartitionLock::new(()),
         }
     }
 
@@ -154,19 +189,43 @@ impl Keyspace {
         &self.gate
     }
 
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.patience.get().is_some_and(|patience| patience.is_hopeless())
+    }
+
+    /// Sets who is told of long waits; once, at the start.
+    pub fn set_patience(&self, patience: Box<dyn Patience>) {
+        let _already = self.patience.set(patience);
+    }
+
     /// Sets who frees large values; once, at the start.
     pub fn set_reclaimer(&self, reclaimer: Box<dyn Reclaimer>) {
         let _already = self.reclaimer.set(reclaimer);
     }
 
-    /// Sets who hears of changes; once.
-    pub fn set_listener(&self, listener: Box<dyn ChangeListener>) {
-        let _already = self.listener.set(listener);
+    /// Sets who hears of changes; once. It hears nothing until [`Keyspace::want`].
+    pub fn set_audience(&self, audience: Box<dyn Audience>) {
+        let _already = self.audience.set(audience);
     }
 
+    pub(crate) fn audience(&self) -> Option<&dyn Audience> {
+        self.audience.get().map(Box::as_ref)
+    }
+
+    /// What the audience wants to hear from now on.
+    pub fn want(&self, wanted: Wanted) {
+        self.wanted.store(wanted.0, Ordering::SeqCst);
+    }
+
+    /// What the audience wants to hear.
     #[inline]
-    pub(crate) fn listener(&self) -> Option<&dyn ChangeListener> {
-        self.listener.get().map(Box::as_ref)
+    pub fn wanted(&self) -> Wanted {
+        Wanted(self.wanted.load(Ordering::Relaxed))
+    }
+
+    /// How many keys are tracked for clients.
+    pub fn tracked(&self) -> &TrackedCounts {
+        &self.tracked
     }
 
     /// The counts of one database, if it was ever used.
@@ -186,6 +245,26 @@ impl Keyspace {
         Ok(Locked::new(held, scope))
     }
 
+    /// Brings the bucket of a key near, if its partition is free at this moment.
+    #[inline]
+    pub fn prefetch_bucket(&self, db: DbIndex, hash: u64) {
+        if let Some(held) = self.partition(PartitionId::of(hash)).try_lock()
+            && let Some(part) = held.db_if_used(db)
+        {
+            part.table.prefetch_bucket(hash);
+        }
+    }
+
+    /// Brings the record of a key near; its bucket should be near by then.
+    #[inline]
+    pub fn prefetch_record(&self, db: DbIndex, hash: u64) {
+        if let Some(held) = self.partition(PartitionId::of(hash)).try_lock()
+            && let Some(part) = held.db_if_used(db)
+        {
+            part.table.prefetch_record(hash);
+        }
+    }
+
     /// Takes nothing: for commands without keys, and to begin a group ([`Locked::try_add`]).
     #[inline]
     pub fn lock_none<'k>(&'k self, scope: Scope<'k>) -> Locked<'k> {
@@ -194,26 +273,31 @@ impl Keyspace {
 
     /// Takes all partitions of the plan or none. `Err`: this one is busy; park there.
     pub fn lock<'k>(&'k self, plan: &LockPlan, scope: Scope<'k>) -> Result<Locked<'k>, Busy> {
-        let mut held = SmallVec::with_capacity(plan.partitions().len());
-        for &id in plan.partitions() {
-            held.push((id, self.partition(id).spin_lock().ok_or(Busy(id))?));
-        }
-        Ok(Locked::new(held, scope))
+        Ok(Locked::new(self.try_hold_all(plan)?, scope))
     }
 
     /// Takes all partitions of the plan, waiting for them. Only for threads that may block.
     pub fn lock_waiting<'k>(&'k self, plan: &LockPlan, scope: Scope<'k>) -> Locked<'k> {
+        Locked::new(self.hold_all(plan), scope)
+    }
+
+    pub(crate) fn hold_all(&self, plan: &LockPlan) -> AllHeld<'_> {
         for _ in 0..ALL_OR_NONE_TRIES {
-            match self.lock(plan, scope) {
-                Ok(locked) => return locked,
+            match self.try_hold_all(plan) {
+                Ok(held) => return held,
                 Err(busy) => self.wait_for(busy),
             }
         }
+        let _token = self.wait_for_token();
+        plan.partitions().iter().map(|&id| (id, self.hold(id))).collect()
+    }
+
+    fn try_hold_all(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Busy> {
         let mut held = SmallVec::with_capacity(plan.partitions().len());
         for &id in plan.partitions() {
-            held.push((id, self.hold(id)));
+            held.push((id, self.partition(id).spin_lock().ok_or(Busy(id))?));
         }
-        Locked::new(held, scope)
+        Ok(held)
     }
 
     /// Takes one partition, waiting for it. Only for threads that may block.
@@ -231,8 +315,19 @@ impl Keyspace {
         let Busy(id) = busy;
         let bell = Bell::for_this_thread();
         if self.partition(id).park(Ticket::Thread(bell.clone())).is_ok() {
-            bell.wait();
+            self.wait_at(&bell);
         }
+    }
+
+    /// Sleeps until the bell rings.
+    pub(crate) fn wait_at(&self, bell: &Bell) {
+        if bell.wait_at_most(LONG_WAIT) {
+            return;
+        }
+        let patience = self.patience.get();
+        patience.inspect(|patience| patience.is_lost());
+        bell.wait();
+        patience.inspect(|patience| patience.is_found());
     }
 
     /// Leaves a ticket with a busy partition. `Err`: it is free by now, try again.
@@ -250,6 +345,19 @@ impl Keyspace {
     /// The table hands out only what is costly to free.
     pub(crate) fn discard_value(&self, value: Discarded<Object>, tally: &Tally) {
         self.reclaim(Garbage::Value(value), tally);
+    }
+
+    /// How many keys commands wait for.
+    pub fn waited_keys(&self) -> usize {
+        self.waited_keys.load(Ordering::Relaxed)
+    }
+
+    /// Takes a waiter that has ended out of a key's queue. If the partition is busy it stays until
+    /// somebody looks at the queue.
+    pub fn forget_waiter(&self, db: DbIndex, key: Key<'_>, waiter: &Arc<Waiter>) {
+        if let Some(mut held) = self.partition(PartitionId::of(key.hash)).spin_lock() {
+            held.waiters.forget(db, key.bytes, waiter);
+        }
     }
 
     /// Hands garbage to the background; without one it is freed here.

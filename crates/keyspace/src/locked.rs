@@ -12,21 +12,30 @@
 //!
 //! All four remove a key whose deadline has passed, so that no command ever sees one.
 
+use std::sync::Arc;
+
 use pantala_base::UnixMs;
 use pantala_sync::lock::Guard;
+use pantala_values::Collection;
 use smallvec::SmallVec;
 
 use crate::Keyspace;
+use crate::effects::{ClientId, Effect, Effects};
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
-use crate::opened::Opened;
-use crate::partition::Partition;
+use crate::opened::{Opened, WrongType};
+use crate::partition::{Partition, Waiters, Watch};
+use crate::plan::LockPlan;
 use crate::tally::Tally;
-use crate::ticket::{Ticket, Woken};
+use crate::ticket::{Ready, Ticket, Woken};
+use crate::wander::Token;
 
 /// Up to so many partitions may be held in any order, and are looked through one by one.
 pub(crate) const FEW: usize = 16;
 
 pub(crate) type Held<'k> = Guard<'k, Partition, Ticket>;
+
+/// Partitions held, in ascending order where they are more than [`FEW`].
+pub(crate) type AllHeld<'k> = SmallVec<[(PartitionId, Held<'k>); FEW]>;
 
 /// What every lookup of a command needs beside the key.
 #[derive(Clone, Copy)]
@@ -45,21 +54,23 @@ pub struct Scope<'k> {
 
 /// See the module. Dropping it frees the partitions.
 pub struct Locked<'k> {
-    pub(crate) held: SmallVec<[(PartitionId, Held<'k>); FEW]>,
+    pub(crate) held: AllHeld<'k>,
     pub(crate) scope: Scope<'k>,
     /// The partition the command at hand most likely means.
     pub(crate) at: usize,
     /// The set of partitions held by a group; empty otherwise.
     pub(crate) members: [u64; PARTITION_COUNT / 64],
+    /// Behind `held`, so that it is let go after the locks.
+    pub(crate) token: Option<Token<'k>>,
     /// Behind `held`, so that it is dropped, and wakes, after the locks are free.
     pub(crate) woken: Woken,
 }
 
 impl<'k> Locked<'k> {
     #[inline]
-    pub(crate) fn new(held: SmallVec<[(PartitionId, Held<'k>); FEW]>, scope: Scope<'k>) -> Self {
+    pub(crate) fn new(held: AllHeld<'k>, scope: Scope<'k>) -> Self {
         let members = [0; PARTITION_COUNT / 64];
-        Locked { held, scope, at: 0, members, woken: Woken::default() }
+        Locked { held, scope, at: 0, members, token: None, woken: Woken::default() }
     }
 
     /// What the command runs in.
@@ -113,6 +124,145 @@ impl<'k> Locked<'k> {
         }
     }
 
+    /// Takes one more partition if it is free at this moment or held already: for serving waiters,
+    /// whose commands may have a second key.
+    pub fn try_hold(&mut self, hash: u64) -> bool {
+        let id = PartitionId::of(hash);
+        if self.holds(id) {
+            return true;
+        }
+        if self.held.len() >= FEW {
+            return false;
+        }
+        let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
+        self.held.push((id, held));
+        true
+    }
+
+    /// Takes one more partition if it is free at this moment or held already, however many are
+    /// held: for commands that learn of keys while they run. It never waits.
+    pub fn reach(&mut self, hash: u64) -> bool {
+        let id = PartitionId::of(hash);
+        if self.holds(id) {
+            return true;
+        }
+        let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
+        if self.held.len() < FEW {
+            self.held.push((id, held));
+            return true;
+        }
+        // From here on they are searched, so they stand in order.
+        if self.held.len() == FEW {
+            self.held.sort_unstable_by_key(|(id, _)| *id);
+        }
+        let at = self.held.partition_point(|(other, _)| *other < id);
+        self.held.insert(at, (id, held));
+        true
+    }
+
+    /// What others are told when the partitions are about to be free.
+    pub fn effects(&mut self) -> &mut Effects {
+        self.woken.effects()
+    }
+
+    /// One more thing that others are told.
+    pub fn tell_later(&mut self, effect: Effect) {
+        self.woken.effects().push(effect);
+    }
+
+    /// How many such things there are.
+    pub fn effect_count(&self) -> usize {
+        self.woken.effects.as_ref().map_or(0, |effects| effects.len())
+    }
+
+    /// Throws away what was to be told from number `from` on ([`Locked::effect_count`]), because
+    /// it was undone.
+    pub fn discard_effects(&mut self, from: usize) {
+        if let Some(effects) = &mut self.woken.effects {
+            effects.discard(from);
+        }
+    }
+
+    /// Takes what was to be told, to be put into another `Locked`.
+    pub fn take_effects(&mut self) -> Option<Box<Effects>> {
+        self.woken.effects.take()
+    }
+
+    /// Puts back what was taken; what has come meanwhile is lost.
+    pub fn put_effects(&mut self, effects: Option<Box<Effects>>) {
+        self.woken.effects = effects;
+    }
+
+    /// The client has read the key, which is held, and is told when it changes.
+    pub fn track(&mut self, key: Key<'_>, reader: ClientId) {
+        self.waiters(key.hash).tracked.add(key.bytes, reader);
+    }
+
+    /// Frees everything, then takes what was held and the partitions of more keys, waiting for
+    /// them. What was read before may have changed. Only on threads that may block.
+    pub fn widen(&mut self, hashes: impl IntoIterator<Item = u64>) {
+        let held = self.held.iter().map(|(id, _)| u64::from(id.0));
+        let plan = LockPlan::of(held.chain(hashes));
+        self.woken.tell(self.scope.space);
+        self.held.clear();
+        self.held = self.scope.space.hold_all(&plan);
+        self.at = 0;
+    }
+
+    /// Whether the partition of `hash` is held already.
+    pub fn is_held(&self, hash: u64) -> bool {
+        self.holds(PartitionId::of(hash))
+    }
+
+    fn holds(&self, id: PartitionId) -> bool {
+        self.place_of(id).is_some()
+    }
+
+    /// Where a partition stands among those held.
+    pub(crate) fn place_of(&self, id: PartitionId) -> Option<usize> {
+        let held = self.held.as_slice();
+        if held.len() <= FEW {
+            return held.iter().position(|(other, _)| *other == id);
+        }
+        held.binary_search_by_key(&id, |(other, _)| *other).ok()
+    }
+
+    /// Whether keys changed that somebody waits for: they are served before the partitions are
+    /// free.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        !self.woken.ready.is_empty()
+    }
+
+    /// One such key.
+    pub fn next_ready(&mut self) -> Option<Ready> {
+        (!self.woken.ready.is_empty()).then(|| self.woken.ready.remove(0))
+    }
+
+    /// From now on a change of the key, which may be absent, touches the watch.
+    pub fn watch(&mut self, key: Key<'_>, watch: &Arc<Watch>) {
+        // What has expired is gone now, and no change later.
+        self.peek(key);
+        let db = self.scope.db;
+        self.waiters(key.hash).watch(db, key.bytes, watch);
+    }
+
+    /// Wakes somebody once the partitions are free.
+    pub fn wake_later(&mut self, ticket: Ticket) {
+        self.woken.add([ticket]);
+    }
+
+    /// From here on lookups are for another command.
+    pub fn set_scope(&mut self, scope: Scope<'k>) {
+        self.scope = scope;
+    }
+
+    /// Who waits for the keys of the partition of `hash`, which is held.
+    pub fn waiters(&mut self, hash: u64) -> &mut Waiters {
+        let held = self.partition(PartitionId::of(hash));
+        &mut self.held[held].1.waiters
+    }
+
     /// Opens a key to read its value.
     #[inline]
     pub fn read<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
@@ -133,8 +283,15 @@ impl<'k> Locked<'k> {
     /// Opens a key to ask about it; counted, but not used.
     #[inline]
     pub fn look<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
-        let opened = self.peek(key);
+        let mut opened = self.peek(key);
         opened.count_read();
+        opened
+    }
+
+    /// Opens a key to ask about it; counted, but nobody is told that it is missing.
+    pub fn look_unheard<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+        let opened = self.peek(key);
+        opened.tally_read();
         opened
     }
 
@@ -154,6 +311,16 @@ impl<'k> Locked<'k> {
         Opened::find(held, &mut self.woken, partition, Scope { db, ..scope }, key)
     }
 
+    /// The collection at a key, for commands that look at several at the same time. They open each
+    /// key first ([`Locked::read`]), which removes what has expired, counts and touches.
+    #[inline]
+    pub fn collection<C: Collection>(&self, key: Key<'_>) -> Result<Option<&C>, WrongType> {
+        let held = self.partition(PartitionId::of(key.hash));
+        let Some(db) = self.held[held].1.db_if_used(self.scope.db) else { return Ok(None) };
+        let Some(place) = db.table.find(key.hash, key.bytes) else { return Ok(None) };
+        db.table.object(place).and_then(C::of).map(Some).ok_or(WrongType)
+    }
+
     /// Where a partition stands among those held. A key outside the plan is a mistake of ours: the
     /// table of commands names every key of a command.
     #[inline]
@@ -162,11 +329,16 @@ impl<'k> Locked<'k> {
         if held.get(self.at).is_some_and(|(id, _)| *id == partition) {
             return self.at;
         }
-        let found = if held.len() <= FEW {
-            held.iter().position(|(id, _)| *id == partition)
-        } else {
-            held.binary_search_by_key(&partition, |(id, _)| *id).ok()
-        };
-        found.expect("a command opens only keys its row declares")
+        self.place_of(partition).expect("a command opens only keys its row declares")
+    }
+}
+
+impl Drop for Locked<'_> {
+    /// Before the partitions are free: others are told of changes in their order.
+    #[inline]
+    fn drop(&mut self) {
+        if self.woken.effects.is_some() {
+            self.woken.tell(self.scope.space);
+        }
     }
 }

@@ -11,10 +11,11 @@
 
 use pantala_base::UnixMs;
 use pantala_table::{OwnedRecord, Place, StrRef, Table, ValueRef, is_expired};
-use pantala_values::{Object, Type};
+use pantala_values::{Collection, Object, Type};
 
-use crate::event::{EXPIRED, Event};
-use crate::key::{Key, PartitionId};
+use crate::effects::Wanted;
+use crate::event::{DEL, EXPIRED, Event, HEXPIRED_BY_TIME, KEY_MISS, NEW, SEXPIRED, ZEXPIRED};
+use crate::key::{DbIndex, Key, PartitionId};
 use crate::locked::{Held, Scope};
 use crate::partition::{Db, Waiters};
 use crate::ticket::Woken;
@@ -75,8 +76,60 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.publish(EXPIRED);
     }
 
+    /// Removes elements of a collection whose own deadline has passed, about `limit` at most, and
+    /// tells of it; the key goes with its last element. How many were removed. What is due and was
+    /// not removed, readers do not see.
+    pub fn expire_elements(&mut self, limit: usize) -> usize {
+        let now = self.scope.now;
+        let object = self.place.and_then(|place| self.db.table.object_mut(place));
+        let Some(object) = object else {
+            self.db.timed.forget(self.key.bytes);
+            self.publish_sizes();
+            return 0;
+        };
+        let removed = object.expire(now, limit);
+        let (is_empty, next) = (object.is_empty(), object.next_deadline());
+        let event = gone(object.kind());
+        self.db.timed.set(self.key.bytes, next);
+        self.publish_sizes();
+        if removed > 0 {
+            self.scope.tally.expired_elements.add(removed as u64);
+            self.publish(event);
+            if is_empty {
+                self.remove();
+                self.unpublished = false;
+                self.announce(DEL);
+            }
+        }
+        removed
+    }
+
+    /// Whether [`Opened::expire_elements`] has more to do.
+    pub(crate) fn has_due_elements(&self) -> bool {
+        self.db.timed.is_due(self.key.bytes, self.scope.now)
+    }
+
+    /// Notes when the sweep must look into the collection.
     #[inline]
-    pub(crate) fn count_read(&self) {
+    fn note_elements(&mut self, deadline: Option<UnixMs>) {
+        if let Some(deadline) = deadline
+            && self.db.timed.lower(self.key.bytes, deadline)
+        {
+            self.publish_sizes();
+            self.lower_bound(deadline);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count_read(&mut self) {
+        self.tally_read();
+        if self.place.is_none() {
+            self.announce(KEY_MISS);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tally_read(&self) {
         match self.place {
             Some(_) => self.scope.tally.hits.add(1),
             None => self.scope.tally.misses.add(1),
@@ -124,6 +177,78 @@ impl<'l, 'k> Opened<'l, 'k> {
                 ValueRef::Object(_) => Err(WrongType),
             },
         }
+    }
+
+    /// The collection, if there is one.
+    #[inline]
+    pub fn collection<C: Collection>(&self) -> Result<Option<&C>, WrongType> {
+        let Some(place) = self.place else { return Ok(None) };
+        match self.db.table.value(place) {
+            ValueRef::Str(_) => Err(WrongType),
+            ValueRef::Object(object) => C::of(object).map(Some).ok_or(WrongType),
+        }
+    }
+
+    /// The collection, to be changed, if there is one. Ends in [`Opened::publish_collection`],
+    /// [`Opened::publish`] or [`Opened::unchanged`].
+    #[inline]
+    pub fn collection_mut<C: Collection>(&mut self) -> Result<Option<&mut C>, WrongType> {
+        let Some(place) = self.place else { return Ok(None) };
+        let object = self.db.table.object_mut(place).and_then(C::of_mut).ok_or(WrongType)?;
+        self.unpublished = true;
+        Ok(Some(object))
+    }
+
+    /// The collection, to be changed; an empty one where there is nothing. The caller puts
+    /// something into it, or removes the key again.
+    #[inline]
+    pub fn collection_or_new<C: Collection>(&mut self) -> Result<&mut C, WrongType> {
+        if self.place.is_none() {
+            self.insert_object(C::default().into_object(), None);
+        }
+        self.collection_mut::<C>().map(|found| found.expect("it was inserted"))
+    }
+
+    /// Sets the key to a collection, whatever it was.
+    pub fn set_collection<C: Collection>(&mut self, value: C, expiry: Expiry) {
+        self.unpublished = true;
+        let Some(place) = self.place else {
+            let deadline = match expiry {
+                Expiry::At(deadline) => Some(deadline),
+                Expiry::Keep | Expiry::Never => None,
+            };
+            return self.insert_object(value.into_object(), deadline);
+        };
+        let elements = value.next_deadline();
+        if let Some(garbage) = self.db.table.set_object(place, value.into_object()) {
+            self.scope.space.discard_value(garbage, self.scope.tally);
+        }
+        self.note_elements(elements);
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::Never => self.change_deadline(place, None),
+            Expiry::At(deadline) => self.change_deadline(place, Some(deadline)),
+        }
+    }
+
+    fn insert_object(&mut self, object: Object, deadline: Option<UnixMs>) {
+        self.put(OwnedRecord::new_object(self.key.bytes, object, deadline));
+    }
+
+    /// The end of a change of a collection: publishes it, notes its elements' deadlines, and
+    /// removes the key if nothing is left, which is an event of its own. Whether it was removed.
+    #[inline]
+    pub fn publish_collection<C: Collection>(&mut self, event: Event) -> bool {
+        self.publish(event);
+        let Ok(Some(left)) = self.collection::<C>() else { return false };
+        let (is_empty, elements) = (left.is_empty(), left.next_deadline());
+        self.note_elements(elements);
+        if is_empty {
+            self.remove();
+            self.unpublished = false;
+            self.announce(DEL);
+        }
+        is_empty
     }
 
     /// When the key will be gone; `None` for a key without deadline and for no key.
@@ -198,6 +323,9 @@ impl<'l, 'k> Opened<'l, 'k> {
             self.make_room();
         }
         self.after_insert(deadline);
+        let object = self.place.and_then(|place| self.db.table.object(place));
+        let elements = object.and_then(Object::next_deadline);
+        self.note_elements(elements);
     }
 
     fn after_insert(&mut self, deadline: Option<UnixMs>) {
@@ -205,6 +333,7 @@ impl<'l, 'k> Opened<'l, 'k> {
             self.lower_bound(deadline);
         }
         self.publish_sizes();
+        self.announce(NEW);
     }
 
     fn lower_bound(&mut self, deadline: UnixMs) {
@@ -216,9 +345,10 @@ impl<'l, 'k> Opened<'l, 'k> {
     #[cold]
     fn make_room(&mut self) {
         let Opened { db, waiters, woken, scope, key, .. } = self;
-        let space = scope.space;
-        db.table.make_room(key.hash, scope.now, &mut |bytes| space.hash(bytes), &mut |expired| {
+        let (space, Db { table, timed }) = (scope.space, &mut **db);
+        table.make_room(key.hash, scope.now, &mut |bytes| space.hash(bytes), &mut |expired| {
             scope.tally.expired.add(1);
+            timed.forget(expired.key());
             follow_up(waiters, woken, scope, expired.key(), EXPIRED);
             space.discard(expired, scope.tally);
         });
@@ -244,6 +374,18 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.publish_sizes();
     }
 
+    /// Marks a key that is there as one that eviction passes over, or takes the mark away; whether
+    /// it was the other way before.
+    pub fn set_sticky(&mut self, sticky: bool) -> bool {
+        let Some(place) = self.place else { return false };
+        let changes = self.db.table.sticky(place) != sticky;
+        if changes {
+            self.unpublished = true;
+            self.db.table.set_sticky(place, sticky);
+        }
+        changes
+    }
+
     /// Appends to a string that is there; the new length in bytes.
     pub fn append(&mut self, tail: &[u8]) -> usize {
         let Some(place) = self.place else { return 0 };
@@ -267,6 +409,14 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
+    /// The bytes of a string that is there, to be changed in place. A number becomes text.
+    pub fn string_mut(&mut self) -> Result<Option<&mut [u8]>, WrongType> {
+        let Some(place) = self.place else { return Ok(None) };
+        let bytes = self.db.table.string_mut(place).ok_or(WrongType)?;
+        self.unpublished = true;
+        Ok(Some(bytes))
+    }
+
     /// Removes the key; what it held is freed in the background if that takes long.
     pub fn remove(&mut self) -> bool {
         let taken = self.take();
@@ -282,26 +432,28 @@ impl<'l, 'k> Opened<'l, 'k> {
         let place = self.place.take()?;
         self.unpublished = true;
         let record = self.db.table.remove(place);
+        self.db.timed.forget(self.key.bytes);
         let space = self.scope.space;
         self.db.table.tidy_after_remove(self.key.hash, &mut |bytes| space.hash(bytes));
         self.publish_sizes();
         Some(record)
     }
 
-    /// A copy of value and deadline under another key, to be put elsewhere.
+    /// A copy of value, deadline and stickiness under another key, to be put elsewhere.
     pub fn copy(&self, key: &[u8]) -> Option<OwnedRecord<Object>> {
         let place = self.place?;
         let table = &self.db.table;
-        table.copy_string(place, key).or_else(|| {
+        let copied = table.copy_string(place, key).or_else(|| {
             let object = table.object(place).map(Object::duplicate)?;
             Some(OwnedRecord::new_object(key, object, table.deadline(place)))
-        })
+        });
+        copied.map(|record| record.with_stickiness(table.sticky(place)))
     }
 
     #[inline]
     fn publish_sizes(&self) {
         let Opened { db, scope, partition, .. } = self;
-        scope.space.sizes.of(scope.db).publish(*partition, &db.table);
+        scope.space.sizes.of(scope.db).publish(*partition, db);
     }
 
     /// The end of every change: see the module.
@@ -311,11 +463,21 @@ impl<'l, 'k> Opened<'l, 'k> {
         follow_up(self.waiters, self.woken, &self.scope, self.key.bytes, event);
     }
 
-    /// Tells listeners of a second event of a change that is published already.
+    /// The end of a change that nobody waits for and no client is told of: what consumers of a
+    /// stream have read. It counts, and belongs into a journal.
+    #[inline]
+    pub fn publish_silently(&mut self) {
+        self.unpublished = false;
+        self.scope.tally.changes.add(1);
+    }
+
+    /// Tells listeners of an event that is no change by itself: the second event of one that is
+    /// published already, or none.
     #[inline]
     pub fn announce(&mut self, event: Event) {
-        if let Some(listener) = self.scope.space.listener() {
-            listener.changed(self.scope.db, self.key.bytes, event);
+        let wanted = self.scope.space.wanted();
+        if wanted != Wanted::NOTHING {
+            tell_event(self.woken, wanted, &self.scope, self.key.bytes, event);
         }
     }
 
@@ -323,6 +485,15 @@ impl<'l, 'k> Opened<'l, 'k> {
     #[inline]
     pub fn unchanged(&mut self) {
         self.unpublished = false;
+    }
+}
+
+/// What is told when elements of such a collection expire. Only a hash's is the reference's.
+fn gone(kind: Type) -> Event {
+    match kind {
+        Type::Set => SEXPIRED,
+        Type::SortedSet => ZEXPIRED,
+        _ => HEXPIRED_BY_TIME,
     }
 }
 
@@ -337,10 +508,44 @@ pub(crate) fn follow_up(
 ) {
     scope.tally.changes.add(1);
     if !waiters.is_empty() {
-        woken.add(waiters.take(scope.db, key));
+        wake(waiters, woken, scope.db, key);
     }
-    if let Some(listener) = scope.space.listener() {
-        listener.changed(scope.db, key, event);
+    let wanted = scope.space.wanted();
+    if wanted != Wanted::NOTHING {
+        tell_change(waiters, woken, wanted, scope, key, event);
+    }
+}
+
+#[cold]
+fn tell_change(
+    waiters: &mut Waiters,
+    woken: &mut Woken,
+    wanted: Wanted,
+    scope: &Scope<'_>,
+    key: &[u8],
+    event: Event,
+) {
+    let effects = woken.effects();
+    effects.note_change(&mut waiters.tracked, wanted, (scope.db, key), event);
+    if effects.is_too_long() {
+        woken.tell(scope.space);
+    }
+}
+
+#[cold]
+fn tell_event(woken: &mut Woken, wanted: Wanted, scope: &Scope<'_>, key: &[u8], event: Event) {
+    let effects = woken.effects();
+    effects.note_event(wanted, (scope.db, key), event);
+    if effects.is_too_long() {
+        woken.tell(scope.space);
+    }
+}
+
+#[cold]
+fn wake(waiters: &mut Waiters, woken: &mut Woken, db: DbIndex, key: &[u8]) {
+    waiters.touch(db, key);
+    if waiters.has(db, key) {
+        woken.is_ready(db, key);
     }
 }
 

@@ -5,20 +5,24 @@
 //! [`Sizes`] after each change.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use pantala_table::Table;
 use pantala_values::Object;
 
+use crate::effects::{TrackedCounts, TrackedKeys};
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
-use crate::ticket::Ticket;
+use crate::ticket::Waiter;
+use crate::timed::Timed;
 
 /// The part of one logical database that lies in one partition.
 #[derive(Default)]
 pub struct Db {
     /// Its records.
     pub table: Table<Object>,
+    /// Which of them hold elements with deadlines of their own.
+    pub(crate) timed: Timed,
 }
 
 /// See the module.
@@ -31,6 +35,13 @@ pub struct Partition {
 }
 
 impl Partition {
+    /// An empty one. The keys that are waited for and those that are tracked are counted there.
+    pub(crate) fn new(waited_keys: Arc<AtomicUsize>, tracked: Arc<TrackedCounts>) -> Partition {
+        let tracked = TrackedKeys::counted_in(tracked);
+        let waiters = Waiters { waited_keys, tracked, ..Waiters::default() };
+        Partition { waiters, ..Partition::default() }
+    }
+
     /// The part of database `index` here; made on first use.
     #[inline]
     pub fn db(&mut self, index: DbIndex) -> &mut Db {
@@ -69,32 +80,173 @@ fn db_at(others: &mut Vec<Db>, number: usize) -> &mut Db {
     &mut others[number]
 }
 
-/// Tickets of connections parked on a key (BLPOP and its kin), first come first served.
+/// Below this length a queue is not looked through for waiters that have ended.
+const SHORT_QUEUE: usize = 16;
+
+/// Waiters in the order they came.
+type Queue = VecDeque<Arc<Waiter>>;
+
+/// Who has to know that a key changed: WATCH. One for a transaction and all its keys.
+#[derive(Debug, Default)]
+pub struct Watch {
+    is_touched: AtomicBool,
+}
+
+impl Watch {
+    /// Whether one of its keys has changed. Certain while their partitions are held.
+    pub fn is_touched(&self) -> bool {
+        self.is_touched.load(Ordering::Acquire)
+    }
+
+    fn touch(&self) {
+        self.is_touched.store(true, Ordering::Release);
+    }
+}
+
+/// A key by name, present or not.
+type KeyName = (DbIndex, Box<[u8]>);
+
+/// Keys that transactions watch. A transaction that has ended has dropped its [`Watch`]; what is
+/// left of it here goes when the map has doubled.
+#[derive(Default)]
+struct Watches {
+    by_key: HashMap<KeyName, Vec<Weak<Watch>>>,
+    clean_at: usize,
+}
+
+/// Below this many watched keys nobody looks for those that nobody watches any more.
+const FEW_WATCHES: usize = 32;
+
+impl Watches {
+    fn add(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) {
+        if self.by_key.len() >= self.clean_at.max(FEW_WATCHES) {
+            self.by_key.retain(|_, watches| {
+                watches.retain(|watch| watch.strong_count() > 0);
+                !watches.is_empty()
+            });
+            self.clean_at = 2 * self.by_key.len();
+        }
+        let watches = self.by_key.entry((db, key.into())).or_default();
+        if watches.len() == watches.capacity() {
+            watches.retain(|watch| watch.strong_count() > 0);
+        }
+        watches.push(Arc::downgrade(watch));
+    }
+
+    fn touch(&mut self, db: DbIndex, key: &[u8]) {
+        for watch in self.by_key.remove(&(db, key.into())).unwrap_or_default() {
+            if let Some(watch) = watch.upgrade() {
+                watch.touch();
+            }
+        }
+    }
+}
+
+/// Commands that wait for something under a key (BLPOP and its kin), first come first served.
 #[derive(Default)]
 pub struct Waiters {
-    queues: HashMap<(DbIndex, Box<[u8]>), VecDeque<Ticket>>,
+    queues: HashMap<KeyName, Queue>,
+    watches: Watches,
+    /// Looked at only while somebody wants to hear of changes at all.
+    pub(crate) tracked: TrackedKeys,
+    /// How many keys are waited for in all partitions together.
+    waited_keys: Arc<AtomicUsize>,
 }
 
 impl Waiters {
-    /// True while nobody waits: the one look a change pays for.
+    /// The end of whatever adds or removes queues, which were `before`.
+    fn count(&self, before: usize) {
+        let more = self.queues.len().wrapping_sub(before);
+        if more != 0 {
+            self.waited_keys.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// True while nobody waits or watches: the one look a change pays for.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.queues.is_empty()
+        self.queues.is_empty() && self.watches.by_key.is_empty()
     }
 
-    /// Puts a ticket at the end of the key's queue.
-    pub fn wait(&mut self, db: DbIndex, key: &[u8], ticket: Ticket) {
-        self.queues.entry((db, key.into())).or_default().push_back(ticket);
+    /// From now on a change of the key touches the watch.
+    pub fn watch(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) {
+        self.watches.add(db, key, watch);
     }
 
-    /// Takes everybody: what they wait for may be anywhere now.
-    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Ticket> {
-        std::mem::take(&mut self.queues).into_values().flatten()
+    /// The key has changed.
+    pub fn touch(&mut self, db: DbIndex, key: &[u8]) {
+        self.watches.touch(db, key);
+    }
+
+    /// Touches every watched key that `exists` says was there; for changes of whole databases.
+    pub fn touch_where(&mut self, exists: &mut dyn FnMut(DbIndex, &[u8]) -> bool) {
+        let gone = self.watches.by_key.extract_if(|(db, key), _| exists(*db, key));
+        for watch in gone.flat_map(|(_, watches)| watches) {
+            if let Some(watch) = watch.upgrade() {
+                watch.touch();
+            }
+        }
+    }
+
+    /// Whether somebody waits for this key.
+    pub fn has(&self, db: DbIndex, key: &[u8]) -> bool {
+        self.queues.contains_key(&(db, key.into()))
+    }
+
+    /// Puts a waiter at the end of the key's queue. Those that have ended meanwhile are dropped
+    /// when they may be half of it.
+    pub fn wait(&mut self, db: DbIndex, key: &[u8], waiter: Arc<Waiter>) {
+        let before = self.queues.len();
+        let queue = self.queues.entry((db, key.into())).or_default();
+        if queue.len() >= SHORT_QUEUE && queue.len() == queue.capacity() {
+            queue.retain(|waiter| waiter.is_waiting());
+        }
+        queue.push_back(waiter);
+        self.count(before);
+    }
+
+    /// Forgets a waiter that has ended.
+    pub fn forget(&mut self, db: DbIndex, key: &[u8], waiter: &Arc<Waiter>) {
+        let name = (db, Box::from(key));
+        let before = self.queues.len();
+        if let Some(queue) = self.queues.get_mut(&name) {
+            queue.retain(|other| !Arc::ptr_eq(other, waiter));
+            if queue.is_empty() {
+                self.queues.remove(&name);
+            }
+        }
+        self.count(before);
+    }
+
+    /// Takes everybody who waits for a key of which `exists` says that it is there.
+    pub(crate) fn take_where(
+        &mut self,
+        exists: &mut dyn FnMut(DbIndex, &[u8]) -> bool,
+    ) -> Vec<Arc<Waiter>> {
+        let before = self.queues.len();
+        let found = self.queues.extract_if(|(db, key), _| exists(*db, key));
+        let waiters = found.flat_map(|(_, queue)| queue).collect();
+        self.count(before);
+        waiters
     }
 
     /// Takes everybody who waits for the key, in the order they came.
-    pub fn take(&mut self, db: DbIndex, key: &[u8]) -> VecDeque<Ticket> {
-        self.queues.remove(&(db, key.into())).unwrap_or_default()
+    pub fn take(&mut self, db: DbIndex, key: &[u8]) -> Queue {
+        let before = self.queues.len();
+        let queue = self.queues.remove(&(db, key.into())).unwrap_or_default();
+        self.count(before);
+        queue
+    }
+
+    /// Puts those back that [`Waiters::take`] gave and that still wait, before all others.
+    pub fn put_back(&mut self, db: DbIndex, key: &[u8], mut waiters: Queue) {
+        if !waiters.is_empty() {
+            let before = self.queues.len();
+            let queue = self.queues.entry((db, key.into())).or_default();
+            waiters.append(queue);
+            *queue = waiters;
+            self.count(before);
+        }
     }
 }
 
@@ -107,6 +259,7 @@ pub struct Sizes {
 struct SizeCell {
     keys: AtomicU32,
     with_deadline: AtomicU32,
+    timed: AtomicU32,
 }
 
 impl Default for Sizes {
@@ -116,12 +269,13 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Copies the table's counts; called with the partition locked, after a change of either.
+    /// Copies the counts; called with the partition locked, after a change of any of them.
     #[inline]
-    pub(crate) fn publish(&self, partition: PartitionId, table: &Table<Object>) {
+    pub(crate) fn publish(&self, partition: PartitionId, db: &Db) {
         let cell = &self.cells[partition.index()];
-        cell.keys.store(saturate(table.len()), Ordering::Relaxed);
-        cell.with_deadline.store(saturate(table.deadline_count()), Ordering::Relaxed);
+        cell.keys.store(saturate(db.table.len()), Ordering::Relaxed);
+        cell.with_deadline.store(saturate(db.table.deadline_count()), Ordering::Relaxed);
+        cell.timed.store(saturate(db.timed.len()), Ordering::Relaxed);
     }
 
     /// Keys in the whole database.
@@ -132,6 +286,16 @@ impl Sizes {
     /// Keys with a deadline in the whole database.
     pub fn with_deadline(&self) -> u64 {
         self.cells.iter().map(|cell| u64::from(cell.with_deadline.load(Ordering::Relaxed))).sum()
+    }
+
+    /// Keys with elements that have deadlines of their own, in the whole database.
+    pub fn with_timed_elements(&self) -> u64 {
+        self.cells.iter().map(|cell| u64::from(cell.timed.load(Ordering::Relaxed))).sum()
+    }
+
+    /// Those in one partition.
+    pub(crate) fn timed_in(&self, partition: PartitionId) -> u32 {
+        self.cells[partition.index()].timed.load(Ordering::Relaxed)
     }
 
     /// Keys in one partition.

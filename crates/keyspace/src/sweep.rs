@@ -8,6 +8,9 @@
 //! sweeper:  sleep until the smallest of them ; sweep the partitions that are due, one segment a lock
 //! ```
 //!
+//! Elements with deadlines of their own (fields of a hash) are found by the keys that `timed`
+//! knows, and count for the bound like keys.
+//!
 //! Reading deadlines means touching records, so a partition in which little was found rests for a
 //! multiple of what looking through it cost ([`REST_FACTOR`]): at most a twentieth of one core goes
 //! into looking in vain, and a small keyspace is still swept within milliseconds.
@@ -29,7 +32,7 @@ use crate::Keyspace;
 use crate::event::EXPIRED;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::locked::Scope;
-use crate::opened::follow_up;
+use crate::opened::{Opened, follow_up};
 use crate::tally::Tally;
 use crate::ticket::{Bell, Ticket, Woken};
 
@@ -37,6 +40,10 @@ use crate::ticket::{Bell, Ticket, Woken};
 const REST_FACTOR: u64 = 20;
 /// Records looked at with one lock held.
 const RECORDS_PER_LOCK: usize = 512;
+/// Elements removed with one lock held.
+const ELEMENTS_PER_LOCK: usize = 256;
+/// Keys looked into in one go, each with a lock of its own.
+const TIMED_KEYS_PER_GO: usize = 256;
 /// The sweeper sleeps at least this long, so that many near deadlines share a wake-up.
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
 
@@ -154,6 +161,9 @@ impl Keyspace {
             if self.sizes(db).is_some_and(|sizes| sizes.with_deadline_in(id) > 0) {
                 earliest = earliest.min(self.sweep_db(id, db, now, tally, &mut found));
             }
+            if self.sizes(db).is_some_and(|sizes| sizes.timed_in(id) > 0) {
+                earliest = earliest.min(self.sweep_elements(id, db, now, tally, &mut found));
+            }
         }
         let _held = self.hold(id);
         let bound = &self.sweep.earliest[id.index()];
@@ -176,10 +186,13 @@ impl Keyspace {
             let mut woken = Woken::default();
             let mut removed = Vec::new();
             let mut held = self.hold(id);
+            let mut called = Vec::new();
             let (part, waiters) = held.db_and_waiters(db);
+            let timed = &mut part.timed;
             let step = part.table.sweep(from, now, RECORDS_PER_LOCK, &mut |record| {
                 removed.push(self.hash(record.key()));
                 tally.expired.add(1);
+                timed.forget(record.key());
                 follow_up(waiters, &mut woken, &scope, record.key(), EXPIRED);
                 self.discard(record, tally);
             });
@@ -189,9 +202,53 @@ impl Keyspace {
             found.removed += step.expired as u64;
             found.seen += step.visited as u64;
             earliest = earliest.min(step.earliest.map_or(NEVER, |deadline| deadline.0));
-            self.sizes.of(db).publish(id, &part.table);
+            self.sizes.of(db).publish(id, part);
+            for ready in woken.ready.drain(..) {
+                called.extend(waiters.take(ready.db, &ready.key));
+            }
             at = step.next;
+            woken.tell(self);
+            drop(held);
+            called.iter().for_each(|waiter| waiter.call());
         }
         earliest
+    }
+
+    /// Removes elements with deadlines of their own; the earliest deadline of those that stay.
+    fn sweep_elements(
+        &self,
+        id: PartitionId,
+        db: DbIndex,
+        now: UnixMs,
+        tally: &Tally,
+        found: &mut Found,
+    ) -> i64 {
+        let keys = self.hold(id).db(db).timed.due(now, TIMED_KEYS_PER_GO);
+        let scope = Scope { space: self, db, now, tally, touch: false };
+        for key in &keys {
+            let key = self.key(key);
+            loop {
+                let mut woken = Woken::default();
+                let mut held = self.hold(id);
+                let mut opened = Opened::find(&mut held, &mut woken, id, scope, key);
+                let removed = opened.expire_elements(ELEMENTS_PER_LOCK);
+                let is_done = removed == 0 || !opened.has_due_elements();
+                drop(opened);
+                found.removed += removed as u64;
+                found.seen += removed.max(1) as u64;
+                let mut called = Vec::new();
+                for ready in woken.ready.drain(..) {
+                    called.extend(held.waiters.take(ready.db, &ready.key));
+                }
+                woken.tell(self);
+                drop(held);
+                called.iter().for_each(|waiter| waiter.call());
+                if is_done {
+                    break;
+                }
+            }
+        }
+        let mut held = self.hold(id);
+        held.db(db).timed.earliest().map_or(NEVER, |moment| moment.0)
     }
 }

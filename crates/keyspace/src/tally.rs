@@ -38,6 +38,8 @@ pub struct Tally {
     pub misses: Count,
     /// Keys removed because their deadline had passed.
     pub expired: Count,
+    /// Elements of collections removed because their own deadline had passed.
+    pub expired_elements: Count,
     /// Changes published.
     pub changes: Count,
     /// Values handed to the background to be freed.

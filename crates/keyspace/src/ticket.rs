@@ -1,14 +1,27 @@
-//! Who waits for a partition: a parked connection, or a thread of the slow lane.
+//! Who waits: for a partition, a parked connection or a thread of the slow lane ([`Ticket`]); for
+//! something under a key, a command ([`Waiter`]).
+//!
+//! Invariant
+//! 1. A waiter ends exactly once: served by whoever changed the key, or ended by its own worker
+//!    (timeout, CLIENT UNBLOCK, disconnect). Who wins says [`Waiter::claim`].
 
+use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread::{Thread, park, park_timeout};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::Keyspace;
+use crate::effects::Effects;
+use crate::key::DbIndex;
 
 /// Where a parked connection is called: the inbox of its worker.
 pub trait Inbox: Send + Sync {
     /// The reason for which `connection` parked for the `parking`-th time may be gone.
     fn unpark(&self, connection: u64, parking: u32);
+
+    /// There is something new in it.
+    fn ring(&self);
 }
 
 /// What is left with a lock that was busy, or with a key that was not there.
@@ -24,6 +37,8 @@ pub enum Ticket {
     },
     /// A thread that may block.
     Thread(Arc<Bell>),
+    /// A worker that was left something in its inbox.
+    Inbox(Arc<dyn Inbox>),
 }
 
 impl pantala_sync::lock::Ticket for Ticket {
@@ -31,6 +46,7 @@ impl pantala_sync::lock::Ticket for Ticket {
         match self {
             Ticket::Connection { inbox, connection, parking } => inbox.unpark(connection, parking),
             Ticket::Thread(bell) => bell.ring(),
+            Ticket::Inbox(inbox) => inbox.ring(),
         }
     }
 }
@@ -60,6 +76,22 @@ impl Bell {
         }
     }
 
+    /// Sleeps until the bell was rung, `patience` at most; whether it was. Only on the thread it
+    /// was made for.
+    pub fn wait_at_most(&self, patience: Duration) -> bool {
+        let until = Instant::now() + patience;
+        loop {
+            if self.rung.swap(false, Ordering::Acquire) {
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            park_timeout(left);
+        }
+    }
+
     /// Sleeps until the bell was rung or `patience` is over. Only on the thread it was made for.
     pub fn wait_for(&self, patience: Duration) {
         if !self.rung.swap(false, Ordering::Acquire) {
@@ -69,20 +101,140 @@ impl Bell {
     }
 }
 
-/// Tickets to wake once no partition is held any more: waking may be a system call.
+const WAITING: u8 = 0;
+const CLAIMED: u8 = 1;
+const ENDED: u8 = 2;
+
+/// A command that waits for something to appear under one of its keys, in the queue of each.
+pub struct Waiter {
+    state: AtomicU8,
+    /// What is to be run when there is something; only the server knows what that is.
+    pub request: Box<dyn Any + Send + Sync>,
+    /// The inbox of its worker.
+    pub inbox: Arc<dyn Inbox>,
+    /// The connection, by its worker's own number.
+    pub connection: u64,
+    /// Which parking of this connection.
+    pub parking: u32,
+}
+
+impl Waiter {
+    /// A waiter that waits.
+    pub fn new(
+        request: Box<dyn Any + Send + Sync>,
+        inbox: Arc<dyn Inbox>,
+        connection: u64,
+        parking: u32,
+    ) -> Arc<Waiter> {
+        let state = AtomicU8::new(WAITING);
+        Arc::new(Waiter { state, request, inbox, connection, parking })
+    }
+
+    /// Whether it still waits.
+    pub fn is_waiting(&self) -> bool {
+        self.state.load(Ordering::Acquire) != ENDED
+    }
+
+    /// Takes the right to serve it. False when it has ended. Followed at once by [`Waiter::end`]
+    /// or [`Waiter::let_go`]; whoever else wants to claim it spins for so long.
+    pub fn claim(&self) -> bool {
+        loop {
+            match self.state.compare_exchange_weak(
+                WAITING,
+                CLAIMED,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => return true,
+                Err(ENDED) => return false,
+                Err(_) => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// It was served, or waits no longer for another reason.
+    pub fn end(&self) {
+        self.state.store(ENDED, Ordering::Release);
+    }
+
+    /// It could not be served: it goes on waiting.
+    pub fn let_go(&self) {
+        self.state.store(WAITING, Ordering::Release);
+    }
+
+    /// Ends it, if it waits; whether it did. Its worker is to be told to run the command again from
+    /// its start ([`Waiter::ticket`]).
+    pub fn ends_now(&self) -> bool {
+        let did = self.claim();
+        if did {
+            self.end();
+        }
+        did
+    }
+
+    /// [`Waiter::ends_now`], and tells its worker.
+    pub fn call(&self) {
+        if self.ends_now() {
+            pantala_sync::lock::Ticket::wake(self.ticket());
+        }
+    }
+
+    /// Tells its worker to run the command again.
+    pub fn ticket(&self) -> Ticket {
+        let inbox = Arc::clone(&self.inbox);
+        Ticket::Connection { inbox, connection: self.connection, parking: self.parking }
+    }
+}
+
+/// A key that changed while somebody waits for it.
+pub struct Ready {
+    /// Its database.
+    pub db: DbIndex,
+    /// The key.
+    pub key: Box<[u8]>,
+}
+
+/// What is to follow when a command has run: waiters to serve and others to tell while its
+/// partitions are held, and tickets to wake once they are free, because waking may be a system
+/// call.
 #[derive(Default)]
-pub(crate) struct Woken(Vec<Ticket>);
+pub(crate) struct Woken {
+    tickets: Vec<Ticket>,
+    pub(crate) ready: Vec<Ready>,
+    pub(crate) effects: Option<Box<Effects>>,
+}
 
 impl Woken {
     pub(crate) fn add(&mut self, tickets: impl IntoIterator<Item = Ticket>) {
-        self.0.extend(tickets);
+        self.tickets.extend(tickets);
+    }
+
+    /// What others are told.
+    pub(crate) fn effects(&mut self) -> &mut Effects {
+        self.effects.get_or_insert_default()
+    }
+
+    /// Tells others what has happened so far. The partitions are still held.
+    #[cold]
+    pub(crate) fn tell(&mut self, space: &Keyspace) {
+        if let Some(effects) = &mut self.effects {
+            effects.hand_over(space, &mut self.tickets);
+        }
+    }
+
+    /// A key changed that somebody waits for.
+    #[cold]
+    pub(crate) fn is_ready(&mut self, db: DbIndex, key: &[u8]) {
+        if !self.ready.iter().any(|ready| ready.db == db && *ready.key == *key) {
+            self.ready.push(Ready { db, key: key.into() });
+        }
     }
 }
 
 impl Drop for Woken {
     #[inline]
     fn drop(&mut self) {
-        for ticket in self.0.drain(..) {
+        for ticket in self.tickets.drain(..) {
             pantala_sync::lock::Ticket::wake(ticket);
         }
     }

@@ -1,4 +1,10 @@
 //! Work on the keyspace as a whole: SCAN, KEYS, RANDOMKEY, FLUSHALL, SWAPDB, reports.
+//!
+//! Walks go from partition to partition and hold each only for as long as they look at it. Inside
+//! a script or a transaction everything is held already (`wander`), and they look at what is held.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering;
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
@@ -6,13 +12,19 @@ use pantala_table::{Cursor, Place, Table, is_expired};
 use pantala_values::Object;
 
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
+use crate::locked::{Held, Locked, Scope};
+use crate::partition::Partition;
 use crate::tally::Tally;
-use crate::ticket::Woken;
-use crate::{Garbage, Keyspace};
+use crate::ticket::Ticket;
+use crate::{Effect, Effects, Garbage, Keyspace, Wanted};
 
 /// A partition that somebody else holds at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy(pub PartitionId);
+
+/// Being alone was given up: somebody holds partitions and does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hopeless;
 
 /// Where a SCAN stands: the partition in the low ten bits, the table's own cursor above. Zero is
 /// the start and, as an answer, the end.
@@ -101,29 +113,74 @@ const TTL_SAMPLES: u64 = 64;
 /// or as many as are among about so many keys.
 const TTL_LOOKS: usize = 4096;
 
+/// Tracked keys forgotten while one partition is held.
+const FORGOTTEN_PER_LOCK: usize = 64;
+
 /// How many random draws RANDOMKEY makes before it walks.
 const RANDOM_DRAWS: usize = 64;
 
-impl Keyspace {
+/// A partition while a walk looks at it.
+enum Visited<'l, 'k> {
+    Held(&'l mut Held<'k>),
+    Taken(Held<'k>),
+}
+
+impl Deref for Visited<'_, '_> {
+    type Target = Partition;
+
+    fn deref(&self) -> &Partition {
+        match self {
+            Visited::Held(held) => held,
+            Visited::Taken(held) => held,
+        }
+    }
+}
+
+impl DerefMut for Visited<'_, '_> {
+    fn deref_mut(&mut self) -> &mut Partition {
+        match self {
+            Visited::Held(held) => held,
+            Visited::Taken(held) => held,
+        }
+    }
+}
+
+impl<'k> Locked<'k> {
+    /// A partition, if it is held already or free.
+    fn visit(&mut self, id: PartitionId) -> Result<Visited<'_, 'k>, Busy> {
+        match self.place_of(id) {
+            Some(place) => Ok(Visited::Held(&mut self.held[place].1)),
+            None => self.scope.space.partition(id).spin_lock().map(Visited::Taken).ok_or(Busy(id)),
+        }
+    }
+
+    /// A partition, held already or waited for.
+    fn visit_waiting(&mut self, id: PartitionId) -> Visited<'_, 'k> {
+        match self.place_of(id) {
+            Some(place) => Visited::Held(&mut self.held[place].1),
+            None => Visited::Taken(self.scope.space.hold(id)),
+        }
+    }
+
     /// Looks at `count` keys or a few more from `from` on, fewer at the end, and shows `meet` those
     /// that have not expired; the cursor to go on with. Every key that is there from the first call
     /// to the last is met at least once. `Err` only if nothing was looked at yet.
     pub fn scan(
-        &self,
-        db: DbIndex,
+        &mut self,
         from: ScanCursor,
-        now: UnixMs,
         count: usize,
         meet: &mut dyn FnMut(&Met<'_>),
     ) -> Result<ScanCursor, Busy> {
+        let Scope { space, db, now, .. } = self.scope;
         let mut at = from;
         let mut progress = Progress { now, count, looked_at: 0, meet };
         loop {
             let (id, from) = at.parts();
             let mut cursor = None;
-            if self.sizes(db).is_some_and(|sizes| sizes.keys_in(id) > 0) {
-                let Some(held) = self.partition(id).spin_lock() else {
-                    return if progress.looked_at > 0 { Ok(at) } else { Err(Busy(id)) };
+            if space.sizes(db).is_some_and(|sizes| sizes.keys_in(id) > 0) {
+                let held = match self.visit(id) {
+                    Ok(held) => held,
+                    Err(busy) => return if progress.looked_at > 0 { Ok(at) } else { Err(busy) },
                 };
                 let part = held.db_if_used(db);
                 cursor = part.and_then(|part| progress.scan(&part.table, from));
@@ -137,9 +194,9 @@ impl Keyspace {
 
     /// The type tag of one key that has not expired: for commands that match keys, and happen to be
     /// given a whole name.
-    pub fn tag_of(&self, db: DbIndex, key: Key<'_>, now: UnixMs) -> Result<Option<u8>, Busy> {
-        let id = PartitionId::of(key.hash);
-        let held = self.partition(id).spin_lock().ok_or(Busy(id))?;
+    pub fn tag_of(&mut self, key: Key<'_>) -> Result<Option<u8>, Busy> {
+        let Scope { db, now, .. } = self.scope;
+        let held = self.visit(PartitionId::of(key.hash))?;
         let Some(part) = held.db_if_used(db) else { return Ok(None) };
         let place = part.table.find(key.hash, key.bytes);
         let met = place.map(|place| Met { table: &part.table, place });
@@ -148,12 +205,13 @@ impl Keyspace {
 
     /// Shows every key of a database once, a whole partition at a time, waiting for each: only for
     /// threads that may block. `meet` says whether to go on.
-    pub fn walk(&self, db: DbIndex, now: UnixMs, meet: &mut dyn FnMut(&Met<'_>) -> bool) {
+    pub fn walk(&mut self, meet: &mut dyn FnMut(&Met<'_>) -> bool) {
+        let Scope { space, db, now, .. } = self.scope;
         for id in PartitionId::all() {
-            if self.sizes(db).is_none_or(|sizes| sizes.keys_in(id) == 0) {
+            if space.sizes(db).is_none_or(|sizes| sizes.keys_in(id) == 0) {
                 continue;
             }
-            let held = self.hold(id);
+            let held = self.visit_waiting(id);
             let Some(part) = held.db_if_used(db) else { continue };
             let mut go_on = true;
             let mut cursor = Cursor::START;
@@ -172,13 +230,9 @@ impl Keyspace {
     }
 
     /// A key of the database, each about as likely as any other; `None` if there is none.
-    pub fn random_key(
-        &self,
-        db: DbIndex,
-        now: UnixMs,
-        random: &mut Rng,
-    ) -> Result<Option<Vec<u8>>, Busy> {
-        let Some(sizes) = self.sizes(db) else { return Ok(None) };
+    pub fn random_key(&mut self, random: &mut Rng) -> Result<Option<Vec<u8>>, Busy> {
+        let Scope { space, db, now, .. } = self.scope;
+        let Some(sizes) = space.sizes(db) else { return Ok(None) };
         for _ in 0..RANDOM_DRAWS {
             let total = sizes.keys();
             if total == 0 {
@@ -191,7 +245,7 @@ impl Keyspace {
                     rank -= here;
                     continue;
                 }
-                let held = self.partition(id).spin_lock().ok_or(Busy(id))?;
+                let held = self.visit(id)?;
                 let Some(part) = held.db_if_used(db) else { break };
                 if let Some(place) = part.table.random(&mut || random.next_u64()) {
                     let one = Met { table: &part.table, place };
@@ -206,32 +260,129 @@ impl Keyspace {
         let mut found = None;
         let mut at = ScanCursor(0);
         loop {
-            at = self.scan(db, at, now, 1, &mut |one| found = Some(one.key().to_vec()))?;
+            at = self.scan(at, 1, &mut |one| found = Some(one.key().to_vec()))?;
             if found.is_some() || at == ScanCursor(0) {
                 return Ok(found);
             }
         }
     }
 
+    /// Shows each partition's part of the database, waiting for each: for reports, on threads that
+    /// may block.
+    pub fn each_table(&mut self, see: &mut dyn FnMut(&Table<Object>)) {
+        let db = self.scope.db;
+        for id in PartitionId::all() {
+            let held = self.visit_waiting(id);
+            if let Some(part) = held.db_if_used(db) {
+                see(&part.table);
+            }
+        }
+    }
+
+    /// Runs `work` with everything its own: by the partitions that are held already, or with nobody
+    /// else inside. Without the partitions only from outside the gate, and not if somebody is
+    /// inside for ever.
+    fn alone<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> Result<R, Hopeless> {
+        let space = self.scope.space;
+        match self.holds_everything() {
+            true => Ok(work(self)),
+            false => {
+                space.gate().alone_unless(&|| space.is_hopeless(), || work(self)).ok_or(Hopeless)
+            }
+        }
+    }
+
     /// Empties one database, or all of them, with nobody else inside; what was in them comes back.
-    /// Only from outside the gate.
-    pub fn flush(&self, only: Option<DbIndex>) -> Garbage {
-        self.gate().alone(|| {
+    /// Only from outside the gate, or with all partitions held.
+    ///
+    /// # Errors
+    /// Somebody is inside and does not end.
+    pub fn flush(&mut self, only: Option<DbIndex>) -> Result<Garbage, Hopeless> {
+        self.alone(|locked| {
+            let is_meant = |db: DbIndex| only.is_none_or(|only| only == db);
+            for id in PartitionId::all() {
+                locked.visit_waiting(id).waiters.tracked.clear();
+                locked.touch_all(id, &is_meant);
+            }
+            let space = locked.scope.space;
             let mut tables = Vec::new();
-            let databases = (0..self.database_count()).map(DbIndex);
-            for db in databases.filter(|db| only.is_none_or(|only| only == *db)) {
-                let Some(sizes) = self.sizes(db) else { continue };
+            for db in (0..space.database_count()).map(DbIndex).filter(|db| is_meant(*db)) {
+                let Some(sizes) = space.sizes(db) else { continue };
                 for id in PartitionId::all().filter(|id| sizes.keys_in(*id) > 0) {
-                    let mut held = self.hold(id);
-                    let table = &mut held.db(db).table;
-                    tables.push(std::mem::take(table));
-                    sizes.publish(id, table);
+                    let mut held = locked.visit_waiting(id);
+                    let db = held.db(db);
+                    tables.push(std::mem::take(db).table);
+                    sizes.publish(id, db);
                 }
             }
+            locked.forget_all();
             Garbage::Tables(tables)
         })
     }
 
+    /// No client remembers a key any more: those that do are told. With everything held.
+    fn forget_all(&mut self) {
+        let space = self.scope.space;
+        if space.wanted().has(Wanted::READ_KEYS.and(Wanted::ALL_KEYS))
+            && let Some(audience) = space.audience()
+        {
+            let mut bells = Vec::new();
+            audience.forget_all(&mut bells);
+            self.woken.add(bells);
+        }
+    }
+
+    /// All keys of these databases are about to change, or have come: touches who watches one that
+    /// is there, and calls who waits for one, once the partitions are free.
+    fn touch_all(&mut self, id: PartitionId, is_meant: &dyn Fn(DbIndex) -> bool) {
+        let space = self.scope.space;
+        let mut held = self.visit_waiting(id);
+        if held.waiters.is_empty() {
+            return;
+        }
+        let mut waiters = std::mem::take(&mut held.waiters);
+        let partition: &Partition = &held;
+        let mut exists = |db: DbIndex, key: &[u8]| {
+            let part = partition.db_if_used(db).filter(|_| is_meant(db));
+            part.is_some_and(|part| part.table.find(space.hash(key), key).is_some())
+        };
+        waiters.touch_where(&mut exists);
+        let called = waiters.take_where(&mut exists);
+        held.waiters = waiters;
+        drop(held);
+        self.woken.add(called.iter().filter(|waiter| waiter.ends_now()).map(|one| one.ticket()));
+    }
+
+    /// Exchanges two databases, with nobody else inside. Only from outside the gate, or with all
+    /// partitions held.
+    ///
+    /// # Errors
+    /// Somebody is inside and does not end.
+    pub fn swap_databases(&mut self, left: DbIndex, right: DbIndex) -> Result<(), Hopeless> {
+        if left == right {
+            return Ok(());
+        }
+        let is_meant = |db: DbIndex| db == left || db == right;
+        self.alone(|locked| {
+            let space = locked.scope.space;
+            for id in PartitionId::all() {
+                locked.touch_all(id, &is_meant);
+                let mut held = locked.visit_waiting(id);
+                held.waiters.tracked.clear();
+                held.swap(left, right);
+                for db in [left, right] {
+                    space.sizes.of(db).publish(id, held.db(db));
+                }
+                drop(held);
+                // What somebody waits for may be there now.
+                locked.touch_all(id, &is_meant);
+            }
+            locked.forget_all();
+        })
+    }
+}
+
+impl Keyspace {
     /// Frees garbage in the background, or here and now.
     pub fn dispose(&self, garbage: Garbage, in_background: bool, tally: &Tally) {
         if in_background {
@@ -239,26 +390,28 @@ impl Keyspace {
         }
     }
 
-    /// Exchanges two databases, with nobody else inside. Only from outside the gate.
-    pub fn swap_databases(&self, left: DbIndex, right: DbIndex) {
-        if left == right {
-            return;
-        }
-        // Dropped, and so woken, when the gate is open again.
-        let mut woken = Woken::default();
-        self.gate().alone(|| {
-            for id in PartitionId::all() {
-                let mut held = self.hold(id);
-                held.swap(left, right);
-                if !held.waiters.is_empty() {
-                    woken.add(held.waiters.take_all());
-                }
-                for db in [left, right] {
-                    let table = &held.db(db).table;
-                    self.sizes.of(db).publish(id, table);
-                }
+    /// Forgets tracked keys, and tells who has read them, until there are at most `most`. Looks at
+    /// partitions that are free at this moment, twice at most; what is too much then is left to the
+    /// next time.
+    pub fn shrink_tracked(&self, most: usize) {
+        for _ in 0..2 * PARTITION_COUNT {
+            let excess = self.tracked().keys.load(Ordering::Relaxed).saturating_sub(most);
+            if excess == 0 {
+                return;
             }
-        });
+            let next = self.tracked().next.fetch_add(1, Ordering::Relaxed);
+            let id = PartitionId((next % PARTITION_COUNT) as u16);
+            let Some(mut held) = self.partition(id).try_lock() else { continue };
+            let share = excess.div_ceil(PARTITION_COUNT).min(FORGOTTEN_PER_LOCK);
+            let (mut effects, mut bells) = (Effects::default(), Vec::new());
+            for _ in 0..share {
+                let Some((key, readers)) = held.waiters.tracked.take_any() else { break };
+                effects.push(Effect::Invalidate { key, readers, author: 0 });
+            }
+            effects.hand_over(self, &mut bells);
+            drop(held);
+            wake(bells);
+        }
     }
 
     /// How long keys with a deadline still have, in milliseconds: the mean over some of them,
@@ -306,15 +459,8 @@ impl Keyspace {
         }
         sum
     }
+}
 
-    /// Shows each partition's part of a database, waiting for each: for reports, on threads that
-    /// may block.
-    pub fn each_table(&self, db: DbIndex, see: &mut dyn FnMut(PartitionId, &Table<Object>)) {
-        for id in PartitionId::all() {
-            let held = self.hold(id);
-            if let Some(part) = held.db_if_used(db) {
-                see(id, &part.table);
-            }
-        }
-    }
+fn wake(bells: Vec<Ticket>) {
+    bells.into_iter().for_each(pantala_sync::lock::Ticket::wake);
 }

@@ -40,6 +40,8 @@ impl Inbox for Post {
         let sender = self.0.lock().expect("no panic under it");
         sender.send((connection, parking)).expect("the thread lives as long as its tickets");
     }
+
+    fn ring(&self) {}
 }
 
 /// Runs `work` with the partitions of the plan, `times` times over, as `way` says.

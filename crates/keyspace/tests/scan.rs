@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{DB, NOW, get, keyspace, names, remove, set};
+use common::{DB, NOW, get, keyspace, names, remove, set, with};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_keyspace::{Expiry, Keyspace, ScanCursor};
@@ -19,8 +19,10 @@ fn step(
     met: &mut BTreeSet<String>,
 ) -> ScanCursor {
     loop {
-        let step = space.scan(DB, from, NOW, count, &mut |one| {
-            met.insert(String::from_utf8(one.key().to_vec()).expect("text"));
+        let step = with(space, DB, |locked| {
+            locked.scan(from, count, &mut |one| {
+                met.insert(String::from_utf8(one.key().to_vec()).expect("text"));
+            })
         });
         match step {
             Ok(next) => return next,
@@ -118,7 +120,8 @@ fn a_still_keyspace_is_met_once_and_without_what_expired() {
     let mut met = Vec::new();
     let mut at = ScanCursor(0);
     loop {
-        let next = space.scan(DB, at, NOW, 7, &mut |one| met.push(one.key().to_vec()));
+        let next =
+            with(&space, DB, |locked| locked.scan(at, 7, &mut |one| met.push(one.key().to_vec())));
         at = next.expect("nobody else is here");
         if at == ScanCursor(0) {
             break;
@@ -143,7 +146,7 @@ fn any_cursor_is_safe() {
     let mut ends = 0;
     for round in 0..20_000_u32 {
         let cursor = rng.next_u64() >> (round % 64);
-        let next = space.scan(DB, ScanCursor(cursor), NOW, 10, &mut |_| {});
+        let next = with(&space, DB, |locked| locked.scan(ScanCursor(cursor), 10, &mut |_| {}));
         ends += usize::from(next.expect("nobody else is here") == ScanCursor(0));
     }
     assert!(ends < 20_000, "every cursor ended the scan");

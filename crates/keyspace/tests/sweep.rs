@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DB, NOW, OTHER_DB, get, keyspace, names, remove, set};
+use common::{DB, NOW, OTHER_DB, get, keyspace, names, remove, set, swap};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 use pantala_keyspace::{DbIndex, Expiry, Keyspace, Sweeper, Tally};
@@ -83,7 +83,7 @@ fn a_deadline_set_after_a_round_is_found_by_the_next() {
 fn deadlines_follow_a_swap_of_databases() {
     let space = keyspace();
     set(&space, DB, "k", "v", at(NOW.0 + 5));
-    space.swap_databases(DB, OTHER_DB);
+    swap(&space);
     assert_eq!(sweep(&space, UnixMs(NOW.0 + 6)), 1);
     assert_eq!(names(&space, OTHER_DB), [""; 0]);
 }

@@ -5,10 +5,10 @@ mod common;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{DB, NOW, OTHER_DB, get, keyspace, names, scope, set};
+use common::{DB, NOW, OTHER_DB, get, keyspace, names, scope, set, swap, with};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_keyspace::{Expiry, Keyspace, LockPlan, Tally, event};
+use pantala_keyspace::{DbIndex, Expiry, Garbage, Keyspace, LockPlan, Tally, event};
 use pantala_sync::gate::Role;
 
 const PAIRS: u64 = 40;
@@ -64,9 +64,9 @@ fn nobody_sees_half_of_a_flush_or_of_a_swap() {
             .collect();
         for round in 0..300 {
             match round % 3 {
-                0 => space.swap_databases(DB, OTHER_DB),
-                1 => space.dispose(space.flush(Some(DB)), false, &tally),
-                _ => space.dispose(space.flush(None), round % 2 == 0, &tally),
+                0 => swap(&space),
+                1 => space.dispose(flush(&space, Some(DB)), false, &tally),
+                _ => space.dispose(flush(&space, None), round % 2 == 0, &tally),
             }
         }
         stop.store(true, Ordering::Relaxed);
@@ -74,9 +74,13 @@ fn nobody_sees_half_of_a_flush_or_of_a_swap() {
     });
     check_sizes(&space);
     assert!(counts.iter().map(|[missing, _]| missing).sum::<u64>() > 0, "nothing was flushed");
-    drop(space.flush(None));
+    drop(flush(&space, None));
     check_sizes(&space);
     assert_eq!(names(&space, DB), [""; 0]);
+}
+
+fn flush(space: &Keyspace, only: Option<DbIndex>) -> Garbage {
+    with(space, DB, |locked| locked.flush(only)).expect("nobody stays inside")
 }
 
 #[test]
@@ -85,8 +89,8 @@ fn a_swap_exchanges_what_is_there() {
     set(&space, DB, "k", "zero", Expiry::Never);
     set(&space, DB, "only", "zero", Expiry::Never);
     set(&space, OTHER_DB, "k", "one", Expiry::Never);
-    space.swap_databases(DB, OTHER_DB);
-    space.swap_databases(DB, DB);
+    swap(&space);
+    with(&space, DB, |locked| locked.swap_databases(DB, DB)).expect("nothing to do");
     assert_eq!(get(&space, DB, "k", NOW).as_deref(), Some("one"));
     assert_eq!(get(&space, OTHER_DB, "k", NOW).as_deref(), Some("zero"));
     assert_eq!(names(&space, OTHER_DB), ["k", "only"]);
@@ -100,9 +104,9 @@ fn a_flush_empties_one_database_or_all() {
         set(&space, DB, &format!("k{number}"), "v", Expiry::Never);
         set(&space, OTHER_DB, &format!("k{number}"), "v", Expiry::Never);
     }
-    drop(space.flush(Some(OTHER_DB)));
+    drop(flush(&space, Some(OTHER_DB)));
     assert_eq!((names(&space, DB).len(), names(&space, OTHER_DB).len()), (5000, 0));
-    drop(space.flush(None));
+    drop(flush(&space, None));
     assert_eq!(names(&space, DB).len(), 0);
     check_sizes(&space);
 }
@@ -118,7 +122,8 @@ fn each_key_is_about_as_likely_to_be_drawn() {
     let mut rng = Rng::from_seed(1);
     let mut drawn: HashMap<Vec<u8>, u64> = HashMap::new();
     for _ in 0..DRAWS {
-        let key = space.random_key(DB, NOW, &mut rng).expect("nobody else is here");
+        let key =
+            with(&space, DB, |locked| locked.random_key(&mut rng)).expect("nobody else is here");
         *drawn.entry(key.expect("there are keys")).or_default() += 1;
     }
     let expected = (DRAWS / KEYS) as f64;
@@ -138,9 +143,12 @@ fn an_expired_key_is_never_drawn() {
         set(&space, DB, &format!("gone{number}"), "v", Expiry::At(UnixMs(NOW.0 - 1)));
     }
     let mut rng = Rng::from_seed(1);
-    assert_eq!(space.random_key(DB, NOW, &mut rng), Ok(None));
+    assert_eq!(with(&space, DB, |locked| locked.random_key(&mut rng)), Ok(None));
     set(&space, DB, "there", "v", Expiry::Never);
     for _ in 0..20 {
-        assert_eq!(space.random_key(DB, NOW, &mut rng), Ok(Some(b"there".to_vec())));
+        assert_eq!(
+            with(&space, DB, |locked| locked.random_key(&mut rng)),
+            Ok(Some(b"there".to_vec()))
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use pantala_base::UnixMs;
 use pantala_base::hash::HashSeed;
-use pantala_keyspace::{Config, DbIndex, Expiry, Keyspace, LockPlan, Scope, Tally, event};
+use pantala_keyspace::{Config, DbIndex, Expiry, Keyspace, LockPlan, Locked, Scope, Tally, event};
 
 /// The time at which commands run unless a test says otherwise.
 pub const NOW: UnixMs = UnixMs(1_000_000);
@@ -61,12 +61,25 @@ pub fn get(space: &Keyspace, db: DbIndex, key: &str, now: UnixMs) -> Option<Stri
     Some(String::from_utf8(value.to_vec()).expect("all values here are text"))
 }
 
+/// Does something with nothing held.
+pub fn with<R>(space: &Keyspace, db: DbIndex, work: impl FnOnce(&mut Locked<'_>) -> R) -> R {
+    let tally = Tally::default();
+    work(&mut space.lock_none(scope(space, &tally, db, NOW)))
+}
+
+/// Exchanges the two databases.
+pub fn swap(space: &Keyspace) {
+    with(space, DB, |locked| locked.swap_databases(DB, OTHER_DB)).expect("nobody stays inside");
+}
+
 /// All keys of a database, sorted.
 pub fn names(space: &Keyspace, db: DbIndex) -> Vec<String> {
     let mut names = Vec::new();
-    space.walk(db, NOW, &mut |met| {
-        names.push(String::from_utf8(met.key().to_vec()).expect("all keys here are text"));
-        true
+    with(space, db, |locked| {
+        locked.walk(&mut |met| {
+            names.push(String::from_utf8(met.key().to_vec()).expect("all keys here are text"));
+            true
+        });
     });
     names.sort();
     names

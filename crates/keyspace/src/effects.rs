@@ -1,0 +1,421 @@
+//! What a command tells other clients: events, messages, invalidated caches.
+//!
+//! ```text
+//! a change --> somebody wants to hear?   (one relaxed load; no: nothing more)
+//!          --> Effect, in the `Locked` of the command, in order
+//! the end  --> the audience leaves messages          partitions still held
+//!          --> partitions free --> sleepers are rung
+//! ```
+//!
+//! Invariants
+//! 1. Effects of one key are handed over in the order in which the key changed: before the key's
+//!    partition is free for anybody else.
+//! 2. With a partition held nothing is sent and nobody is woken: the audience answers whom to wake.
+//! 3. Who reads a key and remembers that does both with its partition held, and a change takes the
+//!    readers out under the same lock: none is missed.
+//!
+//! Not here: who listens where, and how it is told (the server). Tests: at the foot, and the
+//! server's `tests/events.rs`; compat's `events` compares with Valkey.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::Keyspace;
+use crate::event::{Event, EventClass};
+use crate::key::DbIndex;
+use crate::ticket::Ticket;
+
+/// More effects than this are handed over before their command has ended.
+const MOST_EFFECTS: usize = 1 << 16;
+
+/// The number of a client, as CLIENT ID tells it. 0 is nobody.
+pub type ClientId = u64;
+
+/// Clients that have read a key, ascending.
+pub type Readers = SmallVec<[ClientId; 2]>;
+
+/// One thing that others are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Something has happened to a key that somebody wants to hear of by name.
+    Happened {
+        /// The database.
+        db: DbIndex,
+        /// The key.
+        key: Box<[u8]>,
+        /// What.
+        event: Event,
+    },
+    /// A message for the subscribers of a channel.
+    Publish {
+        /// The channel.
+        channel: Box<[u8]>,
+        /// The message.
+        message: Box<[u8]>,
+        /// Whether it is a channel of a cluster's slot (SPUBLISH).
+        by_slot: bool,
+    },
+    /// A key has another value than before, or none.
+    Invalidate {
+        /// The key. In every database: clients that track keys do not tell databases apart.
+        key: Box<[u8]>,
+        /// Who has read it since it last changed.
+        readers: Readers,
+        /// Who changed it, where that matters; 0 if nobody that does.
+        author: ClientId,
+    },
+}
+
+/// Somebody who tells the other clients.
+pub trait Audience: Send + Sync {
+    /// Takes what has happened, in order, with the partitions still locked: leaves messages, waits
+    /// for nothing, makes no system call, takes no partition. Who is to be woken once the
+    /// partitions are free goes to `bells`.
+    fn hear(&self, happened: Vec<Effect>, bells: &mut Vec<Ticket>);
+
+    /// As `hear`: all keys of a database are gone or others, and no client remembers any.
+    fn forget_all(&self, bells: &mut Vec<Ticket>);
+}
+
+/// What somebody wants to hear of: classes of events, and two bits above them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted(pub u32);
+
+impl Wanted {
+    /// Nothing.
+    pub const NOTHING: Wanted = Wanted(0);
+    /// Changes of keys that clients have read.
+    pub const READ_KEYS: Wanted = Wanted(1 << 30);
+    /// Changes of all keys.
+    pub const ALL_KEYS: Wanted = Wanted(1 << 31);
+
+    /// Events of these classes.
+    pub fn events(classes: EventClass) -> Wanted {
+        Wanted(u32::from(classes.0))
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Wanted) -> Wanted {
+        Wanted(self.0 | other.0)
+    }
+
+    /// Whether any of these is wanted.
+    #[inline]
+    pub fn has(self, other: Wanted) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    #[inline]
+    pub(crate) fn has_class(self, class: EventClass) -> bool {
+        self.0 & u32::from(class.0) != 0
+    }
+}
+
+/// The effects of one command, transaction or script so far.
+#[derive(Debug, Default)]
+pub struct Effects {
+    list: Vec<Effect>,
+    author: ClientId,
+}
+
+impl Effects {
+    /// One more.
+    pub fn push(&mut self, effect: Effect) {
+        self.list.push(effect);
+    }
+
+    /// Who causes those that follow; 0: nobody in particular.
+    pub fn set_author(&mut self, author: ClientId) {
+        self.author = author;
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Throws away all from number `from` on, because what they tell of was undone. Who is no
+    /// longer remembered as a reader is told all the same: a cache may be emptied in vain.
+    pub fn discard(&mut self, from: usize) {
+        let mut number = 0;
+        self.list.retain(|effect| {
+            number += 1;
+            number <= from || matches!(effect, Effect::Invalidate { .. })
+        });
+    }
+
+    /// A key has changed.
+    pub(crate) fn note_change(
+        &mut self,
+        tracked: &mut TrackedKeys,
+        wanted: Wanted,
+        (db, key): (DbIndex, &[u8]),
+        event: Event,
+    ) {
+        let readers = tracked.take(key);
+        if wanted.has(Wanted::ALL_KEYS) || !readers.is_empty() {
+            // That a key expires is nobody's doing.
+            let author = if event.class == EventClass::EXPIRED { 0 } else { self.author };
+            self.push(Effect::Invalidate { key: key.into(), readers, author });
+        }
+        self.note_event(wanted, (db, key), event);
+    }
+
+    /// Something has happened to a key.
+    pub(crate) fn note_event(&mut self, wanted: Wanted, (db, key): (DbIndex, &[u8]), event: Event) {
+        if wanted.has_class(event.class) {
+            self.push(Effect::Happened { db, key: key.into(), event });
+        }
+    }
+
+    /// Hands over what has been gathered. The partitions are still held.
+    pub(crate) fn hand_over(&mut self, space: &Keyspace, bells: &mut Vec<Ticket>) {
+        if !self.list.is_empty()
+            && let Some(audience) = space.audience()
+        {
+            audience.hear(std::mem::take(&mut self.list), bells);
+        }
+    }
+
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.list.len() >= MOST_EFFECTS
+    }
+}
+
+/// The keys of one partition that clients have read and want to hear of.
+#[derive(Default)]
+pub(crate) struct TrackedKeys {
+    by_key: HashMap<Box<[u8]>, Readers>,
+    counts: Arc<TrackedCounts>,
+}
+
+/// How many there are in all partitions together.
+#[derive(Debug, Default)]
+pub struct TrackedCounts {
+    /// Keys.
+    pub keys: AtomicUsize,
+    /// Keys times their readers.
+    pub readers: AtomicUsize,
+    /// The partition in which the next key is forgotten, should there be too many.
+    pub(crate) next: AtomicUsize,
+}
+
+impl TrackedKeys {
+    pub(crate) fn counted_in(counts: Arc<TrackedCounts>) -> TrackedKeys {
+        TrackedKeys { counts, ..TrackedKeys::default() }
+    }
+
+    /// The client has read the key, in whatever database.
+    pub(crate) fn add(&mut self, key: &[u8], reader: ClientId) {
+        let readers = match self.by_key.get_mut(key) {
+            Some(readers) => readers,
+            None => {
+                self.counts.keys.fetch_add(1, Ordering::Relaxed);
+                self.by_key.entry(key.into()).or_default()
+            }
+        };
+        if let Err(place) = readers.binary_search(&reader) {
+            readers.insert(place, reader);
+            self.counts.readers.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets a key; who had read it.
+    pub(crate) fn take(&mut self, key: &[u8]) -> Readers {
+        if self.by_key.is_empty() {
+            return Readers::new();
+        }
+        let readers = self.by_key.remove(key).unwrap_or_default();
+        if !readers.is_empty() {
+            self.count_gone(1, readers.len());
+        }
+        readers
+    }
+
+    /// Forgets some key.
+    pub(crate) fn take_any(&mut self) -> Option<(Box<[u8]>, Readers)> {
+        let key = self.by_key.keys().next()?.clone();
+        let readers = self.take(&key);
+        Some((key, readers))
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        if self.by_key.is_empty() {
+            return;
+        }
+        let readers = self.by_key.values().map(SmallVec::len).sum();
+        self.count_gone(self.by_key.len(), readers);
+        self.by_key = HashMap::new();
+    }
+
+    fn count_gone(&mut self, keys: usize, readers: usize) {
+        self.counts.keys.fetch_sub(keys, Ordering::Relaxed);
+        self.counts.readers.fetch_sub(readers, Ordering::Relaxed);
+        // After a burst the room comes back.
+        if self.by_key.len() < self.by_key.capacity() / 8 {
+            self.by_key.shrink_to(self.by_key.len() * 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use pantala_base::UnixMs;
+    use pantala_base::hash::HashSeed;
+
+    use super::*;
+    use crate::event::{DEL, SET};
+    use crate::{Config, Expiry, LockPlan, Scope, Tally};
+
+    #[derive(Clone, Default)]
+    struct Ear(Arc<Mutex<Vec<String>>>);
+
+    impl Ear {
+        fn heard(&self) -> Vec<String> {
+            std::mem::take(&mut self.0.lock().expect("no panic under it"))
+        }
+    }
+
+    impl Audience for Ear {
+        fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
+            let mut heard = self.0.lock().expect("no panic under it");
+            heard.extend(happened.into_iter().map(|effect| match effect {
+                Effect::Happened { key, event, .. } => {
+                    format!("{} {}", event.name, String::from_utf8_lossy(&key))
+                }
+                Effect::Publish { message, .. } => {
+                    format!("publish {}", String::from_utf8_lossy(&message))
+                }
+                Effect::Invalidate { key, readers, author } => {
+                    format!("{}: {readers:?} by {author}", String::from_utf8_lossy(&key))
+                }
+            }));
+        }
+
+        fn forget_all(&self, _bells: &mut Vec<Ticket>) {
+            self.0.lock().expect("no panic under it").push("all".into());
+        }
+    }
+
+    fn space(wanted: Wanted) -> (Keyspace, Ear) {
+        let seed = HashSeed::from_words(1, 2);
+        let config = Config { seed, databases: 16, worker_seats: 1, lane_seats: 1 };
+        let (space, ear) = (Keyspace::new(config), Ear::default());
+        space.set_audience(Box::new(ear.clone()));
+        space.want(wanted);
+        (space, ear)
+    }
+
+    fn with(space: &Keyspace, names: &[&str], work: impl FnOnce(&mut crate::Locked<'_>)) {
+        let tally = Tally::default();
+        let scope = Scope { space, db: DbIndex(0), now: UnixMs(5), tally: &tally, touch: false };
+        let hashes = names.iter().map(|name| space.hash(name.as_bytes()));
+        work(&mut space.lock_waiting(&LockPlan::of(hashes), scope));
+    }
+
+    fn set(locked: &mut crate::Locked<'_>, space: &Keyspace, name: &str) {
+        let mut opened = locked.open(space.key(name.as_bytes()));
+        opened.set_string(b"x", Expiry::At(UnixMs(10)));
+        opened.publish(SET);
+    }
+
+    #[test]
+    fn effects_leave_at_the_end_and_in_order() {
+        let (space, ear) = space(Wanted::events(EventClass(!0)));
+        with(&space, &["a", "b"], |locked| {
+            set(locked, &space, "a");
+            set(locked, &space, "b");
+            assert_eq!(ear.heard(), [""; 0]);
+            locked.discard_effects(2);
+            let (channel, message) = (Box::from(&b"c"[..]), Box::from(&b"m"[..]));
+            locked.tell_later(Effect::Publish { channel, message, by_slot: false });
+        });
+        assert_eq!(ear.heard(), ["new a", "set a", "publish m"]);
+    }
+
+    #[test]
+    fn nobody_asks_and_nothing_is_gathered() {
+        let (space, ear) = space(Wanted::NOTHING);
+        with(&space, &["a"], |locked| {
+            set(locked, &space, "a");
+            assert_eq!(locked.effect_count(), 0);
+        });
+        space.want(Wanted::events(EventClass::LIST));
+        with(&space, &["a"], |locked| set(locked, &space, "a"));
+        assert_eq!(ear.heard(), [""; 0]);
+    }
+
+    #[test]
+    fn a_reader_hears_of_the_next_change_and_of_no_other() {
+        let (space, ear) = space(Wanted::READ_KEYS);
+        with(&space, &["a"], |locked| {
+            for reader in [9, 7, 9] {
+                locked.track(space.key(b"a"), reader);
+            }
+        });
+        assert_eq!(space.tracked().keys.load(Ordering::Relaxed), 1);
+        assert_eq!(space.tracked().readers.load(Ordering::Relaxed), 2);
+        with(&space, &["a", "b"], |locked| {
+            locked.effects().set_author(7);
+            set(locked, &space, "a");
+            set(locked, &space, "a");
+            set(locked, &space, "b");
+            // What is undone is told all the same: nobody remembers the reader any more.
+            locked.discard_effects(0);
+        });
+        assert_eq!(ear.heard(), ["a: [7, 9] by 7"]);
+        assert_eq!(space.tracked().keys.load(Ordering::Relaxed), 0);
+        assert_eq!(space.tracked().readers.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn the_sweep_tells_too() {
+        let (space, ear) = space(Wanted::READ_KEYS.and(Wanted::events(EventClass::EXPIRED)));
+        with(&space, &["a"], |locked| {
+            set(locked, &space, "a");
+            locked.track(space.key(b"a"), 1);
+        });
+        let (mut sweeper, tally) = (crate::Sweeper::new(&space), Tally::default());
+        sweeper.round(&space, UnixMs(20), &tally);
+        assert_eq!(ear.heard(), ["a: [1] by 0", "expired a"]);
+    }
+
+    #[test]
+    fn too_many_tracked_keys_are_forgotten() {
+        let (space, ear) = space(Wanted::READ_KEYS);
+        let names: Vec<String> = (0..100).map(|number| format!("key{number}")).collect();
+        for name in &names {
+            let name = name.as_str();
+            with(&space, &[name], |locked| locked.track(space.key(name.as_bytes()), 1));
+        }
+        space.shrink_tracked(100);
+        assert_eq!(ear.heard().len(), 0);
+        space.shrink_tracked(30);
+        assert_eq!(ear.heard().len(), 70);
+        assert_eq!(space.tracked().keys.load(Ordering::Relaxed), 30);
+        with(&space, &[], |locked| {
+            locked.swap_databases(DbIndex(0), DbIndex(1)).expect("nobody stays inside");
+        });
+        assert_eq!(ear.heard(), ["all"]);
+        assert_eq!(space.tracked().keys.load(Ordering::Relaxed), 0);
+        with(&space, &[], |locked| drop(locked.flush(None)));
+        assert_eq!(ear.heard(), ["all"]);
+        with(&space, &["a"], |locked| {
+            set(locked, &space, "a");
+            locked.open(space.key(b"a")).publish(DEL);
+        });
+        assert_eq!(ear.heard(), [""; 0]);
+    }
+}

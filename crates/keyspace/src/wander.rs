@@ -1,0 +1,112 @@
+//! Commands that learn which keys they need only while they run: scripts, and transactions with
+//! scripts in them.
+//!
+//! Everybody else takes all locks or none, so nobody ever waits while holding something. A script
+//! can not: it holds what it has met so far and finds that it needs one more. There are two ways:
+//!
+//! ```text
+//! try:    take it if it is free now (`Locked::reach`); if not, undo everything (see `undo`),
+//!         let go, and run again later
+//! wander: hold the one *token* of the keyspace, and wait with locks in hand
+//! ```
+//!
+//! Invariants
+//! 1. Only the holder of the token waits for a partition while holding others. The others who hold
+//!    that partition wait for nothing, so they end, and there is no deadlock.
+//! 2. The token is never waited for with a partition held ([`Locked::try_wander`] only tries).
+//! 3. The token is let go after the partitions.
+//!
+//! Not here: who takes it when (the server's `scripts`). Tests: `tests/wander.rs`.
+
+use pantala_sync::lock::Guard;
+
+use crate::Keyspace;
+use crate::key::PartitionId;
+use crate::locked::{AllHeld, Locked, Scope};
+use crate::plan::LockPlan;
+use crate::ticket::{Bell, Ticket};
+use crate::walk::Busy;
+
+/// The right to wait while holding; see the module.
+pub struct Token<'k>(#[expect(dead_code, reason = "held, never looked at")] Guard<'k, (), Ticket>);
+
+impl Keyspace {
+    /// The token, if it is free. With no partition held.
+    pub fn try_token(&self) -> Option<Token<'_>> {
+        self.token.spin_lock().map(Token)
+    }
+
+    /// Leaves a ticket with the token. `Err`: it is free by now, try again.
+    ///
+    /// # Errors
+    /// The ticket, as it was.
+    pub fn park_at_token(&self, ticket: Ticket) -> Result<(), Ticket> {
+        self.token.park(ticket)
+    }
+
+    /// The token, waiting for it. Only for threads that may block, with no partition held.
+    pub fn wait_for_token(&self) -> Token<'_> {
+        loop {
+            if let Some(token) = self.try_token() {
+                return token;
+            }
+            let bell = Bell::for_this_thread();
+            if self.token.park(Ticket::Thread(bell.clone())).is_ok() {
+                self.wait_at(&bell);
+            }
+        }
+    }
+
+    /// Takes all partitions of the plan, waiting for one after the other.
+    pub fn lock_wandering<'k>(
+        &'k self,
+        token: Token<'k>,
+        plan: &LockPlan,
+        scope: Scope<'k>,
+    ) -> Locked<'k> {
+        let held: AllHeld<'k> = plan.partitions().iter().map(|&id| (id, self.hold(id))).collect();
+        let mut locked = Locked::new(held, scope);
+        locked.token = Some(token);
+        locked
+    }
+}
+
+impl<'k> Locked<'k> {
+    /// Takes the token if it is free; whether it is held now.
+    pub fn try_wander(&mut self) -> bool {
+        if self.token.is_none() {
+            self.token = self.scope.space.try_token();
+        }
+        self.token.is_some()
+    }
+
+    /// Whether the token is held.
+    pub fn wanders(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Takes the partition of `hash`, waiting for it. Only with the token.
+    pub fn reach_waiting(&mut self, hash: u64) {
+        debug_assert!(self.wanders(), "only who has the token waits while holding");
+        while !self.reach(hash) {
+            self.scope.space.wait_for(Busy(PartitionId::of(hash)));
+        }
+    }
+
+    /// Takes all partitions there are, waiting for them. Only with the token.
+    pub fn reach_everything(&mut self) {
+        for id in PartitionId::all() {
+            self.reach_waiting(u64::from(id.0));
+        }
+    }
+
+    /// The partitions that are held.
+    pub fn partitions(&self) -> impl ExactSizeIterator<Item = PartitionId> + '_ {
+        self.held.iter().map(|(id, _)| *id)
+    }
+
+    /// Whether all partitions are held.
+    pub fn holds_everything(&self) -> bool {
+        self.held.len() == crate::key::PARTITION_COUNT
+    }
+}

@@ -1,0 +1,167 @@
+//! Learning of keys while running: undoing, and waiting with the token.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::{DB, NOW, get, keyspace, names, scope, set};
+use pantala_base::UnixMs;
+use pantala_base::rng::Rng;
+use pantala_keyspace::{Expiry, Key, Keyspace, LockPlan, Locked, Tally, event};
+use pantala_table::StrRef;
+use pantala_values::{Collection, Hash};
+
+#[test]
+fn what_is_restored_is_as_it_was() {
+    let space = keyspace();
+    let tally = Tally::default();
+    let later = UnixMs(NOW.0 + 500);
+    set(&space, DB, "text", "before", Expiry::At(later));
+    set(&space, DB, "number", "7", Expiry::Never);
+    set(&space, DB, "large", &"x".repeat(10_000), Expiry::Never);
+    let keys = ["text", "number", "absent"].map(|name| space.key(name.as_bytes()));
+    let large = space.key(b"large");
+    let plan = LockPlan::of(keys.iter().map(|key| key.hash).chain([large.hash]));
+    let mut locked = space.lock_waiting(&plan, scope(&space, &tally, DB, NOW));
+    assert!(locked.save(large, 4096).is_none(), "it is too large to be copied");
+    let saved = keys.map(|key| locked.save(key, 4096).expect("it is small"));
+    assert!(saved[0].is(DB, keys[0]) && !saved[0].is(DB, keys[1]));
+    for key in keys {
+        make_hash(&mut locked, key);
+    }
+    for one in saved {
+        locked.restore(one);
+    }
+    assert_eq!(locked.peek(keys[0]).deadline(), Some(later));
+    drop(locked);
+    assert_eq!(names(&space, DB), ["large", "number", "text"]);
+    assert_eq!(get(&space, DB, "text", NOW).as_deref(), Some("before"));
+    assert_eq!(get(&space, DB, "number", NOW).as_deref(), Some("7"));
+    assert_eq!(space.sizes(DB).map(|sizes| (sizes.keys(), sizes.with_deadline())), Some((3, 1)));
+}
+
+fn make_hash(locked: &mut Locked<'_>, key: Key<'_>) {
+    let mut opened = locked.open(key);
+    opened.set_collection(Hash::default(), Expiry::Never);
+    opened.publish(event::HSET);
+}
+
+#[test]
+fn a_collection_is_restored_whole() {
+    let space = keyspace();
+    let tally = Tally::default();
+    let key = space.key(b"h");
+    let plan = LockPlan::one(key.hash);
+    let mut locked = space.lock_waiting(&plan, scope(&space, &tally, DB, NOW));
+    make_hash(&mut locked, key);
+    let saved = locked.save(key, 4096).expect("it is small");
+    {
+        let mut opened = locked.open(key);
+        opened.remove();
+        opened.publish(event::DEL);
+    }
+    locked.restore(saved);
+    let kind = locked.peek(key).kind();
+    assert_eq!(kind, Some(Hash::TYPE));
+}
+
+const ACCOUNTS: usize = 40;
+
+fn account(space: &Keyspace, number: usize) -> (String, u64) {
+    let name = format!("account{number}");
+    let hash = space.hash(name.as_bytes());
+    (name, hash)
+}
+
+fn add(locked: &mut Locked<'_>, space: &Keyspace, number: usize, change: i64) {
+    let (name, _) = account(space, number);
+    let mut opened = locked.open(space.key(name.as_bytes()));
+    let Ok(Some(StrRef::Int(before))) = opened.string() else { panic!("all are numbers") };
+    opened.set_int(before + change);
+    opened.publish(event::INCRBY);
+}
+
+/// Moves a unit between two accounts of which the second is learned of with the first held.
+fn wander(space: &Keyspace, tally: &Tally, from: usize, to: usize) -> &'static str {
+    let hashes = [account(space, from).1, account(space, to).1];
+    let plan = LockPlan::one(hashes[0]);
+    let mut locked = space.lock_waiting(&plan, scope(space, tally, DB, NOW));
+    if !locked.reach(hashes[1]) {
+        if !locked.try_wander() {
+            // As a script does: it lets go and begins again with the token.
+            drop(locked);
+            let token = space.wait_for_token();
+            locked = space.lock_wandering(token, &plan, scope(space, tally, DB, NOW));
+        }
+        locked.reach_waiting(hashes[1]);
+    }
+    let way = if locked.wanders() { "waited" } else { "reached" };
+    add(&mut locked, space, from, -1);
+    add(&mut locked, space, to, 1);
+    way
+}
+
+/// The same with both known, taking all or none.
+fn know(space: &Keyspace, tally: &Tally, from: usize, to: usize) {
+    let plan = LockPlan::of([account(space, from).1, account(space, to).1]);
+    let mut locked = space.lock_waiting(&plan, scope(space, tally, DB, NOW));
+    add(&mut locked, space, from, -1);
+    add(&mut locked, space, to, 1);
+}
+
+fn sum(locked: &mut Locked<'_>, space: &Keyspace) -> i64 {
+    (0..ACCOUNTS)
+        .map(|number| {
+            let (name, _) = account(space, number);
+            let opened = locked.peek(space.key(name.as_bytes()));
+            let Ok(Some(StrRef::Int(value))) = opened.string() else { panic!("numbers") };
+            value
+        })
+        .sum()
+}
+
+#[test]
+fn wanderers_and_the_others_neither_deadlock_nor_lose_anything() {
+    let space = keyspace();
+    for number in 0..ACCOUNTS {
+        set(&space, DB, &account(&space, number).0, "0", Expiry::Never);
+    }
+    let (stop, waited) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|threads| {
+        for seed in 0..6 {
+            let (space, stop, waited) = (&space, &stop, &waited);
+            threads.spawn(move || {
+                let (tally, mut rng) = (Tally::default(), Rng::from_seed(seed));
+                while !stop.load(Ordering::Relaxed) {
+                    let mut draw = || rng.below(ACCOUNTS as u64) as usize;
+                    let (from, to) = (draw(), draw());
+                    match seed % 3 {
+                        0 => know(space, &tally, from, to),
+                        _ if wander(space, &tally, from, to) == "waited" => {
+                            waited.fetch_add(1, Ordering::Relaxed);
+                        }
+                        _ => {}
+                    }
+                }
+            });
+        }
+        let tally = Tally::default();
+        let mut seen = 0;
+        while seen < 200 || waited.load(Ordering::Relaxed) == 0 {
+            let token = space.wait_for_token();
+            let scope = scope(&space, &tally, DB, NOW);
+            let mut locked = space.lock_wandering(token, &LockPlan::empty(), scope);
+            locked.reach_everything();
+            assert!(locked.holds_everything());
+            assert_eq!(sum(&mut locked, &space), 0, "seen between two steps");
+            let mut met = 0;
+            locked.walk(&mut |_| {
+                met += 1;
+                true
+            });
+            assert_eq!(met, ACCOUNTS, "a walk inside looks at what is held");
+            seen += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
