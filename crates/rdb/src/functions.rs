@@ -1,0 +1,109 @@
+//! What FUNCTION DUMP answers and FUNCTION RESTORE takes: the code of every library behind a mark,
+//! and the version and checksum that end every payload.
+//!
+//! Written as version 10, in which functions first were: Redis 7.0 and all after it read that.
+
+use pantala_base::crc::crc64;
+use pantala_table::IntText;
+
+use crate::input::Input;
+use crate::{payload, text};
+
+/// The mark before a library's code in payloads and snapshot files.
+const FUNCTION: u8 = 245;
+/// That of a form which no release has written.
+const BEFORE_RELEASE: u8 = 246;
+
+const VERSION: u16 = 10;
+
+/// Why a payload holds no libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The version is not known, or the checksum is wrong.
+    Seal,
+    /// A form which no release has written.
+    BeforeRelease,
+    /// Something else than a library.
+    NotAFunction,
+    /// A library's code ends too early.
+    Code,
+}
+
+/// Appends a payload with libraries of these codes.
+pub fn write<'a>(codes: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    let begin = out.len();
+    for code in codes {
+        out.push(FUNCTION);
+        text::write_bytes(code, out);
+    }
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    let checksum = crc64(0, &out[begin..]);
+    out.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// The codes in a payload, each of up to `most_bytes`.
+pub fn read(payload: &[u8], most_bytes: usize) -> Result<Vec<Vec<u8>>, Fault> {
+    let mut input = Input::new(payload::open(payload).ok_or(Fault::Seal)?);
+    let mut codes = Vec::new();
+    while let Ok(mark) = input.byte() {
+        match mark {
+            FUNCTION => {}
+            BEFORE_RELEASE => return Err(Fault::BeforeRelease),
+            _ => return Err(Fault::NotAFunction),
+        }
+        let code = text::read(&mut input, most_bytes).map_err(|_| Fault::Code)?;
+        codes.push(code.bytes(&mut IntText::new()).to_vec());
+    }
+    Ok(codes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(body: &[u8]) -> Vec<u8> {
+        let mut payload = [body, &VERSION.to_le_bytes()].concat();
+        let checksum = crc64(0, &payload);
+        payload.extend_from_slice(&checksum.to_le_bytes());
+        payload
+    }
+
+    #[test]
+    fn codes_come_back() {
+        let long = b"#!lua name=a\n".repeat(100);
+        let codes = [&b"#!lua name=b\nfoo"[..], b"12", b"", &long];
+        let mut payload = Vec::new();
+        write(codes, &mut payload);
+        assert_eq!(read(&payload, 1 << 20).as_deref(), Ok(&codes.map(<[u8]>::to_vec)[..]));
+        assert!(read(&payload, 1000).is_err());
+        for cut in 0..payload.len() {
+            assert_eq!(read(&payload[..cut], 1 << 20), Err(Fault::Seal));
+        }
+    }
+
+    #[test]
+    fn payloads_of_the_references_are_read() {
+        // Read off Redis 7.0.15 and Valkey 9.1.2: FUNCTION DUMP with no library.
+        let redis = b"\x0a\0\x5d\x9b\x5c\x40\x0f\x7f\xa2\xda";
+        let valkey = b"\x50\0\x92\xb1\x95\xd1\x91\x2d\xc5\x2e";
+        for empty in [redis, valkey] {
+            assert_eq!(read(empty, 1 << 20), Ok(Vec::new()));
+        }
+        let mut ours = Vec::new();
+        write([], &mut ours);
+        assert_eq!(ours, redis);
+    }
+
+    #[test]
+    fn what_is_no_library_is_told_apart() {
+        for (body, fault) in [
+            (&b"\0\x01a"[..], Fault::NotAFunction),
+            (b"\xf6", Fault::BeforeRelease),
+            (b"\xf5", Fault::Code),
+            (b"\xf5\x02a", Fault::Code),
+            (b"\xf5\x01a\0", Fault::NotAFunction),
+        ] {
+            assert_eq!(read(&sealed(body), 1 << 20), Err(fault));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The numbers that say what a value is and how it is written.
+
+/// See the module. The byte before a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind(pub u8);
+
+macro_rules! kinds {
+    ($($name:ident = $number:literal, $version:literal, $what:literal;)+) => {
+        impl Kind {
+            $(
+                #[doc = $what]
+                pub const $name: Kind = Kind($number);
+            )+
+
+            /// The oldest version of the format that has it.
+            pub fn version(self) -> Option<u16> {
+                match self.0 {
+                    $($number => Some($version),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    STRING = 0, 6, "A string.";
+    LIST = 1, 6, "A list: strings.";
+    SET = 2, 6, "A set: strings.";
+    SORTED_SET = 3, 6, "A sorted set: members, and scores as text.";
+    HASH = 4, 6, "A hash: fields and values.";
+    SORTED_SET_2 = 5, 8, "A sorted set: members, and scores as eight bytes.";
+    HASH_ZIPMAP = 9, 6, "A hash in a string, as Redis 2.4 had it.";
+    LIST_ZIPLIST = 10, 6, "A list in a ziplist.";
+    SET_INTSET = 11, 6, "A set of numbers in a string.";
+    SORTED_SET_ZIPLIST = 12, 6, "A sorted set in a ziplist.";
+    HASH_ZIPLIST = 13, 6, "A hash in a ziplist.";
+    LIST_QUICKLIST = 14, 7, "A list: several ziplists.";
+    STREAM = 15, 9, "A stream, as Redis 5 had it.";
+    HASH_LISTPACK = 16, 10, "A hash in a listpack.";
+    SORTED_SET_LISTPACK = 17, 10, "A sorted set in a listpack.";
+    LIST_QUICKLIST_2 = 18, 10, "A list: several listpacks, or elements by themselves.";
+    STREAM_2 = 19, 10, "A stream with its counters.";
+    SET_LISTPACK = 20, 11, "A set in a listpack.";
+    STREAM_3 = 21, 11, "A stream whose consumers have two times.";
+    SET_WITH_DEADLINES = 112, 80, "Ours: a set, members and deadlines as in `HASH_2`.";
+    SORTED_SET_WITH_DEADLINES = 113, 80, "Ours: as `SORTED_SET_2`, a deadline behind each score.";
+    HASH_2 = 22, 80, "A hash: fields, values and deadlines (Valkey 9).";
+}

@@ -1,0 +1,175 @@
+//! Values as bytes: the format in which Redis and Valkey keep them in snapshot files and DUMP hands
+//! them out.
+//!
+//! ```text
+//! DUMP's payload:   kind | value                     | version | checksum      (see `payload`)
+//! a snapshot file:  kind | key | value  kind | key | value ...                 (not here yet)
+//! ```
+//!
+//! A value is one of some twenty kinds ([`Kind`]): several for each type, by encoding and age. All
+//! are read; what is written is the oldest kind that loses nothing, so that old servers read it:
+//!
+//! | type | small | large |
+//! |---|---|---|
+//! | string | 0 | 0 |
+//! | list | 18, a listpack | 18, several |
+//! | set | 11, numbers; else 2 | 2; 112 with deadlines (ours) |
+//! | sorted set | 17, a listpack, with whole scores; else 5 | 5; 113 with deadlines (ours) |
+//! | hash | 16, a listpack | 4; 22 with deadlines (Valkey 9) |
+//! | stream | 19; 21 where a consumer's two times differ | the same |
+//!
+//! | file | what |
+//! |---|---|
+//! | `kind` | the numbers, and which servers know them |
+//! | `input`, `length`, `text`, `lzf` | bytes, lengths, strings, compressed strings |
+//! | `listpack`, `ziplist`, `intset` | packed elements, as they lie in a string |
+//! | `deadline`, `doubles` | what several types share |
+//! | `list`, `set`, `sorted_set`, `hash`, `stream`, `stream_node` | one type each, both ways |
+//! | `payload` | version and checksum around one value |
+//! | `functions` | the code of libraries |
+//!
+//! Invariants
+//! 1. No bytes make anything here panic. What is allocated is bounded by the length of the bytes
+//!    and by what compression can make of them (88 bytes of one), never by a length they tell.
+//! 2. Time is linear in the bytes, times a logarithm for sorted sets.
+//! 3. What was read holds the invariants of `values`: no doubles, in order, not empty.
+//! 4. What is written is read back as it was. So are encodings where limits are the same, but for
+//!    packed sets of numbers, which become sets of integers.
+//!
+//! Not here: files, keys, key deadlines, clocks. The format is the one the public descriptions of
+//! RDB files give; what they do not was read off the bytes of Valkey 9.1.2 and Redis 7.0.15.
+//! Tests: at the foot of the files, `tests/` (round trips), `compat/clients/dump.py` (both ways
+//! with other servers), `fuzz/src/rdb.rs`.
+
+#![forbid(unsafe_code)]
+
+mod deadline;
+mod doubles;
+pub mod functions;
+mod hash;
+mod input;
+mod intset;
+mod kind;
+mod length;
+mod list;
+mod listpack;
+mod lzf;
+pub mod payload;
+mod set;
+mod sorted_set;
+mod stream;
+mod stream_node;
+mod text;
+mod ziplist;
+
+use pantala_base::UnixMs;
+use pantala_table::ValueRef;
+use pantala_values::hash::HashLimits;
+use pantala_values::list::Fill;
+use pantala_values::set::SetLimits;
+use pantala_values::sorted_set::SortedSetLimits;
+use pantala_values::stream::BlockLimits;
+use pantala_values::{Collection, Object};
+
+pub use input::{Input, Malformed};
+pub use kind::Kind;
+pub use text::Text;
+
+/// What a value that is read may be, and the sizes up to which collections are packed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The longest string or element, in bytes.
+    pub text_bytes: usize,
+    /// Hashes.
+    pub hash: HashLimits,
+    /// Lists.
+    pub list: Fill,
+    /// Sets.
+    pub set: SetLimits,
+    /// Sorted sets.
+    pub sorted_set: SortedSetLimits,
+    /// Streams.
+    pub stream: BlockLimits,
+}
+
+/// A value that was read.
+#[derive(Debug)]
+pub enum Value<'a> {
+    /// A string.
+    String(Text<'a>),
+    /// A collection.
+    Object(Object),
+}
+
+impl Value<'_> {
+    /// To be written.
+    pub fn view(&self) -> ValueRef<'_, Object> {
+        match self {
+            Value::String(text) => ValueRef::Str(text.view()),
+            Value::Object(object) => ValueRef::Object(object),
+        }
+    }
+}
+
+/// Nothing has expired at this moment.
+const BEFORE_ALL: UnixMs = UnixMs(i64::MIN);
+
+/// The kind that a value is written as.
+pub fn kind_of(value: &ValueRef<'_, Object>, now: UnixMs) -> Kind {
+    match value {
+        ValueRef::Str(_) => Kind::STRING,
+        ValueRef::Object(Object::List(_)) => Kind::LIST_QUICKLIST_2,
+        ValueRef::Object(Object::Set(set)) => set::kind_of(set.view(), now),
+        ValueRef::Object(Object::SortedSet(set)) => sorted_set::kind_of(set, now),
+        ValueRef::Object(Object::Hash(hash)) => hash::kind_of(hash.view(), now),
+        ValueRef::Object(Object::Stream(stream)) => stream::kind_of(stream),
+    }
+}
+
+/// Appends a value, without its kind. What has expired at `now` is left out.
+pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, out: &mut Vec<u8>) {
+    match value {
+        ValueRef::Str(text) => text::write(*text, out),
+        ValueRef::Object(Object::Hash(hash)) => hash::write(hash.view(), now, out),
+        ValueRef::Object(Object::List(list)) => list::write(list, out),
+        ValueRef::Object(Object::Set(set)) => set::write(set.view(), now, out),
+        ValueRef::Object(Object::SortedSet(set)) => sorted_set::write(set, now, out),
+        ValueRef::Object(Object::Stream(stream)) => stream::write(stream, out),
+    }
+}
+
+/// Reads a value of a kind. Elements whose deadline has passed at `now` are kept like others: the
+/// sweep removes them.
+pub fn read<'a>(
+    kind: Kind,
+    input: &mut Input<'a>,
+    limits: &Limits,
+) -> Result<Value<'a>, Malformed> {
+    let object = match kind {
+        Kind::STRING => return text::read(input, limits.text_bytes).map(Value::String),
+        Kind::LIST | Kind::LIST_ZIPLIST | Kind::LIST_QUICKLIST | Kind::LIST_QUICKLIST_2 => {
+            list::read(kind, input, limits)?.into_object()
+        }
+        Kind::HASH
+        | Kind::HASH_ZIPMAP
+        | Kind::HASH_ZIPLIST
+        | Kind::HASH_LISTPACK
+        | Kind::HASH_2 => hash::read(kind, input, limits)?.into_object(),
+        Kind::SET | Kind::SET_INTSET | Kind::SET_LISTPACK | Kind::SET_WITH_DEADLINES => {
+            set::read(kind, input, limits)?.into_object()
+        }
+        Kind::SORTED_SET
+        | Kind::SORTED_SET_2
+        | Kind::SORTED_SET_ZIPLIST
+        | Kind::SORTED_SET_LISTPACK
+        | Kind::SORTED_SET_WITH_DEADLINES => sorted_set::read(kind, input, limits)?.into_object(),
+        Kind::STREAM | Kind::STREAM_2 | Kind::STREAM_3 => {
+            stream::read(kind, input, limits)?.into_object()
+        }
+        _ => return Err(Malformed("a kind that is not known")),
+    };
+    if object.is_empty() {
+        return Err(Malformed("a collection without elements"));
+    }
+    Ok(Value::Object(object))
+}
