@@ -4,9 +4,10 @@ use std::any::Any;
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::{Busy, Key, Keyspace, Locked, WrongType};
+use pantala_keyspace::{Busy, Hopeless, Key, Keyspace, Locked, WrongType};
 use pantala_protocol::Reply;
 use pantala_table::StrRef;
+use pantala_values::Type;
 use smallvec::SmallVec;
 
 use crate::command::Command;
@@ -30,10 +31,70 @@ pub enum Stop {
 }
 
 /// What a parked command waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Park {
     /// A partition that somebody else holds.
     Partition(Busy),
+    /// Something to appear under its keys ([`Call::wait`]).
+    Keys(Box<KeyWait>),
+    /// A second key's partition, while it is served for its first: run it again by itself.
+    Again,
+    /// The keyspace's token, to begin like this.
+    Token(Wander),
+}
+
+/// What a command that learns of its keys while it runs begins with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wander {
+    /// The keys it names; others are tried, and if one is busy everything is undone.
+    #[default]
+    No,
+    /// The token: it may wait for the partitions it meets.
+    Token,
+    /// The token and all partitions.
+    Everything,
+}
+
+/// How a command waits for its keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyWait {
+    /// Until when; `None`: for ever.
+    pub until: Option<UnixMs>,
+    /// Which of its keys.
+    pub keys: WaitedKeys,
+    /// What it answers when the time is over.
+    pub at_timeout: AtTimeout,
+    /// Arguments to run it with later, where those it was sent mean something else by then
+    /// (XREAD's `$`).
+    pub args: Option<Vec<Vec<u8>>>,
+}
+
+/// Which keys of a command are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitedKeys {
+    /// All of them.
+    All,
+    /// The first: the others are where something goes to.
+    First,
+}
+
+impl AtTimeout {
+    /// Writes it.
+    pub fn reply(self, reply: &mut Reply<'_>) {
+        match self {
+            AtTimeout::Null => reply.null(),
+            AtTimeout::NullArray => reply.null_array(),
+        }
+    }
+}
+
+/// The reply of a command that has waited in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtTimeout {
+    /// Null.
+    Null,
+    /// Null, as an array in RESP2.
+    NullArray,
 }
 
 impl From<ClientError> for Stop {
@@ -45,6 +106,12 @@ impl From<ClientError> for Stop {
 impl From<WrongType> for Stop {
     fn from(_: WrongType) -> Self {
         Stop::Error(error::WRONG_TYPE)
+    }
+}
+
+impl From<Hopeless> for Stop {
+    fn from(_: Hopeless) -> Self {
+        Stop::Error(error::BUSY_SCRIPT)
     }
 }
 
@@ -75,6 +142,39 @@ pub struct Limits {
     pub lazy_user_flush: bool,
     /// Whether `maxmemory-policy` is one that counts how often a key is used.
     pub is_lfu: bool,
+    /// Up to where collections are packed.
+    pub packed: PackedLimits,
+    /// A connection with more output than this is closed, so no more need be written.
+    pub most_output_bytes: usize,
+    /// Who waits for a script that has run for so long gets BUSY, in milliseconds; 0: never.
+    pub busy_after_ms: u64,
+}
+
+/// The settings `*-max-*`: up to where a collection has its small encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedLimits {
+    /// `hash-max-listpack-entries`.
+    pub hash_entries: usize,
+    /// `hash-max-listpack-value`.
+    pub hash_value_bytes: usize,
+    /// `list-max-listpack-size`: elements, or a code from -1 to -5.
+    pub list_size: i64,
+    /// `set-max-intset-entries`.
+    pub set_ints: usize,
+    /// `set-max-listpack-entries`.
+    pub set_entries: usize,
+    /// `set-max-listpack-value`.
+    pub set_value_bytes: usize,
+    /// `zset-max-listpack-entries`.
+    pub zset_entries: usize,
+    /// `zset-max-listpack-value`.
+    pub zset_value_bytes: usize,
+    /// `hll-sparse-max-bytes`.
+    pub hll_sparse_bytes: usize,
+    /// `stream-node-max-bytes`.
+    pub stream_node_bytes: usize,
+    /// `stream-node-max-entries`.
+    pub stream_node_entries: usize,
 }
 
 /// The server as commands about the server see it: they know what is behind it.
@@ -105,9 +205,24 @@ pub struct Call<'c, 'k> {
     pub limits: &'c Limits,
     /// Where it runs.
     pub lane: Lane,
+    /// For a command that waited: the key that changed, which alone may be looked at. Other keys it
+    /// needs are to be taken first, by [`Locked::try_hold`].
+    pub ready: Option<Key<'c>>,
+    /// Whether it may wait; not inside a transaction or a script.
+    pub may_wait: bool,
 }
 
 impl<'c, 'k> Call<'c, 'k> {
+    /// The end of a command that finds nothing and has to wait: `return call.wait(...)`. Where it
+    /// may not wait it answers as if the time were over.
+    pub fn wait(&mut self, wait: KeyWait) -> Done {
+        if self.may_wait {
+            return Err(Stop::Park(Park::Keys(Box::new(wait))));
+        }
+        wait.at_timeout.reply(&mut self.reply);
+        Ok(())
+    }
+
     /// The time at which the command runs; the same for all it does.
     #[inline]
     pub fn now(&self) -> UnixMs {
@@ -140,6 +255,24 @@ impl<'c, 'k> Call<'c, 'k> {
             .zip(self.hashes)
             .map(|(&position, &hash)| Key { bytes: self.args[position], hash })
             .collect()
+    }
+
+    /// The keys a command that may wait looks at, in order: all. When it is served, those that are
+    /// held anyway and hold this type: the one that changed, and others that the same transaction
+    /// or script may have changed, for the first of its keys comes first.
+    pub fn keys_of_type(&mut self, kind: Type) -> SmallVec<[Key<'c>; 4]> {
+        let Some(ready) = self.ready else { return self.all_keys() };
+        let positions = crate::key_positions(self.command, self.args).unwrap_or_default();
+        let mut keys: SmallVec<[Key<'c>; 4]> = SmallVec::new();
+        for position in positions {
+            let bytes = self.args[position];
+            let hash = if bytes == ready.bytes { ready.hash } else { self.space().hash(bytes) };
+            let key = Key { bytes, hash };
+            if self.keys.is_held(hash) && self.keys.peek(key).kind() == Some(kind) {
+                keys.push(key);
+            }
+        }
+        keys
     }
 
     /// Argument `position` as an integer.

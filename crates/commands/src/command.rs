@@ -66,9 +66,17 @@ impl Flags {
     pub const NO_MULTI: Flags = Flags(1 << 15);
     /// Not while a replica loads in the background.
     pub const NO_ASYNC_LOADING: Flags = Flags(1 << 16);
-    /// Propagates although it does not write.
+    /// Goes to replicas although it does not write: refused where writing is. Not shown.
     pub const MAY_REPLICATE: Flags = Flags(1 << 17);
+    /// Its keys may be none.
+    pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 18);
 
+    /// Ours: changes a key of another database, too.
+    pub const OTHER_DB: Flags = Flags(1 << 22);
+    /// Ours: runs a script.
+    pub const SCRIPT: Flags = Flags(1 << 21);
+    /// Ours: allowed on a RESP2 connection that has subscribed to something.
+    pub const SUBSCRIBED: Flags = Flags(1 << 23);
     /// Ours: always runs on the slow lane.
     pub const LANE: Flags = Flags(1 << 24);
     /// Ours: on the lane, but outside the gate, because it closes the gate itself or takes nothing.
@@ -77,6 +85,16 @@ impl Flags {
     pub const DEPRECATED: Flags = Flags(1 << 26);
     /// Ours: its subcommands do the work.
     pub const CONTAINER: Flags = Flags(1 << 27);
+    /// Ours: takes long only when its request or its reply is large, so it needs no look at the
+    /// clock of its own. True of every `FAST` command.
+    pub const STEADY: Flags = Flags(1 << 28);
+    /// Ours: goes through the whole keyspace or changes it as a whole: a transaction or a script
+    /// takes all partitions for it.
+    pub const WHOLE: Flags = Flags(1 << 29);
+    /// Ours: runs at once, also between MULTI and EXEC.
+    pub const UNQUEUED: Flags = Flags(1 << 30);
+    /// Ours: runs what was gathered since MULTI.
+    pub const TRANSACTION: Flags = Flags(1 << 31);
 
     const NAMES: [(Flags, &'static str); 18] = [
         (Flags::WRITE, "write"),
@@ -92,11 +110,11 @@ impl Flags {
         (Flags::SKIP_COMMANDLOG, "skip_commandlog"),
         (Flags::FAST, "fast"),
         (Flags::NO_AUTH, "no_auth"),
-        (Flags::MAY_REPLICATE, "may_replicate"),
         (Flags::NO_MULTI, "no_multi"),
         (Flags::MOVABLEKEYS, "movablekeys"),
         (Flags::ALLOW_BUSY, "allow_busy"),
         (Flags::NO_ASYNC_LOADING, "no_async_loading"),
+        (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
     ];
 
     /// Both sets.
@@ -127,6 +145,28 @@ pub enum Group {
     Connection,
     /// `server`
     Server,
+    /// `list`
+    List,
+    /// `set`
+    Set,
+    /// `sorted-set`
+    SortedSet,
+    /// `hash`
+    Hash,
+    /// `stream`
+    Stream,
+    /// `bitmap`
+    Bitmap,
+    /// `hyperloglog`
+    HyperLogLog,
+    /// `geo`
+    Geo,
+    /// `transactions`
+    Transactions,
+    /// `scripting`
+    Scripting,
+    /// `pubsub`
+    PubSub,
 }
 
 impl Group {
@@ -137,6 +177,17 @@ impl Group {
             Group::Generic => "generic",
             Group::Connection => "connection",
             Group::Server => "server",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Geo => "geo",
+            Group::Transactions => "transactions",
+            Group::Scripting => "scripting",
+            Group::PubSub => "pubsub",
         }
     }
 }
@@ -148,12 +199,30 @@ pub enum Category {
     Keyspace,
     /// `@string`
     String,
+    /// `@list`
+    List,
+    /// `@set`
+    Set,
+    /// `@sortedset`
+    SortedSet,
+    /// `@hash`
+    Hash,
+    /// `@stream`
+    Stream,
+    /// `@bitmap`
+    Bitmap,
+    /// `@hyperloglog`
+    HyperLogLog,
+    /// `@geo`
+    Geo,
     /// `@connection`
     Connection,
     /// `@dangerous`
     Dangerous,
     /// `@transaction`
     Transaction,
+    /// `@scripting`
+    Scripting,
     /// `@admin`, for commands without that flag
     Admin,
 }
@@ -163,9 +232,18 @@ impl Category {
         match self {
             Category::Keyspace => "@keyspace",
             Category::String => "@string",
+            Category::List => "@list",
+            Category::Set => "@set",
+            Category::SortedSet => "@sortedset",
+            Category::Hash => "@hash",
+            Category::Stream => "@stream",
+            Category::Bitmap => "@bitmap",
+            Category::HyperLogLog => "@hyperloglog",
+            Category::Geo => "@geo",
             Category::Connection => "@connection",
             Category::Dangerous => "@dangerous",
             Category::Transaction => "@transaction",
+            Category::Scripting => "@scripting",
             Category::Admin => "@admin",
         }
     }
@@ -184,7 +262,8 @@ impl KeyFlags {
     const UPDATE: KeyFlags = KeyFlags(1 << 5);
     const INSERT: KeyFlags = KeyFlags(1 << 6);
     const DELETE: KeyFlags = KeyFlags(1 << 7);
-    const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
+    /// Not a key, though it is routed as one: a shard channel.
+    pub const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
     const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
     const VARIABLE: KeyFlags = KeyFlags(1 << 10);
 
@@ -202,6 +281,8 @@ impl KeyFlags {
     pub const ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
     /// Reads, and adds to what is there.
     pub const READ_ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::INSERT);
+    /// Reads, and may keep what it found out with the value.
+    pub const READ_CACHE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS);
     /// Sets a key that must not be there.
     pub const CREATE: KeyFlags = KeyFlags::OW.and(KeyFlags::INSERT);
     /// Removes.
@@ -219,6 +300,11 @@ impl KeyFlags {
     /// With `variable_flags`: what is done depends on the arguments.
     pub const fn variable(self) -> KeyFlags {
         self.and(KeyFlags::VARIABLE)
+    }
+
+    /// Whether what is done depends on the arguments.
+    pub fn is_variable(self) -> bool {
+        self.0 & KeyFlags::VARIABLE.0 != 0
     }
 
     /// The names COMMAND INFO shows.
@@ -249,6 +335,8 @@ pub enum Begin {
     Index(usize),
     /// Behind this word, searched from this argument on (from the end when negative).
     Keyword(&'static str, isize),
+    /// Nobody can say from outside: [`Find`] knows, or it depends on data.
+    Unknown,
 }
 
 /// Which arguments from there on are keys.
@@ -270,6 +358,15 @@ pub enum Find {
         /// The distance between keys.
         step: usize,
     },
+    /// XREAD's: the first half of what stands behind STREAMS; the other half are ids. The words
+    /// before are read as the options they are.
+    Streams,
+    /// None that can be told from the arguments: SORT's patterns name keys by what is sorted.
+    Unknown,
+    /// SORT's: where the result goes, behind the last STORE.
+    SortStore,
+    /// GEORADIUS's: where the result goes, behind the word, unless another such word follows.
+    GeoStore(&'static str),
 }
 
 /// One key specification.
@@ -299,6 +396,17 @@ impl KeySpec {
         let find = Find::Count { at: 0, first: 1, step };
         KeySpec { begin: Begin::Index(at), find, flags }
     }
+}
+
+/// Which program a command runs, by its first argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The script with this text.
+    Body,
+    /// The script with this digest.
+    Digest,
+    /// The function with this name.
+    Function,
 }
 
 /// One row. See the module.
@@ -338,6 +446,8 @@ pub struct Command {
     pub is_secret: Option<IsSecret>,
     /// For keys with variable flags: what they come to.
     pub flags_of: Option<FlagsOf>,
+    /// For a command that runs a script or function: how it names it.
+    pub program: Option<Program>,
 }
 
 impl Command {
@@ -357,6 +467,17 @@ impl Command {
                 Group::Generic => &[Category::Keyspace],
                 Group::Connection => &[Category::Connection],
                 Group::Server => &[],
+                Group::List => &[Category::List],
+                Group::Set => &[Category::Set],
+                Group::SortedSet => &[Category::SortedSet],
+                Group::Hash => &[Category::Hash],
+                Group::Stream => &[Category::Stream],
+                Group::Bitmap => &[Category::Bitmap],
+                Group::HyperLogLog => &[Category::HyperLogLog],
+                Group::Geo => &[Category::Geo],
+                Group::Transactions => &[Category::Transaction],
+                Group::Scripting => &[Category::Scripting],
+                Group::PubSub => &[],
             },
             tips: &[],
             since: "1.0.0",
@@ -366,6 +487,7 @@ impl Command {
             subcommands: &[],
             is_secret: None,
             flags_of: None,
+            program: None,
         }
     }
 
@@ -415,7 +537,9 @@ impl Command {
     pub const fn keys(mut self, keys: &'static [KeySpec]) -> Command {
         self.keys = keys;
         self.only_key = match keys {
-            [KeySpec { begin: Begin::Index(index), find: Find::Range { last: 0, .. }, .. }] => {
+            [KeySpec { begin: Begin::Index(index), find: Find::Range { last: 0, .. }, flags }]
+                if flags.0 & KeyFlags::NOT_KEY.0 == 0 =>
+            {
                 *index as u8
             }
             _ => 0,
@@ -438,6 +562,12 @@ impl Command {
     /// What is done with keys whose flags are variable.
     pub const fn flags_of(mut self, flags_of: FlagsOf) -> Command {
         self.flags_of = Some(flags_of);
+        self
+    }
+
+    /// It runs a script or a function; the handler is not used.
+    pub const fn runs(mut self, program: Program) -> Command {
+        self.program = Some(program);
         self
     }
 
@@ -504,6 +634,10 @@ impl Command {
             names.push("@slow");
         }
         names.extend(self.categories.iter().map(|category| category.name()));
+        // What a script does, its own row can not promise.
+        if self.categories.contains(&Category::Scripting) {
+            names.retain(|name| *name != "@read");
+        }
         names.sort_unstable();
         names.dedup();
         names
@@ -537,6 +671,9 @@ impl Command {
 pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 4]>> {
     let mut positions = SmallVec::new();
     for spec in command.keys {
+        if spec.flags.0 & KeyFlags::NOT_KEY.0 != 0 {
+            continue;
+        }
         let Some(begin) = begin_of(spec.begin, args) else { continue };
         match spec.find {
             Find::Range { last, step } => {
@@ -556,14 +693,73 @@ pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usiz
                 }
                 positions.extend((begin + first..end).step_by(step));
             }
+            Find::Unknown => {}
+            Find::GeoStore(word) => positions.extend(geo_store(args, word)),
+            Find::SortStore => positions.extend(sort_store(args)),
+            Find::Streams => {
+                let begin = streams_begin(args)?;
+                positions.extend(begin..begin + (args.len() - begin) / 2);
+            }
         }
     }
     Some(positions)
 }
 
+/// Where the first key of XREAD or XREADGROUP is. A group may be called `streams`: the options are
+/// read one by one.
+pub fn streams_begin(args: &[&[u8]]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let is = |word: &str| args.get(at).is_some_and(|arg| crate::options::is_word(arg, word));
+        at += match args.get(at)? {
+            _ if is("STREAMS") => return Some(at + 1),
+            _ if is("GROUP") => 3,
+            _ if is("BLOCK") || is("COUNT") => 2,
+            _ => 1,
+        };
+    }
+}
+
+/// The position of GEORADIUS's destination, if it stands behind this word: the last of STORE and
+/// STOREDIST counts.
+fn geo_store(args: &[&[u8]], word: &str) -> Option<usize> {
+    let (mut at, mut found) = (5, None);
+    while let Some(arg) = args.get(at) {
+        let is = |name: &str| crate::options::is_word(arg, name);
+        at += match arg {
+            _ if (is("STORE") || is("STOREDIST")) && at + 1 < args.len() => {
+                found = Some((at + 1, is(word)));
+                2
+            }
+            _ if is("COUNT") => 2,
+            _ => 1,
+        };
+    }
+    found.filter(|(_, is_it)| *is_it).map(|(position, _)| position)
+}
+
+/// The position of SORT's destination. Its options are read one by one: they may be called `store`.
+fn sort_store(args: &[&[u8]]) -> Option<usize> {
+    let (mut at, mut found) = (2, None);
+    while let Some(word) = args.get(at) {
+        let is = |name: &str| crate::options::is_word(word, name);
+        at += match word {
+            _ if is("STORE") && at + 1 < args.len() => {
+                found = Some(at + 1);
+                2
+            }
+            _ if is("BY") || is("GET") => 2,
+            _ if is("LIMIT") => 3,
+            _ => 1,
+        };
+    }
+    found
+}
+
 fn begin_of(begin: Begin, args: &[&[u8]]) -> Option<usize> {
     match begin {
         Begin::Index(index) => (index < args.len()).then_some(index),
+        Begin::Unknown => Some(0),
         Begin::Keyword(word, from) => {
             let matches = |arg: &&[u8]| arg.eq_ignore_ascii_case(word.as_bytes());
             if from >= 0 {

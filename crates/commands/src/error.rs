@@ -52,6 +52,7 @@ errors! {
     SYNTAX = "ERR syntax error";
     NOT_INTEGER = "ERR value is not an integer or out of range";
     NOT_FLOAT = "ERR value is not a valid float";
+    ZERO_RATE = "ERR zero rates are not supported";
     NO_SUCH_KEY = "ERR no such key";
     OUT_OF_RANGE = "ERR value is out of range";
     OFFSET_OUT_OF_RANGE = "ERR offset is out of range";
@@ -60,6 +61,9 @@ errors! {
     STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     OUT_OF_MEMORY = "OOM command not allowed when used memory > 'maxmemory'.";
     NO_AUTH = "NOAUTH Authentication required.";
+    EXEC_WITHOUT_MULTI = "ERR EXEC without MULTI";
+    EXEC_ABORTED = "EXECABORT Transaction discarded because of previous errors.";
+    UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
     BUSY_KEY = "BUSYKEY Target key name already exists.";
     SAME_OBJECT = "ERR source and destination objects are the same";
     INT_OUT_OF_RANGE = "ERR value is out of range, value must between -2147483648 and 2147483647";
@@ -83,6 +87,12 @@ errors! {
     TIMEOUT_NOT_INTEGER = "ERR timeout is not an integer or out of range";
     TIMEOUT_NEGATIVE = "ERR timeout is negative";
     TIMEOUT_OUT_OF_RANGE = "ERR timeout is out of range";
+    TIMEOUT_NOT_FLOAT = "ERR timeout is not a float or out of range";
+    INDEX_OUT_OF_RANGE = "ERR index out of range";
+    KEYS_NOT_POSITIVE = "ERR numkeys should be greater than 0";
+    COUNT_NOT_POSITIVE = "ERR count should be greater than 0";
+    NOT_OPPOSITE = "ERR value is out of range, \
+        value must between -9223372036854775807 and 9223372036854775807";
     NO_PROTO = "NOPROTO unsupported protocol version";
     DECREMENT_OVERFLOW = "ERR decrement would overflow";
     NAN_OR_INFINITY = "ERR increment would produce NaN or Infinity";
@@ -93,6 +103,27 @@ errors! {
     LCS_TOO_LARGE =
         "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
     DELEX_CONDITION = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE";
+    BIT_OFFSET = "ERR bit offset is not an integer or out of range";
+    BIT_VALUE = "ERR bit is not an integer or out of range";
+    BIT_WANTED = "ERR The bit argument must be 1 or 0.";
+    BITOP_NOT_ONE_SOURCE = "ERR BITOP NOT must be called with a single source key.";
+    BITFIELD_TYPE = "ERR Invalid bitfield type. Use something like i16 u8. \
+        Note that u64 is not supported but i64 is.";
+    BITFIELD_OVERFLOW = "ERR Invalid OVERFLOW type specified";
+    BITFIELD_ONLY_GET = "ERR BITFIELD_RO only supports the GET subcommand";
+    FIELD_COUNT = "ERR numfields should be greater than 0 and match the provided number of fields";
+    HASH_NOT_INTEGER = "ERR hash value is not an integer";
+    HASH_NOT_FLOAT = "ERR hash value is not a float";
+    INCREMENT_NAN = "ERR value is NaN or Infinity";
+    COUNT_OUT_OF_RANGE = "ERR value is out of range, value must between \
+        -9223372036854775807 and 9223372036854775807";
+    HLL_CORRUPT = "INVALIDOBJ Corrupted HLL object detected";
+    HLL_NOT_ONE = "WRONGTYPE Key is not a valid HyperLogLog string value.";
+    HLL_NOT_SPARSE = "ERR HLL encoding is not sparse";
+    HLL_NO_KEY = "ERR The specified key does not exist";
+    HLL_SELF_TEST = "ERR sketches do not work on this machine";
+    MORE_KEYS_THAN_ARGS = "ERR Number of keys can't be greater than number of args";
+    LIMIT_NEGATIVE = "ERR LIMIT can't be negative";
     DIGEST = "ERR must be exactly 16 hexadecimal characters";
 }
 
@@ -103,6 +134,31 @@ const QUOTED_BYTES: usize = 128;
 pub fn wrong_arity(full_name: &str) -> ClientError {
     let name = full_name.to_ascii_lowercase();
     ClientError::new(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// A command that must not stand between MULTI and EXEC, by its full name.
+pub fn not_in_multi(name: &str) -> ClientError {
+    ClientError::new(format!("ERR Command '{name}' not allowed inside a transaction"))
+}
+
+/// A command that a subscribed RESP2 connection must not send, by its full name.
+pub fn not_while_subscribed(name: &str) -> ClientError {
+    ClientError::new(format!(
+        "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+         are allowed in this context"
+    ))
+}
+
+/// A script has run for long, and what was asked for can not be done beside it.
+pub const BUSY_SCRIPT: ClientError = ClientError::text(
+    "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+);
+
+/// EXEC itself was refused: this is why the transaction is gone.
+pub fn exec_aborted_by(reason: &ClientError) -> ClientError {
+    const BEGIN: &[u8] = b"EXECABORT Transaction discarded because of: ";
+    let text = reason.0.strip_prefix(b"ERR ").unwrap_or(&reason.0);
+    ClientError::bytes([BEGIN, text].concat())
 }
 
 /// `ERR unknown command 'x', with args beginning with: 'a' 'b' `.
@@ -134,18 +190,40 @@ pub fn unknown_type(name: &[u8]) -> ClientError {
     ClientError::bytes([b"ERR unknown type name '", up_to_nul(name), b"'"].concat())
 }
 
+/// `ERR member x does not exist`.
+pub fn no_member(member: &[u8]) -> ClientError {
+    ClientError::bytes([b"ERR member ", up_to_nul(member), b" does not exist"].concat())
+}
+
+/// `ERR exactly one of x can be specified for command`, the command as the client wrote it.
+pub fn exactly_one(of: &str, command: &[u8]) -> ClientError {
+    let text = [b"ERR exactly one of ", of.as_bytes(), b" can be specified for ", command];
+    ClientError::bytes(text.concat())
+}
+
+/// `ERR Unknown PFDEBUG subcommand 'x'`.
+pub fn unknown_pfdebug(word: &[u8]) -> ClientError {
+    ClientError::bytes([b"ERR Unknown PFDEBUG subcommand '", up_to_nul(word), b"'"].concat())
+}
+
 /// The bytes of an argument as the reference repeats them: it reads them as a C string.
-fn up_to_nul(bytes: &[u8]) -> &[u8] {
+pub(crate) fn up_to_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// `ERR unknown subcommand 'x'. Try CONTAINER HELP.`.
 pub fn unknown_subcommand(container: &str, word: &[u8]) -> ClientError {
-    let word = quote(word, QUOTED_BYTES);
-    ClientError::new(format!("ERR unknown subcommand '{word}'. Try {container} HELP."))
+    about_subcommand(b"unknown subcommand '", container, word)
 }
 
-/// An argument as text, cut after `limit` bytes.
-fn quote(bytes: &[u8], limit: usize) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into_owned()
+/// `ERR unknown subcommand or wrong number of arguments for 'x'. Try CONTAINER HELP.`: what is
+/// behind a subcommand's name does not fit together.
+pub fn subcommand_syntax(container: &str, word: &[u8]) -> ClientError {
+    about_subcommand(b"unknown subcommand or wrong number of arguments for '", container, word)
+}
+
+fn about_subcommand(what: &[u8], container: &str, word: &[u8]) -> ClientError {
+    let word = up_to_nul(&word[..word.len().min(QUOTED_BYTES)]);
+    let name = container.as_bytes();
+    ClientError::bytes([b"ERR ", what, word, b"'. Try ", name, b" HELP."].concat())
 }

@@ -23,16 +23,23 @@ pub mod error;
 pub mod families;
 mod help;
 pub mod options;
+mod owned_args;
+mod queue;
 mod registry;
 mod session;
 pub mod syntax;
 
-pub use call::{Call, Done, Lane, Limits, Park, Server, Stop};
+pub use call::{
+    AtTimeout, Call, Done, KeyWait, Lane, Limits, PackedLimits, Park, Server, Stop, WaitedKeys,
+    Wander,
+};
 pub use command::{
     Begin, Category, Command, Find, Flags, FlagsOf, Group, Handler, IsSecret, KeyFlags, KeySpec,
-    key_positions,
+    Program, key_positions,
 };
 pub use error::ClientError;
 pub use help::{help, reply_help};
+pub use owned_args::OwnedArgs;
+pub use queue::{Queue, Queued, Watching};
 pub use registry::{Found, Registry};
-pub use session::{ReplyMode, Session};
+pub use session::{Place, ReplyMode, Session, Standing, Subscriptions, Tracking};

@@ -1,8 +1,9 @@
 //! Pieces of argument parsing that several commands share.
 
-use pantala_base::UnixMs;
-use pantala_base::number::parse_i64;
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64, parse_f64, parse_i64};
+use pantala_base::{UnixMs, glob};
 use pantala_keyspace::{DbIndex, Keyspace};
+use pantala_protocol::Reply;
 
 use crate::error::{self, ClientError};
 
@@ -35,6 +36,19 @@ pub enum TimeForm {
     UnixMilliseconds,
 }
 
+impl TimeForm {
+    /// The form that EX, PX, EXAT or PXAT announces.
+    pub fn of_word(word: &[u8]) -> Option<TimeForm> {
+        match word {
+            _ if is_word(word, "EX") => Some(TimeForm::Seconds),
+            _ if is_word(word, "PX") => Some(TimeForm::Milliseconds),
+            _ if is_word(word, "EXAT") => Some(TimeForm::UnixSeconds),
+            _ if is_word(word, "PXAT") => Some(TimeForm::UnixMilliseconds),
+            _ => None,
+        }
+    }
+}
+
 /// A time as clients write it, as a deadline. Errors name the command, in lower case.
 pub fn deadline(
     text: &[u8],
@@ -58,6 +72,36 @@ pub fn positive_deadline(
     moment.ok_or_else(|| invalid_time(command))
 }
 
+/// A deadline of a field: what is negative is refused, what has passed is not.
+pub fn field_deadline(
+    text: &[u8],
+    form: TimeForm,
+    now: UnixMs,
+    command: &str,
+) -> Result<UnixMs, ClientError> {
+    let number = parse_i64(text).ok_or(error::NOT_INTEGER)?;
+    let moment = if number >= 0 { moment(number, form, now) } else { None };
+    moment.ok_or_else(|| invalid_time(command))
+}
+
+/// How long a blocking command waits: seconds, with a fraction; 0 for ever. Rounded up to
+/// milliseconds.
+pub fn timeout(text: &[u8], now: UnixMs) -> Result<Option<UnixMs>, ClientError> {
+    let seconds = parse_f64(text).filter(|seconds| !seconds.is_nan());
+    let milliseconds = (seconds.ok_or(error::TIMEOUT_NOT_FLOAT)? * 1000.0).ceil();
+    if milliseconds > i64::MAX as f64 {
+        return Err(error::TIMEOUT_OUT_OF_RANGE);
+    }
+    match milliseconds as i64 {
+        ..0 => Err(error::TIMEOUT_NEGATIVE),
+        0 => Ok(None),
+        wait => match now.0.checked_add(wait) {
+            Some(until) => Ok(Some(UnixMs(until))),
+            None => Err(error::TIMEOUT_OUT_OF_RANGE),
+        },
+    }
+}
+
 fn moment(number: i64, form: TimeForm, now: UnixMs) -> Option<UnixMs> {
     let milliseconds = match form {
         TimeForm::Seconds | TimeForm::UnixSeconds => number.checked_mul(1000)?,
@@ -72,4 +116,149 @@ fn moment(number: i64, form: TimeForm, now: UnixMs) -> Option<UnixMs> {
 fn invalid_time(command: &str) -> ClientError {
     let command = command.to_ascii_lowercase();
     ClientError::new(format!("ERR invalid expire time in '{command}' command"))
+}
+
+/// When a new deadline counts. A key without one is as if it had the latest of all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conditions {
+    /// Only where there is none.
+    nx: bool,
+    /// Only where there is one.
+    xx: bool,
+    /// Only if it is later.
+    gt: bool,
+    /// Only if it is earlier.
+    lt: bool,
+}
+
+impl Conditions {
+    /// The words behind the time.
+    pub fn parse(words: &[&[u8]]) -> Result<Conditions, ClientError> {
+        let mut found = Conditions::default();
+        for word in words {
+            let condition = match word {
+                word if is_word(word, "NX") => &mut found.nx,
+                word if is_word(word, "XX") => &mut found.xx,
+                word if is_word(word, "GT") => &mut found.gt,
+                word if is_word(word, "LT") => &mut found.lt,
+                word => return Err(error::unsupported_option(word)),
+            };
+            *condition = true;
+        }
+        if found.nx && (found.xx || found.gt || found.lt) {
+            return Err(error::NX_WITH_OTHERS);
+        }
+        if found.gt && found.lt {
+            return Err(error::GT_WITH_LT);
+        }
+        Ok(found)
+    }
+
+    /// Whether they let `new` take the place of `old`.
+    pub fn allow(self, new: UnixMs, old: Option<UnixMs>) -> bool {
+        match old {
+            None => !self.xx && !self.gt,
+            Some(old) => !self.nx && (!self.gt || new > old) && (!self.lt || new < old),
+        }
+    }
+}
+
+/// What LMPOP, ZMPOP and their kin say: from which end, and how many.
+pub struct FromFirst<E> {
+    /// The end, as the family calls it.
+    pub end: E,
+    /// COUNT; one where none is given.
+    pub count: usize,
+}
+
+impl<E> FromFirst<E> {
+    /// Reads the words from the number of keys on.
+    pub fn parse(
+        args: &[&[u8]],
+        parse_end: impl FnOnce(&[u8]) -> Result<E, ClientError>,
+    ) -> Result<Self, ClientError> {
+        let keys = parse_i64(args[0]).filter(|keys| *keys > 0).ok_or(error::KEYS_NOT_POSITIVE)?;
+        let behind = usize::try_from(keys).ok().and_then(|keys| args.get(keys..)?.get(1..));
+        let (end, mut rest) = behind.and_then(<[_]>::split_first).ok_or(error::SYNTAX)?;
+        let end = parse_end(end)?;
+        let mut count = None;
+        while let [word, behind @ ..] = rest {
+            let [number, behind @ ..] = behind else { return Err(error::SYNTAX) };
+            if count.is_some() || !is_word(word, "COUNT") {
+                return Err(error::SYNTAX);
+            }
+            let number = parse_i64(number).filter(|number| *number > 0);
+            let number = number.ok_or(error::COUNT_NOT_POSITIVE)?;
+            count = Some(usize::try_from(number).unwrap_or(usize::MAX));
+            rest = behind;
+        }
+        Ok(FromFirst { end, count: count.unwrap_or(1) })
+    }
+}
+
+/// What HSCAN, SSCAN and ZSCAN have in common.
+pub struct ElementScan<'c> {
+    /// MATCH.
+    pub pattern: Option<&'c [u8]>,
+    /// COUNT.
+    pub count: usize,
+    /// Elements are shown whole: neither NOVALUES nor NOSCORES.
+    pub is_whole: bool,
+}
+
+/// The word that leaves a part of each element out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaveOut {
+    /// Hashes: NOVALUES.
+    Values,
+    /// Sorted sets: NOSCORES.
+    Scores,
+    /// Sets have nothing to leave out.
+    Nothing,
+}
+
+/// COUNT of the SCAN family where none is given.
+const SCAN_COUNT: usize = 10;
+
+impl<'c> ElementScan<'c> {
+    /// Reads the words behind the cursor.
+    pub fn parse(words: &[&'c [u8]], leave_out: LeaveOut) -> Result<Self, ClientError> {
+        let mut found = ElementScan { pattern: None, count: SCAN_COUNT, is_whole: true };
+        let mut rest = words.iter();
+        while let Some(word) = rest.next() {
+            if is_word(word, "MATCH") {
+                found.pattern = Some(rest.next().ok_or(error::SYNTAX)?);
+            } else if is_word(word, "COUNT") {
+                let count = parse_i64(rest.next().ok_or(error::SYNTAX)?);
+                let count = count.ok_or(error::NOT_INTEGER)?;
+                let count = usize::try_from(count).ok().filter(|count| *count > 0);
+                found.count = count.ok_or(error::SYNTAX)?;
+            } else if is_word(word, "NOVALUES") {
+                if leave_out != LeaveOut::Values {
+                    return Err(error::NOVALUES_NOT_HERE);
+                }
+                found.is_whole = false;
+            } else if is_word(word, "NOSCORES") {
+                if leave_out != LeaveOut::Scores {
+                    return Err(error::NOSCORES_NOT_HERE);
+                }
+                found.is_whole = false;
+            } else {
+                return Err(error::SYNTAX);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether an element with this text is shown.
+    #[inline]
+    pub fn fits(&self, text: &[u8]) -> bool {
+        self.pattern.is_none_or(|pattern| glob::matches(pattern, text))
+    }
+
+    /// Writes how a reply begins: the cursor to go on with. The elements follow, as an array.
+    pub fn begin(reply: &mut Reply<'_>, next: u64) {
+        reply.array(2);
+        reply.bulk(fmt_u64(next, &mut [0; I64_TEXT_MAX_BYTES]));
+    }
 }

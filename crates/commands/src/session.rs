@@ -1,7 +1,45 @@
 //! What the server remembers of one connection between two commands.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use pantala_keyspace::DbIndex;
 use pantala_protocol::Version;
+
+use crate::queue::{Queue, Watching};
+
+/// CLIENT TRACKING ON: how the client is told that keys have changed.
+#[derive(Clone, Debug, Default)]
+pub struct Tracking {
+    /// The client that is told instead; 0: this one.
+    pub redirect: u64,
+    /// All keys with a prefix, read or not.
+    pub is_broadcast: bool,
+    /// The prefixes; an empty one is all keys.
+    pub prefixes: Arc<Vec<Vec<u8>>>,
+    /// Only keys of commands behind CLIENT CACHING YES.
+    pub opt_in: bool,
+    /// All but the keys of commands behind CLIENT CACHING NO.
+    pub opt_out: bool,
+    /// What the client changes itself it is not told.
+    pub no_loop: bool,
+    /// CLIENT CACHING stood before the next command.
+    pub caching: bool,
+    /// Whoever should be told instead has gone.
+    pub is_broken: Arc<AtomicBool>,
+}
+
+impl Tracking {
+    /// Whether keys that the command at hand reads are remembered.
+    pub fn remembers(&self) -> bool {
+        match self {
+            Tracking { is_broadcast: true, .. } => false,
+            Tracking { opt_in: true, .. } => self.caching,
+            Tracking { opt_out: true, .. } => !self.caching,
+            _ => true,
+        }
+    }
+}
 
 /// Whether replies are sent (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +53,39 @@ pub enum ReplyMode {
     SkipNext,
 }
 
+/// What a connection may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has to give the password first.
+    Stranger,
+    /// Everything.
+    Known,
+    /// It has subscribed to something: in RESP2 it may do little else.
+    Subscribed,
+}
+
+/// Where a connection is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The worker.
+    pub worker: u16,
+    /// The connection, among those of the worker.
+    pub connection: u64,
+}
+
+/// How many things a connection has subscribed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Subscriptions {
+    /// Channels.
+    pub channels: u32,
+    /// Patterns.
+    pub patterns: u32,
+    /// Shard channels.
+    pub slot_channels: u32,
+    /// About what all of them cost.
+    pub bytes: usize,
+}
+
 /// See the module. Cloned to the slow lane with a command and copied back after it.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -24,14 +95,22 @@ pub struct Session {
     pub db: DbIndex,
     /// The protocol of replies.
     pub version: Version,
-    /// Whether AUTH succeeded, or no password is asked.
-    pub authenticated: bool,
+    /// What the connection may do.
+    pub standing: Standing,
+    /// What it has subscribed to; the server knows the names.
+    pub subscriptions: Subscriptions,
+    /// Where it is served.
+    pub place: Place,
     /// CLIENT SETNAME.
     pub name: Vec<u8>,
     /// CLIENT SETINFO LIB-NAME.
     pub lib_name: Vec<u8>,
     /// CLIENT SETINFO LIB-VER.
     pub lib_version: Vec<u8>,
+    /// The commands since MULTI.
+    pub multi: Option<Arc<Queue>>,
+    /// The keys of WATCH.
+    pub watching: Option<Box<Watching>>,
     /// CLIENT REPLY.
     pub reply_mode: ReplyMode,
     /// CLIENT NO-TOUCH is on.
@@ -40,6 +119,10 @@ pub struct Session {
     pub no_evict: bool,
     /// CLIENT CAPA REDIRECT.
     pub can_redirect: bool,
+    /// CLIENT TRACKING.
+    pub tracking: Option<Box<Tracking>>,
+    /// It is a script's own, not a client's.
+    pub is_script: bool,
     /// MONITOR: this connection is shown every command.
     pub monitor: bool,
     /// The connection is to be closed once the replies so far are sent.
@@ -59,19 +142,43 @@ impl Session {
             id,
             db: DbIndex(0),
             version: Version::Resp2,
-            authenticated,
+            standing: if authenticated { Standing::Known } else { Standing::Stranger },
+            subscriptions: Subscriptions::default(),
+            place: Place::default(),
             name: Vec::new(),
             lib_name: Vec::new(),
             lib_version: Vec::new(),
+            multi: None,
+            watching: None,
             reply_mode: ReplyMode::On,
             no_touch: false,
             no_evict: false,
             can_redirect: false,
+            tracking: None,
+            is_script: false,
             monitor: false,
             closing: false,
             peer: String::new(),
             local: String::new(),
             since_us: 0,
         }
+    }
+
+    /// Whether AUTH succeeded, or no password is asked.
+    #[inline]
+    pub fn is_authenticated(&self) -> bool {
+        self.standing != Standing::Stranger
+    }
+
+    /// Whether it is one of those RESP2 connections that may do little but subscribe.
+    pub fn is_confined(&self) -> bool {
+        self.standing == Standing::Subscribed && self.version == Version::Resp2
+    }
+
+    /// Counts its subscriptions anew.
+    pub fn set_subscriptions(&mut self, now: Subscriptions) {
+        self.subscriptions = now;
+        let is_subscribed = now != Subscriptions::default();
+        self.standing = if is_subscribed { Standing::Subscribed } else { Standing::Known };
     }
 }

@@ -15,7 +15,7 @@ pub const ROWS: &[Command] = &[
         .summary("Answers the message."),
     Command::new("PING", ping, Group::Connection)
         .arity(-1)
-        .flags(Flags::FAST)
+        .flags(Flags::FAST.and(Flags::SUBSCRIBED))
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .syntax("[message]")
         .summary("Answers PONG, or the message."),
@@ -27,7 +27,9 @@ pub const ROWS: &[Command] = &[
                 .and(Flags::STALE)
                 .and(Flags::FAST)
                 .and(Flags::NO_AUTH)
-                .and(Flags::ALLOW_BUSY),
+                .and(Flags::ALLOW_BUSY)
+                .and(Flags::UNQUEUED)
+                .and(Flags::SUBSCRIBED),
         )
         .summary("Closes the connection."),
     Command::new("SELECT", select, Group::Connection)
@@ -39,6 +41,12 @@ pub const ROWS: &[Command] = &[
 
 fn ping(call: &mut Call<'_, '_>) -> Done {
     match call.args {
+        [_] | [_, _] if call.session.is_confined() => {
+            // Shaped like a message, for clients that wait for these.
+            call.reply.array(2);
+            call.reply.bulk(b"pong");
+            call.reply.bulk(call.args.get(1).copied().unwrap_or_default());
+        }
         [_] => call.reply.simple("PONG"),
         [_, message] => call.reply.bulk(message),
         _ => return Err(error::wrong_arity("ping").into()),

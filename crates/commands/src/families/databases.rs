@@ -26,7 +26,7 @@ pub const ROWS: &[Command] = &[
         .summary("Removes all keys of the database."),
     Command::write("SWAPDB", swap_databases, Group::Server)
         .arity(3)
-        .flags(Flags::FAST.and(Flags::LANE).and(Flags::OUTSIDE))
+        .flags(Flags::FAST.and(Flags::LANE).and(Flags::OUTSIDE).and(Flags::WHOLE))
         .categories(&[Category::Keyspace, Category::Dangerous])
         .since("4.0.0")
         .complexity("O(N) for N clients that wait for keys")
@@ -40,7 +40,7 @@ const FLUSH_TIPS: &[&str] = &["request_policy:all_shards", "response_policy:all_
 const fn flush_row(name: &'static str, handler: Handler) -> Command {
     Command::write(name, handler, Group::Server)
         .arity(-1)
-        .flags(Flags::LANE.and(Flags::OUTSIDE))
+        .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
         .categories(DANGEROUS)
         .tips(FLUSH_TIPS)
         .syntax("[ASYNC | SYNC]")
@@ -59,9 +59,8 @@ fn flush(call: &mut Call<'_, '_>, only: Option<DbIndex>) -> Done {
         [word] if is_word(word, "SYNC") => false,
         _ => return Err(error::SYNTAX.into()),
     };
-    let space = call.space();
-    let garbage = space.flush(only);
-    space.dispose(garbage, in_background, call.keys.scope().tally);
+    let garbage = call.keys.flush(only)?;
+    call.space().dispose(garbage, in_background, call.keys.scope().tally);
     call.reply.ok();
     Ok(())
 }
@@ -74,7 +73,7 @@ fn swap_databases(call: &mut Call<'_, '_>) -> Done {
     let (Some(left), Some(right)) = (known(left), known(right)) else {
         return Err(error::DB_OUT_OF_RANGE.into());
     };
-    call.space().swap_databases(DbIndex(left), DbIndex(right));
+    call.keys.swap_databases(DbIndex(left), DbIndex(right))?;
     call.reply.ok();
     Ok(())
 }

@@ -1,6 +1,16 @@
-//! One file a family of commands; each exports its rows as `ROWS`.
+//! One file or directory a family of commands; each exports its rows as `ROWS`.
 
+pub mod bitmap;
 pub mod connection;
 pub mod databases;
 pub mod generic;
+pub mod geo;
+pub mod hash;
+pub mod hyperloglog;
+pub mod list;
+pub mod set;
+pub mod sort;
+pub mod stream;
 pub mod string;
+pub mod transaction;
+pub mod zset;

@@ -12,7 +12,7 @@ const WORKER_COPY_BYTES: usize = 1 << 20;
 
 pub(super) const COPY: Command = Command::write("COPY", copy, Group::Generic)
     .arity(-3)
-    .flags(Flags::DENYOOM)
+    .flags(Flags::DENYOOM.and(Flags::OTHER_DB))
     .keys(&[KeySpec::one(1, KeyFlags::READ), KeySpec::one(2, KeyFlags::OVERWRITE)])
     .since("6.2.0")
     .complexity("O(N) for N elements of a collection, O(1) for strings")
@@ -21,7 +21,7 @@ pub(super) const COPY: Command = Command::write("COPY", copy, Group::Generic)
 
 pub(super) const MOVE: Command = Command::write("MOVE", shift, Group::Generic)
     .arity(3)
-    .flags(Flags::FAST)
+    .flags(Flags::FAST.and(Flags::OTHER_DB))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
     .syntax("key db:int")
     .summary("Moves a key to another database that has no such key.");
@@ -85,11 +85,15 @@ fn shift(call: &mut Call<'_, '_>) -> Done {
     let moves = is_there && !call.keys.peek_in(db, key).exists();
     let mut source = call.keys.peek(key);
     if moves && let Some(record) = source.take() {
-        source.publish(event::MOVE_FROM);
+        // It is told of below: first that there is a new key, then that the old one is gone.
+        source.unchanged();
         drop(source);
         let mut target = call.keys.peek_in(db, key);
         target.put(record);
-        target.publish(event::MOVE_TO);
+        target.unchanged();
+        drop(target);
+        call.keys.peek(key).publish(event::MOVE_FROM);
+        call.keys.peek_in(db, key).publish(event::MOVE_TO);
     }
     call.reply.int(i64::from(moves));
     Ok(())

@@ -1,12 +1,10 @@
 //! Giving keys a deadline, and taking it away.
 
-use pantala_base::UnixMs;
 use pantala_keyspace::event;
 
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
-use crate::error::{self, ClientError};
-use crate::options::{TimeForm, deadline, is_word};
+use crate::options::{Conditions, TimeForm, deadline};
 
 const KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::MODIFY)];
 
@@ -41,49 +39,6 @@ pub(super) const PERSIST: Command = Command::write("PERSIST", persist, Group::Ge
     .since("2.2.0")
     .syntax("key")
     .summary("Takes a key's deadline away.");
-
-/// When a new deadline counts. A key without one is as if it had the latest of all.
-#[derive(Clone, Copy, Default)]
-struct Conditions {
-    /// Only where there is none.
-    nx: bool,
-    /// Only where there is one.
-    xx: bool,
-    /// Only if it is later.
-    gt: bool,
-    /// Only if it is earlier.
-    lt: bool,
-}
-
-impl Conditions {
-    fn parse(words: &[&[u8]]) -> Result<Conditions, ClientError> {
-        let mut found = Conditions::default();
-        for word in words {
-            let condition = match word {
-                word if is_word(word, "NX") => &mut found.nx,
-                word if is_word(word, "XX") => &mut found.xx,
-                word if is_word(word, "GT") => &mut found.gt,
-                word if is_word(word, "LT") => &mut found.lt,
-                word => return Err(error::unsupported_option(word)),
-            };
-            *condition = true;
-        }
-        if found.nx && (found.xx || found.gt || found.lt) {
-            return Err(error::NX_WITH_OTHERS);
-        }
-        if found.gt && found.lt {
-            return Err(error::GT_WITH_LT);
-        }
-        Ok(found)
-    }
-
-    fn allow(self, new: UnixMs, old: Option<UnixMs>) -> bool {
-        match old {
-            None => !self.xx && !self.gt,
-            Some(old) => !self.nx && (!self.gt || new > old) && (!self.lt || new < old),
-        }
-    }
-}
 
 fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let conditions = Conditions::parse(&call.args[3..])?;

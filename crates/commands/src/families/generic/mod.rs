@@ -8,17 +8,21 @@
 //! | `rename` | RENAME, RENAMENX |
 //! | `copy` | COPY, MOVE |
 //! | `scan` | KEYS, SCAN, RANDOMKEY |
+//! | `dump` | DUMP, RESTORE |
 //! | `object` | OBJECT |
+//! | `stick` | STICK, UNSTICK |
 //! | `wait` | WAIT, WAITAOF |
 //!
 //! Tests: compat/transcripts/generic.
 
 mod copy;
+mod dump;
 mod expire;
 mod object;
 mod presence;
 mod rename;
 mod scan;
+mod stick;
 mod ttl;
 mod wait;
 
@@ -44,10 +48,14 @@ pub const ROWS: &[Command] = &[
     rename::RENAMENX,
     copy::COPY,
     copy::MOVE,
+    dump::DUMP,
+    dump::RESTORE,
     scan::KEYS,
     scan::SCAN,
     scan::RANDOMKEY,
     object::OBJECT,
+    stick::STICK,
+    stick::UNSTICK,
     wait::WAIT,
     wait::WAITAOF,
 ];

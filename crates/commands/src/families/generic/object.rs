@@ -50,7 +50,7 @@ const LONG_KEY_HEADERS: usize = 17;
 const LONG_KEY_BYTES: usize = 32;
 
 fn encoding(call: &mut Call<'_, '_>) -> Done {
-    match name_of_encoding(&call.keys.look(call.key())) {
+    match name_of_encoding(&call.keys.look_unheard(call.key())) {
         Some(name) => call.reply.bulk(name.as_bytes()),
         None => call.reply.null(),
     }
@@ -73,7 +73,7 @@ fn name_of_encoding(opened: &Opened<'_, '_>) -> Option<&'static str> {
 }
 
 fn reference_count(call: &mut Call<'_, '_>) -> Done {
-    match call.keys.look(call.key()).exists() {
+    match call.keys.look_unheard(call.key()).exists() {
         true => call.reply.int(1),
         false => call.reply.null(),
     }
@@ -81,7 +81,7 @@ fn reference_count(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn frequency(call: &mut Call<'_, '_>) -> Done {
-    let opened = call.keys.look(call.key());
+    let opened = call.keys.look_unheard(call.key());
     match opened.record() {
         None => call.reply.null(),
         Some(_) if !call.limits.is_lfu => return Err(error::NOT_LFU.into()),
@@ -92,7 +92,7 @@ fn frequency(call: &mut Call<'_, '_>) -> Done {
 
 /// No clock is kept with a key, so none is ever idle.
 fn idle_time(call: &mut Call<'_, '_>) -> Done {
-    match call.keys.look(call.key()).exists() {
+    match call.keys.look_unheard(call.key()).exists() {
         false => call.reply.null(),
         true if call.limits.is_lfu => return Err(error::NOT_LRU.into()),
         true => call.reply.int(0),

@@ -6,7 +6,7 @@ use pantala_values::Type;
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
-const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
+pub(super) const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
 
 pub(super) const DEL: Command = Command::write("DEL", remove, Group::Generic)
     .arity(-2)

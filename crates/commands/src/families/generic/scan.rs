@@ -19,7 +19,7 @@ const DEFAULT_COUNT: usize = 10;
 
 pub(super) const KEYS: Command = Command::read("KEYS", keys, Group::Generic)
     .arity(2)
-    .flags(Flags::LANE)
+    .flags(Flags::LANE.and(Flags::WHOLE))
     .categories(&[Category::Keyspace, Category::Dangerous])
     .tips(&["request_policy:all_shards", "nondeterministic_output_order"])
     .complexity("O(N) for N keys in the database")
@@ -28,6 +28,7 @@ pub(super) const KEYS: Command = Command::read("KEYS", keys, Group::Generic)
 
 pub(super) const SCAN: Command = Command::read("SCAN", scan, Group::Generic)
     .arity(-2)
+    .flags(Flags::WHOLE)
     .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])
     .since("2.8.0")
     .complexity("O(COUNT) for one call, O(N) for N keys in the database in all")
@@ -36,6 +37,7 @@ pub(super) const SCAN: Command = Command::read("SCAN", scan, Group::Generic)
 
 pub(super) const RANDOMKEY: Command = Command::read("RANDOMKEY", random_key, Group::Generic)
     .arity(1)
+    .flags(Flags::WHOLE)
     .tips(&["request_policy:all_shards", "response_policy:special", "nondeterministic_output"])
     .syntax("")
     .summary("Returns one of the keys, by chance.");
@@ -54,9 +56,8 @@ fn keys(call: &mut Call<'_, '_>) -> Done {
             0 => usize::MAX,
             limit => limit,
         };
-        let (space, now, db) = (call.space(), call.now(), call.session.db);
         let reply = &mut call.reply;
-        space.walk(db, now, &mut |one| {
+        call.keys.walk(&mut |one| {
             if fits(pattern, one.key()) {
                 reply.bulk(one.key());
                 count += 1;
@@ -74,9 +75,9 @@ fn fits(pattern: &[u8], key: &[u8]) -> bool {
 }
 
 /// The type of the key with this name.
-fn tag_of(call: &Call<'_, '_>, name: &[u8]) -> Result<Option<u8>, Busy> {
-    let space = call.space();
-    space.tag_of(call.session.db, space.key(name), call.now())
+fn tag_of(call: &mut Call<'_, '_>, name: &[u8]) -> Result<Option<u8>, Busy> {
+    let key = call.space().key(name);
+    call.keys.tag_of(key)
 }
 
 struct Options<'c> {
@@ -145,10 +146,9 @@ fn scan(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && options.count > WORKER_COUNT {
         return Err(Stop::Lane);
     }
-    let (space, now, db) = (call.space(), call.now(), call.session.db);
     // The cursor is known last and written first, so the keys wait here: each with its end.
     let (mut names, mut ends) = (Vec::new(), Vec::new());
-    let next = space.scan(db, options.from, now, options.count, &mut |one| {
+    let next = call.keys.scan(options.from, options.count, &mut |one| {
         if options.wants(one) {
             names.extend_from_slice(one.key());
             ends.push(names.len());
@@ -181,8 +181,8 @@ fn begin_reply(call: &mut Call<'_, '_>, next: ScanCursor, count: usize) {
 }
 
 fn random_key(call: &mut Call<'_, '_>) -> Done {
-    let space = call.space();
-    match space.random_key(call.session.db, call.now(), &mut space.chance())? {
+    let mut chance = call.space().chance();
+    match call.keys.random_key(&mut chance)? {
         Some(name) => call.reply.bulk(&name),
         None => call.reply.null(),
     }

@@ -7,6 +7,7 @@
 //! | `number` | INCR and its kin, INCRBYFLOAT |
 //! | `range` | APPEND GETRANGE SETRANGE SUBSTR |
 //! | `lcs` | LCS |
+//! | `throttle` | CL.THROTTLE |
 //! | `options` | the words that may stand behind key and value |
 //!
 //! SET and GET without options are the hottest code of the whole server: nothing is put into their
@@ -18,6 +19,7 @@ mod number;
 mod options;
 mod range;
 mod rows;
+mod throttle;
 
 use pantala_keyspace::{Expiry, Opened, event};
 use pantala_table::{IntText, StrRef};
@@ -87,7 +89,7 @@ fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_b
         && deadline <= now
     {
         if opened.remove() {
-            opened.publish(event::DEL);
+            opened.publish(event::EXPIRED);
         }
         return;
     }
@@ -167,7 +169,7 @@ fn getex(call: &mut Call<'_, '_>) -> Done {
     match expiry {
         Expiry::At(deadline) if deadline <= now => {
             opened.remove();
-            opened.publish(event::DEL);
+            opened.publish(event::EXPIRED);
         }
         Expiry::At(deadline) => {
             opened.set_deadline(Some(deadline));

@@ -114,13 +114,7 @@ impl<'a> SetOptions<'a> {
     }
 
     fn take_time(&mut self, word: &[u8], rest: &mut impl Iterator<Item = &'a [u8]>) -> bool {
-        let form = match word {
-            _ if is_word(word, "EX") => TimeForm::Seconds,
-            _ if is_word(word, "PX") => TimeForm::Milliseconds,
-            _ if is_word(word, "EXAT") => TimeForm::UnixSeconds,
-            _ if is_word(word, "PXAT") => TimeForm::UnixMilliseconds,
-            _ => return false,
-        };
+        let Some(form) = TimeForm::of_word(word) else { return false };
         let fits = match self.time {
             Time::Unsaid => true,
             Time::At(earlier, _) => earlier == form,

@@ -3,7 +3,7 @@
 use super::{
     delex, delifeq, digest, get, getdel, getex, getset, psetex, set, setex, setnx, strlen,
 };
-use super::{lcs, many, number, range};
+use super::{lcs, many, number, range, throttle};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::options::is_word;
 
@@ -25,6 +25,13 @@ pub const ROWS: &[Command] = &[
         .complexity("O(1) amortised, for short values")
         .syntax("key value")
         .summary("Appends to the string at a key; a missing key is created."),
+    Command::write("CL.THROTTLE", throttle::throttle, Group::String)
+        .arity(-5)
+        .flags(Flags::DENYOOM.and(Flags::FAST))
+        .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+        .since("4.0.0")
+        .syntax("key max-burst:int count:int period:int [quantity:int]")
+        .summary("Redis-cell's: asks whether something may be done now, at a rate and a burst."),
     Command::write("DECR", number::decr, Group::String)
         .arity(2)
         .flags(Flags::DENYOOM.and(Flags::FAST))
@@ -85,6 +92,7 @@ pub const ROWS: &[Command] = &[
         .summary("Returns the string at a key and sets or clears the key's deadline."),
     Command::read("GETRANGE", range::getrange, Group::String)
         .arity(4)
+        .flags(Flags::STEADY)
         .keys(&[KeySpec::one(1, KeyFlags::READ)])
         .since("2.4.0")
         .complexity("O(N) for N bytes returned")
@@ -163,14 +171,14 @@ pub const ROWS: &[Command] = &[
         .summary("Sets several keys to strings if none of them is there."),
     Command::write("PSETEX", psetex, Group::String)
         .arity(4)
-        .flags(Flags::DENYOOM)
+        .flags(Flags::DENYOOM.and(Flags::STEADY))
         .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
         .since("2.6.0")
         .syntax("key milliseconds:int value")
         .summary("Sets a key to a string that lives for some milliseconds."),
     Command::write("SET", set, Group::String)
         .arity(-3)
-        .flags(Flags::DENYOOM)
+        .flags(Flags::DENYOOM.and(Flags::STEADY))
         .keys(&[KeySpec::one(1, KeyFlags::CHANGE.variable())])
         .flags_of(set_key_flags)
         .syntax(
@@ -182,7 +190,7 @@ pub const ROWS: &[Command] = &[
         .summary("Sets a key to a string, whatever it held before."),
     Command::write("SETEX", setex, Group::String)
         .arity(4)
-        .flags(Flags::DENYOOM)
+        .flags(Flags::DENYOOM.and(Flags::STEADY))
         .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
         .since("2.0.0")
         .syntax("key seconds:int value")
@@ -195,7 +203,7 @@ pub const ROWS: &[Command] = &[
         .summary("Sets a key to a string if the key is not there."),
     Command::write("SETRANGE", range::setrange, Group::String)
         .arity(4)
-        .flags(Flags::DENYOOM)
+        .flags(Flags::DENYOOM.and(Flags::STEADY))
         .keys(&[KeySpec::one(1, KeyFlags::MODIFY)])
         .since("2.2.0")
         .complexity("O(M) for M bytes written, gap included")
@@ -210,6 +218,7 @@ pub const ROWS: &[Command] = &[
         .summary("Returns the length of the string at a key in bytes."),
     Command::read("SUBSTR", range::getrange, Group::String)
         .arity(4)
+        .flags(Flags::STEADY)
         .keys(&[KeySpec::one(1, KeyFlags::READ)])
         .complexity("O(N) for N bytes returned")
         .syntax("key start:int end:int")

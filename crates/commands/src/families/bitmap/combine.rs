@@ -1,0 +1,122 @@
+//! BITOP: several strings made into one.
+//!
+//! The work goes stretch by stretch: a stretch of every source is folded in a short buffer, then
+//! written into the destination where it lies. So nothing of the sources' size is allocated, and a
+//! destination that is a source, too, is read before it is overwritten.
+
+use pantala_keyspace::{Expiry, Key, event};
+use pantala_table::IntText;
+use pantala_values::Type;
+use pantala_values::bits::{BitOp, Fold};
+use smallvec::SmallVec;
+
+use super::check_lane;
+use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::error::{self, ClientError};
+use crate::options::is_word;
+
+pub(super) const BITOP: Command = Command::write("BITOP", bitop, Group::Bitmap)
+    .arity(-4)
+    .flags(Flags::DENYOOM)
+    .keys(&[KeySpec::one(2, KeyFlags::OVERWRITE), KeySpec::range(3, -1, 1, KeyFlags::READ)])
+    .since("2.6.0")
+    .complexity("O(N) for N bytes of all sources together")
+    .syntax(
+        "operation: (AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE) destkey:key key [key ...]",
+    )
+    .summary("Combines strings bit by bit and stores what comes out.");
+
+/// A stretch: two of them fit the first-level cache beside those of the sources.
+const STRETCH_BYTES: usize = 8 << 10;
+
+/// Buffers up to this size lie on the stack.
+type Buffer = SmallVec<[u8; 256]>;
+
+const OPERATIONS: [(&str, BitOp); 8] = [
+    ("AND", BitOp::And),
+    ("OR", BitOp::Or),
+    ("XOR", BitOp::Xor),
+    ("NOT", BitOp::Not),
+    ("DIFF", BitOp::Diff),
+    ("DIFF1", BitOp::Diff1),
+    ("ANDOR", BitOp::AndOr),
+    ("ONE", BitOp::One),
+];
+
+fn operation(word: &[u8], source_count: usize) -> Result<BitOp, ClientError> {
+    let found = OPERATIONS.iter().find(|(name, _)| is_word(word, name));
+    let &(name, op) = found.ok_or(error::SYNTAX)?;
+    match op {
+        BitOp::Not if source_count != 1 => Err(error::BITOP_NOT_ONE_SOURCE),
+        BitOp::Diff | BitOp::Diff1 | BitOp::AndOr if source_count < 2 => Err(ClientError::new(
+            format!("ERR BITOP {name} must be called with at least two source keys."),
+        )),
+        _ => Ok(op),
+    }
+}
+
+fn bitop(call: &mut Call<'_, '_>) -> Done {
+    let op = operation(call.args[1], call.args.len() - 3)?;
+    let keys = call.all_keys();
+    let (target, sources) = (keys[0], &keys[1..]);
+    let mut lengths: SmallVec<[usize; 8]> = SmallVec::new();
+    for source in sources {
+        lengths.push(call.keys.read(*source).string()?.map_or(0, |value| value.len()));
+    }
+    check_lane(call.lane, lengths.iter().sum())?;
+    let length = lengths.iter().copied().max().unwrap_or(0);
+    if length == 0 {
+        let mut opened = call.keys.open(target);
+        if opened.remove() {
+            opened.publish(event::DEL);
+        }
+    } else {
+        make_room(call, target, length);
+        fold(call, op, target, sources, &lengths);
+        call.keys.peek(target).publish(event::SET);
+    }
+    call.reply.int(length as i64);
+    Ok(())
+}
+
+/// Makes the destination a string of this length. What it held stays in front: it may be a source,
+/// which is then no longer than that.
+fn make_room(call: &mut Call<'_, '_>, target: Key<'_>, length: usize) {
+    let mut opened = call.keys.open(target);
+    if opened.kind() == Some(Type::String) {
+        opened.set_deadline(None);
+    } else {
+        opened.set_string(&[0; 64][..length.min(64)], Expiry::Never);
+    }
+    opened.resize(length);
+    // Told of when all is written.
+    opened.unchanged();
+}
+
+fn fold(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Key<'_>], ends: &[usize]) {
+    let length = ends.iter().copied().max().unwrap_or(0);
+    let stretch = length.min(STRETCH_BYTES);
+    let (mut out, mut aside) = (Buffer::from_elem(0, stretch), Buffer::from_elem(0, stretch));
+    for at in (0..length).step_by(STRETCH_BYTES) {
+        let stretch = stretch.min(length - at);
+        let mut fold = Fold::new(op, &mut out[..stretch], &mut aside[..stretch]);
+        for (source, end) in sources.iter().zip(ends) {
+            if *end <= at {
+                fold.add(&[]);
+                continue;
+            }
+            let opened = call.keys.peek(*source);
+            let mut room = IntText::new();
+            if let Ok(Some(value)) = opened.string() {
+                fold.add(&value.bytes(&mut room)[at..(*end).min(at + stretch)]);
+            }
+        }
+        let folded = fold.finish();
+        let mut opened = call.keys.peek(target);
+        if let Ok(Some(bytes)) = opened.string_mut() {
+            bytes[at..at + stretch].copy_from_slice(folded);
+            opened.unchanged();
+        }
+    }
+}

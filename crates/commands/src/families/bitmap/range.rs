@@ -1,0 +1,132 @@
+//! BITCOUNT and BITPOS: over the whole string, or from one byte or bit to another.
+
+use pantala_base::number::parse_i64;
+use pantala_table::IntText;
+use pantala_values::bits;
+
+use super::check_lane;
+use crate::call::{Call, Done};
+use crate::command::{Command, Group, KeyFlags, KeySpec};
+use crate::error::{self, ClientError};
+use crate::options::is_word;
+
+pub(super) const BITCOUNT: Command = Command::read("BITCOUNT", bitcount, Group::Bitmap)
+    .arity(-2)
+    .keys(&[KeySpec::one(1, KeyFlags::READ)])
+    .since("2.6.0")
+    .complexity("O(N) for N bytes")
+    .syntax("key [start:int [end:int [unit: BYTE | BIT]]]")
+    .summary("Counts the bits that are set in a string, or in a part of it.");
+
+pub(super) const BITPOS: Command = Command::read("BITPOS", bitpos, Group::Bitmap)
+    .arity(-3)
+    .keys(&[KeySpec::one(1, KeyFlags::READ)])
+    .since("2.8.7")
+    .complexity("O(N) for N bytes")
+    .syntax("key bit:int [start:int [end:int [unit: BYTE | BIT]]]")
+    .summary("Returns the offset of the first bit that is set, or clear, in a string.");
+
+/// Which part of a string is meant; bounds count from the end where they are negative.
+#[derive(Clone, Copy)]
+struct Part {
+    start: i64,
+    end: Option<i64>,
+    in_bits: bool,
+}
+
+impl Part {
+    fn parse(args: &[&[u8]]) -> Result<Part, ClientError> {
+        let int = |text: &[u8]| parse_i64(text).ok_or(error::NOT_INTEGER);
+        if args.len() > 3 {
+            return Err(error::SYNTAX);
+        }
+        let start = args.first().map_or(Ok(0), |text| int(text))?;
+        // The unit is judged before the end, but behind the start.
+        let unit = args.get(2);
+        let in_bits = unit.is_some_and(|word| is_word(word, "BIT"));
+        if !in_bits && unit.is_some_and(|word| !is_word(word, "BYTE")) {
+            return Err(error::SYNTAX);
+        }
+        let end = args.get(1).map(|text| int(text)).transpose()?;
+        Ok(Part { start, end, in_bits })
+    }
+
+    /// The bits meant in a string of so many bytes; empty where the start lies behind the end.
+    fn bits(self, bytes: usize) -> std::ops::Range<usize> {
+        let unit_bits = if self.in_bits { 1 } else { 8 };
+        let total = (bytes * 8 / unit_bits) as i64;
+        let from_start =
+            |bound: i64| if bound < 0 { total.saturating_add(bound).max(0) } else { bound };
+        let start = from_start(self.start);
+        let end = from_start(self.end.unwrap_or(-1)).min(total - 1);
+        if start > end {
+            return 0..0;
+        }
+        start as usize * unit_bits..(end as usize + 1) * unit_bits
+    }
+}
+
+fn bitcount(call: &mut Call<'_, '_>) -> Done {
+    let part = Part::parse(&call.args[2..])?;
+    let key = call.key();
+    let opened = call.keys.read(key);
+    let mut room = IntText::new();
+    let value = opened.string()?;
+    let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut room));
+    check_lane(call.lane, bytes.len())?;
+    let is_backwards = part.start < 0 && part.end.is_some_and(|end| end < 0 && part.start > end);
+    let count = if is_backwards { 0 } else { bits::count(bytes, part.bits(bytes.len())) };
+    call.reply.int(count as i64);
+    Ok(())
+}
+
+/// Where no bit is clear and no end was given, the first behind the string is: what is not there
+/// counts as zeros.
+fn bitpos(call: &mut Call<'_, '_>) -> Done {
+    let wanted = match call.int(2)? {
+        0 => false,
+        1 => true,
+        _ => return Err(error::BIT_WANTED.into()),
+    };
+    let part = Part::parse(&call.args[3..])?;
+    let key = call.key();
+    let opened = call.keys.read(key);
+    let mut room = IntText::new();
+    let Some(value) = opened.string()? else {
+        call.reply.int(if wanted { -1 } else { 0 });
+        return Ok(());
+    };
+    let bytes = value.bytes(&mut room);
+    check_lane(call.lane, bytes.len())?;
+    let range = part.bits(bytes.len());
+    let end = range.end;
+    let found = match bits::find(bytes, range, wanted) {
+        Some(offset) => offset as i64,
+        None if !wanted && part.end.is_none() && end > 0 => end as i64,
+        None => -1,
+    };
+    call.reply.int(found);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_string() {
+        let check = |start, end, in_bits, expected: std::ops::Range<usize>| {
+            let part = Part { start, end, in_bits };
+            assert_eq!(part.bits(3), expected, "{start} {end:?} {in_bits}");
+        };
+        check(0, None, false, 0..24);
+        check(1, None, false, 8..24);
+        check(-2, Some(-2), false, 8..16);
+        check(-2, Some(-2), true, 22..23);
+        check(-200, Some(200), true, 0..24);
+        check(3, None, false, 0..0);
+        check(i64::MIN, Some(i64::MIN), false, 0..8);
+        check(i64::MAX, Some(i64::MAX), true, 0..0);
+        assert_eq!(Part { start: 0, end: None, in_bits: true }.bits(0), 0..0);
+    }
+}

@@ -1,0 +1,186 @@
+//! DUMP and RESTORE: a value as bytes that other servers understand.
+
+use pantala_base::UnixMs;
+use pantala_base::number::parse_i64;
+use pantala_keyspace::{Expiry, Opened, event};
+use pantala_rdb::{Limits, Value, payload};
+use pantala_table::{IntText, OwnedRecord};
+use pantala_values::hash::HashLimits;
+use pantala_values::list::Fill;
+use pantala_values::set::SetLimits;
+use pantala_values::sorted_set::SortedSetLimits;
+use pantala_values::stream::BlockLimits;
+
+use crate::call::{self, Call, Done, Lane, Stop};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::error::{self, ClientError};
+use crate::options::is_word;
+
+/// A value of more bytes than this is written on the slow lane: it takes some 500 microseconds.
+const WORKER_DUMP_BYTES: usize = 1 << 20;
+/// A payload of more bytes than this is read there: it may be compressed, and is looked at closely.
+const WORKER_RESTORE_BYTES: usize = 64 << 10;
+
+const BAD_TTL: ClientError = ClientError::text("ERR Invalid TTL value, must be >= 0");
+const BAD_IDLE_TIME: ClientError = ClientError::text("ERR Invalid IDLETIME value, must be >= 0");
+const BAD_FREQUENCY: ClientError =
+    ClientError::text("ERR Invalid FREQ value, must be >= 0 and <= 255");
+const BAD_PAYLOAD: ClientError =
+    ClientError::text("ERR DUMP payload version or checksum are wrong");
+const BAD_DATA: ClientError = ClientError::text("ERR Bad data format");
+
+pub(super) const DUMP: Command = Command::read("DUMP", dump, Group::Generic)
+    .arity(2)
+    .keys(&[KeySpec::one(1, KeyFlags::READ)])
+    .tips(&["nondeterministic_output"])
+    .since("2.6.0")
+    .complexity("O(N) for N bytes of the value")
+    .syntax("key")
+    .summary("Returns a key's value as bytes for RESTORE.");
+
+pub(super) const RESTORE: Command = Command::write("RESTORE", restore, Group::Generic)
+    .arity(-4)
+    .flags(Flags::DENYOOM)
+    .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
+    .categories(&[crate::Category::Keyspace, crate::Category::Dangerous])
+    .since("2.6.0")
+    .complexity("O(N) for N bytes of the value, O(N log N) for sorted sets")
+    .syntax(
+        "key ttl:int serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:int] \
+            [FREQ frequency:int]",
+    )
+    .summary("Creates a key from what DUMP returned.");
+
+fn dump(call: &mut Call<'_, '_>) -> Done {
+    let key = call.key();
+    if call.lane == Lane::Worker && is_large(&call.keys.peek(key)) {
+        return Err(Stop::Lane);
+    }
+    let now = call.now();
+    let opened = call.keys.read(key);
+    let Some((table, place)) = opened.record() else {
+        call.reply.null();
+        return Ok(());
+    };
+    let mut bytes = Vec::new();
+    payload::write(&table.value(place), now, &mut bytes);
+    call.reply.bulk(&bytes);
+    Ok(())
+}
+
+fn is_large(opened: &Opened<'_, '_>) -> bool {
+    opened.record().is_some_and(|(table, place)| table.record_bytes(place) > WORKER_DUMP_BYTES)
+}
+
+#[derive(Default)]
+struct Options {
+    replaces: bool,
+    is_absolute: bool,
+}
+
+/// The words behind the payload. How idle or hot the key was is judged and then forgotten: nothing
+/// that could be set is kept with a key.
+fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
+    let mut options = Options::default();
+    let (mut has_idle_time, mut has_frequency) = (false, false);
+    let mut rest = words;
+    while let [word, behind @ ..] = rest {
+        rest = behind;
+        match (word, behind) {
+            (word, _) if is_word(word, "REPLACE") => options.replaces = true,
+            (word, _) if is_word(word, "ABSTTL") => options.is_absolute = true,
+            (word, [seconds, behind @ ..]) if is_word(word, "IDLETIME") && !has_frequency => {
+                let seconds = parse_i64(seconds).ok_or(error::NOT_INTEGER)?;
+                if seconds < 0 {
+                    return Err(BAD_IDLE_TIME);
+                }
+                (has_idle_time, rest) = (true, behind);
+            }
+            (word, [frequency, behind @ ..]) if is_word(word, "FREQ") && !has_idle_time => {
+                let frequency = parse_i64(frequency).ok_or(error::NOT_INTEGER)?;
+                if !(0..=255).contains(&frequency) {
+                    return Err(BAD_FREQUENCY);
+                }
+                (has_frequency, rest) = (true, behind);
+            }
+            _ => return Err(error::SYNTAX),
+        }
+    }
+    Ok(options)
+}
+
+fn restore(call: &mut Call<'_, '_>) -> Done {
+    let options = parse_options(&call.args[4..])?;
+    if call.lane == Lane::Worker && call.args[3].len() > WORKER_RESTORE_BYTES {
+        return Err(Stop::Lane);
+    }
+    let now = call.now();
+    // The errors come in the reference's order: the key is looked at first.
+    let mut opened = call.keys.open(call.nth_key(1, 0));
+    if opened.exists() && !options.replaces {
+        return Err(error::BUSY_KEY.into());
+    }
+    let ttl = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
+    let deadline = deadline(ttl, options.is_absolute, now)?;
+    let body = payload::open(call.args[3]).ok_or(BAD_PAYLOAD)?;
+    let value = payload::read(body, &limits(call.limits)).map_err(|_| BAD_DATA)?;
+    match deadline {
+        Some(deadline) if deadline <= now => {
+            if opened.remove() {
+                opened.publish(event::DEL);
+            }
+        }
+        _ => put(&mut opened, value, deadline),
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// Zero means none. What lies beyond the last moment has passed, as in the reference.
+fn deadline(ttl: i64, is_absolute: bool, now: UnixMs) -> Result<Option<UnixMs>, ClientError> {
+    match ttl {
+        ..0 => Err(BAD_TTL),
+        0 => Ok(None),
+        moment if is_absolute => Ok(Some(UnixMs(moment))),
+        milliseconds => Ok(Some(UnixMs(now.0.wrapping_add(milliseconds)))),
+    }
+}
+
+fn put(opened: &mut Opened<'_, '_>, value: Value<'_>, deadline: Option<UnixMs>) {
+    match value {
+        Value::String(text) => {
+            // What was there makes way: the key is a new one.
+            opened.remove();
+            let expiry = deadline.map_or(Expiry::Never, Expiry::At);
+            opened.set_string(text.bytes(&mut IntText::new()), expiry);
+        }
+        Value::Object(object) => {
+            opened.remove();
+            opened.put(OwnedRecord::new_object(opened.key().bytes, object, deadline));
+        }
+    }
+    opened.publish(event::RESTORE);
+}
+
+/// The settings that say how a value is kept.
+fn limits(limits: &call::Limits) -> Limits {
+    let packed = &limits.packed;
+    Limits {
+        text_bytes: limits.max_string_bytes,
+        hash: HashLimits { entries: packed.hash_entries, value_bytes: packed.hash_value_bytes },
+        list: Fill::new(packed.list_size),
+        set: SetLimits {
+            ints: packed.set_ints,
+            entries: packed.set_entries,
+            value_bytes: packed.set_value_bytes,
+        },
+        sorted_set: SortedSetLimits {
+            entries: packed.zset_entries,
+            value_bytes: packed.zset_value_bytes,
+        },
+        stream: BlockLimits {
+            bytes: packed.stream_node_bytes,
+            entries: packed.stream_node_entries,
+        },
+    }
+}

@@ -1,0 +1,38 @@
+//! STICK and UNSTICK: keys that stay when memory runs out. The mark is one bit of the table's word:
+//! it stays when the value changes, goes with the key when that is renamed, moved or copied, and
+//! ends with it.
+
+use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+
+const KEYS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::MODIFY)];
+
+const fn row(name: &'static str, handler: Handler) -> Command {
+    Command::write(name, handler, Group::Generic)
+        .arity(-2)
+        .flags(Flags::FAST)
+        .keys(KEYS)
+        .tips(super::presence::SUMMED)
+        .since("7.0.0")
+        .complexity("O(N) for N keys")
+        .syntax("key [key ...]")
+}
+
+pub(super) const STICK: Command = row("STICK", |call| mark(call, true))
+    .summary("Dragonfly's: marks keys as never to be evicted, and counts those that were not.");
+
+pub(super) const UNSTICK: Command = row("UNSTICK", |call| mark(call, false))
+    .summary("Takes the mark of STICK from keys, and counts those that had it.");
+
+fn mark(call: &mut Call<'_, '_>, sticky: bool) -> Done {
+    let mut changed = 0;
+    for key in call.all_keys() {
+        let mut opened = call.keys.peek(key);
+        if opened.set_sticky(sticky) {
+            opened.publish_silently();
+            changed += 1;
+        }
+    }
+    call.reply.int(changed);
+    Ok(())
+}

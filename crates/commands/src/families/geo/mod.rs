@@ -1,0 +1,66 @@
+//! Positions on the Earth: sorted sets whose scores are cells of the world.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `place` | GEOADD, GEOPOS, GEOHASH, GEODIST |
+//! | `query` | what a search asks for, and in which words |
+//! | `search` | GEOSEARCH, GEOSEARCHSTORE, GEORADIUS and its three sisters |
+//! | `rows` | the rows |
+//!
+//! Here is what they share: positions, units, lengths. Tests: compat/transcripts/geo.
+
+mod place;
+mod query;
+mod rows;
+mod search;
+
+use pantala_base::number::{LongDouble, parse_f64, push_i64};
+use pantala_protocol::Reply;
+use pantala_values::geo::Position;
+
+use crate::error::{self, ClientError};
+use crate::options::is_word;
+
+pub use rows::ROWS;
+
+const NO_UNIT: ClientError =
+    ClientError::text("ERR unsupported unit provided. please use M, KM, FT, MI");
+
+/// Metres of a unit.
+fn unit(word: &[u8]) -> Result<f64, ClientError> {
+    let units = [("m", 1.0), ("km", 1000.0), ("ft", 0.3048), ("mi", 1609.34)];
+    units.iter().find(|(name, _)| is_word(word, name)).map(|(_, metres)| *metres).ok_or(NO_UNIT)
+}
+
+/// Longitude and latitude.
+fn position(longitude: &[u8], latitude: &[u8]) -> Result<Position, ClientError> {
+    let degrees = |text: &[u8]| parse_f64(text).ok_or(error::NOT_FLOAT);
+    let (longitude, latitude) = (degrees(longitude)?, degrees(latitude)?);
+    Position::new(longitude, latitude).ok_or_else(|| {
+        let text = format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}");
+        ClientError::new(text)
+    })
+}
+
+/// A distance, with four decimal places.
+fn reply_distance(reply: &mut Reply<'_>, length: f64, text: &mut Vec<u8>) {
+    const PLACES: i64 = 10_000;
+    let scaled = (length * PLACES as f64).round_ties_even() as i64;
+    text.clear();
+    push_i64(text, scaled / PLACES);
+    // A leading one keeps the zeros behind the point; it becomes the point.
+    let point = text.len();
+    push_i64(text, PLACES + scaled % PLACES);
+    text[point] = b'.';
+    reply.bulk(text);
+}
+
+/// Longitude and latitude, as exact as they are.
+fn reply_position(reply: &mut Reply<'_>, position: Position, text: &mut Vec<u8>) {
+    reply.array(2);
+    for degrees in [position.longitude, position.latitude] {
+        text.clear();
+        LongDouble::from_f64(degrees).push_human(text);
+        reply.double_text(text);
+    }
+}

@@ -1,0 +1,215 @@
+//! Searches: what lies within a shape, in some order, shown or stored.
+
+use pantala_keyspace::event;
+use pantala_keyspace::{Expiry, Key};
+use pantala_table::{IntText, StrRef};
+use pantala_values::SortedSet;
+use pantala_values::geo::{Cover, Position, ScoreSpan, Shape, cover};
+use pantala_values::sorted_set::{ScoreRange, SortedSetRef};
+use smallvec::SmallVec;
+
+use super::query::{Form, Order, Query};
+use super::{reply_distance, reply_position};
+use crate::call::{Call, Done, Lane, Stop};
+use crate::error;
+use crate::families::zset;
+
+/// More members than this are looked at on the slow lane: it takes some 100 microseconds.
+const WORKER_MEMBERS: usize = 2000;
+
+pub(super) fn georadius(call: &mut Call<'_, '_>) -> Done {
+    search(call, Form::Radius { may_store: true })
+}
+
+pub(super) fn georadius_ro(call: &mut Call<'_, '_>) -> Done {
+    search(call, Form::Radius { may_store: false })
+}
+
+pub(super) fn georadiusbymember(call: &mut Call<'_, '_>) -> Done {
+    search(call, Form::ByMember { may_store: true })
+}
+
+pub(super) fn georadiusbymember_ro(call: &mut Call<'_, '_>) -> Done {
+    search(call, Form::ByMember { may_store: false })
+}
+
+pub(super) fn geosearch(call: &mut Call<'_, '_>) -> Done {
+    search(call, Form::Search)
+}
+
+pub(super) fn geosearchstore(call: &mut Call<'_, '_>) -> Done {
+    search(call, Form::SearchStore)
+}
+
+/// So few entries are read once for all spans: a packed sorted set is searched from its start.
+const READ_ONCE: usize = 256;
+
+/// A member inside.
+struct Hit {
+    /// Where its text ends in [`Hits::texts`]; it begins where the one before ends.
+    text: std::ops::Range<usize>,
+    score: f64,
+    place: Position,
+    /// From the middle: in metres while searching, then in the query's unit.
+    distance: f64,
+}
+
+#[derive(Default)]
+struct Hits {
+    texts: Vec<u8>,
+    found: Vec<Hit>,
+}
+
+impl Hits {
+    /// Takes entries inside a shape, until there are as many as wanted.
+    fn take<'s>(
+        &mut self,
+        entries: impl Iterator<Item = (StrRef<'s>, f64)>,
+        shape: &Shape,
+        most: usize,
+    ) {
+        for (member, score) in entries {
+            if self.found.len() >= most {
+                return;
+            }
+            let place = Position::of_score(score);
+            let Some(distance) = shape.distance_inside(place) else { continue };
+            let begin = self.texts.len();
+            self.texts.extend_from_slice(member.bytes(&mut IntText::new()));
+            let text = begin..self.texts.len();
+            self.found.push(Hit { text, score, place, distance });
+        }
+    }
+
+    fn text(&self, hit: &Hit) -> &[u8] {
+        &self.texts[hit.text.clone()]
+    }
+}
+
+fn search(call: &mut Call<'_, '_>, form: Form) -> Done {
+    let keys = call.all_keys();
+    let source = if form == Form::SearchStore { keys[1] } else { keys[0] };
+    let (args, lane) = (call.args, call.lane);
+    let opened = zset::read(call.keys, source, lane)?;
+    let set = zset::view(&opened)?;
+    let mut query = Query::parse(args, form, set)?;
+    let shape = query.shape();
+    let mut hits = match (set, shape) {
+        (Some(set), Some(shape)) => find(set, &shape, &query, lane)?,
+        _ => Hits::default(),
+    };
+    drop(opened);
+    arrange(&mut hits.found, &query);
+    for hit in &mut hits.found {
+        hit.distance /= query.unit;
+    }
+    if !query.stores {
+        answer(call, &query, &hits);
+        return Ok(());
+    }
+    let (target, event) = match form {
+        Form::SearchStore => (Some(keys[0]), event::GEOSEARCHSTORE),
+        _ => (keys.get(1).copied(), event::GEORADIUSSTORE),
+    };
+    // The row finds the key by the same words as the query.
+    let target = target.ok_or(error::SYNTAX)?;
+    store(call, target, &query, &hits, event);
+    Ok(())
+}
+
+/// Everything inside, or the first so many.
+fn find(set: SortedSetRef<'_>, shape: &Shape, query: &Query, lane: Lane) -> Result<Hits, Stop> {
+    let spans: Cover = cover(shape);
+    let most = if query.any { query.count } else { usize::MAX };
+    if lane == Lane::Worker && set.len() > WORKER_MEMBERS {
+        let inside = spans.iter().map(|span| set.ranks_by_score(&scores(*span)).len());
+        if inside.sum::<usize>() > WORKER_MEMBERS {
+            return Err(Stop::Lane);
+        }
+    }
+    let mut hits = Hits::default();
+    if set.len() <= READ_ONCE {
+        let entries: SmallVec<[(StrRef<'_>, f64); 32]> = set.iter().collect();
+        for span in spans {
+            let range = scores(span);
+            let inside = entries.iter().copied().filter(|(_, score)| range.holds(*score));
+            hits.take(inside, shape, most);
+        }
+    } else {
+        for span in spans {
+            hits.take(set.by_score(scores(span)), shape, most);
+        }
+    }
+    Ok(hits)
+}
+
+fn scores(span: ScoreSpan) -> ScoreRange {
+    let (min, max) = (span.first as f64, span.end as f64);
+    ScoreRange { min, after_min: false, max, before_max: true }
+}
+
+/// Puts hits in order and keeps as many as are wanted. Equally distant ones stay as they were
+/// found.
+fn arrange(hits: &mut Vec<Hit>, query: &Query) {
+    let wanted = if query.count == 0 { hits.len() } else { query.count.min(hits.len()) };
+    if let Some(order) = query.order {
+        let compare = |a: &Hit, b: &Hit| {
+            let nearer = a.distance.total_cmp(&b.distance);
+            let turned = if order == Order::Ascending { nearer } else { nearer.reverse() };
+            turned.then(a.text.start.cmp(&b.text.start))
+        };
+        if wanted < hits.len() {
+            hits.select_nth_unstable_by(wanted, compare);
+            hits.truncate(wanted);
+        }
+        hits.sort_unstable_by(compare);
+    }
+    hits.truncate(wanted);
+}
+
+fn answer(call: &mut Call<'_, '_>, query: &Query, hits: &Hits) {
+    let extras = [query.with_distance, query.with_hash, query.with_position];
+    let extras = extras.iter().filter(|extra| **extra).count();
+    let mut text = Vec::new();
+    let reply = &mut call.reply;
+    reply.array(hits.found.len());
+    for hit in &hits.found {
+        if extras > 0 {
+            reply.array(1 + extras);
+        }
+        reply.bulk(hits.text(hit));
+        if query.with_distance {
+            reply_distance(reply, hit.distance, &mut text);
+        }
+        if query.with_hash {
+            reply.int(hit.score as i64);
+        }
+        if query.with_position {
+            reply_position(reply, hit.place, &mut text);
+        }
+    }
+}
+
+fn store(
+    call: &mut Call<'_, '_>,
+    target: Key<'_>,
+    query: &Query,
+    hits: &Hits,
+    event: event::Event,
+) {
+    let score = |hit: &Hit| if query.stores_distances { hit.distance } else { hit.score };
+    let mut entries: Vec<(&[u8], f64)> =
+        hits.found.iter().map(|hit| (hits.text(hit), score(hit))).collect();
+    entries.sort_unstable_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(b.0)));
+    let limits = zset::limits(call.limits);
+    let mut opened = call.keys.open(target);
+    if entries.is_empty() {
+        if opened.remove() {
+            opened.publish(event::DEL);
+        }
+    } else {
+        opened.set_collection(SortedSet::of_sorted(&entries, limits), Expiry::Never);
+        opened.publish_collection::<SortedSet>(event);
+    }
+    call.reply.int(hits.found.len() as i64);
+}

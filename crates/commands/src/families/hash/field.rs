@@ -1,0 +1,153 @@
+//! Single fields: setting, reading, removing.
+
+use pantala_keyspace::event;
+use pantala_values::Hash;
+use pantala_values::hash::{Before, Lifetime};
+
+use super::{check_arguments, check_lane, limits, open};
+use crate::call::{Call, Done, reply_string};
+use crate::error;
+
+pub(super) fn hset(call: &mut Call<'_, '_>) -> Done {
+    let created = set_pairs(call)?;
+    call.reply.int(created);
+    Ok(())
+}
+
+pub(super) fn hmset(call: &mut Call<'_, '_>) -> Done {
+    set_pairs(call)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// How many fields were not there before.
+fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
+    let pairs = &call.args[2..];
+    if pairs.len() % 2 == 1 {
+        return Err(error::wrong_arity(call.command.name).into());
+    }
+    check_arguments(call)?;
+    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let tally = call.keys.scope().tally;
+    let mut opened = open(call.keys, key)?;
+    let hash = opened.collection_or_new::<Hash>()?;
+    let longest = pairs.iter().map(|text| text.len()).max().unwrap_or(0);
+    hash.expect(pairs.len() / 2, longest, limits);
+    let (mut created, mut expired) = (0, 0);
+    for pair in pairs.chunks_exact(2) {
+        match hash.set(pair[0], pair[1], Lifetime::Forever, limits, now) {
+            Before::Present => {}
+            Before::Missing => created += 1,
+            Before::Expired => {
+                created += 1;
+                expired += 1;
+            }
+        }
+    }
+    if expired > 0 {
+        tally.expired_elements.add(expired);
+        opened.announce(event::HEXPIRED);
+    }
+    opened.publish_collection::<Hash>(event::HSET);
+    Ok(created)
+}
+
+pub(super) fn hsetnx(call: &mut Call<'_, '_>) -> Done {
+    let (field, value) = (call.args[2], call.args[3]);
+    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let tally = call.keys.scope().tally;
+    let mut opened = open(call.keys, key)?;
+    let found = opened.collection::<Hash>()?.and_then(|hash| hash.view().get(field, now));
+    if found.is_some() {
+        call.reply.int(0);
+        return Ok(());
+    }
+    let hash = opened.collection_or_new::<Hash>()?;
+    hash.expect(1, field.len().max(value.len()), limits);
+    if hash.set(field, value, Lifetime::Forever, limits, now) == Before::Expired {
+        tally.expired_elements.add(1);
+        opened.announce(event::HEXPIRED);
+    }
+    opened.publish_collection::<Hash>(event::HSET);
+    call.reply.int(1);
+    Ok(())
+}
+
+pub(super) fn hget(call: &mut Call<'_, '_>) -> Done {
+    let (key, now, field) = (call.key(), call.now(), call.args[2]);
+    let opened = call.keys.read(key);
+    let hash = opened.collection::<Hash>()?;
+    match hash.and_then(|hash| hash.view().get(field, now)) {
+        Some(found) => reply_string(&mut call.reply, found.value),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+pub(super) fn hmget(call: &mut Call<'_, '_>) -> Done {
+    check_arguments(call)?;
+    let (key, now, fields) = (call.key(), call.now(), &call.args[2..]);
+    let opened = call.keys.read(key);
+    let hash = opened.collection::<Hash>()?.map(Hash::view);
+    call.reply.array(fields.len());
+    for field in fields {
+        match hash.and_then(|hash| hash.get(field, now)) {
+            Some(found) => reply_string(&mut call.reply, found.value),
+            None => call.reply.null(),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn hstrlen(call: &mut Call<'_, '_>) -> Done {
+    let (key, now, field) = (call.key(), call.now(), call.args[2]);
+    let opened = call.keys.read(key);
+    let hash = opened.collection::<Hash>()?;
+    let found = hash.and_then(|hash| hash.view().get(field, now));
+    call.reply.int(found.map_or(0, |found| found.value.len()) as i64);
+    Ok(())
+}
+
+pub(super) fn hexists(call: &mut Call<'_, '_>) -> Done {
+    let (key, now, field) = (call.key(), call.now(), call.args[2]);
+    let opened = call.keys.read(key);
+    let hash = opened.collection::<Hash>()?;
+    let found = hash.and_then(|hash| hash.view().get(field, now));
+    call.reply.int(i64::from(found.is_some()));
+    Ok(())
+}
+
+/// Fields that have expired are not counted, so they may have to be looked for.
+pub(super) fn hlen(call: &mut Call<'_, '_>) -> Done {
+    let (key, now) = (call.key(), call.now());
+    let opened = call.keys.read(key);
+    let length = match opened.collection::<Hash>()?.map(Hash::view) {
+        None => 0,
+        Some(hash) if hash.is_exact(now) => hash.len(),
+        Some(hash) => {
+            check_lane(call.lane, hash.len())?;
+            hash.live_len(now)
+        }
+    };
+    call.reply.int(length as i64);
+    Ok(())
+}
+
+pub(super) fn hdel(call: &mut Call<'_, '_>) -> Done {
+    check_arguments(call)?;
+    let (key, now) = (call.key(), call.now());
+    let mut opened = open(call.keys, key)?;
+    let mut removed = 0;
+    if let Some(hash) = opened.collection_mut::<Hash>()? {
+        for field in &call.args[2..] {
+            removed += i64::from(hash.remove(field, now));
+        }
+    }
+    if removed > 0 {
+        opened.publish_collection::<Hash>(event::HDEL);
+    } else {
+        opened.unchanged();
+    }
+    call.reply.int(removed);
+    Ok(())
+}

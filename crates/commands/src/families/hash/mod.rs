@@ -1,0 +1,77 @@
+//! Hashes.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `field` | HSET HMSET HSETNX HGET HMGET HSTRLEN HEXISTS HDEL HLEN |
+//! | `whole` | HGETALL HKEYS HVALS HSCAN |
+//! | `random` | HRANDFIELD |
+//! | `number` | HINCRBY HINCRBYFLOAT |
+//! | `deadline` | HEXPIRE and its three sisters, HTTL and its three, HPERSIST |
+//! | `together` | HSETEX HGETEX HGETDEL |
+//! | `dragonfly` | FIELDTTL FIELDEXPIRE |
+//! | `words` | `FIELDS count field ...` and the words before it |
+//!
+//! Fields whose deadline has passed are seen by no command. Those that change a hash remove some of
+//! them first ([`open`]); the keyspace's sweep removes the rest. Tests: compat/transcripts/hash.
+
+mod deadline;
+mod dragonfly;
+mod field;
+mod number;
+mod random;
+mod rows;
+mod together;
+mod whole;
+mod words;
+
+use pantala_base::UnixMs;
+use pantala_keyspace::{Key, Locked, Opened, WrongType};
+use pantala_table::is_expired;
+use pantala_values::hash::HashLimits;
+use pantala_values::{Collection, Hash};
+
+use crate::call::{Call, Lane, Limits, Stop};
+
+pub use rows::ROWS;
+
+/// A command that looks at more fields than this runs on the slow lane: it takes some hundred
+/// microseconds.
+const WORKER_FIELDS: usize = 10_000;
+/// So many expired fields go before a hash is changed.
+const EXPIRED_AT_ONCE: usize = 64;
+
+fn limits(limits: &Limits) -> HashLimits {
+    let packed = &limits.packed;
+    HashLimits { entries: packed.hash_entries, value_bytes: packed.hash_value_bytes }
+}
+
+/// Opens a key to change a hash: some of what has expired goes first, and says so.
+#[inline]
+fn open<'l, 'k>(keys: &'l mut Locked<'k>, key: Key<'l>) -> Result<Opened<'l, 'k>, WrongType> {
+    let now = keys.scope().now;
+    let mut opened = keys.open(key);
+    clean::<Hash>(&mut opened, now)?;
+    Ok(opened)
+}
+
+/// Removes some of the fields, or members, that have expired.
+#[inline]
+fn clean<C: Collection>(opened: &mut Opened<'_, '_>, now: UnixMs) -> Result<(), WrongType> {
+    let deadline = opened.collection::<C>()?.and_then(C::next_deadline);
+    if deadline.is_some_and(|deadline| is_expired(deadline, now)) {
+        opened.expire_elements(EXPIRED_AT_ONCE);
+    }
+    Ok(())
+}
+
+/// Sends a command that is about to look at so many fields to the slow lane.
+#[inline]
+fn check_lane(lane: Lane, fields: usize) -> Result<(), Stop> {
+    if fields > WORKER_FIELDS && lane == Lane::Worker { Err(Stop::Lane) } else { Ok(()) }
+}
+
+/// [`check_lane`] for the fields a command was sent.
+#[inline]
+fn check_arguments(call: &Call<'_, '_>) -> Result<(), Stop> {
+    check_lane(call.lane, call.args.len())
+}

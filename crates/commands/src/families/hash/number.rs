@@ -1,0 +1,68 @@
+//! Fields that are counted with. They keep their deadlines.
+
+use pantala_base::number::{I64_TEXT_MAX_BYTES, LongDouble, fmt_i64, parse_i64};
+use pantala_keyspace::event;
+use pantala_table::{IntText, StrRef};
+use pantala_values::Hash;
+use pantala_values::hash::{Before, Lifetime};
+
+use super::{limits, open};
+use crate::call::{Call, Done};
+use crate::error;
+
+pub(super) fn hincrby(call: &mut Call<'_, '_>) -> Done {
+    let (field, step) = (call.args[2], call.int(3)?);
+    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let tally = call.keys.scope().tally;
+    let mut opened = open(call.keys, key)?;
+    let old = opened.collection::<Hash>()?.and_then(|hash| hash.view().get(field, now));
+    let old = match old.map(|found| found.value) {
+        None => 0,
+        Some(StrRef::Int(number)) => number,
+        Some(StrRef::Bytes(text)) => parse_i64(text).ok_or(error::HASH_NOT_INTEGER)?,
+    };
+    let new = old.checked_add(step).ok_or(error::OVERFLOW)?;
+    let mut digits = [0; I64_TEXT_MAX_BYTES];
+    let text = fmt_i64(new, &mut digits);
+    let hash = opened.collection_or_new::<Hash>()?;
+    if hash.set(field, text, Lifetime::Keep, limits, now) == Before::Expired {
+        tally.expired_elements.add(1);
+        opened.announce(event::HEXPIRED);
+    }
+    opened.publish_collection::<Hash>(event::HINCRBY);
+    call.reply.int(new);
+    Ok(())
+}
+
+pub(super) fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
+    let (field, step) = (call.args[2], call.args[3]);
+    let step = LongDouble::parse(step).ok_or(error::NOT_FLOAT)?;
+    if step.is_nan() || step.is_infinite() {
+        return Err(error::INCREMENT_NAN.into());
+    }
+    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let tally = call.keys.scope().tally;
+    let mut opened = open(call.keys, key)?;
+    let old = opened.collection::<Hash>()?.and_then(|hash| hash.view().get(field, now));
+    let old = match old.map(|found| found.value) {
+        None => LongDouble::from_i64(0),
+        Some(text) => {
+            let mut digits = IntText::new();
+            LongDouble::parse(text.bytes(&mut digits)).ok_or(error::HASH_NOT_FLOAT)?
+        }
+    };
+    let new = old + step;
+    if new.is_nan() || new.is_infinite() {
+        return Err(error::NAN_OR_INFINITY.into());
+    }
+    let mut text = Vec::with_capacity(32);
+    new.push_human(&mut text);
+    let hash = opened.collection_or_new::<Hash>()?;
+    if hash.set(field, &text, Lifetime::Keep, limits, now) == Before::Expired {
+        tally.expired_elements.add(1);
+        opened.announce(event::HEXPIRED);
+    }
+    opened.publish_collection::<Hash>(event::HINCRBYFLOAT);
+    call.reply.bulk(&text);
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! Values and deadlines in one command: HSETEX, HGETEX, HGETDEL.
+
+use pantala_base::UnixMs;
+use pantala_keyspace::{Opened, event};
+use pantala_values::Hash;
+use pantala_values::hash::{Before, HashRef, Lifetime};
+
+use super::words::{Presence, Time, Words, counted};
+use super::{check_arguments, clean, limits, open};
+use crate::call::{Call, Done, Stop, reply_string};
+use crate::error;
+use crate::options::is_word;
+
+pub(super) fn hsetex(call: &mut Call<'_, '_>) -> Done {
+    let (at, words) = Words::parse(call, true)?;
+    let pairs = counted(call.args, at, 2)?;
+    check_arguments(call)?;
+    let (key, now) = (call.key(), call.now());
+    let tally = call.keys.scope().tally;
+    let mut opened = open(call.keys, key)?;
+    let found = opened.collection::<Hash>()?.map(Hash::view);
+    // The reference looks at the key, then at the time, then at the fields.
+    if !key_holds(words.key, found) {
+        call.reply.int(0);
+        return Ok(());
+    }
+    let deadline = words.time.deadline(now, call.command.name)?;
+    if !fields_hold(words.fields, found, pairs, now) {
+        call.reply.int(0);
+        return Ok(());
+    }
+    if deadline.is_some_and(|deadline| deadline <= now) {
+        tally.expired_elements.add(remove_pairs(&mut opened, pairs, now)?);
+        call.reply.int(1);
+        return Ok(());
+    }
+    let lifetime = match (words.time, deadline) {
+        (Time::Keep, _) => Lifetime::Keep,
+        (_, Some(deadline)) => Lifetime::Until(deadline),
+        _ => Lifetime::Forever,
+    };
+    let hash = opened.collection_or_new::<Hash>()?;
+    let limits = limits(call.limits);
+    let mut expired = 0;
+    for pair in pairs.chunks_exact(2) {
+        let before = hash.set(pair[0], pair[1], lifetime, limits, now);
+        expired += u64::from(before == Before::Expired);
+    }
+    if expired > 0 {
+        tally.expired_elements.add(expired);
+        opened.announce(event::HEXPIRED);
+    }
+    opened.publish_collection::<Hash>(event::HSET);
+    if deadline.is_some() {
+        opened.announce(event::HEXPIRE);
+    }
+    call.reply.int(1);
+    Ok(())
+}
+
+/// Whether the key is there, or not there, as the words want it.
+fn key_holds(wish: Presence, found: Option<HashRef<'_>>) -> bool {
+    match wish {
+        Presence::Any => true,
+        Presence::Missing => found.is_none(),
+        Presence::Present => found.is_some(),
+    }
+}
+
+/// Whether all fields are there, or none, as the words want it.
+fn fields_hold(wish: Presence, found: Option<HashRef<'_>>, pairs: &[&[u8]], now: UnixMs) -> bool {
+    let is_there = |field: &[u8]| found.is_some_and(|hash| hash.get(field, now).is_some());
+    let mut fields = pairs.iter().step_by(2);
+    match wish {
+        Presence::Any => true,
+        Presence::Missing => !fields.any(|field| is_there(field)),
+        Presence::Present => fields.all(|field| is_there(field)),
+    }
+}
+
+/// Sets fields to a moment that has passed, which removes them. The reference tells of all steps,
+/// also where there was nothing to remove.
+fn remove_pairs(opened: &mut Opened<'_, '_>, pairs: &[&[u8]], now: UnixMs) -> Result<u64, Stop> {
+    let mut removed = 0;
+    let was_there = opened.exists();
+    if let Some(hash) = opened.collection_mut::<Hash>()? {
+        for field in pairs.iter().step_by(2) {
+            removed += u64::from(hash.remove(field, now));
+        }
+    }
+    if !was_there {
+        opened.announce(event::NEW);
+    }
+    opened.announce(event::HSET);
+    opened.announce(event::HEXPIRE);
+    if removed > 0 {
+        opened.publish_collection::<Hash>(event::HEXPIRED);
+    } else {
+        opened.unchanged();
+        opened.announce(event::HEXPIRED);
+        if !was_there {
+            opened.announce(event::DEL);
+        }
+    }
+    Ok(removed)
+}
+
+pub(super) fn hgetex(call: &mut Call<'_, '_>) -> Done {
+    let (at, words) = Words::parse(call, false)?;
+    let fields = counted(call.args, at, 1)?;
+    check_arguments(call)?;
+    let (key, now) = (call.key(), call.now());
+    let tally = call.keys.scope().tally;
+    let mut opened = call.keys.read(key);
+    clean::<Hash>(&mut opened, now)?;
+    let mut hash = opened.collection_mut::<Hash>()?;
+    let deadline = words.time.deadline(now, call.command.name);
+    let deadline = match deadline {
+        Ok(deadline) => deadline,
+        Err(error) => {
+            opened.unchanged();
+            return Err(error.into());
+        }
+    };
+    let change = match deadline {
+        Some(deadline) if deadline <= now => Some(event::HEXPIRED),
+        Some(_) => Some(event::HEXPIRE),
+        None if words.time == Time::Persist => Some(event::HPERSIST),
+        None => None,
+    };
+    let mut changed = 0;
+    call.reply.array(fields.len());
+    for field in fields {
+        let Some((hash, found)) = hash.as_mut().and_then(|hash| {
+            let found = hash.view().get(field, now)?;
+            reply_string(&mut call.reply, found.value);
+            let had = found.deadline;
+            Some((hash, had))
+        }) else {
+            call.reply.null();
+            continue;
+        };
+        match change {
+            None => continue,
+            Some(event::HEXPIRED) => {
+                hash.remove(field, now);
+            }
+            Some(event::HPERSIST) if found.is_none() => continue,
+            Some(_) => hash.set_deadline(field, deadline),
+        }
+        changed += 1;
+    }
+    match change {
+        Some(event) if changed > 0 => {
+            if event == event::HEXPIRED {
+                tally.expired_elements.add(changed);
+            }
+            opened.publish_collection::<Hash>(event);
+        }
+        _ => opened.unchanged(),
+    }
+    Ok(())
+}
+
+pub(super) fn hgetdel(call: &mut Call<'_, '_>) -> Done {
+    if !is_word(call.args[2], "FIELDS") {
+        return Err(error::SYNTAX.into());
+    }
+    let fields = counted(call.args, 2, 1)?;
+    check_arguments(call)?;
+    let (key, now) = (call.key(), call.now());
+    let mut opened = open(call.keys, key)?;
+    let mut hash = opened.collection_mut::<Hash>()?;
+    let mut changed = false;
+    call.reply.array(fields.len());
+    for field in fields {
+        let found = hash.as_ref().and_then(|hash| hash.view().get(field, now));
+        match found {
+            None => call.reply.null(),
+            Some(found) => reply_string(&mut call.reply, found.value),
+        }
+        if let Some(hash) = &mut hash {
+            changed |= hash.remove(field, now);
+        }
+    }
+    if changed {
+        opened.publish_collection::<Hash>(event::HDEL);
+    } else {
+        opened.unchanged();
+    }
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! Going through all fields of a hash.
+
+use pantala_base::number::parse_u64;
+use pantala_protocol::Reply;
+use pantala_table::{IntText, StrRef};
+use pantala_values::hash::HashRef;
+use pantala_values::{Collection as _, Hash};
+
+use super::check_lane;
+use crate::call::{Call, Done, Lane, Stop, reply_string};
+use crate::error;
+use crate::options::{ElementScan, LeaveOut};
+
+/// A hash of more bytes than this is read as a whole on the slow lane.
+const WORKER_BYTES: usize = 4 << 20;
+
+/// Sends a command that is about to read a whole large hash to the slow lane.
+fn check_whole(lane: Lane, hash: &Hash) -> Result<(), Stop> {
+    if lane == Lane::Worker && hash.heap_bytes() > WORKER_BYTES {
+        return Err(Stop::Lane);
+    }
+    check_lane(lane, hash.view().len())
+}
+
+pub(super) fn hgetall(call: &mut Call<'_, '_>) -> Done {
+    let (key, now) = (call.key(), call.now());
+    let opened = call.keys.read(key);
+    let Some(hash) = opened.collection::<Hash>()? else {
+        call.reply.map(0);
+        return Ok(());
+    };
+    check_whole(call.lane, hash)?;
+    let hash = hash.view();
+    let reply = &mut call.reply;
+    if hash.is_exact(now) {
+        reply.map(hash.len());
+        hash.for_each(now, |field, value| {
+            reply_string(reply, field);
+            reply_string(reply, value);
+        });
+        return Ok(());
+    }
+    let (mark, mut count) = (reply.begin(), 0);
+    hash.for_each(now, |field, value| {
+        reply_string(reply, field);
+        reply_string(reply, value);
+        count += 1;
+    });
+    reply.end_map(mark, count);
+    Ok(())
+}
+
+pub(super) fn hkeys(call: &mut Call<'_, '_>) -> Done {
+    one_of_each(call, |reply, field, _| reply_string(reply, field))
+}
+
+pub(super) fn hvals(call: &mut Call<'_, '_>) -> Done {
+    one_of_each(call, |reply, _, value| reply_string(reply, value))
+}
+
+fn one_of_each(
+    call: &mut Call<'_, '_>,
+    write: impl Fn(&mut Reply<'_>, StrRef<'_>, StrRef<'_>),
+) -> Done {
+    let (key, now) = (call.key(), call.now());
+    let opened = call.keys.read(key);
+    let Some(hash) = opened.collection::<Hash>()? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    check_whole(call.lane, hash)?;
+    let hash = hash.view();
+    let reply = &mut call.reply;
+    if hash.is_exact(now) {
+        reply.array(hash.len());
+        hash.for_each(now, |field, value| write(reply, field, value));
+        return Ok(());
+    }
+    let (mark, mut count) = (reply.begin(), 0);
+    hash.for_each(now, |field, value| {
+        write(reply, field, value);
+        count += 1;
+    });
+    reply.end_array(mark, count);
+    Ok(())
+}
+
+/// As in the reference, a missing key and one of another type are found before a wrong option is.
+pub(super) fn hscan(call: &mut Call<'_, '_>) -> Done {
+    let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
+    let (key, now) = (call.key(), call.now());
+    let opened = call.keys.read(key);
+    let Some(hash) = opened.collection::<Hash>()?.map(Hash::view) else {
+        ElementScan::begin(&mut call.reply, 0);
+        call.reply.array(0);
+        return Ok(());
+    };
+    let options = ElementScan::parse(&call.args[3..], LeaveOut::Values)?;
+    let looked_at = match hash {
+        HashRef::Packed(_) => hash.len(),
+        HashRef::Large(_) => hash.len().min(options.count),
+    };
+    check_lane(call.lane, looked_at)?;
+    let fits = |field: StrRef<'_>| options.fits(field.bytes(&mut IntText::new()));
+    let per_field = if options.is_whole { 2 } else { 1 };
+    let mut count = 0;
+    if let HashRef::Packed(_) = hash {
+        let reply = &mut call.reply;
+        ElementScan::begin(reply, 0);
+        let mark = reply.begin();
+        hash.for_each(now, |field, value| {
+            if fits(field) {
+                count += per_field;
+                reply_string(reply, field);
+                if options.is_whole {
+                    reply_string(reply, value);
+                }
+            }
+        });
+        reply.end_array(mark, count);
+        return Ok(());
+    }
+    // The cursor is known last and written first: the rest waits in a reply of its own.
+    let mut behind = Vec::new();
+    let mut rest = Reply::new(&mut behind, call.reply.version());
+    let next = hash.scan(cursor, options.count, now, |field, value| {
+        if fits(field) {
+            count += per_field;
+            reply_string(&mut rest, field);
+            if options.is_whole {
+                reply_string(&mut rest, value);
+            }
+        }
+    });
+    ElementScan::begin(&mut call.reply, next);
+    call.reply.array(count);
+    call.reply.raw(&behind);
+    Ok(())
+}

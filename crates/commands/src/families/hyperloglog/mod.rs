@@ -1,0 +1,45 @@
+//! HyperLogLog: about how many different elements there were. A sketch is a string, the same bytes
+//! as in Redis.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `add` | PFADD |
+//! | `count` | PFCOUNT, PFMERGE |
+//! | `debug` | PFDEBUG, PFSELFTEST |
+//!
+//! Tests: compat/transcripts/hyperloglog.
+
+mod add;
+mod count;
+mod debug;
+
+use pantala_keyspace::Opened;
+use pantala_table::StrRef;
+use pantala_values::hyperloglog::{Corrupt, Encoding, encoding};
+
+use crate::call::Stop;
+use crate::command::Command;
+use crate::error;
+
+/// The rows of this family.
+pub const ROWS: &[Command] =
+    &[add::PFADD, count::PFCOUNT, count::PFMERGE, debug::PFDEBUG, debug::PFSELFTEST];
+
+/// The sketch at a key, if there is something. What is no sketch is an error.
+fn sketch<'o>(opened: &'o Opened<'_, '_>) -> Result<Option<(Encoding, &'o [u8])>, Stop> {
+    match opened.string()? {
+        None => Ok(None),
+        // A number is no sketch.
+        Some(StrRef::Int(_)) => Err(error::HLL_NOT_ONE.into()),
+        Some(StrRef::Bytes(text)) => {
+            let encoding = encoding(text).ok_or(error::HLL_NOT_ONE)?;
+            Ok(Some((encoding, text)))
+        }
+    }
+}
+
+impl From<Corrupt> for Stop {
+    fn from(_: Corrupt) -> Self {
+        error::HLL_CORRUPT.into()
+    }
+}

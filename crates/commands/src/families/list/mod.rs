@@ -1,0 +1,301 @@
+//! Lists.
+//!
+//! | file | commands |
+//! |---|---|
+//! | here | LLEN LINDEX LRANGE LSET LINSERT LREM LTRIM |
+//! | `push` | LPUSH RPUSH LPUSHX RPUSHX |
+//! | `pop` | LPOP RPOP LMPOP |
+//! | `shift` | LMOVE RPOPLPUSH |
+//! | `position` | LPOS |
+//! | `blocking` | BLPOP BRPOP BLMOVE BRPOPLPUSH BLMPOP |
+//! | `rows` | the rows |
+//!
+//! A command that reaches far into a long list runs on the slow lane; what comes to an end within
+//! [`WORKER_ELEMENTS`] elements does not.
+//!
+//! Tests: compat/transcripts/list.
+
+mod blocking;
+mod pop;
+mod position;
+mod push;
+mod rows;
+mod shift;
+
+use std::ops::ControlFlow;
+
+use pantala_base::number::parse_i64;
+use pantala_keyspace::event;
+use pantala_protocol::Reply;
+use pantala_values::List;
+use pantala_values::list::{End, Fill, Way};
+use pantala_values::packed::Element;
+
+use crate::call::{Call, Done, Lane, Stop};
+use crate::error::{self, ClientError};
+use crate::options::is_word;
+
+pub use rows::ROWS;
+
+/// Elements that a command may touch on a worker: some tens of microseconds.
+const WORKER_ELEMENTS: usize = 10_000;
+
+/// A longer element is refused: a packed buffer has at most a gigabyte.
+const MOST_ELEMENT_BYTES: usize = (1 << 30) - 64;
+
+/// A text that can be an element.
+#[inline]
+fn storable(text: &[u8]) -> Result<&[u8], ClientError> {
+    match text.len() <= MOST_ELEMENT_BYTES {
+        true => Ok(text),
+        false => Err(error::STRING_TOO_LONG),
+    }
+}
+
+impl Call<'_, '_> {
+    /// The setting that says how long a small list may be.
+    #[inline]
+    fn fill(&self) -> Fill {
+        Fill::new(self.limits.packed.list_size)
+    }
+
+    /// Work on so many elements: on the lane, if they are many.
+    #[inline]
+    fn touches(&self, elements: usize) -> Result<(), Stop> {
+        match elements > WORKER_ELEMENTS && self.lane == Lane::Worker {
+            true => Err(Stop::Lane),
+            false => Ok(()),
+        }
+    }
+}
+
+#[inline]
+fn reply_element(reply: &mut Reply<'_>, element: Element<'_>) {
+    match element {
+        Element::Int(number) => reply.bulk_int(number),
+        Element::Bytes(bytes) => reply.bulk(bytes),
+    }
+}
+
+/// LEFT or RIGHT.
+fn parse_end(word: &[u8]) -> Result<End, ClientError> {
+    if is_word(word, "LEFT") {
+        Ok(End::Head)
+    } else if is_word(word, "RIGHT") {
+        Ok(End::Tail)
+    } else {
+        Err(error::SYNTAX)
+    }
+}
+
+/// The place of an index that counts from the end when negative; `None` if there is no such.
+fn place(index: i64, len: usize) -> Option<usize> {
+    let place = match index {
+        0.. => usize::try_from(index).ok()?,
+        _ => len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)?,
+    };
+    (place < len).then_some(place)
+}
+
+/// First place and number of the elements from `start` to `stop`, which count from the end when
+/// negative and may lie outside.
+fn span(start: i64, stop: i64, len: usize) -> (usize, usize) {
+    let len = len as i64;
+    let from_end = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
+    let start = from_end(start).max(0);
+    let stop = from_end(stop).min(len - 1);
+    if start > stop { (0, 0) } else { (start as usize, (stop - start) as usize + 1) }
+}
+
+/// Shows the elements of `count` places from one on.
+fn reply_span(reply: &mut Reply<'_>, list: &List, from: usize, count: usize) {
+    reply.array(count);
+    let mut left = count;
+    if left == 0 {
+        return;
+    }
+    list.visit(from, Way::Forward, |element| {
+        reply_element(reply, element);
+        left -= 1;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+}
+
+/// The place of the first element equal to one. On a worker it is not searched for long.
+fn find(list: &List, wanted: Element<'_>, lane: Lane) -> Result<Option<usize>, Stop> {
+    let most = if lane == Lane::Worker { WORKER_ELEMENTS } else { usize::MAX };
+    list.find(wanted, most).ok_or(Stop::Lane)
+}
+
+fn llen(call: &mut Call<'_, '_>) -> Done {
+    let key = call.key();
+    let len = call.keys.read(key).collection::<List>()?.map_or(0, List::len);
+    call.reply.int(len as i64);
+    Ok(())
+}
+
+/// A missing key is answered before the index is looked at.
+fn lindex(call: &mut Call<'_, '_>) -> Done {
+    let (key, index) = (call.key(), parse_i64(call.args[2]));
+    let opened = call.keys.read(key);
+    let Some(list) = opened.collection::<List>()? else {
+        call.reply.null();
+        return Ok(());
+    };
+    let index = index.ok_or(error::NOT_INTEGER)?;
+    let reply = &mut call.reply;
+    let shown = place(index, list.len())
+        .and_then(|place| list.at(place, |element| reply_element(reply, element)));
+    if shown.is_none() {
+        call.reply.null();
+    }
+    Ok(())
+}
+
+fn lrange(call: &mut Call<'_, '_>) -> Done {
+    let (start, stop) = (call.int(2)?, call.int(3)?);
+    let (key, lane) = (call.key(), call.lane);
+    let opened = call.keys.read(key);
+    let Some(list) = opened.collection::<List>()? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let (from, count) = span(start, stop, list.len());
+    if lane == Lane::Worker && count > WORKER_ELEMENTS {
+        return Err(Stop::Lane);
+    }
+    reply_span(&mut call.reply, list, from, count);
+    Ok(())
+}
+
+/// A missing key is answered before the index is looked at.
+fn lset(call: &mut Call<'_, '_>) -> Done {
+    let (key, index, text) = (call.key(), parse_i64(call.args[2]), storable(call.args[3])?);
+    let fill = call.fill();
+    let mut opened = call.keys.open(key);
+    let len = opened.collection::<List>()?.ok_or(error::NO_SUCH_KEY)?.len();
+    let index = index.ok_or(error::NOT_INTEGER)?;
+    let place = place(index, len);
+    if let Some(list) = opened.collection_mut::<List>()? {
+        list.grow(text.len(), 1, fill);
+        if let Some(place) = place {
+            list.replace(place, Element::of(text));
+            list.shrink(fill);
+        }
+    }
+    if place.is_none() {
+        opened.unchanged();
+        return Err(error::INDEX_OUT_OF_RANGE.into());
+    }
+    opened.publish(event::LSET);
+    call.reply.ok();
+    Ok(())
+}
+
+fn linsert(call: &mut Call<'_, '_>) -> Done {
+    let way = match call.args[2] {
+        word if is_word(word, "AFTER") => Way::Forward,
+        word if is_word(word, "BEFORE") => Way::Backward,
+        _ => return Err(error::SYNTAX.into()),
+    };
+    let (pivot, text) = (Element::of(call.args[3]), storable(call.args[4])?);
+    let (key, fill, lane) = (call.key(), call.fill(), call.lane);
+    let mut opened = call.keys.open(key);
+    let Some(list) = opened.collection::<List>()? else {
+        call.reply.int(0);
+        return Ok(());
+    };
+    let found = find(list, pivot, lane)?;
+    let mut len = list.len() as i64;
+    if let Some(list) = opened.collection_mut::<List>()? {
+        list.grow(text.len(), 1, fill);
+        if let Some(index) = found {
+            list.insert(index, way, Element::of(text));
+            len += 1;
+        }
+    }
+    match found {
+        Some(_) => opened.publish(event::LINSERT),
+        None => opened.unchanged(),
+    }
+    call.reply.int(if found.is_some() { len } else { -1 });
+    Ok(())
+}
+
+fn lrem(call: &mut Call<'_, '_>) -> Done {
+    let count = call.int(2)?;
+    if count == i64::MIN {
+        return Err(error::NOT_OPPOSITE.into());
+    }
+    let way = if count < 0 { Way::Backward } else { Way::Forward };
+    let most = match usize::try_from(count.unsigned_abs()) {
+        Ok(most @ 1..) => most,
+        _ => usize::MAX,
+    };
+    let (key, wanted, fill, lane) = (call.key(), Element::of(call.args[3]), call.fill(), call.lane);
+    let mut opened = call.keys.open(key);
+    let Some(list) = opened.collection::<List>()? else {
+        call.reply.int(0);
+        return Ok(());
+    };
+    if lane == Lane::Worker && list.len() > WORKER_ELEMENTS && !ends_soon(list, wanted, most, way) {
+        return Err(Stop::Lane);
+    }
+    let mut removed = 0;
+    if let Some(list) = opened.collection_mut::<List>()? {
+        removed = list.remove_equal(wanted, most, way);
+        if removed > 0 {
+            list.shrink(fill);
+        }
+    }
+    if removed > 0 {
+        opened.publish_collection::<List>(event::LREM);
+    } else {
+        opened.unchanged();
+    }
+    call.reply.int(removed as i64);
+    Ok(())
+}
+
+/// Whether all that is to be removed from a long list is found early.
+fn ends_soon(list: &List, wanted: Element<'_>, most: usize, way: Way) -> bool {
+    let (mut seen, mut left) = (0, most);
+    let from = if way == Way::Forward { 0 } else { list.len() - 1 };
+    list.visit(from, way, |element| {
+        left -= usize::from(element == wanted);
+        seen += 1;
+        match left == 0 || seen == WORKER_ELEMENTS {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    left == 0
+}
+
+fn ltrim(call: &mut Call<'_, '_>) -> Done {
+    let (start, stop) = (call.int(2)?, call.int(3)?);
+    let (key, fill, lane) = (call.key(), call.fill(), call.lane);
+    let mut opened = call.keys.open(key);
+    let Some(list) = opened.collection::<List>()? else {
+        call.reply.ok();
+        return Ok(());
+    };
+    let len = list.len();
+    let (from, count) = span(start, stop, len);
+    // Whole chunks go, so this takes longer only for very many.
+    if lane == Lane::Worker && count > 0 && len - count > 10 * WORKER_ELEMENTS {
+        return Err(Stop::Lane);
+    }
+    if count == 0 {
+        opened.remove();
+        opened.publish(event::LTRIM);
+        opened.announce(event::DEL);
+    } else if let Some(list) = opened.collection_mut::<List>()? {
+        list.remove(0, from);
+        list.remove(count, len - from - count);
+        list.shrink(fill);
+        opened.publish(event::LTRIM);
+    }
+    call.reply.ok();
+    Ok(())
+}

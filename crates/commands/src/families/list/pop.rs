@@ -1,0 +1,124 @@
+//! Taking elements off the ends.
+
+use pantala_base::number::parse_i64;
+use pantala_keyspace::Key;
+use pantala_keyspace::event::{self, Event};
+use pantala_values::List;
+use pantala_values::list::{End, Way};
+use std::ops::ControlFlow;
+
+use super::{parse_end, reply_element, reply_span};
+use crate::call::{Call, Done, Stop};
+use crate::error;
+use crate::options::FromFirst;
+
+pub(super) fn lpop(call: &mut Call<'_, '_>) -> Done {
+    pop(call, End::Head)
+}
+
+pub(super) fn rpop(call: &mut Call<'_, '_>) -> Done {
+    pop(call, End::Tail)
+}
+
+pub(super) fn event_of(end: End) -> Event {
+    match end {
+        End::Head => event::LPOP,
+        End::Tail => event::RPOP,
+    }
+}
+
+#[inline]
+fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
+    match call.args {
+        [_, _] => pop_one(call, end),
+        [_, _, count] => {
+            let count = parse_i64(count).and_then(|count| usize::try_from(count).ok());
+            pop_count(call, end, count.ok_or(error::NOT_POSITIVE)?)
+        }
+        _ => Err(error::wrong_arity(call.command.name).into()),
+    }
+}
+
+fn pop_one(call: &mut Call<'_, '_>, end: End) -> Done {
+    let (key, fill) = (call.key(), call.fill());
+    let mut opened = call.keys.open(key);
+    let Some(list) = opened.collection_mut::<List>()? else {
+        call.reply.null();
+        return Ok(());
+    };
+    list.pop(end, |element| reply_element(&mut call.reply, element));
+    list.shrink(fill);
+    opened.publish_collection::<List>(event_of(end));
+    Ok(())
+}
+
+fn pop_count(call: &mut Call<'_, '_>, end: End, count: usize) -> Done {
+    let key = call.key();
+    let Some(len) = call.keys.open(key).collection::<List>()?.map(List::len) else {
+        call.reply.null_array();
+        return Ok(());
+    };
+    let count = count.min(len);
+    if count == 0 {
+        call.reply.array(0);
+        return Ok(());
+    }
+    take(call, key, end, count)
+}
+
+/// Answers `count` elements of a list that has them, as an array, and removes them.
+fn take(call: &mut Call<'_, '_>, key: Key<'_>, end: End, count: usize) -> Done {
+    call.touches(count)?;
+    let fill = call.fill();
+    let mut opened = call.keys.peek(key);
+    let Some(list) = opened.collection_mut::<List>()? else { return Ok(()) };
+    let from = match end {
+        End::Head => 0,
+        End::Tail => list.len() - count,
+    };
+    match end {
+        End::Head => reply_span(&mut call.reply, list, 0, count),
+        End::Tail => {
+            call.reply.array(count);
+            let mut left = count;
+            list.visit(list.len() - 1, Way::Backward, |element| {
+                reply_element(&mut call.reply, element);
+                left -= 1;
+                if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+        }
+    }
+    list.remove(from, count);
+    list.shrink(fill);
+    opened.publish_collection::<List>(event_of(end));
+    Ok(())
+}
+
+pub(super) fn lmpop(call: &mut Call<'_, '_>) -> Done {
+    let wanted = FromFirst::parse(&call.args[1..], parse_end)?;
+    let keys = call.all_keys();
+    if !take_from_first(call, &keys, &wanted)? {
+        call.reply.null_array();
+    }
+    Ok(())
+}
+
+/// Takes from the first of the keys that has a list; whether one has.
+pub(super) fn take_from_first(
+    call: &mut Call<'_, '_>,
+    keys: &[Key<'_>],
+    wanted: &FromFirst<End>,
+) -> Result<bool, Stop> {
+    for &key in keys {
+        let len = call.keys.open(key).collection::<List>()?.map(List::len);
+        if let Some(len) = len {
+            let count = wanted.count.min(len);
+            call.touches(count)?;
+            call.reply.array(2);
+            call.reply.bulk(key.bytes);
+            take(call, key, wanted.end, count)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

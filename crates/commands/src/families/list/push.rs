@@ -1,0 +1,55 @@
+//! Putting elements at the ends.
+
+use pantala_keyspace::event::{self, Event};
+use pantala_values::List;
+use pantala_values::list::End;
+use pantala_values::packed::Element;
+
+use super::storable;
+use crate::call::{Call, Done};
+
+pub(super) fn lpush(call: &mut Call<'_, '_>) -> Done {
+    push(call, End::Head, true)
+}
+
+pub(super) fn rpush(call: &mut Call<'_, '_>) -> Done {
+    push(call, End::Tail, true)
+}
+
+pub(super) fn lpushx(call: &mut Call<'_, '_>) -> Done {
+    push(call, End::Head, false)
+}
+
+pub(super) fn rpushx(call: &mut Call<'_, '_>) -> Done {
+    push(call, End::Tail, false)
+}
+
+pub(super) fn event_of(end: End) -> Event {
+    match end {
+        End::Head => event::LPUSH,
+        End::Tail => event::RPUSH,
+    }
+}
+
+#[inline]
+fn push(call: &mut Call<'_, '_>, end: End, creates: bool) -> Done {
+    let (key, fill, elements) = (call.key(), call.fill(), &call.args[2..]);
+    let mut bytes = 0;
+    for element in elements {
+        bytes += storable(element)?.len();
+    }
+    let mut opened = call.keys.open(key);
+    if !creates && opened.collection::<List>()?.is_none() {
+        call.reply.int(0);
+        return Ok(());
+    }
+    let list = opened.collection_or_new::<List>()?;
+    list.grow(bytes, elements.len(), fill);
+    for element in elements {
+        list.push(end, Element::of(element));
+    }
+    let len = list.len();
+    opened.publish(event_of(end));
+    call.reply.int(len as i64);
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Single members: putting them in, asking for them, taking them out.
+
+use pantala_base::UnixMs;
+use pantala_base::number::parse_i64;
+use pantala_keyspace::{Expiry, event};
+use pantala_values::Set;
+use pantala_values::set::SetLimits;
+
+use super::{check_lane, limits, open};
+use crate::call::{Call, Done};
+use crate::error;
+use crate::options::is_word;
+
+/// A member may live for so many seconds at most: Dragonfly's bound.
+const MOST_SECONDS: i64 = (1 << 28) - 1;
+
+/// A new set of some members.
+fn set_of(members: &[&[u8]], limits: SetLimits, now: UnixMs) -> Set {
+    let mut set = Set::starting_with(members[0], members.len(), limits);
+    for member in members {
+        set.add(member, limits, now);
+    }
+    set
+}
+
+pub(super) fn sadd(call: &mut Call<'_, '_>) -> Done {
+    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let members = &call.args[2..];
+    check_lane(call.lane, members.len())?;
+    let mut opened = open(call.keys, key)?;
+    if !opened.exists() {
+        let set = set_of(members, limits, now);
+        call.reply.int(set.view().len() as i64);
+        opened.set_collection(set, Expiry::Never);
+        opened.publish(event::SADD);
+        return Ok(());
+    }
+    let mut added = 0;
+    if let Some(set) = opened.collection_mut::<Set>()? {
+        set.expect(members.len(), limits);
+        for member in members {
+            added += i64::from(set.add(member, limits, now));
+        }
+    }
+    match added {
+        0 => opened.unchanged(),
+        _ => opened.publish(event::SADD),
+    }
+    call.reply.int(added);
+    Ok(())
+}
+
+/// Dragonfly's SADD with a time to live for each member: `key [KEEPTTL] seconds member ...`.
+pub(super) fn saddex(call: &mut Call<'_, '_>) -> Done {
+    let keeps_old = is_word(call.args[2], "KEEPTTL");
+    let rest = &call.args[2 + usize::from(keeps_old)..];
+    let [seconds, members @ ..] = rest else { return Err(error::SYNTAX.into()) };
+    let seconds = parse_i64(seconds).filter(|seconds| (1..=MOST_SECONDS).contains(seconds));
+    let seconds = seconds.ok_or(error::NOT_INTEGER)?;
+    if members.is_empty() {
+        return Err(error::wrong_arity(call.command.name).into());
+    }
+    check_lane(call.lane, members.len())?;
+    let (key, now) = (call.key(), call.now());
+    let deadline = UnixMs(now.0.saturating_add(seconds * 1000));
+    let mut opened = open(call.keys, key)?;
+    let set = opened.collection_or_new::<Set>()?;
+    let mut added = 0;
+    for member in members {
+        added += i64::from(set.add_until(member, deadline, keeps_old, now));
+    }
+    if added == 0 && keeps_old {
+        opened.unchanged();
+    } else {
+        opened.publish_collection::<Set>(event::SADD);
+    }
+    call.reply.int(added);
+    Ok(())
+}
+
+pub(super) fn srem(call: &mut Call<'_, '_>) -> Done {
+    let (key, now) = (call.key(), call.now());
+    check_lane(call.lane, call.args.len())?;
+    let mut opened = open(call.keys, key)?;
+    let mut removed = 0;
+    if let Some(set) = opened.collection_mut::<Set>()? {
+        for member in &call.args[2..] {
+            removed += i64::from(set.remove(member, now));
+        }
+        match removed {
+            0 => opened.unchanged(),
+            _ => {
+                opened.publish_collection::<Set>(event::SREM);
+            }
+        }
+    }
+    call.reply.int(removed);
+    Ok(())
+}
+
+pub(super) fn sismember(call: &mut Call<'_, '_>) -> Done {
+    let (key, now) = (call.key(), call.now());
+    let opened = call.keys.read(key);
+    let set = opened.collection::<Set>()?;
+    let found = set.is_some_and(|set| set.view().contains(call.args[2], now));
+    call.reply.int(i64::from(found));
+    Ok(())
+}
+
+pub(super) fn smismember(call: &mut Call<'_, '_>) -> Done {
+    let (key, now) = (call.key(), call.now());
+    check_lane(call.lane, call.args.len())?;
+    let opened = call.keys.read(key);
+    let set = opened.collection::<Set>()?.map(Set::view);
+    call.reply.array(call.args.len() - 2);
+    for member in &call.args[2..] {
+        call.reply.int(i64::from(set.is_some_and(|set| set.contains(member, now))));
+    }
+    Ok(())
+}
+
+pub(super) fn scard(call: &mut Call<'_, '_>) -> Done {
+    let (key, now) = (call.key(), call.now());
+    let opened = call.keys.read(key);
+    let set = opened.collection::<Set>()?.map(Set::view);
+    if let Some(set) = set.filter(|set| !set.is_exact(now)) {
+        check_lane(call.lane, set.len())?;
+    }
+    call.reply.int(set.map_or(0, |set| set.live_len(now)) as i64);
+    Ok(())
+}
+
+pub(super) fn smove(call: &mut Call<'_, '_>) -> Done {
+    let (from, to, member) = (call.nth_key(1, 0), call.nth_key(2, 1), call.args[3]);
+    let (now, limits) = (call.now(), limits(call.limits));
+    let source = open(call.keys, from)?;
+    let Some(set) = source.collection::<Set>()? else {
+        call.reply.int(0);
+        return Ok(());
+    };
+    let is_member = set.view().contains(member, now);
+    drop(source);
+    open(call.keys, to)?;
+    if !is_member || from.bytes == to.bytes {
+        call.reply.int(i64::from(is_member));
+        return Ok(());
+    }
+    let mut source = call.keys.open(from);
+    if let Some(set) = source.collection_mut::<Set>()? {
+        set.remove(member, now);
+        source.publish_collection::<Set>(event::SREM);
+    }
+    drop(source);
+    let mut target = call.keys.open(to);
+    if !target.exists() {
+        target.set_collection(set_of(&[member], limits, now), Expiry::Never);
+        target.publish(event::SADD);
+    } else if let Some(set) = target.collection_mut::<Set>()? {
+        match set.add(member, limits, now) {
+            true => target.publish(event::SADD),
+            false => target.unchanged(),
+        }
+    }
+    call.reply.int(1);
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Sets.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `member` | SADD SADDEX SREM SISMEMBER SMISMEMBER SCARD SMOVE |
+//! | `whole` | SMEMBERS SSCAN |
+//! | `random` | SPOP SRANDMEMBER |
+//! | `inter` | SINTER SINTERSTORE SINTERCARD |
+//! | `combine` | SUNION SUNIONSTORE SDIFF SDIFFSTORE |
+//!
+//! Here is what they share: limits, several sets at once, and storing a result. Members whose
+//! deadline has passed are seen by no command. Those that change a set remove some of them first
+//! ([`open`]); the keyspace's sweep removes the rest. Tests: compat/transcripts/set.
+
+mod combine;
+mod inter;
+mod member;
+mod random;
+mod rows;
+mod whole;
+
+use pantala_base::UnixMs;
+use pantala_keyspace::event::{DEL, Event};
+use pantala_keyspace::{Expiry, Key, Locked, Opened, WrongType};
+use pantala_protocol::Reply;
+use pantala_table::is_expired;
+use pantala_values::packed::Element;
+use pantala_values::set::{SetLimits, SetRef};
+use pantala_values::{Collection as _, Set};
+use smallvec::SmallVec;
+
+use crate::call::{Call, Lane, Limits, Stop};
+
+pub use rows::ROWS;
+
+/// A command that looks at more members than this runs on the slow lane: it takes some hundred
+/// microseconds.
+const WORKER_MEMBERS: usize = 10_000;
+/// So many expired members go before a set is changed.
+const EXPIRED_AT_ONCE: usize = 64;
+
+fn limits(limits: &Limits) -> SetLimits {
+    let packed = &limits.packed;
+    SetLimits {
+        ints: packed.set_ints,
+        entries: packed.set_entries,
+        value_bytes: packed.set_value_bytes,
+    }
+}
+
+/// Opens a key to change a set: some of what has expired goes first, and says so.
+#[inline]
+fn open<'l, 'k>(keys: &'l mut Locked<'k>, key: Key<'l>) -> Result<Opened<'l, 'k>, WrongType> {
+    let now = keys.scope().now;
+    let mut opened = keys.open(key);
+    clean(&mut opened, now)?;
+    Ok(opened)
+}
+
+/// Removes some of the members that have expired.
+#[inline]
+fn clean(opened: &mut Opened<'_, '_>, now: UnixMs) -> Result<(), WrongType> {
+    let deadline = opened.collection::<Set>()?.and_then(Set::next_deadline);
+    if deadline.is_some_and(|deadline| is_expired(deadline, now)) {
+        opened.expire_elements(EXPIRED_AT_ONCE);
+    }
+    Ok(())
+}
+
+/// Sends a command that is about to look at so many members to the slow lane.
+#[inline]
+fn check_lane(lane: Lane, members: usize) -> Result<(), Stop> {
+    if members > WORKER_MEMBERS && lane == Lane::Worker { Err(Stop::Lane) } else { Ok(()) }
+}
+
+/// Writes a member.
+#[inline]
+fn reply_member(reply: &mut Reply<'_>, member: Element<'_>) {
+    match member {
+        Element::Int(number) => reply.bulk_int(number),
+        Element::Bytes(text) => reply.bulk(text),
+    }
+}
+
+/// Several keys, of which each is read: all are sets or missing.
+type Keys<'c> = SmallVec<[Key<'c>; 4]>;
+/// The sets at several keys, in their order.
+type Sets<'s> = SmallVec<[Option<SetRef<'s>>; 8]>;
+
+/// Reads each key, so that [`sets_at`] may look at all at once.
+fn read_all(keys: &mut Locked<'_>, of: &[Key<'_>]) -> Result<(), WrongType> {
+    of.iter().try_for_each(|key| keys.read(*key).collection::<Set>().map(drop))
+}
+
+/// The sets at some keys that were read before.
+fn sets_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Sets<'l>, WrongType> {
+    of.iter().map(|key| Ok(keys.collection::<Set>(*key)?.map(Set::view))).collect()
+}
+
+/// The keys of a command that stores, without the first, which it stores at.
+fn source_keys<'c>(call: &Call<'c, '_>) -> Keys<'c> {
+    let mut keys = call.all_keys();
+    keys.remove(0);
+    keys
+}
+
+/// Puts a result at the command's first key, in the place of what is there, and answers how many
+/// members it has. Nothing takes the place of anything by removing it.
+fn store(call: &mut Call<'_, '_>, result: Set, event: Event) {
+    let key = call.nth_key(1, 0);
+    let size = result.view().len();
+    let mut opened = call.keys.open(key);
+    if size > 0 {
+        opened.set_collection(result, Expiry::Never);
+        opened.publish(event);
+    } else if opened.remove() {
+        opened.publish(DEL);
+    }
+    call.reply.int(size as i64);
+}

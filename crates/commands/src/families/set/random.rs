@@ -1,0 +1,161 @@
+//! Members by chance: SPOP takes them out, SRANDMEMBER only shows them.
+
+use pantala_base::number::parse_i64;
+use pantala_keyspace::{Expiry, event};
+use pantala_values::Set;
+
+use super::{check_lane, limits, open, reply_member};
+use crate::call::{Call, Done};
+use crate::error;
+
+/// No reply is made longer than this, however many members are wished for.
+const MOST_REPLY_BYTES: usize = 512 << 20;
+/// When the members that stay are fewer than a fifth of those that go, those that stay are drawn.
+const GOING_FOR_STAYING: usize = 5;
+
+pub(super) fn spop(call: &mut Call<'_, '_>) -> Done {
+    match call.args.len() {
+        2 => pop_one(call),
+        3 => pop_many(call),
+        _ => Err(error::SYNTAX.into()),
+    }
+}
+
+fn pop_one(call: &mut Call<'_, '_>) -> Done {
+    let (key, now, space) = (call.key(), call.now(), call.space());
+    let mut opened = open(call.keys, key)?;
+    let reply = &mut call.reply;
+    let Some(set) = opened.collection_mut::<Set>()? else {
+        reply.null();
+        return Ok(());
+    };
+    match set.pop(&mut space.chance(), now, |member| reply_member(reply, member)) {
+        Some(()) => {
+            opened.publish_collection::<Set>(event::SPOP);
+        }
+        // All had expired, and are gone now.
+        None => {
+            opened.publish_collection::<Set>(event::SEXPIRED);
+            reply.null();
+        }
+    }
+    Ok(())
+}
+
+fn pop_many(call: &mut Call<'_, '_>) -> Done {
+    let count = parse_i64(call.args[2]).and_then(|count| usize::try_from(count).ok());
+    let count = count.ok_or(error::NOT_POSITIVE)?;
+    let (key, now, space) = (call.key(), call.now(), call.space());
+    let limits = limits(call.limits);
+    let mut opened = open(call.keys, key)?;
+    if let Some(set) = opened.collection::<Set>()?.map(Set::view)
+        && !set.is_exact(now)
+    {
+        check_lane(call.lane, set.len())?;
+        opened.expire_elements(usize::MAX);
+    }
+    let Some(set) = opened.collection::<Set>()?.map(Set::view).filter(|_| count > 0) else {
+        call.reply.set(0);
+        return Ok(());
+    };
+    check_lane(call.lane, if count >= set.len() { set.work() } else { count })?;
+    let reply = &mut call.reply;
+    let size = set.len();
+    if count >= size {
+        reply.set(size);
+        set.iter(now).for_each(|member| reply_member(reply, member));
+        opened.remove();
+        opened.publish(event::SPOP);
+        opened.announce(event::DEL);
+        return Ok(());
+    }
+    let Some(set) = opened.collection_mut::<Set>()? else { return Ok(()) };
+    let mut chance = space.chance();
+    let left = size - count;
+    if left * GOING_FOR_STAYING > count {
+        let (mark, mut shown) = (reply.begin(), 0);
+        for _ in 0..count {
+            let popped = set.pop(&mut chance, now, |member| reply_member(reply, member));
+            shown += usize::from(popped.is_some());
+        }
+        reply.end_set(mark, shown);
+        opened.publish_collection::<Set>(event::SPOP);
+        return Ok(());
+    }
+    let stays = set.split_rest(left, limits, &mut chance, now);
+    let (mark, mut shown) = (reply.begin(), 0);
+    for member in set.view().iter(now) {
+        reply_member(reply, member);
+        shown += 1;
+    }
+    reply.end_set(mark, shown);
+    opened.set_collection(stays, Expiry::Keep);
+    opened.publish_collection::<Set>(event::SPOP);
+    Ok(())
+}
+
+pub(super) fn srandmember(call: &mut Call<'_, '_>) -> Done {
+    match call.args.len() {
+        2 => show_one(call),
+        3 => show_many(call),
+        _ => Err(error::SYNTAX.into()),
+    }
+}
+
+fn show_one(call: &mut Call<'_, '_>) -> Done {
+    let (key, now, space) = (call.key(), call.now(), call.space());
+    let opened = call.keys.read(key);
+    let set = opened.collection::<Set>()?.map(Set::view);
+    match set.and_then(|set| set.random(&mut space.chance(), now)) {
+        Some(member) => reply_member(&mut call.reply, member),
+        None => call.reply.null(),
+    }
+    Ok(())
+}
+
+fn show_many(call: &mut Call<'_, '_>) -> Done {
+    let wish = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
+    if wish == i64::MIN {
+        return Err(error::COUNT_OUT_OF_RANGE.into());
+    }
+    let count = usize::try_from(wish.unsigned_abs()).unwrap_or(usize::MAX);
+    let (key, now, space) = (call.key(), call.now(), call.space());
+    let opened = call.keys.read(key);
+    let set = opened.collection::<Set>()?.map(Set::view).filter(|_| count > 0);
+    let Some(set) = set else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let reply = &mut call.reply;
+    let mut chance = space.chance();
+    if wish > 0 {
+        let is_few = count.saturating_mul(3) <= set.len();
+        check_lane(call.lane, if is_few { count } else { set.work() })?;
+        if count >= set.len() {
+            let (mark, mut shown) = (reply.begin(), 0);
+            for member in set.iter(now) {
+                reply_member(reply, member);
+                shown += 1;
+            }
+            reply.end_array(mark, shown);
+            return Ok(());
+        }
+        let picked = set.sample(count, &mut chance, now);
+        reply.array(picked.len());
+        picked.into_iter().for_each(|member| reply_member(reply, member));
+        return Ok(());
+    }
+    check_lane(call.lane, count)?;
+    let most_bytes = call.limits.most_output_bytes.min(reply.len() + MOST_REPLY_BYTES);
+    let (mark, mut shown) = (reply.begin(), 0);
+    set.draw_many(count, &mut chance, now, |member| {
+        reply_member(reply, member);
+        shown += 1;
+        reply.len() <= most_bytes
+    });
+    if reply.len() > most_bytes {
+        return Err(error::OUT_OF_RANGE.into());
+    }
+    reply.end_array(mark, shown);
+    Ok(())
+}

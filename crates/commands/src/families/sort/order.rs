@@ -1,0 +1,109 @@
+//! Weights, and the order they make.
+//!
+//! Equal numbers are ordered by the elements' texts. What is equal then stays in the order it had,
+//! also when the order is turned round.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use pantala_base::number::parse_f64;
+use pantala_table::{IntText, StrRef};
+
+use super::look_up;
+use super::query::Weights;
+use super::texts::Texts;
+use crate::call::{Call, Done, Stop};
+use crate::error::ClientError;
+
+const NOT_NUMBERS: ClientError =
+    ClientError::text("ERR One or more scores can't be converted into double");
+
+/// Puts `picked`, which are all elements by number, in order: those of the range where they belong.
+pub(super) fn sort(
+    call: &mut Call<'_, '_>,
+    by: &Weights<'_>,
+    elements: &Texts,
+    picked: &mut [usize],
+    range: &Range<usize>,
+) -> Done {
+    let turn = |order: Ordering| if by.is_descending { order.reverse() } else { order };
+    if !by.is_alpha {
+        let numbers = numbers(call, by, elements)?;
+        place(picked, range, |a, b| {
+            let order = numbers[a].partial_cmp(&numbers[b]).unwrap_or(Ordering::Equal);
+            turn(order.then_with(|| elements.get(a).cmp(elements.get(b))))
+        });
+    } else if by.pattern.is_some() {
+        let (texts, is_there) = texts(call, by, elements);
+        place(picked, range, |a, b| {
+            turn(is_there[a].cmp(&is_there[b]).then_with(|| texts.get(a).cmp(texts.get(b))))
+        });
+    } else {
+        place(picked, range, |a, b| turn(elements.get(a).cmp(elements.get(b))));
+    }
+    Ok(())
+}
+
+/// Sorts as far as the range needs it.
+fn place(picked: &mut [usize], range: &Range<usize>, compare: impl Fn(usize, usize) -> Ordering) {
+    let compare = |a: &usize, b: &usize| compare(*a, *b).then(a.cmp(b));
+    if range.is_empty() {
+        return;
+    }
+    let wanted = range.end;
+    if wanted < picked.len() {
+        picked.select_nth_unstable_by(wanted, compare);
+    }
+    picked[..wanted].sort_unstable_by(compare);
+}
+
+/// Numbers as weights; where there is none it is 0.
+fn numbers(call: &mut Call<'_, '_>, by: &Weights<'_>, elements: &Texts) -> Result<Vec<f64>, Stop> {
+    let mut numbers = Vec::with_capacity(elements.len());
+    let mut name = Vec::new();
+    for index in 0..elements.len() {
+        let element = elements.get(index);
+        let number = match &by.pattern {
+            None => parse_f64(element),
+            Some(pattern) => look_up(call, pattern, element, &mut name, |_, found| match found {
+                None => Some(0.0),
+                Some(StrRef::Int(number)) => Some(number as f64),
+                Some(StrRef::Bytes(text)) => parse_f64(text),
+            }),
+        };
+        numbers.push(number.ok_or(NOT_NUMBERS)?);
+    }
+    Ok(numbers)
+}
+
+/// Texts as weights, and whether there are any: nothing comes before everything.
+fn texts(call: &mut Call<'_, '_>, by: &Weights<'_>, elements: &Texts) -> (Texts, Vec<bool>) {
+    let (mut texts, mut is_there) = (Texts::default(), Vec::with_capacity(elements.len()));
+    let mut name = Vec::new();
+    for index in 0..elements.len() {
+        let Some(pattern) = &by.pattern else { continue };
+        look_up(call, pattern, elements.get(index), &mut name, |_, found| {
+            is_there.push(found.is_some());
+            let mut room = IntText::new();
+            texts.push(found.as_ref().map_or(&[], |value| value.bytes(&mut room)));
+        });
+    }
+    (texts, is_there)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_what_is_wanted() {
+        let weights = [5, 3, 9, 3, 1, 7];
+        for start in 0..=6 {
+            for end in start..=6 {
+                let mut picked: Vec<usize> = (0..6).collect();
+                place(&mut picked, &(start..end), |a, b| weights[a].cmp(&weights[b]));
+                assert_eq!(picked[start..end], [4, 1, 3, 0, 5, 2][start..end], "{start}..{end}");
+            }
+        }
+    }
+}

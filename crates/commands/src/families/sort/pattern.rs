@@ -1,0 +1,101 @@
+//! Patterns: `weight_*`, `user:*->age`, `#`.
+//!
+//! The first star stands for the element. What follows an arrow behind the star is a field of a
+//! hash. `#` is the element itself. A pattern without a star names nothing. Like the reference,
+//! star and arrow are looked for up to the first zero byte.
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pattern<'a> {
+    before: &'a [u8],
+    behind: &'a [u8],
+    field: Option<&'a [u8]>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Element,
+    Nothing,
+    Key,
+}
+
+impl<'a> Pattern<'a> {
+    pub fn parse(text: &'a [u8]) -> Pattern<'a> {
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+        let plain = |kind| Pattern { before: text, behind: &[], field: None, kind };
+        if &text[..end] == b"#" {
+            return plain(Kind::Element);
+        }
+        let Some(star) = text[..end].iter().position(|byte| *byte == b'*') else {
+            return plain(Kind::Nothing);
+        };
+        let (before, behind) = (&text[..star], &text[star + 1..]);
+        let arrow = text[star + 1..end].windows(2).position(|pair| pair == b"->");
+        // An arrow with nothing behind it is part of the key.
+        let arrow = arrow.filter(|at| star + at + 3 < end);
+        let (behind, field) = match arrow {
+            Some(at) => (&behind[..at], Some(&behind[at + 2..])),
+            None => (behind, None),
+        };
+        Pattern { before, behind, field, kind: Kind::Key }
+    }
+
+    /// Whether it is `#`.
+    pub fn is_element(&self) -> bool {
+        self.kind == Kind::Element
+    }
+
+    /// Whether it names a key for each element.
+    pub fn names_key(&self) -> bool {
+        self.kind == Kind::Key
+    }
+
+    /// Whether there is a star: without one, BY means no order at all.
+    pub fn has_star(&self) -> bool {
+        self.kind == Kind::Key
+    }
+
+    /// The field of a hash.
+    pub fn field(&self) -> Option<&'a [u8]> {
+        self.field
+    }
+
+    /// The key for an element.
+    pub fn write_key(&self, element: &[u8], name: &mut Vec<u8>) {
+        name.clear();
+        name.extend_from_slice(self.before);
+        name.extend_from_slice(element);
+        name.extend_from_slice(self.behind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_fields() {
+        let check = |text: &str, expected: &str, field: Option<&str>| {
+            let pattern = Pattern::parse(text.as_bytes());
+            let mut name = Vec::new();
+            pattern.write_key(b"7", &mut name);
+            assert!(pattern.names_key());
+            assert_eq!(String::from_utf8_lossy(&name), expected, "{text}");
+            assert_eq!(pattern.field(), field.map(str::as_bytes), "{text}");
+        };
+        check("w_*", "w_7", None);
+        check("*", "7", None);
+        check("a*b*c", "a7b*c", None);
+        check("h*->f", "h7", Some("f"));
+        check("h*x->f->g", "h7x", Some("f->g"));
+        check("h*->", "h7->", None);
+        check("h->*", "h->7", None);
+        check("h->*->f", "h->7", Some("f"));
+        check("#*", "#7", None);
+        assert!(Pattern::parse(b"#").is_element());
+        assert!(!Pattern::parse(b"nosort").names_key());
+        assert!(!Pattern::parse(b"a\0*").names_key());
+        assert_eq!(Pattern::parse(b"*-\0>f").field(), None);
+    }
+}

@@ -1,0 +1,107 @@
+//! The options of SORT.
+
+use std::ops::Range;
+
+use pantala_base::number::parse_i64;
+use pantala_values::Type;
+use smallvec::SmallVec;
+
+use super::part;
+use super::pattern::Pattern;
+use crate::error::{self, ClientError};
+use crate::options::is_word;
+
+/// What is to be done.
+#[derive(Debug, Default)]
+pub(super) struct Query<'a> {
+    pub by: Option<Pattern<'a>>,
+    pub is_descending: bool,
+    is_alpha: bool,
+    limit: Option<(i64, i64)>,
+    pub gets: SmallVec<[Pattern<'a>; 4]>,
+    pub store: Option<&'a [u8]>,
+    /// A script asks.
+    pub is_for_script: bool,
+}
+
+/// What the order goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weights<'a> {
+    /// The keys that hold the weights; without one the elements are their own.
+    pub pattern: Option<Pattern<'a>>,
+    pub is_alpha: bool,
+    pub is_descending: bool,
+}
+
+impl<'a> Query<'a> {
+    pub fn parse(args: &[&'a [u8]], may_store: bool) -> Result<Query<'a>, ClientError> {
+        let mut query = Query::default();
+        let mut rest = args;
+        while let [word, more @ ..] = rest {
+            rest = match more {
+                _ if is_word(word, "ASC") => {
+                    query.is_descending = false;
+                    more
+                }
+                _ if is_word(word, "DESC") => {
+                    query.is_descending = true;
+                    more
+                }
+                _ if is_word(word, "ALPHA") => {
+                    query.is_alpha = true;
+                    more
+                }
+                [offset, count, left @ ..] if is_word(word, "LIMIT") => {
+                    let int = |text: &[u8]| parse_i64(text).ok_or(error::NOT_INTEGER);
+                    query.limit = Some((int(offset)?, int(count)?));
+                    left
+                }
+                [key, left @ ..] if may_store && is_word(word, "STORE") => {
+                    query.store = Some(key);
+                    left
+                }
+                [pattern, left @ ..] if is_word(word, "BY") => {
+                    query.by = Some(Pattern::parse(pattern));
+                    left
+                }
+                [pattern, left @ ..] if is_word(word, "GET") => {
+                    query.gets.push(Pattern::parse(pattern));
+                    left
+                }
+                _ => return Err(error::SYNTAX),
+            };
+        }
+        Ok(query)
+    }
+
+    /// How many keys patterns name for each element, at most.
+    pub fn pattern_count(&self) -> usize {
+        self.by.iter().chain(&self.gets).filter(|pattern| pattern.names_key()).count()
+    }
+
+    /// Which of so many are wanted.
+    pub fn range(&self, length: usize) -> Range<usize> {
+        let (offset, count) = self.limit.unwrap_or((0, -1));
+        part(length, offset, count)
+    }
+
+    /// Whether the elements stay in the order they have: BY with a constant.
+    pub fn keeps_order(&self, kind: Option<Type>) -> bool {
+        // What is stored of a set, or what a script goes on with, must not depend on how the set
+        // happens to lie in memory.
+        let is_loose = kind == Some(Type::Set) && (self.store.is_some() || self.is_for_script);
+        self.by.is_some_and(|by| !by.has_star()) && !is_loose
+    }
+
+    /// What the order goes by; `None` where it stays.
+    pub fn weights(&self, kind: Option<Type>) -> Option<Weights<'a>> {
+        if self.keeps_order(kind) {
+            return None;
+        }
+        let pattern = self.by.filter(|by| by.has_star());
+        // A constant for a set that is to be stored means: any order, but always the same.
+        let is_forced = self.by.is_some() && pattern.is_none();
+        let is_alpha = self.is_alpha || is_forced;
+        Some(Weights { pattern, is_alpha, is_descending: self.is_descending })
+    }
+}

@@ -1,0 +1,85 @@
+//! Looking at entries: how many, and those between two ids.
+
+use pantala_values::Stream;
+
+use super::options::{int, interval_end, interval_start};
+use super::{WORKER_ENTRIES, leave_if_long, reply_entries};
+use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::error::{self, ClientError};
+use crate::options::is_word;
+
+pub(super) const XLEN: Command = Command::read("XLEN", xlen, Group::Stream)
+    .arity(2)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::LOOK)])
+    .since("5.0.0")
+    .syntax("key")
+    .summary("Counts the entries of a stream.");
+
+const KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
+
+const fn range_row(name: &'static str, handler: Handler) -> Command {
+    Command::read(name, handler, Group::Stream)
+        .arity(-4)
+        .keys(KEY)
+        .since("5.0.0")
+        .complexity("O(N) for N entries returned")
+}
+
+pub(super) const XRANGE: Command = range_row("XRANGE", |call| xrange(call, false))
+    .syntax("key start end [COUNT count:int]")
+    .summary("Returns the entries of a stream from one id to another.");
+
+pub(super) const XREVRANGE: Command = range_row("XREVRANGE", |call| xrange(call, true))
+    .syntax("key end start [COUNT count:int]")
+    .summary("Returns the entries of a stream from one id back to another.");
+
+fn xlen(call: &mut Call<'_, '_>) -> Done {
+    let key = call.key();
+    let count = call.keys.read(key).collection::<Stream>()?.map_or(0, Stream::len);
+    call.reply.int(count.cast_signed());
+    Ok(())
+}
+
+fn xrange(call: &mut Call<'_, '_>, is_back: bool) -> Done {
+    let (start_at, end_at) = if is_back { (3, 2) } else { (2, 3) };
+    let start = interval_start(call.args[start_at])?;
+    let end = interval_end(call.args[end_at])?;
+    let count = parse_count(&call.args[4..])?;
+    let key = call.key();
+    let opened = call.keys.read(key);
+    let Some(stream) = opened.collection::<Stream>()? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let most = count.unwrap_or(usize::MAX);
+    if most == 0 {
+        call.reply.null_array();
+        return Ok(());
+    }
+    if most as u64 > WORKER_ENTRIES {
+        leave_if_long(call.lane, stream.count_about(start, end).min(most as u64))?;
+    }
+    match is_back {
+        false => reply_entries(&mut call.reply, stream.range(start, end).take(most)),
+        true => reply_entries(&mut call.reply, stream.range_back(start, end).take(most)),
+    }
+    Ok(())
+}
+
+/// COUNT; negative ones count as 0.
+fn parse_count(words: &[&[u8]]) -> Result<Option<usize>, ClientError> {
+    let mut count = None;
+    let mut rest = words;
+    while !rest.is_empty() {
+        match rest {
+            [word, value, behind @ ..] if is_word(word, "COUNT") => {
+                count = Some(usize::try_from(int(value)?).unwrap_or(0));
+                rest = behind;
+            }
+            _ => return Err(error::SYNTAX),
+        }
+    }
+    Ok(count)
+}

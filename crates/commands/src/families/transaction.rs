@@ -1,0 +1,91 @@
+//! MULTI, DISCARD, WATCH, UNWATCH; EXEC's row. Running a transaction is the server's: it locks for
+//! all commands at once.
+//!
+//! Tests: compat/transcripts/transaction.
+
+use std::sync::Arc;
+
+use crate::call::{Call, Done};
+use crate::command::{Category, Command, Flags, Group, KeyFlags, KeySpec};
+use crate::error::{self, ClientError};
+use crate::queue::{Queue, Watching};
+
+const DISCARD_WITHOUT: ClientError = ClientError::text("ERR DISCARD without MULTI");
+
+const ALWAYS: Flags = Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE);
+const AT_ONCE: Flags = ALWAYS.and(Flags::FAST).and(Flags::ALLOW_BUSY);
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    Command::new("DISCARD", discard, Group::Transactions)
+        .arity(1)
+        .flags(AT_ONCE.and(Flags::UNQUEUED))
+        .since("2.0.0")
+        .complexity("O(N) for N commands since MULTI")
+        .summary("Forgets the commands since MULTI and the watched keys."),
+    Command::new("EXEC", exec, Group::Transactions)
+        .arity(1)
+        .flags(ALWAYS.and(Flags::SKIP_COMMANDLOG).and(Flags::UNQUEUED).and(Flags::TRANSACTION))
+        .since("1.2.0")
+        .complexity("That of the commands since MULTI")
+        .summary("Runs the commands since MULTI, all at one moment."),
+    Command::new("MULTI", multi, Group::Transactions)
+        .arity(1)
+        .flags(AT_ONCE.and(Flags::NO_MULTI))
+        .since("1.2.0")
+        .summary("Gathers the commands that follow, up to EXEC."),
+    Command::new("UNWATCH", unwatch, Group::Transactions)
+        .arity(1)
+        .flags(AT_ONCE)
+        .since("2.2.0")
+        .summary("Watches no key any more."),
+    Command::new("WATCH", watch, Group::Transactions)
+        .arity(-2)
+        .flags(AT_ONCE.and(Flags::NO_MULTI))
+        .categories(&[Category::Transaction])
+        .keys(&[KeySpec::range(1, -1, 1, KeyFlags::LOOK)])
+        .since("2.2.0")
+        .complexity("O(1) for each key")
+        .syntax("key [key ...]")
+        .summary("Lets the next EXEC fail if one of these keys changes before it."),
+];
+
+fn multi(call: &mut Call<'_, '_>) -> Done {
+    call.session.multi = Some(Arc::new(Queue::default()));
+    call.reply.ok();
+    Ok(())
+}
+
+fn discard(call: &mut Call<'_, '_>) -> Done {
+    if call.session.multi.take().is_none() {
+        return Err(DISCARD_WITHOUT.into());
+    }
+    call.session.watching = None;
+    call.reply.ok();
+    Ok(())
+}
+
+/// Never reached: a row with `TRANSACTION` is run by the server.
+fn exec(_: &mut Call<'_, '_>) -> Done {
+    Err(error::EXEC_WITHOUT_MULTI.into())
+}
+
+fn unwatch(call: &mut Call<'_, '_>) -> Done {
+    call.session.watching = None;
+    call.reply.ok();
+    Ok(())
+}
+
+fn watch(call: &mut Call<'_, '_>) -> Done {
+    let db = call.session.db;
+    for key in call.all_keys() {
+        let watching = call.session.watching.get_or_insert_with(Box::<Watching>::default);
+        if watching.keys.iter().any(|(other, name)| *other == db && **name == *key.bytes) {
+            continue;
+        }
+        watching.keys.push((db, key.bytes.into()));
+        call.keys.watch(key, &watching.watch);
+    }
+    call.reply.ok();
+    Ok(())
+}

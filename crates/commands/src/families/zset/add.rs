@@ -1,0 +1,184 @@
+//! Members in and out: ZADD, ZINCRBY, ZREM.
+
+use pantala_base::number::parse_f64;
+use pantala_keyspace::{Expiry, event};
+use pantala_values::SortedSet;
+use pantala_values::sorted_set::Changed;
+use smallvec::SmallVec;
+
+use super::{check_lane, limits, open};
+use crate::call::{Call, Done};
+use crate::error::{self, ClientError};
+use crate::options::is_word;
+
+const NX_AND_XX: ClientError =
+    ClientError::text("ERR XX and NX options at the same time are not compatible");
+const GT_LT_NX: ClientError =
+    ClientError::text("ERR GT, LT, and/or NX options at the same time are not compatible");
+const ONE_INCREMENT: ClientError =
+    ClientError::text("ERR INCR option supports a single increment-element pair");
+const NOT_A_NUMBER: ClientError = ClientError::text("ERR resulting score is not a number (NaN)");
+
+/// The words before the scores.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::families) struct Options {
+    /// Only new members.
+    pub nx: bool,
+    /// Only members that are there.
+    pub xx: bool,
+    /// Only to a greater score; new members are added.
+    gt: bool,
+    /// Only to a smaller score; new members are added.
+    lt: bool,
+    /// Answers how many changed, not how many are new.
+    pub ch: bool,
+    /// Adds to the score.
+    incr: bool,
+}
+
+impl Options {
+    /// The words, and where the scores begin.
+    fn parse(args: &[&[u8]]) -> Result<(Options, usize), ClientError> {
+        let mut found = Options::default();
+        let mut at = 2;
+        while let Some(word) = args.get(at) {
+            let option = match *word {
+                word if is_word(word, "NX") => &mut found.nx,
+                word if is_word(word, "XX") => &mut found.xx,
+                word if is_word(word, "GT") => &mut found.gt,
+                word if is_word(word, "LT") => &mut found.lt,
+                word if is_word(word, "CH") => &mut found.ch,
+                word if is_word(word, "INCR") => &mut found.incr,
+                _ => break,
+            };
+            *option = true;
+            at += 1;
+        }
+        found.check(args.len() - at)?;
+        Ok((found, at))
+    }
+
+    fn check(self, left: usize) -> Result<(), ClientError> {
+        if left == 0 || !left.is_multiple_of(2) {
+            return Err(error::SYNTAX);
+        }
+        if self.nx && self.xx {
+            return Err(NX_AND_XX);
+        }
+        if (self.nx && (self.gt || self.lt)) || (self.gt && self.lt) {
+            return Err(GT_LT_NX);
+        }
+        if self.incr && left > 2 {
+            return Err(ONE_INCREMENT);
+        }
+        Ok(())
+    }
+
+    /// The score a member is to get; `None`: it stays as it is.
+    #[inline]
+    fn decide(self, old: Option<f64>, given: f64) -> Option<f64> {
+        let Some(old) = old else { return (!self.xx).then_some(given) };
+        let new = if self.incr { old + given } else { given };
+        let is_refused =
+            self.nx || (self.gt && new <= old) || (self.lt && new >= old) || new.is_nan();
+        (!is_refused).then_some(new)
+    }
+}
+
+pub(super) fn zadd(call: &mut Call<'_, '_>) -> Done {
+    let (options, from) = Options::parse(call.args)?;
+    add(call, options, from)
+}
+
+/// Words are known here, too, as in the reference; then nothing is left to add.
+pub(super) fn zincrby(call: &mut Call<'_, '_>) -> Done {
+    let (options, from) = Options::parse(call.args)?;
+    add(call, Options { incr: true, ..options }, from)
+}
+
+/// Scores and members alternate from argument `from` on.
+fn add(call: &mut Call<'_, '_>, options: Options, from: usize) -> Done {
+    let entries: SmallVec<[(f64, &[u8]); 8]> = call.args[from..]
+        .chunks_exact(2)
+        .map(|pair| Ok((parse_f64(pair[0]).ok_or(error::NOT_FLOAT)?, pair[1])))
+        .collect::<Result<_, ClientError>>()?;
+    put(call, options, &entries)
+}
+
+/// Adds scores and members to the sorted set at the command's key: ZADD, and GEOADD.
+pub(in crate::families) fn put(
+    call: &mut Call<'_, '_>,
+    options: Options,
+    entries: &[(f64, &[u8])],
+) -> Done {
+    check_lane(call.lane, entries.len())?;
+    let (key, limits, lane) = (call.key(), limits(call.limits), call.lane);
+    let mut opened = open(call.keys, key, lane)?;
+    if !opened.exists() {
+        if options.xx {
+            match options.incr {
+                true => call.reply.null(),
+                false => call.reply.int(0),
+            }
+            return Ok(());
+        }
+        let longest = entries.iter().map(|(_, member)| member.len()).max().unwrap_or(0);
+        let set = SortedSet::with_room(entries.len(), longest, limits);
+        opened.set_collection(set, Expiry::Never);
+    }
+    let set = opened.collection_or_new::<SortedSet>()?;
+    let (mut added, mut moved, mut persisted) = (0, 0, false);
+    let mut result = None;
+    for &(given, member) in entries {
+        let mut is_nan = false;
+        let (_, changed) = set.update(member, limits, |old| {
+            is_nan = options.incr && old.is_some_and(|old| (old + given).is_nan());
+            result = options.decide(old, given);
+            result
+        });
+        if is_nan {
+            opened.unchanged();
+            return Err(NOT_A_NUMBER.into());
+        }
+        added += i64::from(changed == Changed::Added);
+        moved += i64::from(changed == Changed::Moved);
+        // A score that is set anew ends the member's deadline; one that is added to does not.
+        if changed != Changed::Added && result.is_some() && !options.incr {
+            persisted |= set.persist(member);
+        }
+    }
+    if added + moved > 0 {
+        let event = if options.incr { event::ZINCR } else { event::ZADD };
+        opened.publish_collection::<SortedSet>(event);
+    } else if persisted {
+        opened.publish_collection::<SortedSet>(event::ZPERSIST);
+    } else {
+        opened.unchanged();
+    }
+    match (options.incr, result) {
+        (true, Some(score)) => call.reply.double(score),
+        (true, None) => call.reply.null(),
+        (false, _) => call.reply.int(if options.ch { added + moved } else { added }),
+    }
+    Ok(())
+}
+
+pub(super) fn zrem(call: &mut Call<'_, '_>) -> Done {
+    check_lane(call.lane, call.args.len())?;
+    let key = call.key();
+    let mut opened = open(call.keys, key, call.lane)?;
+    let mut removed = 0;
+    if let Some(set) = opened.collection_mut::<SortedSet>()? {
+        for member in &call.args[2..] {
+            removed += i64::from(set.remove(member).is_some());
+        }
+        match removed {
+            0 => opened.unchanged(),
+            _ => {
+                opened.publish_collection::<SortedSet>(event::ZREM);
+            }
+        }
+    }
+    call.reply.int(removed);
+    Ok(())
+}

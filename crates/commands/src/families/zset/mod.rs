@@ -1,0 +1,133 @@
+//! Sorted sets.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `add` | ZADD ZINCRBY ZREM |
+//! | `ask` | ZCARD ZSCORE ZMSCORE ZRANK ZREVRANK ZCOUNT ZLEXCOUNT |
+//! | `range` | ZRANGE and its older forms, ZRANGESTORE, ZREMRANGEBY... |
+//! | `bounds` | ranges as clients write them |
+//! | `pop` | ZPOPMIN ZPOPMAX ZMPOP, and those that wait: BZPOPMIN BZPOPMAX BZMPOP |
+//! | `some` | ZRANDMEMBER ZSCAN |
+//! | `combine` | ZUNION ZINTER ZDIFF, with STORE, ZINTERCARD |
+//! | `deadline` | ZEXPIRE and its three sisters, ZTTL and its three, ZPERSIST, ZCOLLECT |
+//!
+//! Every command opens a key through [`read`] or [`open`], which first remove the members whose
+//! deadline has passed: so ranks and counts are exact, and nobody sees what is gone. Tests:
+//! compat/transcripts/zset.
+
+pub(in crate::families) mod add;
+mod ask;
+mod bounds;
+mod combine;
+mod deadline;
+mod pop;
+mod range;
+mod rows;
+mod some;
+
+use pantala_base::UnixMs;
+use pantala_keyspace::{Key, Locked, Opened, WrongType};
+use pantala_protocol::{Reply, Version};
+use pantala_table::{StrRef, is_expired};
+use pantala_values::sorted_set::{SortedSetLimits, SortedSetRef};
+use pantala_values::{Collection as _, SortedSet};
+
+use crate::call::{Lane, Limits, Stop, reply_string};
+
+pub use rows::ROWS;
+
+/// A command that looks at more members than this runs on the slow lane: it takes some hundred
+/// microseconds.
+const WORKER_MEMBERS: usize = 10_000;
+/// So many expired members are removed in one go.
+const EXPIRED_AT_ONCE: usize = 1000;
+
+pub(in crate::families) fn limits(limits: &Limits) -> SortedSetLimits {
+    let packed = &limits.packed;
+    SortedSetLimits { entries: packed.zset_entries, value_bytes: packed.zset_value_bytes }
+}
+
+/// Opens a key to read a sorted set.
+#[inline]
+pub(in crate::families) fn read<'l, 'k>(
+    keys: &'l mut Locked<'k>,
+    key: Key<'l>,
+    lane: Lane,
+) -> Result<Opened<'l, 'k>, Stop> {
+    let now = keys.scope().now;
+    let mut opened = keys.read(key);
+    clean(&mut opened, now, lane)?;
+    Ok(opened)
+}
+
+/// Opens a key to change a sorted set.
+#[inline]
+pub(in crate::families) fn open<'l, 'k>(
+    keys: &'l mut Locked<'k>,
+    key: Key<'l>,
+    lane: Lane,
+) -> Result<Opened<'l, 'k>, Stop> {
+    let now = keys.scope().now;
+    let mut opened = keys.open(key);
+    clean(&mut opened, now, lane)?;
+    Ok(opened)
+}
+
+/// Removes the members that have expired. Only sorted sets may be behind the key.
+#[inline]
+fn clean(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
+    let set = opened.collection::<SortedSet>()?;
+    if set.is_some_and(|set| set.next_deadline().is_some()) {
+        return expire(opened, now, lane);
+    }
+    Ok(())
+}
+
+#[cold]
+fn expire(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
+    while is_due(opened, now)? {
+        opened.expire_elements(EXPIRED_AT_ONCE);
+        // What is removed stays removed: the command begins again.
+        if lane == Lane::Worker && is_due(opened, now)? {
+            return Err(Stop::Lane);
+        }
+    }
+    Ok(())
+}
+
+fn is_due(opened: &Opened<'_, '_>, now: UnixMs) -> Result<bool, WrongType> {
+    let next = opened.collection::<SortedSet>()?.and_then(|set| set.next_deadline());
+    Ok(next.is_some_and(|deadline| is_expired(deadline, now)))
+}
+
+/// What is in an opened key, to be read.
+#[inline]
+pub(in crate::families) fn view<'o>(
+    opened: &'o Opened<'_, '_>,
+) -> Result<Option<SortedSetRef<'o>>, WrongType> {
+    Ok(opened.collection::<SortedSet>()?.map(SortedSet::view))
+}
+
+/// Sends a command that is about to look at so many members to the slow lane.
+#[inline]
+fn check_lane(lane: Lane, members: usize) -> Result<(), Stop> {
+    if members > WORKER_MEMBERS && lane == Lane::Worker { Err(Stop::Lane) } else { Ok(()) }
+}
+
+/// The header of a reply of members, with scores or without.
+fn begin_members(reply: &mut Reply<'_>, count: usize, with_scores: bool) {
+    let is_flat = with_scores && reply.version() == Version::Resp2;
+    reply.array(if is_flat { 2 * count } else { count });
+}
+
+/// One member of such a reply.
+#[inline]
+fn reply_member(reply: &mut Reply<'_>, member: StrRef<'_>, score: f64, with_scores: bool) {
+    if with_scores && reply.version() == Version::Resp3 {
+        reply.array(2);
+    }
+    reply_string(reply, member);
+    if with_scores {
+        reply.double(score);
+    }
+}

@@ -1,0 +1,193 @@
+//! Taking members from the ends: ZPOPMIN, ZPOPMAX, ZMPOP, and those that wait for a member.
+//!
+//! One that is served for a key that changed ([`Call::ready`]) looks at that key only.
+
+use pantala_base::UnixMs;
+use pantala_base::number::parse_i64;
+use pantala_keyspace::event::{self, Event};
+use pantala_keyspace::{Key, Opened};
+use pantala_protocol::Reply;
+use pantala_values::{SortedSet, Type};
+
+use super::{begin_members, check_lane, open, reply_member, view};
+use crate::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys, reply_string};
+use crate::error::{self, ClientError};
+use crate::options::{FromFirst, is_word, timeout};
+
+/// From which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Min,
+    Max,
+}
+
+impl End {
+    fn parse(word: &[u8]) -> Result<End, ClientError> {
+        match word {
+            word if is_word(word, "MIN") => Ok(End::Min),
+            word if is_word(word, "MAX") => Ok(End::Max),
+            _ => Err(error::SYNTAX),
+        }
+    }
+
+    fn event(self) -> Event {
+        match self {
+            End::Min => event::ZPOPMIN,
+            End::Max => event::ZPOPMAX,
+        }
+    }
+}
+
+pub(super) fn zpopmin(call: &mut Call<'_, '_>) -> Done {
+    pop(call, End::Min)
+}
+
+pub(super) fn zpopmax(call: &mut Call<'_, '_>) -> Done {
+    pop(call, End::Max)
+}
+
+fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
+    let count = match call.args[2..] {
+        [] => None,
+        [text] => {
+            let count = parse_i64(text).and_then(|count| usize::try_from(count).ok());
+            Some(count.ok_or(error::NOT_POSITIVE)?)
+        }
+        _ => return Err(error::SYNTAX.into()),
+    };
+    let key = call.key();
+    let mut opened = open(call.keys, key, call.lane)?;
+    let len = view(&opened)?.map_or(0, |set| set.len());
+    let taken = count.unwrap_or(1).min(len);
+    check_lane(call.lane, taken)?;
+    if count.is_none() {
+        // Flat in both versions.
+        call.reply.array(2 * taken);
+        show(&opened, end, taken, &mut |member, score| {
+            reply_string(&mut call.reply, member);
+            call.reply.double(score);
+        })?;
+    } else {
+        let reply = &mut call.reply;
+        begin_members(reply, taken, true);
+        show(&opened, end, taken, &mut |member, score| {
+            reply_member(reply, member, score, true);
+        })?;
+    }
+    take(&mut opened, end, taken)?;
+    Ok(())
+}
+
+/// Shows the first or last members.
+fn show(
+    opened: &Opened<'_, '_>,
+    end: End,
+    count: usize,
+    write: &mut dyn FnMut(pantala_table::StrRef<'_>, f64),
+) -> Result<(), Stop> {
+    let Some(set) = view(opened)?.filter(|_| count > 0) else { return Ok(()) };
+    match end {
+        End::Min => set.entries(0, count).for_each(|(member, score)| write(member, score)),
+        End::Max => {
+            set.entries_back(set.len() - 1, count).for_each(|(member, score)| write(member, score));
+        }
+    }
+    Ok(())
+}
+
+/// Removes the first or last members and tells of it.
+fn take(opened: &mut Opened<'_, '_>, end: End, count: usize) -> Result<(), Stop> {
+    let len = view(opened)?.map_or(0, |set| set.len());
+    if count == 0 {
+        return Ok(());
+    }
+    if count == len {
+        opened.remove();
+        opened.publish(end.event());
+        opened.announce(event::DEL);
+        return Ok(());
+    }
+    let ranks = if end == End::Min { 0..count } else { len - count..len };
+    if let Some(set) = opened.collection_mut::<SortedSet>()? {
+        set.remove_ranks(ranks);
+    }
+    opened.publish_collection::<SortedSet>(end.event());
+    Ok(())
+}
+
+pub(super) fn zmpop(call: &mut Call<'_, '_>) -> Done {
+    let wanted = FromFirst::parse(&call.args[1..], End::parse)?;
+    let keys = call.all_keys();
+    if !take_from_first(call, &keys, &wanted)? {
+        call.reply.null_array();
+    }
+    Ok(())
+}
+
+/// Takes from the first of the keys that has a member; whether one has.
+fn take_from_first(
+    call: &mut Call<'_, '_>,
+    keys: &[Key<'_>],
+    wanted: &FromFirst<End>,
+) -> Result<bool, Stop> {
+    for &key in keys {
+        let mut opened = open(call.keys, key, call.lane)?;
+        let Some(len) = view(&opened)?.map(|set| set.len()) else { continue };
+        let count = wanted.count.min(len);
+        check_lane(call.lane, count)?;
+        let reply = &mut call.reply;
+        reply.array(2);
+        reply.bulk(key.bytes);
+        reply.array(count);
+        show(&opened, wanted.end, count, &mut |member, score| {
+            reply.array(2);
+            reply_string(reply, member);
+            reply.double(score);
+        })?;
+        take(&mut opened, wanted.end, count)?;
+        return Ok(true);
+    }
+    Ok(false)
+}
+
+fn wait(call: &mut Call<'_, '_>, until: Option<UnixMs>) -> Done {
+    let (keys, at_timeout) = (WaitedKeys::All, AtTimeout::NullArray);
+    call.wait(KeyWait { until, keys, at_timeout, args: None })
+}
+
+pub(super) fn bzpopmin(call: &mut Call<'_, '_>) -> Done {
+    pop_or_wait(call, End::Min)
+}
+
+pub(super) fn bzpopmax(call: &mut Call<'_, '_>) -> Done {
+    pop_or_wait(call, End::Max)
+}
+
+fn pop_or_wait(call: &mut Call<'_, '_>, end: End) -> Done {
+    let until = timeout(call.args[call.args.len() - 1], call.now())?;
+    for key in call.keys_of_type(Type::SortedSet) {
+        let mut opened = open(call.keys, key, call.lane)?;
+        if !opened.exists() {
+            continue;
+        }
+        let reply: &mut Reply<'_> = &mut call.reply;
+        reply.array(3);
+        reply.bulk(key.bytes);
+        show(&opened, end, 1, &mut |member, score| {
+            reply_string(reply, member);
+            reply.double(score);
+        })?;
+        return take(&mut opened, end, 1);
+    }
+    wait(call, until)
+}
+
+pub(super) fn bzmpop(call: &mut Call<'_, '_>) -> Done {
+    let until = timeout(call.args[1], call.now())?;
+    let wanted = FromFirst::parse(&call.args[2..], End::parse)?;
+    let keys = call.keys_of_type(Type::SortedSet);
+    if take_from_first(call, &keys, &wanted)? {
+        return Ok(());
+    }
+    wait(call, until)
+}

@@ -1,0 +1,234 @@
+//! Ranges: ZRANGE and its older forms, ZRANGESTORE, and removing ranges.
+//!
+//! Whatever is asked for becomes a range of ranks, so an offset costs nothing, and the reply's
+//! length is known before its first member.
+
+use std::ops::Range;
+
+use pantala_keyspace::event::{self, Event};
+use pantala_values::SortedSet;
+use pantala_values::sorted_set::{LexRange, ScoreRange, SortedSetRef};
+
+use super::combine::{Copied, store};
+use super::{begin_members, bounds, check_lane, open, read, reply_member, view};
+use crate::call::{Call, Done};
+use crate::error::{self, ClientError};
+use crate::options::is_word;
+use pantala_base::number::parse_i64;
+
+const LIMIT_OF_RANKS: ClientError = ClientError::text(
+    "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+);
+const SCORES_OF_LEX: ClientError =
+    ClientError::text("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+
+/// By what a range is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Rank,
+    Score,
+    Lex,
+}
+
+/// What a command's name says already.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// The first of the two ends.
+    at: usize,
+    /// `None`: words say it.
+    by: Option<(By, bool)>,
+    stores: bool,
+}
+
+/// A range that is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Wish<'c> {
+    ends: Ends<'c>,
+    reverse: bool,
+    with_scores: bool,
+    offset: i64,
+    /// Negative: all.
+    count: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ends<'c> {
+    Ranks(i64, i64),
+    Scores(ScoreRange),
+    Members(LexRange<'c>),
+}
+
+impl<'c> Wish<'c> {
+    fn parse(args: &'c [&'c [u8]], form: Form) -> Result<Wish<'c>, ClientError> {
+        let (mut by, mut reverse) = form.by.unzip();
+        let (mut with_scores, mut offset, mut count) = (false, 0, -1);
+        let int = |text: &[u8]| parse_i64(text).ok_or(error::NOT_INTEGER);
+        let words = &args[form.at + 2..];
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            if !form.stores && is_word(word, "WITHSCORES") {
+                with_scores = true;
+            } else if is_word(word, "LIMIT") && at + 2 < words.len() {
+                (offset, count) = (int(words[at + 1])?, int(words[at + 2])?);
+                at += 2;
+            } else if reverse.is_none() && is_word(word, "REV") {
+                reverse = Some(true);
+            } else if by.is_none() && is_word(word, "BYLEX") {
+                by = Some(By::Lex);
+            } else if by.is_none() && is_word(word, "BYSCORE") {
+                by = Some(By::Score);
+            } else {
+                return Err(error::SYNTAX);
+            }
+            at += 1;
+        }
+        let (by, reverse) = (by.unwrap_or(By::Rank), reverse.unwrap_or(false));
+        if count != -1 && by == By::Rank {
+            return Err(LIMIT_OF_RANKS);
+        }
+        if with_scores && by == By::Lex {
+            return Err(SCORES_OF_LEX);
+        }
+        let (first, second) = (args[form.at], args[form.at + 1]);
+        let (min, max) = if reverse && by != By::Rank { (second, first) } else { (first, second) };
+        let ends = match by {
+            By::Rank => Ends::Ranks(int(min)?, int(max)?),
+            By::Score => Ends::Scores(bounds::scores(min, max)?),
+            By::Lex => Ends::Members(bounds::members(min, max)?),
+        };
+        Ok(Wish { ends, reverse, with_scores, offset, count })
+    }
+
+    /// The ranks that are meant.
+    fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
+        let whole = match &self.ends {
+            Ends::Ranks(start, stop) => {
+                let ranks = bounds::ranks(*start, *stop, set.len());
+                let mirrored = set.len() - ranks.end..set.len() - ranks.start;
+                return if self.reverse { mirrored } else { ranks };
+            }
+            Ends::Scores(range) => set.ranks_by_score(range),
+            Ends::Members(range) => set.ranks_by_lex(range, self.reverse),
+        };
+        let Ok(offset) = usize::try_from(self.offset) else { return 0..0 };
+        let left = whole.len().saturating_sub(offset);
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX).min(left);
+        match self.reverse {
+            _ if count == 0 => 0..0,
+            false => whole.start + offset..whole.start + offset + count,
+            true => whole.end - offset - count..whole.end - offset,
+        }
+    }
+}
+
+const fn named(by: By, reverse: bool) -> Form {
+    Form { at: 2, by: Some((by, reverse)), stores: false }
+}
+
+pub(super) fn zrange(call: &mut Call<'_, '_>) -> Done {
+    reply_range(call, Form { at: 2, by: None, stores: false })
+}
+
+pub(super) fn zrevrange(call: &mut Call<'_, '_>) -> Done {
+    reply_range(call, named(By::Rank, true))
+}
+
+pub(super) fn zrangebyscore(call: &mut Call<'_, '_>) -> Done {
+    reply_range(call, named(By::Score, false))
+}
+
+pub(super) fn zrevrangebyscore(call: &mut Call<'_, '_>) -> Done {
+    reply_range(call, named(By::Score, true))
+}
+
+pub(super) fn zrangebylex(call: &mut Call<'_, '_>) -> Done {
+    reply_range(call, named(By::Lex, false))
+}
+
+pub(super) fn zrevrangebylex(call: &mut Call<'_, '_>) -> Done {
+    reply_range(call, named(By::Lex, true))
+}
+
+fn reply_range(call: &mut Call<'_, '_>, form: Form) -> Done {
+    let wish = Wish::parse(call.args, form)?;
+    let key = call.key();
+    let opened = read(call.keys, key, call.lane)?;
+    let Some(set) = view(&opened)? else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let ranks = wish.ranks(set);
+    check_lane(call.lane, ranks.len())?;
+    let reply = &mut call.reply;
+    begin_members(reply, ranks.len(), wish.with_scores);
+    if ranks.is_empty() {
+        return Ok(());
+    }
+    if wish.reverse {
+        for (member, score) in set.entries_back(ranks.end - 1, ranks.len()) {
+            reply_member(reply, member, score, wish.with_scores);
+        }
+    } else {
+        for (member, score) in set.entries(ranks.start, ranks.len()) {
+            reply_member(reply, member, score, wish.with_scores);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn zrangestore(call: &mut Call<'_, '_>) -> Done {
+    let wish = Wish::parse(call.args, Form { at: 3, by: None, stores: true })?;
+    let (to, from) = (call.nth_key(1, 0), call.nth_key(2, 1));
+    let mut copied = Copied::default();
+    {
+        let opened = read(call.keys, from, call.lane)?;
+        if let Some(set) = view(&opened)? {
+            let ranks = wish.ranks(set);
+            check_lane(call.lane, ranks.len())?;
+            set.entries(ranks.start, ranks.len())
+                .for_each(|(member, score)| copied.push(member, score));
+        }
+    }
+    store(call, to, &copied, event::ZRANGESTORE)
+}
+
+pub(super) fn zremrangebyrank(call: &mut Call<'_, '_>) -> Done {
+    let ends = Ends::Ranks(call.int(2)?, call.int(3)?);
+    remove(call, ends, event::ZREMRANGEBYRANK)
+}
+
+pub(super) fn zremrangebyscore(call: &mut Call<'_, '_>) -> Done {
+    let ends = Ends::Scores(bounds::scores(call.args[2], call.args[3])?);
+    remove(call, ends, event::ZREMRANGEBYSCORE)
+}
+
+pub(super) fn zremrangebylex(call: &mut Call<'_, '_>) -> Done {
+    let ends = Ends::Members(bounds::members(call.args[2], call.args[3])?);
+    remove(call, ends, event::ZREMRANGEBYLEX)
+}
+
+fn remove(call: &mut Call<'_, '_>, ends: Ends<'_>, event: Event) -> Done {
+    let wish = Wish { ends, reverse: false, with_scores: false, offset: 0, count: -1 };
+    let key = call.key();
+    let mut opened = open(call.keys, key, call.lane)?;
+    let Some(set) = view(&opened)? else {
+        call.reply.int(0);
+        return Ok(());
+    };
+    let (ranks, len) = (wish.ranks(set), set.len());
+    let count = ranks.len();
+    if count == len {
+        // The whole: it is freed in the background.
+        opened.remove();
+        opened.publish(event);
+        opened.announce(event::DEL);
+    } else if count > 0 {
+        check_lane(call.lane, count)?;
+        if let Some(set) = opened.collection_mut::<SortedSet>()? {
+            set.remove_ranks(ranks);
+        }
+        opened.publish_collection::<SortedSet>(event);
+    }
+    call.reply.int(count as i64);
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! What a transaction has gathered: commands between MULTI and EXEC, and the keys WATCH named.
+
+use std::sync::Arc;
+
+use pantala_keyspace::{DbIndex, Watch};
+
+use crate::call::Wander;
+use crate::command::Flags;
+use crate::owned_args::OwnedArgs;
+use crate::registry::Found;
+
+/// A command that waits for EXEC.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    /// The row.
+    pub found: Found,
+    /// The arguments.
+    pub args: OwnedArgs,
+}
+
+/// The commands since MULTI.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    /// In the order they came.
+    pub commands: Vec<Queued>,
+    /// The flags of all of them.
+    pub flags: Flags,
+    /// How many arguments they have in all.
+    pub arg_count: usize,
+    /// One was refused: EXEC will run none.
+    pub is_aborted: bool,
+}
+
+impl Queue {
+    /// One more.
+    pub fn push(&mut self, found: Found, args: &[&[u8]]) {
+        self.flags = self.flags.and(found.row.flags);
+        self.arg_count += args.len();
+        self.commands.push(Queued { found, args: OwnedArgs::of(args) });
+    }
+
+    /// What EXEC needs beyond the keys of the commands: everything, if one of them goes through the
+    /// whole keyspace; the right to wait for more, if one is a script.
+    pub fn wander(&self) -> Wander {
+        match self.flags {
+            flags if flags.has(Flags::WHOLE) => Wander::Everything,
+            flags if flags.has(Flags::SCRIPT) => Wander::Token,
+            _ => Wander::No,
+        }
+    }
+}
+
+/// The keys of WATCH, and whether one has changed.
+#[derive(Clone, Debug, Default)]
+pub struct Watching {
+    /// Known to the partitions of the keys; they forget it when the last of these is dropped.
+    pub watch: Arc<Watch>,
+    /// The keys.
+    pub keys: Vec<(DbIndex, Box<[u8]>)>,
+}
