@@ -1,0 +1,102 @@
+//! The functions that our patched Lua has for its host (third_party/lua-src, lpantala.c).
+//!
+//! Tests: crates/scripting/tests.
+
+use mlua::{Error, Function, Lua, Result, Table, Value};
+use pantala_base::Rng;
+
+use crate::{TICK_INSTRUCTIONS, raw, slot};
+
+/// What lpantala.c offers; scripts never see it.
+pub struct Door {
+    /// run(f, keys, their count, args, their count): status, result.
+    pub run: Function,
+    /// The same for a library's function, which gets the lists as arguments.
+    pub call: Function,
+    /// load(f): status, result.
+    pub load: Function,
+    /// compile(text, chunk name, environment or nil): function, or nil and an error.
+    pub compile: Function,
+    /// rest(): what is to be tidied up between runs.
+    pub rest: Function,
+    /// The error handler, for the globals of scripts.
+    pub errhandler: Function,
+    raising: Function,
+    rediscall: Function,
+    readonly: Function,
+    idle: Function,
+}
+
+/// The status of a run that the host ended.
+pub const ABORTED: i64 = -1;
+/// The status of a run whose reply is written.
+pub const EMITTED: i64 = -2;
+/// The status of a run that ended well.
+pub const DONE: i64 = 0;
+
+impl Door {
+    /// Takes the door out of the globals and sets the limits up.
+    pub fn open(lua: &Lua, memory_bytes: usize) -> Result<Door> {
+        let globals = lua.globals();
+        let table: Table = globals.raw_get("__pantala")?;
+        globals.raw_set("__pantala", Value::Nil)?;
+        let setup: Function = table.raw_get("setup")?;
+        let tick = lua.create_function(|_, ()| Ok(slot::tick().is_ok()))?;
+        let convert = lua.create_function(|lua, error: Value| error_text(lua, error))?;
+        let seed = Rng::random().next_u64() as i32;
+        let [call, number, emit] = raw::functions();
+        let limits = (memory_bytes as f64, TICK_INSTRUCTIONS, seed);
+        setup.call::<()>((tick, convert, limits.0, limits.1, limits.2, call, number, emit))?;
+        Ok(Door {
+            run: table.raw_get("run")?,
+            call: table.raw_get("call")?,
+            load: table.raw_get("load")?,
+            compile: table.raw_get("compile")?,
+            rest: table.raw_get("rest")?,
+            errhandler: table.raw_get("errhandler")?,
+            raising: table.raw_get("raising")?,
+            rediscall: table.raw_get("rediscall")?,
+            readonly: table.raw_get("readonly")?,
+            idle: table.raw_get("idle")?,
+        })
+    }
+
+    /// A function of ours that returns its value and nil, or an error's text and true: that is
+    /// raised as a table.
+    pub fn raising(&self, function: Function) -> Result<Function> {
+        self.raising.call(function)
+    }
+
+    /// `redis.call`, or `redis.pcall` where errors are not raised.
+    pub fn rediscall(&self, function: &Function, raise: bool) -> Result<Function> {
+        self.rediscall.call((function, raise))
+    }
+
+    /// Whether scripts may change `table`.
+    pub fn readonly(&self, table: &Table, readonly: bool) -> Result<()> {
+        self.readonly.call((table, readonly))
+    }
+
+    /// What is there now is what an idle VM uses.
+    pub fn idle(&self) -> Result<()> {
+        self.idle.call(())
+    }
+}
+
+/// What a script sees of an error of a Rust function: its text.
+fn error_text(lua: &Lua, error: Value) -> Result<Value> {
+    let Value::Error(error) = error else { return Ok(error) };
+    let text = match root(&error) {
+        Error::RuntimeError(text) => text.clone(),
+        other => other.to_string(),
+    };
+    Ok(Value::String(lua.create_string(text)?))
+}
+
+/// Below what mlua puts around it.
+fn root(error: &Error) -> &Error {
+    match error {
+        Error::CallbackError { cause, .. } | Error::WithContext { cause, .. } => root(cause),
+        other => other,
+    }
+}

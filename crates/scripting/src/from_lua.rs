@@ -1,0 +1,204 @@
+//! Lua to RESP: what a script returns.
+//!
+//! The reference's table: strings become bulk strings; numbers integers, cut towards zero; false
+//! and nil null, true 1; tables with `err`, `ok`, `double`, `map`, `set`, `big_number` or
+//! `verbatim_string` those, in that order; other tables arrays up to the first nil; functions and
+//! the like null. After `redis.setresp(3)` booleans stay booleans. Metatables are not asked.
+//!
+//! 1. Nesting is bounded by `MAX_DEPTH`: deeper is an error; the reference's bound is deeper. A
+//!    table that contains itself twice is bounded by size, and by the host's ticks.
+//!
+//! lpantala.c has the same for the most frequent: texts, numbers, plain lists, statuses, errors
+//! (`api::emit`). What it cannot do as a whole comes here.
+//!
+//! Tests: crates/scripting/tests/conversions.rs.
+
+use mlua::{LuaString, Table, Value};
+use pantala_protocol::{Reply, Version};
+
+use crate::{Abort, slot};
+
+/// A table in a table in a table ...
+const MAX_DEPTH: usize = 200;
+/// Values between two questions whether to go on.
+const TICK_VALUES: u32 = 10_000;
+
+/// Why a value cannot be sent.
+pub enum Fault {
+    /// The host ends the run.
+    Abort,
+    /// More bytes than a reply may have.
+    TooLarge,
+    /// mlua's own.
+    Lua,
+}
+
+impl From<mlua::Error> for Fault {
+    fn from(_: mlua::Error) -> Fault {
+        Fault::Lua
+    }
+}
+
+impl From<Abort> for Fault {
+    fn from(_: Abort) -> Fault {
+        Fault::Abort
+    }
+}
+
+/// Writes values of one run.
+pub struct Writer<'r, 'o> {
+    reply: &'r mut Reply<'o>,
+    /// What the script chose with `redis.setresp`.
+    script: Version,
+    most_bytes: usize,
+    until_tick: u32,
+}
+
+impl<'r, 'o> Writer<'r, 'o> {
+    /// For one value; `most_bytes` is the length that the whole may reach.
+    pub fn new(reply: &'r mut Reply<'o>, script: Version, most_bytes: usize) -> Self {
+        Writer { reply, script, most_bytes, until_tick: TICK_VALUES }
+    }
+
+    /// Appends `value`.
+    pub fn value(&mut self, value: &Value, depth: usize) -> Result<(), Fault> {
+        self.step()?;
+        match value {
+            Value::String(text) => self.reply.bulk(&text.as_bytes()),
+            Value::Integer(number) => self.reply.int(*number),
+            Value::Number(number) => self.reply.int(integer(*number)),
+            Value::Boolean(truth) if self.script == Version::Resp3 => self.reply.bool(*truth),
+            Value::Boolean(true) => self.reply.int(1),
+            Value::Table(table) if depth < MAX_DEPTH => return self.table(table, depth),
+            Value::Table(_) => self.reply.error("ERR reached lua stack limit"),
+            _ => self.reply.null(),
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), Fault> {
+        if self.reply.len() > self.most_bytes {
+            return Err(Fault::TooLarge);
+        }
+        self.until_tick -= 1;
+        if self.until_tick == 0 {
+            self.until_tick = TICK_VALUES;
+            slot::tick()?;
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, table: &Table, depth: usize) -> Result<(), Fault> {
+        if let Value::String(text) = table.raw_get("err")? {
+            self.reply.error(text.as_bytes());
+            return Ok(());
+        }
+        if let Value::String(text) = table.raw_get("ok")? {
+            status(self.reply, &text.as_bytes());
+            return Ok(());
+        }
+        match table.raw_get("double")? {
+            Value::Number(number) => {
+                self.reply.double(number);
+                return Ok(());
+            }
+            Value::Integer(number) => {
+                self.reply.double(number as f64);
+                return Ok(());
+            }
+            _ => {}
+        }
+        if let Value::Table(map) = table.raw_get("map")? {
+            return self.map(&map, depth);
+        }
+        if let Value::Table(set) = table.raw_get("set")? {
+            return self.set(&set, depth);
+        }
+        if let Value::String(digits) = table.raw_get("big_number")? {
+            self.reply.big_number(&one_line(&digits.as_bytes()));
+            return Ok(());
+        }
+        if let Value::Table(parts) = table.raw_get("verbatim_string")?
+            && let (Value::String(format), Value::String(text)) =
+                (parts.raw_get("format")?, parts.raw_get("string")?)
+        {
+            self.verbatim(&format, &text);
+            return Ok(());
+        }
+        self.array(table, depth)
+    }
+
+    /// The format has three letters: cut, or filled with spaces.
+    fn verbatim(&mut self, format: &LuaString, text: &LuaString) {
+        let mut letters = [b' '; 3];
+        for (letter, byte) in letters.iter_mut().zip(format.as_bytes().iter()) {
+            *letter = *byte;
+        }
+        self.reply.verbatim(&letters, &text.as_bytes());
+    }
+
+    fn map(&mut self, map: &Table, depth: usize) -> Result<(), Fault> {
+        let mut count = 0;
+        for pair in map.pairs::<Value, Value>() {
+            pair?;
+            count += 1;
+        }
+        self.reply.map(count);
+        for pair in map.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.value(&key, depth + 1)?;
+            self.value(&value, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, set: &Table, depth: usize) -> Result<(), Fault> {
+        let mut count = 0;
+        for pair in set.pairs::<Value, Value>() {
+            pair?;
+            count += 1;
+        }
+        self.reply.set(count);
+        for pair in set.pairs::<Value, Value>() {
+            let (member, _) = pair?;
+            self.value(&member, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Up to the first nil. Lua's own length is that, but for tables with holes: for these the
+    /// header is put right at the end.
+    fn array(&mut self, table: &Table, depth: usize) -> Result<(), Fault> {
+        let len = table.raw_len();
+        let start = self.reply.len();
+        self.reply.array(len);
+        let mark_bytes = self.reply.len() - start;
+        for index in 1..=len {
+            let value: Value = table.raw_get(index)?;
+            if value.is_nil() {
+                self.reply.shorten_array(start, mark_bytes, index - 1);
+                return Ok(());
+            }
+            self.value(&value, depth + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// A status line.
+pub fn status(reply: &mut Reply, text: &[u8]) {
+    reply.raw(b"+");
+    reply.raw(&one_line(text));
+    reply.raw(b"\r\n");
+}
+
+/// As the reference's compiler makes it on x86: what does not fit is the least integer.
+pub fn integer(number: f64) -> i64 {
+    let fits = number >= i64::MIN as f64 && number < -(i64::MIN as f64);
+    if fits { number as i64 } else { i64::MIN }
+}
+
+/// Line ends would end the reply.
+fn one_line(text: &[u8]) -> Vec<u8> {
+    text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
+}

@@ -1,0 +1,85 @@
+//! `cmsgpack`: MessagePack, as in lua-cmsgpack 0.4.0 with what Redis and Valkey changed in it.
+//!
+//! - `pack`: values to bytes;  - `unpack`: bytes to values;  - this file: the table.
+//!
+//! Not here: `cmsgpack_safe`, which the reference does not offer. Tests: tests/libs_answers.rs.
+
+mod pack;
+mod unpack;
+
+use mlua::{Error, Lua, MultiValue, Result, Table, Value, Variadic};
+
+use super::argument::Arguments;
+use super::room::Room;
+
+/// The table of its functions.
+pub fn table(lua: &Lua) -> Result<Table> {
+    let table = lua.create_table()?;
+    let set = |name: &str, function: fn(&Arguments) -> Result<Variadic<Value>>| {
+        let function = lua.create_function(move |lua, values: MultiValue| {
+            function(&Arguments::new(lua, values)).map_err(|error| match error {
+                Error::StackError => Error::runtime(unpack::TOO_MANY),
+                other => other,
+            })
+        })?;
+        table.raw_set(name, function)
+    };
+    set("pack", pack)?;
+    set("unpack", |arguments| unpack(arguments, 0, 0))?;
+    set("unpack_one", |arguments| unpack(arguments, 1, arguments.integer_or(2, 0)?))?;
+    set("unpack_limit", |arguments| {
+        let limit = arguments.integer(2)?;
+        unpack(arguments, limit, arguments.integer_or(3, 0)?)
+    })?;
+    table.raw_set("_NAME", "cmsgpack")?;
+    table.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
+    table.raw_set("_COPYRIGHT", "Copyright (C) 2012, Redis Ltd.")?;
+    table.raw_set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
+    Ok(table)
+}
+
+fn pack(arguments: &Arguments) -> Result<Variadic<Value>> {
+    if arguments.count() == 0 {
+        return Err(arguments.bad(0, "MessagePack pack needs input."));
+    }
+    let bytes = pack::pack((1..=arguments.count()).filter_map(|place| arguments.get(place)))?;
+    let room = Room::open(arguments.lua);
+    room.fits(bytes.len())?;
+    Ok([Value::String(arguments.lua.create_string(&bytes)?)].into_iter().collect())
+}
+
+/// At most `limit` values from `offset` on, behind the place where the next begins (-1: none does);
+/// all of them, without that place, when both are 0.
+fn unpack(arguments: &Arguments, limit: i64, offset: i64) -> Result<Variadic<Value>> {
+    let lua = arguments.lua;
+    let bytes = arguments.bytes(1)?;
+    let len = bytes.len();
+    if offset < 0 || limit < 0 {
+        // The reference shows the length where it means the limit; both cut to C's ints.
+        let (offset, len) = (offset as i32, len as i32);
+        let text = format!("Invalid request to unpack with offset of {offset} and limit of {len}.");
+        return Err(Error::runtime(text));
+    }
+    let Some(rest) = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)) else {
+        let text =
+            format!("Start offset {} greater than input length {}.", offset as i32, len as i32);
+        return Err(Error::runtime(text));
+    };
+    let all = limit == 0 && offset == 0;
+    let limit = if all { i64::from(i32::MAX) } else { limit };
+    let mut values = Vec::new();
+    if !all {
+        values.push(Value::Integer(-1));
+    }
+    let left = match unpack::unpack(lua, rest, limit, &mut values) {
+        Ok(left) => left,
+        Err(unpack::Stop::Lua(error)) => return Err(error),
+        Err(unpack::Stop::Mistake(text)) => return Err(Error::runtime(text)),
+        // Lua itself says this, without a place.
+        Err(unpack::Stop::Key(text)) => return Err(Error::RuntimeError(text.into())),
+    };
+    if !all && left > 0 {
+        values[0] = Value::Integer((len - left) as i64);
+    }
+    Ok(Variadic::from(values))
+}

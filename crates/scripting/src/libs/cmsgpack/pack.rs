@@ -1,0 +1,203 @@
+//! Values to MessagePack.
+//!
+//! A table with the keys 1 to n and no others is an array, any other one a map. The reference looks
+//! at all keys to know, counts them, then writes. Here a first try writes while it looks: what has
+//! a key 1 is hoped to be an array whose keys come in order, and the head of a map is put in front
+//! of it when its members are counted. What disappoints the try ends it, and all is written again
+//! with two looks, so nothing is written more than twice.
+//!
+//! 1. A map's members come in the order of Lua's `next`, as everywhere.
+//! 2. The hopeful try makes protected calls, `NESTING_MAX` deep at most; the careful one none.
+//! 3. A table deeper than `NESTING_MAX` is nil, as is what MessagePack has no form for.
+//!
+//! Tests: tests/libs_answers.rs.
+
+use mlua::{Error, Result, Table, Value};
+
+use crate::libs::OUTPUT_BYTES_MAX;
+use crate::libs::argument::truncated;
+use crate::libs::room::no_memory;
+
+const NESTING_MAX: usize = 16;
+/// What most values need.
+const EXPECTED_BYTES: usize = 128;
+
+/// The bytes of `values`, one behind the other.
+pub(super) fn pack<'a>(values: impl Iterator<Item = &'a Value> + Clone) -> Result<Vec<u8>> {
+    let mut packer = Packer { out: Vec::with_capacity(EXPECTED_BYTES), hopeful: true };
+    if values.clone().any(|value| packer.value(value, 0).is_err()) {
+        packer.out.clear();
+        packer.hopeful = false;
+        for value in values {
+            packer.value(value, 0)?;
+        }
+    }
+    Ok(packer.out)
+}
+
+struct Packer {
+    out: Vec<u8>,
+    hopeful: bool,
+}
+
+impl Packer {
+    fn value(&mut self, value: &Value, level: usize) -> Result<()> {
+        match value {
+            Value::String(text) => self.string(&text.as_bytes()),
+            Value::Integer(number) => self.integer(*number),
+            Value::Number(number) => self.number(*number),
+            Value::Boolean(on) => self.out.push(if *on { 0xc3 } else { 0xc2 }),
+            Value::Table(table) if level < NESTING_MAX => return self.table(table, level),
+            _ => self.out.push(0xc0),
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, table: &Table, level: usize) -> Result<()> {
+        if self.out.len() > OUTPUT_BYTES_MAX {
+            return Err(no_memory());
+        }
+        if !self.hopeful {
+            return self.carefully(table, level);
+        }
+        match table.raw_len() {
+            0 => self.map(table, level),
+            len => self.array(table, len, level),
+        }
+    }
+
+    /// Hopes that the keys are 1 to `len` in order.
+    fn array(&mut self, table: &Table, len: usize, level: usize) -> Result<()> {
+        self.head(len, ARRAY);
+        let mut next = 1;
+        table.for_each(|key: Value, value: Value| {
+            if !matches!(key, Value::Integer(place) if place == next) {
+                return Err(Error::StackError);
+            }
+            next += 1;
+            self.value(&value, level + 1)
+        })?;
+        if next as usize == len + 1 { Ok(()) } else { Err(Error::StackError) }
+    }
+
+    /// A table without a key 1: a map, or empty.
+    fn map(&mut self, table: &Table, level: usize) -> Result<()> {
+        let start = self.out.len();
+        let mut count = 0;
+        self.out.push(MAP.small);
+        table.for_each(|key: Value, value: Value| {
+            count += 1;
+            self.value(&key, level + 1)?;
+            self.value(&value, level + 1)
+        })?;
+        match count {
+            0 => self.out[start] = ARRAY.small,
+            1..=15 => self.out[start] |= count as u8,
+            _ => {
+                let end = self.out.len();
+                self.head(count, MAP);
+                let head_len = self.out.len() - end;
+                self.out[start..].rotate_right(head_len);
+                self.out.remove(start + head_len);
+            }
+        }
+        Ok(())
+    }
+
+    fn carefully(&mut self, table: &Table, level: usize) -> Result<()> {
+        let (count, is_array) = counted(table)?;
+        if is_array {
+            self.head(count, ARRAY);
+            for place in 1..=count {
+                self.value(&table.raw_get(place)?, level + 1)?;
+            }
+            return Ok(());
+        }
+        self.head(count, MAP);
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.value(&key, level + 1)?;
+            self.value(&value, level + 1)?;
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, count: usize, kind: Kind) {
+        match count {
+            0..=15 => self.out.push(kind.small | count as u8),
+            16..=0xffff => self.tagged(kind.long, (count as u16).to_be_bytes()),
+            _ => self.tagged(kind.long + 1, (count as u32).to_be_bytes()),
+        }
+    }
+
+    fn tagged<const N: usize>(&mut self, tag: u8, bytes: [u8; N]) {
+        self.out.push(tag);
+        self.out.extend_from_slice(&bytes);
+    }
+
+    fn string(&mut self, bytes: &[u8]) {
+        let len = bytes.len();
+        self.out.reserve(len + 5);
+        match len {
+            0..=31 => self.out.push(0xa0 | len as u8),
+            32..=0xff => self.tagged(0xd9, [len as u8]),
+            0x100..=0xffff => self.tagged(0xda, (len as u16).to_be_bytes()),
+            _ => self.tagged(0xdb, (len as u32).to_be_bytes()),
+        }
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// A whole number that 64 bits hold as such, others as the smallest float that is exact.
+    fn number(&mut self, number: f64) {
+        let whole = truncated(number);
+        if whole as f64 == number {
+            self.integer(whole);
+        } else if f64::from(number as f32) == number {
+            self.tagged(0xca, (number as f32).to_be_bytes());
+        } else {
+            self.tagged(0xcb, number.to_be_bytes());
+        }
+    }
+
+    fn integer(&mut self, number: i64) {
+        match number {
+            0..=0x7f => self.out.push(number as u8),
+            0x80..=0xff => self.tagged(0xcc, [number as u8]),
+            0x100..=0xffff => self.tagged(0xcd, (number as u16).to_be_bytes()),
+            0x1_0000..=0xffff_ffff => self.tagged(0xce, (number as u32).to_be_bytes()),
+            0x1_0000_0000.. => self.tagged(0xcf, number.to_be_bytes()),
+            -32..=-1 => self.out.push(number as u8),
+            -0x80..=-33 => self.tagged(0xd0, [number as u8]),
+            -0x8000..=-0x81 => self.tagged(0xd1, (number as i16).to_be_bytes()),
+            -0x8000_0000..=-0x8001 => self.tagged(0xd2, (number as i32).to_be_bytes()),
+            _ => self.tagged(0xd3, number.to_be_bytes()),
+        }
+    }
+}
+
+/// The tags of arrays or maps: up to 15 elements, a count of 16 bits; of 32 bits is the next one.
+#[derive(Clone, Copy)]
+struct Kind {
+    small: u8,
+    long: u8,
+}
+
+const ARRAY: Kind = Kind { small: 0x90, long: 0xdc };
+const MAP: Kind = Kind { small: 0x80, long: 0xde };
+
+/// How many keys a table has, and whether they are the numbers from 1 on.
+fn counted(table: &Table) -> Result<(usize, bool)> {
+    let mut count = 0;
+    let mut max = 0;
+    let mut all_places = true;
+    for pair in table.pairs::<Value, bool>() {
+        count += 1;
+        match pair?.0 {
+            Value::Integer(place) if (1..=i64::from(i32::MAX)).contains(&place) => {
+                max = place.max(max);
+            }
+            _ => all_places = false,
+        }
+    }
+    Ok((count, all_places && max as usize == count))
+}

@@ -1,0 +1,134 @@
+//! The one unsafe file of this crate: bytes that pass between Lua and Rust by their address.
+//!
+//! Through mlua's safe interface each argument of `redis.call` costs a slot in a table of
+//! references, each call a vector, a guard and a userdata: some 4,700 instructions against 1,100
+//! here, and a script makes little else than such calls. So C hands over spans of its strings, and
+//! Rust the span of the reply.
+//!
+//! 1. Spans are read only until the function that got them returns. C: arguments are strings on
+//!    Lua's stack, which is not touched meanwhile. Rust: keys and arguments are borrowed for the
+//!    whole run; the reply lies in `Shared`, which lives as long as the VM, and is written by the
+//!    next call only.
+//! 2. No panic leaves these functions: C has no way to unwind. It is kept in `Shared`, the script
+//!    is aborted, and the run goes on panicking where Rust is again.
+//! 3. Lua does not leap over a frame of Rust here: nothing here calls Lua.
+//!
+//! Not here: what is done with the bytes. Tests: all of crates/scripting/tests.
+
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+
+use mlua::LightUserData;
+use smallvec::SmallVec;
+
+use crate::api::{self, Emitted};
+
+/// As in lpantala.h.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Span {
+    data: *const u8,
+    len: usize,
+}
+
+impl Span {
+    fn of(bytes: &[u8]) -> Span {
+        Span { data: bytes.as_ptr(), len: bytes.len() }
+    }
+
+    /// # Safety
+    /// The bytes must be valid, and not change, for `'a`.
+    unsafe fn bytes<'a>(self) -> &'a [u8] {
+        // SAFETY: the caller's promise; C's pointers to strings are never null.
+        unsafe { slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+/// Keys or arguments as lpantala.c reads them; they stay borrowed as long as it lives.
+pub struct Spans<'a> {
+    spans: SmallVec<[Span; 8]>,
+    _borrowed: std::marker::PhantomData<&'a [u8]>,
+}
+
+impl<'a> Spans<'a> {
+    /// The spans of `items`.
+    pub fn of(items: &'a [&'a [u8]]) -> Spans<'a> {
+        let spans = items.iter().map(|item| Span::of(item)).collect();
+        Spans { spans, _borrowed: std::marker::PhantomData }
+    }
+
+    /// Where they begin, and how many; for a call that ends before `self` does.
+    pub fn parts(&self) -> (LightUserData, usize) {
+        (LightUserData(self.spans.as_ptr().cast_mut().cast::<c_void>()), self.spans.len())
+    }
+}
+
+/// The functions that lpantala.c calls: `HostCall`, `HostNumber` and `HostEmit`.
+pub fn functions() -> [LightUserData; 3] {
+    [call as *mut c_void, number as *mut c_void, emit as *mut c_void].map(LightUserData)
+}
+
+const NUMBER_BYTES: usize = 40;
+const _: () = assert!(size_of::<Span>() == 2 * size_of::<usize>());
+
+/// `HostCall`: 0, or not and the script is aborted.
+extern "C" fn call(args: *const Span, count: usize, reply: *mut Span) -> c_int {
+    let work = || {
+        // SAFETY: lpantala.c's `rediscall` has filled `count` spans, which live until this returns.
+        let spans = unsafe { slice::from_raw_parts(args, count) };
+        // SAFETY: invariant 1, C's part: the strings lie on Lua's stack.
+        let args = spans.iter().map(|span| unsafe { span.bytes() });
+        let args: SmallVec<[&[u8]; 8]> = args.collect();
+        api::call(&args, Span::of)
+    };
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Some(span)) => {
+            // SAFETY: `reply` is a variable of `rediscall`.
+            unsafe { reply.write(span) };
+            0
+        }
+        Ok(None) => 1,
+        Err(panic) => {
+            api::keep_panic(panic);
+            1
+        }
+    }
+}
+
+/// `HostNumber`: the text's length.
+extern "C" fn number(value: f64, text: *mut u8) -> usize {
+    let mut digits = Vec::with_capacity(NUMBER_BYTES);
+    api::push_number(&mut digits, value);
+    let len = digits.len().min(NUMBER_BYTES);
+    // SAFETY: `numbertext` gives a buffer of HOST_NUMBER_BYTES, which is `NUMBER_BYTES`.
+    let text = unsafe { slice::from_raw_parts_mut(text, len) };
+    text.copy_from_slice(&digits[..len]);
+    len
+}
+
+/// `HostEmit`: 0 where no more of the value is wanted.
+extern "C" fn emit(kind: c_int, data: *const u8, len: usize, number: f64) -> c_int {
+    let work = || {
+        // SAFETY: invariant 1, C's part: a string that the script returns, on Lua's stack or below.
+        let bytes = if data.is_null() { &[] } else { unsafe { Span { data, len }.bytes() } };
+        let value = match kind {
+            0 => Emitted::Bulk(bytes),
+            1 => Emitted::Number(number),
+            2 => Emitted::Truth(true),
+            3 => Emitted::Truth(false),
+            5 => Emitted::Array(number as usize),
+            6 => Emitted::Status(bytes),
+            7 => Emitted::Error(bytes),
+            _ => Emitted::Nil,
+        };
+        api::emit(value)
+    };
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(more) => c_int::from(more),
+        Err(panic) => {
+            api::keep_panic(panic);
+            0
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! The interpreter of one thread: compiled scripts and libraries, and running them.
+//!
+//! ```text
+//!   run ─> compile once, by digest ─> lpantala.c `run` ─> Lua ─> redis.call ─> `slot` ─> Host
+//!    └─ reply <─ from_lua / faults <─────┘                       └─ to_lua <─ reply bytes
+//! ```
+//!
+//! PUC's Lua 5.1.5 with patches (third_party/lua-src/PATCHES.md), through mlua. Not LuaJIT, whose
+//! error texts, limits and `string.format` differ from the reference's and whose hooks do not run
+//! in compiled code; not an interpreter in Rust, of which none speaks 5.1 with its exact texts and
+//! numbers. The patches are C because Lua is; everything else is Rust without `unsafe`.
+//!
+//! 1. A VM belongs to one thread; `Script` and `Library` are shared, what was compiled is not.
+//! 2. No run leaves anything in the VM for the next, but compiled code and the locals of a
+//!    library's functions. These live as long as the library does in this VM, and each VM has its
+//!    own: a library that counts in a local counts per thread, and starts again at any time.
+//! 3. Whatever a script does ends in a reply or in the host's `Abort`. Memory: `VmLimits`; depth:
+//!    Lua's own bounds; time: `Host::tick`, about each `TICK_INSTRUCTIONS` of work, also inside
+//!    library functions; an abort passes every pcall, coroutine and handler.
+//! 4. A reply is appended as a whole or, on `Abort`, not at all.
+//!
+//! Not here: what the globals are (`sandbox`), `redis.*` (`api`), conversions (`to_lua`,
+//! `from_lua`). Tests: crates/scripting/tests.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::mem;
+use std::sync::Arc;
+
+use mlua::{Function, Lua, LuaOptions, StdLib, Value};
+use pantala_protocol::{Reply, Version};
+
+use crate::api::Shared;
+use crate::door::{ABORTED, DONE, Door, EMITTED};
+use crate::from_lua::{Fault, Writer};
+use crate::loading::{self, Gathered};
+use crate::raw::Spans;
+use crate::sandbox::Sandbox;
+use crate::{
+    Abort, ErrorText, Host, Library, Registered, SHA_HEX_BYTES, Script, faults, libs, slot,
+};
+
+/// What one VM may use.
+#[derive(Clone, Copy, Debug)]
+pub struct VmLimits {
+    /// Lua's own memory, scripts and what they hold; reached: the script fails with "not enough
+    /// memory".
+    pub memory_bytes: usize,
+    /// Compiled scripts kept; one more drops the oldest. Libraries are counted apart, as many.
+    pub scripts: usize,
+    /// The longest reply that a script may return; beyond: an error reply instead.
+    pub reply_bytes: usize,
+}
+
+impl Default for VmLimits {
+    fn default() -> VmLimits {
+        VmLimits { memory_bytes: 256 << 20, scripts: 500, reply_bytes: 1 << 30 }
+    }
+}
+
+/// An interpreter: made by the thread that uses it, on first use.
+pub struct Vm {
+    limits: VmLimits,
+    scripts: HashMap<[u8; SHA_HEX_BYTES], Function, BuildHasherDefault<Digest>>,
+    script_order: VecDeque<[u8; SHA_HEX_BYTES]>,
+    libraries: VecDeque<Loaded>,
+    shared: Shared,
+    tidy_above_bytes: usize,
+    sandbox: Sandbox,
+    door: Door,
+    lua: Lua,
+}
+
+/// A library in this VM. Holding the `Arc` keeps its address from being another's.
+struct Loaded {
+    library: Arc<Library>,
+    functions: HashMap<Vec<u8>, Function>,
+}
+
+/// Why a library is not in this VM.
+enum Unloaded {
+    /// The text of an error reply.
+    Refused(ErrorText),
+    /// The host wants the run to end.
+    Aborted,
+}
+
+impl From<ErrorText> for Unloaded {
+    fn from(message: ErrorText) -> Unloaded {
+        Unloaded::Refused(message)
+    }
+}
+
+/// A run's status, and its result or error.
+type Ended = mlua::Result<(i64, Value)>;
+
+/// Growth of a VM after which it is asked whether it is time to tidy up.
+const TIDY_BYTES: usize = 1 << 20;
+const SCRIPT_NAME: &str = "@user_script";
+const LIBRARY_NAME: &str = "@user_function";
+
+impl Vm {
+    /// A fresh one, with the reference's sandbox.
+    pub fn new(limits: VmLimits) -> Vm {
+        let built = Vm::build(limits);
+        built.expect("a new state has all the memory it asks for, and the sandbox is fixed text")
+    }
+
+    fn build(limits: VmLimits) -> mlua::Result<Vm> {
+        let libs = StdLib::STRING | StdLib::TABLE | StdLib::MATH | StdLib::OS;
+        // "Catch" leaves Lua's own pcall, which we patched so that it does not catch panics.
+        let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(true))?;
+        lua.set_app_data(MemoryLimit(limits.memory_bytes));
+        let door = Door::open(&lua, limits.memory_bytes)?;
+        let shared = Shared::default();
+        let sandbox = Sandbox::build(&lua, &door)?;
+        door.idle()?;
+        let (scripts, script_order) = (HashMap::default(), VecDeque::new());
+        let libraries = VecDeque::new();
+        let tidy_above_bytes = lua.used_memory() + TIDY_BYTES;
+        Ok(Vm {
+            limits,
+            scripts,
+            script_order,
+            libraries,
+            shared,
+            tidy_above_bytes,
+            sandbox,
+            door,
+            lua,
+        })
+    }
+
+    /// Compiles `script` unless it is known here. `Err`: the text of an error reply, without `-`.
+    pub fn compile(&mut self, script: &Arc<Script>) -> Result<(), ErrorText> {
+        if self.scripts.contains_key(script.sha()) {
+            return Ok(());
+        }
+        let function = match self.compiled(script.code(), SCRIPT_NAME, None) {
+            Ok(function) => function,
+            Err(message) => {
+                let what = b"ERR Error compiling script (new function): ".as_slice();
+                return Err([what, &message].concat());
+            }
+        };
+        if self.scripts.len() >= self.limits.scripts.max(1)
+            && let Some(oldest) = self.script_order.pop_front()
+        {
+            self.scripts.remove(&oldest);
+        }
+        self.scripts.insert(*script.sha(), function);
+        self.script_order.push_back(*script.sha());
+        Ok(())
+    }
+
+    fn compiled(
+        &mut self,
+        code: &[u8],
+        name: &str,
+        environment: Option<&mlua::Table>,
+    ) -> Result<Function, ErrorText> {
+        let code = |lua: &Lua| lua.create_string(code);
+        let compiled = code(&self.lua)
+            .and_then(|code| self.door.compile.call::<(Value, Value)>((code, name, environment)));
+        match compiled {
+            Ok((Value::Function(function), _)) => Ok(function),
+            Ok((_, message)) => Err(faults::plain(&message)),
+            Err(error) => Err(error.to_string().into_bytes()),
+        }
+    }
+
+    /// Runs `script` and appends its reply as RESP of `version`; its errors are error replies, a
+    /// compile error too. `Err`: the host said so, nothing was appended.
+    #[allow(clippy::too_many_arguments, reason = "EVAL has that many parts")]
+    pub fn run(
+        &mut self,
+        script: &Arc<Script>,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        version: Version,
+        host: &mut dyn Host,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), Abort> {
+        let function = match self.scripts.get(script.sha()) {
+            Some(function) => function,
+            None => {
+                if let Err(message) = self.compile(script) {
+                    Reply::new(reply, version).error(message);
+                    return Ok(());
+                }
+                &self.scripts[script.sha()]
+            }
+        };
+        self.perform(&self.door.run, function, (keys, args), version, host, reply)
+    }
+
+    /// Runs a function that is compiled, and appends its reply.
+    #[allow(clippy::too_many_arguments, reason = "EVAL and FCALL have that many parts")]
+    fn perform(
+        &self,
+        door: &Function,
+        function: &Function,
+        (keys, args): (&[&[u8]], &[&[u8]]),
+        version: Version,
+        host: &mut dyn Host,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), Abort> {
+        let start = reply.len();
+        let shared = &self.shared;
+        shared.version.set(Version::Resp2);
+        shared.wire.set(version);
+        shared.most_bytes.set(start.saturating_add(self.limits.reply_bytes));
+        // The reply lies with what functions share meanwhile, so that Lua's values go right there.
+        shared.out.replace(mem::take(reply));
+        let answered = slot::with_host(host, shared, || {
+            let ended = self.enter(door, function, keys, args);
+            *reply = shared.out.take();
+            if !matches!(ended, Ok((EMITTED, _))) {
+                reply.truncate(start);
+                return self.answer(ended, version, reply);
+            }
+            Ok(())
+        });
+        self.settle();
+        answered
+    }
+
+    /// Calls lpantala.c's `run` or `call`.
+    fn enter(&self, door: &Function, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> Ended {
+        let (keys, args) = (Spans::of(keys), Spans::of(args));
+        let ((keys_at, keys_len), (args_at, args_len)) = (keys.parts(), args.parts());
+        door.call((function, keys_at, keys_len, args_at, args_len))
+    }
+
+    /// After a run: what it left is garbage. Where tidying up fails the next run asks again.
+    fn settle(&self) {
+        libs::cjson::forget_settings(&self.lua);
+        if self.lua.used_memory() > self.tidy_above_bytes {
+            let _ = self.door.rest.call::<()>(());
+        }
+        self.shared.settle();
+    }
+
+    /// Appends what a run ended with.
+    fn answer(&self, ended: Ended, version: Version, out: &mut Vec<u8>) -> Result<(), Abort> {
+        let start = out.len();
+        let mut reply = Reply::new(out, version);
+        match ended {
+            Ok((ABORTED, _)) => return Err(Abort),
+            Ok((DONE, value)) => {
+                let most_bytes = self.shared.most_bytes.get();
+                let script = self.shared.version.get();
+                let written = Writer::new(&mut reply, script, most_bytes).value(&value, 0);
+                match written {
+                    Ok(()) => {}
+                    Err(fault) => {
+                        reply.truncate(start);
+                        match fault {
+                            Fault::Abort => return Err(Abort),
+                            Fault::TooLarge => reply.error("ERR the script's reply is too large"),
+                            Fault::Lua => reply.error("ERR the script's reply cannot be read"),
+                        }
+                    }
+                }
+            }
+            Ok((_, error)) => reply.error(faults::uncaught(&error)),
+            Err(error) => reply.error(format!("ERR {error}")),
+        }
+        Ok(())
+    }
+
+    /// Drops every compiled script and every library: SCRIPT FLUSH, FUNCTION FLUSH.
+    pub fn forget(&mut self) {
+        self.scripts.clear();
+        self.script_order.clear();
+        self.libraries.clear();
+        let _ = self.door.idle();
+    }
+
+    /// Bytes that Lua uses: INFO's used_memory_vm_eval.
+    pub fn memory_bytes(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// Runs a library's code to see what it registers (FUNCTION LOAD); nothing of it stays in this
+    /// VM. The host is asked for ticks and logs only: an Abort from `tick` is the time limit.
+    pub fn load_library(
+        &mut self,
+        code: &[u8],
+        host: &mut dyn Host,
+    ) -> Result<Vec<Registered>, ErrorText> {
+        match self.gather(code, host) {
+            Ok(gathered) => Ok(gathered.into_iter().map(|(registered, _)| registered).collect()),
+            Err(Unloaded::Refused(message)) => Err(message),
+            Err(Unloaded::Aborted) => Err(b"ERR FUNCTION LOAD timeout".to_vec()),
+        }
+    }
+
+    /// Runs a library's code: what it registered.
+    fn gather(
+        &mut self,
+        code: &[u8],
+        host: &mut dyn Host,
+    ) -> Result<Vec<(Registered, Function)>, Unloaded> {
+        let gathered = Gathered::default();
+        let ours = |error: mlua::Error| format!("ERR {error}").into_bytes();
+        let (environment, meta) = self.environment(&gathered).map_err(ours)?;
+        let compiled = self.compiled(after_shebang(code), LIBRARY_NAME, Some(&environment));
+        let function = compiled
+            .map_err(|message| [b"ERR Error compiling function: ".as_slice(), &message].concat())?;
+        let ended: Ended = slot::with_host(host, &self.shared, || self.door.load.call(function));
+        match ended.map_err(ours)? {
+            (DONE, _) => {}
+            (ABORTED, _) => return Err(Unloaded::Aborted),
+            (_, error) => {
+                let message = faults::bare(&error);
+                let what = b"ERR Error registering functions: ".as_slice();
+                return Err(Unloaded::Refused([what, &message].concat()));
+            }
+        }
+        // From now on its functions see what functions see.
+        let opened = self.door.readonly(&meta, false);
+        opened.and_then(|()| meta.raw_set("__index", &self.sandbox.shared)).map_err(ours)?;
+        self.door.readonly(&meta, true).map_err(ours)?;
+        let gathered = gathered.take();
+        loading::judge(&gathered)?;
+        Ok(gathered)
+    }
+
+    /// A library's own globals, with their metatable: empty, and behind them `redis` alone.
+    fn environment(&self, gathered: &Gathered) -> mlua::Result<(mlua::Table, mlua::Table)> {
+        let redis = loading::table(&self.lua, &self.door, gathered)?;
+        self.sandbox.shut(&self.lua, &self.door, &redis)?;
+        let visible = self.lua.create_table()?;
+        visible.raw_set("redis", &redis)?;
+        visible.raw_set("server", &redis)?;
+        self.sandbox.shut(&self.lua, &self.door, &visible)?;
+        let (environment, meta) = (self.lua.create_table()?, self.lua.create_table()?);
+        meta.raw_set("__index", visible)?;
+        environment.set_metatable(Some(meta.clone()))?;
+        self.door.readonly(&meta, true)?;
+        self.door.readonly(&environment, true)?;
+        Ok((environment, meta))
+    }
+
+    /// FCALL: loads the library into this VM when it is not there, and calls its function.
+    #[allow(clippy::too_many_arguments, reason = "FCALL has that many parts")]
+    pub fn call_function(
+        &mut self,
+        library: &Arc<Library>,
+        function: &[u8],
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        version: Version,
+        host: &mut dyn Host,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), Abort> {
+        let at = match self.libraries.iter().position(|one| Arc::ptr_eq(&one.library, library)) {
+            Some(at) => at,
+            None => match self.keep(library, host) {
+                Ok(at) => at,
+                Err(Unloaded::Refused(message)) => {
+                    Reply::new(reply, version).error(message);
+                    return Ok(());
+                }
+                Err(Unloaded::Aborted) => return Err(Abort),
+            },
+        };
+        let Some(function) = self.libraries[at].functions.get(function) else {
+            Reply::new(reply, version).error("ERR Function not found");
+            return Ok(());
+        };
+        self.perform(&self.door.call, function, (keys, args), version, host, reply)
+    }
+
+    /// Loads a library to stay, in the place of an older one of its name: where it lies.
+    fn keep(&mut self, library: &Arc<Library>, host: &mut dyn Host) -> Result<usize, Unloaded> {
+        let gathered = self.gather(&library.code, host)?;
+        let functions = gathered.into_iter().map(|(facts, function)| (facts.name, function));
+        self.libraries.retain(|one| one.library.name != library.name);
+        if self.libraries.len() >= self.limits.scripts.max(1) {
+            self.libraries.pop_front();
+        }
+        self.libraries
+            .push_back(Loaded { library: Arc::clone(library), functions: functions.collect() });
+        Ok(self.libraries.len() - 1)
+    }
+}
+
+/// Digests are their own hash. Scripts that share one are for their authors to make, by brute
+/// force, and there are `VmLimits::scripts` of them at most.
+#[derive(Default)]
+struct Digest(u64);
+
+impl Hasher for Digest {
+    fn write(&mut self, bytes: &[u8]) {
+        // Sixteen digits, each with four bits that differ; the length comes as a write of its own.
+        let (first, second) = bytes.split_at(8.min(bytes.len()));
+        if let (Some(first), Some(second)) = (first.first_chunk(), second.first_chunk()) {
+            let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
+            self.0 = (first ^ second.rotate_left(4)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The limit of this VM's memory in bytes, for functions that make many values at a time: Lua's own
+/// limit is off while they run.
+pub struct MemoryLimit(pub usize);
+
+/// A library's code from the end of its first line on, which is its shebang: lines keep their
+/// numbers.
+fn after_shebang(code: &[u8]) -> &[u8] {
+    let end = code.iter().position(|byte| *byte == b'\n');
+    if code.starts_with(b"#!") { &code[end.unwrap_or(code.len())..] } else { code }
+}
