@@ -3,11 +3,13 @@
 //!
 //! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
-use crate::field::{Field, IoEngine, LogLevel, Mode, OutputLimits, Percentiles, Permission};
-use crate::kind::{BYTES, COUNT, Kind, LONG, PORT};
+use crate::field::{
+    Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits, Percentiles, Permission,
+};
+use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SIZE};
 use crate::row::{Group, Row, live, protected, start};
 use crate::shapes;
-use Group::{Commands, Memory, Network, Observe, Process, Security, Threads};
+use Group::{Commands, Encodings, Memory, Network, Observe, Process, Security, Threads};
 use std::collections::BTreeMap;
 
 macro_rules! settings {
@@ -86,8 +88,40 @@ settings! {
 
     /// Bytes of data above which writes are refused or keys evicted; 0 means no limit.
     maxmemory: u64 = live("maxmemory", BYTES, "0", Memory);
+    /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
+    maxmemory_clients: MemoryShare = live(
+        "maxmemory-clients", Kind::MemoryOrPercent, "0", Memory);
     /// FLUSHALL and FLUSHDB free as with ASYNC.
     lazyfree_lazy_user_flush: bool = live("lazyfree-lazy-user-flush", Kind::Bool, "yes", Memory);
+
+    /// Fields up to which a hash is packed.
+    hash_max_listpack_entries: u64 = live("hash-max-listpack-entries", LONG, "512", Encodings)
+        .also(&["hash-max-ziplist-entries"]);
+    /// Bytes of a field or value up to which a hash is packed.
+    hash_max_listpack_value_bytes: u64 = live("hash-max-listpack-value", SIZE, "64", Encodings)
+        .also(&["hash-max-ziplist-value"]);
+    /// Bytes up to which a HyperLogLog is sparse.
+    hll_sparse_max_bytes: u64 = live("hll-sparse-max-bytes", SIZE, "3000", Encodings);
+    /// Elements of a list's node, or -1 to -5 for 4 to 64 KB.
+    list_max_listpack_size: i64 = live(
+        "list-max-listpack-size", Kind::Int(i32::MIN as i64, i32::MAX as i64), "-2", Encodings)
+        .also(&["list-max-ziplist-size"]);
+    /// Members up to which a set of integers is packed as such.
+    set_max_intset_entries: u64 = live("set-max-intset-entries", LONG, "512", Encodings);
+    /// Members up to which a set is packed.
+    set_max_listpack_entries: u64 = live("set-max-listpack-entries", LONG, "128", Encodings);
+    /// Bytes of a member up to which a set is packed.
+    set_max_listpack_value_bytes: u64 = live("set-max-listpack-value", LONG, "64", Encodings);
+    /// Members up to which a sorted set is packed.
+    zset_max_listpack_entries: u64 = live("zset-max-listpack-entries", LONG, "128", Encodings)
+        .also(&["zset-max-ziplist-entries"]);
+    /// Bytes of a member up to which a sorted set is packed.
+    zset_max_listpack_value_bytes: u64 = live("zset-max-listpack-value", SIZE, "64", Encodings)
+        .also(&["zset-max-ziplist-value"]);
+    /// Bytes of a stream's block.
+    stream_node_max_bytes: u64 = live("stream-node-max-bytes", SIZE, "4096", Encodings);
+    /// Entries of a stream's block.
+    stream_node_max_entries: u64 = live("stream-node-max-entries", LONG, "100", Encodings);
 
     /// Password of the default user; empty means none is asked for.
     requirepass: String = live("requirepass", Kind::Text, "", Security);
@@ -142,6 +176,17 @@ settings! {
     /// File that holds the process id while the server runs; empty means none.
     pidfile: String = start("pidfile", Kind::Text, "", Process);
 
+    /// Classes of keyspace events that are published.
+    notify_keyspace_events: String = live(
+        "notify-keyspace-events",
+        Kind::Checked(shapes::event_classes, "letters of Ag$lshzxeKEtmdn"),
+        "",
+        Commands);
+    /// Keys remembered for clients that track what they read; 0 means no limit.
+    tracking_table_max_keys: u64 = live("tracking-table-max-keys", LONG, "1000000", Commands);
+    /// Milliseconds after which clients that wait for a running script get BUSY; 0 means never.
+    busy_reply_threshold_ms: u64 = live("busy-reply-threshold", LONG, "5000", Commands)
+        .also(&["lua-time-limit"]);
     /// Keys that KEYS returns at most; 0 means no limit.
     keys_output_limit: u64 = live("keys_output_limit", LONG, "0", Commands).beyond_redis();
 }

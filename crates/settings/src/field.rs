@@ -48,6 +48,40 @@ impl Field for Vec<String> {
     }
 }
 
+/// Bytes, or a share of `maxmemory`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryShare {
+    /// So many bytes; 0: no limit.
+    Bytes(u64),
+    /// So many hundredths.
+    Percent(u64),
+}
+
+impl MemoryShare {
+    /// In bytes; a share of no limit is no limit.
+    pub fn bytes(self, maxmemory: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => maxmemory / 100 * percent,
+        }
+    }
+}
+
+impl Field for MemoryShare {
+    fn read(text: &str) -> Self {
+        match text.strip_suffix('%') {
+            Some(percent) => Self::Percent(u64::read(percent)),
+            None => Self::Bytes(u64::read(text)),
+        }
+    }
+    fn write(&self) -> String {
+        match self {
+            Self::Bytes(bytes) => bytes.write(),
+            Self::Percent(percent) => format!("{percent}%"),
+        }
+    }
+}
+
 /// Permission bits of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode(pub u32);

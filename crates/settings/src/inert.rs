@@ -4,7 +4,7 @@
 //! A row moves to `active` when the server begins to act on it. Tests: `row`, `tests/reference.rs`.
 
 use crate::field::{EvictionPolicy, Permission};
-use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT};
+use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT, SIZE};
 use crate::row::{Group, Row, live, protected, start};
 use crate::shapes;
 use Group::{
@@ -13,8 +13,6 @@ use Group::{
 };
 use Kind::{Bool, Int, Text, Word};
 
-/// Bytes as Redis keeps them in a signed number.
-const SIZE: Kind = Kind::Memory(0, i64::MAX as u64);
 const NODE_NAME: Kind = Kind::Checked(shapes::node_name, "letters, digits, -./:_");
 const NODE_ADDRESS: Kind = Kind::Checked(shapes::node_address, "an address or a host name");
 const BACKLOG: Kind = Kind::Checked(shapes::backlog_bytes, "bytes, such as 10mb, at least 16kb");
@@ -78,9 +76,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("bio-cpulist", Text, "", Threads)
         .also(&["bio_cpulist"])
         .doc("CPUs for background threads."),
-    live("busy-reply-threshold", LONG, "5000", Commands)
-        .also(&["lua-time-limit"])
-        .doc("Milliseconds after which a running script makes others get BUSY."),
     live("cluster-allow-pubsubshard-when-down", Bool, "yes", Cluster)
         .doc("Serve slot-bound channels while the cluster is down."),
     live("cluster-allow-reads-when-down", Bool, "no", Cluster)
@@ -151,17 +146,9 @@ pub(crate) const ROWS: &[Row] = &[
     start("enable-module-command", PERMISSION, "no", Security)
         .doc("Who may load modules. There are none here."),
     live("extended-redis-compatibility", Bool, "no", Process).doc("Pretend more to be Redis."),
-    live("hash-max-listpack-entries", LONG, "512", Encodings)
-        .also(&["hash-max-ziplist-entries"])
-        .doc("Fields up to which a hash is packed."),
-    live("hash-max-listpack-value", SIZE, "64", Encodings)
-        .also(&["hash-max-ziplist-value"])
-        .doc("Bytes of a field or value up to which a hash is packed."),
     start("hash-seed", Text, "", Process)
         .doc("Seed of the hash function. Here it is always drawn at random."),
     live("hide-user-data-from-log", Bool, "yes", Observe).doc("Keep keys and values out of logs."),
-    live("hll-sparse-max-bytes", SIZE, "3000", Encodings)
-        .doc("Bytes up to which a HyperLogLog is sparse."),
     live("ignore-warnings", Text, "", Process).doc("Warnings at start that are not fatal."),
     live("import-mode", Bool, "no", Replication)
         .doc("Neither expire nor evict while an import runs."),
@@ -169,11 +156,9 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("I/O threads. Here every worker does its own I/O: see threads."),
     live("jemalloc-bg-thread", Bool, "yes", Memory)
         .doc("Let the allocator give memory back from a thread of its own."),
-    live("list-compress-depth", COUNT, "0", Encodings)
-        .doc("Nodes at each end of a list that stay uncompressed; 0 compresses none."),
-    live("list-max-listpack-size", Int(i32::MIN as i64, i32::MAX as i64), "-2", Encodings)
-        .also(&["list-max-ziplist-size"])
-        .doc("Elements of a list's node, or -1 to -5 for 4 to 64 KB."),
+    live("list-compress-depth", COUNT, "0", Encodings).doc(
+        "Nodes at each end of a list that stay uncompressed. Here its middle is folded by itself.",
+    ),
     live("locale-collate", Text, "", Commands).doc("Locale by which SORT ALPHA compares."),
     live("log-format", Word(&["legacy", "logfmt", "json"]), "legacy", Observe)
         .doc("Form of log lines."),
@@ -195,13 +180,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("mptcp", Bool, "no", Network).doc("Listen with multipath TCP."),
     live("no-appendfsync-on-rewrite", Bool, "no", Persistence)
         .doc("Do not sync the append-only file while it is rewritten."),
-    live(
-        "notify-keyspace-events",
-        Kind::Checked(shapes::event_classes, "letters of Ag$lshzxeKEtmdn"),
-        "",
-        Commands,
-    )
-    .doc("Classes of keyspace events that are published."),
     live("oom-score-adj", Word(&["no", "yes", "relative", "absolute"]), "no", Process)
         .doc("Adjust the kernel's out-of-memory score."),
     live(
@@ -305,12 +283,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("server-cpulist", Text, "", Threads)
         .also(&["server_cpulist"])
         .doc("CPUs for the main threads."),
-    live("set-max-intset-entries", LONG, "512", Encodings)
-        .doc("Members up to which a set of integers is packed as such."),
-    live("set-max-listpack-entries", LONG, "128", Encodings)
-        .doc("Members up to which a set is packed."),
-    live("set-max-listpack-value", LONG, "64", Encodings)
-        .doc("Bytes of a member up to which a set is packed."),
     start("set-proc-title", Bool, "yes", Process).doc("Set the title of the process."),
     live("shutdown-on-sigint", SHUTDOWN, "default", Process).doc("How SIGINT shuts down."),
     live("shutdown-on-sigterm", SHUTDOWN, "default", Process).doc("How SIGTERM shuts down."),
@@ -319,8 +291,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("socket-mark-id", Int(0, u32::MAX as i64), "0", Network).doc("Mark of outgoing packets."),
     live("stop-writes-on-bgsave-error", Bool, "yes", Persistence)
         .doc("Refuse writes after a failed snapshot."),
-    live("stream-node-max-bytes", SIZE, "4096", Encodings).doc("Bytes of a stream's block."),
-    live("stream-node-max-entries", LONG, "100", Encodings).doc("Entries of a stream's block."),
     start("supervised", Word(&["upstart", "systemd", "auto", "no"]), "no", Process)
         .doc("Tell a service manager when ready."),
     start("syslog-enabled", Bool, "no", Observe).doc("Log to the system log."),
@@ -363,20 +333,9 @@ pub(crate) const ROWS: &[Row] = &[
     live("tls-session-cache-timeout", COUNT, "300", Tls)
         .doc("Seconds for which a session is cached."),
     live("tls-session-caching", Bool, "yes", Tls).doc("Cache sessions."),
-    live("tracking-table-max-keys", LONG, "1000000", Commands)
-        .doc("Keys remembered for client-side caching."),
     start("unixsocketgroup", Text, "", Network).doc("Group of the Unix socket."),
-    live("zset-max-listpack-entries", LONG, "128", Encodings)
-        .also(&["zset-max-ziplist-entries"])
-        .doc("Members up to which a sorted set is packed."),
-    live("zset-max-listpack-value", SIZE, "64", Encodings)
-        .also(&["zset-max-ziplist-value"])
-        .doc("Bytes of a member up to which a sorted set is packed."),
     live("maxmemory-policy", Word(EvictionPolicy::WORDS), "noeviction", Memory)
         .doc("What happens when a write would exceed maxmemory."),
-    live("maxmemory-clients", Kind::MemoryOrPercent, "0", Memory).doc(
-        "Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.",
-    ),
     live("active-expire-effort", Int(1, 10), "1", Memory)
         .doc("How hard the sweep for expired keys works."),
     live("lfu-log-factor", COUNT, "10", Memory)

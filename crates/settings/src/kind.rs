@@ -71,6 +71,8 @@ pub const PORT: Kind = Kind::Int(0, 65_535);
 pub const COUNT: Kind = Kind::Int(0, i32::MAX as i64);
 /// A whole number from 0 to 9,223,372,036,854,775,807.
 pub const LONG: Kind = Kind::Int(0, i64::MAX);
+/// Bytes as Redis keeps them in a signed number.
+pub const SIZE: Kind = Kind::Memory(0, i64::MAX as u64);
 /// Any number of bytes.
 pub const BYTES: Kind = Kind::Memory(0, u64::MAX);
 

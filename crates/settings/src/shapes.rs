@@ -85,7 +85,7 @@ pub(crate) fn percentile_text(percentile: f64) -> String {
 
 /// The event classes that `A` stands for, in the order of CONFIG GET.
 const ALL_CLASSES: &str = "g$lshzxetd";
-/// Classes beside those of `A`, in the order of CONFIG GET; `n` shows only without `A`.
+/// Classes beside those of `A`, in the order of CONFIG GET.
 const OTHER_CLASSES: &str = "KEm";
 
 /// The letters of notify-keyspace-events, in the order CONFIG GET gives them.
@@ -100,8 +100,8 @@ pub(crate) fn event_classes(text: &str, _: &str) -> Canonical {
         shown.push('A');
     } else {
         shown.extend(ALL_CLASSES.chars().filter(|&c| has(c)));
-        shown.extend(has('n').then_some('n'));
     }
+    shown.extend(has('n').then_some('n'));
     shown.extend(OTHER_CLASSES.chars().filter(|&c| has(c)));
     Ok(shown)
 }
@@ -288,7 +288,7 @@ mod tests {
                 ("Kg$lshzxetd", "AK"),
                 ("E$", "$E"),
                 ("KEn", "nKE"),
-                ("AKEmn", "AKEm"),
+                ("AKEmn", "AnKEm"),
                 ("tA", "A"),
                 ("KEKE", "KE"),
             ],
