@@ -1,5 +1,7 @@
 //! Which clients CLIENT LIST and CLIENT KILL mean.
 
+use pantala_commands::Standing;
+
 use crate::connection::{Connection, Life};
 use crate::describe;
 
@@ -31,8 +33,11 @@ impl ClientKind {
         found.map(|(_, kind)| *kind)
     }
 
-    fn of(_connection: &Connection) -> ClientKind {
-        ClientKind::Normal
+    fn of(connection: &Connection) -> ClientKind {
+        match connection.session.standing {
+            Standing::Subscribed => ClientKind::PubSub,
+            _ => ClientKind::Normal,
+        }
     }
 }
 

@@ -1,10 +1,17 @@
 //! One connection, as its worker keeps it.
 
 use pantala_commands::Session;
-use pantala_protocol::RequestParser;
+use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
 use crate::sending::CHOKE_BYTES;
+use crate::waiting::Blocked;
+
+/// Buffers up to this are not counted against `maxmemory-clients`.
+const ORDINARY_BYTES: usize = 64 << 10;
+
+/// Shorter replies are copied: the connection's own buffer is used again.
+const MOVED_REPLY_BYTES: usize = 16 << 10;
 
 /// Why a connection's pipeline stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +22,13 @@ pub enum Waiting {
     Lane,
     /// CLIENT PAUSE.
     Pause,
+    /// It has published more than can be delivered at once.
+    Room,
+    /// Its command waits for something to appear under a key.
+    Keys,
+    /// Its command, which the lane ran, waited for keys and is to run again; that was heard before
+    /// the lane's word that it waits.
+    Called,
 }
 
 /// A state of parking. The number tells late wake-ups apart.
@@ -57,6 +71,10 @@ pub struct Connection {
     pub in_flight: usize,
     /// Whether the pipeline stands still, and why.
     pub parked: Option<Parked>,
+    /// The command that waits for keys.
+    pub blocked: Option<Box<Blocked>>,
+    /// Messages that came while its command was on the slow lane; they go behind the reply.
+    pub kept: Vec<u8>,
     /// How often it was parked.
     pub parkings: u32,
     /// So much output waits to be sent that commands wait too.
@@ -67,7 +85,8 @@ pub struct Connection {
     pub peer_done: bool,
     /// Reading is paused because `input` is full.
     pub reading_paused: bool,
-    /// It goes on with its input in this turn or the next, without anything new arriving.
+    /// It goes on with its input in this turn or the next, without anything new arriving; or at
+    /// its next worker.
     pub is_resumed: bool,
     /// Its chunk in the turn at hand.
     pub chunk: Option<u32>,
@@ -75,6 +94,8 @@ pub struct Connection {
     pub is_touched: bool,
     /// Since when the output has been above the soft limit (monotonic, microseconds).
     pub over_soft_since_us: Option<u64>,
+    /// Its part of the worker's `client_bytes`.
+    pub counted_bytes: u64,
     /// When it last did something (monotonic, microseconds).
     pub active_us: u64,
     /// Bytes received.
@@ -97,8 +118,10 @@ impl Connection {
             input: Vec::new(),
             input_done: 0,
             output: Vec::new(),
+            kept: Vec::new(),
             in_flight: 0,
             parked: None,
+            blocked: None,
             parkings: 0,
             is_choked: false,
             life: Life::Open,
@@ -108,6 +131,7 @@ impl Connection {
             chunk: None,
             is_touched: false,
             over_soft_since_us: None,
+            counted_bytes: 0,
             active_us: now_us,
             received_bytes: 0,
             sent_bytes: 0,
@@ -127,9 +151,15 @@ impl Connection {
         self.parked.is_none() && !self.is_choked && self.life == Life::Open
     }
 
-    /// Whether it can be given to another worker at this moment.
+    /// Whether it can be given to another worker at this moment, with what it has still to run and
+    /// to send.
     pub fn can_leave(&self) -> bool {
-        self.is_ready() && self.in_flight == 0 && self.output.is_empty() && self.chunk.is_none()
+        let is_still = match self.parked.map(|parked| parked.waiting) {
+            // It would only try again.
+            None | Some(Waiting::Partition | Waiting::Pause | Waiting::Room) => true,
+            Some(Waiting::Lane | Waiting::Keys | Waiting::Called) => false,
+        };
+        is_still && self.life == Life::Open && self.in_flight == 0 && self.chunk.is_none()
     }
 
     /// A command has run: counts it, and looks whether others may follow.
@@ -141,6 +171,18 @@ impl Connection {
         if self.session.closing {
             self.life = Life::Ending;
         }
+    }
+
+    /// Bytes of its buffers, and of what it has subscribed to.
+    pub fn buffer_bytes(&self) -> usize {
+        let buffers = self.input.capacity() + self.output.capacity() + self.kept.capacity();
+        buffers + self.session.subscriptions.bytes
+    }
+
+    /// Bytes of its buffers, if they are more than everybody has.
+    pub fn large_bytes(&self) -> u64 {
+        let bytes = self.buffer_bytes() + self.in_flight;
+        if bytes > ORDINARY_BYTES { bytes as u64 } else { 0 }
     }
 
     /// Lets commands wait if much output does. To be called behind every reply.
@@ -159,6 +201,47 @@ impl Connection {
         self.is_resumed = false;
         self.reading_paused = false;
         self.chunk = None;
+    }
+
+    /// Appends a reply that was written elsewhere: whole, without copying it, where nothing waits
+    /// to be sent before it.
+    pub fn push_reply(&mut self, reply: Vec<u8>) {
+        if self.output.is_empty() && reply.len() > MOVED_REPLY_BYTES {
+            self.output = reply;
+        } else {
+            self.output.extend_from_slice(&reply);
+        }
+    }
+
+    /// Bytes that wait to be sent, or are being sent.
+    pub fn unsent_bytes(&self) -> usize {
+        self.output.len() + self.in_flight + self.kept.len()
+    }
+
+    /// Appends what is not the reply to a command, unless so much is unsent that it will be closed.
+    /// Never into the midst of a reply: these are written whole, or come from the lane.
+    #[inline]
+    pub fn tell(&mut self, most_bytes: usize, write: impl FnOnce(&mut Vec<u8>, Version)) {
+        if matches!(self.life, Life::Ending | Life::Closing) || self.unsent_bytes() > most_bytes {
+            return;
+        }
+        let waiting = self.parked.map(|parked| parked.waiting);
+        let out = match waiting {
+            Some(Waiting::Lane | Waiting::Called) => &mut self.kept,
+            _ => &mut self.output,
+        };
+        write(out, self.session.version);
+    }
+
+    /// The command on the lane has its reply: what was kept may follow.
+    pub fn tell_kept(&mut self) {
+        let kept = std::mem::take(&mut self.kept);
+        self.push_reply(kept);
+    }
+
+    /// The number that the next parking will have.
+    pub fn next_parking(&self) -> u32 {
+        self.parkings.wrapping_add(1)
     }
 
     /// Stands still from now on; the number of this parking.

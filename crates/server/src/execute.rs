@@ -10,11 +10,13 @@
 //! 1. A command that ends with an error, parks or moves to the lane leaves no byte in the output.
 //! 2. Nothing here blocks on a worker; `Lane::Slow` may.
 
+use std::sync::Arc;
+
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    Call, ClientError, Done, Flags, Found, Lane, Limits, Park, ReplyMode, Session, Stop, error,
-    key_positions,
+    Call, ClientError, Done, Flags, Found, Lane, Limits, Park, Queue, ReplyMode, Session, Standing,
+    Stop, Wander, error, key_positions,
 };
 use pantala_keyspace::{DbIndex, LockPlan, Locked, Scope};
 use pantala_protocol::Reply;
@@ -22,6 +24,7 @@ use smallvec::SmallVec;
 
 use crate::shared::Shared;
 use crate::tallies::{LATENCY_BUCKETS, ThreadTally};
+use crate::waiting::{Blocked, Seat};
 
 /// A command with more arguments than this runs on the slow lane: it would hold up other
 /// connections for a good part of a millisecond.
@@ -46,6 +49,10 @@ pub struct Turn<'r> {
     pub is_monitored: bool,
     /// CLIENT PAUSE: commands with one of these flags wait.
     pub paused: Paused,
+    /// Whether commands may wait for keys; not inside a transaction.
+    pub may_wait: bool,
+    /// What a script begins with.
+    pub wander: Wander,
 }
 
 /// What CLIENT PAUSE holds back.
@@ -67,6 +74,8 @@ pub enum Refusal {
     Lane(Found),
     /// CLIENT PAUSE.
     Pause,
+    /// It waits for EXEC.
+    Queue(Found),
 }
 
 /// What is to be run.
@@ -81,7 +90,6 @@ pub struct Request<'a> {
 }
 
 /// How running ended.
-#[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// There is a reply (or none is wanted).
     Finished,
@@ -89,6 +97,8 @@ pub enum Verdict {
     Lane,
     /// Later.
     Parked(Park),
+    /// It waits in the queues of its keys.
+    Blocked(Blocked),
 }
 
 impl<'r> Turn<'r> {
@@ -100,10 +110,8 @@ impl<'r> Turn<'r> {
         found: Option<Found>,
         args: &[&[u8]],
     ) -> Result<Found, Refusal> {
-        // Who has not given the password learns nothing, not even which commands there are.
-        let is_open = found.is_some_and(|found| found.row.flags.has(Flags::NO_AUTH));
-        if !session.authenticated && !is_open {
-            return Err(Refusal::Error(found, error::NO_AUTH));
+        if session.standing != Standing::Known {
+            self.admit_others(session, found, args)?;
         }
         let Some(found) = found else {
             return Err(Refusal::Error(None, error::unknown_command(args)));
@@ -112,10 +120,13 @@ impl<'r> Turn<'r> {
         if !row.accepts(args.len()) {
             return Err(Refusal::Error(Some(found), error::wrong_arity(&row.full_name())));
         }
+        if let Some(queue) = &session.multi {
+            return self.admit_to_queue(queue, found, args);
+        }
         if self.is_full && row.flags.has(Flags::DENYOOM) {
             return Err(Refusal::Error(Some(found), error::OUT_OF_MEMORY));
         }
-        if self.paused != Paused::Nothing && self.holds_back(found) {
+        if self.paused != Paused::Nothing && self.holds_back(row.flags) {
             return Err(Refusal::Pause);
         }
         if self.lane == Lane::Worker
@@ -126,8 +137,75 @@ impl<'r> Turn<'r> {
         Ok(found)
     }
 
-    fn holds_back(&self, found: Found) -> bool {
-        let flags = found.row.flags;
+    /// What is decided of a command of a client that has not given its password, or that has
+    /// subscribed to something.
+    #[cold]
+    fn admit_others(
+        &self,
+        session: &Session,
+        found: Option<Found>,
+        args: &[&[u8]],
+    ) -> Result<(), Refusal> {
+        let flags = found.map_or(Flags::NONE, |found| found.row.flags);
+        // Who has not given the password learns nothing, not even which commands there are.
+        if session.standing == Standing::Stranger && !flags.has(Flags::NO_AUTH) {
+            return Err(Refusal::Error(found, error::NO_AUTH));
+        }
+        let Some(found) = found.filter(|found| found.row.accepts(args.len())) else {
+            return Ok(());
+        };
+        let is_refused = self.is_full && flags.has(Flags::DENYOOM);
+        if session.is_confined() && !flags.has(Flags::SUBSCRIBED) && !is_refused {
+            let error = error::not_while_subscribed(&found.row.full_name());
+            return Err(Refusal::Error(Some(found), error));
+        }
+        Ok(())
+    }
+
+    /// What is decided of a command between MULTI and EXEC.
+    #[cold]
+    fn admit_to_queue(
+        &self,
+        queue: &Queue,
+        found: Found,
+        args: &[&[u8]],
+    ) -> Result<Found, Refusal> {
+        let row = found.row;
+        let at_once = row.flags.has(Flags::UNQUEUED);
+        if row.flags.has(Flags::NO_MULTI) && !at_once {
+            return Err(Refusal::Error(Some(found), error::not_in_multi(&row.full_name())));
+        }
+        if row.flags.has(Flags::CONTAINER) {
+            let word = args.get(1).copied().unwrap_or_default();
+            return Err(Refusal::Error(Some(found), error::unknown_subcommand(row.name, word)));
+        }
+        let flags = match row.flags.has(Flags::TRANSACTION) {
+            true => queue.flags,
+            false => row.flags,
+        };
+        if self.is_full && flags.has(Flags::DENYOOM) && !queue.is_aborted {
+            return Err(Refusal::Error(Some(found), error::OUT_OF_MEMORY));
+        }
+        if self.paused != Paused::Nothing && at_once && self.holds_back(flags) {
+            return Err(Refusal::Pause);
+        }
+        if at_once { Ok(found) } else { Err(Refusal::Queue(found)) }
+    }
+
+    /// Keeps a command for EXEC.
+    #[cold]
+    pub fn queue(&self, session: &mut Session, found: Found, args: &[&[u8]], output: &mut Vec<u8>) {
+        let Some(queue) = &mut session.multi else { return };
+        Arc::make_mut(queue).push(found, args);
+        let before = output.len();
+        Reply::new(output, session.version).simple("QUEUED");
+        let mode = session.reply_mode;
+        if mode != ReplyMode::On {
+            hush(session, mode, before, output);
+        }
+    }
+
+    fn holds_back(&self, flags: Flags) -> bool {
         match self.paused {
             Paused::Nothing => false,
             Paused::Writes => flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE)),
@@ -161,34 +239,78 @@ impl<'r> Turn<'r> {
         found: Found,
         args: &[&[u8]],
         output: &mut Vec<u8>,
+        seat: &Seat<'_>,
     ) -> Verdict {
-        let scope = self.scope(session);
+        if found.row.flags.has(Flags::TRANSACTION) {
+            return self.run_transaction(session, found, output);
+        }
         let positions = key_positions(found.row, args).unwrap_or_default();
         let hashes: SmallVec<[u64; 4]> =
-            positions.iter().map(|&position| scope.space.hash(args[position])).collect();
-        let plan = LockPlan::of(hashes.iter().copied());
-        let began_us = monotonic_us();
-        let locked = match self.lane {
-            Lane::Worker => scope.space.lock(&plan, scope),
-            Lane::Slow => Ok(scope.space.lock_waiting(&plan, scope)),
-        };
-        let mut locked = match locked {
-            Ok(locked) => locked,
-            Err(busy) => return Verdict::Parked(Park::Partition(busy)),
-        };
-        let before = output.len();
+            positions.iter().map(|&position| self.shared.space.hash(args[position])).collect();
         let request = Request { found, args, hashes: &hashes };
-        let verdict = self.run_locked(session, request, &mut locked, output);
-        drop(locked);
-        if verdict == Verdict::Finished {
+        let (began_us, before) = (monotonic_us(), output.len());
+        let verdict = if found.row.flags.has(Flags::SCRIPT) {
+            self.run_script(session, request, output, began_us)
+        } else {
+            self.run_plain(session, request, output, seat)
+        };
+        if matches!(verdict, Verdict::Finished) {
             let took_us = monotonic_us() - began_us;
             self.count_time(found, took_us * 1000);
             let reply_bytes = output.len().saturating_sub(before);
             self.shared.logs.note(session, found, args, took_us, reply_bytes);
             self.shared.spikes.note(found.row, took_us);
-            if self.is_monitored {
-                self.shared.monitors.feed(&self.shared.workers, session, found, args);
+        }
+        let is_shown = matches!(verdict, Verdict::Finished | Verdict::Blocked(_));
+        if self.is_monitored && is_shown {
+            self.shared.monitors.feed(&self.shared.workers, session, found, args);
+        }
+        verdict
+    }
+
+    /// Takes the partitions of a plan: all or none on a worker, waiting on the lane.
+    pub(crate) fn lock(
+        &self,
+        plan: &LockPlan,
+        scope: Scope<'r>,
+        wander: Wander,
+    ) -> Result<Locked<'r>, Park> {
+        let space = scope.space;
+        if wander != Wander::No {
+            let token = space.try_token().ok_or(Park::Token(wander))?;
+            let mut locked = space.lock_wandering(token, plan, scope);
+            if wander == Wander::Everything {
+                locked.reach_everything();
             }
+            return Ok(locked);
+        }
+        match self.lane {
+            Lane::Worker => space.lock(plan, scope).map_err(Park::Partition),
+            Lane::Slow => Ok(space.lock_waiting(plan, scope)),
+        }
+    }
+
+    /// Locks what a command names and runs it; it may begin to wait for its keys.
+    fn run_plain(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        output: &mut Vec<u8>,
+        seat: &Seat<'_>,
+    ) -> Verdict {
+        let plan = LockPlan::of(request.hashes.iter().copied());
+        let mut locked = match self.lock(&plan, self.scope(session), Wander::No) {
+            Ok(locked) => locked,
+            Err(park) => return Verdict::Parked(park),
+        };
+        let mut verdict = self.run_locked(session, request, &mut locked, output);
+        if let Verdict::Parked(Park::Keys(wait)) = verdict {
+            let command = (request.found, request.args);
+            let waiting = self.enqueue(session, command, *wait, &mut locked, seat);
+            verdict = Verdict::Blocked(waiting);
+        }
+        if locked.has_ready() {
+            self.serve_ready(&mut locked);
         }
         verdict
     }
@@ -202,23 +324,42 @@ impl<'r> Turn<'r> {
         locked: &mut Locked<'r>,
         output: &mut Vec<u8>,
     ) -> Verdict {
+        if session.tracking.is_some() {
+            return self.run_tracked(session, request, locked, output);
+        }
+        self.run_untracked(session, request, locked, output)
+    }
+
+    /// The same for a client that remembers nothing of what it reads.
+    #[inline]
+    pub(crate) fn run_untracked(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        locked: &mut Locked<'r>,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
         let Request { found, args, hashes } = request;
         let before = output.len();
         let mode = session.reply_mode;
         let mut call = Call {
             args,
             command: found.row,
-            reply: Reply::new(output, session.version),
+            reply: Reply::new(output, session.version).at_most(self.limits.most_output_bytes),
             keys: locked,
             hashes,
             session,
             server: self.shared,
             limits: self.limits,
             lane: self.lane,
+            ready: None,
+            may_wait: self.may_wait,
         };
         let done = (found.row.handler)(&mut call);
         let verdict = self.settle(session, found, done, before, output);
-        if mode != ReplyMode::On && verdict == Verdict::Finished {
+        if mode != ReplyMode::On && matches!(verdict, Verdict::Finished) {
+            // What is pushed is shown all the same.
+            let before = if is_pushed(found) { output.len() } else { before };
             hush(session, mode, before, output);
         }
         verdict
@@ -267,7 +408,15 @@ impl<'r> Turn<'r> {
             self.tally.commands[usize::from(found.number)].rejected.add(1);
         }
         let before = output.len();
-        self.reply_error(session, error, output);
+        if found.is_some_and(is_exec) {
+            (session.multi, session.watching) = (None, None);
+            self.reply_error(session, &error::exec_aborted_by(error), output);
+        } else {
+            if let Some(queue) = &mut session.multi {
+                Arc::make_mut(queue).is_aborted = true;
+            }
+            self.reply_error(session, error, output);
+        }
         let mode = session.reply_mode;
         if mode != ReplyMode::On {
             hush(session, mode, before, output);
@@ -293,9 +442,24 @@ impl<'r> Turn<'r> {
     }
 }
 
+/// Whether its replies are pushes, which CLIENT REPLY leaves alone.
+#[cold]
+fn is_pushed(found: Found) -> bool {
+    found.row.flags.has(Flags::SUBSCRIBED) && found.row.flags.has(Flags::PUBSUB)
+}
+
+fn is_exec(found: Found) -> bool {
+    found.row.flags.has(Flags::TRANSACTION)
+}
+
 /// Takes a reply back that CLIENT REPLY does not want.
 #[cold]
-fn hush(session: &mut Session, mode_before: ReplyMode, before: usize, output: &mut Vec<u8>) {
+pub(crate) fn hush(
+    session: &mut Session,
+    mode_before: ReplyMode,
+    before: usize,
+    output: &mut Vec<u8>,
+) {
     if mode_before == ReplyMode::SkipNext || session.reply_mode != ReplyMode::On {
         output.truncate(before);
     }

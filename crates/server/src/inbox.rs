@@ -13,6 +13,8 @@ use pantala_reactor::Waker;
 
 use crate::client_filter::ClientFilter;
 use crate::connection::Connection;
+use crate::tracking::audience::Word;
+use crate::waiting::Blocked;
 
 /// One message.
 pub enum Message {
@@ -48,6 +50,24 @@ pub enum Message {
         /// The reply.
         reply: Vec<u8>,
     },
+    /// The command of a connection that waited for a key was run by whoever changed the key.
+    Served {
+        /// The connection.
+        connection: u64,
+        /// Which of its parkings.
+        parking: u32,
+        /// The reply.
+        reply: Vec<u8>,
+    },
+    /// A command on the slow lane waits for keys now.
+    LaneBlocked {
+        /// The connection.
+        connection: u64,
+        /// Which of its parkings.
+        parking: u32,
+        /// How it waits.
+        blocked: Blocked,
+    },
     /// Bytes to send to a connection out of turn (MONITOR).
     Feed {
         /// What to send.
@@ -76,8 +96,19 @@ pub enum Message {
         /// Whether it was parked.
         answer: Sender<bool>,
     },
+    /// Word for one client: keys it may remember have changed.
+    Tell {
+        /// The connection.
+        connection: u64,
+        /// The client's number.
+        client: u64,
+        /// What it is told.
+        word: Word,
+    },
     /// CLIENT PAUSE has ended or changed: try the paused again.
     PauseChanged,
+    /// A script has held partitions for so long that who waits for them is told.
+    ScriptIsBusy,
     /// The settings have changed, or this worker is to give up its connections, or to stop.
     LookUp,
 }
@@ -96,7 +127,17 @@ impl Inbox {
 
     /// Puts a message in and wakes the worker.
     pub fn post(&self, message: Message) {
+        self.leave(message);
+        self.waker.wake();
+    }
+
+    /// Puts a message in; the worker is to be woken later.
+    pub fn leave(&self, message: Message) {
         self.queue.push(message);
+    }
+
+    /// Wakes the worker, if it sleeps.
+    pub fn ring(&self) {
         self.waker.wake();
     }
 
@@ -114,5 +155,9 @@ impl Inbox {
 impl pantala_keyspace::Inbox for Inbox {
     fn unpark(&self, connection: u64, parking: u32) {
         self.post(Message::Unpark { connection, parking });
+    }
+
+    fn ring(&self) {
+        self.waker.wake();
     }
 }

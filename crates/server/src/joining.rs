@@ -9,7 +9,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::Session;
 use pantala_reactor::{ListenerId, Ops, Token, net};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Life};
 use crate::inbox::Message;
 use crate::listening::is_unix;
 use crate::worker::Desk;
@@ -76,12 +76,17 @@ impl Desk {
         mut connection: Box<Connection>,
         ops: &mut Ops<'_>,
     ) {
+        let session = connection.session.clone();
         let seated = self.seat(socket, ops, |token| {
             connection.become_open(token);
             connection
         });
-        if let Some(token) = seated {
-            self.resume(token.index);
+        match seated {
+            Some(token) => {
+                self.told_while_moving(token.index);
+                self.resume(token.index);
+            }
+            None => self.end_session(&session),
         }
     }
 
@@ -103,13 +108,33 @@ impl Desk {
         if index >= self.connections.len() {
             self.connections.resize_with(index + 1, || None);
         }
-        let connection = make(token);
+        let mut connection = make(token);
+        self.land(&mut connection);
         if connection.session.monitor {
             self.shared.monitors.join(self.index);
         }
+        self.shared.directory.enter(connection.session.id, connection.session.place);
         self.connections[index] = Some(connection);
         self.open_count += 1;
         Some(token)
+    }
+
+    /// Lets a connection of a worker that retires go, unless something of it is under way.
+    pub(crate) fn give_away(&mut self, index: u32, ops: &mut Ops<'_>) {
+        self.take_back(index);
+        let Some(connection) = self.at(index).filter(|connection| connection.can_leave()) else {
+            return;
+        };
+        connection.parked = None;
+        connection.life = Life::Leaving;
+        ops.detach(connection.token);
+    }
+
+    /// A client has gone for good: nobody tells it anything any more.
+    pub(crate) fn end_session(&mut self, session: &Session) {
+        self.end_subscriptions(session.standing, session.place);
+        self.shared.directory.leave(session.id);
+        self.shared.trackers.leave(&self.shared, session.id);
     }
 
     /// The reactor has given a socket up: another worker gets it.
@@ -117,8 +142,11 @@ impl Desk {
         if self.find(conn).is_none() {
             return;
         }
-        let Some(connection) = self.connections[conn.index as usize].take() else { return };
+        self.take_off(conn.index);
+        let Some(mut connection) = self.connections[conn.index as usize].take() else { return };
         self.open_count -= 1;
+        let counted = std::mem::take(&mut connection.counted_bytes);
+        self.tally.client_bytes.set(self.tally.client_bytes.get() - counted);
         let workers = &self.shared.workers;
         if connection.session.monitor {
             self.shared.monitors.leave(self.index);

@@ -8,13 +8,19 @@
 //! 1. A lane thread is inside the gate while it runs a command, except for commands marked
 //!    `OUTSIDE`, which close the gate themselves or only wait.
 //! 2. Each job is answered exactly once, also when its command panics.
+//! 3. At most so many jobs run at a time as the setting `slow_lane_threads` says, not counting
+//!    those that have shown to be very long, or wait for one that is: for each of these another
+//!    thread is lent, so that some endless scripts do not shut the lane.
+//! 4. A job that needs the keyspace's token while somebody else has it lies *aside* and takes no
+//!    thread: whoever frees the token puts it back into the queue.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{ClientError, Flags, Found, Session};
+use pantala_commands::{ClientError, Flags, Found, OwnedArgs, Park, Session, Wander};
+use pantala_keyspace::Ticket;
 use pantala_sync::gate::Role;
 
 use crate::execute::{Turn, Verdict};
@@ -22,6 +28,7 @@ use crate::inbox::{Inbox, Message};
 use crate::limits::Limited;
 use crate::shared::Shared;
 use crate::tallies::ThreadTally;
+use crate::waiting::{Blocked, Seat};
 
 /// The most threads the lane can have.
 pub const LANE_SEATS: usize = 64;
@@ -29,7 +36,7 @@ pub const LANE_SEATS: usize = 64;
 /// A command on its way through the lane.
 pub struct Job {
     /// The arguments.
-    pub args: Vec<Vec<u8>>,
+    pub args: OwnedArgs,
     /// The row.
     pub found: Found,
     /// The session at the time.
@@ -40,48 +47,198 @@ pub struct Job {
     pub connection: u64,
     /// Which of its parkings.
     pub parking: u32,
+    /// What it begins with.
+    pub wander: Wander,
 }
 
-/// Jobs that wait for a thread.
+/// Jobs that wait for a thread, and the threads.
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Threads that run a job.
+    active: usize,
+    /// Those whose job is very long.
+    lent: usize,
+    /// All threads; they live as long as the server.
+    threads: usize,
+    /// What `active` may be, without those that are lent.
+    most_active: usize,
+}
+
+impl Queue {
+    fn may_start(&self) -> bool {
+        self.active < self.most_active + self.lent
+    }
+}
+
+/// See the module.
 #[derive(Default)]
 pub struct Lane {
-    queue: Mutex<VecDeque<Job>>,
+    queue: Mutex<Queue>,
     arrived: Condvar,
+    aside: Mutex<Aside>,
+}
+
+/// A job that is very long: while this lives, another thread runs in its place.
+pub struct Lent<'l>(&'l Lane);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.0.end_lending();
+    }
+}
+
+/// Threads of the lane that wait for a partition for long are lent, too.
+pub struct Waits(pub Weak<Shared>);
+
+impl pantala_keyspace::Patience for Waits {
+    fn is_lost(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.lane.begin_lending(&shared);
+        }
+    }
+
+    fn is_found(&self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.lane.end_lending();
+        }
+    }
+
+    fn is_hopeless(&self) -> bool {
+        self.0.upgrade().is_some_and(|shared| shared.scripts.busy.is_any())
+    }
+}
+
+/// Jobs that wait for the token, by a number each.
+#[derive(Default)]
+struct Aside {
+    jobs: HashMap<u64, Job>,
+    count: u64,
+}
+
+/// Where the token calls a job that lies aside.
+struct Door(Arc<Shared>);
+
+impl pantala_keyspace::Inbox for Door {
+    fn unpark(&self, job: u64, _parking: u32) {
+        self.0.lane.take_back(job);
+    }
+
+    fn ring(&self) {}
 }
 
 impl Lane {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets how many jobs run at a time; once, at the start. The caller starts as many threads.
+    pub fn open(&self, threads: usize) {
+        let mut queue = self.queue();
+        (queue.threads, queue.most_active) = (threads, threads);
+    }
+
+    /// The job of this thread is very long: another thread is to run in its place, and is started
+    /// if there is none.
+    pub fn lend(&self, shared: &Shared) -> Lent<'_> {
+        self.begin_lending(shared);
+        Lent(self)
+    }
+
+    fn end_lending(&self) {
+        self.queue().lent -= 1;
+    }
+
+    fn begin_lending(&self, shared: &Shared) {
+        let mut queue = self.queue();
+        queue.lent += 1;
+        if queue.threads < (queue.most_active + queue.lent).min(LANE_SEATS)
+            && let Some(shared) = shared.arc()
+            && crate::start::open_lane_thread(&shared, queue.threads)
+        {
+            queue.threads += 1;
+        }
+        drop(queue);
+        self.arrived.notify_one();
+    }
+
     /// Puts a job in.
     pub fn submit(&self, job: Job) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+        self.queue().jobs.push_back(job);
         self.arrived.notify_one();
     }
 
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).len()
+        let aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner).jobs.len();
+        aside + self.queue().jobs.len()
+    }
+
+    /// How many run.
+    pub fn running(&self) -> usize {
+        self.queue().active
+    }
+
+    /// Lays a job aside until the token is free.
+    fn put_aside(&self, shared: &Shared, job: Job) {
+        let Some(myself) = shared.arc() else { return self.submit(job) };
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.count += 1;
+        let number = aside.count;
+        aside.jobs.insert(number, job);
+        drop(aside);
+        let inbox = Arc::new(Door(myself));
+        let ticket = Ticket::Connection { inbox, connection: number, parking: 0 };
+        if shared.space.park_at_token(ticket).is_err() {
+            self.take_back(number);
+        }
+    }
+
+    fn take_back(&self, number: u64) {
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = aside.jobs.remove(&number);
+        drop(aside);
+        if let Some(job) = job {
+            self.submit(job);
+        }
     }
 
     fn next(&self, shared: &Shared) -> Option<Job> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue();
         loop {
             if shared.shutdown.is_final() {
                 return None;
             }
-            if let Some(job) = queue.pop_front() {
+            if queue.may_start()
+                && let Some(job) = queue.jobs.pop_front()
+            {
+                queue.active += 1;
                 return Some(job);
             }
             queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
+    /// A thread's job has ended.
+    fn ended(&self) {
+        let mut queue = self.queue();
+        queue.active -= 1;
+        let has_more = queue.may_start() && !queue.jobs.is_empty();
+        drop(queue);
+        // This thread may have begun in place of another, which waits.
+        if has_more {
+            self.arrived.notify_one();
+        }
+    }
+
     /// The next job, if one waits.
     pub fn try_next(&self) -> Option<Job> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.queue().jobs.pop_front()
     }
 
     /// Wakes all threads, to see that the server stops.
     pub fn wake_all(&self) {
-        let _queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let _queue = self.queue();
         self.arrived.notify_all();
     }
 }
@@ -89,8 +246,10 @@ impl Lane {
 /// The life of a lane thread with its own seat at the gate.
 pub fn run(shared: &Shared, seat: usize) {
     let tally = shared.tallies.join();
+    pantala_base::os::yield_to_others();
     while let Some(job) = shared.lane.next(shared) {
         run_job(shared, &tally, seat, job);
+        shared.lane.ended();
     }
     pantala_memory::release_seat();
 }
@@ -98,9 +257,19 @@ pub fn run(shared: &Shared, seat: usize) {
 /// Runs one job and answers it.
 pub fn run_job(shared: &Shared, tally: &ThreadTally, seat: usize, mut job: Job) {
     let mut reply = Vec::new();
-    let ran = catch_unwind(AssertUnwindSafe(|| {
-        run_command(shared, tally, seat, &mut job, &mut reply);
-    }));
+    let ran =
+        catch_unwind(AssertUnwindSafe(|| run_command(shared, tally, seat, &mut job, &mut reply)));
+    let (connection, parking) = (job.connection, job.parking);
+    match ran {
+        Ok(Ran::Blocked(blocked)) => {
+            return job.inbox.post(Message::LaneBlocked { connection, parking, blocked });
+        }
+        Ok(Ran::Aside(wander)) => {
+            job.wander = wander;
+            return shared.lane.put_aside(shared, job);
+        }
+        Ok(Ran::Answered) | Err(_) => {}
+    }
     if ran.is_err() {
         tracing::error!("a command panicked on the slow lane; its connection is closed");
         tally.unexpected_errors.add(1);
@@ -109,12 +278,15 @@ pub fn run_job(shared: &Shared, tally: &ThreadTally, seat: usize, mut job: Job) 
         pantala_protocol::Reply::new(&mut reply, job.session.version).error(&*error.0);
         job.session.closing = true;
     }
-    job.inbox.post(Message::LaneDone {
-        connection: job.connection,
-        parking: job.parking,
-        session: job.session,
-        reply,
-    });
+    let session = job.session;
+    job.inbox.post(Message::LaneDone { connection, parking, session, reply });
+}
+
+/// How far a job has come.
+enum Ran {
+    Answered,
+    Blocked(Blocked),
+    Aside(Wander),
 }
 
 fn run_command(
@@ -123,14 +295,15 @@ fn run_command(
     seat: usize,
     job: &mut Job,
     reply: &mut Vec<u8>,
-) {
-    let Job { args, found, session, .. } = job;
+) -> Ran {
+    let Job { args, found, session, inbox, connection, parking, wander } = job;
+    let place = Seat { inbox, connection: *connection, parking: *parking };
     let (found, session) = (*found, &mut **session);
-    let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    let args = args.slices();
     let settings = shared.settings.current();
     let limited = Limited::new(&settings);
-    let inside =
-        (!found.row.flags.has(Flags::OUTSIDE)).then(|| shared.space.gate().enter(Role::Lane, seat));
+    let is_outside = found.row.flags.has(Flags::OUTSIDE);
+    let inside = (!is_outside).then(|| shared.space.gate().enter(Role::Lane, seat));
     let turn = Turn {
         shared,
         tally,
@@ -140,19 +313,27 @@ fn run_command(
         is_full: shared.memory.is_full(settings.maxmemory),
         is_monitored: shared.monitors.is_used(),
         paused: shared.pause.state(monotonic_us()),
+        may_wait: true,
+        wander: *wander,
     };
     loop {
-        match turn.run(session, found, &args, reply) {
+        match turn.run(session, found, &args, reply, &place) {
             Verdict::Finished => break,
+            Verdict::Blocked(blocked) => return Ran::Blocked(blocked),
+            Verdict::Parked(Park::Token(wander)) => return Ran::Aside(wander),
             // A walk met a busy partition: here one may wait for it.
-            Verdict::Parked(pantala_commands::Park::Partition(busy)) => {
+            Verdict::Parked(Park::Partition(busy)) => {
                 shared.space.wait_for(busy);
             }
-            Verdict::Lane => {
+            Verdict::Lane | Verdict::Parked(_) => {
                 tracing::error!(command = found.row.name, "asks for the lane on the lane");
                 break;
             }
         }
     }
+    if inside.is_some() {
+        turn.shrink_tracked();
+    }
     drop(inside);
+    Ran::Answered
 }

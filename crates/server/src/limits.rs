@@ -1,8 +1,8 @@
 //! Settings as a worker uses them: ready to compare with, made anew when the settings change.
 
-use pantala_commands::{Limits, Session};
+use pantala_commands::{Limits, PackedLimits, Session, Standing};
 use pantala_settings::Settings;
-use pantala_settings::field::OutputLimit;
+use pantala_settings::field::OutputLimits;
 use pantala_table::MAX_STRING_BYTES;
 
 use crate::connection::Connection;
@@ -19,7 +19,7 @@ impl ParserLimits {
     pub fn of(&self, session: &Session) -> pantala_protocol::Limits {
         pantala_protocol::Limits {
             max_bulk_bytes: self.max_bulk_bytes,
-            authenticated: session.authenticated,
+            authenticated: session.is_authenticated(),
             ..pantala_protocol::Limits::default()
         }
     }
@@ -42,25 +42,28 @@ pub struct Limited {
     pub parser: ParserLimits,
     /// For handlers.
     pub for_handlers: Limits,
-    /// Some class has a soft limit, which takes time to be exceeded.
-    pub has_soft_limits: bool,
     /// Every command is timed by itself, because fast ones may have to be logged too.
     pub is_timed: bool,
-    /// Requests of at least this size, in bytes on the wire, may have to be logged.
-    pub large_request_bytes: usize,
-    /// Replies of at least this size, in bytes, have to be logged.
-    pub large_reply_bytes: usize,
+    /// Commands that take at least so long have to be logged, in microseconds.
+    pub slow_us: u64,
+    /// What the buffers of all clients may take together; 0: no limit.
+    pub most_client_bytes: u64,
+    /// Requests and replies of at least this size, in bytes, may have to be logged: for the size,
+    /// or because they took long.
+    pub large_bytes: usize,
     max_input_bytes: usize,
-    output: OutputLimit,
+    output: OutputLimits,
 }
 
+/// Moving fewer bytes than this never takes as long as [`TIMED_BELOW_US`].
+const SLOW_BYTES: usize = 256 << 10;
 /// Below this slow-log threshold commands run one by one, each with its own look at the clock.
 const TIMED_BELOW_US: i64 = 1000;
 
 impl Limited {
     /// From a snapshot of the settings.
     pub fn new(settings: &Settings) -> Self {
-        let output = settings.client_output_buffer_limit.normal;
+        let output = settings.client_output_buffer_limit;
         let slow_us = settings.commandlog_execution_slower_than_us;
         Limited {
             parser: ParserLimits { max_bulk_bytes: string_bytes(settings) },
@@ -69,15 +72,34 @@ impl Limited {
                 keys_output_limit: to_usize(settings.keys_output_limit),
                 lazy_user_flush: settings.lazyfree_lazy_user_flush,
                 is_lfu: is_lfu(settings),
+                packed: packed(settings),
+                busy_after_ms: settings.busy_reply_threshold_ms,
+                most_output_bytes: match output.normal.hard_bytes {
+                    0 => usize::MAX,
+                    most => to_usize(most),
+                },
             },
-            has_soft_limits: output.soft_bytes > 0,
+            slow_us: u64::try_from(slow_us).unwrap_or(u64::MAX),
+            most_client_bytes: settings.maxmemory_clients.bytes(settings.maxmemory),
             is_timed: (0..TIMED_BELOW_US).contains(&slow_us)
                 || settings.latency_monitor_threshold_ms > 0,
-            large_request_bytes: threshold(settings.commandlog_request_larger_than_bytes),
-            large_reply_bytes: threshold(settings.commandlog_reply_larger_than_bytes),
+            large_bytes: threshold(settings.commandlog_request_larger_than_bytes)
+                .min(threshold(settings.commandlog_reply_larger_than_bytes))
+                .min(SLOW_BYTES),
             max_input_bytes: to_usize(settings.client_query_buffer_limit),
             output,
         }
+    }
+
+    /// How much unsent output a connection may have.
+    #[inline]
+    pub fn most_output_bytes(&self, connection: &Connection) -> usize {
+        let class = match connection.session.standing {
+            Standing::Subscribed => &self.output.pubsub,
+            _ if watches(&connection.session) => &self.output.replica,
+            _ => &self.output.normal,
+        };
+        if class.hard_bytes == 0 { usize::MAX } else { to_usize(class.hard_bytes) }
     }
 
     /// Looks at a connection's buffers.
@@ -86,22 +108,50 @@ impl Limited {
         if connection.input.len() - connection.input_done > self.max_input_bytes {
             return Judgement::TooMuchInput;
         }
-        if self.output.hard_bytes == 0 && self.output.soft_bytes == 0 {
-            return Judgement::Fine;
+        let mut output = self.output.normal;
+        if connection.session.standing == Standing::Subscribed {
+            output = self.output.pubsub;
+        } else if output.hard_bytes == 0 && output.soft_bytes == 0 {
+            // One who only watches must not fill the memory if he does not look.
+            if !watches(&connection.session) {
+                return Judgement::Fine;
+            }
+            output = self.output.replica;
         }
-        let unsent = (connection.output.len() + connection.in_flight) as u64;
-        if self.output.hard_bytes > 0 && unsent > self.output.hard_bytes {
+        let unsent = connection.unsent_bytes() as u64;
+        if output.hard_bytes > 0 && unsent > output.hard_bytes {
             return Judgement::TooMuchOutput;
         }
-        if self.output.soft_bytes == 0 || unsent <= self.output.soft_bytes {
+        if output.soft_bytes == 0 || unsent <= output.soft_bytes {
             connection.over_soft_since_us = None;
             return Judgement::Fine;
         }
         let since_us = *connection.over_soft_since_us.get_or_insert(now_us);
-        if now_us - since_us > u64::from(self.output.soft_s) * 1_000_000 {
+        if now_us - since_us > u64::from(output.soft_s) * 1_000_000 {
             return Judgement::TooMuchOutput;
         }
         Judgement::Fine
+    }
+}
+
+/// Whether a client is sent what others do, without asking each time.
+fn watches(session: &Session) -> bool {
+    session.monitor || session.tracking.as_ref().is_some_and(|tracking| tracking.is_broadcast)
+}
+
+fn packed(settings: &Settings) -> PackedLimits {
+    PackedLimits {
+        hash_entries: to_usize(settings.hash_max_listpack_entries),
+        hash_value_bytes: to_usize(settings.hash_max_listpack_value_bytes),
+        list_size: settings.list_max_listpack_size,
+        set_ints: to_usize(settings.set_max_intset_entries),
+        set_entries: to_usize(settings.set_max_listpack_entries),
+        set_value_bytes: to_usize(settings.set_max_listpack_value_bytes),
+        zset_entries: to_usize(settings.zset_max_listpack_entries),
+        zset_value_bytes: to_usize(settings.zset_max_listpack_value_bytes),
+        hll_sparse_bytes: to_usize(settings.hll_sparse_max_bytes),
+        stream_node_bytes: to_usize(settings.stream_node_max_bytes),
+        stream_node_entries: to_usize(settings.stream_node_max_entries),
     }
 }
 

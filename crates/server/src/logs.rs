@@ -145,12 +145,6 @@ impl Logs {
         if self.slow.wants(took_us) {
             self.slow.add(session, found, args, took_us);
         }
-        self.note_sizes(session, found, args, reply_bytes);
-    }
-
-    /// Logs large requests and replies.
-    #[inline]
-    pub fn note_sizes(&self, session: &Session, found: Found, args: &[&[u8]], reply_bytes: usize) {
         let request_bytes: usize = args.iter().map(|arg| arg.len()).sum();
         if self.large_request.wants(request_bytes.cast_signed() as i64) {
             self.large_request.add(session, found, args, request_bytes.cast_signed() as i64);

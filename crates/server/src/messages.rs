@@ -2,11 +2,11 @@
 
 use std::mem::take;
 
-use pantala_commands::Session;
+use pantala_commands::{Session, error};
 use pantala_reactor::Ops;
 
 use crate::client_filter::ClientFilter;
-use crate::connection::{Life, Waiting};
+use crate::connection::{Connection, Life, Waiting};
 use crate::describe::describe;
 use crate::inbox::Message;
 use crate::worker::Desk;
@@ -22,8 +22,14 @@ impl Desk {
     /// Takes the lane's answers and drops everything else: for a desk without a reactor.
     pub(crate) fn take_lane_answers(&mut self) {
         while let Some(message) = self.inbox.take() {
-            if let Message::LaneDone { connection, parking, session, reply } = message {
-                self.lane_done(connection, parking, *session, &reply);
+            match message {
+                Message::LaneDone { connection, parking, session, reply } => {
+                    self.lane_done(connection, parking, *session, reply);
+                }
+                Message::Served { connection, parking, reply } => {
+                    self.served(connection, parking, reply);
+                }
+                _ => {}
             }
         }
     }
@@ -34,7 +40,13 @@ impl Desk {
             Message::Moved { socket, connection } => self.take_over(socket, connection, ops),
             Message::Unpark { connection, parking } => self.unpark(connection, parking),
             Message::LaneDone { connection, parking, session, reply } => {
-                self.lane_done(connection, parking, *session, &reply);
+                self.lane_done(connection, parking, *session, reply);
+            }
+            Message::Served { connection, parking, reply } => {
+                self.served(connection, parking, reply);
+            }
+            Message::LaneBlocked { connection, parking, blocked } => {
+                self.lane_blocked(connection, parking, blocked);
             }
             Message::Feed { bytes } => self.feed_monitors(&bytes),
             Message::List { filter, answer } => {
@@ -45,11 +57,12 @@ impl Desk {
             Message::Kill { filter, answer } => {
                 let _ = answer.send(self.kill(&filter, ops));
             }
-            Message::Unblock { client: _, with_error: _, answer } => {
-                // Nothing blocks on keys yet: what is parked here was not asked for by its client.
-                let _ = answer.send(false);
+            Message::Unblock { client, with_error, answer } => {
+                let _ = answer.send(self.unblock_client(client, with_error));
             }
-            Message::PauseChanged => self.end_pause(),
+            Message::Tell { connection, client, word } => self.told(connection, client, &word),
+            Message::PauseChanged => self.try_again(Waiting::Pause),
+            Message::ScriptIsBusy => self.try_again(Waiting::Partition),
             Message::LookUp => {}
         }
     }
@@ -57,14 +70,34 @@ impl Desk {
     fn unpark(&mut self, handle: u64, parking: u32) {
         let Some(connection) = self.find_handle(handle) else { return };
         let index = connection.token.index;
-        if connection.unpark(parking) {
-            self.resume(index);
+        let Some(parked) = connection.parked.as_mut().filter(|parked| parked.number == parking)
+        else {
+            return;
+        };
+        match parked.waiting {
+            Waiting::Keys => self.run_again(index),
+            Waiting::Lane => parked.waiting = Waiting::Called,
+            Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Called => {
+                connection.parked = None;
+                self.resume(index);
+            }
         }
     }
 
-    fn lane_done(&mut self, handle: u64, parking: u32, session: Session, reply: &[u8]) {
-        let Some(connection) = self.find_handle(handle) else { return };
-        if !connection.unpark(parking) || connection.life == Life::Closing {
+    fn unblock_client(&mut self, client: u64, with_error: bool) -> bool {
+        let is_meant = |one: &Connection| one.session.id == client;
+        let found = self.connections.iter().flatten().find(|one| is_meant(one));
+        let Some(index) = found.map(|connection| connection.token.index) else { return false };
+        self.unblock(index, with_error.then_some(&error::UNBLOCKED))
+    }
+
+    fn lane_done(&mut self, handle: u64, parking: u32, session: Session, reply: Vec<u8>) {
+        let found = self.find_handle(handle).filter(|one| one.life != Life::Closing);
+        let Some(connection) = found else {
+            // It may have subscribed to something after its end, or begun to track keys.
+            return self.end_session(&session);
+        };
+        if !connection.unpark(parking) {
             return;
         }
         let is_new_monitor = session.monitor && !connection.session.monitor;
@@ -72,7 +105,8 @@ impl Desk {
         connection.session = session;
         // Killed while the lane worked for it.
         connection.session.closing |= was_closing;
-        connection.output.extend_from_slice(reply);
+        connection.push_reply(reply);
+        connection.tell_kept();
         let index = connection.token.index;
         if is_new_monitor {
             self.shared.monitors.join(self.index);
@@ -118,11 +152,11 @@ impl Desk {
         killed
     }
 
-    /// CLIENT PAUSE is over or has changed: whoever waits for that tries again.
-    pub(crate) fn end_pause(&mut self) {
+    /// Whoever waits for this reason tries again.
+    pub(crate) fn try_again(&mut self, waiting: Waiting) {
         for index in 0..self.connections.len() as u32 {
             let Some(connection) = self.at(index) else { continue };
-            if connection.parked.is_some_and(|parked| parked.waiting == Waiting::Pause) {
+            if connection.parked.is_some_and(|parked| parked.waiting == waiting) {
                 take(&mut connection.parked);
                 self.resume(index);
             }

@@ -48,10 +48,33 @@ impl Monitors {
     #[cold]
     pub fn feed(&self, workers: &Workers, session: &Session, found: Found, args: &[&[u8]]) {
         let hidden = Flags::SKIP_MONITOR.and(Flags::ADMIN);
-        if found.row.flags.has(hidden) {
-            return;
+        if !found.row.flags.has(hidden) {
+            self.show(workers, line(session, &session.peer, found, args));
         }
-        let bytes: Arc<[u8]> = line(session, found, args).into();
+    }
+
+    /// Shows a command that is about to run a script: before those of the script.
+    #[cold]
+    pub fn feed_script(&self, workers: &Workers, session: &Session, found: Found, args: &[&[u8]]) {
+        self.show(workers, line(session, &session.peer, found, args));
+    }
+
+    /// Shows a command that a script runs.
+    #[cold]
+    pub fn feed_from_script(
+        &self,
+        workers: &Workers,
+        session: &Session,
+        found: Found,
+        args: &[&[u8]],
+    ) {
+        if !found.row.flags.has(Flags::SKIP_MONITOR.and(Flags::ADMIN)) {
+            self.show(workers, line(session, "lua", found, args));
+        }
+    }
+
+    fn show(&self, workers: &Workers, line: Vec<u8>) {
+        let bytes: Arc<[u8]> = line.into();
         for (worker, watching) in self.by_worker.iter().enumerate() {
             if watching.load(Ordering::Relaxed) > 0 {
                 // Monitors move with the worker they are at.
@@ -61,16 +84,11 @@ impl Monitors {
     }
 }
 
-fn line(session: &Session, found: Found, args: &[&[u8]]) -> Vec<u8> {
+fn line(session: &Session, peer: &str, found: Found, args: &[&[u8]]) -> Vec<u8> {
     let now_us = unix_us();
-    let mut line = format!(
-        "+{}.{:06} [{} {}]",
-        now_us / 1_000_000,
-        now_us % 1_000_000,
-        session.db.0,
-        session.peer
-    )
-    .into_bytes();
+    let mut line =
+        format!("+{}.{:06} [{} {}]", now_us / 1_000_000, now_us % 1_000_000, session.db.0, peer)
+            .into_bytes();
     for (at, arg) in args.iter().enumerate() {
         let is_secret = found.row.is_secret.is_some_and(|is_secret| is_secret(args, at));
         line.push(b' ');

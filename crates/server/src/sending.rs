@@ -6,9 +6,10 @@
 
 use std::mem::{replace, take};
 
+use pantala_keyspace::Garbage;
 use pantala_reactor::{Ops, Receipt, Token};
 
-use crate::connection::Life;
+use crate::connection::{Connection, Life};
 use crate::limits::Judgement;
 use crate::worker::Desk;
 
@@ -16,6 +17,8 @@ use crate::worker::Desk;
 pub const CHOKE_BYTES: usize = 1 << 20;
 /// Buffers up to this size are kept for the next reply.
 const KEPT_BUFFER_BYTES: usize = 32 << 10;
+/// Above this they are freed in the background.
+const LARGE_BUFFER_BYTES: usize = 1 << 20;
 /// How many are kept.
 const KEPT_BUFFERS: usize = 128;
 /// A parked connection's further input is left to the kernel above this.
@@ -41,6 +44,9 @@ impl Desk {
         let is_worth_it = (1..=KEPT_BUFFER_BYTES).contains(&buffer.capacity());
         if is_worth_it && self.spare.len() < KEPT_BUFFERS {
             self.spare.push(buffer);
+        } else if buffer.capacity() > LARGE_BUFFER_BYTES {
+            // Its pages go back to the system, which takes its time.
+            self.shared.space.dispose(Garbage::Bytes(buffer), true, &self.tally.keys);
         }
     }
 
@@ -51,6 +57,26 @@ impl Desk {
             self.flush_one(index, ops);
         }
         self.touched = touched;
+        if self.limited.most_client_bytes > 0 {
+            self.evict_clients(ops);
+        }
+    }
+
+    /// Closes the connections with the most in their buffers while all of them together have more
+    /// than `maxmemory-clients` allows. Each worker looks at its own.
+    #[cold]
+    fn evict_clients(&mut self, ops: &mut Ops<'_>) {
+        let shared = std::sync::Arc::clone(&self.shared);
+        while shared.tallies.sum(|tally| tally.client_bytes.get()) > self.limited.most_client_bytes
+        {
+            let may_go = |one: &&Connection| {
+                !one.session.no_evict && one.life == Life::Open && one.counted_bytes > 0
+            };
+            let all = self.connections.iter().flatten().map(Box::as_ref).filter(may_go);
+            let Some(largest) = all.max_by_key(|one| one.counted_bytes) else { return };
+            self.tally.evicted_clients.add(1);
+            self.drop_connection(largest.token, ops);
+        }
     }
 
     fn flush_one(&mut self, index: u32, ops: &mut Ops<'_>) {
@@ -60,8 +86,13 @@ impl Desk {
             return;
         }
         let token = connection.token;
+        let (before, bytes) = (connection.counted_bytes, connection.large_bytes());
+        if before != bytes {
+            connection.counted_bytes = bytes;
+            self.tally.client_bytes.set(self.tally.client_bytes.get() - before + bytes);
+        }
         match self.limited.judge(connection, self.now_us) {
-            Judgement::Fine => {}
+            Judgement::Fine => self.is_over_soft |= connection.over_soft_since_us.is_some(),
             Judgement::TooMuchInput => {
                 self.tally.input_limit.add(1);
                 return self.drop_connection(token, ops);
@@ -72,7 +103,9 @@ impl Desk {
             }
         }
         // A peer that finished sending still gets what it asked for before.
-        let is_through = connection.is_ready() && connection.peer_done && !connection.is_resumed;
+        // One that waits for keys gets nothing any more.
+        let is_still = connection.is_ready() || connection.blocked.is_some();
+        let is_through = is_still && connection.peer_done && !connection.is_resumed;
         if connection.life == Life::Open && (is_through || connection.session.closing) {
             connection.life = Life::Ending;
         }
@@ -85,7 +118,7 @@ impl Desk {
             let next = self.spare.pop().unwrap_or_default();
             let output = replace(&mut connection.output, next);
             connection.in_flight = output.len();
-            let is_awaited = is_last || connection.is_choked;
+            let is_awaited = is_last || connection.is_choked || self.is_retiring;
             let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
             ops.send(token, output, receipt);
         } else if is_last {
@@ -116,10 +149,18 @@ impl Desk {
             return;
         }
         connection.life = Life::Closing;
+        let counted = take(&mut connection.counted_bytes);
+        let (standing, place) = (connection.session.standing, connection.session.place);
+        let client = connection.session.id;
         let watched = connection.session.monitor;
         if watched {
             self.shared.monitors.leave(worker);
         }
+        self.tally.client_bytes.set(self.tally.client_bytes.get() - counted);
+        self.end_subscriptions(standing, place);
+        self.shared.directory.leave(client);
+        self.shared.trackers.leave(&self.shared, client);
+        self.stop_waiting(conn.index);
         ops.close(conn);
     }
 }

@@ -15,19 +15,22 @@
 //! 4. With a partition held nothing is sent, posted or logged: what a group's commands want of
 //!    other threads is kept in `later` until the locks are free.
 
+use std::cell::Cell;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{ClientError, Flags, Found, Lane, Park};
-use pantala_keyspace::{Busy, Locked, PartitionId, Ticket};
+use pantala_commands::{ClientError, Flags, Found, Lane, OwnedArgs, Park, Standing, Wander};
+use pantala_keyspace::{Busy, DbIndex, Locked, PartitionId, Ticket};
 use pantala_protocol::{Arena, ProtocolError, RequestParser, Step, is_cross_protocol};
 use pantala_sync::gate::Role;
+use smallvec::SmallVec;
 
 use crate::connection::{Connection, Life, Waiting};
 use crate::execute::{Refusal, Request, Turn, Verdict};
 use crate::lane::Job;
+use crate::waiting::{Blocked, Seat};
 use crate::worker::Desk;
 
 /// Commands parsed ahead.
@@ -94,6 +97,12 @@ impl<'t> Chunk<'t> {
     }
 }
 
+/// Arguments longer than this get their room at once,
+const LONG_ARGUMENT_BYTES: usize = 1 << 20;
+/// as soon as the part that is missing is at most so many times what has arrived.
+const PROMISED_TIMES: usize = 8;
+/// Commands that may have published something, by themselves or by what they run.
+const PUBLISHING: Flags = Flags::PUBSUB.and(Flags::TRANSACTION).and(Flags::MAY_REPLICATE);
 /// Places for arguments that are kept from turn to turn.
 const KEPT_ARGS: usize = 1 << 14;
 
@@ -106,6 +115,8 @@ struct Progress {
     done: usize,
     /// The parser wants more bytes than there are.
     is_half: bool,
+    /// At least so many more.
+    wanted: usize,
     /// Nothing more is to be parsed this turn.
     is_over: bool,
 }
@@ -141,15 +152,29 @@ struct Window<'t> {
     progress: Vec<Progress>,
     args: Vec<&'t [u8]>,
     parsed: Vec<Parsed>,
+    /// How many of the commands run scripts.
+    scripts: usize,
     /// The chunk being parsed.
     at: usize,
     /// The command being run, for the case that it panics.
     running: usize,
+    /// The time, as last read; 0 when something that may take long has run since.
+    clock_us: Cell<u64>,
     /// What commands of the group at hand want done when no partition is held.
     later: Vec<(usize, Later)>,
 }
 
 impl<'t> Window<'t> {
+    /// The time, read anew unless the moment of the last look will do: a steady command is charged
+    /// with the steady ones before it, which are nothing compared with its own bytes.
+    #[inline]
+    fn clock_us(&self, is_steady: bool) -> u64 {
+        if !is_steady || self.clock_us.get() == 0 {
+            self.clock_us.set(monotonic_us());
+        }
+        self.clock_us.get()
+    }
+
     fn args_of(&self, parsed: &Parsed) -> &[&'t [u8]] {
         &self.args[parsed.first_arg as usize..][..parsed.arg_count as usize]
     }
@@ -174,9 +199,10 @@ impl<'r> Group<'r> {
 enum Later {
     Lane(Found),
     Park(Park),
+    Block(Blocked),
     Pause,
-    /// It has run; its request or its reply, of so many bytes, was large.
-    Log(Found, usize),
+    /// It has run, and may have to be logged: how long it took and the bytes of its reply.
+    Log(Found, u64, usize),
 }
 
 impl Desk {
@@ -195,6 +221,8 @@ impl Desk {
             is_full: shared.memory.is_full(self.settings.maxmemory),
             is_monitored: shared.monitors.is_used(),
             paused: shared.pause.state(self.now_us),
+            may_wait: true,
+            wander: Wander::No,
         };
         let arena = Arena::default();
         let mut scratch = take(&mut self.scratch);
@@ -204,13 +232,16 @@ impl Desk {
             progress: scratch.progress,
             args: scratch.args,
             parsed: scratch.parsed,
+            scripts: 0,
             at: 0,
             running: 0,
+            clock_us: Cell::new(0),
             later: Vec::new(),
         };
         while self.fill(&mut window, &turn, &arena) {
             self.run_window(&mut window, &turn);
         }
+        turn.shrink_tracked();
         drop(inside);
         let Window { mut progress, mut args, parsed, .. } = window;
         args.clear();
@@ -227,6 +258,7 @@ impl Desk {
     fn fill<'t>(&mut self, window: &mut Window<'t>, turn: &Turn<'_>, arena: &'t Arena) -> bool {
         window.args.clear();
         window.parsed.clear();
+        window.scripts = 0;
         while window.at < window.chunks.len() && window.parsed.len() < WINDOW {
             if !self.parse_next(window, turn, arena) {
                 window.at += 1;
@@ -261,8 +293,11 @@ impl Desk {
                 let args = &window.args[first_arg..];
                 let found = turn.shared.registry.resolve(args);
                 let group_hash = group_hash(found, args, turn);
+                if group_hash.is_none() && found.is_some_and(|found| found.row.program.is_some()) {
+                    window.scripts += 1;
+                }
                 // What may follow, and how long it may be, depends on whether this is AUTH.
-                progress.is_over = !connection.session.authenticated;
+                progress.is_over = !connection.session.is_authenticated();
                 (Item::Command { found, group_hash }, consumed)
             }
             Step::Empty { consumed } => (Item::Nothing, consumed),
@@ -270,7 +305,8 @@ impl Desk {
                 progress.is_over = true;
                 (Item::Broken(error), rest.len())
             }
-            Step::Incomplete { .. } => {
+            Step::Incomplete { wanted } => {
+                progress.wanted = wanted;
                 progress.is_half = true;
                 progress.is_over = true;
                 return false;
@@ -290,6 +326,10 @@ impl Desk {
     /// Runs a window. A command that panics costs its connection and nothing else.
     fn run_window<'r>(&mut self, window: &mut Window<'_>, turn: &Turn<'r>) {
         let began_us = monotonic_us();
+        window.clock_us.set(began_us);
+        if window.scripts > 1 {
+            self.prefetch_for_scripts(window, turn);
+        }
         let mut from = 0;
         while from < window.parsed.len() {
             window.running = from;
@@ -300,6 +340,24 @@ impl Desk {
             from = window.running + 1;
         }
         self.count_times(window, turn, monotonic_us() - began_us);
+    }
+
+    /// Scripts run one by one, but the first keys they name are brought near together, as those of
+    /// a group are.
+    #[cold]
+    fn prefetch_for_scripts(&self, window: &Window<'_>, turn: &Turn<'_>) {
+        let key_of = |parsed: &Parsed| {
+            let Item::Command { found: Some(found), .. } = parsed.item else { return None };
+            found.row.program?;
+            let key = window.args_of(parsed).get(3)?;
+            let index = window.chunks[parsed.chunk as usize].index;
+            let db = self.connections[index as usize].as_ref()?.session.db;
+            Some((db, turn.shared.space.hash(key)))
+        };
+        let keys: SmallVec<[(DbIndex, u64); WINDOW]> =
+            window.parsed.iter().filter_map(key_of).collect();
+        keys.iter().for_each(|&(db, hash)| turn.shared.space.prefetch_bucket(db, hash));
+        keys.iter().for_each(|&(db, hash)| turn.shared.space.prefetch_record(db, hash));
     }
 
     /// The time of a window, spread over its grouped commands: what each took alone would cost a
@@ -326,12 +384,13 @@ impl Desk {
                     }
                     drop(group);
                     for (position, wish) in take(&mut window.later) {
-                        self.grant(window, position, wish);
+                        self.grant(window, turn, position, wish);
                     }
                     from += count;
                 }
                 None => {
                     window.running = from;
+                    window.clock_us.set(0);
                     self.run_alone(window, turn, from);
                     from += 1;
                 }
@@ -378,6 +437,7 @@ impl Desk {
         let position = window.running;
         let parsed = &window.parsed[position];
         let Item::Command { found, .. } = parsed.item else { return };
+        let (chunk, end) = (parsed.chunk as usize, parsed.end);
         let (at, hash) = group.members[member];
         let index = window.chunks[parsed.chunk as usize].index;
         let args = window.args_of(parsed);
@@ -388,38 +448,48 @@ impl Desk {
         let session = &mut connection.session;
         let wish = match turn.admit(session, found, args) {
             Ok(found) => {
+                let is_steady = found.row.flags.has(Flags::FAST.and(Flags::STEADY));
+                let began_us = window.clock_us(is_steady);
                 let locked = &mut group.locked;
                 locked.turn_to(at, turn.scope(session));
                 let output = &mut connection.output;
                 let before = output.len();
                 let request = Request { found, args, hashes: &[hash] };
-                match turn.run_locked(session, request, locked, output) {
+                let verdict = turn.run_locked(session, request, locked, output);
+                if locked.has_ready() {
+                    turn.serve_ready(locked);
+                }
+                match verdict {
                     Verdict::Finished => {
                         let progress = &mut window.progress[parsed.chunk as usize];
                         let request_bytes = parsed.end - progress.done;
                         let reply_bytes = connection.output.len().saturating_sub(before);
                         connection.finished(found.number);
                         progress.done = parsed.end;
-                        if request_bytes >= self.limited.large_request_bytes
-                            || reply_bytes >= self.limited.large_reply_bytes
-                        {
-                            let wish = Later::Log(found, reply_bytes);
-                            window.later.push((position, wish));
+                        let is_large = request_bytes.max(reply_bytes) >= self.limited.large_bytes;
+                        if is_large || !is_steady {
+                            let took_us = window.clock_us(false) - began_us;
+                            if is_large || took_us >= self.limited.slow_us {
+                                let wish = Later::Log(found, took_us, reply_bytes);
+                                window.later.push((position, wish));
+                            }
                         }
                         return;
                     }
                     Verdict::Lane => Later::Lane(found),
                     Verdict::Parked(park) => Later::Park(park),
+                    Verdict::Blocked(blocked) => Later::Block(blocked),
                 }
             }
-            Err(Refusal::Error(found, error)) => {
-                turn.refuse(session, found, &error, &mut connection.output);
-                connection.choke();
-                window.progress[parsed.chunk as usize].done = parsed.end;
-                return;
-            }
-            Err(Refusal::Lane(found)) => Later::Lane(found),
-            Err(Refusal::Pause) => Later::Pause,
+            Err(refusal) => match answer_refusal(turn, connection, refusal, args) {
+                Some(wish) => wish,
+                None => {
+                    window.progress[chunk].done = end;
+                    // It has not run: it took no time.
+                    window.parsed[position].item = Item::Nothing;
+                    return;
+                }
+            },
         };
         // Whatever it waits for, those behind it wait too.
         connection.park(Waiting::Partition);
@@ -436,58 +506,68 @@ impl Desk {
         if !connection.is_ready() {
             return;
         }
+        let args = window.args_of(parsed);
         let found = match &parsed.item {
+            Item::Command { found: None, .. } if is_http(args) => {
+                // A browser was made to send this: whatever follows is not meant for us.
+                tracing::warn!("a client spoke HTTP; its connection is closed");
+                connection.life = Life::Ending;
+                return;
+            }
             Item::Command { found, .. } => *found,
             Item::Nothing => {
                 window.progress[chunk].done = parsed.end;
                 return;
             }
-            Item::Broken(error) => {
-                turn.tally.errors.add(1);
-                turn.shared.errors.count("ERR");
-                error.push_reply(&mut connection.output);
-                connection.life = Life::Ending;
-                return;
-            }
+            Item::Broken(error) => return break_off(turn, connection, error),
         };
-        let args = window.args_of(parsed);
-        if found.is_none() && args.first().is_some_and(|name| is_cross_protocol(name)) {
-            // A browser was made to send this: whatever follows is not meant for us.
-            tracing::warn!("a client spoke HTTP; its connection is closed");
-            connection.life = Life::Ending;
-            return;
+        let row_flags = found.map_or(Flags::NONE, |found| found.row.flags);
+        if row_flags.has(Flags::PUBSUB) || connection.session.standing == Standing::Subscribed {
+            self.take_news();
         }
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        let seat = Seat {
+            inbox: &self.inbox,
+            connection: connection.handle(),
+            parking: connection.next_parking(),
+        };
         let session = &mut connection.session;
         let was_monitor = session.monitor;
         let wish = match turn.admit(session, found, args) {
-            Ok(found) => match turn.run(session, found, args, &mut connection.output) {
+            Ok(found) => match turn.run(session, found, args, &mut connection.output, &seat) {
                 Verdict::Finished => {
                     connection.finished(found.number);
                     if was_monitor && !connection.session.monitor {
                         turn.shared.monitors.leave(self.index);
                     }
                     window.progress[chunk].done = parsed.end;
+                    if row_flags.has(PUBLISHING) {
+                        self.has_published(index);
+                    }
                     return;
                 }
                 Verdict::Lane => Later::Lane(found),
                 Verdict::Parked(park) => Later::Park(park),
+                Verdict::Blocked(blocked) => {
+                    connection.finished(found.number);
+                    Later::Block(blocked)
+                }
             },
-            Err(Refusal::Error(found, error)) => {
-                turn.refuse(session, found, &error, &mut connection.output);
-                connection.choke();
-                window.progress[chunk].done = parsed.end;
-                return;
-            }
-            Err(Refusal::Lane(found)) => Later::Lane(found),
-            Err(Refusal::Pause) => Later::Pause,
+            Err(refusal) => match answer_refusal(turn, connection, refusal, args) {
+                Some(wish) => wish,
+                None => {
+                    window.progress[chunk].done = parsed.end;
+                    return;
+                }
+            },
         };
         connection.park(Waiting::Partition);
-        self.grant(window, position, wish);
+        self.grant(window, turn, position, wish);
     }
 
     /// Does what a command wants of other threads, now that no partition is held.
     #[cold]
-    fn grant(&mut self, window: &mut Window<'_>, position: usize, wish: Later) {
+    fn grant(&mut self, window: &mut Window<'_>, turn: &Turn<'_>, position: usize, wish: Later) {
         let parsed = &window.parsed[position];
         let index = window.chunks[parsed.chunk as usize].index;
         match wish {
@@ -495,12 +575,28 @@ impl Desk {
                 window.progress[parsed.chunk as usize].done = parsed.end;
                 self.give_to_lane(index, found, window.args_of(parsed));
             }
-            Later::Park(Park::Partition(busy)) => self.park_on(index, busy),
-            Later::Log(found, reply_bytes) => {
+            Later::Park(Park::Partition(busy)) => match self.shared.scripts.busy.error(busy.0) {
+                None => self.park_on(index, busy),
+                Some(error) => {
+                    window.progress[parsed.chunk as usize].done = parsed.end;
+                    self.refuse_waiting(index, turn, &parsed.item, error);
+                }
+            },
+            // Only commands that are served ask for this, only blocking ones, alone, for keys, and
+            // only those on the lane for the token.
+            Later::Park(Park::Again | Park::Keys(_) | Park::Token(_)) => {}
+            Later::Block(blocked) => {
+                window.progress[parsed.chunk as usize].done = parsed.end;
+                if let Some(parked) = self.at(index).and_then(|one| one.parked.as_mut()) {
+                    parked.waiting = Waiting::Keys;
+                }
+                self.block(index, blocked);
+            }
+            Later::Log(found, took_us, reply_bytes) => {
                 let shared = Arc::clone(&self.shared);
                 let Some(connection) = self.at(index) else { return };
                 let args = window.args_of(parsed);
-                shared.logs.note_sizes(&connection.session, found, args, reply_bytes);
+                shared.logs.note(&connection.session, found, args, took_us, reply_bytes);
             }
             Later::Pause => {
                 if let Some(connection) = self.at(index) {
@@ -524,6 +620,19 @@ impl Desk {
         }
     }
 
+    /// Answers a command that would have to wait, instead. The connection calls itself: as in
+    /// `park_on` it stays parked to the end of the turn.
+    #[cold]
+    fn refuse_waiting(&mut self, index: u32, turn: &Turn<'_>, item: &Item, error: &ClientError) {
+        let Item::Command { found, .. } = *item else { return };
+        let inbox = Arc::clone(&self.inbox);
+        let Some(connection) = self.at(index) else { return };
+        turn.refuse(&mut connection.session, found, error, &mut connection.output);
+        connection.choke();
+        let parking = connection.park(Waiting::Partition);
+        pantala_keyspace::Inbox::unpark(&*inbox, connection.handle(), parking);
+    }
+
     /// Gives a connection's command to the slow lane.
     fn give_to_lane(&mut self, index: u32, found: Found, args: &[&[u8]]) {
         self.tally.laned.add(1);
@@ -531,13 +640,18 @@ impl Desk {
         let Some(connection) = self.at(index) else { return };
         let parking = connection.park(Waiting::Lane);
         let job = Job {
-            args: args.iter().map(|arg| arg.to_vec()).collect(),
+            args: OwnedArgs::of(args),
             found,
             session: Box::new(connection.session.clone()),
             inbox,
             connection: connection.handle(),
             parking,
+            wander: Wander::No,
         };
+        if found.row.flags.has(Flags::TRANSACTION) {
+            // Watching ends with EXEC; the lane knows of what.
+            connection.session.watching = None;
+        }
         connection.finished(found.number);
         self.shared.lane.submit(job);
     }
@@ -568,12 +682,60 @@ impl Desk {
         (connection.input, connection.input_done) = chunk.rest(progress.done);
         // Half a command is parsed on from where the parser stands; anything else from its start.
         let is_half = progress.is_half && progress.done == progress.parsed;
-        if !is_half {
+        if is_half {
+            make_room(&mut connection.input, progress.wanted);
+        } else {
             connection.parser = RequestParser::default();
         }
         if !is_half && connection.is_ready() && !connection.input.is_empty() {
             self.resume(index);
         }
+    }
+}
+
+/// Answers what is no command, and ends the connection.
+#[cold]
+fn break_off(turn: &Turn<'_>, connection: &mut Connection, error: &ProtocolError) {
+    turn.tally.errors.add(1);
+    turn.shared.errors.count("ERR");
+    error.push_reply(&mut connection.output);
+    connection.life = Life::Ending;
+}
+
+fn is_http(args: &[&[u8]]) -> bool {
+    args.first().is_some_and(|name| is_cross_protocol(name))
+}
+
+/// Answers a command that was not admitted, or says what it waits for.
+#[cold]
+fn answer_refusal(
+    turn: &Turn<'_>,
+    connection: &mut Connection,
+    refusal: Refusal,
+    args: &[&[u8]],
+) -> Option<Later> {
+    let Connection { session, output, .. } = connection;
+    match refusal {
+        Refusal::Error(found, error) => {
+            turn.refuse(session, found, &error, output);
+            connection.choke();
+            None
+        }
+        Refusal::Queue(found) => {
+            turn.queue(session, found, args, output);
+            connection.finished(found.number);
+            None
+        }
+        Refusal::Lane(found) => Some(Later::Lane(found)),
+        Refusal::Pause => Some(Later::Pause),
+    }
+}
+
+/// Room for the rest of a long argument, at once: growing by doubling would copy it again and
+/// again. Only when a good part of it is there, so that nobody takes memory by a promise.
+fn make_room(input: &mut Vec<u8>, wanted: usize) {
+    if wanted > LONG_ARGUMENT_BYTES && input.len() >= wanted / PROMISED_TIMES {
+        input.reserve_exact(wanted);
     }
 }
 

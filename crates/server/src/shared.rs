@@ -12,15 +12,22 @@ use pantala_commands::Registry;
 use pantala_keyspace::{Config, Keyspace};
 use pantala_settings::Settings;
 
+use crate::commands::Functions;
+use crate::directory::Directory;
+use crate::events::Events;
 use crate::lane::{LANE_SEATS, Lane};
 use crate::logs::{Kind, Logs};
 use crate::memory::MemoryGuard;
 use crate::monitors::Monitors;
 use crate::pause::Pause;
+use crate::pubsub::PubSub;
 use crate::rates::Rates;
+use crate::scripts::Scripts;
 use crate::shutdown::Shutdown;
 use crate::spikes::Spikes;
 use crate::tallies::Tallies;
+use crate::tracking::Trackers;
+use crate::waiting::BlockedCount;
 use crate::workers::{MAX_WORKERS, Workers};
 
 /// The settings as they are now; readers keep a snapshot and look at the version.
@@ -101,16 +108,30 @@ pub struct Shared {
     pub workers: Workers,
     /// The slow lane.
     pub lane: Lane,
+    /// The scripts it has been shown, and those that run.
+    pub scripts: Scripts,
+    /// The libraries of functions.
+    pub functions: Functions,
     /// Counters of all threads.
     pub tallies: Tallies,
     /// Error replies by code.
     pub errors: ErrorCounts,
     /// Slow, large and late things.
     pub logs: Logs,
+    /// Where each client is.
+    pub directory: Directory,
+    /// Keyspace notifications.
+    pub events: Events,
+    /// Clients that are told when keys change.
+    pub trackers: Trackers,
     /// Clients that watch all commands.
     pub monitors: Monitors,
     /// CLIENT PAUSE.
     pub pause: Pause,
+    /// Clients that wait for keys.
+    pub blocked: BlockedCount,
+    /// Channels and their subscribers.
+    pub pubsub: PubSub,
     /// How much memory is used, and how much may be.
     pub memory: MemoryGuard,
     /// Whether the server stops.
@@ -151,10 +172,17 @@ impl Shared {
             registry,
             workers: Workers::default(),
             lane: Lane::default(),
+            scripts: Scripts::default(),
+            functions: Functions::default(),
             errors: ErrorCounts::default(),
             logs: Logs::default(),
+            directory: Directory::default(),
+            events: Events::default(),
+            trackers: Trackers::default(),
             monitors: Monitors::default(),
             pause: Pause::default(),
+            blocked: BlockedCount::default(),
+            pubsub: PubSub::default(),
             memory: MemoryGuard::new(),
             shutdown: Shutdown::default(),
             run_id: run_id.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -183,6 +211,12 @@ impl Shared {
     /// The number of the next client.
     pub fn next_client_id(&self) -> u64 {
         self.clients.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Who is told of what happens to keys, at the start and after CONFIG SET.
+    pub fn apply_event_settings(&self) {
+        self.events.configure(&self.settings.current());
+        self.trackers.settings_changed(self);
     }
 
     /// Hands the logs their thresholds, at the start and after CONFIG SET.

@@ -10,6 +10,7 @@ use pantala_settings::field::IoEngine;
 
 use crate::inbox::{Inbox, Message};
 use crate::shared::Shared;
+use crate::tracking::audience::Announcer;
 use crate::worker::Worker;
 use crate::workers::MAX_WORKERS;
 use crate::{background, lane, listening};
@@ -49,6 +50,8 @@ pub fn start(settings: Settings, file: Option<std::path::PathBuf>) -> Result<Run
     let shared = Arc::new(Shared::new(settings, file, pantala_base::hash::HashSeed::random()));
     shared.know_thyself();
     shared.apply_log_settings();
+    shared.space.set_audience(Box::new(Announcer::new(&shared)));
+    shared.apply_event_settings();
     let mut threads = Vec::new();
     let (to_reclaimer, garbage) = background::reclaimer();
     shared.space.set_reclaimer(Box::new(to_reclaimer));
@@ -63,6 +66,8 @@ pub fn start(settings: Settings, file: Option<std::path::PathBuf>) -> Result<Run
         });
     })?);
     let sweeper_bell = bell.recv().map_err(|_| "the sweeping thread did not start")?;
+    shared.lane.open(lane_threads);
+    shared.space.set_patience(Box::new(lane::Waits(Arc::downgrade(&shared))));
     for seat in 0..lane_threads {
         let shared = Arc::clone(&shared);
         threads.push(spawn("lane", move || lane::run(&shared, seat))?);
@@ -143,6 +148,18 @@ fn open_worker(
     spawn(&format!("worker-{index}"), move || {
         Worker::new(worker_shared, index, reactor, inbox).serve();
     })
+}
+
+/// One more thread for the slow lane; whether it was started. It ends with the process.
+pub(crate) fn open_lane_thread(shared: &Arc<Shared>, seat: usize) -> bool {
+    let shared = Arc::clone(shared);
+    match spawn("lane", move || lane::run(&shared, seat)) {
+        Ok(_detached) => true,
+        Err(error) => {
+            tracing::warn!("the slow lane gets no further thread: {error}");
+            false
+        }
+    }
 }
 
 /// Raises or lowers the number of workers (`CONFIG SET threads`). Connections of those that go are

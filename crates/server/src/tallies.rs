@@ -50,6 +50,10 @@ pub struct ThreadTally {
     pub output_limit: Count,
     /// Connections closed for too much input.
     pub input_limit: Count,
+    /// Connections closed because all of them together had too much in their buffers.
+    pub evicted_clients: Count,
+    /// Bytes in large buffers of connections now.
+    pub client_bytes: Count,
     /// Error replies.
     pub errors: Count,
     /// Errors of ours.
@@ -73,6 +77,8 @@ impl ThreadTally {
             laned: Count::default(),
             output_limit: Count::default(),
             input_limit: Count::default(),
+            evicted_clients: Count::default(),
+            client_bytes: Count::default(),
             errors: Count::default(),
             unexpected_errors: Count::default(),
         }
@@ -104,7 +110,10 @@ impl ThreadTally {
         for count in [&self.output_limit, &self.input_limit, &self.errors] {
             see(count);
         }
+        // Not client_bytes: what is there now is not forgotten by CONFIG RESETSTAT.
         see(&self.unexpected_errors);
+        see(&keys.expired_elements);
+        see(&self.evicted_clients);
         self.commands.iter().for_each(|row| row.each(see));
     }
 }

@@ -12,6 +12,8 @@
 //! 2. Nothing here blocks but the reactor's `wait` and, for microseconds, the gate.
 //! 3. A connection has at most one chunk a turn, and stands at most once in `touched`.
 //! 4. A connection that can go on without anything new arriving stands in `resumed`.
+//! 5. A worker that retires runs nothing more of what its connections send, be they ever so busy:
+//!    it ends what is under way, and each goes, with its bytes, as soon as none are being sent.
 //!
 //! Tests: `tests/`, and everything in compat.
 
@@ -19,15 +21,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
+use pantala_commands::{Place, Standing};
 use pantala_reactor::{Event, Events, Ops, Reactor, Token};
 use pantala_settings::Settings;
 
 use crate::connection::{Connection, Life, handle_of};
 use crate::inbox::{Inbox, Message};
 use crate::limits::Limited;
+use crate::pubsub::Sharing;
 use crate::serving::{Chunk, Scratch};
 use crate::shared::Shared;
 use crate::tallies::ThreadTally;
+use crate::waiting::Timeouts;
 
 /// How often idle clients and soft limits are looked at, when there is anything to look at.
 const CHORE_INTERVAL: Duration = Duration::from_secs(1);
@@ -53,9 +58,18 @@ pub struct Desk {
     pub(crate) resumed: Vec<u32>,
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) scratch: Scratch,
+    pub(crate) timeouts: Timeouts,
     pub(crate) now_us: u64,
     next_chore_us: u64,
     pub(crate) is_retiring: bool,
+    /// A connection has more output than its soft limit allows for long.
+    pub(crate) is_over_soft: bool,
+    /// Bytes of published messages that were delivered in this turn.
+    pub(crate) told_bytes: usize,
+    /// A message that was too much for the turn before.
+    pub(crate) sharing: Option<Box<Sharing>>,
+    /// Places of lost connections whose subscriptions are being ended.
+    pub(crate) unsubscribing: Vec<Place>,
 }
 
 impl Worker {
@@ -100,32 +114,41 @@ impl Desk {
             resumed: Vec::new(),
             spare: Vec::new(),
             scratch: Scratch::default(),
+            timeouts: Timeouts::default(),
             now_us: monotonic_us(),
             next_chore_us: 0,
             is_retiring: false,
+            is_over_soft: false,
+            told_bytes: 0,
+            sharing: None,
+            unsubscribing: Vec::new(),
         }
     }
 
     fn is_finished(&self) -> bool {
         self.shared.shutdown.is_final()
-            || (self.is_retiring && self.open_count == 0 && self.inbox.is_empty())
+            || (self.is_retiring
+                && self.open_count == 0
+                && self.inbox.is_empty()
+                && !self.has_news())
     }
 
     /// How long the next `wait` may sleep.
     fn patience(&self) -> Option<Duration> {
-        if !self.resumed.is_empty() || !self.inbox.is_empty() {
+        if !self.resumed.is_empty() || !self.inbox.is_empty() || self.has_news() {
             return Some(Duration::ZERO);
         }
         let pause = self.shared.pause.ends_in(monotonic_us);
         let chores = self.has_chores().then_some(CHORE_INTERVAL);
-        match (pause, chores) {
-            (Some(pause), Some(chore)) => Some(pause.min(chore)),
-            (one, other) => one.or(other),
-        }
+        let waiting = self
+            .timeouts
+            .next_us()
+            .map(|until_us| Duration::from_micros(until_us.saturating_sub(monotonic_us())));
+        [pause, chores, waiting].into_iter().flatten().min()
     }
 
     fn has_chores(&self) -> bool {
-        let timed = self.settings.timeout_s > 0 || self.limited.has_soft_limits;
+        let timed = self.settings.timeout_s > 0 || self.is_over_soft;
         self.open_count > 0 && (self.is_retiring || timed)
     }
 
@@ -139,9 +162,17 @@ impl Desk {
             self.shared.workers.post_all(|| Message::PauseChanged);
         }
         self.take_messages(ops);
+        self.take_news();
+        self.forget_listeners();
+        self.end_waiting();
         self.take_resumed(&mut chunks);
         if !chunks.is_empty() {
             self.serve(chunks);
+            if self.shared.trackers.is_used() {
+                // Who has changed a key that it remembers is told together with the reply.
+                self.take_messages(ops);
+            }
+            self.take_news();
         }
         self.do_chores(ops);
         self.flush(ops);
@@ -150,6 +181,7 @@ impl Desk {
     /// The time, and fresh settings if there are any.
     pub(crate) fn refresh(&mut self) {
         self.now_us = monotonic_us();
+        self.told_bytes = 0;
         self.tally.turns.add(1);
         let version = self.shared.settings.version();
         if version != self.settings_version {
@@ -230,7 +262,7 @@ impl Desk {
     ) {
         self.tally.received_bytes.add(bytes.len() as u64);
         self.tally.reads.add(1);
-        let now_us = self.now_us;
+        let (now_us, is_retiring) = (self.now_us, self.is_retiring);
         let Some(connection) = self.find(conn) else { return };
         connection.received_bytes += bytes.len() as u64;
         connection.active_us = now_us;
@@ -244,6 +276,10 @@ impl Desk {
         match connection.chunk {
             Some(chunk) => chunks[chunk as usize].extend(bytes),
             None if !connection.is_ready() => connection.input.extend_from_slice(bytes),
+            None if is_retiring => {
+                connection.input.extend_from_slice(bytes);
+                connection.is_resumed = true;
+            }
             None => {
                 connection.chunk = Some(chunks.len() as u32);
                 if connection.input.is_empty() {
@@ -260,8 +296,12 @@ impl Desk {
     pub(crate) fn take_resumed(&mut self, chunks: &mut Vec<Chunk<'_>>) {
         let mut resumed = std::mem::take(&mut self.resumed);
         for index in resumed.drain(..) {
+            let is_retiring = self.is_retiring;
             let Some(connection) = self.at(index) else { continue };
-            connection.is_resumed = false;
+            connection.is_resumed = is_retiring;
+            if is_retiring {
+                continue;
+            }
             if connection.is_ready() && connection.chunk.is_none() && !connection.input.is_empty() {
                 connection.chunk = Some(chunks.len() as u32);
                 chunks.push(Chunk::kept(index, connection));
@@ -272,6 +312,7 @@ impl Desk {
     }
 
     fn forget(&mut self, conn: Token) {
+        self.stop_waiting(conn.index);
         if self.find(conn).is_some() {
             self.connections[conn.index as usize] = None;
             self.open_count -= 1;
@@ -287,6 +328,7 @@ impl Desk {
         let interval_us = if self.is_retiring { 0 } else { CHORE_INTERVAL.as_micros() as u64 };
         self.next_chore_us = self.now_us + interval_us;
         let timeout_us = u64::from(self.settings.timeout_s) * 1_000_000;
+        self.is_over_soft = false;
         for index in 0..self.connections.len() {
             let now_us = self.now_us;
             let is_retiring = self.is_retiring;
@@ -294,12 +336,13 @@ impl Desk {
             let token = connection.token;
             let is_idle =
                 timeout_us > 0 && now_us.saturating_sub(connection.active_us) > timeout_us;
-            let is_exempt = connection.parked.is_some() || connection.session.monitor;
+            let is_exempt = connection.parked.is_some()
+                || connection.session.monitor
+                || connection.session.standing == Standing::Subscribed;
             if is_idle && !is_exempt {
                 self.drop_connection(token, ops);
-            } else if is_retiring && connection.can_leave() {
-                connection.life = Life::Leaving;
-                ops.detach(token);
+            } else if is_retiring {
+                self.give_away(index as u32, ops);
             } else if connection.over_soft_since_us.is_some() {
                 self.touch(index as u32);
             }

@@ -143,6 +143,28 @@ impl Workers {
         }
     }
 
+    /// Wakes a worker, if it sleeps.
+    pub fn ring(&self, index: usize) {
+        let place = self.desks[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inbox) = &*place {
+            inbox.ring();
+        }
+    }
+
+    /// The inbox of a worker.
+    pub fn inbox(&self, index: usize) -> Option<Arc<Inbox>> {
+        self.desks[index].inbox.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a message into a worker's inbox without waking it; whether somebody sits there.
+    pub fn leave(&self, index: usize, message: Message) -> bool {
+        let place = self.desks[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inbox) = &*place {
+            inbox.leave(message);
+        }
+        place.is_some()
+    }
+
     /// Puts a message into every worker's inbox; how many there are.
     pub fn post_all(&self, mut message: impl FnMut() -> Message) -> usize {
         let mut count = 0;

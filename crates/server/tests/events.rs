@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use pantala_base::UnixMs;
+use pantala_keyspace::event::{EventClass, SET};
 use pantala_keyspace::{
-    ChangeListener, DbIndex, Expiry, Keyspace, LockPlan, Scope, Tally, event::Event, event::SET,
+    Audience, DbIndex, Effect, Expiry, Keyspace, LockPlan, Scope, Tally, Ticket, Wanted,
 };
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
@@ -13,11 +14,16 @@ type Heard = Arc<Mutex<Vec<String>>>;
 
 struct Ear(Heard);
 
-impl ChangeListener for Ear {
-    fn changed(&self, db: DbIndex, key: &[u8], event: Event) {
-        let line = format!("{}:{} {}", db.0, event.name, String::from_utf8_lossy(key));
-        self.0.lock().expect("no panic under it").push(line);
+impl Audience for Ear {
+    fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
+        for effect in happened {
+            let Effect::Happened { db, key, event } = effect else { continue };
+            let line = format!("{}:{} {}", db.0, event.name, String::from_utf8_lossy(&key));
+            self.0.lock().expect("no panic under it").push(line);
+        }
     }
+
+    fn forget_all(&self, _bells: &mut Vec<Ticket>) {}
 }
 
 /// Puts a key into database 0 that expired in 1970.
@@ -36,7 +42,9 @@ fn plant_expired(space: &Keyspace, name: &str) {
 fn check(before: &[&str], expired: &[&str], command: &str, expected: &[&str]) {
     let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
     let heard = Heard::default();
-    server.space().set_listener(Box::new(Ear(Arc::clone(&heard))));
+    server.space().set_audience(Box::new(Ear(Arc::clone(&heard))));
+    let other = EventClass::NEW.0 | EventClass::KEY_MISS.0;
+    server.space().want(Wanted::events(EventClass(!other)));
     let mut reply = Vec::new();
     for line in before {
         server.exchange(format!("{line}\r\n").as_bytes(), &mut reply);
@@ -82,9 +90,49 @@ fn moving() {
 }
 
 #[test]
+fn restoring() {
+    const PAYLOAD: &str = r#""\x00\x03abc\x0a\x00\xd9\xac0=Ar\xa2\xe2""#;
+    let restore = |key: &str, words: &str| format!("RESTORE {key} {PAYLOAD} {words}");
+    check(&[], &[], &restore("a 0", ""), &["0:restore a"]);
+    check(&[], &[], &restore("a 100000", ""), &["0:restore a"]);
+    check(&["SET a 1"], &[], &restore("a 0", ""), &[]);
+    check(&["SET a 1"], &[], &restore("a 0", "REPLACE"), &["0:restore a"]);
+    check(&["SET a 1"], &[], &restore("a 1", "ABSTTL REPLACE"), &["0:del a"]);
+    check(&[], &[], &restore("a 1", "ABSTTL"), &[]);
+    check(&[], &["a"], &restore("a 0", ""), &["0:expired a", "0:restore a"]);
+    check(&["SET a 1"], &[], "DUMP a", &[]);
+}
+
+#[test]
 fn looking() {
     for command in ["EXISTS a", "TYPE a", "TTL a", "TOUCH a", "OBJECT ENCODING a"] {
         check(&["SET a 1"], &[], command, &[]);
         check(&[], &["a"], command, &["0:expired a"]);
     }
+}
+
+#[test]
+fn streams() {
+    let stream = ["XADD s 1-1 a 1", "XGROUP CREATE s g 0"];
+    let with = |more: &'static str| [stream[0], stream[1], more];
+    check(&stream, &[], "XADD s 1-2 a 1", &["0:xadd s"]);
+    check(&stream, &[], "XADD s MAXLEN 1 1-2 a 1", &["0:xadd s", "0:xtrim s"]);
+    check(&stream, &[], "XADD s NOMKSTREAM 1-1 a 1", &[]);
+    check(&stream, &[], "XTRIM s MAXLEN 0", &["0:xtrim s"]);
+    check(&stream, &[], "XTRIM s MAXLEN 1", &[]);
+    check(&stream, &[], "XDEL s 1-1 1-2", &["0:xdel s"]);
+    check(&stream, &[], "XDELEX s ACKED IDS 1 1-1", &[]);
+    check(&stream, &[], "XSETID s 5", &["0:xsetid s"]);
+    check(&[], &[], "XGROUP CREATE s g $ MKSTREAM", &["0:xgroup-create s"]);
+    check(&stream, &[], "XGROUP SETID s g 1", &["0:xgroup-setid s"]);
+    check(&stream, &[], "XGROUP DESTROY s g", &["0:xgroup-destroy s"]);
+    check(&stream, &[], "XGROUP CREATECONSUMER s g c", &["0:xgroup-createconsumer s"]);
+    let read = with("XREADGROUP GROUP g c STREAMS s >");
+    check(&stream, &[], read[2], &["0:xgroup-createconsumer s"]);
+    check(&read, &[], read[2], &[]);
+    check(&read, &[], "XACK s g 1-1", &[]);
+    check(&read, &[], "XCLAIM s g d 0 1-1", &["0:xgroup-createconsumer s"]);
+    check(&read, &[], "XACKDEL s g IDS 1 1-1", &["0:xdel s"]);
+    check(&read, &[], "XGROUP DELCONSUMER s g c", &["0:xgroup-delconsumer s"]);
+    check(&stream, &[], "XGROUP DELCONSUMER s g nobody", &[]);
 }

@@ -23,9 +23,13 @@ fn spec_text(spec: &KeySpec) -> String {
     let begin = match spec.begin {
         Begin::Index(index) => format!("index {index}"),
         Begin::Keyword(word, from) => format!("keyword {word} {from}"),
+        Begin::Unknown => "unknown".to_owned(),
     };
     let find = match spec.find {
         Find::Range { last, step } => format!("range {last} {step} 0"),
+        Find::Unknown | Find::SortStore => "unknown".to_owned(),
+        Find::GeoStore(_) => "range 0 1 0".to_owned(),
+        Find::Streams => "range -1 1 2".to_owned(),
         Find::Count { at, first, step } => format!("count {at} {first} {step}"),
     };
     format!("{flags}: {begin}, {find}")

@@ -1,18 +1,22 @@
 //! Commands about the server itself; each file a family, as in the crate `commands`.
 
-mod client;
+pub mod client;
 mod command;
 mod commandlog;
 mod config;
 mod debug;
+mod function;
 mod info;
 mod latency;
 mod lolwut;
 mod memory;
 mod monitor;
+mod pubsub;
 mod server;
 
 use pantala_commands::{Command, Session, families};
+
+pub use function::Functions;
 
 use crate::joining::is_loopback;
 
@@ -23,16 +27,29 @@ pub fn families() -> Vec<&'static [Command]> {
         families::databases::ROWS,
         families::generic::ROWS,
         families::string::ROWS,
+        families::transaction::ROWS,
+        families::list::ROWS,
+        families::set::ROWS,
+        families::zset::ROWS,
+        families::hash::ROWS,
+        families::stream::ROWS,
+        families::bitmap::ROWS,
+        families::hyperloglog::ROWS,
+        families::geo::ROWS,
+        families::sort::ROWS,
         client::ROWS,
         command::ROWS,
         commandlog::ROWS,
         config::ROWS,
         debug::ROWS,
+        function::ROWS,
         info::ROWS,
         latency::ROWS,
         lolwut::ROWS,
         memory::ROWS,
         monitor::ROWS,
+        pubsub::ROWS,
+        crate::scripts::ROWS,
         server::ROWS,
     ]
 }

@@ -4,9 +4,10 @@ use std::hint::black_box;
 
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Done, Session, error};
+use pantala_commands::{Call, ClientError, Done, Lane, Session, Standing, Stop, error};
 use pantala_protocol::Version;
 
+use crate::commands::pubsub;
 use crate::shared::Shared;
 
 /// What clients are told they talk to: they look at it to know which commands there are.
@@ -66,7 +67,9 @@ fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result
     if user != USER || !fits {
         return Err(WRONG_PASSWORD);
     }
-    call.session.authenticated = true;
+    if call.session.standing == Standing::Stranger {
+        call.session.standing = Standing::Known;
+    }
     Ok(())
 }
 
@@ -89,7 +92,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
     if let Some((user, password)) = wish.credentials {
         authenticate(call, user, password)?;
     }
-    if !call.session.authenticated {
+    if !call.session.is_authenticated() {
         return Err(HELLO_FIRST.into());
     }
     if let Some(name) = wish.name {
@@ -166,12 +169,21 @@ fn reply_greeting(call: &mut Call<'_, '_>) {
 
 /// Back to how the connection began; what it said of its library stays.
 pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
+    if call.lane == Lane::Worker && pubsub::is_long(&call.session.subscriptions) {
+        return Err(Stop::Lane);
+    }
     let is_open = Shared::of(call).settings.current().requirepass.is_empty();
+    Shared::of(call).pubsub.forget(call.session.place);
     let old = std::mem::replace(call.session, Session::new(call.session.id, is_open));
+    if old.tracking.is_some() {
+        let shared = Shared::of(call);
+        shared.trackers.leave(shared, old.id);
+    }
     let session = &mut *call.session;
     session.lib_name = old.lib_name;
     session.lib_version = old.lib_version;
     session.can_redirect = old.can_redirect;
+    session.place = old.place;
     session.peer = old.peer;
     session.local = old.local;
     session.since_us = old.since_us;

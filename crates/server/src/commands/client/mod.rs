@@ -5,6 +5,7 @@
 //! | here | CLIENT about the asking connection itself |
 //! | `greeting` | AUTH, HELLO, RESET |
 //! | `others` | CLIENT LIST, INFO, KILL, UNBLOCK, PAUSE, UNPAUSE |
+//! | `tracking` | CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO |
 //! | `words` | which clients LIST and KILL mean |
 //! | `rows` | the table |
 //!
@@ -13,12 +14,14 @@
 mod greeting;
 mod others;
 mod rows;
+mod tracking;
 mod words;
 
 use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Done, ReplyMode, error};
 
 pub use rows::ROWS;
+pub use tracking::redirect;
 
 /// Names of clients and libraries are shown in a line of words: only what is visible may be there.
 fn check_printable(text: &[u8], what: &str) -> Result<(), ClientError> {
@@ -115,41 +118,5 @@ fn import_source(call: &mut Call<'_, '_>) -> Done {
         return Err(ClientError::text("ERR Server is not in import mode").into());
     }
     call.reply.ok();
-    Ok(())
-}
-
-/// Nobody tracks keys yet.
-fn tracking(call: &mut Call<'_, '_>) -> Done {
-    if switch(call.args[2])? {
-        return Err(ClientError::text("ERR client tracking is not supported yet").into());
-    }
-    if call.args.len() > 3 {
-        return Err(error::SYNTAX.into());
-    }
-    call.reply.ok();
-    Ok(())
-}
-
-fn caching(_call: &mut Call<'_, '_>) -> Done {
-    let error = "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
-                 OPTIN or OPTOUT mode enabled";
-    Err(ClientError::text(error).into())
-}
-
-fn getredir(call: &mut Call<'_, '_>) -> Done {
-    call.reply.int(-1);
-    Ok(())
-}
-
-fn trackinginfo(call: &mut Call<'_, '_>) -> Done {
-    let reply = &mut call.reply;
-    reply.map(3);
-    reply.bulk(b"flags");
-    reply.set(1);
-    reply.bulk(b"off");
-    reply.bulk(b"redirect");
-    reply.int(-1);
-    reply.bulk(b"prefixes");
-    reply.array(0);
     Ok(())
 }

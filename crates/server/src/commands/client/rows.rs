@@ -2,7 +2,7 @@
 
 use pantala_commands::{Command, Flags, Group, help};
 
-use super::{greeting, others};
+use super::{greeting, others, tracking};
 
 const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command {
     Command::new(name, handler, Group::Connection)
@@ -37,7 +37,7 @@ pub const ROWS: &[Command] = &[
         .summary("Chooses the protocol version and tells about server and connection."),
     Command::new("RESET", greeting::reset, Group::Connection)
         .arity(1)
-        .flags(GREETING)
+        .flags(GREETING.and(Flags::UNQUEUED).and(Flags::SUBSCRIBED))
         .since("6.2.0")
         .summary("Makes the connection as it was when it began."),
 ];
@@ -50,7 +50,7 @@ const GREETING: Flags = Flags::NOSCRIPT
     .and(Flags::ALLOW_BUSY);
 
 const CLIENT: &[Command] = &[
-    sub("CACHING", super::caching)
+    sub("CACHING", tracking::caching)
         .arity(3)
         .flags(OWN)
         .since("6.0.0")
@@ -62,7 +62,7 @@ const CLIENT: &[Command] = &[
         .since("8.0.0")
         .syntax("capability [capability ...]")
         .summary("Says what the client is able to do; REDIRECT: it follows redirections."),
-    sub("GETREDIR", super::getredir)
+    sub("GETREDIR", tracking::getredir)
         .arity(2)
         .flags(OWN)
         .since("6.0.0")
@@ -142,15 +142,15 @@ const CLIENT: &[Command] = &[
         .complexity("O(N) for N connections")
         .syntax("client-id:int [TIMEOUT | ERROR]")
         .summary("Ends the waiting of a connection, as if its time were over or with an error."),
-    sub("TRACKING", super::tracking)
+    sub("TRACKING", tracking::tracking)
         .arity(-3)
         .since("6.0.0")
         .syntax(
             "(ON | OFF) [REDIRECT client-id:int] [PREFIX prefix [PREFIX prefix ...]] [BCAST] \
              [OPTIN] [OPTOUT] [NOLOOP]",
         )
-        .summary("Whether the client is told when keys it has read change; only OFF so far."),
-    sub("TRACKINGINFO", super::trackinginfo)
+        .summary("Whether the client is told when keys it has read change."),
+    sub("TRACKINGINFO", tracking::trackinginfo)
         .arity(2)
         .since("6.2.0")
         .summary("How this connection tracks keys."),

@@ -6,8 +6,8 @@ mod docs;
 
 use pantala_base::glob;
 use pantala_commands::{
-    Begin, Call, Category, ClientError, Command, Done, Find, Flags, Found, Group, KeySpec, error,
-    help, key_positions, options::is_word,
+    Begin, Call, Category, ClientError, Command, Done, Find, Flags, Found, Group, KeyFlags,
+    KeySpec, error, help, key_positions, options::is_word,
 };
 use pantala_protocol::Reply;
 
@@ -154,6 +154,7 @@ fn reply_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
             reply.bulk(b"startfrom");
             reply.int(from as i64);
         }
+        Begin::Unknown => reply_unknown(reply),
     }
     reply.bulk(b"find_keys");
     reply.map(2);
@@ -165,6 +166,17 @@ fn reply_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
             let numbers = [("lastkey", last as i64), ("keystep", step as i64), ("limit", 0)];
             reply_numbers(reply, &numbers);
         }
+        Find::Unknown | Find::SortStore => reply_unknown(reply),
+        Find::GeoStore(_) => {
+            reply.bulk(b"range");
+            reply.bulk(b"spec");
+            reply_numbers(reply, &[("lastkey", 0), ("keystep", 1), ("limit", 0)]);
+        }
+        Find::Streams => {
+            reply.bulk(b"range");
+            reply.bulk(b"spec");
+            reply_numbers(reply, &[("lastkey", -1), ("keystep", 1), ("limit", 2)]);
+        }
         Find::Count { at, first, step } => {
             reply.bulk(b"keynum");
             reply.bulk(b"spec");
@@ -173,6 +185,12 @@ fn reply_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
             reply_numbers(reply, &numbers);
         }
     }
+}
+
+fn reply_unknown(reply: &mut Reply<'_>) {
+    reply.bulk(b"unknown");
+    reply.bulk(b"spec");
+    reply.map(0);
 }
 
 fn reply_numbers(reply: &mut Reply<'_>, numbers: &[(&str, i64)]) {
@@ -189,7 +207,7 @@ fn keyed(call: &Call<'_, '_>) -> Result<(Found, Vec<usize>), ClientError> {
     let found = call.server.registry().resolve(args);
     let is_known = |found: &Found| found.row.subcommands.is_empty() || args.len() == 1;
     let found = found.filter(is_known).ok_or(ClientError::text("ERR Invalid command specified"))?;
-    if found.row.keys.is_empty() {
+    if found.row.keys.iter().all(|spec| spec.flags == KeyFlags::NOT_KEY) {
         return Err(ClientError::text("ERR The command has no key arguments"));
     }
     if !found.row.accepts(args.len()) {
@@ -197,7 +215,7 @@ fn keyed(call: &Call<'_, '_>) -> Result<(Found, Vec<usize>), ClientError> {
         return Err(ClientError::text(text));
     }
     let positions = key_positions(found.row, args).unwrap_or_default();
-    if positions.is_empty() {
+    if positions.is_empty() && !found.row.flags.has(Flags::NO_MANDATORY_KEYS) {
         return Err(ClientError::text("ERR Invalid arguments specified for command"));
     }
     Ok((found, positions.into_vec()))
@@ -222,9 +240,9 @@ fn keys_and_flags(call: &mut Call<'_, '_>) -> Done {
             key_positions(&alone, args).is_some_and(|own| own.contains(&position))
         });
         let flags = match (found.row.flags_of, spec) {
-            (Some(flags_of), _) => flags_of(args),
-            (None, Some(spec)) => spec.flags,
-            (None, None) => continue,
+            (Some(flags_of), Some(spec)) if spec.flags.is_variable() => flags_of(args),
+            (_, Some(spec)) => spec.flags,
+            (_, None) => continue,
         };
         call.reply.array(2);
         call.reply.bulk(args[position]);

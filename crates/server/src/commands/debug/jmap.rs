@@ -9,7 +9,6 @@ use std::fmt::Write;
 use pantala_base::number::parse_i64;
 use pantala_base::size::human;
 use pantala_commands::{Call, Done, error};
-use pantala_keyspace::PartitionId;
 use pantala_table::{Encoding, Table, size_class};
 use pantala_values::{Object, Type};
 
@@ -121,9 +120,8 @@ pub(super) fn jmap(call: &mut Call<'_, '_>) -> Done {
             count.ok_or(error::OUT_OF_RANGE)?.unsigned_abs() as usize
         }
     };
-    let scope = *call.keys.scope();
     let mut map = Map::default();
-    scope.space.each_table(scope.db, &mut |_: PartitionId, table| map.take(table, largest));
+    call.keys.each_table(&mut |table| map.take(table, largest));
     call.reply.verbatim(b"txt", map.text().as_bytes());
     Ok(())
 }

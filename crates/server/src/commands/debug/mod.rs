@@ -27,7 +27,7 @@ use crate::shared::Shared;
 pub const ROWS: &[Command] = &[Command::new("DEBUG", debug, Group::Server)
     .arity(-2)
     .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
-    .flags(Flags::LANE.and(Flags::OUTSIDE))
+    .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
     .complexity("Depends on the subcommand.")
     .syntax("subcommand [arg [arg ...]]")
     .summary("For tests and for looking inside.")];
@@ -195,7 +195,7 @@ fn digest(call: &mut Call<'_, '_>) -> Done {
 
 fn digest_values(call: &mut Call<'_, '_>) -> Done {
     for key in &call.args[2..] {
-        if with_key(call, key, |locked, key| locked.peek(key).exists()) {
+        if with_key(call.keys, key, |locked, key| locked.peek(key).exists()) {
             return unable(call);
         }
     }
@@ -205,19 +205,22 @@ fn digest_values(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Runs something with a key's partition held; waits for it.
-fn with_key<T>(
-    call: &Call<'_, '_>,
+fn with_key<'k, T>(
+    keys: &mut Locked<'k>,
     key: &[u8],
-    act: impl FnOnce(&mut Locked<'_>, pantala_keyspace::Key<'_>) -> T,
+    act: impl FnOnce(&mut Locked<'k>, pantala_keyspace::Key<'_>) -> T,
 ) -> T {
-    let scope: Scope<'_> = *call.keys.scope();
+    let scope: Scope<'k> = *keys.scope();
     let key = scope.space.key(key);
+    if keys.is_held(key.hash) {
+        return act(keys, key);
+    }
     let plan = pantala_keyspace::LockPlan::of(std::iter::once(key.hash));
     act(&mut scope.space.lock_waiting(&plan, scope), key)
 }
 
 fn object(call: &mut Call<'_, '_>) -> Done {
-    let line = with_key(call, call.args[2], |locked, key| {
+    let line = with_key(call.keys, call.args[2], |locked, key| {
         let opened = locked.peek(key);
         let (table, place) = opened.record()?;
         let encoding = match table.encoding(place) {
@@ -229,10 +232,11 @@ fn object(call: &mut Call<'_, '_>) -> Done {
         let length = opened.string().ok().flatten().map_or(0, |string| string.len());
         Some(format!(
             "Value at:0x{:x} refcount:1 encoding:{encoding} serializedlength:{} lru:0 \
-             lru_seconds_idle:0 hotness:{} partition:{} bytes:{}",
+             lru_seconds_idle:0 hotness:{} sticky:{} partition:{} bytes:{}",
             key.hash,
             length + 1,
             table.hotness(place),
+            i32::from(table.sticky(place)),
             PartitionId::of(key.hash).0,
             table.record_bytes(place),
         ))
@@ -300,6 +304,6 @@ fn set_if_absent(
         return false;
     }
     opened.set_string(value, expiry);
-    opened.publish(pantala_keyspace::event::SET);
+    opened.publish(pantala_keyspace::event::UNNAMED);
     true
 }

@@ -1,30 +1,42 @@
 //! DEBUG POPULATE: many keys, quickly, while other clients go on.
 //!
 //! ```text
-//! DEBUG POPULATE count [prefix] [size] [RAND] [TYPE STRING] [SLOTS from to | SLOT slot]
-//!                [EXPIRE least most]
+//! DEBUG POPULATE count [prefix] [size] [RAND] [TYPE type] [ELEMENTS n]
+//!                [SLOTS from to | SLOT slot] [EXPIRE least most]
 //! ```
 //!
 //! Key `prefix:N` gets `value:N`, cut or filled up with zero bytes to `size`; with RAND random
-//! bytes instead. With SLOTS only keys of these cluster slots are made, `count` in all; with EXPIRE
-//! each gets a time to live between the two, in seconds. Keys that are there stay as they are.
+//! bytes instead. With TYPE it is a collection of that type, with as many elements as ELEMENTS
+//! says; element M is `value:M`, or random. With SLOTS only keys of these cluster slots are made,
+//! `count` in all; with EXPIRE each gets a time to live between the two, in seconds. Keys that are
+//! there stay as they are.
 //!
 //! One partition is held for one key; between batches the thread gives way.
+
+use std::ops::Range;
 
 use pantala_base::UnixMs;
 use pantala_base::crc::slot_of;
 use pantala_base::number::parse_i64;
 use pantala_base::rng::Rng;
-use pantala_commands::{Call, ClientError, Done, error, options::is_word};
-use pantala_keyspace::{Expiry, LockPlan};
+use pantala_commands::{Call, ClientError, Done, Stop, error, options::is_word};
+use pantala_keyspace::{Expiry, Key, LockPlan, Locked};
+use pantala_protocol::Reply;
+use pantala_values::Type;
 
 use super::set_if_absent;
 use crate::shared::Shared;
 
 /// The arguments, for HELP.
-pub(super) const SYNTAX: &str = "count:int [prefix] [size:int] [RAND] [TYPE STRING] \
+pub(super) const SYNTAX: &str = "count:int [prefix] [size:int] [RAND] [TYPE type] \
+     [ELEMENTS count:int] \
      [SLOTS from:int to:int | SLOT slot:int] [EXPIRE least-seconds:int most-seconds:int]";
 
+const UNKNOWN_TYPE: ClientError = ClientError::text("ERR unknown type name");
+/// Elements of one collection at most: they are written with its partition held.
+const MOST_ELEMENTS: u64 = 1 << 20;
+/// Elements written by one command.
+const ELEMENTS_AT_ONCE: u64 = 256;
 const NOT_POSITIVE: ClientError = ClientError::text("ERR value is out of range, must be positive");
 /// Cluster slots.
 const SLOTS: i64 = 16_384;
@@ -37,6 +49,8 @@ struct Wishes<'a> {
     prefix: &'a [u8],
     size: Option<usize>,
     is_random: bool,
+    kind: Type,
+    elements: u64,
     slots: Option<(u16, u16)>,
     ttl_s: Option<(u64, u64)>,
 }
@@ -57,6 +71,8 @@ impl<'a> Wishes<'a> {
             prefix: b"key",
             size: None,
             is_random: false,
+            kind: Type::String,
+            elements: 1,
             slots: None,
             ttl_s: None,
         };
@@ -85,10 +101,17 @@ impl<'a> Wishes<'a> {
                 self.is_random = true;
                 Ok(Some(1))
             }
-            [word, kind, ..] if is_word(word, "TYPE") => match is_word(kind, "STRING") {
-                true => Ok(Some(2)),
-                false => Err(ClientError::text("ERR only TYPE STRING can be populated yet")),
-            },
+            [word, kind, ..] if is_word(word, "TYPE") => {
+                self.kind = Type::from_name(kind).ok_or(UNKNOWN_TYPE)?;
+                Ok(Some(2))
+            }
+            [word, count, ..] if is_word(word, "ELEMENTS") => {
+                self.elements = positive(count)?;
+                if !(1..=MOST_ELEMENTS).contains(&self.elements) {
+                    return Err(error::OUT_OF_RANGE);
+                }
+                Ok(Some(2))
+            }
             [word, number, ..] if is_word(word, "SLOT") => {
                 self.slots = Some((slot(number)?, slot(number)?));
                 Ok(Some(2))
@@ -124,6 +147,79 @@ impl<'a> Wishes<'a> {
         }
     }
 
+    /// Makes a collection under a key that is free, by the commands that clients use.
+    fn fill(
+        &self,
+        call: &mut Call<'_, '_>,
+        locked: &mut Locked<'_>,
+        key: Key<'_>,
+        expiry: Expiry,
+        random: &mut Rng,
+    ) -> Result<(), Stop> {
+        let mut from = 0;
+        while from < self.elements {
+            let to = (from + ELEMENTS_AT_ONCE).min(self.elements);
+            let words = self.command(key.bytes, from..to, random);
+            let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let Some(found) = Shared::of(call).registry.find(args[0]) else { break };
+            let mut reply = Vec::new();
+            (found.row.handler)(&mut Call {
+                args: &args,
+                command: found.row,
+                reply: Reply::new(&mut reply, call.session.version),
+                keys: locked,
+                hashes: &[key.hash],
+                session: &mut call.session.clone(),
+                server: call.server,
+                limits: call.limits,
+                lane: call.lane,
+                ready: None,
+                may_wait: false,
+            })?;
+            from = to;
+        }
+        if let Expiry::At(deadline) = expiry {
+            let mut opened = locked.peek(key);
+            opened.set_deadline(Some(deadline));
+            opened.publish(pantala_keyspace::event::EXPIRE);
+        }
+        Ok(())
+    }
+
+    /// The command that adds these elements.
+    fn command(&self, key: &[u8], numbers: Range<u64>, random: &mut Rng) -> Vec<Vec<u8>> {
+        let name: &[u8] = match self.kind {
+            Type::List => b"RPUSH",
+            Type::Set => b"SADD",
+            Type::SortedSet => b"ZADD",
+            Type::Hash => b"HSET",
+            Type::Stream => b"XADD",
+            Type::String => b"APPEND",
+        };
+        let mut words = vec![name.to_vec(), key.to_vec()];
+        if self.kind == Type::Stream {
+            words.push(b"*".to_vec());
+        }
+        for number in numbers {
+            let mut before = Vec::new();
+            match self.kind {
+                Type::SortedSet => pantala_base::number::push_u64(&mut before, number),
+                Type::Hash | Type::Stream => {
+                    before.extend_from_slice(b"field:");
+                    pantala_base::number::push_u64(&mut before, number);
+                }
+                Type::String | Type::List | Type::Set => {}
+            }
+            if !before.is_empty() {
+                words.push(before);
+            }
+            let mut value = Vec::new();
+            self.value(number, random, &mut value);
+            words.push(value);
+        }
+        words
+    }
+
     fn expiry(&self, now: UnixMs, random: &mut Rng) -> Expiry {
         match self.ttl_s {
             None => Expiry::Never,
@@ -137,6 +233,9 @@ impl<'a> Wishes<'a> {
 
 pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
     let wishes = Wishes::parse(&call.args[2..], call.limits.max_string_bytes)?;
+    if call.keys.holds_everything() {
+        return Err(error::not_in_multi("debug|populate").into());
+    }
     let shared = Shared::of(call);
     let scope = *call.keys.scope();
     let mut random = Rng::random();
@@ -156,7 +255,11 @@ pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
         let expiry = wishes.expiry(scope.now, &mut random);
         let plan = LockPlan::of(std::iter::once(key.hash));
         let mut locked = scope.space.lock_waiting(&plan, scope);
-        set_if_absent(&mut locked, key, &value, expiry);
+        if wishes.kind == Type::String {
+            set_if_absent(&mut locked, key, &value, expiry);
+        } else if !locked.peek(key).exists() {
+            wishes.fill(call, &mut locked, key, expiry, &mut random)?;
+        }
         drop(locked);
         made += 1;
         if made.is_multiple_of(BATCH) {
@@ -203,7 +306,7 @@ mod tests {
             &["1", "p", "1", "SLOT", "16384"],
             &["1", "p", "1", "SLOTS", "5", "3"],
             &["1", "p", "1", "EXPIRE", "5"],
-            &["1", "p", "1", "TYPE", "LIST"],
+            &["1", "p", "1", "TYPE", "NOSUCH"],
         ] {
             assert!(wishes(wrong).is_err(), "{wrong:?}");
         }

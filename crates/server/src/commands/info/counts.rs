@@ -5,9 +5,11 @@ use pantala_base::rng::Rng;
 use pantala_commands::Call;
 use pantala_keyspace::DbIndex;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use super::Page;
 use crate::commands::latency::upper_bound_us;
+use crate::pubsub::Kind;
 use crate::shared::Shared;
 use crate::tallies::ThreadTally;
 
@@ -31,19 +33,26 @@ pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("rejected_connections", sum(|tally| tally.refused.get()));
     page.each(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
     page.line("expired_keys", sum(|tally| tally.keys.expired.get()));
-    page.line("expired_fields", 0);
+    page.line("expired_fields", sum(|tally| tally.keys.expired_elements.get()));
     page.each(&["expired_stale_perc", "expired_keys_with_volatile_items_stale_perc"], "0.00");
     page.each(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
-    page.each(&["evicted_keys", "evicted_clients", "evicted_scripts"], 0);
+    page.line("evicted_keys", 0);
+    page.line("evicted_clients", sum(|tally| tally.evicted_clients.get()));
+    page.line("evicted_scripts", shared.scripts.counts().2);
     page.each(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"], 0);
     page.line("keyspace_hits", sum(|tally| tally.keys.hits.get()));
     page.line("keyspace_misses", sum(|tally| tally.keys.misses.get()));
-    page.each(&["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"], 0);
+    page.line("pubsub_channels", shared.pubsub.count(Kind::Channel));
+    page.line("pubsub_patterns", shared.pubsub.count(Kind::Pattern));
+    page.line("pubsubshard_channels", shared.pubsub.count(Kind::SlotChannel));
     page.each(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"], 0);
     page.each(&["slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"], 0);
     page.each(&["active_defrag_key_hits", "active_defrag_key_misses"], 0);
     page.each(&["total_active_defrag_time", "current_active_defrag_time"], 0);
-    page.each(&["tracking_total_keys", "tracking_total_items", "tracking_total_prefixes"], 0);
+    let tracked = shared.space.tracked();
+    page.line("tracking_total_keys", tracked.keys.load(Ordering::Relaxed));
+    page.line("tracking_total_items", tracked.readers.load(Ordering::Relaxed));
+    page.line("tracking_total_prefixes", shared.trackers.prefix_count());
     page.line("unexpected_error_replies", sum(|tally| tally.unexpected_errors.get()));
     page.line("total_error_replies", sum(|tally| tally.errors.get()));
     page.line("dump_payload_sanitizations", 0);
@@ -180,13 +189,16 @@ pub(super) fn keyspace(call: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     for db in (0..shared.space.database_count()).map(DbIndex) {
         let Some(sizes) = shared.space.sizes(db) else { continue };
         let (keys, expires) = (sizes.keys(), sizes.with_deadline());
+        let timed = sizes.with_timed_elements();
         if keys == 0 {
             continue;
         }
         let ttl_ms = shared.space.mean_ttl_ms(db, call.now(), &mut random);
         page.line(
             &format!("db{}", db.0),
-            format!("keys={keys},expires={expires},avg_ttl={ttl_ms},keys_with_volatile_items=0"),
+            format!(
+                "keys={keys},expires={expires},avg_ttl={ttl_ms},keys_with_volatile_items={timed}"
+            ),
         );
     }
 }

@@ -80,8 +80,12 @@ pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("cluster_connections", 0);
     page.line("maxclients", shared.settings.current().maxclients);
     page.each(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);
-    page.each(&["blocked_clients", "tracking_clients", "pubsub_clients", "watching_clients"], 0);
-    page.each(&["clients_in_timeout_table", "total_watched_keys", "total_blocking_keys"], 0);
+    page.line("blocked_clients", shared.blocked.get());
+    page.line("tracking_clients", shared.trackers.count());
+    page.line("pubsub_clients", shared.pubsub.client_count());
+    page.line("watching_clients", 0);
+    page.each(&["clients_in_timeout_table", "total_watched_keys"], 0);
+    page.line("total_blocking_keys", shared.space.waited_keys());
     page.line("total_blocking_keys_on_nokey", 0);
     let (reason, actions) = match shared.pause.state(monotonic_us()) {
         Paused::Nothing => ("none", "none"),
@@ -113,12 +117,19 @@ pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("allocator_resident", allocator.resident);
     page.line("allocator_muzzy", 0);
     with_human(page, "total_system_memory", total_memory());
-    with_human(page, "used_memory_lua", 0);
-    page.each(&["used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts"], 0);
-    page.each(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"], 0);
-    with_human(page, "used_memory_vm_total", 0);
+    let vm = shared.scripts.vm_bytes.load(std::sync::atomic::Ordering::Relaxed) as u64;
+    let (scripts, script_bytes, _) = shared.scripts.counts();
+    with_human(page, "used_memory_lua", vm);
+    page.line("used_memory_vm_eval", vm);
+    page.line("used_memory_scripts_eval", script_bytes);
+    page.line("number_of_cached_scripts", scripts);
+    let libraries = shared.functions.current();
+    page.line("number_of_functions", libraries.function_count());
+    page.line("number_of_libraries", libraries.library_count());
+    page.line("used_memory_vm_functions", 0);
+    with_human(page, "used_memory_vm_total", vm);
     page.line("used_memory_functions", 0);
-    with_human(page, "used_memory_scripts", 0);
+    with_human(page, "used_memory_scripts", script_bytes as u64);
     with_human(page, "maxmemory", shared.settings.current().maxmemory);
     page.line("maxmemory_policy", setting(shared, "maxmemory-policy"));
     fragmentation(page, "allocator_frag", allocator.active, allocator.allocated);
@@ -194,6 +205,7 @@ pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("engine", shared.engine.get().map_or("", String::as_str));
     page.line("lane_threads", shared.settings.current().slow_lane_threads);
     page.line("lane_waiting", shared.lane.waiting());
+    page.line("lane_running", shared.lane.running());
     page.line("lane_commands", sum(|tally| tally.laned.get()));
     page.line("parked_commands", sum(|tally| tally.parked.get()));
     page.line("partitions", pantala_keyspace::PARTITION_COUNT);

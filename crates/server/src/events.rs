@@ -1,0 +1,54 @@
+//! Keyspace notifications: what happens to keys, told on channels.
+//!
+//! `__keyspace@0__:key` is told the name of the event, `__keyevent@0__:event` the key. The keyspace
+//! gathers what somebody wants to hear (`notify-keyspace-events`) with the partition locked and in
+//! order; see `pantala_keyspace::Effect`.
+//!
+//! Tests: compat/transcripts/notifications, compat's `events`.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use pantala_keyspace::DbIndex;
+use pantala_keyspace::event::Event;
+use pantala_settings::Settings;
+
+use crate::pubsub::{Bells, Kind, PubSub};
+
+const BY_KEY: u8 = 1;
+const BY_EVENT: u8 = 2;
+
+/// On which channels events are told.
+#[derive(Default)]
+pub struct Events(AtomicU8);
+
+impl Events {
+    /// The letters K and E.
+    pub fn configure(&self, settings: &Settings) {
+        let has =
+            |letter, bit| if settings.notify_keyspace_events.contains(letter) { bit } else { 0 };
+        self.0.store(has('K', BY_KEY) | has('E', BY_EVENT), Ordering::Relaxed);
+    }
+
+    /// Publishes an event.
+    pub fn tell(
+        &self,
+        pubsub: &PubSub,
+        (db, key): (DbIndex, &[u8]),
+        event: Event,
+        bells: &mut Bells,
+    ) {
+        if pubsub.is_deserted(Kind::Channel) {
+            return;
+        }
+        let channels = self.0.load(Ordering::Relaxed);
+        if channels & BY_KEY != 0 {
+            let mut channel = format!("__keyspace@{}__:", db.0).into_bytes();
+            channel.extend_from_slice(key);
+            pubsub.leave(Kind::Channel, &channel, event.name.as_bytes(), bells);
+        }
+        if channels & BY_EVENT != 0 {
+            let channel = format!("__keyevent@{}__:{}", db.0, event.name);
+            pubsub.leave(Kind::Channel, channel.as_bytes(), key, bells);
+        }
+    }
+}

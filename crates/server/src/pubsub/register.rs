@@ -1,0 +1,126 @@
+//! Which workers have subscribers of a name, and how many.
+//!
+//! Every PUBLISH reads it, so it is cut into stripes: a publisher takes one of them for reading,
+//! and keeps it until its message lies with all workers that have subscribers. So to every other
+//! thread a message is published at one moment: whoever has subscribed before that is counted and
+//! gets it, and nobody else.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use smallvec::SmallVec;
+
+use super::name::Name;
+use super::roll::Roll;
+
+/// Subscribers of one name, by worker; only workers that have some.
+pub type Spread = SmallVec<[(u16, u32); 2]>;
+
+/// A part of the names.
+#[derive(Default)]
+pub struct Stripe {
+    /// The names and who has subscribed to them.
+    pub names: Roll<Name, Spread>,
+    /// Counts every change. A message carries it, and reaches those who came no later.
+    pub changes: u64,
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Cell(RwLock<Stripe>);
+
+/// See the module.
+pub struct Register {
+    stripes: Box<[Cell]>,
+    count: AtomicUsize,
+}
+
+impl Register {
+    /// With so many stripes, a power of two.
+    pub fn new(stripe_count: usize) -> Self {
+        let stripes = (0..stripe_count).map(|_| Cell::default()).collect();
+        Register { stripes, count: AtomicUsize::new(0) }
+    }
+
+    /// How many names have subscribers.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The stripe of a hash, to be read.
+    #[inline]
+    pub fn read(&self, hash: u64) -> RwLockReadGuard<'_, Stripe> {
+        self.cell(hash).0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stripe of a hash, to be changed.
+    pub fn write(&self, hash: u64) -> RwLockWriteGuard<'_, Stripe> {
+        self.cell(hash).0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All stripes, in order; nobody publishes while they are held.
+    pub fn write_all(&self) -> Vec<RwLockWriteGuard<'_, Stripe>> {
+        let cells = self.stripes.iter();
+        cells.map(|cell| cell.0.write().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+
+    /// Calls `each` for every name with subscribers, stripe by stripe.
+    pub fn each(&self, mut each: impl FnMut(&Name)) {
+        for cell in &self.stripes {
+            let stripe = cell.0.read().unwrap_or_else(PoisonError::into_inner);
+            stripe.names.rows().iter().for_each(|(name, _)| each(name));
+        }
+    }
+
+    /// Where the stripe of a hash stands among all of them.
+    pub fn stripe_of(&self, hash: u64) -> usize {
+        // The low bits choose the place inside the stripe.
+        (hash >> 48) as usize & (self.stripes.len() - 1)
+    }
+
+    /// One subscriber more of a name at a worker; the name as it is kept, and the moment.
+    pub fn join(&self, stripe: &mut Stripe, hash: u64, name: &[u8], worker: u16) -> (Name, u64) {
+        stripe.changes += 1;
+        let changes = stripe.changes;
+        let kept = stripe.names.get(hash, Name::is(name)).map(|(name, _)| name.clone());
+        let kept = kept.unwrap_or_else(|| {
+            let new = Name::new(hash, name);
+            stripe.names.insert(new.clone(), Spread::new());
+            self.count.fetch_add(1, Ordering::Relaxed);
+            new
+        });
+        if let Some(spread) = stripe.names.get_mut(hash, Name::is(name)) {
+            match spread.iter_mut().find(|(at, _)| *at == worker) {
+                Some((_, count)) => *count += 1,
+                None => spread.push((worker, 1)),
+            }
+        }
+        (kept, changes)
+    }
+
+    /// One subscriber less.
+    pub fn leave(&self, stripe: &mut Stripe, hash: u64, name: &[u8], worker: u16) {
+        stripe.changes += 1;
+        let Some(spread) = stripe.names.get_mut(hash, Name::is(name)) else { return };
+        if let Some(at) = spread.iter().position(|(at, _)| *at == worker) {
+            spread[at].1 -= 1;
+            if spread[at].1 == 0 {
+                spread.swap_remove(at);
+            }
+        }
+        if spread.is_empty() {
+            stripe.names.remove(hash, Name::is(name));
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn cell(&self, hash: u64) -> &Cell {
+        &self.stripes[self.stripe_of(hash)]
+    }
+}
+
+/// All subscribers of one name.
+pub fn total(spread: &Spread) -> usize {
+    spread.iter().map(|(_, count)| *count as usize).sum()
+}

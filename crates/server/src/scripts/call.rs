@@ -1,0 +1,370 @@
+//! What a running script asks of the server: `redis.call`, and whether it may go on.
+//!
+//! Invariants
+//! 1. A command runs only with the partitions of its keys held: those that are not yet are taken.
+//! 2. Before a command that writes runs, its keys are saved, or nothing can stop the script any
+//!    more ([`Stage::Final`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::{
+    ClientError, Flags, Found, Lane, Park, Session, Wander, error, key_positions,
+};
+use pantala_keyspace::{Busy, Key, Locked, PartitionId, Saved};
+use pantala_protocol::Version;
+use pantala_scripting::{Abort, Host, Level};
+use smallvec::SmallVec;
+
+use super::running::{Kind, Running};
+use crate::execute::{Request, Turn, Verdict};
+use crate::inbox::Message;
+use crate::lane::Lent;
+
+/// A worker's script that takes longer is undone and goes to the lane.
+const WORKER_US: u64 = 2000;
+/// A script that has taken so long is listed for SCRIPT KILL.
+const LISTED_US: u64 = 1000;
+/// A script that has taken so long is very long: the lane lends a thread for others.
+const VERY_LONG_US: u64 = 100_000;
+/// Commands between two looks at the clock.
+const COMMANDS_A_LOOK: u32 = 64;
+/// A value up to this many bytes is copied so that it can be put back,
+const SAVED_BYTES: usize = 2048;
+/// and up to so many values.
+const SAVED_KEYS: usize = 32;
+
+/// Whether a script can still be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Whatever it changes is saved first.
+    Undoable,
+    /// It has the right to wait for partitions, and runs to its end.
+    Final,
+}
+
+/// Why it was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// SCRIPT KILL, FUNCTION KILL, or the server stops.
+    Killed,
+    /// A partition is busy.
+    Busy(PartitionId),
+    /// It is to begin again like this, on the lane.
+    Wander(Wander),
+    /// It takes too long for a worker.
+    Slow,
+}
+
+/// What a script may do, by its flags and by how it was called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rights {
+    /// It may change data.
+    pub writes: bool,
+    /// It may use more memory although there is none.
+    pub grows: bool,
+}
+
+/// One run of a script.
+pub(super) struct Run<'s, 'r> {
+    pub turn: Turn<'r>,
+    pub locked: &'s mut Locked<'r>,
+    pub session: Session,
+    pub rights: Rights,
+    pub stage: Stage,
+    pub saved: Vec<Saved>,
+    pub reason: Option<Reason>,
+    /// It has changed something.
+    pub has_written: bool,
+    pub began_us: u64,
+    pub kind: Kind,
+    pub name: &'s [u8],
+    /// The command that runs it.
+    pub command: &'s [&'s [u8]],
+    pub listed: Option<Arc<Running>>,
+    pub lent: Option<Lent<'r>>,
+    /// So many of its partitions are told to be busy.
+    pub told_busy: usize,
+    pub commands: u32,
+}
+
+const UNKNOWN: ClientError = ClientError::text("ERR Unknown command called from script");
+const WRONG_ARITY: ClientError =
+    ClientError::text("ERR Wrong number of args calling command from script");
+const NOT_FROM_SCRIPT: ClientError =
+    ClientError::text("ERR This Valkey command is not allowed from script");
+const READ_ONLY: ClientError =
+    ClientError::text("ERR Write commands are not allowed from read-only scripts.");
+
+impl Run<'_, '_> {
+    fn stop<T>(&mut self, reason: Reason) -> Result<T, Abort> {
+        self.reason = Some(reason);
+        Err(Abort)
+    }
+
+    fn admit(&self, args: &[&[u8]]) -> Result<Found, ClientError> {
+        let found = self.turn.shared.registry.resolve(args).ok_or(UNKNOWN)?;
+        let flags = found.row.flags;
+        if flags.has(Flags::CONTAINER) && args.len() > 1 {
+            return Err(error::unknown_subcommand(found.row.name, args[1]));
+        }
+        if !found.row.accepts(args.len()) {
+            return Err(WRONG_ARITY);
+        }
+        if flags.has(Flags::NOSCRIPT) {
+            return Err(NOT_FROM_SCRIPT);
+        }
+        if flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE)) && !self.rights.writes {
+            return Err(READ_ONLY);
+        }
+        // A script that has begun to write goes on to its end, as the reference has it.
+        let may_grow = self.rights.grows || self.has_written;
+        if flags.has(Flags::DENYOOM) && self.turn.is_full && !may_grow {
+            return Err(error::OUT_OF_MEMORY);
+        }
+        Ok(found)
+    }
+
+    /// Takes the partitions of these keys.
+    fn reach(&mut self, hashes: &[u64]) -> Result<(), Abort> {
+        for &hash in hashes {
+            if self.locked.reach(hash) {
+                continue;
+            }
+            self.wander(Reason::Busy(PartitionId::of(hash)))?;
+            self.locked.reach_waiting(hash);
+        }
+        Ok(())
+    }
+
+    /// Gets the right to wait, on a thread that may; stops the script where there is none.
+    fn wander(&mut self, otherwise: Reason) -> Result<(), Abort> {
+        if self.stage == Stage::Final {
+            return Ok(());
+        }
+        if self.turn.lane == Lane::Worker {
+            return self.stop(otherwise);
+        }
+        self.end_undoing(Reason::Wander(Wander::Token))
+    }
+
+    /// From here on nothing can stop the script. Needs the token, on a worker too.
+    fn end_undoing(&mut self, otherwise: Reason) -> Result<(), Abort> {
+        if !self.locked.try_wander() {
+            return self.stop(otherwise);
+        }
+        self.stage = Stage::Final;
+        self.saved = Vec::new();
+        Ok(())
+    }
+
+    fn reach_everything(&mut self) -> Result<(), Abort> {
+        if !self.locked.holds_everything() {
+            self.wander(Reason::Wander(Wander::Everything))?;
+            self.locked.reach_everything();
+        }
+        Ok(())
+    }
+
+    /// Keeps what the keys are, before a command changes them.
+    fn save(&mut self, found: Found, keys: &[Key<'_>]) -> Result<(), Abort> {
+        self.has_written = true;
+        if let Some(listed) = &self.listed {
+            listed.has_written.store(true, Ordering::Release);
+        }
+        if self.stage == Stage::Final {
+            return Ok(());
+        }
+        let otherwise = Reason::Wander(Wander::Token);
+        if found.row.flags.has(Flags::WHOLE.and(Flags::OTHER_DB)) {
+            return self.end_undoing(otherwise);
+        }
+        let db = self.session.db;
+        self.locked.set_scope(self.turn.scope(&self.session));
+        for &key in keys {
+            if self.saved.iter().any(|saved| saved.is(db, key)) {
+                continue;
+            }
+            let saved = (self.saved.len() < SAVED_KEYS)
+                .then(|| self.locked.save(key, SAVED_BYTES))
+                .flatten();
+            match saved {
+                Some(saved) => self.saved.push(saved),
+                None => return self.end_undoing(otherwise),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts everything back. Nobody has seen it.
+    pub fn undo(&mut self) {
+        for saved in std::mem::take(&mut self.saved).into_iter().rev() {
+            self.locked.restore(saved);
+        }
+        self.locked.discard_effects(0);
+        self.locked.forget_ready();
+    }
+
+    fn refuse(&mut self, error: &ClientError, version: Version, reply: &mut Vec<u8>) {
+        self.session.version = version;
+        self.turn.reply_error(&self.session, error, reply);
+    }
+
+    /// Puts the script on the list of those that take long.
+    fn list(&mut self) -> Arc<Running> {
+        let running = Arc::new(Running {
+            kind: self.kind,
+            name: self.name.to_vec(),
+            command: self.command.iter().map(|arg| arg.to_vec()).collect(),
+            since_us: self.began_us,
+            has_written: AtomicBool::new(self.has_written),
+            is_killed: AtomicBool::new(false),
+        });
+        self.turn.shared.scripts.running.enter(Arc::clone(&running));
+        self.listed = Some(Arc::clone(&running));
+        running
+    }
+
+    /// Who waits for its partitions gets BUSY from some time on.
+    fn tell_busy(&mut self, took_us: u64) {
+        let most_ms = self.turn.limits.busy_after_ms;
+        let held = self.locked.partitions();
+        if most_ms == 0 || took_us / 1000 < most_ms || held.len() == self.told_busy {
+            return;
+        }
+        self.told_busy = held.len();
+        self.turn.shared.scripts.busy.enter(held, self.kind);
+        self.turn.shared.workers.post_all(|| Message::ScriptIsBusy);
+    }
+
+    fn look_at_clock(&mut self) -> Result<(), Abort> {
+        let took_us = monotonic_us().saturating_sub(self.began_us);
+        if self.turn.lane == Lane::Worker && self.stage == Stage::Undoable && took_us > WORKER_US {
+            return self.stop(Reason::Slow);
+        }
+        if took_us < LISTED_US {
+            return Ok(());
+        }
+        let listed = match &self.listed {
+            Some(listed) => Arc::clone(listed),
+            None => self.list(),
+        };
+        if took_us > VERY_LONG_US && self.lent.is_none() && self.turn.lane == Lane::Slow {
+            self.lent = Some(self.turn.shared.lane.lend(self.turn.shared));
+        }
+        self.tell_busy(took_us);
+        // SHUTDOWN NOSAVE is the way out where nothing else is.
+        let is_over = self.turn.shared.shutdown.is_final();
+        if listed.is_killed.load(Ordering::Acquire) || is_over {
+            return self.stop(Reason::Killed);
+        }
+        Ok(())
+    }
+}
+
+impl Host for Run<'_, '_> {
+    fn call(&mut self, args: &[&[u8]], version: Version, reply: &mut Vec<u8>) -> Result<(), Abort> {
+        self.commands += 1;
+        if self.commands.is_multiple_of(COMMANDS_A_LOOK) {
+            self.look_at_clock()?;
+        }
+        let found = match self.admit(args) {
+            Ok(found) => found,
+            Err(error) => {
+                self.refuse(&error, version, reply);
+                return Ok(());
+            }
+        };
+        let flags = found.row.flags;
+        let positions = key_positions(found.row, args).unwrap_or_default();
+        let hashes: SmallVec<[u64; 4]> =
+            positions.iter().map(|&position| self.turn.shared.space.hash(args[position])).collect();
+        if flags.has(Flags::WHOLE) {
+            self.reach_everything()?;
+        } else {
+            self.reach(&hashes)?;
+        }
+        if flags.has(Flags::WRITE) {
+            let keys: SmallVec<[Key<'_>; 4]> = positions
+                .iter()
+                .zip(&hashes)
+                .map(|(&position, &hash)| Key { bytes: args[position], hash })
+                .collect();
+            self.save(found, &keys)?;
+        }
+        self.session.version = version;
+        self.locked.set_scope(self.turn.scope(&self.session));
+        let request = Request { found, args, hashes: &hashes };
+        let verdict = self.turn.run_locked(&mut self.session, request, self.locked, reply);
+        match verdict {
+            Verdict::Finished => {}
+            Verdict::Lane if self.stage == Stage::Undoable && self.turn.lane == Lane::Worker => {
+                return self.stop(Reason::Slow);
+            }
+            Verdict::Lane => {
+                // It is there, or it is too late to go.
+                let here = Turn { lane: Lane::Slow, ..self.turn };
+                here.run_locked(&mut self.session, request, self.locked, reply);
+            }
+            Verdict::Parked(Park::Partition(Busy(id))) if self.stage == Stage::Undoable => {
+                return self.stop(Reason::Busy(id));
+            }
+            Verdict::Parked(_) | Verdict::Blocked(_) => {
+                self.refuse(&NOT_FROM_SCRIPT, version, reply);
+            }
+        }
+        if self.turn.is_monitored {
+            self.turn.shared.monitors.feed_from_script(
+                &self.turn.shared.workers,
+                &self.session,
+                found,
+                args,
+            );
+        }
+        Ok(())
+    }
+
+    fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, Vec<u8>> {
+        match self.turn.shared.registry.resolve(args) {
+            Some(found) if args.len() == 1 || !found.row.flags.has(Flags::CONTAINER) => Ok(true),
+            _ => Err(b"ERR Invalid command passed to server.acl_check_cmd()".to_vec()),
+        }
+    }
+
+    fn log(&mut self, level: Level, message: &[u8]) {
+        let message = String::from_utf8_lossy(message);
+        match level {
+            Level::Debug => tracing::debug!(target: "pantala::script", "{message}"),
+            Level::Verbose => tracing::debug!(target: "pantala::script", "{message}"),
+            Level::Notice => tracing::info!(target: "pantala::script", "{message}"),
+            Level::Warning => tracing::warn!(target: "pantala::script", "{message}"),
+        }
+    }
+
+    fn tick(&mut self, _instructions: u64) -> Result<(), Abort> {
+        self.look_at_clock()
+    }
+}
+
+impl Drop for Run<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(listed) = self.listed.take() {
+            self.turn.shared.scripts.running.leave(&listed);
+        }
+        if self.told_busy > 0 {
+            self.turn.shared.scripts.busy.leave(self.locked.partitions());
+        }
+    }
+}
+
+/// The session a script's commands see: in the client's database, and its own otherwise.
+pub(super) fn session_for(client: &Session) -> Session {
+    let mut session = Session::new(client.id, true);
+    session.is_script = true;
+    session.db = client.db;
+    session.no_touch = client.no_touch;
+    // What a script reads, its client has read.
+    session.tracking = client.tracking.clone();
+    session
+}

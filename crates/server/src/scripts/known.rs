@@ -1,0 +1,114 @@
+//! What the server knows of a script or function: what it is, and how it went so far.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+
+use pantala_scripting::{Flags, Library, Script};
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub enum Program {
+    /// A script, by EVAL or EVALSHA.
+    Script(Arc<Script>),
+    /// A function of a library, by FCALL.
+    Function {
+        /// The library.
+        library: Arc<Library>,
+        /// The function's name.
+        name: Box<[u8]>,
+    },
+}
+
+/// A run that took at most so long was quick.
+pub const QUICK_US: u64 = 300;
+/// So many quick runs on the lane let a script that was slow before run on workers,
+const QUICK_RUNS: u32 = 16;
+/// of one that is new a single one.
+const NEW: u8 = 0;
+const QUICK: u8 = 1;
+const SLOW: u8 = 2;
+/// After so many runs in vain because of busy partitions a script is sent to the lane.
+const VAIN_RUNS: u32 = 3;
+
+/// See the module. Its history is written only when it changes, so that workers share the line.
+#[derive(Debug)]
+pub struct Known {
+    /// What it is.
+    pub program: Program,
+    /// What it says about itself.
+    pub flags: Flags,
+    /// SCRIPT LOAD: it stays until SCRIPT FLUSH.
+    pub is_loaded: AtomicBool,
+    /// The store has dropped it; who still knows it looks again.
+    pub is_gone: AtomicBool,
+    pace: AtomicU8,
+    quick_runs: AtomicU32,
+    vain_runs: AtomicU32,
+    needs_everything: AtomicBool,
+}
+
+impl Known {
+    /// A script that never ran.
+    pub fn script(script: Arc<Script>) -> Known {
+        let flags = script.flags();
+        Known::new(Program::Script(script), flags)
+    }
+
+    /// A function that never ran.
+    pub fn function(library: Arc<Library>, name: &[u8], flags: Flags) -> Known {
+        Known::new(Program::Function { library, name: name.into() }, flags)
+    }
+
+    fn new(program: Program, flags: Flags) -> Known {
+        Known {
+            program,
+            flags,
+            is_loaded: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
+            pace: AtomicU8::new(NEW),
+            quick_runs: AtomicU32::new(0),
+            vain_runs: AtomicU32::new(0),
+            needs_everything: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a worker may run it.
+    pub fn is_quick(&self) -> bool {
+        self.pace.load(Ordering::Relaxed) == QUICK
+    }
+
+    /// It ran on the lane.
+    pub fn ran_on_lane(&self, took_us: u64) {
+        if took_us > QUICK_US {
+            return self.was_slow();
+        }
+        match self.pace.load(Ordering::Relaxed) {
+            NEW => self.pace.store(QUICK, Ordering::Relaxed),
+            SLOW if self.quick_runs.fetch_add(1, Ordering::Relaxed) + 1 >= QUICK_RUNS => {
+                self.pace.store(QUICK, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// It took longer than a worker can wait.
+    pub fn was_slow(&self) {
+        self.quick_runs.store(0, Ordering::Relaxed);
+        self.pace.store(SLOW, Ordering::Relaxed);
+    }
+
+    /// It was undone on a worker because a partition was busy; whether that was often enough.
+    pub fn ran_in_vain(&self) -> bool {
+        (self.vain_runs.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(VAIN_RUNS)
+    }
+
+    /// Whether it goes through the whole keyspace, as it did before.
+    pub fn needs_everything(&self) -> bool {
+        self.needs_everything.load(Ordering::Relaxed)
+    }
+
+    /// It went through the whole keyspace.
+    pub fn wants_everything(&self) {
+        self.needs_everything.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,43 @@
+//! Running scripts and functions: EVAL, EVALSHA, FCALL and their kin.
+//!
+//! ```text
+//! worker   known and quick?  lock KEYS (all or none)  run
+//!             |                                        |-- ends: reply, effects, waiters, unlock
+//!             | no                                     |-- needs a busy partition, takes long:
+//!             v                                        |      undo, unlock
+//! lane     lock KEYS, waiting   run  <-----------------'
+//!             |-- needs a busy partition: take the token, if it is free, and wait for it;
+//!             |                           if not: undo, unlock, lie aside until it is
+//!             '-- ends
+//! ```
+//!
+//! Keys need not be declared. Those of the call itself are locked before the script runs; any other
+//! is locked when the script names it, and kept to its end, so what a script does is one step for
+//! everybody else. A script that finds a partition busy *wanders* (`keyspace::wander`): it holds
+//! the one token and may wait with locks in hand, or it is undone (`keyspace::undo`) and begins
+//! again with the token. What is too large to be copied for undoing is changed only with the token:
+//! from then on nothing can stop the script, and nothing needs to.
+//!
+//! Invariants
+//! 1. A script that is undone has changed nothing and told nobody: its effects leave at its end.
+//! 2. A script waits for a partition only with the token, or with nothing held.
+//! 3. A script runs on a worker only when its last runs were quick. If it takes longer there after
+//!    all it is undone and goes to the lane, unless it has the token.
+//! 4. Interpreters are one for each thread and know nothing of each other; what a script is and how
+//!    it went is known to all (`Known`).
+//!
+//! Not here: the interpreter (`pantala-scripting`), FUNCTION (`commands/function`).
+//! Tests: compat/transcripts/scripting, `tests/scripts.rs`, compat's `serial`.
+
+mod call;
+mod known;
+mod rows;
+mod run;
+mod running;
+mod store;
+mod thread;
+
+pub use known::{Known, Program};
+pub use rows::{ROWS, runs, runs_read_only};
+pub use running::{KillError, Kind, Running, RunningNow};
+pub use store::Scripts;

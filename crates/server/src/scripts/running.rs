@@ -1,0 +1,176 @@
+//! Scripts that run at this moment and have done so for a while: SCRIPT KILL, FUNCTION STATS.
+//!
+//! A script enters the list at its first look at the clock that says it is not a quick one, so
+//! quick ones touch nothing shared.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::{ClientError, error};
+use pantala_keyspace::PartitionId;
+
+/// What it was called by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// EVAL and its kin.
+    Script,
+    /// FCALL.
+    Function,
+}
+
+/// One that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// What it was called by.
+    pub kind: Kind,
+    /// The name of a function; empty for a script.
+    pub name: Vec<u8>,
+    /// The command that runs it, as it was sent.
+    pub command: Vec<Vec<u8>>,
+    /// When it began (monotonic, microseconds).
+    pub since_us: u64,
+    /// It has changed something, and is not to be stopped any more.
+    pub has_written: AtomicBool,
+    /// It is to end.
+    pub is_killed: AtomicBool,
+}
+
+impl Running {
+    /// How long it has run, in milliseconds.
+    pub fn took_ms(&self) -> u64 {
+        monotonic_us().saturating_sub(self.since_us) / 1000
+    }
+}
+
+/// Why nothing was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillError {
+    /// Nothing of this kind runs.
+    NotBusy,
+    /// All that run have changed something.
+    HaveWritten,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct RunningNow(Mutex<Vec<Arc<Running>>>);
+
+impl RunningNow {
+    /// One that takes long.
+    pub fn enter(&self, one: Arc<Running>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+    }
+
+    /// It has ended.
+    pub fn leave(&self, one: &Arc<Running>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| !Arc::ptr_eq(other, one));
+    }
+
+    /// All of them, the longest running first.
+    pub fn all(&self) -> Vec<Arc<Running>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends all of a kind that have changed nothing.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn kill(&self, kind: Kind) -> Result<(), KillError> {
+        let all = self.all();
+        let meant = || all.iter().filter(|one| one.kind == kind);
+        if meant().next().is_none() {
+            return Err(KillError::NotBusy);
+        }
+        let mut killed = false;
+        for one in meant().filter(|one| !one.has_written.load(Ordering::Acquire)) {
+            one.is_killed.store(true, Ordering::Release);
+            killed = true;
+        }
+        if killed { Ok(()) } else { Err(KillError::HaveWritten) }
+    }
+}
+
+/// Partitions held by scripts that have run for longer than `busy-reply-threshold`: who waits for
+/// one of them is told so.
+#[derive(Debug, Default)]
+pub struct BusyPartitions {
+    count: AtomicUsize,
+    by_partition: Mutex<HashMap<PartitionId, Kind>>,
+}
+
+impl BusyPartitions {
+    /// A script holds these.
+    pub fn enter(&self, partitions: impl Iterator<Item = PartitionId>, kind: Kind) {
+        let mut all = self.by_partition.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend(partitions.map(|id| (id, kind)));
+        self.count.store(all.len(), Ordering::Release);
+    }
+
+    /// It ends.
+    pub fn leave(&self, partitions: impl Iterator<Item = PartitionId>) {
+        let mut all = self.by_partition.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in partitions {
+            all.remove(&id);
+        }
+        self.count.store(all.len(), Ordering::Release);
+    }
+
+    /// Whether there is any.
+    pub fn is_any(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// What is told to who waits for this partition.
+    pub fn error(&self, id: PartitionId) -> Option<&'static ClientError> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let all = self.by_partition.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(match all.get(&id)? {
+            Kind::Script => &BUSY_SCRIPT,
+            Kind::Function => &BUSY_FUNCTION,
+        })
+    }
+}
+
+static BUSY_SCRIPT: ClientError = error::BUSY_SCRIPT;
+static BUSY_FUNCTION: ClientError = ClientError::text(
+    "BUSY Valkey is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running(kind: Kind, has_written: bool) -> Arc<Running> {
+        Arc::new(Running {
+            kind,
+            name: Vec::new(),
+            command: Vec::new(),
+            since_us: 0,
+            has_written: AtomicBool::new(has_written),
+            is_killed: AtomicBool::new(false),
+        })
+    }
+
+    #[test]
+    fn only_what_has_written_nothing_is_killed() {
+        let now = RunningNow::default();
+        assert_eq!(now.kill(Kind::Script), Err(KillError::NotBusy));
+        let writer = running(Kind::Script, true);
+        now.enter(Arc::clone(&writer));
+        now.enter(running(Kind::Function, false));
+        assert_eq!(now.kill(Kind::Script), Err(KillError::HaveWritten));
+        let reader = running(Kind::Script, false);
+        now.enter(Arc::clone(&reader));
+        assert_eq!(now.kill(Kind::Script), Ok(()));
+        assert!(reader.is_killed.load(Ordering::Relaxed));
+        assert!(!writer.is_killed.load(Ordering::Relaxed));
+        now.leave(&writer);
+        now.leave(&reader);
+        assert_eq!(now.kill(Kind::Script), Err(KillError::NotBusy));
+    }
+}

@@ -1,0 +1,187 @@
+//! The scripts the server has been shown: by SCRIPT LOAD until SCRIPT FLUSH, by EVAL the latest
+//! [`EVALS_KEPT`].
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pantala_scripting::{ErrorText, SHA_HEX_BYTES, Script};
+
+use super::known::{Known, Program};
+use super::running::{BusyPartitions, RunningNow};
+
+/// Scripts of EVAL that are remembered; one more drops the oldest.
+const EVALS_KEPT: usize = 500;
+
+/// A digest as text.
+pub type Sha = [u8; SHA_HEX_BYTES];
+
+/// A map by digest: of a digest some bytes are as good as a hash of it.
+pub type BySha<T> = HashMap<Sha, T, BuildHasherDefault<FirstBytes>>;
+
+/// Takes the first bytes of what is hashed.
+#[derive(Default)]
+pub struct FirstBytes(u64);
+
+impl Hasher for FirstBytes {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            // Of digits only the lower halves differ: they are spread, and brought to both ends.
+            self.0 = u64::from_le_bytes(*first).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[derive(Default)]
+struct Store {
+    by_sha: BySha<Arc<Known>>,
+    /// Those that only EVAL has shown, oldest first.
+    evals: VecDeque<Arc<Known>>,
+    bytes: usize,
+    evicted: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Scripts {
+    store: RwLock<Store>,
+    /// Changes when compiled scripts are to be forgotten.
+    flushes: AtomicU64,
+    /// What Lua uses in all threads.
+    pub vm_bytes: AtomicUsize,
+    /// Scripts that take long, at this moment.
+    pub running: RunningNow,
+    /// Partitions they hold.
+    pub busy: BusyPartitions,
+}
+
+fn bytes_of(known: &Known) -> usize {
+    match &known.program {
+        Program::Script(script) => size_of::<Known>() + SHA_HEX_BYTES + script.body().len(),
+        Program::Function { .. } => 0,
+    }
+}
+
+impl Scripts {
+    /// The script with this digest, given in small letters.
+    pub fn find(&self, sha: &[u8]) -> Option<Arc<Known>> {
+        let sha: &Sha = sha.try_into().ok()?;
+        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+        store.by_sha.get(sha).cloned()
+    }
+
+    /// The script with this text, remembered from now on.
+    ///
+    /// # Errors
+    /// The text of an error reply: its first line is not understood.
+    pub fn remember(&self, body: &[u8]) -> Result<Arc<Known>, ErrorText> {
+        let script = Script::new(body)?;
+        if let Some(known) = self.find(script.sha()) {
+            return Ok(known);
+        }
+        let sha = *script.sha();
+        let known = Arc::new(Known::script(Arc::new(script)));
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(earlier) = store.by_sha.get(&sha) {
+            return Ok(Arc::clone(earlier));
+        }
+        store.bytes += bytes_of(&known);
+        store.by_sha.insert(sha, Arc::clone(&known));
+        store.evals.push_back(Arc::clone(&known));
+        while store.evals.len() > EVALS_KEPT {
+            store.drop_oldest();
+        }
+        Ok(known)
+    }
+
+    /// SCRIPT LOAD: the script stays.
+    pub fn keep(&self, known: &Arc<Known>) {
+        if !known.is_loaded.swap(true, Ordering::Relaxed) {
+            let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+            store.evals.retain(|other| !Arc::ptr_eq(other, known));
+        }
+    }
+
+    /// Forgets all scripts.
+    pub fn flush(&self) {
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        for known in store.by_sha.values() {
+            known.is_gone.store(true, Ordering::Release);
+        }
+        *store = Store { evicted: store.evicted, ..Store::default() };
+        drop(store);
+        self.forget_compiled();
+    }
+
+    /// From now on every thread compiles what it runs anew.
+    pub fn forget_compiled(&self) {
+        self.flushes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes with every flush.
+    pub fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Acquire)
+    }
+
+    /// How many scripts are remembered, their bytes, and how many were dropped for newer ones.
+    pub fn counts(&self) -> (usize, usize, u64) {
+        let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
+        (store.by_sha.len(), store.bytes, store.evicted)
+    }
+}
+
+impl Store {
+    fn drop_oldest(&mut self) {
+        let Some(oldest) = self.evals.pop_front() else { return };
+        oldest.is_gone.store(true, Ordering::Release);
+        self.bytes -= bytes_of(&oldest);
+        self.evicted += 1;
+        if let Program::Script(script) = &oldest.program {
+            self.by_sha.remove(script.sha());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sha_of(known: &Known) -> Sha {
+        match &known.program {
+            Program::Script(script) => *script.sha(),
+            Program::Function { .. } => panic!("a script"),
+        }
+    }
+
+    #[test]
+    fn the_oldest_of_eval_goes_and_what_was_loaded_stays() {
+        let scripts = Scripts::default();
+        let loaded = scripts.remember(b"return 'loaded'").expect("no shebang");
+        scripts.keep(&loaded);
+        let first = scripts.remember(b"return 'first'").expect("no shebang");
+        for number in 0..EVALS_KEPT {
+            scripts.remember(format!("return {number}").as_bytes()).expect("no shebang");
+        }
+        assert!(scripts.find(&sha_of(&first)).is_none());
+        assert!(first.is_gone.load(Ordering::Relaxed));
+        assert!(scripts.find(&sha_of(&loaded)).is_some());
+        assert_eq!((scripts.counts().0, scripts.counts().2), (EVALS_KEPT + 1, 1));
+        let before = scripts.flushes();
+        scripts.flush();
+        assert_eq!(scripts.counts().0, 0);
+        assert!(scripts.flushes() > before && loaded.is_gone.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn the_same_text_is_the_same_script() {
+        let scripts = Scripts::default();
+        let one = scripts.remember(b"return 1").expect("no shebang");
+        let again = scripts.remember(b"return 1").expect("no shebang");
+        assert!(Arc::ptr_eq(&one, &again));
+    }
+}

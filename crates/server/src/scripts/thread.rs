@@ -1,0 +1,141 @@
+//! What one thread keeps for scripts: its interpreter, and the scripts it has met, so that the
+//! shared store is asked once for each.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pantala_base::hash::HashSeed;
+use pantala_scripting::{ErrorText, Vm, VmLimits};
+
+use super::known::Known;
+use super::store::{BySha, FirstBytes, Scripts, Sha};
+
+/// Scripts a thread remembers by itself.
+const MOST_MET: usize = 1024;
+/// A longer text is looked up by its digest.
+const SHORT_BODY_BYTES: usize = 64 << 10;
+
+/// A smaller change of an interpreter's memory is not told to the others.
+const COUNTED_BYTES: usize = 64 << 10;
+
+thread_local! {
+    static HERE: RefCell<Here> = RefCell::new(Here::default());
+}
+
+/// Scripts with their texts, by a hash of these.
+type ByBody = HashMap<u64, (Box<[u8]>, Arc<Known>), BuildHasherDefault<FirstBytes>>;
+
+struct Here {
+    vm: Option<Box<Vm>>,
+    by_sha: BySha<Arc<Known>>,
+    by_body: ByBody,
+    seed: HashSeed,
+    flushes: u64,
+    /// What this thread has added to `Scripts::vm_bytes`.
+    counted_bytes: usize,
+}
+
+impl Default for Here {
+    fn default() -> Self {
+        Here {
+            vm: None,
+            by_sha: BySha::default(),
+            by_body: ByBody::default(),
+            seed: HashSeed::random(),
+            flushes: 0,
+            counted_bytes: 0,
+        }
+    }
+}
+
+impl Here {
+    fn notice_flush(&mut self, scripts: &Scripts) {
+        let flushes = scripts.flushes();
+        if self.flushes != flushes {
+            self.flushes = flushes;
+            self.by_sha.clear();
+            self.by_body.clear();
+            if let Some(vm) = &mut self.vm {
+                vm.forget();
+            }
+        }
+    }
+}
+
+fn is_there(known: &Arc<Known>) -> bool {
+    !known.is_gone.load(Ordering::Acquire)
+}
+
+/// The script with this digest, in letters of any size.
+pub fn by_sha(scripts: &Scripts, sha: &[u8]) -> Option<Arc<Known>> {
+    let mut name: Sha = sha.try_into().ok()?;
+    name.make_ascii_lowercase();
+    HERE.with_borrow_mut(|here| {
+        here.notice_flush(scripts);
+        if let Some(known) = here.by_sha.get(&name).filter(|known| is_there(known)) {
+            return Some(Arc::clone(known));
+        }
+        let known = scripts.find(&name)?;
+        if here.by_sha.len() >= MOST_MET {
+            here.by_sha.clear();
+        }
+        here.by_sha.insert(name, Arc::clone(&known));
+        Some(known)
+    })
+}
+
+/// The script with this text; it is remembered if it is new and can be compiled.
+///
+/// # Errors
+/// The text of an error reply.
+pub fn by_body(scripts: &Scripts, body: &[u8]) -> Result<Arc<Known>, ErrorText> {
+    let met = HERE.with_borrow_mut(|here| {
+        here.notice_flush(scripts);
+        let (text, known) = here.by_body.get(&here.seed.hash(body))?;
+        (**text == *body && is_there(known)).then(|| Arc::clone(known))
+    });
+    if let Some(known) = met {
+        return Ok(known);
+    }
+    let script = pantala_scripting::Script::new(body)?;
+    let known = match scripts.find(script.sha()) {
+        Some(known) => known,
+        None => {
+            // What cannot be compiled is not remembered.
+            with_vm(scripts, |vm| vm.compile(&Arc::new(script)))?;
+            scripts.remember(body)?
+        }
+    };
+    if body.len() <= SHORT_BODY_BYTES {
+        HERE.with_borrow_mut(|here| {
+            if here.by_body.len() >= MOST_MET {
+                here.by_body.clear();
+            }
+            let hash = here.seed.hash(body);
+            here.by_body.insert(hash, (body.into(), Arc::clone(&known)));
+        });
+    }
+    Ok(known)
+}
+
+/// Works with this thread's interpreter. One that panics is not used again.
+pub fn with_vm<R>(scripts: &Scripts, work: impl FnOnce(&mut Vm) -> R) -> R {
+    let mut vm = HERE.with_borrow_mut(|here| {
+        here.notice_flush(scripts);
+        here.vm.take().unwrap_or_else(|| Box::new(Vm::new(VmLimits::default())))
+    });
+    let result = work(&mut vm);
+    let bytes = vm.memory_bytes();
+    HERE.with_borrow_mut(|here| {
+        if bytes.abs_diff(here.counted_bytes) > COUNTED_BYTES {
+            let more = bytes.wrapping_sub(here.counted_bytes);
+            scripts.vm_bytes.fetch_add(more, Ordering::Relaxed);
+            here.counted_bytes = bytes;
+        }
+        here.vm = Some(vm);
+    });
+    result
+}

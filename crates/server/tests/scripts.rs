@@ -1,0 +1,63 @@
+//! A script that turns out slow on a worker is undone and runs again on the lane: nobody sees that
+//! it ran twice, neither in the data nor in what listeners are told.
+
+use std::sync::{Arc, Mutex};
+
+use pantala_keyspace::event::EventClass;
+use pantala_keyspace::{Audience, Effect, Ticket, Wanted};
+use pantala_server::in_process::InProcess;
+use pantala_settings::Settings;
+
+/// Changes keys of several kinds, also by removing one, and then loops as often as it is told.
+const SCRIPT: &str = "redis.call('INCR', 'n') redis.call('APPEND', 's', 'x') \
+    redis.call('HINCRBY', 'h', 'f', 1) redis.call('RPUSH', 'l', redis.call('GET', 'n')) \
+    redis.call('DEL', 'gone') redis.call('SET', 'came' .. redis.call('GET', 'n'), 1) \
+    for i = 1, tonumber(ARGV[1]) do end return redis.call('GET', 'n')";
+/// Loops beyond what a worker waits for, on any machine.
+const LONG: &str = "5000000";
+
+struct Ear(Arc<Mutex<Vec<String>>>);
+
+impl Audience for Ear {
+    fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
+        for effect in happened {
+            let Effect::Happened { event, key, .. } = effect else { continue };
+            let line = format!("{} {}", event.name, String::from_utf8_lossy(&key));
+            self.0.lock().expect("no panic under it").push(line);
+        }
+    }
+
+    fn forget_all(&self, _bells: &mut Vec<Ticket>) {}
+}
+
+fn ask(server: &mut InProcess, words: &[&str]) -> String {
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    let mut reply = Vec::new();
+    server.exchange(request.as_bytes(), &mut reply);
+    String::from_utf8_lossy(&reply).replace("\r\n", " ").trim_end().to_owned()
+}
+
+#[test]
+fn who_is_undone_has_run_once() {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let heard = Arc::default();
+    server.space().set_audience(Box::new(Ear(Arc::clone(&heard))));
+    server.space().want(Wanted::events(EventClass::STRING));
+    for (run, loops) in ["1", "1", "1", LONG, "1", LONG].into_iter().enumerate() {
+        ask(&mut server, &["SET", "gone", "v"]);
+        heard.lock().expect("no panic under it").clear();
+        let run = run + 1;
+        let reply = ask(&mut server, &["EVAL", SCRIPT, "0", loops]);
+        assert_eq!(reply, format!("${} {run}", run.to_string().len()));
+        assert_eq!(ask(&mut server, &["STRLEN", "s"]), format!(":{run}"));
+        assert_eq!(ask(&mut server, &["LLEN", "l"]), format!(":{run}"));
+        assert_eq!(ask(&mut server, &["HGET", "h", "f"]), reply);
+        assert_eq!(ask(&mut server, &["EXISTS", "gone"]), ":0");
+        assert_eq!(ask(&mut server, &["DBSIZE"]), format!(":{}", 4 + run));
+        let events = heard.lock().expect("no panic under it").join(", ");
+        assert_eq!(events, format!("incrby n, append s, set came{run}"));
+    }
+}
