@@ -6,7 +6,8 @@ It does nothing behind the caller's back: no reconnecting, no retries. Every wai
 import socket
 import struct
 
-TIMEOUT_S = 60
+# A limit only for what will never come: a machine may be busy with other things.
+TIMEOUT_S = 120
 
 
 class ErrorReply(str):

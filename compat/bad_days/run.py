@@ -20,7 +20,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import scenarios  # noqa: E402,F401  (its modules declare themselves)
-from server import free_port  # noqa: E402
+from client import Client, Closed  # noqa: E402
+from server import free_port, until  # noqa: E402
 from trial import SCENARIOS, Skip, Stopwatch, Trial  # noqa: E402
 
 
@@ -90,16 +91,24 @@ def engines(options):
 
 def has_uring(binary):
     with tempfile.TemporaryDirectory() as directory:
+        address = ("127.0.0.1", free_port())
         command = [binary, "--io_engine", "uring", "--bind", "127.0.0.1", "--dir", directory,
-                   "--port", str(free_port())]
+                   "--port", str(address[1])]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            process.wait(1)
-            return False
-        except subprocess.TimeoutExpired:
+            until(lambda: process.poll() is not None or is_served(address), "it serves or ends")
+            return process.poll() is None
+        finally:
             process.terminate()
             process.wait()
-            return True
+
+
+def is_served(address):
+    try:
+        with Client(address) as client:
+            return client.call("PING") == b"PONG"
+    except (OSError, Closed):
+        return False
 
 
 if __name__ == "__main__":

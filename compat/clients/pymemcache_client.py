@@ -19,6 +19,8 @@ from pymemcache.exceptions import MemcacheClientError, MemcacheIllegalInputError
 from pymemcache.exceptions import MemcacheServerError
 
 ADDRESS = ("127.0.0.1", 11211)
+# A limit only for what will never come: a machine may be busy with other things.
+LONGEST_S = 120
 CHECKS = []
 
 
@@ -29,7 +31,7 @@ def check(function):
 
 
 def connect(**options):
-    return Client(ADDRESS, timeout=10, default_noreply=False, **options)
+    return Client(ADDRESS, timeout=LONGEST_S, default_noreply=False, **options)
 
 
 def equal(got, expected):
@@ -45,10 +47,10 @@ def raises(kind, function, *args, **options):
 
 
 def until(condition):
-    """Waits until the condition holds, at most 5 seconds."""
-    end = time.monotonic() + 5
+    """Waits until the condition holds."""
+    end = time.monotonic() + LONGEST_S
     while not condition():
-        assert time.monotonic() < end, "did not come true within 5 seconds"
+        assert time.monotonic() < end, f"did not come true within {LONGEST_S} seconds"
         time.sleep(0.02)
 
 
@@ -146,7 +148,7 @@ def get_and_touch(c):
 
 @check
 def without_replies(c):
-    quiet = Client(ADDRESS, timeout=10, default_noreply=True)
+    quiet = Client(ADDRESS, timeout=LONGEST_S, default_noreply=True)
     for n in range(1000):
         quiet.set(f"k{n}", str(n))
     quiet.delete("k0")
@@ -205,7 +207,7 @@ def server_commands(c):
 
 @check
 def a_pool_serves_threads(c):
-    pool = PooledClient(ADDRESS, max_pool_size=4, timeout=10, default_noreply=False)
+    pool = PooledClient(ADDRESS, max_pool_size=4, timeout=LONGEST_S, default_noreply=False)
     pool.set("n", "0")
 
     def count():
@@ -221,7 +223,7 @@ def a_pool_serves_threads(c):
 
 @check
 def a_hash_client(c):
-    hashed = HashClient([ADDRESS], timeout=10, default_noreply=False)
+    hashed = HashClient([ADDRESS], timeout=LONGEST_S, default_noreply=False)
     hashed.set_many({"a": "1", "b": "2"})
     equal(hashed.get_many(["a", "b", "c"]), {"a": b"1", "b": b"2"})
     hashed.close()

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a reply may take.
-pub const REPLY_LIMIT: Duration = Duration::from_secs(5);
+pub const REPLY_LIMIT: Duration = Duration::from_secs(60);
 /// How long a server may take to answer its first PING.
-const START_LIMIT: Duration = Duration::from_secs(10);
+const START_LIMIT: Duration = Duration::from_secs(60);
 /// Between two attempts to reach a server that starts.
 const START_POLL: Duration = Duration::from_millis(5);
 
@@ -57,10 +57,23 @@ impl Connection {
         Ok(connection)
     }
 
+    /// Waits so long for a reply, not `REPLY_LIMIT`.
+    pub fn limit(&mut self, limit: Duration) {
+        // It fails for zero only, and then the old limit holds.
+        let _ = self.stream.set_read_timeout(Some(limit));
+    }
+
     /// Sends bytes. A failure to send shows as `Closed` at the next read, after the replies that
     /// still came.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
+    }
+
+    /// Ends the connection in both directions; what has arrived is not read any more.
+    pub fn hang_up(&mut self) {
+        // It may have been closed already.
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        self.buffer.clear();
     }
 
     /// Sends a command and reads its reply.

@@ -6,6 +6,7 @@
 //! parse     a transcript file             target   what it is played against (client: over TCP)
 //! run       play and compare              record   play and fill in
 //! oracle    the reference server          differ   random commands to two servers
+//! inside    commands wrapped into MULTI or a script; lockstep: on two servers alike?
 //! serial    is the server strictly serialisable?
 //! ```
 //!
@@ -16,6 +17,9 @@
 
 pub mod client;
 pub mod differ;
+pub mod events;
+pub mod inside;
+pub mod lockstep;
 pub mod oracle;
 pub mod parse;
 pub mod pattern;

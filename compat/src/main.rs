@@ -1,23 +1,29 @@
 //! The command line of the transcripts' runners; `compat help` shows it.
 #![forbid(unsafe_code)]
 
-use pantala_compat::parse::{self, Whose};
+use pantala_compat::inside::Inside;
+use pantala_compat::lockstep::Pair;
+use pantala_compat::parse::{self, Transcript, Whose};
 use pantala_compat::pattern::Resp;
 use pantala_compat::run::{self, Options, Summary};
 use pantala_compat::target::Tcp;
-use pantala_compat::{differ, oracle, record};
+use pantala_compat::{differ, events, oracle, record};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "\
 compat run [PATH] [--resp 2|3|both] [--filter TEXT] [--lacks NAME,..] [--as pantala|reference]
+           [--inside multi|lua|lua-keys]
            (--address HOST:PORT | --spawn 'COMMAND with {port} and {dir}')
-    plays transcripts and shows the first mismatch of each case
+    plays transcripts and shows the first mismatch of each case; with --inside multi, lua or
+    lua-keys each command in a transaction or a script, and valkey-server beside it
 compat record FILE.. [--spawn COMMAND]
     fills in the replies; without --spawn from valkey-server
-compat oracle [PATH] [--resp ..] [--filter TEXT]
+compat oracle [PATH] [--resp ..] [--filter TEXT] [--inside ..]
     plays transcripts against the installed valkey-server
+compat events [PATH..] --spawn COMMAND [--filter TEXT] [--lacks NAME,..]
+    plays transcripts on valkey-server and another and compares their keyspace events
 compat differ [--a COMMAND] [--b COMMAND] [--seconds N] [--seed N] [--skip NAME,..] [--only NAME,..]
     sends random commands to two servers (valkey-server when not told) until they differ";
 
@@ -31,6 +37,7 @@ fn main() -> ExitCode {
         "run" => run(&arguments),
         "record" => record(&arguments),
         "differ" => differ(&arguments),
+        "events" => events(&arguments),
         "oracle" => run(&Arguments {
             whose: Whose::Reference,
             spawn: Some(oracle::valkey_command()?),
@@ -61,6 +68,7 @@ struct Arguments {
     seed: u64,
     skip: Vec<String>,
     only: Vec<String>,
+    inside: Option<Inside>,
 }
 
 impl Arguments {
@@ -78,6 +86,7 @@ impl Arguments {
             seed: 1,
             skip: Vec::new(),
             only: Vec::new(),
+            inside: None,
         };
         let mut args = args.iter();
         while let Some(name) = args.next() {
@@ -108,6 +117,9 @@ impl Arguments {
             ("--as", "pantala") => self.whose = Whose::Pantala,
             ("--as", "reference") => self.whose = Whose::Reference,
             ("--address", address) => self.address = Some(address.to_string()),
+            ("--inside", name) => {
+                self.inside = Some(Inside::named(name).ok_or("--inside multi|lua|lua-keys")?);
+            }
             ("--spawn", command) => self.spawn = Some(command.to_string()),
             _ => return Err(format!("{name} {value}: no such option\n{USAGE}")),
         }
@@ -128,13 +140,32 @@ fn default_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts")
 }
 
-fn run(arguments: &Arguments) -> Result<bool, String> {
+fn transcripts(arguments: &Arguments) -> Result<Vec<Transcript>, String> {
     let mut transcripts = Vec::new();
     let default = vec![default_path()];
     let paths = if arguments.paths.is_empty() { &default } else { &arguments.paths };
     for path in paths {
         transcripts.extend(parse::tree(path)?);
     }
+    Ok(transcripts)
+}
+
+fn events(arguments: &Arguments) -> Result<bool, String> {
+    let transcripts = transcripts(arguments)?;
+    let command = arguments.spawn.clone().ok_or("--spawn is needed")?;
+    let commands = [oracle::valkey_command()?, command];
+    let lacks = arguments.lacks.clone();
+    let options = Options { whose: Whose::Pantala, lacks, starts_servers: false };
+    let mut tell = |text: &str| println!("{text}");
+    let filter = &arguments.filter;
+    let compared = events::compare(&transcripts, filter, &commands, &options, &mut tell)?;
+    let events::Compared { same, different, events } = compared;
+    println!("{events} events; {same} cases tell the same, {different} do not");
+    Ok(different == 0 && events > 0)
+}
+
+fn run(arguments: &Arguments) -> Result<bool, String> {
+    let transcripts = transcripts(arguments)?;
     let mut target = arguments.target()?;
     let options = Options {
         whose: arguments.whose,
@@ -144,7 +175,13 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let mut tell = |text: &str| println!("{text}\n");
     let versions = &arguments.versions;
     let filter = &arguments.filter;
-    let summary = run::all(&transcripts, versions, filter, &mut target, &options, &mut tell);
+    let summary = match arguments.inside {
+        None => run::all(&transcripts, versions, filter, &mut target, &options, &mut tell),
+        Some(inside) => {
+            let mut pair = Pair::new(inside, &oracle::valkey_command()?, target)?;
+            pair.all(&transcripts, versions, filter, &options, &mut tell)
+        }
+    };
     print_summary(&summary);
     Ok(summary.failed == 0)
 }

@@ -46,6 +46,10 @@ pub struct Case {
     pub needs: Vec<String>,
     /// Set by `#! server: ARGS`: it wants its own server with these more arguments.
     pub server: Option<String>,
+    /// Set by `#! alone: REASON`: its commands are not to be wrapped into transactions or scripts.
+    pub alone: Option<String>,
+    /// Set by `#! no-scripts: REASON`: not into scripts.
+    pub no_scripts: Option<String>,
     /// What is sent and expected.
     pub steps: Vec<Step>,
 }
@@ -238,6 +242,8 @@ impl Reader {
                 });
             }
             "needs" => self.case.needs.extend(value.split_whitespace().map(str::to_string)),
+            "alone" => self.case.alone = Some(value.to_string()),
+            "no-scripts" => self.case.no_scripts = Some(value.to_string()),
             "server" => self.case.server = Some(value.to_string()),
             "wait-until" => self.next.wait_until = true,
             "let" => self.next.keep_as = Some(value.to_string()),

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long `#! wait-until` repeats a command.
-const UNTIL_LIMIT: Duration = Duration::from_secs(5);
+const UNTIL_LIMIT: Duration = Duration::from_secs(60);
 /// Between two of its attempts.
 const UNTIL_POLL: Duration = Duration::from_millis(10);
 
@@ -56,7 +56,8 @@ pub enum Got {
 }
 
 impl Got {
-    fn text(&self) -> String {
+    /// As a transcript shows it.
+    pub fn text(&self) -> String {
         match self {
             Got::Value(value) => render::lines(value).join("\n"),
             Got::Bytes(bytes) => quoting::quote(bytes),
@@ -96,7 +97,8 @@ pub fn case(case: &Case, resp: Resp, target: &mut dyn Target, options: &Options)
     first.map_or(Outcome::Passed, Outcome::Failed)
 }
 
-fn skipped(case: &Case, resp: Resp, options: &Options) -> Option<String> {
+/// Why a case is not to be played, if so.
+pub fn skipped(case: &Case, resp: Resp, options: &Options) -> Option<String> {
     if case.resp.is_some_and(|only| only != resp) {
         return Some(format!("not about RESP{}", resp.number()));
     }
@@ -202,6 +204,10 @@ pub type Judge<'a> = &'a mut dyn FnMut(usize, &Reply, Resp, &Names, &Got) -> boo
 
 /// Plays one case.
 pub struct Player<'a> {
+    /// How long `#! wait-until` repeats a command.
+    pub until_limit: Duration,
+    /// Whether a reply may come that no step expects.
+    pub may_leave: bool,
     resp: Resp,
     target: &'a mut dyn Target,
     judge: Judge<'a>,
@@ -217,7 +223,9 @@ struct Speaker {
 impl<'a> Player<'a> {
     /// A player for one case.
     pub fn new(resp: Resp, target: &'a mut dyn Target, judge: Judge<'a>) -> Player<'a> {
-        Player { resp, target, judge, names: Names::new(), clients: BTreeMap::new() }
+        let clients = BTreeMap::new();
+        let (until_limit, may_leave, names) = (UNTIL_LIMIT, false, Names::new());
+        Player { until_limit, may_leave, resp, target, judge, names, clients }
     }
 
     /// Plays all steps; `first` becomes the first mismatch.
@@ -279,7 +287,7 @@ impl<'a> Player<'a> {
         if matches!(reply, Reply::Nothing) {
             return Ok(None);
         }
-        let end = Instant::now() + UNTIL_LIMIT;
+        let end = Instant::now() + self.until_limit;
         loop {
             let got = self.receive(&step.client, reply);
             let resp = self.learn(&step.client, &got);
@@ -327,7 +335,7 @@ impl<'a> Player<'a> {
     }
 
     fn nothing_is_left(&mut self, case: &Case, first: &mut Option<Mismatch>) {
-        if first.is_some() {
+        if first.is_some() || self.may_leave {
             return;
         }
         for client in self.clients.keys().cloned().collect::<Vec<_>>() {
@@ -380,6 +388,18 @@ pub fn all(
     options: &Options,
     tell: &mut dyn FnMut(&str),
 ) -> Summary {
+    let mut play = |each: &Case, resp| case(each, resp, target, options);
+    each(transcripts, versions, filter, &mut play, tell)
+}
+
+/// Plays, by `play`, all cases whose path or title contains `filter`.
+pub fn each(
+    transcripts: &[Transcript],
+    versions: &[Resp],
+    filter: &str,
+    play: &mut dyn FnMut(&Case, Resp) -> Outcome,
+    tell: &mut dyn FnMut(&str),
+) -> Summary {
     let mut summary = Summary::default();
     for transcript in transcripts {
         let path = transcript.path.display().to_string();
@@ -388,7 +408,7 @@ pub fn all(
                 continue;
             }
             for &resp in versions {
-                match case(each, resp, target, options) {
+                match play(each, resp) {
                     Outcome::Passed => summary.passed += 1,
                     Outcome::Skipped(reason) => {
                         if each.resp.is_none_or(|only| only == resp) {

@@ -1,5 +1,5 @@
 //! What a case can be played against. The TCP one is here; the server's crates may bring others
-//! (in process, inside MULTI, inside a script).
+//! (in process); `inside` wraps it.
 
 use crate::client::{Connection, Fault, Server, encode};
 use crate::parse::Case;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How long the clients of the case before may take to disappear.
-const GONE_LIMIT: Duration = Duration::from_secs(1);
+const GONE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Plays the steps of a case.
 pub trait Target {
@@ -46,6 +46,8 @@ pub struct Tcp {
     resp: Resp,
     /// Whether others use the server too, so that it is never alone.
     crowded: bool,
+    /// How long a client waits for a reply, when not as long as all do.
+    pub reply_limit: Option<Duration>,
 }
 
 impl Tcp {
@@ -60,6 +62,7 @@ impl Tcp {
             clients: BTreeMap::new(),
             resp: Resp::Two,
             crowded: false,
+            reply_limit: None,
         }
     }
 
@@ -72,6 +75,11 @@ impl Tcp {
         Ok(tcp)
     }
 
+    /// Where its server listens.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Whether it can start servers with other arguments.
     pub fn starts_servers(&self) -> bool {
         self.spawn.is_some()
@@ -80,7 +88,10 @@ impl Tcp {
     fn client(&mut self, name: &str) -> Result<&mut Connection, Fault> {
         if !self.clients.contains_key(name) {
             let address = self.own.as_ref().map_or(&self.address, |own| &own.address);
-            let connection = Connection::open(address, self.resp)?;
+            let mut connection = Connection::open(address, self.resp)?;
+            if let Some(limit) = self.reply_limit {
+                connection.limit(limit);
+            }
             self.clients.insert(name.to_string(), connection);
         }
         self.clients.get_mut(name).ok_or(Fault::Closed)
@@ -91,7 +102,9 @@ impl Tcp {
             Some(control) => control,
             None => Connection::open(&self.address, Resp::Two)?,
         };
-        control.command(&["FLUSHALL"])?;
+        for command in [&["FLUSHALL"][..], &["FUNCTION", "FLUSH"], &["SCRIPT", "FLUSH"]] {
+            control.command(command)?;
+        }
         let end = Instant::now() + GONE_LIMIT;
         while !self.crowded {
             match control.command(&["CLIENT", "LIST"])? {

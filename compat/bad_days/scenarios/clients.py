@@ -7,7 +7,7 @@ import socket
 import threading
 
 from client import Client, Closed, abort, connect, encode
-from server import MB, until
+from server import DEADLINE_S, MB, until
 from trial import Stopwatch, fill, scenario
 
 PING = encode("PING")
@@ -27,7 +27,7 @@ def exchange(sock, raw, wanted):
 def connects_serial(trial):
     """10,000 connects and disconnects, one after the other; each second one by a reset."""
     for number in range(10_000):
-        sock = connect(trial.server.address, 20, (f"127.0.0.{2 + number % 8}", 0))
+        sock = connect(trial.server.address, source=(f"127.0.0.{2 + number % 8}", 0))
         if number % 4 == 0:
             exchange(sock, PING, b"+PONG\r\n")
         if number % 2:
@@ -45,7 +45,7 @@ def connects_parallel(trial):
         try:
             source = f"127.0.1.{worker + 1}"
             for _ in range(50):
-                socks = [connect(trial.server.address, 20, (source, 0)) for _ in range(50)]
+                socks = [connect(trial.server.address, source=(source, 0)) for _ in range(50)]
                 for sock in socks:
                     sock.sendall(PING)
                 for sock in socks[::5]:
@@ -70,7 +70,7 @@ def idle_crowd(trial):
     count = min(10_000, limit - 300)
     if count < 10_000:
         trial.note(f"only {count} connections: the limit of descriptors is {limit}")
-    crowd = [connect(trial.server.address, 30, (f"127.0.2.{1 + number // 1000}", 0))
+    crowd = [connect(trial.server.address, source=(f"127.0.2.{1 + number // 1000}", 0))
              for number in range(count)]
     wanted = trial.server.base_fds + count
     until(lambda: trial.server.fd_count() >= wanted, "all are accepted")
@@ -112,7 +112,7 @@ def send_and_shut(sock, raw):
 def half_close_at_once(trial):
     """Only the end comes, or half a command and the end: no answer, the connection goes."""
     for raw in (b"", encode("GET", "k")[:9]):
-        with trial.client(20) as client:
+        with trial.client() as client:
             client.write(raw)
             client.sock.shutdown(socket.SHUT_WR)
             assert client.rest() == b"", f"an answer to {raw!r}"
@@ -135,7 +135,7 @@ def too_many_clients(trial):
     for client in clients:
         client.want(b"PONG", "PING")
     for _ in range(30):
-        with trial.client(20) as client:
+        with trial.client() as client:
             answer = client.rest()
             assert answer == b"-ERR max number of clients reached\r\n", answer
     for client in clients:
@@ -148,7 +148,7 @@ def too_many_clients(trial):
 
 def is_served(address):
     try:
-        with Client(address, 20) as client:
+        with Client(address) as client:
             return client.call("PING") == b"PONG"
     except (OSError, Closed):
         return False
@@ -165,7 +165,7 @@ def idle_timeout(trial):
             busy.want(b"PONG", "PING")
             ready, _, _ = select.select(list(left), [], [], 0.05)
             left -= {sock for sock in ready if sock.recv(16) == b""}
-            assert clock.seconds() < 15, f"{len(left)} silent clients are still there"
+            assert clock.seconds() < DEADLINE_S, f"{len(left)} silent clients are still there"
         assert clock.seconds() > 0.9, f"dropped after {clock.seconds():.2f} s of silence"
         busy.want(b"PONG", "PING")
 

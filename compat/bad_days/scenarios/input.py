@@ -12,7 +12,7 @@ PING = encode("PING")
 
 def refused(trial, raw, word="Protocol error"):
     """Sends garbage: an error comes back and then the end."""
-    with trial.client(20) as client:
+    with trial.client() as client:
         client.write(raw)
         client.sock.shutdown(socket.SHUT_WR)
         answer = client.rest()
@@ -34,7 +34,7 @@ def oversized_lengths(trial):
     refused(trial, b"*1\r\n$" + b"1" * 70_000, "too big bulk count")
     refused(trial, b"x" * 70_000, "too big inline")
     for nothing in (b"*0\r\n", b"*-1\r\n", b"*-2147483648\r\n", b"\r\n", b"\r\n" * 1000):
-        with trial.client(20) as client:
+        with trial.client() as client:
             client.write(nothing + PING)
             assert client.read() == b"PONG", f"{nothing[:20]!r} is to be skipped"
 
@@ -60,13 +60,13 @@ def nested_garbage(trial):
                 b"*1\r\n:1\r\n", b"*" + b"*" * 500 + b"\r\n"):
         refused(trial, raw)
     for raw in (b"*1\r\n$4\r\nPINGxx", b"*1\r\n$4\r\nPING\n\n"):
-        with trial.client(20) as client:
+        with trial.client() as client:
             client.write(raw)
             client.sock.shutdown(socket.SHUT_WR)
             answer = client.rest()
             assert not answer.startswith(b"+"), f"{raw!r} ran: {answer!r}"
     for raw in (b"+OK\r\n", b":1\r\n", b"%1\r\n", b"$4\r\n", b"~\r\n", b"\0\0\0\r\n", b"_\r\n"):
-        with trial.client(20) as client:
+        with trial.client() as client:
             client.write(raw)
             assert is_error(client.read()), f"{raw!r} is no command"
 
@@ -81,7 +81,7 @@ def random_bytes(trial):
             raw = chance.randbytes(4096)
         else:
             raw = b"".join(chance.choice(words) for _ in range(2000))
-        sock = connect(trial.server.address, 20)
+        sock = connect(trial.server.address)
         try:
             sock.sendall(raw)
             if number % 3:

@@ -46,7 +46,7 @@ def huge_value(trial):
     """A value of 512 MB goes in and comes out; one byte more is refused."""
     need_memory(5000)
     count = 512
-    with trial.client(120) as client:
+    with trial.client() as client:
         client.write(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (count * MB))
         send_pieces(client, count)
         client.write(b"\r\n")
@@ -76,7 +76,7 @@ def huge_key(trial):
     """A key of 512 MB (16 MB without --long)."""
     count = 512 if trial.is_long else 16
     need_memory(5000 if trial.is_long else 500)
-    with trial.client(120) as client:
+    with trial.client() as client:
         client.write(b"*3\r\n$3\r\nSET\r\n$%d\r\n" % (count * MB))
         send_pieces(client, count)
         client.write(b"\r\n$1\r\nv\r\n")
@@ -105,7 +105,7 @@ def memory_full(trial):
         assert 3_000 < len(kept) < 7_000, f"{len(kept)} values of 10 KB in 64 MB"
         for command in (("APPEND", "a", "x"), ("SETRANGE", "a", 0, "x"), ("INCR", "n"),
                         ("MSET", "a", "1", "b", "2")):
-            until(lambda: is_refused(client, command), f"{command} is refused", 10)
+            until(lambda: is_refused(client, command), f"{command} is refused")
         client.write(b"".join(encode("GET", f"key:{number}") for number in kept))
         lost = [number for number in kept if client.read() != value]
         assert not lost, f"{len(lost)} acknowledged values are lost, the first {lost[0]}"
@@ -192,7 +192,7 @@ def memory_group_full(trial):
         raise AssertionError(f"the server is gone: {server.process.poll()}") from None
     finally:
         server.stop()
-        until(lambda: remove(place), "the group can be removed", 5)
+        until(lambda: remove(place), "the group can be removed")
 
 
 def remove(place):

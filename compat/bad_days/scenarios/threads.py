@@ -5,31 +5,35 @@ import threading
 import time
 
 from client import Client, ErrorReply, encode
-from server import MB, until
-from trial import Skip, Stopwatch, fill, is_error, scenario
+from server import MB, CoreWaits, until
+from trial import Skip, fill, is_error, scenario
 
 
 class Pipeliner(threading.Thread):
-    """Sends pipelines of INCR on a key of its own: each answer must be the next number."""
+    """Sends pipelines of INCR on a key of its own: each answer must be the next number. `ahead`:
+    the next pipeline is on its way before the answers to the last are read, so it never pauses."""
 
-    def __init__(self, address, key, depth, stop):
+    def __init__(self, address, key, depth, stop, ahead=False):
         super().__init__()
-        self.client, self.key, self.depth, self.stop = Client(address, 30), key, depth, stop
+        self.ahead = ahead
+        self.client, self.key, self.depth, self.stop = Client(address), key, depth, stop
         self.count, self.fault = 0, None
 
     def run(self):
-        raw = encode("INCR", self.key) * self.depth
+        raw, got = encode("INCR", self.key) * self.depth, b""
         try:
+            if self.ahead:
+                self.client.write(raw)
             while not self.stop.is_set():
                 self.client.write(raw)
                 wanted = b"".join(b":%d\r\n" % (self.count + 1 + step)
                                   for step in range(self.depth))
-                got = b""
                 while len(got) < len(wanted):
                     piece = self.client.sock.recv(1 << 16)
                     assert piece, "the server hung up"
                     got += piece
-                assert got == wanted, f"{got[:80]!r} instead of {wanted[:80]!r}"
+                assert got.startswith(wanted), f"{got[:80]!r} instead of {wanted[:80]!r}"
+                got = got[len(wanted):]
                 self.count += self.depth
         except Exception as why:
             self.fault = f"{self.key}: {type(why).__name__} {why}"
@@ -73,7 +77,7 @@ def workers_up_and_down(trial):
         for one in crowd:
             client.want(b"%d" % one.count, "GET", one.key)
         change(client, 1)
-        until(lambda: worker_count(trial.server) == 1, "one worker is left", 10)
+        until(lambda: worker_count(trial.server) == 1, "one worker is left")
         change(client, trial.threads)
         trial.note(f"{sum(one.count for one in crowd)} commands, {rounds * 6} changes")
 
@@ -82,29 +86,35 @@ def moved_past(crowd):
     """Everybody has had answers since."""
     before = [one.count for one in crowd]
     until(lambda: all(one.fault or one.count > was for one, was in zip(crowd, before)),
-          "all clients go on", 20)
+          "all clients go on")
 
 
 @scenario(slack_mb=96)
 def worker_retires_under_one(trial):
-    """One busy client never pauses: its worker still retires."""
+    """Busy clients never pause: their workers still retire."""
     with trial.client() as client:
-        change(client, 4)
-        stop = threading.Event()
-        crowd = [Pipeliner(trial.server.address, f"n:{number}", 1, stop) for number in range(6)]
+        for number in range(20 if trial.is_long else 5):
+            retire_under(trial, client, number)
+        change(client, trial.threads)
+
+
+def retire_under(trial, client, number):
+    change(client, 4)
+    stop = threading.Event()
+    keys = [f"n:{number}:{place}" for place in range(6)]
+    crowd = [Pipeliner(trial.server.address, key, 1, stop, ahead=True) for key in keys]
+    for one in crowd:
+        one.start()
+    try:
+        moved_past(crowd)
+        change(client, 1)
+        until(lambda: worker_count(trial.server) == 1, "one worker is left")
+        moved_past(crowd)
+    finally:
+        stop.set()
         for one in crowd:
-            one.start()
-        try:
-            moved_past(crowd)
-            change(client, 1)
-            until(lambda: worker_count(trial.server) == 1, "one worker is left", 10)
-            moved_past(crowd)
-            change(client, trial.threads)
-        finally:
-            stop.set()
-            for one in crowd:
-                one.join()
-        assert not any(one.fault for one in crowd), next(one.fault for one in crowd if one.fault)
+            one.join()
+    assert not any(one.fault for one in crowd), next(one.fault for one in crowd if one.fault)
 
 
 @scenario(slack_mb=96)
@@ -117,7 +127,7 @@ def comings_while_workers_change(trial):
         def come_and_go():
             try:
                 while not stop.is_set():
-                    with trial.client(20) as visitor:
+                    with trial.client() as visitor:
                         visitor.want(b"PONG", "PING")
                         visitor.want(b"x", "ECHO", "x")
                     served[0] += 1
@@ -130,13 +140,13 @@ def comings_while_workers_change(trial):
         for number in range(200 if trial.is_long else 60):
             change(client, (1, 4, 2, 6)[number % 4])
             was = served[0]
-            until(lambda: served[0] > was + 5 or faults, "visitors are served", 20)
+            until(lambda: served[0] > was + 5 or faults, "visitors are served")
         stop.set()
         for one in crowd:
             one.join()
         assert not faults, faults[0]
         change(client, trial.threads)
-        until(lambda: worker_count(trial.server) == trial.threads, "the first workers are left", 10)
+        until(lambda: worker_count(trial.server) == trial.threads, "the first workers are left")
 
 
 KEYS = 500_000
@@ -145,31 +155,37 @@ KEYS = 500_000
 @scenario(slack_mb=None)
 def slow_lane(trial):
     """KEYS * and FLUSHALL over 500,000 keys do not delay the others."""
-    with trial.client(120) as client, trial.client() as other:
+    with trial.client() as client, trial.client() as other:
         if is_error(client.call("KEYS", "nothing"), "unknown command"):
             raise Skip("KEYS is missing")
         fill(client, KEYS)
         client.want(KEYS, "DBSIZE")
-        keys = longest_meanwhile(client, other, encode("KEYS", "*"))
+        keys = longest_meanwhile(trial, client, other, encode("KEYS", "*"))
         header = b"*%d\r\n" % KEYS
         client.count_bytes(len(header) + KEYS * len("$11\r\nkey:0000000\r\n"))
         client.want(b"last", "ECHO", "last")
-        flush = longest_meanwhile(client, other, encode("FLUSHALL"))
+        flush = longest_meanwhile(trial, client, other, encode("FLUSHALL"))
         assert client.read() == b"OK"
         client.want(0, "DBSIZE")
         trial.note(f"longest GET during KEYS {keys * 1000:.1f} ms, FLUSHALL {flush * 1000:.1f} ms")
-        assert max(keys, flush) < 1, "others waited"
 
 
-def longest_meanwhile(client, other, raw):
-    """The longest GET of `other` until the answer to `raw` begins to arrive."""
+def longest_meanwhile(trial, client, other, raw):
+    """The longest GET of `other` until the answer to `raw` begins to arrive, less what the machine
+    took."""
+    core_waits = CoreWaits(trial.server.pid)
     client.write(raw)
     longest, rounds = 0.0, 0
     while rounds < 20 or not select.select([client.sock], [], [], 0)[0]:
+        core_waits.look()
         began = time.monotonic()
         got = other.call("GET", "key:0000001")
         assert not isinstance(got, ErrorReply), got
-        longest = max(longest, time.monotonic() - began)
+        waited = time.monotonic() - began
+        if waited > 1:
+            waited -= core_waits.since()
+        assert waited < 1, f"others waited for {waited:.1f} s"
+        longest = max(longest, waited)
         rounds += 1
     return longest
 
@@ -181,7 +197,6 @@ def one_hot_key(trial):
         client.write(encode("INCR", "n") * count)
 
     clients = [trial.client() for _ in range(30)]
-    clock = Stopwatch()
     for client in clients:
         work(client, 3_000)
     for client in clients:
@@ -191,6 +206,6 @@ def one_hot_key(trial):
             assert number > last, f"{number} after {last}"
             last = number
     clients[0].want(b"90000", "GET", "n")
-    assert clock.seconds() < 60 and trial.rss_grown() < 200 * MB
+    assert trial.rss_grown() < 200 * MB
     for client in clients:
         client.close()

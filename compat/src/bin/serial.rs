@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use pantala_compat::client::Server;
-use pantala_compat::serial::play::{Counts, Players};
+use pantala_compat::serial::play::{Anomaly, Counts, Plan, Players};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 serial --spawn 'COMMAND with {port}, {dir} and {threads}' [--threads 1,2,16] [--seconds N]
-       [--seed S] [--clients N]
+       [--seed S] [--clients N] [--lacks lua,losses]
     plays rounds of random commands from several clients, N seconds for each number of threads,
     and looks for an order of each round's commands that explains all answers";
 
@@ -18,6 +18,7 @@ struct Arguments {
     seconds: u64,
     seed: u64,
     clients: usize,
+    lacks: Vec<String>,
 }
 
 fn parse(args: &[String]) -> Result<Arguments, String> {
@@ -27,6 +28,7 @@ fn parse(args: &[String]) -> Result<Arguments, String> {
         seconds: 10,
         seed: 1,
         clients: 5,
+        lacks: Vec::new(),
     };
     let mut rest = args.iter();
     while let Some(flag) = rest.next() {
@@ -36,6 +38,7 @@ fn parse(args: &[String]) -> Result<Arguments, String> {
             "--spawn" => parsed.spawn = value.clone(),
             "--threads" => parsed.threads = value.split(',').map(String::from).collect(),
             "--seconds" => parsed.seconds = number()?,
+            "--lacks" => parsed.lacks = value.split(',').map(String::from).collect(),
             "--seed" => parsed.seed = number()?,
             "--clients" => {
                 parsed.clients = usize::try_from(number()?).unwrap_or(usize::MAX).min(16)
@@ -52,20 +55,35 @@ fn parse(args: &[String]) -> Result<Arguments, String> {
     Ok(parsed)
 }
 
-/// Plays until the time is over, or something is found.
-fn play(arguments: &Arguments, threads: &str) -> Result<Result<Counts, String>, String> {
+/// Plays until the time is over. When something is found it plays on, for something shorter.
+fn play(arguments: &Arguments, threads: &str) -> Result<(Counts, usize, Option<Anomaly>), String> {
     let server = Server::start(&arguments.spawn.replace("{threads}", threads), "")?;
-    let fault = |fault| format!("{threads} threads: {fault:?}");
-    let mut players =
-        Players::new(&server.address, arguments.clients, arguments.seed).map_err(fault)?;
+    let fault = |fault| format!("{threads} threads, seed {}: {fault:?}", arguments.seed);
+    let has = |what: &str| !arguments.lacks.iter().any(|lacking| lacking == what);
+    let can_change = arguments.spawn.contains("{threads}");
+    let plan = Plan {
+        clients: arguments.clients,
+        seed: arguments.seed,
+        with_scripts: has("lua"),
+        with_losses: has("losses"),
+        most_workers: if can_change { threads.parse().unwrap_or(1) } else { 1 },
+    };
+    let mut players = Players::new(&server.address, plan).map_err(fault)?;
+    let (mut found, mut shortest) = (0, None::<Anomaly>);
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
-    while Instant::now() < end {
-        if let Some(history) = players.round().map_err(fault)? {
-            return Ok(Err(format!("round {}: {history}", players.counts.rounds)));
+    while Instant::now() < end && found < ENOUGH {
+        if let Some(anomaly) = players.round().map_err(fault)? {
+            found += 1;
+            if shortest.as_ref().is_none_or(|shortest| anomaly.commands < shortest.commands) {
+                shortest = Some(anomaly);
+            }
         }
     }
-    Ok(Ok(players.counts))
+    Ok((players.counts, found, shortest))
 }
+
+/// So many anomalies are not looked for more.
+const ENOUGH: usize = 20;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -78,15 +96,21 @@ fn main() -> ExitCode {
     };
     for threads in &arguments.threads {
         match play(&arguments, threads) {
-            Ok(Ok(counts)) => {
-                let Counts { rounds, commands, overlaps, undecided } = counts;
+            Ok((counts, found, None)) => {
+                assert_eq!(found, 0, "an anomaly has a text");
+                let Counts { rounds, commands, overlaps, dropped, lost, undecided } = counts;
                 println!(
                     "{threads} threads: serial. {rounds} rounds, {commands} commands, \
-                     {overlaps} overlapping pairs, {undecided} rounds undecided"
+                     {overlaps} overlapping pairs, {dropped} transactions dropped, {lost} answers \
+                     lost, {undecided} rounds undecided"
                 );
             }
-            Ok(Err(history)) => {
-                println!("{threads} threads, seed {}: {history}", arguments.seed);
+            Ok((_, found, Some(anomaly))) => {
+                let (seed, round, text) = (arguments.seed, anomaly.round, anomaly.text);
+                println!(
+                    "{threads} threads, seed {seed}: {found} found; the shortest, in round \
+                     {round}: {text}"
+                );
                 return ExitCode::FAILURE;
             }
             Err(why) => {

@@ -12,6 +12,9 @@ const MUTATED_ONCE_IN: usize = 12;
 /// Repeated arguments are repeated less often than this.
 const REPEAT_LIMIT: usize = 4;
 
+/// What is more than this is a moment in milliseconds.
+const LONG_AGO_MS: i64 = 1_000_000_000_000;
+
 /// In what its answers may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slack {
@@ -23,6 +26,8 @@ pub enum Slack {
     Order,
     /// `embstr` and `raw`.
     Raw,
+    /// Integers above this, at any depth: moments, or all of them.
+    Above(i64),
 }
 
 /// A command and its arguments.
@@ -62,6 +67,38 @@ enum Kind {
     Small,
     /// How often the next repeated argument is repeated, mostly.
     Count,
+    /// One of a few texts, some of them long, so that some are equal.
+    Element,
+    /// A bit: 0 or 1, rarely 2.
+    Bit,
+    /// A type of BITFIELD.
+    Field,
+    /// A longitude or latitude.
+    Degrees,
+    /// An id of a stream's entry.
+    Id,
+    /// One for a new entry: often its time only.
+    NewId,
+    /// One end of an interval of ids.
+    Bound,
+    /// Where XREAD begins.
+    From,
+    /// `~` or `=`.
+    Roughly,
+    /// A group, or a consumer.
+    Group,
+    /// A member of a sorted set: one of a few dozen.
+    Member,
+    /// A score, often one that another member has.
+    Score,
+    /// An end of a range of scores.
+    ScoreEnd,
+    /// An end of a range of members.
+    LexEnd,
+    /// How many to leave out.
+    Skip,
+    /// A short time to wait, in seconds.
+    Wait,
 }
 
 /// A command to send.
@@ -87,6 +124,8 @@ fn rule(line: &str) -> Result<Rule, String> {
             let slack = match slack {
                 "sorted" => Slack::Order,
                 "raw" => Slack::Raw,
+                "moments" => Slack::Above(LONG_AGO_MS),
+                "integers" => Slack::Above(i64::MIN),
                 number => Slack::Integer(number.parse().map_err(|_| "~ and no number")?),
             };
             (slack, rest)
@@ -171,7 +210,9 @@ impl Parser {
                 let inner = self.alternatives()?;
                 closed(self.eat(")"), inner)
             }
-            word if word.bytes().all(|b| b.is_ascii_uppercase()) => Ok(Item::Token(token)),
+            word if word.bytes().all(|b| matches!(b, b'A'..=b'Z' | b'0'..=b'9' | b'-')) => {
+                Ok(Item::Token(token))
+            }
             word => kind(word).map(Item::Kind),
         }
     }
@@ -193,6 +234,22 @@ fn kind(word: &str) -> Result<Kind, String> {
         "pattern" => Kind::Pattern,
         "small" => Kind::Small,
         "count" => Kind::Count,
+        "element" => Kind::Element,
+        "bit" => Kind::Bit,
+        "degrees" => Kind::Degrees,
+        "field" => Kind::Field,
+        "id" => Kind::Id,
+        "newid" => Kind::NewId,
+        "bound" => Kind::Bound,
+        "from" => Kind::From,
+        "roughly" => Kind::Roughly,
+        "group" => Kind::Group,
+        "member" => Kind::Member,
+        "score" => Kind::Score,
+        "score_end" => Kind::ScoreEnd,
+        "lex_end" => Kind::LexEnd,
+        "skip" => Kind::Skip,
+        "wait" => Kind::Wait,
         _ => return Err(format!("no kind of argument is called {word}")),
     })
 }
@@ -264,6 +321,19 @@ fn argument(kind: Kind, random: &mut Random) -> Vec<u8> {
         Kind::Value => return value(random),
         Kind::Float => return float(random),
         Kind::Pattern => return pattern(random),
+        Kind::Element => return element(random),
+        Kind::Id | Kind::NewId | Kind::Bound | Kind::From | Kind::Roughly | Kind::Group => {
+            return stream_word(kind, random);
+        }
+        Kind::Member => return member(random),
+        Kind::Score => return score(random),
+        Kind::ScoreEnd => return score_end(random),
+        Kind::LexEnd => return lex_end(random),
+        Kind::Wait => return b"0.001".to_vec(),
+        Kind::Skip => match random.below(12) {
+            0 => *random.pick(&[1 << 31, 1 << 32, i64::MAX]),
+            _ => random.below(5) as i64,
+        },
         Kind::Int => integer(random),
         Kind::Index => match random.below(8) {
             0 => integer(random),
@@ -281,10 +351,59 @@ fn argument(kind: Kind, random: &mut Random) -> Vec<u8> {
             0 => *random.pick(&[-1, 15, 16, 2_147_483_648, i64::MAX]),
             _ => random.below(3) as i64,
         },
+        Kind::Degrees if random.once_in(30) => return garbage(random),
+        Kind::Degrees => {
+            let whole = random.below(170) as i64 - 85;
+            return format!("{whole}.{}", random.below(1000)).into_bytes();
+        }
+        Kind::Field => {
+            let fields: [&[u8]; 10] =
+                [b"u8", b"i8", b"u1", b"i1", b"i5", b"u16", b"u63", b"i64", b"u64", b"i0"];
+            return random.pick(&fields).to_vec();
+        }
+        Kind::Bit => i64::from(random.once_in(2)) + i64::from(random.once_in(20)),
         Kind::Small => random.below(6) as i64 - 1,
         Kind::Count => *random.pick(&[0, -1, 1, 2, 3, 2_147_483_648, i64::MAX]),
     };
     text.to_string().into_bytes()
+}
+
+fn stream_word(kind: Kind, random: &mut Random) -> Vec<u8> {
+    match (kind, random.below(6)) {
+        (Kind::Roughly, _) => random.pick(&["~", "="]).to_string(),
+        (Kind::Group, _) => random.pick(&["g", "g", "g", "h", "c", ""]).to_string(),
+        (Kind::NewId, 0..4) => format!("{}-*", 1 + random.below(4)),
+        (Kind::Bound, 0) => "-".to_string(),
+        (Kind::Bound, 1 | 2) => "+".to_string(),
+        (Kind::Bound, 3) => format!("({}", entry_id(random)),
+        (Kind::From, 0..3) => ">".to_string(),
+        (Kind::From, 3) => random.pick(&["$", "+"]).to_string(),
+        _ => entry_id(random),
+    }
+    .into_bytes()
+}
+
+fn entry_id(random: &mut Random) -> String {
+    let odd = [
+        "-",
+        "+",
+        "0",
+        "0-0",
+        "18446744073709551615-18446744073709551615",
+        "18446744073709551615-18446744073709551614",
+        "3-18446744073709551615",
+        "1-2-3",
+        "007-01",
+        " 1-1",
+        "a-1",
+        "2-",
+        "5--3",
+    ];
+    match random.below(12) {
+        0 => random.pick(&odd).to_string(),
+        1 | 2 => random.below(6).to_string(),
+        _ => format!("{}-{}", random.below(5), random.below(6)),
+    }
 }
 
 /// A time from now: far away, or none at all.
@@ -326,6 +445,41 @@ fn key(random: &mut Random) -> Vec<u8> {
     if random.once_in(15) { random.pick(&rare).to_vec() } else { random.pick(&few).to_vec() }
 }
 
+fn member(random: &mut Random) -> Vec<u8> {
+    match random.below(20) {
+        0 => value(random),
+        1 => vec![b'm'; 60 + random.below(10)],
+        2..8 => random.below(16).to_string().into_bytes(),
+        _ => format!("m{}", random.below(16)).into_bytes(),
+    }
+}
+
+fn score(random: &mut Random) -> Vec<u8> {
+    match random.below(8) {
+        0 => float(random),
+        1 => random.pick(&[&b"inf"[..], b"-inf", b"-0", b"1.1"]).to_vec(),
+        _ => (random.below(9) as i64 - 3).to_string().into_bytes(),
+    }
+}
+
+fn score_end(random: &mut Random) -> Vec<u8> {
+    let open: &[u8] = if random.once_in(3) { b"(" } else { b"" };
+    let end = match random.below(4) {
+        0 => random.pick(&[&b"+inf"[..], b"-inf"]).to_vec(),
+        _ => score(random),
+    };
+    [open, &end].concat()
+}
+
+fn lex_end(random: &mut Random) -> Vec<u8> {
+    match random.below(6) {
+        0 => b"-".to_vec(),
+        1 => b"+".to_vec(),
+        2 => [&b"("[..], &member(random)].concat(),
+        _ => [&b"["[..], &member(random)].concat(),
+    }
+}
+
 fn value(random: &mut Random) -> Vec<u8> {
     match random.below(10) {
         0 | 1 => integer(random).to_string().into_bytes(),
@@ -334,6 +488,16 @@ fn value(random: &mut Random) -> Vec<u8> {
         4 => vec![b'x'; *random.pick(&[1, 20, 43, 44, 45, 63, 64, 65, 200, 2000])],
         5 => (0..random.below(20)).map(|_| random.bits() as u8).collect(),
         _ => (0..1 + random.below(12)).map(|_| *random.pick(b"abcd")).collect(),
+    }
+}
+
+fn element(random: &mut Random) -> Vec<u8> {
+    match random.below(16) {
+        0 => value(random),
+        1 => vec![b'l'; 8188 + random.below(8)],
+        2 => vec![b'm'; 2700],
+        3 => integer(random).to_string().into_bytes(),
+        _ => vec![*random.pick(b"abc123")],
     }
 }
 

@@ -55,7 +55,7 @@ pub fn search(
         let mut random = Random::new(seed);
         let script: Vec<Sent> =
             (0..SESSION_COMMANDS).map(|_| random.pick(&rules).generate(&mut random)).collect();
-        if let Some(at) = difference(&mut sides, &script, resp)? {
+        if let Some(at) = again(&mut sides, &script, resp, tell)? {
             let script = shortest(&mut sides, script[..=at].to_vec(), resp)?;
             return Ok(Err(report(&mut sides, &script, resp, seed)?));
         }
@@ -144,25 +144,62 @@ fn difference(sides: &mut [Side; 2], script: &[Sent], resp: Resp) -> Result<Opti
     }))
 }
 
+/// The same, if it shows twice: a server that once forgets to wake a client, or a machine that
+/// stands still, makes a difference that nobody can look at.
+fn again(
+    sides: &mut [Side; 2],
+    script: &[Sent],
+    resp: Resp,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Option<usize>, String> {
+    let Some(at) = difference(sides, script, resp)? else { return Ok(None) };
+    let found = difference(sides, script, resp)?;
+    if found.is_none() {
+        let name = String::from_utf8_lossy(&script[at].args[0]).into_owned();
+        tell(&format!("a difference at {name} did not show again"));
+    }
+    Ok(found)
+}
+
 fn same(a: &Value, b: &Value, slack: Slack) -> bool {
     match (slack, a, b) {
         (Slack::Integer(most), Value::Int(a), Value::Int(b)) => {
             a.abs_diff(*b) <= most.unsigned_abs()
         }
-        (Slack::Order, Value::Array(a), Value::Array(b)) => {
-            let sorted = |items: &[Value]| {
-                let mut lines: Vec<String> = items.iter().map(render::line).collect();
-                lines.sort();
-                lines
-            };
+        (Slack::Integer(_), Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, slack))
+        }
+        (Slack::Order, Value::Array(_) | Value::Set(_) | Value::Map(_), _) => {
             sorted(a) == sorted(b)
         }
         (Slack::Raw, Value::Bulk(a), Value::Bulk(b)) => {
             let one = |text: &[u8]| if text == b"raw" { b"embstr".to_vec() } else { text.to_vec() };
             one(a) == one(b)
         }
+        (Slack::Above(least), Value::Int(a), Value::Int(b)) if *a.min(b) >= least => true,
+        (Slack::Above(_), Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, slack))
+        }
+        (Slack::Above(_), Value::Map(a), Value::Map(b)) => {
+            let both = a.iter().zip(b);
+            a.len() == b.len()
+                && both.into_iter().all(|(a, b)| a.0 == b.0 && same(&a.1, &b.1, slack))
+        }
         _ => a == b,
     }
+}
+
+/// The text of a value with all its members, and their members, in order.
+fn sorted(value: &Value) -> String {
+    let mut lines: Vec<String> = match value {
+        Value::Array(items) | Value::Set(items) => items.iter().map(sorted).collect(),
+        Value::Map(pairs) => {
+            pairs.iter().map(|(key, value)| [sorted(key), sorted(value)].join(" => ")).collect()
+        }
+        one => return render::line(one),
+    };
+    lines.sort();
+    format!("[{}]", lines.join(", "))
 }
 
 /// Takes away commands, then arguments, as long as the servers still differ.

@@ -8,9 +8,13 @@
 //! 1. The order keeps what happened before what: in real time between clients, and as sent for one
 //!    client. Since commands work on many keys and are checked over all of them together, such an
 //!    order proves strict serialisability of the round.
-//! 2. The search ends: at the answer, or after `POINT_LIMIT` points.
+//! 2. A command whose answer was lost with its connection may have been run at any time after it
+//!    was sent, or not at all; of those a client had sent together, no later one without the
+//!    earlier ones.
+//! 3. The search ends: at the answer, or after `POINT_LIMIT` points.
 
 use crate::serial::model::{Act, State};
+use crate::serial::programs::Program;
 use crate::value::Value;
 use std::collections::HashSet;
 
@@ -24,12 +28,47 @@ pub struct Done {
     pub db: usize,
     /// The command.
     pub act: Act,
-    /// The answer.
-    pub answer: Value,
+    /// What is to be compared of the answer; `None`: the connection was lost before it came.
+    pub answer: Option<Value>,
     /// When it was sent, in nanoseconds: before its first byte was.
     pub sent: u64,
-    /// When it was answered: after the last byte was read.
+    /// When it was answered: after the last byte was read. [`NEVER`] for one that was not.
     pub heard: u64,
+    /// A transaction that was dropped, and a script that may have been run, undone and run again
+    /// while it watched: what it watched may seem to have been touched by what never happened.
+    pub is_excused: bool,
+}
+
+/// When a command was heard of whose answer is lost.
+pub const NEVER: u64 = u64::MAX;
+
+/// Marks transactions that may have been dropped for a script that was undone.
+pub fn excuse(history: &mut [Vec<Done>]) {
+    let scripts: Vec<(usize, u64, u64)> = history
+        .iter()
+        .enumerate()
+        .flat_map(|(client, dones)| dones.iter().map(move |done| (client, done)))
+        .filter(|(_, done)| done.act.has_script())
+        .map(|(client, done)| (client, done.sent, done.heard))
+        .collect();
+    for (client, dones) in history.iter_mut().enumerate() {
+        let mut watched_since = u64::MAX;
+        for done in dones {
+            match done.act {
+                Act::Watch(_) => watched_since = watched_since.min(done.sent),
+                Act::Unwatch => watched_since = u64::MAX,
+                Act::Program(Program::Together(_)) => {
+                    let meets = |(other, sent, heard): &(usize, u64, u64)| {
+                        *other != client && *sent <= done.heard && *heard >= watched_since
+                    };
+                    let is_dropped = done.answer == Some(Value::NilArray);
+                    done.is_excused = is_dropped && scripts.iter().any(meets);
+                    watched_since = u64::MAX;
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// What the search found.
@@ -49,13 +88,21 @@ type Point = (Vec<usize>, State);
 
 struct Search<'h> {
     clients: &'h [Vec<Done>],
+    /// How many commands of each client were answered: so many must be put in order.
+    answered: Vec<usize>,
     seen: HashSet<Point>,
     farthest: Vec<usize>,
 }
 
 /// Judges a history: for each client its commands in the order in which it sent them.
 pub fn judge(begin: &State, clients: &[Vec<Done>]) -> Judgement {
-    let mut search = Search { clients, seen: HashSet::new(), farthest: vec![0; clients.len()] };
+    let answered = |client: &Vec<Done>| client.iter().filter(|done| done.answer.is_some()).count();
+    let mut search = Search {
+        clients,
+        answered: clients.iter().map(answered).collect(),
+        seen: HashSet::new(),
+        farthest: vec![0; clients.len()],
+    };
     let mut open: Vec<Point> = vec![(vec![0; clients.len()], begin.clone())];
     while let Some(point) = open.pop() {
         if search.is_end(&point.0) {
@@ -76,7 +123,7 @@ pub fn judge(begin: &State, clients: &[Vec<Done>]) -> Judgement {
 
 impl Search<'_> {
     fn is_end(&self, taken: &[usize]) -> bool {
-        taken.iter().zip(self.clients).all(|(taken, client)| *taken == client.len())
+        taken.iter().zip(&self.answered).all(|(taken, answered)| taken >= answered)
     }
 
     fn note(&mut self, taken: &[usize]) {
@@ -94,7 +141,9 @@ impl Search<'_> {
         for (client, head) in heads().enumerate() {
             let Some(done) = head.filter(|done| done.sent <= first_heard) else { continue };
             let mut state = state.clone();
-            if state.apply(done.db, &done.act) == done.answer {
+            let act = if done.is_excused { &Act::Unwatch } else { &done.act };
+            let answer = done.act.seen(state.apply(client, done.db, act));
+            if done.is_excused || done.answer.as_ref().is_none_or(|seen| *seen == answer) {
                 let mut taken = taken.clone();
                 taken[client] += 1;
                 points.push((done.heard, (taken, state)));
@@ -109,9 +158,19 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serial::kinds::KindAct;
+    use crate::serial::programs::Declares;
 
     fn done(act: Act, answer: Value, sent: u64, heard: u64) -> Done {
-        Done { db: 0, act, answer, sent, heard }
+        Done { db: 0, act, answer: Some(answer), sent, heard, is_excused: false }
+    }
+
+    fn lost(act: Act, sent: u64) -> Done {
+        Done { db: 0, act, answer: None, sent, heard: NEVER, is_excused: false }
+    }
+
+    fn list(values: &[&str]) -> Value {
+        Value::Array(values.iter().map(|value| bulk(value)).collect())
     }
 
     fn text(value: &str) -> Vec<u8> {
@@ -204,13 +263,100 @@ mod tests {
     #[test]
     fn half_of_a_swap_is_found() {
         let mut begin = State::default();
-        begin.values[0] = std::array::from_fn(|_| Some(text("zero")));
+        begin.values[0] = std::sync::Arc::new(std::array::from_fn(|_| Some(text("zero"))));
         let swap = done(Act::SwapDb, ok(), 0, 10);
         let read = |left, right| done(Act::MGet(vec![0, 1]), Value::Array(vec![left, right]), 2, 8);
         let half = [vec![swap.clone()], vec![read(bulk("zero"), Value::Nil)]];
         assert!(matches!(judge(&begin, &half), Judgement::Broken(_)));
         let whole = [vec![swap], vec![read(Value::Nil, Value::Nil)]];
         assert_eq!(judge(&begin, &whole), Judgement::Serial);
+    }
+
+    #[test]
+    fn half_of_a_script_is_found() {
+        let acts = vec![Act::Set(0, text("a")), Act::Set(1, text("b"))];
+        let (declares, stops, edition) = (Declares::Nothing, false, 0);
+        let script = Program::Script { acts: acts.clone(), declares, stops, edition };
+        for program in [script, Program::Together(acts)] {
+            let write = done(Act::Program(program), Value::Array(vec![ok(), ok()]), 0, 100);
+            let read = |left, right| vec![get(1, left, 10, 20), get(0, right, 30, 40)];
+            check(&[vec![write.clone()], read(Value::Nil, bulk("a"))], true);
+            // One reader saw the first and not the second, between them.
+            let dirty = vec![get(0, bulk("a"), 10, 20), get(1, Value::Nil, 30, 40)];
+            check(&[vec![write], dirty], false);
+        }
+    }
+
+    #[test]
+    fn a_transaction_that_should_have_been_dropped_is_found() {
+        let watch = done(Act::Watch(vec![0]), ok(), 0, 1);
+        let write = |value: &str| Act::Program(Program::Together(vec![Act::Set(0, text(value))]));
+        let kept = done(write("mine"), Value::Array(vec![ok()]), 20, 30);
+        let other = set(0, "theirs", 5, 10);
+        check(&[vec![watch.clone(), kept.clone()], vec![other.clone()]], false);
+        let dropped = done(write("mine"), Value::NilArray, 20, 30);
+        check(&[vec![watch.clone(), dropped.clone()], vec![other]], true);
+        // Dropped without a reason.
+        check(&[vec![watch.clone(), dropped]], false);
+        // Changed before it was watched.
+        let early = done(Act::Watch(vec![0]), ok(), 11, 12);
+        check(&[vec![early, kept], vec![set(0, "theirs", 5, 10)]], true);
+    }
+
+    #[test]
+    fn a_script_that_was_undone_excuses_a_dropped_transaction() {
+        let wander = Act::Program(Program::Wander {
+            first: 1,
+            value: text("a"),
+            from: 2,
+            second: text("b"),
+            declares: Declares::Nothing,
+            edition: 0,
+        });
+        let found = |sent, heard| {
+            let answer = wander.seen(State::default().apply(0, 0, &wander));
+            let script = done(wander.clone(), answer, sent, heard);
+            let watch = done(Act::Watch(vec![4]), ok(), 0, 1);
+            let together = Act::Program(Program::Together(vec![Act::Get(3)]));
+            let dropped = done(together, Value::NilArray, 20, 30);
+            let mut history = [vec![script], vec![watch, dropped]];
+            excuse(&mut history);
+            judge(&State::default(), &history)
+        };
+        assert_eq!(found(5, 40), Judgement::Serial);
+        assert!(matches!(found(31, 40), Judgement::Broken(_)));
+    }
+
+    #[test]
+    fn what_was_lost_may_have_happened_or_not() {
+        let write = || lost(Act::Set(0, text("a")), 0);
+        check(&[vec![write()], vec![get(0, Value::Nil, 10, 20)]], true);
+        check(&[vec![write()], vec![get(0, bulk("a"), 10, 20)]], true);
+        let comes_late = vec![get(0, Value::Nil, 10, 20), get(0, bulk("a"), 30, 40)];
+        check(&[vec![write()], comes_late], true);
+        let comes_and_goes = vec![get(0, bulk("a"), 10, 20), get(0, Value::Nil, 30, 40)];
+        check(&[vec![write()], comes_and_goes], false);
+        // The second of a pipeline without the first.
+        let pipeline = vec![lost(Act::Set(0, text("a")), 0), lost(Act::Set(1, text("b")), 0)];
+        let reads = vec![get(1, bulk("b"), 10, 20), get(0, Value::Nil, 30, 40)];
+        check(&[pipeline, reads], false);
+    }
+
+    #[test]
+    fn an_element_that_goes_to_nobody_is_found() {
+        let on = Act::On;
+        let push = done(on(KindAct::Push(0, vec![text("x")])), Value::Int(1), 0, 10);
+        let read = done(on(KindAct::Range(0)), list(&[]), 20, 30);
+        check(&[vec![push.clone(), read.clone()]], false);
+        // Whoever waited and lost its connection may have been given it ...
+        let waits = lost(on(KindAct::AwaitPop(vec![0])), 0);
+        check(&[vec![push.clone(), read.clone()], vec![waits]], true);
+        // ... but not twice, and not one that began to wait when it was gone.
+        let other = lost(on(KindAct::AwaitPop(vec![0])), 31);
+        check(&[vec![push.clone(), read.clone()], vec![other]], false);
+        let served = done(on(KindAct::AwaitPop(vec![0])), list(&["list:0", "x"]), 0, 11);
+        check(&[vec![push.clone()], vec![served.clone()], vec![served.clone()]], false);
+        check(&[vec![push, read], vec![served]], true);
     }
 
     #[test]

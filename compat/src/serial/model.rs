@@ -1,22 +1,39 @@
 //! The commands of a run, each as it would work alone: what becomes of the keys, what is answered.
 
-use crate::differ::random::Random;
+use crate::serial::kinds::{KindAct, Kinds};
+use crate::serial::programs::Program;
 use crate::value::Value;
+use std::sync::Arc;
 
 /// Keys in each database.
 pub const KEYS: usize = 5;
 /// Databases, 0 and 1.
 pub const DATABASES: usize = 2;
+/// The most clients a history has.
+pub const CLIENTS: usize = 16;
 
 const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 const OVERFLOW: &str = "ERR increment or decrement would overflow";
 const NO_SUCH_KEY: &str = "ERR no such key";
 
-/// What the keys of all databases hold.
+/// What the keys of all databases hold. States share what they have in common: a search keeps many.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     /// By database and key.
-    pub values: [[Option<Vec<u8>>; KEYS]; DATABASES],
+    pub values: [Arc<Keys>; DATABASES],
+    /// Those of other types, by database.
+    pub kinds: [Arc<Kinds>; DATABASES],
+    /// What each client watches.
+    pub watches: [Watch; CLIENTS],
+}
+
+/// What WATCH has begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Watch {
+    /// A bit for each key of each database.
+    pub keys: u32,
+    /// One of them has been changed since.
+    pub is_touched: bool,
 }
 
 /// One command; keys are numbers below [`KEYS`].
@@ -50,6 +67,14 @@ pub enum Act {
     RenameNx(usize, usize),
     /// `COPY`, with `REPLACE` or without
     Copy(usize, usize, bool),
+    /// One on another type.
+    On(KindAct),
+    /// `WATCH`
+    Watch(Vec<usize>),
+    /// `UNWATCH`
+    Unwatch,
+    /// Many as one.
+    Program(Program),
     /// `SWAPDB 0 1`
     SwapDb,
     /// `FLUSHALL`
@@ -61,22 +86,68 @@ pub fn name(key: usize) -> String {
     format!("key:{key}")
 }
 
-fn ok() -> Value {
+/// What most commands say.
+pub fn ok() -> Value {
     Value::Simple(b"OK".to_vec())
 }
 
-fn bulk(value: Option<Vec<u8>>) -> Value {
+/// A text, or that there is none.
+pub fn bulk(value: Option<Vec<u8>>) -> Value {
     value.map_or(Value::Nil, Value::Bulk)
 }
 
-fn error(text: &str) -> Value {
+/// An error of this text.
+pub fn error(text: &str) -> Value {
     Value::Error(text.as_bytes().to_vec())
 }
 
 impl State {
-    /// Does `act` in database `db`, and answers as the server should.
-    pub fn apply(&mut self, db: usize, act: &Act) -> Value {
-        let keys = &mut self.values[db];
+    /// Does what `client` sends in database `db`, and answers as the server should.
+    pub fn apply(&mut self, client: usize, db: usize, act: &Act) -> Value {
+        match act {
+            Act::Watch(keys) => {
+                let bits = keys.iter().map(|key| 1 << (db * KEYS + key)).sum::<u32>();
+                self.watches[client].keys |= bits;
+                ok()
+            }
+            Act::Unwatch => {
+                self.watches[client] = Watch::default();
+                ok()
+            }
+            Act::Program(program) => program.apply(self, client, db),
+            _ if self.watches.iter().all(|watch| watch.keys == 0) => self.apply_alone(db, act),
+            _ => {
+                let before = self.values.clone();
+                let answer = self.apply_alone(db, act);
+                self.touch(&before, db, act);
+                answer
+            }
+        }
+    }
+
+    /// Lets those know that watch a key which this command has changed.
+    fn touch(&mut self, before: &[Arc<Keys>; DATABASES], db: usize, act: &Act) {
+        let mut touched = 0;
+        for (each, keys) in self.values.iter().enumerate() {
+            for (key, value) in keys.iter().enumerate() {
+                // A copy of the same text over itself is a change.
+                let is_copy = matches!(act, Act::Copy(from, to, true) if (each, key) == (db, *to)
+                    && before[db][*from].is_some());
+                if is_copy || before[each][key] != *value {
+                    touched |= 1u32 << (each * KEYS + key);
+                }
+            }
+        }
+        for watch in &mut self.watches {
+            watch.is_touched |= watch.keys & touched != 0;
+        }
+    }
+
+    fn apply_alone(&mut self, db: usize, act: &Act) -> Value {
+        if let Act::On(act) = act {
+            return act.apply(Arc::make_mut(&mut self.kinds[db]));
+        }
+        let keys = Arc::make_mut(&mut self.values[db]);
         match act {
             Act::Get(key) => bulk(keys[*key].clone()),
             Act::Set(key, value) => {
@@ -114,17 +185,20 @@ impl State {
             Act::Copy(from, to, replaces) => copy(keys, *from, *to, *replaces),
             Act::SwapDb => {
                 self.values.swap(0, 1);
+                self.kinds.swap(0, 1);
                 ok()
             }
             Act::FlushAll => {
-                *self = State::default();
+                (self.values, self.kinds) = Default::default();
                 ok()
             }
+            Act::On(_) | Act::Watch(_) | Act::Unwatch | Act::Program(_) => Value::Nil,
         }
     }
 }
 
-type Keys = [Option<Vec<u8>>; KEYS];
+/// Texts by key.
+pub type Keys = [Option<Vec<u8>>; KEYS];
 
 fn set_all(keys: &mut Keys, pairs: &[(usize, Vec<u8>)]) {
     for (key, value) in pairs {
@@ -177,7 +251,41 @@ fn copy(keys: &mut Keys, from: usize, to: usize, replaces: bool) -> Value {
 }
 
 impl Act {
-    /// The command as a client sends it.
+    /// Whether it changes nothing, not even what is watched.
+    pub fn only_reads(&self) -> bool {
+        match self {
+            Act::Get(_) | Act::MGet(_) | Act::Exists(_) => true,
+            Act::On(act) => act.only_reads(),
+            _ => false,
+        }
+    }
+
+    /// Whether it is a script, or holds one.
+    pub fn has_script(&self) -> bool {
+        match self {
+            Act::Program(Program::Together(acts)) => acts.iter().any(Act::has_script),
+            Act::Program(_) => true,
+            _ => false,
+        }
+    }
+
+    /// The commands to send, and so the replies to come; the last of them is the answer.
+    pub fn requests(&self) -> Vec<Vec<Vec<u8>>> {
+        match self {
+            Act::Program(program) => program.requests(),
+            _ => vec![self.words()],
+        }
+    }
+
+    /// What is to be compared of an answer.
+    pub fn seen(&self, answer: Value) -> Value {
+        match self {
+            Act::Program(program) => program.seen(answer),
+            _ => answer,
+        }
+    }
+
+    /// The command as a client sends it; a transaction as text for people.
     pub fn words(&self) -> Vec<Vec<u8>> {
         let word = |text: &str| text.as_bytes().to_vec();
         let key = |number: &usize| name(*number).into_bytes();
@@ -207,94 +315,12 @@ impl Act {
                 words.extend(replaces.then(|| word("REPLACE")));
                 words
             }
+            Act::On(act) => act.words(),
+            Act::Watch(of) => many("WATCH", of),
+            Act::Unwatch => vec![word("UNWATCH")],
+            Act::Program(program) => program.words(),
             Act::SwapDb => vec![word("SWAPDB"), word("0"), word("1")],
             Act::FlushAll => vec![word("FLUSHALL")],
-        }
-    }
-}
-
-/// Makes commands; every value it writes is unlike all others.
-pub struct Maker {
-    random: Random,
-    written: u64,
-}
-
-/// Of so many commands, one swaps the databases and one empties them.
-const RARELY: usize = 60;
-
-impl Maker {
-    /// Makes the same commands again for the same seed.
-    pub fn new(seed: u64) -> Maker {
-        Maker { random: Random::new(seed), written: 0 }
-    }
-
-    /// The source of chance, for what else a run leaves to it.
-    pub fn random(&mut self) -> &mut Random {
-        &mut self.random
-    }
-
-    /// A number far enough from others that INCR does not reach them, or a text.
-    fn value(&mut self) -> Vec<u8> {
-        self.written += 1;
-        let text = match self.random.below(3) {
-            0 => format!("v{}", self.written),
-            1 => format!("v{}{}", self.written, "-".repeat(70)),
-            _ => (self.written * 100_000).to_string(),
-        };
-        text.into_bytes()
-    }
-
-    fn key(&mut self) -> usize {
-        self.random.below(KEYS)
-    }
-
-    /// Different keys, two at least, in any order.
-    fn keys(&mut self) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..KEYS).collect();
-        let count = 2 + self.random.below(KEYS - 1);
-        for at in 0..count {
-            let other = at + self.random.below(KEYS - at);
-            all.swap(at, other);
-        }
-        all.truncate(count);
-        all
-    }
-
-    fn two(&mut self) -> (usize, usize) {
-        let keys = self.keys();
-        (keys[0], keys[1])
-    }
-
-    fn pairs(&mut self) -> Vec<(usize, Vec<u8>)> {
-        self.keys().into_iter().map(|key| (key, self.value())).collect()
-    }
-
-    /// The next command.
-    pub fn act(&mut self) -> Act {
-        if self.random.once_in(RARELY) {
-            return if self.random.once_in(2) { Act::SwapDb } else { Act::FlushAll };
-        }
-        let key = self.key();
-        match self.random.below(16) {
-            0 | 1 => Act::Get(key),
-            2 => Act::Set(key, self.value()),
-            3 => Act::SetNx(key, self.value()),
-            4 => Act::GetSet(key, self.value()),
-            5 => Act::Append(key, format!("+{}", self.random.below(100)).into_bytes()),
-            6 | 7 => Act::Incr(key),
-            8 | 9 => Act::MGet(self.keys()),
-            10 => Act::MSet(self.pairs()),
-            11 => Act::MSetNx(self.pairs()),
-            12 => Act::Del(self.keys()),
-            13 => Act::Exists(self.keys()),
-            14 => {
-                let (from, to) = self.two();
-                if self.random.once_in(3) { Act::RenameNx(from, to) } else { Act::Rename(from, to) }
-            }
-            _ => {
-                let (from, to) = self.two();
-                Act::Copy(from, to, self.random.once_in(2))
-            }
         }
     }
 }
@@ -311,7 +337,7 @@ mod tests {
     fn commands_do_what_they_do_alone() {
         let mut state = State::default();
         let mut check =
-            |act: Act, answer: Value| assert_eq!(state.apply(0, &act), answer, "{act:?}");
+            |act: Act, answer: Value| assert_eq!(state.apply(0, 0, &act), answer, "{act:?}");
         check(Act::Get(0), Value::Nil);
         check(Act::Set(0, text("9")), ok());
         check(Act::Incr(0), Value::Int(10));
@@ -326,7 +352,27 @@ mod tests {
         check(Act::Exists(vec![0, 1, 2]), Value::Int(2));
         check(Act::SwapDb, ok());
         check(Act::Get(1), Value::Nil);
-        assert_eq!(state.apply(1, &Act::Del(vec![1, 2, 3])), Value::Int(2));
+        assert_eq!(state.apply(0, 1, &Act::Del(vec![1, 2, 3])), Value::Int(2));
+    }
+
+    #[test]
+    fn a_watch_is_touched_by_changes_only() {
+        let mut state = State::default();
+        state.apply(1, 0, &Act::Watch(vec![0, 2]));
+        let unchanged =
+            [Act::Get(0), Act::Set(1, text("x")), Act::Del(vec![2]), Act::SetNx(1, text("y"))];
+        for act in unchanged {
+            state.apply(0, 0, &act);
+            assert!(!state.watches[1].is_touched, "{act:?}");
+        }
+        state.apply(0, 1, &Act::Set(0, text("x")));
+        assert!(!state.watches[1].is_touched, "another database");
+        state.apply(0, 0, &Act::Copy(1, 2, false));
+        assert!(state.watches[1].is_touched && !state.watches[0].is_touched);
+        state.apply(1, 0, &Act::Unwatch);
+        state.apply(1, 0, &Act::Watch(vec![2]));
+        state.apply(0, 0, &Act::Copy(1, 2, true));
+        assert!(state.watches[1].is_touched, "the same text over itself");
     }
 
     #[test]
@@ -342,14 +388,5 @@ mod tests {
         assert_eq!(words(Act::MSet(vec![(1, text("a")), (0, text("b"))])), "MSET key:1 a key:0 b");
         assert_eq!(words(Act::Copy(1, 2, true)), "COPY key:1 key:2 REPLACE");
         assert_eq!(words(Act::SwapDb), "SWAPDB 0 1");
-    }
-
-    #[test]
-    fn values_are_never_written_twice() {
-        let mut maker = Maker::new(1);
-        let mut values: Vec<Vec<u8>> = (0..1000).map(|_| maker.value()).collect();
-        values.sort();
-        values.dedup();
-        assert_eq!(values.len(), 1000);
     }
 }

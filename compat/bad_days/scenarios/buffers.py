@@ -1,0 +1,83 @@
+"""Buffers of connections: one reply without end, many half commands, one who watches and does not
+read; and what is slow because it is large is logged."""
+
+from client import Closed, encode
+from server import MB, until
+from trial import LONGEST_WAIT_FOR_HUGE_S, scenario
+
+
+def peak_mb(server):
+    """The most memory the server ever had resident."""
+    status = open(f"/proc/{server.process.pid}/status", encoding="ascii").read()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) >> 10
+
+
+@scenario("--client-output-buffer-limit", "normal 64mb 0 0", slack_mb=None,
+          longest_wait_s=LONGEST_WAIT_FOR_HUGE_S)
+def endless_reply(trial):
+    """One command asks for 10 GB: its connection is closed before the memory is taken."""
+    with trial.client() as client, trial.client() as other:
+        other.want(10 * MB, "SETRANGE", "k", 10 * MB - 1, "x")
+        client.write(encode("MGET", *["k"] * 1000))
+        try:
+            client.rest()
+        except Closed:
+            pass
+        other.want(10 * MB, "STRLEN", "k")
+    peak = peak_mb(trial.server)
+    trial.note(f"{peak} MB at the most")
+    assert peak < 400, f"{peak} MB were resident for a reply that may have 64"
+
+
+@scenario("--maxmemory-clients", "40mb", slack_mb=None, longest_wait_s=LONGEST_WAIT_FOR_HUGE_S)
+def clients_together(trial):
+    """Many clients with half a command each: the largest go, who asked not to be evicted stays."""
+    half = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (100 * MB)
+    with trial.client() as safe:
+        safe.want(b"OK", "CLIENT", "NO-EVICT", "on")
+        safe.write(half + b"x" * (8 * MB))
+        crowd = [trial.client() for _ in range(20)]
+        for client in crowd:
+            try:
+                client.write(half + b"x" * (4 * MB))
+            except OSError:
+                pass
+        with trial.client() as other:
+            until(lambda: stat(other, "evicted_clients") >= 5, "clients are evicted")
+            other.want(b"OK", "SET", "small", "v")
+        safe.write(b"x" * (92 * MB) + b"\r\n")
+        assert safe.read() == b"OK"
+        safe.want(100 * MB, "STRLEN", "k")
+        for client in crowd:
+            client.close()
+
+
+def stat(client, name):
+    lines = client.call("INFO", "stats").decode().splitlines()
+    return int(next(line for line in lines if line.startswith(name + ":")).split(":")[1])
+
+
+@scenario("--client-output-buffer-limit", "replica 8mb 0 0", slack_mb=None)
+def monitor_that_does_not_read(trial):
+    """Who watches and does not read is closed at the limit for replicas."""
+    with trial.client() as watcher, trial.client() as client:
+        watcher.want(b"OK", "MONITOR")
+        for number in range(2_000):
+            client.want(b"OK", "SET", f"key:{number}", "v" * 30_000)
+        closed = stat(client, "client_output_buffer_limit_disconnections")
+        assert closed == 1, f"{closed} connections were closed for their output"
+        assert len(watcher.rest()) < 60 * MB
+
+
+@scenario("--slowlog-log-slower-than", "2000", slack_mb=None,
+          longest_wait_s=LONGEST_WAIT_FOR_HUGE_S)
+def slow_for_its_size(trial):
+    """A GET that is slow only because the value is huge stands in the slow log."""
+    with trial.client() as client:
+        client.want(300 * MB, "SETRANGE", "k", 300 * MB - 1, "x")
+        client.want(b"OK", "SLOWLOG", "RESET")
+        client.write(encode("GET", "k") + encode("SLOWLOG", "GET"))
+        assert len(client.read()) == 300 * MB
+        entries = client.read()
+        assert [b"GET", b"k"] in [entry[3] for entry in entries], entries
