@@ -1,44 +1,5 @@
-//! `fuzz_protocol --seconds N --seed S`: cases S, S+1, ... for N seconds, one at least.
+//! `fuzz_protocol --seconds N --seed S`: see the library's module of that name.
 
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
-use pantala_base::Rng;
-use pantala_fuzz::protocol;
-
-fn main() -> ExitCode {
-    let Some((seconds, seed)) = parse_args(std::env::args().skip(1)) else {
-        eprintln!("usage: fuzz_protocol [--seconds N] [--seed S]");
-        return ExitCode::from(2);
-    };
-    println!("seed {seed}, {seconds} s");
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let mut count = 0u64;
-    loop {
-        let case = seed.wrapping_add(count);
-        if std::panic::catch_unwind(|| protocol::case(case)).is_err() {
-            eprintln!("failed: replay with --seed {case} --seconds 0");
-            return ExitCode::FAILURE;
-        }
-        count += 1;
-        if Instant::now() >= end {
-            break;
-        }
-    }
-    println!("{count} cases passed");
-    ExitCode::SUCCESS
-}
-
-/// Seconds and seed; `None` for anything unknown.
-fn parse_args(mut args: impl Iterator<Item = String>) -> Option<(u64, u64)> {
-    let (mut seconds, mut seed) = (10, Rng::random().next_u64() >> 16);
-    while let Some(name) = args.next() {
-        let value = args.next()?.parse().ok()?;
-        match name.as_str() {
-            "--seconds" => seconds = value,
-            "--seed" => seed = value,
-            _ => return None,
-        }
-    }
-    Some((seconds, seed))
+fn main() -> std::process::ExitCode {
+    pantala_fuzz::run("fuzz_protocol", pantala_fuzz::protocol::case)
 }
