@@ -4,11 +4,16 @@
   run (command line) -> session  what is measured, on which servers, where the results go
                           |
       scenarios  the table: one row per piece of work, its preparation, its budget
-      measure    how each kind of row is measured      -> one record per run, as JSON
-        servers          finds, starts, pauses, stops them     resp  a few questions to ask them
-        accounting       CPU time, memory, switches, from /proc
-        redis_benchmark  command line and output
-        load             pantala-load: fills, and load that speaks memcached
+        datatypes       the rows of lists, hashes, sets, ...     scenario  what a row is
+      kinds      which function measures which kind of row       -> one record per run, as JSON
+        measure         strings: commands, families, threads, memory, idle
+        measure_types   data types: commands, collections, neighbours
+        servers         finds, starts, pauses, stops them     resp  a few questions to ask them
+        accounting      CPU time, memory, switches, from /proc
+        redis_benchmark command line and output
+        load            pantala-load: fills, and load that speaks memcached
+        feed            generated commands over one socket: what collections are made of
+        prober          a program of its own: GETs at a steady pace, and their latencies
       verdict    medians, ratios paired by round, budgets      <- reads records only
       report, plot                                             <- read verdicts and records only
       machine    what machine, which versions

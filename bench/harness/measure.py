@@ -18,12 +18,6 @@ SETTLE_EMPTY_S, SETTLE_FULL_S = 10.0, 45.0
 SETTLE_QUICK_S = 2.0
 
 
-def measure(session, scenario):
-    """Measures one scenario on all its servers."""
-    session.say(f"{scenario.name}: {scenario.title}")
-    KINDS[scenario.kind](session, scenario)
-
-
 # ---- preparation ---------------------------------------------------------------------------------
 
 
@@ -323,12 +317,3 @@ def idle_figures(scenario, server):
         "switches_per_s": used.switches / elapsed_s,
     }
     return figures, settled
-
-
-KINDS = {
-    "commands": measure_commands,
-    "family": measure_family,
-    "threads": measure_threads,
-    "memory": measure_memory,
-    "idle": measure_idle,
-}

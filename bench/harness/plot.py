@@ -7,8 +7,8 @@ bar carries its absolute value, so nothing depends on colour alone.
 from html import escape
 
 from .report import ORDER, number
-from .scenarios import FIGURES, UNITS
-from .verdict import deciding_rows
+from .scenario import BEST, FIGURES, UNITS
+from .verdict import SUBJECT, deciding_rows
 
 COLOURS = {"pantala": "#0072b2", "valkey": "#999999", "redis": "#d55e00", "memcached": "#e6b800"}
 BASE = "valkey"
@@ -42,8 +42,11 @@ def bar(x, y, width, colour):
 
 def plottable(records, scenarios):
     """The rows that have a figure of Valkey to relate to."""
-    rows = deciding_rows(records, scenarios)
-    return [row for row in rows if BASE in row.cells and row.cells[BASE].value > 0]
+    rows = {}
+    for row in deciding_rows(records, scenarios):
+        if BASE in row.cells and row.cells[BASE].value > 0:
+            rows.setdefault((row.scenario.name, row.figure), row)
+    return list(rows.values())
 
 
 def scale_end(rows):
@@ -56,7 +59,11 @@ def budget_share(row):
     """Where the budget lies, relative to Valkey; None without a budget."""
     if row.budget is None:
         return None
-    return row.budget.limit if row.budget.against else row.budget.limit / row.cells[BASE].value
+    base = row.cells[BASE].value
+    if row.budget.against == BEST:
+        best = min(cell.value for name, cell in row.cells.items() if name != SUBJECT)
+        return row.budget.limit * best / base
+    return row.budget.limit if row.budget.against else row.budget.limit / base
 
 
 def svg(records, scenarios):

@@ -7,7 +7,7 @@ to the tool's bucket. p50 and p99 are its summary's. With a pipeline a latency i
 
 import re
 
-from .scenarios import VALUE
+from .scenario import VALUE
 
 PROGRAM = "redis-benchmark"
 ERROR = re.compile(r"^(?:\s*)(Error .*|.*Could not connect.*|Server closed.*)$", re.M)

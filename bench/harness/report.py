@@ -1,6 +1,6 @@
 """The readable results: a table on the terminal, report.md with everything."""
 
-from .scenarios import FIGURES, HIGHER_IS_BETTER, UNITS, VALUE
+from .scenario import BEST, FIGURES, HIGHER_IS_BETTER, UNITS, VALUE
 from .verdict import MET, MISSED, NOT_MEASURED, SUBJECT, deciding_rows, runs_of, side_rows
 
 ORDER = ("pantala", "valkey", "redis", "memcached")
@@ -9,7 +9,10 @@ DETAILS = {
     "memory": ("absolute_bytes_per_key", "empty_rss_mb"),
     "idle": ("switches_per_s",),
     "threads": ("cpu_us_one_thread", "cpu_us"),
+    "collection": ("bytes_over_payload", "rss_mb", "empty_rss_mb"),
 }
+# A command that costs more than this, compared with the best of the others, stands out.
+MARKED_ABOVE = 1.1
 MORE_FIGURES = {
     "absolute_bytes_per_key": ("RSS per key, with the empty server's", "B"),
     "empty_rss_mb": ("RSS while empty", "MB"),
@@ -36,6 +39,17 @@ HOW = """\
 - *RSS per key*: resident memory (`smaps_rollup`) when it has settled, less that of the empty
   server, divided by the keys; the mean over the sizes. In brackets the smallest and the largest of
   the sizes: the tables' steps.
+- *Ratio to best*: each part (a command, a size) against the server that did best in it.
+- *RSS per element* of a collection: the growth of the resident memory over that of the empty
+  server, divided by the elements; its payload is what the client gave (of a sorted set the member
+  only). All servers get the same random bytes, and as many look-ups as there are elements before
+  the memory is read.
+- *p99.9 with a neighbour*: one client GETs at a steady pace. A GET counts from when it was due, so
+  those that a stall delayed count too. Growth is relative to the median of three runs of the same
+  client while nobody else works.
+- *Server CPU per delivered message*: of one publisher and many subscribers; a message that ten
+  clients get counts ten times. Publishing is contained. Latencies are those from sending a batch of
+  messages until the last subscriber has the last of them.
 - *CPU while idle*: run time of all threads over a few seconds in which nobody is connected.
 - *Two threads against one*: all cores are open to server and load in both cases, and the load has
   as many threads as there are cores; so only the growth of the CPU time per command is meaningful.
@@ -91,7 +105,7 @@ def columns_of(records):
 
 def deciding_table(records, scenarios, markdown, spread):
     servers = columns_of(records)
-    head = ["work", "figure", *servers, "ratio to valkey", "budget", "verdict"]
+    head = ["work", "figure", *servers, "ratio to valkey", "ratio to best", "budget", "verdict"]
     rows = []
     for row in deciding_rows(records, scenarios):
         verdict = {MISSED: "MISSED"}.get(row.verdict, row.verdict) or "-"
@@ -101,6 +115,7 @@ def deciding_table(records, scenarios, markdown, spread):
                 figure_name(row.figure),
                 *(shown(row.cells.get(name), spread) for name in servers),
                 shown(row.ratios.get("valkey"), spread),
+                shown(row.ratios.get(BEST), spread),
                 row.budget.text() if row.budget else "-",
                 verdict,
             ]
@@ -126,6 +141,8 @@ def wins_and_losses(records, scenarios):
         *side_rows(records, scenarios, LATENCY),
     ]:
         mine = row.cells.get(SUBJECT)
+        if row.budget and row.budget.across and len(row.scenario.budgets) > 1:
+            continue  # the same figure as another row's
         others = {name: cell for name, cell in row.cells.items() if name != SUBJECT}
         if mine is None or not others:
             continue
@@ -153,16 +170,31 @@ def size_table(records, scenario, servers):
 
 
 def part_table(records, scenario, servers):
-    """CPU per command of each command of a family."""
+    """CPU per command of each command, and the ratios; what costs too much is marked."""
     rows = []
     runs = runs_of(records, scenario)
-    for step in scenario.steps:
-        of_step = [run for run in runs if run["part"] == step.command]
-        found = {row.figure: row for row in side_rows(of_step, [scenario], ["cpu_us"])}
+    for part in dict.fromkeys(run["part"] for run in runs):
+        of_part = [run for run in runs if run["part"] == part]
+        found = {row.figure: row for row in side_rows(of_part, [scenario], ["cpu_us"])}
         if row := found.get("cpu_us"):
             cells = [shown(row.cells.get(name)) for name in servers]
-            command = step.command.replace("__rand_int__", "N").replace(VALUE, "VALUE")
-            rows.append([f"`{command}`", *cells, shown(row.ratios.get("valkey"))])
+            command = part.replace("__rand_int__", "N").replace(VALUE, "VALUE")
+            best = row.ratios.get(BEST)
+            mark = "**above**" if best and best.value > MARKED_ABOVE else ""
+            ratios = [shown(row.ratios.get("valkey")), shown(best), mark]
+            rows.append([f"`{command}`", *cells, *ratios])
+    return rows
+
+
+def neighbour_table(records, scenario, servers):
+    """p99.9 with the neighbour idle and at work, and the growth, of each neighbour."""
+    rows = []
+    runs = runs_of(records, scenario)
+    for part in dict.fromkeys(run["part"] for run in runs):
+        of_part = [run for run in runs if run["part"] == part]
+        for row in side_rows(of_part, [scenario], ["p999_idle_ms", "p999_ms", "p999_growth"]):
+            cells = [shown(row.cells.get(name)) for name in servers]
+            rows.append([part, figure_name(row.figure), *cells])
     return rows
 
 
@@ -241,7 +273,7 @@ def markdown(records, scenarios):
     measured = [scenario for scenario in scenarios if runs_of(records, scenario)]
     lines = [f"# Bench: {environment['topic']}, {environment['date']}", ""]
     lines += warning(environment)
-    lines += ["Budgets are those of the architecture paper. ![plot](plot.svg)", ""]
+    lines += ["Budgets: the architecture paper's and the issues'. ![plot](plot.svg)", ""]
     lines += deciding_table(records, scenarios, markdown=True, spread=True)
     lines += ["", "## Wins and losses against the best of the others", ""]
     rows = wins_and_losses(records, scenarios)
@@ -260,10 +292,14 @@ def markdown(records, scenarios):
         lines += ["", "## RSS per key at each size, B", ""]
         lines += table(["work", "keys", *servers], rows)
     for scenario in measured:
-        if scenario.kind == "family":
+        if scenario.kind in ("family", "types"):
             lines += ["", f"## {scenario.title}: server CPU per command, µs", ""]
-            head = ["command", *servers, "ratio to valkey"]
+            head = ["command", *servers, "ratio to valkey", "ratio to best", ""]
             lines += table(head, part_table(records, scenario, servers))
+        if scenario.kind == "neighbours":
+            lines += ["", f"## {scenario.title}", ""]
+            head = ["neighbour", "figure", *servers]
+            lines += table(head, neighbour_table(records, scenario, servers))
     lines += ["", "## What is measured, and how", "", HOW]
     lines += ["## Machine and versions", "", *machine_lines(environment)]
     lines += ["", "## Noise", "", *noise(records)]

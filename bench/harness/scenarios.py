@@ -1,105 +1,21 @@
 """The table of what is measured. A new row is one entry here; nothing else needs to change.
 
-Kinds (each is a function in measure.py):
+Kinds (kinds.py names the function of each):
   commands  server CPU per command under redis-benchmark or pantala-load
   threads   the same with one and with two server threads, both on both cores: how much it grows
   memory    RSS per key over several sizes
   idle      an empty server: its RSS, and what it costs while nothing happens
+  crowd     server CPU per delivered message: one publisher, many subscribers
   family    `commands` for each command of a family; the median over the commands decides
 
-The budgets are those of the architecture paper, section 5.
+The data types have a table of their own, with further kinds: datatypes.py. The budgets here are
+those of the architecture paper, section 5.
 """
 
-from dataclasses import dataclass, field, replace
+import hashlib
 
-ALL = ("pantala", "valkey", "redis", "memcached")
-RESP = ("pantala", "valkey", "redis")
-
-VALUE = "__value__"  # last in a command: random bytes of the scenario's length, given on stdin
-KEY = "key:__rand_int__"  # redis-benchmark puts a random number of 12 digits there
-
-
-@dataclass(frozen=True)
-class Budget:
-    """An upper limit for Pantala's `figure`: a ratio to the server `against`, or absolute."""
-
-    figure: str
-    limit: float
-    against: str | None = None
-    strictly: bool = False  # below the limit, not at it
-
-    def is_met(self, value):
-        return value < self.limit if self.strictly else value <= self.limit
-
-    def text(self):
-        sign = "<" if self.strictly else "<="
-        unit = f"x {self.against}" if self.against else UNITS.get(self.figure, "")
-        return f"{sign} {self.limit:g} {unit}".strip()
-
-
-@dataclass(frozen=True)
-class Step:
-    """A command of a family, or of its preparation."""
-
-    command: str
-    requests: int = 0  # 0: the scenario's
-
-
-@dataclass(frozen=True)
-class Scenario:
-    name: str
-    title: str
-    kind: str
-    figure: str  # the figure that decides, and that the plot shows
-    group: str = "core"
-    servers: tuple = RESP
-    keys: int = 1_000_000
-    value_bytes: int = 100
-    command: str = ""
-    load: str = "redis-benchmark"
-    get_percent: int = 100  # pantala-load only
-    clients: int = 50
-    pipeline: int = 1
-    requests: int = 0
-    must_hit: bool = False  # a GET that finds nothing fails the run
-    prepare: tuple = ()
-    steps: tuple = ()
-    sizes: tuple = ()
-    idle_s: float = 5.0
-    across: str = "median"  # how the parts of a scenario (sizes, commands) make one figure
-    budgets: tuple = ()
-    quick: dict = field(default_factory=dict)  # what is smaller under --quick
-
-    def for_quick(self):
-        return replace(self, **self.quick)
-
-
-# What a figure is called and measured in.
-UNITS = {
-    "cpu_us": "µs",
-    "requests_per_s": "/s",
-    "p50_ms": "ms",
-    "p99_ms": "ms",
-    "p999_ms": "ms",
-    "growth": "x",
-    "bytes_per_key": "B",
-    "rss_mb": "MB",
-    "idle_cpu_percent": "%",
-    "switches_per_s": "/s",
-}
-FIGURES = {
-    "cpu_us": "server CPU per command",
-    "requests_per_s": "requests per second",
-    "p50_ms": "p50",
-    "p99_ms": "p99",
-    "p999_ms": "p99.9",
-    "growth": "CPU per command, two threads against one",
-    "bytes_per_key": "RSS per key",
-    "rss_mb": "RSS",
-    "idle_cpu_percent": "CPU while idle",
-    "switches_per_s": "context switches while idle",
-}
-HIGHER_IS_BETTER = {"requests_per_s"}
+from . import datatypes
+from .scenario import ALL, KEY, VALUE, Budget, R, Scenario, Step
 
 SIZES = (1_000_000, 1_414_214, 2_000_000, 2_828_427, 4_000_000)
 QUICK_SIZES = (20_000, 40_000)
@@ -203,6 +119,9 @@ CORE = (
 )
 
 
+QUICK_FAMILY = {"keys": 5_000, "requests": 30_000}
+
+
 def family(name, prepare, steps, **more):
     """`steps` and `prepare` are command lines; a preparation may be (command, requests)."""
     as_step = lambda step: Step(step) if isinstance(step, str) else Step(*step)
@@ -217,12 +136,12 @@ def family(name, prepare, steps, **more):
         requests=1_000_000,
         prepare=tuple(as_step(step) for step in prepare),
         steps=tuple(as_step(step) for step in steps),
-        budgets=against_valkey(0.80),
-        **({"quick": {"keys": 5_000, "requests": 30_000}} | more),
+        **({"budgets": against_valkey(0.80), "quick": QUICK_FAMILY} | more),
     )
 
 
-R = "__rand_int__"
+GET_SCRIPT = "return(redis.call('GET',KEYS[1]))"
+
 FAMILIES = (
     family(
         "keys",
@@ -337,8 +256,42 @@ FAMILIES = (
         [
             "EVAL return(1) 0",
             f"EVAL return(redis.call('GET',KEYS[1])) 1 {KEY}",
+            f"EVAL return(redis.call('SET',KEYS[1],ARGV[1])) 1 {KEY} {VALUE}",
+            f"EVAL return(redis.call('INCR','counter')) 1 {KEY}",
         ],
+    ),
+    family(
+        "evalsha",
+        [(f"SCRIPT LOAD {GET_SCRIPT}", 1)],
+        [f"EVALSHA {hashlib.sha1(GET_SCRIPT.encode()).hexdigest()} 1 {KEY}"],
+        budgets=against_valkey(0.70),
     ),
 )
 
-SCENARIOS = CORE + FAMILIES
+
+def crowd(name, title, command, pipeline, messages):
+    """One publisher, and 1,000 subscribers on 100 channels."""
+    return Scenario(
+        f"pubsub-{name}",
+        f"{title}; 1,000 subscribers on 100 channels",
+        "crowd",
+        "cpu_us_delivered",
+        group="pubsub",
+        command=command,
+        clients=1_000,
+        keys=100,
+        pipeline=pipeline,
+        requests=messages,
+        budgets=(Budget("cpu_us_delivered", 1.0, "valkey"),),
+        quick={"clients": 50, "keys": 10, "requests": messages // 20},
+    )
+
+
+CROWDS = (
+    crowd("one", "PUBLISH, one by one", "PUBLISH", 1, 10_000),
+    crowd("p100", "PUBLISH, 100 at once", "PUBLISH", 100, 50_000),
+    crowd("p2000", "PUBLISH, 2,000 at once", "PUBLISH", 2_000, 200_000),
+    crowd("slot", "SPUBLISH, 100 at once", "SPUBLISH", 100, 50_000),
+)
+
+SCENARIOS = CORE + FAMILIES + CROWDS + datatypes.ALL

@@ -232,6 +232,14 @@ class Server:
         value = resp.info(self.port, "stats").get("keyspace_misses", "")
         return int(value) if value.isdigit() else None
 
+    def knows(self, name):
+        """Whether it has the command; also where it can not tell."""
+        with resp.Connection(self.port) as connection:
+            try:
+                return connection.command("COMMAND", "INFO", name) not in ([None], [])
+            except resp.ServerError:
+                return True
+
     def refusal(self, command):
         """The error that a command gets, or ""; it is sent once, for key number 0."""
         words = command.replace("__rand_int__", "000000000000").replace("__value__", "x").split()

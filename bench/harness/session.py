@@ -109,10 +109,15 @@ class Session:
             yield running
 
 
-def children_ns():
+def children_ns(who=resource.RUSAGE_CHILDREN):
     """CPU time of all child processes that have been waited for, in ns."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = resource.getrusage(who)
     return int((used.ru_utime + used.ru_stime) * 1e9)
+
+
+def own_ns():
+    """CPU time of the bench itself and of those children, in ns."""
+    return children_ns() + children_ns(resource.RUSAGE_SELF)
 
 
 def read_records(path):

@@ -5,13 +5,19 @@
    rounds, or with several parts that of the parts.
 2. A ratio of two servers: per part, the median over the rounds in which both were measured of the
    quotient within the round; over several parts the median. So a slow minute hits both sides.
-3. A scenario without a figure for Pantala is "not measured", never met.
+3. The ratio to BEST holds each part against the server whose median is lowest in it.
+4. A budget for the worst part takes the largest value of a figure or ratio over the parts.
+5. A scenario without a figure for Pantala is "not measured", never met. Nor is a budget met while
+   a part is measured of others and not of Pantala; but it can be missed.
 """
 
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from .scenario import BEST
+
 SUBJECT = "pantala"
+ACROSS = {"median": median, "mean": fmean, "worst": max}
 MET, MISSED, NOT_MEASURED = "met", "missed", "not measured"
 
 
@@ -29,7 +35,7 @@ class Row:
     scenario: object
     figure: str
     cells: dict  # server -> Cell
-    ratios: dict  # another server -> Cell of Pantala / it
+    ratios: dict  # another server, or BEST -> Cell of Pantala / it
     budget: object = None
     verdict: str = ""
 
@@ -56,7 +62,7 @@ def summarize(parts, across):
         (values,) = parts.values()
         return Cell(median(values), min(values), max(values))
     middles = [median(values) for values in parts.values()]
-    return Cell(fmean(middles) if across == "mean" else median(middles), min(middles), max(middles))
+    return Cell(ACROSS[across](middles), min(middles), max(middles))
 
 
 def cell(runs, server, figure, across):
@@ -64,34 +70,68 @@ def cell(runs, server, figure, across):
     return summarize({part: list(turns.values()) for part, turns in parts.items()}, across)
 
 
-def ratio(runs, server, other, figure):
-    """server / other, paired by part and round."""
-    mine, theirs = by_part(runs, server, figure), by_part(runs, other, figure)
-    quotients = {}
+def best_of(runs, names, figure):
+    """part -> {round: value} of the server that has the lowest median in the part."""
+    best = {}
+    for parts in (by_part(runs, name, figure) for name in names):
+        for part, turns in parts.items():
+            if part not in best or median(turns.values()) < median(best[part].values()):
+                best[part] = turns
+    return best
+
+
+def quotients(mine, theirs):
+    """part -> list of mine / theirs, paired by part and round."""
+    found = {}
     for part, turns in mine.items():
         pairs = [(value, theirs.get(part, {}).get(turn)) for turn, value in turns.items()]
         values = [value / base for value, base in pairs if base]
         if values:
-            quotients[part] = values
-    return summarize(quotients, "median")
+            found[part] = values
+    return found
+
+
+def ratio(runs, server, other, figure, across="median"):
+    """server / other, paired by part and round; `other` may be a list, of which the best counts."""
+    names = [other] if isinstance(other, str) else other
+    mine, theirs = by_part(runs, server, figure), best_of(runs, names, figure)
+    return summarize(quotients(mine, theirs), across)
 
 
 def row(runs, scenario, figure, budget=None):
-    cells = {name: cell(runs, name, figure, scenario.across) for name in scenario.servers}
+    across = budget.across if budget else ""
+    of_figure = scenario.across if not budget or budget.against else across or scenario.across
+    cells = {name: cell(runs, name, figure, of_figure) for name in scenario.servers}
     cells = {name: found for name, found in cells.items() if found}
     others = [name for name in cells if name != SUBJECT]
-    ratios = {name: ratio(runs, SUBJECT, name, figure) for name in others}
+    ratios = {
+        name: ratio(runs, SUBJECT, against, figure, across or "median")
+        for name, against in [*((name, name) for name in others), (BEST, others)]
+    }
     ratios = {name: found for name, found in ratios.items() if found}
-    return Row(scenario, figure, cells, ratios, budget, judge(budget, cells, ratios))
+    verdict = judge(budget, cells, ratios, is_complete(runs, figure))
+    return Row(scenario, figure, cells, ratios, budget, verdict)
 
 
-def judge(budget, cells, ratios):
+def is_complete(runs, figure):
+    """Whether Pantala was measured in every part in which another server was."""
+    of = lambda mine: {
+        run["part"]
+        for run in runs
+        if run["figures"].get(figure) is not None and (run["server"] == SUBJECT) == mine
+    }
+    return of(False) <= of(True)
+
+
+def judge(budget, cells, ratios, complete=True):
     if budget is None:
         return ""
     found = ratios.get(budget.against) if budget.against else cells.get(SUBJECT)
     if found is None:
         return NOT_MEASURED
-    return MET if budget.is_met(found.value) else MISSED
+    if not budget.is_met(found.value):
+        return MISSED
+    return MET if complete else NOT_MEASURED
 
 
 def deciding_rows(records, scenarios):

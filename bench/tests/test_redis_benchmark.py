@@ -1,7 +1,7 @@
 import unittest
 
 from harness import redis_benchmark
-from harness.scenarios import KEY, VALUE
+from harness.scenario import KEY, VALUE
 from tests.samples import BENCHMARK
 
 SHAPE = {"clients": 50, "pipeline": 30, "requests": 1000, "keys": 77}

@@ -59,6 +59,45 @@ class Markdown(unittest.TestCase):
         self.assertIn("other programs on its cores: 1 runs, in get.", text)
 
 
+class Types(unittest.TestCase):
+    def setUp(self):
+        found = [ENVIRONMENT]
+        parts = {"GET key:__rand_int__": (2.2, 2.0, 3.0), "LPUSH l __value__": (1.0, 3.0, 2.0)}
+        for part, values in parts.items():
+            for server, value in zip(("pantala", "valkey", "redis"), values, strict=True):
+                found.append(run("types", server, 0, part, cpu_us=value))
+        idle = {"p999_idle_ms": 0.1, "p999_ms": 0.3, "p999_growth": 3.0}
+        found.append(run("neighbours", "pantala", 0, "set: build", **idle))
+        self.records, self.scenarios = found, scenarios("types", "neighbours")
+        self.text = report.markdown(found, self.scenarios)
+
+    def test_the_ratio_to_the_better_one_and_its_mark(self):
+        self.assertIn("| `GET key:N` | 2.20 | 2.00 | 3.00 | 1.10 | 1.10 |  |", self.text)
+        self.assertIn("| `LPUSH l VALUE` | 1.00 | 3.00 | 2.00 | 0.333 | 0.500 |  |", self.text)
+        slower = run("types", "pantala", 0, "PING", cpu_us=1.2)
+        other = run("types", "redis", 0, "PING", cpu_us=1.0)
+        text = report.markdown([*self.records, slower, other], self.scenarios)
+        self.assertIn("| `PING` | 1.20 | - | 1.00 | - | 1.20 | **above** |", text)
+
+    def test_both_budgets_and_one_line_among_wins_and_losses(self):
+        self.assertIn("| <= 0.8 x best | met |", self.text)
+        self.assertIn("| each <= 1.1 x best | met |", self.text)
+        wins = self.text.split("## Wins and losses")[1].split("## Throughput")[0]
+        self.assertEqual(wins.count("commands of the data types"), 1)
+
+    def test_neighbours(self):
+        self.assertIn("| <= 2 x | MISSED |", self.text)
+        line = "| set: build | p99.9 with an idle neighbour, ms | 0.100 | - | - |"
+        self.assertIn(line, self.text)
+
+    def test_one_row_of_the_plot_for_a_figure_with_two_budgets(self):
+        rows = plot.plottable(self.records, self.scenarios)
+        self.assertEqual([row.scenario.name for row in rows], ["types"])
+        # Medians 2.5 of both others: the budget of 0.8 x the better lies at 0.8 of Valkey's bar.
+        self.assertAlmostEqual(plot.budget_share(rows[0]), 0.8)
+        ElementTree.fromstring(plot.svg(self.records, self.scenarios))
+
+
 class Terminal(unittest.TestCase):
     def test_the_columns_are_aligned(self):
         lines = report.terminal(records(), scenarios("get", "memory-8")).splitlines()

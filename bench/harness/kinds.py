@@ -1,0 +1,21 @@
+"""Which function measures which kind of scenario."""
+
+from . import measure, measure_crowd, measure_types
+
+KINDS = {
+    "commands": measure.measure_commands,
+    "family": measure.measure_family,
+    "threads": measure.measure_threads,
+    "memory": measure.measure_memory,
+    "idle": measure.measure_idle,
+    "types": measure_types.measure_types,
+    "collection": measure_types.measure_collection,
+    "crowd": measure_crowd.measure_crowd,
+    "neighbours": measure_types.measure_neighbours,
+}
+
+
+def measure_one(session, scenario):
+    """Measures one scenario on all its servers."""
+    session.say(f"{scenario.name}: {scenario.title}")
+    KINDS[scenario.kind](session, scenario)
