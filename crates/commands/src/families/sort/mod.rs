@@ -78,12 +78,6 @@ const SORT_RO: Command = Command::read("SORT_RO", sort, Group::Generic)
     )
     .summary("Sorts a list, set or sorted set, by its elements or by other keys.");
 
-/// More elements than this are sorted on the slow lane: it takes some 100 microseconds.
-const WORKER_ELEMENTS: usize = 1000;
-
-/// So many keys may be looked up on a worker, which then holds as many partitions.
-const WORKER_LOOKUPS: usize = 256;
-
 /// So often a run begins again before it takes all partitions.
 const TRIES: usize = 4;
 
@@ -110,7 +104,6 @@ type Missed = Vec<u64>;
 /// One run. What it returns must be taken before the next.
 fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<Missed>, Stop> {
     let elements = texts::collect(call, query)?;
-    check_lane(call, query, elements.len())?;
     let mut picked: Vec<usize> = (0..elements.len()).collect();
     let mut range = query.range(elements.len());
     if elements.is_cut {
@@ -133,12 +126,6 @@ fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<Missed>,
         Some(_) => store(call, query, &elements, picked)?,
     }
     Ok(None)
-}
-
-fn check_lane(call: &Call<'_, '_>, query: &Query<'_>, count: usize) -> Done {
-    let lookups = count.saturating_mul(query.pattern_count());
-    let is_long = count > WORKER_ELEMENTS || lookups > WORKER_LOOKUPS;
-    if call.lane == Lane::Worker && is_long { Err(Stop::Lane) } else { Ok(()) }
 }
 
 /// Takes the partitions of the keys that patterns name for these elements; those that are busy.

@@ -8,8 +8,15 @@ use smallvec::SmallVec;
 
 use super::part;
 use super::pattern::Pattern;
+use crate::call::{Done, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+
+/// More elements than this are copied and sorted on the slow lane: it takes some 100 microseconds.
+const WORKER_ELEMENTS: usize = 1000;
+
+/// So many keys may be looked up on a worker, which then holds as many partitions.
+const WORKER_LOOKUPS: usize = 256;
 
 /// What is to be done.
 #[derive(Debug, Default)]
@@ -74,8 +81,18 @@ impl<'a> Query<'a> {
         Ok(query)
     }
 
+    /// Sends a command to the slow lane before it copies the elements of a value of this length, if
+    /// they are many.
+    pub fn check_lane(&self, lane: Lane, kind: Type, length: usize) -> Done {
+        let is_cut = kind != Type::Set && self.keeps_order(Some(kind));
+        let count = if is_cut { self.range(length).len() } else { length };
+        let lookups = count.saturating_mul(self.pattern_count());
+        let is_long = count > WORKER_ELEMENTS || lookups > WORKER_LOOKUPS;
+        if lane == Lane::Worker && is_long { Err(Stop::Lane) } else { Ok(()) }
+    }
+
     /// How many keys patterns name for each element, at most.
-    pub fn pattern_count(&self) -> usize {
+    fn pattern_count(&self) -> usize {
         self.by.iter().chain(&self.gets).filter(|pattern| pattern.names_key()).count()
     }
 

@@ -52,7 +52,7 @@ impl Texts {
 }
 
 /// The elements behind the command's first key. Where their order stays, only those that LIMIT asks
-/// for.
+/// for. Many are copied on the slow lane only.
 pub(super) fn collect(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Texts, Stop> {
     let mut texts = Texts::default();
     let key = call.nth_key(1, 0);
@@ -64,6 +64,7 @@ pub(super) fn collect(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Text
         Some(Type::List) => {
             let opened = call.keys.read(key);
             if let Some(list) = opened.collection::<List>()? {
+                query.check_lane(call.lane, Type::List, list.len())?;
                 take_list(list, query, keeps_order, &mut texts);
             }
         }
@@ -71,12 +72,14 @@ pub(super) fn collect(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Text
             let now = call.now();
             let opened = call.keys.read(key);
             if let Some(set) = opened.collection::<Set>()? {
+                query.check_lane(call.lane, Type::Set, set.view().len())?;
                 set.view().iter(now).for_each(|member| texts.push_element(member));
             }
         }
         Some(Type::SortedSet) => {
             let opened = crate::families::zset::read(call.keys, key, call.lane)?;
             if let Some(set) = opened.collection::<SortedSet>()? {
+                query.check_lane(call.lane, Type::SortedSet, set.len())?;
                 take_sorted_set(set, query, keeps_order, &mut texts);
             }
         }
