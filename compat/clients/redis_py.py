@@ -17,7 +17,6 @@ import traceback
 import redis
 from redis.backoff import NoBackoff
 from redis.cache import CacheConfig
-from redis.connection import CacheProxyConnection
 from redis.exceptions import ConnectionError, DataError, NoScriptError
 from redis.exceptions import ResponseError, TimeoutError, WatchError
 from redis.retry import Retry
@@ -650,8 +649,7 @@ def many_subscribers(r, protocol):
 
 
 def caching(most):
-    """A client that caches. redis-py asks for a server that says it is Redis 7.4."""
-    CacheProxyConnection.MIN_ALLOWED_VERSION = "7.2.0"
+    """A client that caches. redis-py asks for a server that says it is Redis 7.4 or later."""
     return connect(3, cache_config=CacheConfig(max_size=most))
 
 

@@ -20,6 +20,10 @@ pub use function::Functions;
 
 use crate::joining::is_loopback;
 
+/// The version of Redis whose commands clients may expect: they look at it to know what there is.
+/// All of 7.4 is here, and redis-py keeps no cache before it.
+const REDIS_VERSION: &str = "7.4.0";
+
 /// All families of the server.
 pub fn families() -> Vec<&'static [Command]> {
     vec![

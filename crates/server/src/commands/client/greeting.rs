@@ -7,13 +7,11 @@ use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Done, Lane, Session, Standing, Stop, error};
 use pantala_protocol::Version;
 
-use crate::commands::pubsub;
+use crate::commands::{REDIS_VERSION, pubsub};
 use crate::shared::Shared;
 
 /// What clients are told they talk to: they look at it to know which commands there are.
 const SERVER: &str = "redis";
-/// The version of Redis whose protocol and commands are complete here.
-const SERVER_VERSION: &str = "7.2.4";
 
 /// The only user there is.
 const USER: &[u8] = b"default";
@@ -154,7 +152,7 @@ fn reply_greeting(call: &mut Call<'_, '_>) {
     reply.bulk(b"server");
     reply.bulk(SERVER.as_bytes());
     reply.bulk(b"version");
-    reply.bulk(SERVER_VERSION.as_bytes());
+    reply.bulk(REDIS_VERSION.as_bytes());
     reply.bulk(b"proto");
     reply.int(if reply.version() == Version::Resp3 { 3 } else { 2 });
     reply.bulk(b"id");

@@ -6,12 +6,11 @@ use pantala_base::size::human;
 use pantala_commands::Call;
 
 use super::Page;
+use crate::commands::REDIS_VERSION;
 use crate::commands::memory::{Account, ratio};
 use crate::execute::Paused;
 use crate::shared::Shared;
 
-/// The version of Redis whose commands clients may expect.
-const REDIS_VERSION: &str = "7.2.4";
 /// The version of Valkey whose answers are the measure.
 const VALKEY_VERSION: &str = "9.1.2";
 const ZEROS: &str = "0000000000000000000000000000000000000000";
