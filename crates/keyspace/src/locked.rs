@@ -239,6 +239,18 @@ impl<'k> Locked<'k> {
         (!self.woken.ready.is_empty()).then(|| self.woken.ready.remove(0))
     }
 
+    /// Nobody has served those who wait for keys that changed, because the command panicked behind
+    /// the change: they run again by themselves.
+    #[cold]
+    fn call_ready(&mut self) {
+        while let Some(Ready { db, key }) = self.next_ready() {
+            let hash = self.scope.space.hash(&key);
+            let waiters = self.waiters(hash).take(db, &key);
+            let tickets = waiters.iter().filter(|one| one.ends_now()).map(|one| one.ticket());
+            self.woken.add(tickets);
+        }
+    }
+
     /// From now on a change of the key, which may be absent, touches the watch.
     pub fn watch(&mut self, key: Key<'_>, watch: &Arc<Watch>) {
         // What has expired is gone now, and no change later.
@@ -339,6 +351,9 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         if self.woken.effects.is_some() {
             self.woken.tell(self.scope.space);
+        }
+        if !self.woken.ready.is_empty() {
+            self.call_ready();
         }
     }
 }

@@ -442,6 +442,25 @@ impl<'r> Turn<'r> {
     }
 }
 
+/// A command has panicked, which is a fault of ours: it is logged and counted, and the client is
+/// told. Its connection is to be closed.
+#[cold]
+pub(crate) fn confess(
+    shared: &Shared,
+    tally: &ThreadTally,
+    session: &Session,
+    found: Option<Found>,
+    output: &mut Vec<u8>,
+) {
+    const ERROR: ClientError = ClientError::text("ERR internal error, see the log of the server");
+    let command = found.map(|found| found.row.full_name()).unwrap_or_default();
+    tracing::error!(command, "a command panicked; its connection is closed");
+    tally.unexpected_errors.add(1);
+    tally.errors.add(1);
+    shared.errors.count(ERROR.code());
+    Reply::new(output, session.version).error(&*ERROR.0);
+}
+
 /// Whether its replies are pushes, which CLIENT REPLY leaves alone.
 #[cold]
 fn is_pushed(found: Found) -> bool {

@@ -30,7 +30,7 @@ impl InProcess {
     /// # Errors
     /// The system has no descriptors left.
     pub fn new(settings: Settings) -> Result<Self, String> {
-        let shared = Arc::new(Shared::new(settings, None, HashSeed::from_words(1, 2)));
+        let shared = Arc::new(Shared::new(settings, None, HashSeed::from_words(1, 2), &[]));
         shared.know_thyself();
         shared.apply_log_settings();
         let config = Config { choice: EngineChoice::Epoll, ..Config::default() };

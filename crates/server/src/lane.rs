@@ -19,11 +19,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{ClientError, Flags, Found, OwnedArgs, Park, Session, Wander};
+use pantala_commands::{Flags, Found, OwnedArgs, Park, Session, Wander};
 use pantala_keyspace::Ticket;
 use pantala_sync::gate::Role;
 
-use crate::execute::{Turn, Verdict};
+use crate::execute::{Turn, Verdict, confess};
 use crate::inbox::{Inbox, Message};
 use crate::limits::Limited;
 use crate::shared::Shared;
@@ -271,11 +271,8 @@ pub fn run_job(shared: &Shared, tally: &ThreadTally, seat: usize, mut job: Job) 
         Ok(Ran::Answered) | Err(_) => {}
     }
     if ran.is_err() {
-        tracing::error!("a command panicked on the slow lane; its connection is closed");
-        tally.unexpected_errors.add(1);
-        let error = ClientError::text("ERR internal error, see the log of the server");
         reply.clear();
-        pantala_protocol::Reply::new(&mut reply, job.session.version).error(&*error.0);
+        confess(shared, tally, &job.session, Some(job.found), &mut reply);
         job.session.closing = true;
     }
     let session = job.session;

@@ -107,6 +107,10 @@ impl Desk {
         connection.session.closing |= was_closing;
         connection.push_reply(reply);
         connection.tell_kept();
+        if connection.session.closing {
+            // What stands behind the last command in its pipeline does not run.
+            connection.life = Life::Ending;
+        }
         let index = connection.token.index;
         if is_new_monitor {
             self.shared.monitors.join(self.index);

@@ -28,7 +28,7 @@ use pantala_sync::gate::Role;
 use smallvec::SmallVec;
 
 use crate::connection::{Connection, Life, Waiting};
-use crate::execute::{Refusal, Request, Turn, Verdict};
+use crate::execute::{Refusal, Request, Turn, Verdict, confess};
 use crate::lane::Job;
 use crate::waiting::{Blocked, Seat};
 use crate::worker::Desk;
@@ -156,8 +156,10 @@ struct Window<'t> {
     scripts: usize,
     /// The chunk being parsed.
     at: usize,
-    /// The command being run, for the case that it panics.
+    /// The command being run, and how long its connection's output was before, for the case that
+    /// it panics.
     running: usize,
+    replied_bytes: Cell<usize>,
     /// The time, as last read; 0 when something that may take long has run since.
     clock_us: Cell<u64>,
     /// What commands of the group at hand want done when no partition is held.
@@ -235,6 +237,7 @@ impl Desk {
             scripts: 0,
             at: 0,
             running: 0,
+            replied_bytes: Cell::new(0),
             clock_us: Cell::new(0),
             later: Vec::new(),
         };
@@ -445,6 +448,8 @@ impl Desk {
         if !connection.is_ready() {
             return;
         }
+        let before = connection.output.len();
+        window.replied_bytes.set(before);
         let session = &mut connection.session;
         let wish = match turn.admit(session, found, args) {
             Ok(found) => {
@@ -453,7 +458,6 @@ impl Desk {
                 let locked = &mut group.locked;
                 locked.turn_to(at, turn.scope(session));
                 let output = &mut connection.output;
-                let before = output.len();
                 let request = Request { found, args, hashes: &[hash] };
                 let verdict = turn.run_locked(session, request, locked, output);
                 if locked.has_ready() {
@@ -506,6 +510,7 @@ impl Desk {
         if !connection.is_ready() {
             return;
         }
+        window.replied_bytes.set(connection.output.len());
         let args = window.args_of(parsed);
         let found = match &parsed.item {
             Item::Command { found: None, .. } if is_http(args) => {
@@ -531,6 +536,7 @@ impl Desk {
             connection: connection.handle(),
             parking: connection.next_parking(),
         };
+        window.replied_bytes.set(connection.output.len());
         let session = &mut connection.session;
         let was_monitor = session.monitor;
         let wish = match turn.admit(session, found, args) {
@@ -656,17 +662,24 @@ impl Desk {
         self.shared.lane.submit(job);
     }
 
-    /// A command panicked: its connection is told and closed, the others go on.
+    /// A command panicked: its connection is told and closed, the others go on. Those of its group
+    /// that ran before it get what they wanted.
     #[cold]
     fn survive(&mut self, window: &mut Window<'_>, turn: &Turn<'_>) {
-        tracing::error!(worker = self.index, "a command panicked; its connection is closed");
-        turn.tally.unexpected_errors.add(1);
         let parsed = &window.parsed[window.running];
         let index = window.chunks[parsed.chunk as usize].index;
+        let found = match parsed.item {
+            Item::Command { found, .. } => found,
+            Item::Nothing | Item::Broken(_) => None,
+        };
         if let Some(connection) = self.at(index) {
-            let error = ClientError::text("ERR internal error, see the log of the server");
-            turn.reply_error(&connection.session, &error, &mut connection.output);
+            // Half a reply would only confuse.
+            connection.output.truncate(window.replied_bytes.get());
+            confess(turn.shared, turn.tally, &connection.session, found, &mut connection.output);
             connection.life = Life::Ending;
+        }
+        for (position, wish) in take(&mut window.later) {
+            self.grant(window, turn, position, wish);
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
-use pantala_commands::Registry;
+use pantala_commands::{Command, Registry};
 use pantala_keyspace::{Config, Keyspace};
 use pantala_settings::Settings;
 
@@ -155,9 +155,16 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Everything, at the start.
-    pub fn new(settings: Settings, file: Option<std::path::PathBuf>, seed: HashSeed) -> Self {
-        let registry = Registry::new(&crate::commands::families());
+    /// Everything, at the start. `more` are commands beside our own.
+    pub fn new(
+        settings: Settings,
+        file: Option<std::path::PathBuf>,
+        seed: HashSeed,
+        more: &'static [Command],
+    ) -> Self {
+        let mut families = crate::commands::families();
+        families.push(more);
+        let registry = Registry::new(&families);
         let mut random = Rng::random();
         let mut run_id = [0; 20];
         random.bytes(&mut run_id);

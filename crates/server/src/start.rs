@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
 
+use pantala_commands::Command;
 use pantala_reactor::{Config, EngineChoice, Reactor};
 use pantala_settings::Settings;
 use pantala_settings::field::IoEngine;
@@ -35,6 +36,18 @@ pub struct Running {
 /// # Errors
 /// A text for the operator.
 pub fn start(settings: Settings, file: Option<std::path::PathBuf>) -> Result<Running, String> {
+    start_with(settings, file, &[])
+}
+
+/// The same with commands of the caller's beside our own: how tests make one panic.
+///
+/// # Errors
+/// A text for the operator.
+pub fn start_with(
+    settings: Settings,
+    file: Option<std::path::PathBuf>,
+    more: &'static [Command],
+) -> Result<Running, String> {
     let wanted = u64::from(settings.maxclients) + OWN_DESCRIPTORS;
     let got = pantala_base::os::raise_fd_limit(wanted);
     if got < wanted {
@@ -47,7 +60,8 @@ pub fn start(settings: Settings, file: Option<std::path::PathBuf>) -> Result<Run
     let listeners = listening::open(&settings)?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SEATS);
-    let shared = Arc::new(Shared::new(settings, file, pantala_base::hash::HashSeed::random()));
+    let seed = pantala_base::hash::HashSeed::random();
+    let shared = Arc::new(Shared::new(settings, file, seed, more));
     shared.know_thyself();
     shared.apply_log_settings();
     shared.space.set_audience(Box::new(Announcer::new(&shared)));

@@ -15,10 +15,10 @@
 //! 3. A command that is served looks at the key that changed and at nothing else, except at keys
 //!    whose partitions were free at that moment. Otherwise it runs again by itself.
 //!
-//! Tests: compat (transcripts of the blocking commands, `serial`).
+//! Tests: compat (transcripts of the blocking commands, `serial`); tests/panics.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::mem::take;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -141,30 +141,44 @@ impl Turn<'_> {
             locked.set_scope(pantala_keyspace::Scope { db: ready.db, ..before });
             let key = Key { bytes: &ready.key, hash };
             let was_there = locked.peek(key).exists();
-            let rest = locked.waiters(hash).take(ready.db, &ready.key);
-            let mut line = Line { rest, left: VecDeque::new() };
-            while let Some(waiter) = line.rest.pop_front() {
+            let mut rest = locked.waiters(hash).take(ready.db, &ready.key);
+            let mut left = VecDeque::new();
+            while let Some(waiter) = rest.pop_front() {
                 if !waiter.claim() {
                     continue;
                 }
-                let claimed = Claimed(&waiter);
-                let is_served = self.serve_one(locked, &ready, hash, &waiter);
-                drop(claimed);
-                if is_served {
+                if self.serve_safely(locked, &ready, hash, &waiter) {
                     continue;
                 }
                 waiter.let_go();
-                line.left.push_back(waiter);
+                left.push_back(waiter);
                 // Those before have taken everything: there is nothing for those behind.
                 if was_there && !locked.peek(key).exists() {
                     break;
                 }
             }
-            let mut left = take(&mut line.left);
-            left.append(&mut line.rest);
+            left.append(&mut rest);
             locked.waiters(hash).put_back(ready.db, &ready.key, left);
         }
         locked.set_scope(before);
+    }
+
+    /// The same as `serve_one`. Should the waiter's command panic, whoever changed the key does not
+    /// pay for it: it runs again by itself, where a panic is answered.
+    fn serve_safely(
+        &self,
+        locked: &mut Locked<'_>,
+        ready: &Ready,
+        hash: u64,
+        waiter: &Arc<Waiter>,
+    ) -> bool {
+        let scope = *locked.scope();
+        let served = catch_unwind(AssertUnwindSafe(|| self.serve_one(locked, ready, hash, waiter)));
+        served.unwrap_or_else(|_| {
+            locked.set_scope(scope);
+            locked.effects().set_author(0);
+            run_by_itself(locked, waiter)
+        })
     }
 
     /// Runs a claimed waiter's command for the key that changed. False: it goes on waiting.
@@ -216,11 +230,7 @@ impl Turn<'_> {
                 self.reply_error(&pending.session, &error, &mut reply);
             }
             Err(Stop::Park(Park::Keys(_))) => return false,
-            Err(Stop::Lane | Stop::Park(_)) => {
-                waiter.end();
-                locked.wake_later(waiter.ticket());
-                return true;
-            }
+            Err(Stop::Lane | Stop::Park(_)) => return run_by_itself(locked, waiter),
         }
         waiter.end();
         let (connection, parking) = (waiter.connection, waiter.parking);
@@ -230,32 +240,11 @@ impl Turn<'_> {
     }
 }
 
-/// The queue of a key while it is served. Should a command panic, those in it run again by
-/// themselves instead of waiting for ever.
-struct Line {
-    rest: VecDeque<Arc<Waiter>>,
-    left: VecDeque<Arc<Waiter>>,
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.left.iter().chain(&self.rest).for_each(|waiter| waiter.call());
-        }
-    }
-}
-
-/// A waiter that is being served. Should its command panic, nobody may spin for the claim for
-/// ever: it ends, and its own connection runs the command again, where the panic is answered.
-struct Claimed<'w>(&'w Arc<Waiter>);
-
-impl Drop for Claimed<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.end();
-            self.0.inbox.unpark(self.0.connection, self.0.parking);
-        }
-    }
+/// Lets a claimed waiter's connection run the command again. It is not in the queue any more: true.
+fn run_by_itself(locked: &mut Locked<'_>, waiter: &Waiter) -> bool {
+    waiter.end();
+    locked.wake_later(waiter.ticket());
+    true
 }
 
 fn waited_keys(found: Found, args: &OwnedArgs, which: WaitedKeys) -> Vec<&[u8]> {
