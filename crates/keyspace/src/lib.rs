@@ -42,7 +42,7 @@ use std::time::Duration;
 
 use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
-use pantala_sync::gate::Gate;
+use pantala_sync::gate::{Gate, Occupied};
 use pantala_sync::lock::PartitionLock;
 use pantala_table::{Discarded, OwnedRecord, Table};
 use pantala_values::Object;
@@ -90,9 +90,9 @@ pub trait Reclaimer: Send + Sync {
     fn reclaim(&self, garbage: Garbage);
 }
 
-/// Somebody who is told when a thread waits for a partition for long.
+/// Somebody who is told when a thread waits for long: for a partition, or to be alone.
 pub trait Patience: Send + Sync {
-    /// It has waited for [`LONG_WAIT`], and goes on waiting.
+    /// It has waited for [`LONG_WAIT`] or about so long, and goes on waiting.
     fn is_lost(&self);
     /// It has what it waited for.
     fn is_found(&self);
@@ -189,8 +189,14 @@ impl Keyspace {
         &self.gate
     }
 
-    pub(crate) fn is_hopeless(&self) -> bool {
-        self.patience.get().is_some_and(|patience| patience.is_hopeless())
+    /// Waits until those that stayed inside the gate were outside, with the gate open for others.
+    pub(crate) fn await_leaving(&self, occupied: &Occupied) -> Result<(), Hopeless> {
+        let patience = self.patience.get();
+        let is_hopeless = || patience.is_some_and(|patience| patience.is_hopeless());
+        patience.inspect(|patience| patience.is_lost());
+        let have_left = self.gate.await_leaving(occupied, &is_hopeless);
+        patience.inspect(|patience| patience.is_found());
+        if have_left { Ok(()) } else { Err(Hopeless) }
     }
 
     /// Sets who is told of long waits; once, at the start.

@@ -18,6 +18,9 @@ use crate::tally::Tally;
 use crate::ticket::Ticket;
 use crate::{Effect, Effects, Garbage, Keyspace, Wanted};
 
+/// For so many looks (some 20 ms) the gate is closed when the lane is first waited for.
+const FIRST_LOOKS: u32 = 600;
+
 /// A partition that somebody else holds at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy(pub PartitionId);
@@ -282,13 +285,23 @@ impl<'k> Locked<'k> {
     /// Runs `work` with everything its own: by the partitions that are held already, or with nobody
     /// else inside. Without the partitions only from outside the gate, and not if somebody is
     /// inside for ever.
+    ///
+    /// While somebody is inside for long others go on. Each time the gate is closed for longer, so
+    /// that it is closed long enough at last, be there ever so much work that takes long.
     fn alone<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> Result<R, Hopeless> {
+        if self.holds_everything() {
+            return Ok(work(self));
+        }
         let space = self.scope.space;
-        match self.holds_everything() {
-            true => Ok(work(self)),
-            false => {
-                space.gate().alone_unless(&|| space.is_hopeless(), || work(self)).ok_or(Hopeless)
+        let mut work = Some(work);
+        let mut looks = FIRST_LOOKS;
+        loop {
+            let tried = space.gate().try_alone(looks, || work.take().map(|work| work(self)));
+            match tried {
+                Ok(result) => return result.ok_or(Hopeless),
+                Err(occupied) => space.await_leaving(&occupied)?,
             }
+            looks = looks.saturating_mul(2);
         }
     }
 

@@ -11,7 +11,8 @@
 //!
 //! The slow lane may stay inside for a long time. So closing has two steps: first the lane alone is
 //! kept out and waited for, while the workers go on; only then are the workers stopped, for the
-//! microseconds of the work itself.
+//! microseconds of the work itself. Where a thread of the lane does not come out soon the gate is
+//! opened again for the others, until it has ([`Gate::try_alone`]).
 //!
 //! Invariants
 //! 1. Store of the seat, then load of the gate (worker); store of the gate, then load of the seats
@@ -25,8 +26,8 @@
 
 use crate::primitives::{AtomicU32, Condvar, Mutex, Ordering, fence, relax, relock};
 
-/// How many looks at a seat lie between two doubts whether it will ever be free.
-const LOOKS_A_DOUBT: u32 = 512;
+/// A number of looks that never ends.
+const FOR_EVER: u32 = u32::MAX;
 
 const OPEN: u32 = 0;
 const LANE_CLOSED: u32 = 1;
@@ -59,6 +60,10 @@ pub struct Gate {
     opened: Condvar,
     waiting: Mutex<()>,
 }
+
+/// Seats of the lane that stayed inside, by number.
+#[derive(Debug, Default)]
+pub struct Occupied(Vec<usize>);
 
 /// Being inside; ends when dropped.
 pub struct Inside<'g> {
@@ -110,22 +115,25 @@ impl Gate {
         self.state.load(Ordering::Acquire)
     }
 
-    /// Invariant 1, the closer's half: says `closed`, then looks at the seats. Whether all are out;
-    /// it waits for them until that is hopeless.
-    fn close_for(&self, closed: u32, seats: &[Seat], is_hopeless: &dyn Fn() -> bool) -> bool {
+    /// Invariant 1, the closer's half: says `closed`, then looks at the seats, so often at most.
+    /// Who is inside all the same.
+    fn close_for(&self, closed: u32, seats: &[Seat], mut looks: u32) -> Result<(), Occupied> {
         self.state.store(closed, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        for seat in seats {
-            let mut looks = 0_u32;
+        let mut occupied = Occupied::default();
+        for (index, seat) in seats.iter().enumerate() {
+            let mut looked = 0_u32;
             while seat.state.load(Ordering::Acquire) != OUT {
-                looks += 1;
-                pause_after(looks);
-                if looks.is_multiple_of(LOOKS_A_DOUBT) && is_hopeless() {
-                    return false;
+                if looks == 0 {
+                    occupied.0.push(index);
+                    break;
                 }
+                looks = if looks == FOR_EVER { looks } else { looks - 1 };
+                looked = looked.saturating_add(1);
+                pause_after(looked);
             }
         }
-        true
+        if occupied.0.is_empty() { Ok(()) } else { Err(occupied) }
     }
 
     #[cold]
@@ -148,26 +156,34 @@ impl Gate {
 
     /// Runs `work` while nobody else is inside. The caller must be outside itself.
     pub fn alone<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _closer = relock(&self.closers);
-        let _reopen = Reopen { gate: self };
-        self.close_for(LANE_CLOSED, &self.lane, &|| false);
-        self.close_for(ALL_CLOSED, &self.workers, &|| false);
-        work()
+        self.try_alone(FOR_EVER, work).expect("who looks for ever sees all of them outside")
     }
 
-    /// As [`Gate::alone`], but does nothing if waiting for the lane becomes hopeless.
-    pub fn alone_unless<R>(
-        &self,
-        is_hopeless: &dyn Fn() -> bool,
-        work: impl FnOnce() -> R,
-    ) -> Option<R> {
+    /// As [`Gate::alone`], but opens the gate again and does nothing if the lane is not outside
+    /// after so many looks.
+    ///
+    /// # Errors
+    /// Who is inside.
+    pub fn try_alone<R>(&self, looks: u32, work: impl FnOnce() -> R) -> Result<R, Occupied> {
         let _closer = relock(&self.closers);
         let _reopen = Reopen { gate: self };
-        if !self.close_for(LANE_CLOSED, &self.lane, is_hopeless) {
-            return None;
-        }
-        self.close_for(ALL_CLOSED, &self.workers, &|| false);
-        Some(work())
+        self.close_for(LANE_CLOSED, &self.lane, looks)?;
+        self.close_for(ALL_CLOSED, &self.workers, FOR_EVER)?;
+        Ok(work())
+    }
+
+    /// Waits until each of these was seen outside, with the gate open for others; false if waiting
+    /// becomes hopeless.
+    pub fn await_leaving(&self, occupied: &Occupied, is_hopeless: &dyn Fn() -> bool) -> bool {
+        occupied.0.iter().all(|&index| {
+            while self.lane[index].state.load(Ordering::Acquire) != OUT {
+                if is_hopeless() {
+                    return false;
+                }
+                pause_after(u32::MAX);
+            }
+            true
+        })
     }
 }
 
@@ -243,6 +259,19 @@ mod tests {
         for thread in threads {
             thread.join().expect("no panic");
         }
+    }
+
+    #[test]
+    fn who_stays_inside_keeps_nobody_else_out() {
+        let gate = Gate::new(1, 2);
+        let long = gate.enter(Role::Lane, 0);
+        let occupied = gate.try_alone(10, || panic!("not alone")).expect_err("one is inside");
+        assert_eq!(occupied.0, [0]);
+        drop(gate.enter(Role::Lane, 1));
+        assert!(!gate.await_leaving(&occupied, &|| true));
+        drop(long);
+        assert!(gate.await_leaving(&occupied, &|| true));
+        assert_eq!(gate.try_alone(10, || 7).ok(), Some(7));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::inbox::Message;
 use crate::lane::Lent;
 
 /// A worker's script that takes longer is undone and goes to the lane.
-const WORKER_US: u64 = 2000;
+pub(super) const WORKER_US: u64 = 2000;
 /// A script that has taken so long is listed for SCRIPT KILL.
 const LISTED_US: u64 = 1000;
 /// A script that has taken so long is very long: the lane lends a thread for others.
@@ -53,7 +53,7 @@ pub(super) enum Reason {
     Busy(PartitionId),
     /// It is to begin again like this, on the lane.
     Wander(Wander),
-    /// It takes too long for a worker.
+    /// It takes too long for a worker, or nobody knows that it will not.
     Slow,
 }
 
@@ -78,6 +78,8 @@ pub(super) struct Run<'s, 'r> {
     /// It has changed something.
     pub has_written: bool,
     pub began_us: u64,
+    /// See `Known::is_proven`.
+    pub is_proven: bool,
     pub kind: Kind,
     pub name: &'s [u8],
     /// The command that runs it.
@@ -149,8 +151,12 @@ impl Run<'_, '_> {
         self.end_undoing(Reason::Wander(Wander::Token))
     }
 
-    /// From here on nothing can stop the script. Needs the token, on a worker too.
+    /// From here on nothing can stop the script. Needs the token, on a worker too, where only a
+    /// script gets it that has proven to be quick: the others on that worker can but wait for it.
     fn end_undoing(&mut self, otherwise: Reason) -> Result<(), Abort> {
+        if self.turn.lane == Lane::Worker && !self.is_proven {
+            return self.stop(Reason::Slow);
+        }
         if !self.locked.try_wander() {
             return self.stop(otherwise);
         }

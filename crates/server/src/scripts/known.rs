@@ -27,6 +27,8 @@ const QUICK_RUNS: u32 = 16;
 const NEW: u8 = 0;
 const QUICK: u8 = 1;
 const SLOW: u8 = 2;
+/// Quick so often that a worker may run it even where it can not be stopped any more.
+const PROVEN: u8 = 3;
 /// After so many runs in vain because of busy partitions a script is sent to the lane.
 const VAIN_RUNS: u32 = 3;
 
@@ -74,7 +76,12 @@ impl Known {
 
     /// Whether a worker may run it.
     pub fn is_quick(&self) -> bool {
-        self.pace.load(Ordering::Relaxed) == QUICK
+        matches!(self.pace.load(Ordering::Relaxed), QUICK | PROVEN)
+    }
+
+    /// Whether a worker may run it where nothing can stop it any more.
+    pub fn is_proven(&self) -> bool {
+        self.pace.load(Ordering::Relaxed) == PROVEN
     }
 
     /// It ran on the lane.
@@ -85,13 +92,13 @@ impl Known {
         match self.pace.load(Ordering::Relaxed) {
             NEW => self.pace.store(QUICK, Ordering::Relaxed),
             SLOW if self.quick_runs.fetch_add(1, Ordering::Relaxed) + 1 >= QUICK_RUNS => {
-                self.pace.store(QUICK, Ordering::Relaxed);
+                self.pace.store(PROVEN, Ordering::Relaxed);
             }
             _ => {}
         }
     }
 
-    /// It took longer than a worker can wait.
+    /// It took longer than a worker can wait, or may do so.
     pub fn was_slow(&self) {
         self.quick_runs.store(0, Ordering::Relaxed);
         self.pace.store(SLOW, Ordering::Relaxed);
@@ -110,5 +117,28 @@ impl Known {
     /// It went through the whole keyspace.
     pub fn wants_everything(&self) {
         self.needs_everything.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_slow_must_prove_itself() {
+        let known = Known::script(Arc::new(Script::new(b"return 1").expect("no shebang")));
+        assert!(!known.is_quick());
+        known.ran_on_lane(QUICK_US);
+        assert!(known.is_quick() && !known.is_proven());
+        known.was_slow();
+        assert!(!known.is_quick());
+        for _ in 0..QUICK_RUNS - 1 {
+            known.ran_on_lane(QUICK_US);
+        }
+        assert!(!known.is_quick());
+        known.ran_on_lane(QUICK_US);
+        assert!(known.is_quick() && known.is_proven());
+        known.ran_on_lane(QUICK_US + 1);
+        assert!(!known.is_quick() && !known.is_proven());
     }
 }
