@@ -47,6 +47,8 @@ pub struct Turn<'r> {
     pub is_full: bool,
     /// Somebody uses MONITOR.
     pub is_monitored: bool,
+    /// Every command is timed by itself.
+    pub is_timed: bool,
     /// CLIENT PAUSE: commands with one of these flags wait.
     pub paused: Paused,
     /// Whether commands may wait for keys; not inside a transaction.
@@ -429,6 +431,12 @@ impl<'r> Turn<'r> {
         self.tally.errors.add(1);
         self.shared.errors.count(error.code());
         Reply::new(output, session.version).error(&*error.0);
+    }
+
+    /// Counts a command that is so quick that nobody looks at the clock for it.
+    #[inline]
+    pub fn count_quick(&self, found: Found) {
+        self.tally.commands[usize::from(found.number)].latency[0].add(1);
     }
 
     /// Adds to the time and the histogram of a row.

@@ -309,6 +309,7 @@ fn run_command(
         now: unix_ms(),
         is_full: shared.memory.is_full(settings.maxmemory),
         is_monitored: shared.monitors.is_used(),
+        is_timed: limited.is_timed,
         paused: shared.pause.state(monotonic_us()),
         may_wait: true,
         wander: *wander,

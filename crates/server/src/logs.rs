@@ -40,6 +40,28 @@ pub struct Entry {
     pub name: Vec<u8>,
 }
 
+impl Entry {
+    /// Of now; its log gives it a number.
+    #[cold]
+    fn new(session: &Session, found: Found, args: &[&[u8]], value: i64) -> Self {
+        Entry {
+            id: 0,
+            unix_s: unix_us() / 1_000_000,
+            value,
+            args: shorten(found, args),
+            peer: session.peer.clone(),
+            name: session.name.clone(),
+        }
+    }
+}
+
+/// Entries of commands in a script, until it ends: one that is undone has done nothing.
+#[derive(Default)]
+pub struct Notes {
+    slow: VecDeque<Entry>,
+    large_replies: VecDeque<Entry>,
+}
+
 /// One log: the newest entries, and when to make one.
 pub struct Log {
     /// What is this or more is logged; negative: nothing is.
@@ -73,20 +95,26 @@ impl Log {
         threshold >= 0 && value >= threshold
     }
 
+    fn most(&self) -> usize {
+        usize::try_from(self.most.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+    }
+
     #[cold]
-    fn add(&self, session: &Session, found: Found, args: &[&[u8]], value: i64) {
-        let most = usize::try_from(self.most.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
-        let entry = Entry {
-            id: self.next_id.fetch_add(1, Ordering::Relaxed),
-            unix_s: unix_us() / 1_000_000,
-            value,
-            args: shorten(found, args),
-            peer: session.peer.clone(),
-            name: session.name.clone(),
-        };
+    fn add(&self, mut entry: Entry) {
+        let most = self.most();
+        entry.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.push_front(entry);
         entries.truncate(most);
+    }
+
+    /// Keeps an entry for later, where those before it are dropped that the log would drop.
+    #[cold]
+    fn put_off(&self, entry: Entry, entries: &mut VecDeque<Entry>) {
+        if entries.len() >= self.most() {
+            entries.pop_front();
+        }
+        entries.push_back(entry);
     }
 
     /// The newest `count` entries.
@@ -143,15 +171,49 @@ impl Logs {
         }
         let took_us = took_us.cast_signed();
         if self.slow.wants(took_us) {
-            self.slow.add(session, found, args, took_us);
+            self.slow.add(Entry::new(session, found, args, took_us));
         }
         let request_bytes: usize = args.iter().map(|arg| arg.len()).sum();
         if self.large_request.wants(request_bytes.cast_signed() as i64) {
-            self.large_request.add(session, found, args, request_bytes.cast_signed() as i64);
+            let request_bytes = request_bytes.cast_signed() as i64;
+            self.large_request.add(Entry::new(session, found, args, request_bytes));
         }
         if self.large_reply.wants(reply_bytes.cast_signed() as i64) {
-            self.large_reply.add(session, found, args, reply_bytes.cast_signed() as i64);
+            let reply_bytes = reply_bytes.cast_signed() as i64;
+            self.large_reply.add(Entry::new(session, found, args, reply_bytes));
         }
+    }
+
+    /// Looks at a command that a script of this client has run, timed or not. What a script sends
+    /// is no request.
+    #[inline]
+    pub fn note_inside(
+        &self,
+        notes: &mut Notes,
+        client: &Session,
+        (found, args): (Found, &[&[u8]]),
+        took_us: Option<u64>,
+        reply_bytes: usize,
+    ) {
+        let took_us = took_us.map(u64::cast_signed).filter(|took_us| self.slow.wants(*took_us));
+        let reply_bytes = reply_bytes.cast_signed() as i64;
+        let is_large = self.large_reply.wants(reply_bytes);
+        if (took_us.is_none() && !is_large) || found.row.flags.has(Flags::SKIP_COMMANDLOG) {
+            return;
+        }
+        if let Some(took_us) = took_us {
+            self.slow.put_off(Entry::new(client, found, args, took_us), &mut notes.slow);
+        }
+        if is_large {
+            let entry = Entry::new(client, found, args, reply_bytes);
+            self.large_reply.put_off(entry, &mut notes.large_replies);
+        }
+    }
+
+    /// Puts into the logs what a script has run.
+    pub fn add_all(&self, notes: Notes) {
+        notes.slow.into_iter().for_each(|entry| self.slow.add(entry));
+        notes.large_replies.into_iter().for_each(|entry| self.large_reply.add(entry));
     }
 }
 

@@ -222,6 +222,7 @@ impl Desk {
             now: unix_ms(),
             is_full: shared.memory.is_full(self.settings.maxmemory),
             is_monitored: shared.monitors.is_used(),
+            is_timed: self.limited.is_timed,
             paused: shared.pause.state(self.now_us),
             may_wait: true,
             wander: Wander::No,
@@ -409,7 +410,7 @@ impl Desk {
         turn: &Turn<'r>,
         from: usize,
     ) -> Option<Group<'r>> {
-        if turn.is_monitored || self.limited.is_timed {
+        if turn.is_monitored || turn.is_timed {
             return None;
         }
         let mut group: Option<Group<'r>> = None;

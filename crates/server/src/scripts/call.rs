@@ -21,6 +21,7 @@ use super::running::{Kind, Running};
 use crate::execute::{Request, Turn, Verdict};
 use crate::inbox::Message;
 use crate::lane::Lent;
+use crate::logs::Notes;
 
 /// A worker's script that takes longer is undone and goes to the lane.
 pub(super) const WORKER_US: u64 = 2000;
@@ -71,6 +72,8 @@ pub(super) struct Run<'s, 'r> {
     pub turn: Turn<'r>,
     pub locked: &'s mut Locked<'r>,
     pub session: Session,
+    /// Whose script it is.
+    pub client: &'s Session,
     pub rights: Rights,
     pub stage: Stage,
     pub saved: Vec<Saved>,
@@ -89,6 +92,8 @@ pub(super) struct Run<'s, 'r> {
     /// So many of its partitions are told to be busy.
     pub told_busy: usize,
     pub commands: u32,
+    /// What its commands leave in the logs.
+    pub notes: Notes,
 }
 
 const UNKNOWN: ClientError = ClientError::text("ERR Unknown command called from script");
@@ -107,10 +112,18 @@ impl Run<'_, '_> {
 
     fn admit(&self, args: &[&[u8]]) -> Result<Found, ClientError> {
         let found = self.turn.shared.registry.resolve(args).ok_or(UNKNOWN)?;
-        let flags = found.row.flags;
-        if flags.has(Flags::CONTAINER) && args.len() > 1 {
+        if found.row.flags.has(Flags::CONTAINER) && args.len() > 1 {
             return Err(error::unknown_subcommand(found.row.name, args[1]));
         }
+        self.judge(found, args).inspect_err(|_| {
+            self.turn.tally.commands[usize::from(found.number)].rejected.add(1);
+        })?;
+        Ok(found)
+    }
+
+    /// Whether a command may run.
+    fn judge(&self, found: Found, args: &[&[u8]]) -> Result<(), ClientError> {
+        let flags = found.row.flags;
         if !found.row.accepts(args.len()) {
             return Err(WRONG_ARITY);
         }
@@ -125,7 +138,7 @@ impl Run<'_, '_> {
         if flags.has(Flags::DENYOOM) && self.turn.is_full && !may_grow {
             return Err(error::OUT_OF_MEMORY);
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Takes the partitions of these keys.
@@ -210,6 +223,50 @@ impl Run<'_, '_> {
         }
         self.locked.discard_effects(0);
         self.locked.forget_ready();
+    }
+
+    /// Runs a command whose partitions are held.
+    fn run_held(&mut self, request: Request<'_>, reply: &mut Vec<u8>) -> Result<(), Abort> {
+        let is_steady = request.found.row.flags.has(Flags::FAST.and(Flags::STEADY));
+        let began_us = (self.turn.is_timed || !is_steady).then(monotonic_us);
+        let verdict = self.turn.run_locked(&mut self.session, request, self.locked, reply);
+        match verdict {
+            Verdict::Finished => {}
+            Verdict::Lane if self.stage == Stage::Undoable && self.turn.lane == Lane::Worker => {
+                return self.stop(Reason::Slow);
+            }
+            Verdict::Lane => {
+                // It is there, or it is too late to go.
+                let here = Turn { lane: Lane::Slow, ..self.turn };
+                here.run_locked(&mut self.session, request, self.locked, reply);
+            }
+            Verdict::Parked(Park::Partition(Busy(id))) if self.stage == Stage::Undoable => {
+                return self.stop(Reason::Busy(id));
+            }
+            Verdict::Parked(_) | Verdict::Blocked(_) => {
+                self.refuse(&NOT_FROM_SCRIPT, self.session.version, reply);
+                return Ok(());
+            }
+        }
+        self.measure(request, began_us, reply.len());
+        Ok(())
+    }
+
+    /// Counts the time of a command that has run. Only those are timed that may take long, as in a
+    /// worker's groups: the others are over before a clock would say so.
+    fn measure(&mut self, request: Request<'_>, began_us: Option<u64>, reply_bytes: usize) {
+        let Request { found, args, .. } = request;
+        let shared = self.turn.shared;
+        let took_us = began_us.map(|began_us| monotonic_us() - began_us);
+        match took_us {
+            Some(took_us) => {
+                self.turn.count_time(found, took_us * 1000);
+                shared.spikes.note(found.row, took_us);
+            }
+            None => self.turn.count_quick(found),
+        }
+        let command = (found, args);
+        shared.logs.note_inside(&mut self.notes, self.client, command, took_us, reply_bytes);
     }
 
     fn refuse(&mut self, error: &ClientError, version: Version, reply: &mut Vec<u8>) {
@@ -302,24 +359,7 @@ impl Host for Run<'_, '_> {
         self.session.version = version;
         self.locked.set_scope(self.turn.scope(&self.session));
         let request = Request { found, args, hashes: &hashes };
-        let verdict = self.turn.run_locked(&mut self.session, request, self.locked, reply);
-        match verdict {
-            Verdict::Finished => {}
-            Verdict::Lane if self.stage == Stage::Undoable && self.turn.lane == Lane::Worker => {
-                return self.stop(Reason::Slow);
-            }
-            Verdict::Lane => {
-                // It is there, or it is too late to go.
-                let here = Turn { lane: Lane::Slow, ..self.turn };
-                here.run_locked(&mut self.session, request, self.locked, reply);
-            }
-            Verdict::Parked(Park::Partition(Busy(id))) if self.stage == Stage::Undoable => {
-                return self.stop(Reason::Busy(id));
-            }
-            Verdict::Parked(_) | Verdict::Blocked(_) => {
-                self.refuse(&NOT_FROM_SCRIPT, version, reply);
-            }
-        }
+        self.run_held(request, reply)?;
         if self.turn.is_monitored {
             self.turn.shared.monitors.feed_from_script(
                 &self.turn.shared.workers,

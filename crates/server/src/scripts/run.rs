@@ -1,5 +1,6 @@
 //! From the command to the interpreter and back.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
@@ -16,6 +17,7 @@ use super::known::{Known, Program};
 use super::running::Kind;
 use super::thread;
 use crate::execute::{Request, Turn, Verdict, hush};
+use crate::logs::Notes;
 use crate::tracking::reading::forget_caching;
 
 const NO_SCRIPT: ClientError = ClientError::text("NOSCRIPT No matching script.");
@@ -147,6 +149,8 @@ impl<'r> Turn<'r> {
         let must_undo = reason.is_some_and(|reason| reason != Reason::Killed);
         if must_undo && run.stage == Stage::Undoable {
             run.undo();
+        } else {
+            self.shared.logs.add_all(take(&mut run.notes));
         }
         drop(run);
         locked.set_scope(self.scope(session));
@@ -182,7 +186,7 @@ impl<'r> Turn<'r> {
 
     fn begin<'s>(
         &self,
-        session: &Session,
+        session: &'s Session,
         request: Request<'s>,
         known: &'s Known,
         (locked, began_us): (&'s mut Locked<'r>, u64),
@@ -199,6 +203,7 @@ impl<'r> Turn<'r> {
             turn: Turn { may_wait: false, ..*self },
             locked,
             session: session_for(session),
+            client: session,
             rights: Rights {
                 writes: !reads_only,
                 grows: flags.has(ScriptFlags::ALLOW_OOM) && !flags.has(ScriptFlags::COMPATIBLE),
@@ -216,6 +221,7 @@ impl<'r> Turn<'r> {
             lent: None,
             told_busy: 0,
             commands: 0,
+            notes: Notes::default(),
         }
     }
 
