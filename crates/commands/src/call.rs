@@ -146,6 +146,8 @@ pub struct Limits {
     pub packed: PackedLimits,
     /// A connection with more output than this is closed, so no more need be written.
     pub most_output_bytes: usize,
+    /// The longest output that a command which reads makes on a worker.
+    pub most_worker_bytes: usize,
     /// Who waits for a script that has run for so long gets BUSY, in milliseconds; 0: never.
     pub busy_after_ms: u64,
 }

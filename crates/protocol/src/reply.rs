@@ -30,8 +30,10 @@ pub struct Mark(usize);
 pub struct Reply<'o> {
     out: &'o mut Vec<u8>,
     version: Version,
-    /// Strings are left out once the output is longer than this.
+    /// Strings are left out once the output is longer than this, or as soon as it would be.
     most_bytes: usize,
+    may_be_short: bool,
+    is_short: bool,
 }
 
 /// Mark, digits and line end, rounded up to whole words.
@@ -42,7 +44,7 @@ impl<'o> Reply<'o> {
     /// A writer that appends to `out`.
     #[inline]
     pub fn new(out: &'o mut Vec<u8>, version: Version) -> Reply<'o> {
-        Reply { out, version, most_bytes: usize::MAX }
+        Reply { out, version, most_bytes: usize::MAX, may_be_short: false, is_short: false }
     }
 
     /// Stops appending strings once the output is longer than this: for a connection that is closed
@@ -50,6 +52,19 @@ impl<'o> Reply<'o> {
     #[inline]
     pub fn at_most(self, most_bytes: usize) -> Reply<'o> {
         Reply { most_bytes, ..self }
+    }
+
+    /// Appends no string that would make the output longer than this: for a command that is then
+    /// run again elsewhere ([`Reply::is_short`]), so that nobody waits while it is copied.
+    #[inline]
+    pub fn or_short(self, may_be_short: bool) -> Reply<'o> {
+        Reply { may_be_short, ..self }
+    }
+
+    /// Whether a string was left out so that the command runs again.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// The version this writes.
@@ -126,13 +141,20 @@ impl<'o> Reply<'o> {
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         let len = bytes.len();
-        if self.out.len() > self.most_bytes {
+        if self.out.len().saturating_add(len) > self.most_bytes && self.leaves_out() {
             return;
         }
         self.out.reserve(len + HEADER_MAX_BYTES + 2);
         self.length(b'$', len);
         self.raw(bytes);
         self.raw(b"\r\n");
+    }
+
+    /// Whether a string with which the output would be too long is left out.
+    #[cold]
+    fn leaves_out(&mut self) -> bool {
+        self.is_short |= self.may_be_short;
+        self.is_short || self.out.len() > self.most_bytes
     }
 
     /// An integer as a string.
@@ -404,5 +426,23 @@ mod tests {
         let resp2 = b"*3\r\n:1\r\n*2000\r\n+OK\r\n*0\r\n";
         let resp3 = b"*3\r\n:1\r\n%1000\r\n+OK\r\n~0\r\n";
         check(nested, resp2, resp3);
+    }
+
+    #[test]
+    fn a_short_reply_leaves_out_what_would_be_too_long() {
+        let mut out = vec![b'x'; 10];
+        let mut reply = Reply::new(&mut out, Version::Resp2).at_most(20).or_short(true);
+        reply.bulk(b"0123456789");
+        assert!(!reply.is_short());
+        reply.bulk(b"0");
+        assert!(reply.is_short());
+        assert_eq!(out, b"xxxxxxxxxx$10\r\n0123456789\r\n");
+        let mut out = vec![b'x'; 10];
+        let mut reply = Reply::new(&mut out, Version::Resp2).at_most(20);
+        reply.bulk(b"01234567890123456789");
+        assert!(!reply.is_short());
+        let len = reply.len();
+        reply.bulk(b"0");
+        assert_eq!(reply.len(), len);
     }
 }

@@ -342,12 +342,13 @@ impl<'r> Turn<'r> {
         output: &mut Vec<u8>,
     ) -> Verdict {
         let Request { found, args, hashes } = request;
-        let before = output.len();
-        let mode = session.reply_mode;
+        let (before, mode) = (output.len(), session.reply_mode);
+        // One key that is missing has no long reply: only of several something may be told in vain.
+        let told = if hashes.len() > 1 { locked.effect_count() } else { usize::MAX };
         let mut call = Call {
             args,
             command: found.row,
-            reply: Reply::new(output, session.version).at_most(self.limits.most_output_bytes),
+            reply: self.reply(session, found, output),
             keys: locked,
             hashes,
             session,
@@ -357,7 +358,11 @@ impl<'r> Turn<'r> {
             ready: None,
             may_wait: self.may_wait,
         };
-        let done = (found.row.handler)(&mut call);
+        let mut done = (found.row.handler)(&mut call);
+        if call.reply.is_short() {
+            locked.discard_effects(told);
+            done = Err(Stop::Lane);
+        }
         let verdict = self.settle(session, found, done, before, output);
         if mode != ReplyMode::On && matches!(verdict, Verdict::Finished) {
             // What is pushed is shown all the same.
@@ -365,6 +370,20 @@ impl<'r> Turn<'r> {
             hush(session, mode, before, output);
         }
         verdict
+    }
+
+    /// Where a command writes its reply. A worker copies no long one: a command that reads stops
+    /// there and is run on the slow lane.
+    #[inline]
+    fn reply<'o>(&self, session: &Session, found: Found, output: &'o mut Vec<u8>) -> Reply<'o> {
+        let limits = self.limits;
+        let may_be_short = self.lane == Lane::Worker && found.row.flags.has(Flags::READONLY);
+        let most = match may_be_short {
+            true => limits.most_worker_bytes,
+            false if session.is_script => usize::MAX,
+            false => limits.most_output_bytes,
+        };
+        Reply::new(output, session.version).at_most(most).or_short(may_be_short)
     }
 
     #[inline]

@@ -57,6 +57,8 @@ pub struct Limited {
 
 /// Moving fewer bytes than this never takes as long as [`TIMED_BELOW_US`].
 const SLOW_BYTES: usize = 256 << 10;
+/// Copying a longer reply takes longer than other connections of a worker should wait.
+const WORKER_OUTPUT_BYTES: usize = 2 << 20;
 /// Below this slow-log threshold commands run one by one, each with its own look at the clock.
 const TIMED_BELOW_US: i64 = 1000;
 
@@ -64,6 +66,10 @@ impl Limited {
     /// From a snapshot of the settings.
     pub fn new(settings: &Settings) -> Self {
         let output = settings.client_output_buffer_limit;
+        let most_output_bytes = match output.normal.hard_bytes {
+            0 => usize::MAX,
+            most => to_usize(most),
+        };
         let slow_us = settings.commandlog_execution_slower_than_us;
         Limited {
             parser: ParserLimits { max_bulk_bytes: string_bytes(settings) },
@@ -74,10 +80,8 @@ impl Limited {
                 is_lfu: is_lfu(settings),
                 packed: packed(settings),
                 busy_after_ms: settings.busy_reply_threshold_ms,
-                most_output_bytes: match output.normal.hard_bytes {
-                    0 => usize::MAX,
-                    most => to_usize(most),
-                },
+                most_output_bytes,
+                most_worker_bytes: WORKER_OUTPUT_BYTES.min(most_output_bytes),
             },
             slow_us: u64::try_from(slow_us).unwrap_or(u64::MAX),
             most_client_bytes: settings.maxmemory_clients.bytes(settings.maxmemory),

@@ -25,13 +25,22 @@ use pantala_keyspace::{Expiry, Opened, event};
 use pantala_table::{IntText, StrRef};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::call::{Call, Done, reply_string};
+use crate::call::{Call, Done, Lane, Stop, reply_string};
 use crate::error::{self, ClientError};
 use crate::options::{TimeForm, is_word, positive_deadline};
 
 use options::{Condition, SetOptions, Time, Words};
 
 pub use rows::ROWS;
+
+/// Copying or fingerprinting more bytes than this is for the slow lane: it takes some 100
+/// microseconds. Commands that only read are sent there by their reply.
+const WORKER_BYTES: usize = 1 << 20;
+
+/// Ends a command where a value is too long for a worker, before it has changed anything.
+fn check_lane(lane: Lane, value: StrRef<'_>) -> Done {
+    if lane == Lane::Worker && value.len() > WORKER_BYTES { Err(Stop::Lane) } else { Ok(()) }
+}
 
 fn get(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
@@ -73,7 +82,10 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
         Condition::Equal(wanted) => old.is_some_and(|old| is_text(old, wanted)),
     };
     match old {
-        Some(old) if options.answers_old => reply_string(&mut call.reply, old),
+        Some(old) if options.answers_old => {
+            check_lane(call.lane, old)?;
+            reply_string(&mut call.reply, old);
+        }
         _ if options.answers_old || !holds => call.reply.null(),
         _ => call.reply.ok(),
     }
@@ -136,7 +148,10 @@ fn getset(call: &mut Call<'_, '_>) -> Done {
     let (key, value, now) = (call.key(), call.args[2], call.now());
     let mut opened = call.keys.read(key);
     match opened.string()? {
-        Some(old) => reply_string(&mut call.reply, old),
+        Some(old) => {
+            check_lane(call.lane, old)?;
+            reply_string(&mut call.reply, old);
+        }
         None => call.reply.null(),
     }
     put(&mut opened, value, Expiry::Never, now);
@@ -147,7 +162,10 @@ fn getdel(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     let mut opened = call.keys.read(key);
     match opened.string()? {
-        Some(value) => reply_string(&mut call.reply, value),
+        Some(value) => {
+            check_lane(call.lane, value)?;
+            reply_string(&mut call.reply, value);
+        }
         None => call.reply.null(),
     }
     if opened.remove() {
@@ -165,6 +183,7 @@ fn getex(call: &mut Call<'_, '_>) -> Done {
         call.reply.null();
         return Ok(());
     };
+    check_lane(call.lane, value)?;
     reply_string(&mut call.reply, value);
     match expiry {
         Expiry::At(deadline) if deadline <= now => {
@@ -243,7 +262,10 @@ fn delete_if(call: &mut Call<'_, '_>, fits: impl FnOnce(StrRef<'_>) -> bool) -> 
 fn digest(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     match call.keys.read(key).string()? {
-        Some(value) => call.reply.bulk(format!("{:016x}", digest_of(value)).as_bytes()),
+        Some(value) => {
+            check_lane(call.lane, value)?;
+            call.reply.bulk(format!("{:016x}", digest_of(value)).as_bytes());
+        }
         None => call.reply.null(),
     }
     Ok(())

@@ -1,0 +1,115 @@
+//! What takes long goes to the slow lane before a worker has spent time on it.
+
+use pantala_server::in_process::InProcess;
+use pantala_settings::Settings;
+
+const LONG_BYTES: usize = 3 << 20;
+
+fn ask(server: &mut InProcess, words: &[&[u8]]) -> Vec<u8> {
+    let mut request = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        request.extend(format!("${}\r\n", word.len()).bytes());
+        request.extend_from_slice(word);
+        request.extend(b"\r\n");
+    }
+    let mut reply = Vec::new();
+    server.exchange(&request, &mut reply);
+    reply
+}
+
+fn line<'w>(server: &mut InProcess, line: &'w str) -> Vec<u8> {
+    let words: Vec<&'w [u8]> = line.split(' ').map(str::as_bytes).collect();
+    ask(server, &words)
+}
+
+/// How many commands went to the lane.
+fn laned(server: &mut InProcess) -> u64 {
+    let info = String::from_utf8(line(server, "INFO pantala")).expect("text");
+    let value = info.lines().find_map(|line| line.strip_prefix("lane_commands:"));
+    value.and_then(|value| value.parse().ok()).expect("a number")
+}
+
+/// A server with `text` as a string, in a list, in a hash, and in many elements.
+fn server_with(text: &[u8]) -> InProcess {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    ask(&mut server, &[b"SET", b"s", text]);
+    ask(&mut server, &[b"SET", b"t", text]);
+    ask(&mut server, &[b"RPUSH", b"l", b"a", text]);
+    ask(&mut server, &[b"HSET", b"h", b"f", text]);
+    ask(&mut server, &[b"XADD", b"x", b"1-1", b"f", text]);
+    server
+}
+
+/// Commands whose reply is the text, and perhaps more.
+const SHOW: [&str; 18] = [
+    "GET s",
+    "GETRANGE s 0 -1",
+    "SUBSTR s 0 -1",
+    "MGET no s no",
+    "GETEX s",
+    "GETEX s EX 100",
+    "SET s new GET KEEPTTL",
+    "GETSET t s",
+    "GETDEL s",
+    "LINDEX l 1",
+    "LRANGE l 0 -1",
+    "HGET h f",
+    "HMGET h no f",
+    "HVALS h",
+    "HGETALL h",
+    "XRANGE x - +",
+    "XREAD STREAMS x 0",
+    "SORT_RO l ALPHA",
+];
+
+#[test]
+fn a_long_reply_is_made_on_the_lane() {
+    let text: Vec<u8> = (0..LONG_BYTES).map(|at| (at * 7 / 5) as u8).collect();
+    for (text, is_long) in [(&text[..], true), (&text[..100], false)] {
+        for command in SHOW {
+            let mut server = server_with(text);
+            let before = laned(&mut server);
+            let reply = line(&mut server, command);
+            assert_eq!(laned(&mut server) - before, u64::from(is_long), "{command}");
+            let at = reply.len().min(200);
+            let start = String::from_utf8_lossy(&reply[..at]);
+            assert!(reply.windows(text.len()).any(|part| part == text), "{command}: {start}");
+        }
+    }
+}
+
+#[test]
+fn what_was_read_in_vain_has_changed_nothing() {
+    let mut server = server_with(&vec![b'v'; LONG_BYTES]);
+    let reply = line(&mut server, "GETDEL s");
+    assert_eq!(reply.len(), LONG_BYTES + "$3145728\r\n\r\n".len());
+    assert_eq!(line(&mut server, "EXISTS s"), b":0\r\n");
+    assert_eq!(ask(&mut server, &[b"DIGEST", b"t"]).len(), "$16\r\n0123456789abcdef\r\n".len());
+    for _ in 0..5 {
+        let reply = line(&mut server, "EVAL return#redis.call('GET',KEYS[1])*ARGV[1] 1 t 2");
+        assert_eq!(reply, format!(":{}\r\n", 2 * LONG_BYTES).as_bytes());
+    }
+    line(&mut server, "MULTI");
+    line(&mut server, "APPEND t x");
+    line(&mut server, "GET t");
+    let reply = line(&mut server, "EXEC");
+    let header = format!("*2\r\n:{0}\r\n${0}\r\n", LONG_BYTES + 1);
+    assert!(reply.starts_with(header.as_bytes()));
+    assert_eq!(reply.len(), header.len() + LONG_BYTES + 1 + 2);
+    assert_eq!(line(&mut server, "STRLEN t"), format!(":{}\r\n", LONG_BYTES + 1).as_bytes());
+}
+
+#[test]
+fn many_elements_are_not_even_copied_to_be_sorted() {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let numbers: Vec<String> = (0..2000).map(|number| number.to_string()).collect();
+    for (kind, key) in [("RPUSH", "l"), ("SADD", "s")] {
+        line(&mut server, &format!("{kind} {key} {}", numbers.join(" ")));
+    }
+    let before = laned(&mut server);
+    assert_eq!(line(&mut server, "SORT l BY nosort LIMIT 1500 1"), b"*1\r\n$4\r\n1500\r\n");
+    assert_eq!(laned(&mut server), before);
+    assert_eq!(line(&mut server, "SORT l LIMIT 1500 1"), b"*1\r\n$4\r\n1500\r\n");
+    assert_eq!(line(&mut server, "SORT s LIMIT 1500 1"), b"*1\r\n$4\r\n1500\r\n");
+    assert_eq!(laned(&mut server), before + 2);
+}
