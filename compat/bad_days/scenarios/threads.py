@@ -19,15 +19,20 @@ class Pipeliner(threading.Thread):
         self.client, self.key, self.depth, self.stop = Client(address), key, depth, stop
         self.count, self.fault = 0, None
 
+    def request(self):
+        return encode("INCR", self.key) * self.depth
+
+    def replies(self):
+        return b"".join(b":%d\r\n" % (self.count + 1 + step) for step in range(self.depth))
+
     def run(self):
-        raw, got = encode("INCR", self.key) * self.depth, b""
+        raw, got = self.request(), b""
         try:
             if self.ahead:
                 self.client.write(raw)
             while not self.stop.is_set():
                 self.client.write(raw)
-                wanted = b"".join(b":%d\r\n" % (self.count + 1 + step)
-                                  for step in range(self.depth))
+                wanted = self.replies()
                 while len(got) < len(wanted):
                     piece = self.client.sock.recv(1 << 16)
                     assert piece, "the server hung up"
@@ -147,6 +152,90 @@ def comings_while_workers_change(trial):
         assert not faults, faults[0]
         change(client, trial.threads)
         until(lambda: worker_count(trial.server) == trial.threads, "the first workers are left")
+
+
+class Weigher(Pipeliner):
+    """Keeps its worker busy: behind each INCR come commands that take long for their bytes."""
+
+    HEAVY = 50
+
+    def request(self):
+        return (encode("INCR", self.key) + encode("BITCOUNT", "long") * self.HEAVY) * self.depth
+
+    def replies(self):
+        return b"".join(b":%d\r\n" % (self.count + 1 + step) + b":0\r\n" * self.HEAVY
+                        for step in range(self.depth))
+
+
+def own_lines(client):
+    """The section `pantala` of INFO."""
+    lines = client.call("INFO", "pantala").decode().splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def connections_of(client, worker):
+    line = own_lines(client).get(f"worker_{worker}", "connections=0")
+    return int(line.split(",")[0].removeprefix("connections="))
+
+
+def crowd_of(trial, client, count):
+    """Busy clients that one worker serves, and how to end them."""
+    change(client, 1)
+    client.want(30_000, "SETRANGE", "long", 29_999, "\0")
+    stop = threading.Event()
+    crowd = [Weigher(trial.server.address, f"n:{number}", 2, stop, ahead=True)
+             for number in range(count)]
+    for one in crowd:
+        one.start()
+    moved_past(crowd)
+    change(client, 2)
+    return crowd, stop
+
+
+def end_crowd(client, crowd, stop):
+    stop.set()
+    for one in crowd:
+        one.join()
+    faults = [one.fault for one in crowd if one.fault]
+    assert not faults, f"{len(faults)} clients, first {faults[0]}"
+    for one in crowd:
+        # A pipeline was under way at the end.
+        until(lambda one=one: int(client.call("GET", one.key)) >= one.count, "all was run")
+
+
+@scenario(slack_mb=96)
+def a_crowded_worker(trial):
+    """Busy clients that one worker has got spread when another is there, and lose nothing; what
+    each is in the midst of goes with it."""
+    with trial.client() as client, trial.client() as other:
+        crowd, stop = crowd_of(trial, client, 8)
+        try:
+            until(lambda: connections_of(client, 1) >= 2 or any(one.fault for one in crowd),
+                  "busy clients move to the second worker")
+            moved_past(crowd)
+            other.want(b"PONG", "PING")
+        finally:
+            end_crowd(client, crowd, stop)
+        trial.note(f"{own_lines(client)['moved_connections']} moves")
+        change(client, trial.threads)
+
+
+@scenario(slack_mb=96)
+def one_busy_client(trial):
+    """One client that alone is the load of its worker goes nowhere, however long it lasts."""
+    with trial.client() as client:
+        crowd, stop = crowd_of(trial, client, 1)
+        try:
+            for _ in range(20 if trial.is_long else 5):
+                was = int(own_lines(client)["keyspace_changes"])
+                until(lambda was=was: int(own_lines(client)["keyspace_changes"]) > was + 200
+                      or crowd[0].fault, "it goes on")
+            # The one that asks here, and the one that watches, may leave it alone, once.
+            moves = int(own_lines(client)["moved_connections"])
+            assert moves <= 2, f"{moves} moves"
+        finally:
+            end_crowd(client, crowd, stop)
+        change(client, trial.threads)
 
 
 KEYS = 500_000

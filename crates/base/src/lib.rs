@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod awake;
 pub mod clock;
 pub mod crc;
 pub mod glob;

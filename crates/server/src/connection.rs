@@ -81,6 +81,8 @@ pub struct Connection {
     pub is_choked: bool,
     /// Where it is in its life.
     pub life: Life,
+    /// The worker that is to serve it next, where that is settled.
+    pub next_worker: Option<u16>,
     /// The peer has finished sending.
     pub peer_done: bool,
     /// Reading is paused because `input` is full.
@@ -96,6 +98,8 @@ pub struct Connection {
     pub over_soft_since_us: Option<u64>,
     /// Its part of the worker's `client_bytes`.
     pub counted_bytes: u64,
+    /// What `commands` was at the last look at who is busy.
+    pub commands_seen: u64,
     /// When it last did something (monotonic, microseconds).
     pub active_us: u64,
     /// Bytes received.
@@ -125,6 +129,7 @@ impl Connection {
             parkings: 0,
             is_choked: false,
             life: Life::Open,
+            next_worker: None,
             peer_done: false,
             reading_paused: false,
             is_resumed: false,
@@ -132,6 +137,7 @@ impl Connection {
             is_touched: false,
             over_soft_since_us: None,
             counted_bytes: 0,
+            commands_seen: 0,
             active_us: now_us,
             received_bytes: 0,
             sent_bytes: 0,

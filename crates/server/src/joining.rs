@@ -122,6 +122,11 @@ impl Desk {
     /// Lets a connection of a worker that retires go, unless something of it is under way.
     pub(crate) fn give_away(&mut self, index: u32, ops: &mut Ops<'_>) {
         self.take_back(index);
+        self.let_go(index, ops);
+    }
+
+    /// Lets a connection go that waits for no key, unless something of it is under way.
+    pub(crate) fn let_go(&mut self, index: u32, ops: &mut Ops<'_>) {
         let Some(connection) = self.at(index).filter(|connection| connection.can_leave()) else {
             return;
         };
@@ -152,7 +157,13 @@ impl Desk {
             self.shared.monitors.leave(self.index);
         }
         workers.left(self.index);
-        workers.seat(Message::Moved { socket, connection });
+        match connection.next_worker.take() {
+            Some(next) => {
+                self.tally.moved.add(1);
+                workers.seat_at(usize::from(next), Message::Moved { socket, connection });
+            }
+            None => workers.seat(Message::Moved { socket, connection }),
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod background;
+mod balance;
 mod client_filter;
 pub mod commands;
 mod connection;

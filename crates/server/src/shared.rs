@@ -12,6 +12,7 @@ use pantala_commands::{Command, Registry};
 use pantala_keyspace::{Config, Keyspace};
 use pantala_settings::Settings;
 
+use crate::balance::Loads;
 use crate::commands::Functions;
 use crate::directory::Directory;
 use crate::events::Events;
@@ -150,6 +151,8 @@ pub struct Shared {
     pub spikes: Spikes,
     /// What INFO tells per second.
     pub rates: Mutex<Rates>,
+    /// How busy the workers are, for INFO.
+    pub loads: Mutex<Loads>,
     me: OnceLock<Weak<Shared>>,
     clients: AtomicU64,
 }
@@ -199,6 +202,7 @@ impl Shared {
             is_sweep_off: AtomicBool::new(false),
             spikes: Spikes::default(),
             rates: Mutex::new(Rates::default()),
+            loads: Mutex::new(Loads::default()),
             me: OnceLock::new(),
             clients: AtomicU64::new(0),
             settings: SettingsCell::new(settings, file),

@@ -52,6 +52,8 @@ pub struct ThreadTally {
     pub input_limit: Count,
     /// Connections closed because all of them together had too much in their buffers.
     pub evicted_clients: Count,
+    /// Connections given to another worker because this one was too busy.
+    pub moved: Count,
     /// Bytes in large buffers of connections now.
     pub client_bytes: Count,
     /// Error replies.
@@ -78,6 +80,7 @@ impl ThreadTally {
             output_limit: Count::default(),
             input_limit: Count::default(),
             evicted_clients: Count::default(),
+            moved: Count::default(),
             client_bytes: Count::default(),
             errors: Count::default(),
             unexpected_errors: Count::default(),
@@ -114,6 +117,7 @@ impl ThreadTally {
         see(&self.unexpected_errors);
         see(&keys.expired_elements);
         see(&self.evicted_clients);
+        see(&self.moved);
         self.commands.iter().for_each(|row| row.each(see));
     }
 }

@@ -25,6 +25,7 @@ use pantala_commands::{Place, Standing};
 use pantala_reactor::{Event, Events, Ops, Reactor, Token};
 use pantala_settings::Settings;
 
+use crate::balance::Balance;
 use crate::connection::{Connection, Life, handle_of};
 use crate::inbox::{Inbox, Message};
 use crate::limits::Limited;
@@ -68,6 +69,8 @@ pub struct Desk {
     pub(crate) told_bytes: usize,
     /// A message that was too much for the turn before.
     pub(crate) sharing: Option<Box<Sharing>>,
+    /// Who is busy, and who goes because of that.
+    pub(crate) balance: Balance,
     /// Places of lost connections whose subscriptions are being ended.
     pub(crate) unsubscribing: Vec<Place>,
 }
@@ -80,6 +83,7 @@ impl Worker {
 
     /// Serves until the server stops or this worker is retired and empty.
     pub fn serve(mut self) {
+        self.desk.shared.workers.began(self.desk.index);
         while !self.desk.is_finished() {
             match self.reactor.wait(self.desk.patience()) {
                 Ok((events, mut ops)) => self.desk.turn(events, &mut ops),
@@ -121,6 +125,7 @@ impl Desk {
             is_over_soft: false,
             told_bytes: 0,
             sharing: None,
+            balance: Balance::default(),
             unsubscribing: Vec::new(),
         }
     }
@@ -175,6 +180,7 @@ impl Desk {
             self.take_news();
         }
         self.do_chores(ops);
+        self.balance(ops);
         self.flush(ops);
     }
 

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use pantala_base::awake::AwakeClock;
+
 use crate::inbox::{Inbox, Message};
 
 /// The most workers there can be.
@@ -17,6 +19,7 @@ struct Desk {
     state: AtomicU32,
     connections: AtomicUsize,
     inbox: RwLock<Option<Arc<Inbox>>>,
+    clock: Mutex<Option<AwakeClock>>,
 }
 
 /// See the module.
@@ -32,6 +35,7 @@ impl Default for Workers {
             state: AtomicU32::new(VACANT),
             connections: AtomicUsize::new(0),
             inbox: RwLock::new(None),
+            clock: Mutex::new(None),
         };
         Workers { desks: (0..MAX_WORKERS).map(|_| desk()).collect(), changing: Mutex::new(()) }
     }
@@ -43,6 +47,23 @@ impl Workers {
         let mut place = self.desks[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
         *place = Some(inbox);
         self.desks[index].state.store(SERVING, Ordering::Release);
+    }
+
+    /// From now on others may ask how busy this worker is. To be called by its thread.
+    pub fn began(&self, index: usize) {
+        let mut clock = self.desks[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
+        *clock = AwakeClock::of_this_thread();
+    }
+
+    /// For how long the worker at this desk was awake since it began, in microseconds.
+    pub fn awake_us(&self, index: usize) -> Option<u64> {
+        let clock = self.desks[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
+        clock.as_ref()?.awake_us()
+    }
+
+    /// How many connections this worker serves.
+    pub fn connections_of(&self, index: usize) -> usize {
+        self.desks[index].connections.load(Ordering::Relaxed)
     }
 
     /// A worker has left its desk. A socket given to it in the last moment goes to another.
@@ -77,6 +98,18 @@ impl Workers {
                     unseated = message;
                 }
             }
+        }
+    }
+
+    /// Gives a socket to this worker, or to another if that one leaves.
+    pub fn seat_at(&self, index: usize, message: Message) {
+        if self.desks[index].state.load(Ordering::Acquire) != SERVING {
+            return self.seat(message);
+        }
+        self.joined(index);
+        if let Err(message) = self.post(index, message) {
+            self.left(index);
+            self.seat(message);
         }
     }
 

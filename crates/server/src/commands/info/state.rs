@@ -1,5 +1,7 @@
 //! Sections that describe: the server, its clients, its memory, its part in replication.
 
+use std::sync::PoisonError;
+
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_base::limits::{rss_bytes, total_memory};
 use pantala_base::size::human;
@@ -200,7 +202,15 @@ pub(super) fn engines(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
 
 pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     let sum = |pick: fn(&crate::tallies::ThreadTally) -> u64| shared.tallies.sum(pick);
-    page.line("workers", shared.workers.serving().len());
+    let mut loads = shared.loads.lock().unwrap_or_else(PoisonError::into_inner);
+    let loads = loads.sample(shared, monotonic_us());
+    page.line("workers", loads.len());
+    for (worker, percent) in loads {
+        let connections = shared.workers.connections_of(worker);
+        let line = format!("connections={connections},load_percent={percent}");
+        page.line(&format!("worker_{worker}"), line);
+    }
+    page.line("moved_connections", sum(|tally| tally.moved.get()));
     page.line("engine", shared.engine.get().map_or("", String::as_str));
     page.line("lane_threads", shared.settings.current().slow_lane_threads);
     page.line("lane_waiting", shared.lane.waiting());
