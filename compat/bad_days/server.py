@@ -76,7 +76,7 @@ class Server:
 
         def prepare():
             if limit:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+                resource.setrlimit(resource.RLIMIT_NOFILE, limit)
 
         self.log = open(Path(self.directory) / "log", "ab")
         self.process = subprocess.Popen(self.command(), stdout=self.log, stderr=self.log,

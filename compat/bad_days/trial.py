@@ -25,7 +25,8 @@ def scenario(*flags, watched=True, started=True, slack_mb=48, descriptors=None,
              longest_wait_s=LONGEST_WAIT_S):
     """Declares a scenario. `slack_mb`: how much more memory the server may hold afterwards, None
     where the scenario leaves data. `watched`: another client's answers are timed meanwhile, and it
-    waits less than `longest_wait_s`."""
+    waits less than `longest_wait_s`. `descriptors`: how many the server may open, softly and at
+    the most."""
 
     def declare(body):
         body.needs = dict(flags=flags, watched=watched, started=started,

@@ -23,7 +23,7 @@ def run_to_end(server, *flags, binary_flags=None):
     return done.returncode, done.stdout
 
 
-@scenario(watched=False, started=False, descriptors=100)
+@scenario(watched=False, started=False, descriptors=(100, 100))
 def out_of_descriptors(trial):
     """Descriptors run out: who is in is served, nobody spins, and it recovers."""
     server = trial.server.start()

@@ -8,7 +8,7 @@ import threading
 
 from client import Client, Closed, abort, connect, encode
 from server import DEADLINE_S, MB, until
-from trial import Stopwatch, fill, scenario
+from trial import Skip, Stopwatch, fill, is_error, scenario
 
 PING = encode("PING")
 
@@ -152,6 +152,22 @@ def is_served(address):
             return client.call("PING") == b"PONG"
     except (OSError, Closed):
         return False
+
+
+@scenario("--maxclients", "50", watched=False, descriptors=(128, 1000), slack_mb=96)
+def more_clients_than_at_first(trial):
+    """CONFIG SET maxclients lets more in at once, also beyond the descriptors there were."""
+    with trial.client() as client:
+        reply = client.call("CONFIG", "SET", "maxclients", "400")
+        if is_error(reply, "the system allows"):
+            raise Skip("the limit of descriptors can not be raised here")
+        assert reply == b"OK", reply
+        clients = [trial.client() for _ in range(300)]
+        for one in clients:
+            one.want(b"PONG", "PING")
+        assert "cannot accept" not in trial.server.log_text(), trial.server.log_text()[-400:]
+        for one in clients:
+            one.close()
 
 
 @scenario("--timeout", "1", watched=False)

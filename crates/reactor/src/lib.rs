@@ -246,6 +246,13 @@ impl Ops<'_> {
         either!(self, core => core.unlisten(id));
     }
 
+    /// The process may have more descriptors than before: accepts by the new limit at once.
+    pub fn renew_accepts(&mut self) {
+        if let OpsInside::Uring(core) = &mut self.0 {
+            core.renew_accepts();
+        }
+    }
+
     /// Takes a connected stream socket and starts to receive from it.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The sockets the server listens on.
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -29,9 +30,13 @@ pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
                 None => (name.as_str(), false),
             };
             let opened = addresses(name, settings.port)
-                .and_then(|addresses| open_patiently(&addresses, settings.tcp_backlog));
+                .and_then(|addresses| open_all(&addresses, settings.tcp_backlog));
             match opened {
-                Ok(socket) => listeners.push((ListenerId(listeners.len() as u32), socket)),
+                Ok(sockets) => {
+                    for socket in sockets {
+                        listeners.push((ListenerId(listeners.len() as u32), socket));
+                    }
+                }
                 Err(error) if is_optional && net::is_absent_address(&error) => {}
                 Err(error) => {
                     return Err(format!("--bind {name}, --port {}: {error}", settings.port));
@@ -73,10 +78,25 @@ fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 const PATIENCE: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(20);
 
-fn open_patiently(addresses: &[SocketAddr], backlog: u32) -> io::Result<OwnedFd> {
+/// A socket for each of the addresses that a name stands for. The machine need not have all of
+/// them, but one.
+fn open_all(addresses: &[SocketAddr], backlog: u32) -> io::Result<Vec<OwnedFd>> {
+    let (mut sockets, mut absent) = (Vec::new(), io::ErrorKind::AddrNotAvailable.into());
+    let mut seen = HashSet::new();
+    for address in addresses.iter().filter(|address| seen.insert(**address)) {
+        match open_patiently(*address, backlog) {
+            Ok(socket) => sockets.push(socket),
+            Err(error) if net::is_absent_address(&error) => absent = error,
+            Err(error) => return Err(error),
+        }
+    }
+    if sockets.is_empty() { Err(absent) } else { Ok(sockets) }
+}
+
+fn open_patiently(address: SocketAddr, backlog_wanted: u32) -> io::Result<OwnedFd> {
     let began = Instant::now();
     loop {
-        match open_first(addresses, backlog) {
+        match net::tcp_listener(address, backlog(backlog_wanted), false) {
             Err(error)
                 if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < PATIENCE =>
             {
@@ -87,17 +107,29 @@ fn open_patiently(addresses: &[SocketAddr], backlog: u32) -> io::Result<OwnedFd>
     }
 }
 
-fn open_first(addresses: &[SocketAddr], backlog_wanted: u32) -> io::Result<OwnedFd> {
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match net::tcp_listener(*address, backlog(backlog_wanted), false) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
 fn backlog(wanted: u32) -> i32 {
     i32::try_from(wanted).unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(hosts: &[[u8; 4]]) -> Result<Vec<String>, bool> {
+        let addresses: Vec<SocketAddr> =
+            hosts.iter().map(|host| SocketAddr::from((*host, 0))).collect();
+        let sockets = open_all(&addresses, 16).map_err(|error| net::is_absent_address(&error))?;
+        let host = |socket: &OwnedFd| net::local_name(socket).split(':').next().map(str::to_owned);
+        Ok(sockets.iter().filter_map(host).collect())
+    }
+
+    #[test]
+    fn a_name_stands_for_all_its_addresses_that_are_here() {
+        // Of the range that documents use.
+        let elsewhere = [192, 0, 2, 1];
+        let (here, too) = ([127, 0, 0, 1], [127, 0, 0, 2]);
+        let both = Ok(vec!["127.0.0.1".to_owned(), "127.0.0.2".to_owned()]);
+        assert_eq!(opened(&[here, elsewhere, too, here]), both);
+        assert_eq!(opened(&[elsewhere]), Err(true));
+    }
 }

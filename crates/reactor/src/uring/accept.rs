@@ -57,6 +57,20 @@ impl Core {
         }
     }
 
+    /// Asks anew at every socket: the kernel's note of the limit of descriptors is old.
+    pub(crate) fn renew_accepts(&mut self) {
+        let accepting: Vec<Token> = self
+            .listeners
+            .iter_mut()
+            .filter(|(_, listener)| listener.accepting && !listener.removed)
+            .map(|(token, _)| token)
+            .collect();
+        for token in accepting {
+            // That it was cancelled counts as passing: it is asked again.
+            self.cancel(Kind::CancelAccept, Kind::Accept, token);
+        }
+    }
+
     fn accept(&mut self, token: Token) {
         let Some(listener) = self.listeners.get(token) else { return };
         listener.accepting = true;

@@ -110,9 +110,9 @@ fn is_threads(name: &[u8]) -> bool {
 
 /// Changes the settings and does what the change asks for.
 fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<(), ClientError> {
-    let mut workers_before = 0;
+    let (mut workers_before, mut clients_before) = (0, 0);
     let now = shared.settings.change(|before| {
-        workers_before = before.worker_count();
+        (workers_before, clients_before) = (before.worker_count(), before.maxclients);
         let next = before
             .set(pairs, caller)
             .map_err(|refused| ClientError::new(format!("ERR {refused}")))?;
@@ -126,6 +126,9 @@ fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<()
         && let Some(shared) = shared.arc()
     {
         set_workers(&shared, now.worker_count()).map_err(|trouble| failed("threads", &trouble))?;
+    }
+    if now.maxclients > clients_before {
+        shared.workers.post_all(|| Message::MoreDescriptors);
     }
     // Whoever sleeps learns of new timeouts.
     shared.workers.post_all(|| Message::LookUp);
