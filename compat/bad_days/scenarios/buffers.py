@@ -33,7 +33,7 @@ def endless_reply(trial):
 @scenario("--maxmemory-clients", "40mb", slack_mb=None, longest_wait_s=LONGEST_WAIT_FOR_HUGE_S)
 def clients_together(trial):
     """Many clients with half a command each: the largest go, who asked not to be evicted stays."""
-    half = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (100 * MB)
+    half = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (20 * MB)
     with trial.client() as safe:
         safe.want(b"OK", "CLIENT", "NO-EVICT", "on")
         safe.write(half + b"x" * (8 * MB))
@@ -46,15 +46,47 @@ def clients_together(trial):
         with trial.client() as other:
             until(lambda: stat(other, "evicted_clients") >= 5, "clients are evicted")
             other.want(b"OK", "SET", "small", "v")
-        safe.write(b"x" * (92 * MB) + b"\r\n")
+        safe.write(b"x" * (12 * MB) + b"\r\n")
         assert safe.read() == b"OK"
-        safe.want(100 * MB, "STRLEN", "k")
+        safe.want(20 * MB, "STRLEN", "k")
         for client in crowd:
             client.close()
 
 
-def stat(client, name):
-    lines = client.call("INFO", "stats").decode().splitlines()
+@scenario(slack_mb=96)
+def the_largest_client_goes(trial):
+    """maxmemory-clients is lowered: of all clients the largest goes, whichever worker it has, be it
+    for what it sent, or for what waits behind MULTI; the small stay."""
+    with trial.client() as client:
+        for number in range(4):
+            small = [trial.client() for _ in range(8)]
+            for one in small:
+                one.write(b"*2\r\n$4\r\nECHO\r\n$100000\r\n" + b"x" * 50_000)
+            large = trial.client()
+            if number % 2:
+                large.want(b"OK", "MULTI")
+                for _ in range(8):
+                    large.want(b"QUEUED", "SET", "k", "v" * MB)
+            else:
+                large.write(b"*2\r\n$4\r\nECHO\r\n$9000000\r\n" + b"x" * (8 * MB))
+            until(lambda: used_by_clients(client) > 8 * MB, "it is seen")
+            client.want(b"OK", "CONFIG", "SET", "maxmemory-clients", 6 * MB)
+            until(lambda number=number: stat(client, "evicted_clients") == number + 1, "it goes")
+            assert not large.rest()
+            for one in small:
+                one.write(b"x" * 50_000 + b"\r\n")
+                assert len(one.read()) == 100_000
+                one.close()
+            large.close()
+            client.want(b"OK", "CONFIG", "SET", "maxmemory-clients", 0)
+
+
+def used_by_clients(client):
+    return stat(client, "mem_clients_normal", "memory")
+
+
+def stat(client, name, section="stats"):
+    lines = client.call("INFO", section).decode().splitlines()
     return int(next(line for line in lines if line.startswith(name + ":")).split(":")[1])
 
 

@@ -21,6 +21,11 @@ impl OwnedArgs {
         owned
     }
 
+    /// The memory they take, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+
     /// As a handler reads them.
     pub fn slices(&self) -> Vec<&[u8]> {
         let mut begin = 0;

@@ -27,6 +27,8 @@ pub struct Queue {
     pub flags: Flags,
     /// How many arguments they have in all.
     pub arg_count: usize,
+    /// The memory they take, in bytes.
+    pub bytes: usize,
     /// One was refused: EXEC will run none.
     pub is_aborted: bool,
 }
@@ -36,7 +38,9 @@ impl Queue {
     pub fn push(&mut self, found: Found, args: &[&[u8]]) {
         self.flags = self.flags.and(found.row.flags);
         self.arg_count += args.len();
-        self.commands.push(Queued { found, args: OwnedArgs::of(args) });
+        let args = OwnedArgs::of(args);
+        self.bytes += size_of::<Queued>() + args.memory_bytes();
+        self.commands.push(Queued { found, args });
     }
 
     /// What EXEC needs beyond the keys of the commands: everything, if one of them goes through the

@@ -7,9 +7,6 @@ use pantala_reactor::Token;
 use crate::sending::CHOKE_BYTES;
 use crate::waiting::Blocked;
 
-/// Buffers up to this are not counted against `maxmemory-clients`.
-const ORDINARY_BYTES: usize = 64 << 10;
-
 /// Shorter replies are copied: the connection's own buffer is used again.
 const MOVED_REPLY_BYTES: usize = 16 << 10;
 
@@ -179,16 +176,19 @@ impl Connection {
         }
     }
 
-    /// Bytes of its buffers, and of what it has subscribed to.
-    pub fn buffer_bytes(&self) -> usize {
+    /// The memory it takes in bytes: itself, its buffers, what it has subscribed to, and the
+    /// commands since MULTI.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
         let buffers = self.input.capacity() + self.output.capacity() + self.kept.capacity();
-        buffers + self.session.subscriptions.bytes
+        let session = self.session.subscriptions.bytes + self.queue_bytes();
+        size_of::<Connection>() + buffers + self.in_flight + session
     }
 
-    /// Bytes of its buffers, if they are more than everybody has.
-    pub fn large_bytes(&self) -> u64 {
-        let bytes = self.buffer_bytes() + self.in_flight;
-        if bytes > ORDINARY_BYTES { bytes as u64 } else { 0 }
+    /// The memory that the commands since MULTI take, in bytes.
+    #[inline]
+    pub fn queue_bytes(&self) -> usize {
+        self.session.multi.as_ref().map_or(0, |queue| queue.bytes)
     }
 
     /// Lets commands wait if much output does. To be called behind every reply.

@@ -22,7 +22,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
     let _ = write!(
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} \
-         ssub={} multi={} watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem=0 rbs={} rbp={} \
+         ssub={} multi={} watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} \
          obl={} oll=0 omem={} tot-mem={} events={} cmd={} user=default redir={} resp={} \
          lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         session.id,
@@ -42,11 +42,12 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         session.watching.as_ref().map_or(0, |watching| watching.keys.len()),
         connection.input.len() - connection.input_done,
         connection.input.capacity() - connection.input.len(),
+        connection.queue_bytes(),
         connection.output.capacity(),
         connection.output.len(),
         output,
         connection.in_flight,
-        connection.buffer_bytes() + size_of::<Connection>(),
+        connection.memory_bytes(),
         if output > 0 { "rw" } else { "r" },
         command,
         redirect(session.tracking.as_deref()),

@@ -109,6 +109,8 @@ pub enum Message {
     PauseChanged,
     /// A script has held partitions for so long that who waits for them is told.
     ScriptIsBusy,
+    /// Clients take too much memory together, and the largest may be one of this worker.
+    EvictClients,
     /// The process may have more descriptors.
     MoreDescriptors,
     /// The settings have changed, or this worker is to give up its connections, or to stop.

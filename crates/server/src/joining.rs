@@ -114,6 +114,8 @@ impl Desk {
             self.shared.monitors.join(self.index);
         }
         self.shared.directory.enter(connection.session.id, connection.session.place);
+        connection.counted_bytes = connection.memory_bytes() as u64;
+        self.count_bytes(0, connection.counted_bytes);
         self.connections[index] = Some(connection);
         self.open_count += 1;
         Some(token)
@@ -151,7 +153,7 @@ impl Desk {
         let Some(mut connection) = self.connections[conn.index as usize].take() else { return };
         self.open_count -= 1;
         let counted = std::mem::take(&mut connection.counted_bytes);
-        self.tally.client_bytes.set(self.tally.client_bytes.get() - counted);
+        self.count_bytes(counted, 0);
         let workers = &self.shared.workers;
         if connection.session.monitor {
             self.shared.monitors.leave(self.index);

@@ -21,6 +21,7 @@ mod connection;
 mod describe;
 mod directory;
 mod events;
+mod evicting;
 mod execute;
 pub mod in_process;
 mod inbox;

@@ -63,6 +63,7 @@ impl Desk {
             Message::Tell { connection, client, word } => self.told(connection, client, &word),
             Message::PauseChanged => self.try_again(Waiting::Pause),
             Message::ScriptIsBusy => self.try_again(Waiting::Partition),
+            Message::EvictClients => self.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
             Message::LookUp => {}
         }

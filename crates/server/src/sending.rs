@@ -9,7 +9,7 @@ use std::mem::{replace, take};
 use pantala_keyspace::Garbage;
 use pantala_reactor::{Ops, Receipt, Token};
 
-use crate::connection::{Connection, Life};
+use crate::connection::Life;
 use crate::limits::Judgement;
 use crate::worker::Desk;
 
@@ -57,25 +57,8 @@ impl Desk {
             self.flush_one(index, ops);
         }
         self.touched = touched;
-        if self.limited.most_client_bytes > 0 {
+        if take(&mut self.has_grown) && self.limited.most_client_bytes > 0 {
             self.evict_clients(ops);
-        }
-    }
-
-    /// Closes the connections with the most in their buffers while all of them together have more
-    /// than `maxmemory-clients` allows. Each worker looks at its own.
-    #[cold]
-    fn evict_clients(&mut self, ops: &mut Ops<'_>) {
-        let shared = std::sync::Arc::clone(&self.shared);
-        while shared.tallies.sum(|tally| tally.client_bytes.get()) > self.limited.most_client_bytes
-        {
-            let may_go = |one: &&Connection| {
-                !one.session.no_evict && one.life == Life::Open && one.counted_bytes > 0
-            };
-            let all = self.connections.iter().flatten().map(Box::as_ref).filter(may_go);
-            let Some(largest) = all.max_by_key(|one| one.counted_bytes) else { return };
-            self.tally.evicted_clients.add(1);
-            self.drop_connection(largest.token, ops);
         }
     }
 
@@ -86,11 +69,12 @@ impl Desk {
             return;
         }
         let token = connection.token;
-        let (before, bytes) = (connection.counted_bytes, connection.large_bytes());
+        let (before, bytes) = (connection.counted_bytes, connection.memory_bytes() as u64);
         if before != bytes {
             connection.counted_bytes = bytes;
-            self.tally.client_bytes.set(self.tally.client_bytes.get() - before + bytes);
+            self.count_bytes(before, bytes);
         }
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         match self.limited.judge(connection, self.now_us) {
             Judgement::Fine => self.is_over_soft |= connection.over_soft_since_us.is_some(),
             Judgement::TooMuchInput => {
@@ -156,7 +140,7 @@ impl Desk {
         if watched {
             self.shared.monitors.leave(worker);
         }
-        self.tally.client_bytes.set(self.tally.client_bytes.get() - counted);
+        self.count_bytes(counted, 0);
         self.end_subscriptions(standing, place);
         self.shared.directory.leave(client);
         self.shared.trackers.leave(&self.shared, client);

@@ -54,7 +54,7 @@ pub struct ThreadTally {
     pub evicted_clients: Count,
     /// Connections given to another worker because this one was too busy.
     pub moved: Count,
-    /// Bytes in large buffers of connections now.
+    /// Bytes that connections and their buffers take now.
     pub client_bytes: Count,
     /// Error replies.
     pub errors: Count,

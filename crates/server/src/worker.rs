@@ -65,6 +65,10 @@ pub struct Desk {
     pub(crate) is_retiring: bool,
     /// A connection has more output than its soft limit allows for long.
     pub(crate) is_over_soft: bool,
+    /// A connection takes more memory than before, or there may be less of it.
+    pub(crate) has_grown: bool,
+    /// At least as much as any of its connections takes that may be evicted, in bytes.
+    pub(crate) largest_bytes: u64,
     /// Bytes of published messages that were delivered in this turn.
     pub(crate) told_bytes: usize,
     /// A message that was too much for the turn before.
@@ -123,6 +127,8 @@ impl Desk {
             next_chore_us: 0,
             is_retiring: false,
             is_over_soft: false,
+            has_grown: false,
+            largest_bytes: 0,
             told_bytes: 0,
             sharing: None,
             balance: Balance::default(),
@@ -194,6 +200,7 @@ impl Desk {
             self.settings_version = version;
             self.settings = self.shared.settings.current();
             self.limited = Limited::new(&self.settings);
+            self.has_grown = true;
         }
         self.is_retiring = self.shared.workers.is_retiring(self.index);
     }

@@ -1,6 +1,6 @@
 //! The workers as a whole: how many, who serves how many connections, who is to go.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pantala_base::awake::AwakeClock;
@@ -18,6 +18,8 @@ const RETIRING: u32 = 2;
 struct Desk {
     state: AtomicU32,
     connections: AtomicUsize,
+    /// What the worker says of its largest client, see `evicting`.
+    largest_bytes: AtomicU64,
     inbox: RwLock<Option<Arc<Inbox>>>,
     clock: Mutex<Option<AwakeClock>>,
 }
@@ -34,6 +36,7 @@ impl Default for Workers {
         let desk = || Desk {
             state: AtomicU32::new(VACANT),
             connections: AtomicUsize::new(0),
+            largest_bytes: AtomicU64::new(0),
             inbox: RwLock::new(None),
             clock: Mutex::new(None),
         };
@@ -70,6 +73,7 @@ impl Workers {
     pub fn retired(&self, index: usize) {
         let mut place = self.desks[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
         let inbox = place.take();
+        self.tell_largest(index, 0);
         self.desks[index].state.store(VACANT, Ordering::Release);
         drop(place);
         // Nobody posts any more: that takes the lock, and the inbox behind it.
@@ -151,6 +155,18 @@ impl Workers {
     /// A worker has one connection less.
     pub fn left(&self, index: usize) {
         self.desks[index].connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Says how much the largest client of this worker takes at most, in bytes.
+    pub fn tell_largest(&self, index: usize, bytes: u64) {
+        self.desks[index].largest_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Who but this worker has the largest client, and its bytes at most.
+    pub fn largest_but(&self, index: usize) -> Option<(usize, u64)> {
+        let bytes_of = |one: usize| self.desks[one].largest_bytes.load(Ordering::Relaxed);
+        let others = self.serving().into_iter().filter(|one| *one != index);
+        others.map(|one| (one, bytes_of(one))).max_by_key(|(_, bytes)| *bytes)
     }
 
     /// The serving worker with the fewest connections.

@@ -9,7 +9,6 @@ use pantala_keyspace::DbIndex;
 use pantala_memory::Report;
 use pantala_protocol::Reply;
 
-use crate::connection::Connection;
 use crate::shared::Shared;
 
 const TIPS: &[&str] =
@@ -75,7 +74,7 @@ pub(super) struct Account {
     pub startup: u64,
     /// Not data: what there was at the start, tables, connections.
     pub overhead: u64,
-    /// Of connections, without what waits in their buffers.
+    /// Of connections and their buffers.
     pub clients: u64,
     /// What the allocator says.
     pub allocator: Report,
@@ -85,7 +84,7 @@ impl Account {
     pub(super) fn take(shared: &Shared) -> Account {
         let used = shared.memory.used();
         let startup = shared.memory.at_startup();
-        let clients = (shared.workers.connection_count() * size_of::<Connection>()) as u64;
+        let clients = shared.tallies.sum(|tally| tally.client_bytes.get());
         let databases = (0..shared.space.database_count()).map(DbIndex);
         let tables: u64 = databases.map(|db| shared.space.index_bytes(db)).sum();
         Account {
