@@ -31,6 +31,8 @@ pub struct Shared {
     pub wire: Cell<Version>,
     /// How long the output may become.
     pub most_bytes: Cell<usize>,
+    /// The line at which the last run was that the host ended; 0: not known.
+    pub aborted_line: Cell<u32>,
     /// A panic on its way over frames of C.
     panic: Cell<Option<Panic>>,
 }

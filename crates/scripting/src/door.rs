@@ -25,6 +25,7 @@ pub struct Door {
     rediscall: Function,
     readonly: Function,
     idle: Function,
+    limit: Function,
 }
 
 /// The status of a run that the host ended.
@@ -58,6 +59,7 @@ impl Door {
             rediscall: table.raw_get("rediscall")?,
             readonly: table.raw_get("readonly")?,
             idle: table.raw_get("idle")?,
+            limit: table.raw_get("limit")?,
         })
     }
 
@@ -75,6 +77,11 @@ impl Door {
     /// Whether scripts may change `table`.
     pub fn readonly(&self, table: &Table, readonly: bool) -> Result<()> {
         self.readonly.call((table, readonly))
+    }
+
+    /// How much memory scripts may have from now on; 0: no limit.
+    pub fn limit(&self, bytes: usize) -> Result<()> {
+        self.limit.call(bytes as f64)
     }
 
     /// What is there now is what an idle VM uses.

@@ -77,6 +77,17 @@ impl Library {
     }
 }
 
+impl Library {
+    /// What it takes, beside what is compiled of it.
+    pub fn bytes(&self) -> usize {
+        let texts = |function: &Registered| {
+            function.name.len() + function.description.as_ref().map_or(0, Vec::len)
+        };
+        let functions = self.functions.iter().map(|one| size_of::<Registered>() + texts(one));
+        size_of::<Library>() + self.name.len() + self.code.len() + functions.sum::<usize>()
+    }
+}
+
 /// `ERR` and these parts.
 fn text(parts: &[&[u8]]) -> ErrorText {
     [b"ERR ", parts.concat().as_slice()].concat()

@@ -44,7 +44,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct VmLimits {
     /// Lua's own memory, scripts and what they hold; reached: the script fails with "not enough
-    /// memory".
+    /// memory". 0: no limit.
     pub memory_bytes: usize,
     /// Compiled scripts kept; one more drops the oldest. Libraries are counted apart, as many.
     pub scripts: usize,
@@ -74,6 +74,8 @@ pub struct Vm {
 /// A library in this VM. Holding the `Arc` keeps its address from being another's.
 struct Loaded {
     library: Arc<Library>,
+    /// What the VM grew by, garbage included.
+    bytes: usize,
     functions: HashMap<Vec<u8>, Function>,
 }
 
@@ -209,6 +211,7 @@ impl Vm {
         let shared = &self.shared;
         shared.version.set(Version::Resp2);
         shared.wire.set(version);
+        shared.aborted_line.set(0);
         shared.most_bytes.set(start.saturating_add(self.limits.reply_bytes));
         // The reply lies with what functions share meanwhile, so that Lua's values go right there.
         shared.out.replace(mem::take(reply));
@@ -246,7 +249,10 @@ impl Vm {
         let start = out.len();
         let mut reply = Reply::new(out, version);
         match ended {
-            Ok((ABORTED, _)) => return Err(Abort),
+            Ok((ABORTED, line)) => {
+                self.shared.aborted_line.set(line.as_u32().unwrap_or(0));
+                return Err(Abort);
+            }
             Ok((DONE, value)) => {
                 let most_bytes = self.shared.most_bytes.get();
                 let script = self.shared.version.get();
@@ -277,9 +283,27 @@ impl Vm {
         let _ = self.door.idle();
     }
 
-    /// Bytes that Lua uses: INFO's used_memory_vm_eval.
+    /// Bytes that Lua uses.
     pub fn memory_bytes(&self) -> usize {
         self.lua.used_memory()
+    }
+
+    /// Those that libraries took when they were loaded.
+    pub fn library_bytes(&self) -> usize {
+        self.libraries.iter().map(|one| one.bytes).sum()
+    }
+
+    /// How much memory scripts may have from the next run on; 0: no limit.
+    pub fn limit_memory(&mut self, bytes: usize) {
+        if self.limits.memory_bytes != bytes && self.door.limit(bytes).is_ok() {
+            self.limits.memory_bytes = bytes;
+            self.lua.set_app_data(MemoryLimit(bytes));
+        }
+    }
+
+    /// The line at which the last run was when the host ended it, if it was in Lua.
+    pub fn aborted_line(&self) -> Option<u32> {
+        Some(self.shared.aborted_line.get()).filter(|line| *line > 0)
     }
 
     /// Runs a library's code to see what it registers (FUNCTION LOAD); nothing of it stays in this
@@ -375,14 +399,16 @@ impl Vm {
 
     /// Loads a library to stay, in the place of an older one of its name: where it lies.
     fn keep(&mut self, library: &Arc<Library>, host: &mut dyn Host) -> Result<usize, Unloaded> {
+        let before_bytes = self.memory_bytes();
         let gathered = self.gather(&library.code, host)?;
         let functions = gathered.into_iter().map(|(facts, function)| (facts.name, function));
         self.libraries.retain(|one| one.library.name != library.name);
         if self.libraries.len() >= self.limits.scripts.max(1) {
             self.libraries.pop_front();
         }
-        self.libraries
-            .push_back(Loaded { library: Arc::clone(library), functions: functions.collect() });
+        let (library, functions) = (Arc::clone(library), functions.collect());
+        let bytes = self.memory_bytes().saturating_sub(before_bytes);
+        self.libraries.push_back(Loaded { library, bytes, functions });
         Ok(self.libraries.len() - 1)
     }
 }

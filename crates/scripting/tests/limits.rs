@@ -242,3 +242,46 @@ fn a_panic_passes_the_script() {
         bench.check("return redis.call('echo','alive')", "$5|alive|");
     }
 }
+
+#[test]
+fn the_limit_of_memory_changes_between_runs() {
+    let mut bench = small();
+    let body = "return #string.rep('x', 10000000)";
+    bench.fails(body, "not enough memory");
+    bench.vm.limit_memory(0);
+    bench.check(body, ":10000000|");
+    bench.check("return #cjson.encode(string.rep('x', 10000000))", ":10000002|");
+    bench.vm.limit_memory(1 << 20);
+    bench.fails(body, "not enough memory");
+    bench.fails("return #cmsgpack.pack(string.rep('x', 500000))", "not enough memory");
+    bench.check("return 'alive'", "$5|alive|");
+}
+
+#[test]
+fn an_abort_tells_the_line() {
+    let mut bench = Bench::new();
+    for (body, line) in [
+        ("return 1", None),
+        ("\nredis.call('ABORT')", Some(2)),
+        ("pcall(function()\n\nredis.call('ABORT') end)", Some(3)),
+        ("\n\n\ncoroutine.wrap(function() redis.call('ABORT') end)()", Some(4)),
+    ] {
+        bench.text(body);
+        assert_eq!(bench.vm.aborted_line(), line, "{body}");
+    }
+    bench.host.last_tick = bench.host.ticks + 1;
+    bench.check("\nwhile true do end", "aborted");
+    assert_eq!(bench.vm.aborted_line(), Some(2));
+}
+
+#[test]
+fn libraries_are_weighed() {
+    let mut bench = Bench::new();
+    let library =
+        bench.load("redis.register_function('f', function() return 1 end)").expect("it registers");
+    assert_eq!(bench.vm.library_bytes(), 0);
+    assert_eq!(bench.fcall(&library, "f"), ":1|");
+    assert!((100..100_000).contains(&bench.vm.library_bytes()));
+    bench.vm.forget();
+    assert_eq!(bench.vm.library_bytes(), 0);
+}

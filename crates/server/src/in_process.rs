@@ -33,6 +33,7 @@ impl InProcess {
         let shared = Arc::new(Shared::new(settings, None, HashSeed::from_words(1, 2), &[]));
         shared.know_thyself();
         shared.apply_log_settings();
+        shared.apply_script_settings();
         let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
         let reactor = Reactor::new(config).map_err(|error| error.to_string())?;
         let inbox = Arc::new(Inbox::new(reactor.waker()));

@@ -247,6 +247,12 @@ impl Shared {
             .configure(now.commandlog_reply_larger_than_bytes, now.commandlog_large_reply_max_len);
     }
 
+    /// Tells interpreters their limit, at the start and after CONFIG SET.
+    pub fn apply_script_settings(&self) {
+        let bytes = self.settings.current().lua_memory_limit_bytes;
+        self.scripts.limit_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+
     /// What a handler is given, as what it is.
     pub fn of<'c>(call: &pantala_commands::Call<'c, '_>) -> &'c Shared {
         call.server.any().downcast_ref().expect("the only Server there is")

@@ -64,6 +64,7 @@ pub fn start_with(
     let shared = Arc::new(Shared::new(settings, file, seed, more));
     shared.know_thyself();
     shared.apply_log_settings();
+    shared.apply_script_settings();
     shared.space.set_audience(Box::new(Announcer::new(&shared)));
     shared.apply_event_settings();
     let mut threads = Vec::new();

@@ -187,6 +187,10 @@ settings! {
     /// Milliseconds after which clients that wait for a running script get BUSY; 0 means never.
     busy_reply_threshold_ms: u64 = live("busy-reply-threshold", LONG, "5000", Commands)
         .also(&["lua-time-limit"]);
+    /// Bytes that Lua may use for the scripts of one thread; 0 means no limit.
+    lua_memory_limit_bytes: u64 = live(
+        "lua_memory_limit", Kind::Memory(0, i64::MAX as u64), "268435456", Commands)
+        .beyond_redis();
     /// Keys that KEYS returns at most; 0 means no limit.
     keys_output_limit: u64 = live("keys_output_limit", LONG, "0", Commands).beyond_redis();
 }

@@ -38,8 +38,22 @@
 #define IDLE_GARBAGE	((lu_mem)1 << 20)
 
 
+/* the line that the script is at, or 0 */
+static int currentline (lua_State *L) {
+  lua_Debug ar;
+  int level;
+  for (level = 0; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "l", &ar);
+    if (ar.currentline > 0) return ar.currentline;
+  }
+  return 0;
+}
+
+
 static int abortscript (lua_State *L) {
-  G(L)->aborting = 1;
+  global_State *g = G(L);
+  if (!g->aborting) g->abortline = currentline(L);
+  g->aborting = 1;
   lua_pushliteral(L, "script aborted");
   return lua_error(L);
 }
@@ -371,7 +385,10 @@ static int emit (lua_State *L, const TValue *o, int depth, int *budget) {
 #define ABORTED	(-1)
 #define EMITTED	(-2)
 
-/* the function and `nargs' arguments on the stack; leaves status and result */
+/*
+** the function and `nargs' arguments on the stack; leaves status and result, the
+** line of what was aborted
+*/
 static int protect (lua_State *L, int nargs, int emits) {
   global_State *g = G(L);
   int status;
@@ -379,13 +396,17 @@ static int protect (lua_State *L, int nargs, int emits) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_insert(L, handler);
   g->aborting = 0;
+  g->abortline = 0;
   g->memsoft = g->memlimit ? g->memlimit - g->memlimit/8 : MAX_LUMEM;
   resethookcount(L);
   g->memfree = 0;
   status = lua_pcall(L, nargs, 1, handler);
   g->memfree = 1;
   g->memsoft = MAX_LUMEM;
-  if (g->aborting) status = ABORTED;
+  if (g->aborting) {
+    status = ABORTED;
+    setnvalue(L->top - 1, cast_num(g->abortline));
+  }
   else if (status == 0 && emits) {
     int budget = EMIT_VALUES;
     if (emit(L, L->top - 1, 0, &budget)) {
@@ -536,6 +557,13 @@ static int setup (lua_State *L) {
 }
 
 
+/* limit(bytes): how many a script may have from now on; 0: no limit */
+static int limit (lua_State *L) {
+  G(L)->memlimit = (lu_mem)luaL_checknumber(L, 1);
+  return 0;
+}
+
+
 /* idle(): the state is as large as it should be when nothing runs */
 static int idle (lua_State *L) {
   luaC_fullgc(L);
@@ -585,6 +613,7 @@ static const luaL_Reg funcs[] = {
   {"compile", compile},
   {"readonly", readonly},
   {"setup", setup},
+  {"limit", limit},
   {"idle", idle},
   {"rest", rest},
   {NULL, NULL}

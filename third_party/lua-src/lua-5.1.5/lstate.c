@@ -182,6 +182,7 @@ LUA_API lua_State *lua_newstate (lua_Alloc f, void *ud) {
   g->memsoft = MAX_LUMEM;
   g->memfree = 1;
   g->aborting = 0;
+  g->abortline = 0;
   g->converting = 0;
   g->tickref = 0;
   g->convertref = 0;

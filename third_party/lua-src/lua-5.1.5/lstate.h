@@ -96,6 +96,7 @@ typedef struct global_State {
   lu_mem memsoft;  /* above this a full collection is tried first */
   lu_byte memfree;  /* the limit is not for whoever runs now (host code) */
   lu_byte aborting;  /* the host ends the script: nothing may catch that */
+  int abortline;  /* where it was then; 0: not known */
   lu_byte converting;  /* a host error is being made into a Lua one */
   int tickref;  /* registry: asked while a script runs; 0: none */
   lu_mem idlebytes;  /* in use when no script had left anything */

@@ -120,6 +120,7 @@ fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<()
         Ok::<Settings, ClientError>(next)
     })?;
     shared.apply_log_settings();
+    shared.apply_script_settings();
     shared.apply_event_settings();
     set_level(now.loglevel);
     if now.worker_count() != workers_before

@@ -72,12 +72,49 @@ pub(super) struct Account {
     pub peak: u64,
     /// Before there was data.
     pub startup: u64,
-    /// Not data: what there was at the start, tables, connections.
+    /// Not data: what there was at the start, tables, connections, scripts.
     pub overhead: u64,
     /// Of connections and their buffers.
     pub clients: u64,
+    /// Of scripts and functions.
+    pub scripts: ScriptBytes,
     /// What the allocator says.
     pub allocator: Report,
+}
+
+/// What scripts and functions take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScriptBytes {
+    /// The interpreters, of which each runs both, without what libraries took when loaded.
+    pub vm_eval: u64,
+    /// What libraries took then.
+    pub vm_functions: u64,
+    /// Texts of scripts.
+    pub texts: u64,
+    /// Libraries of functions.
+    pub libraries: u64,
+}
+
+impl ScriptBytes {
+    fn take(shared: &Shared) -> ScriptBytes {
+        let (vm, libraries_in_vm) = shared.scripts.vm_bytes();
+        let functions = shared.functions.current();
+        ScriptBytes {
+            vm_eval: vm.saturating_sub(libraries_in_vm) as u64,
+            vm_functions: libraries_in_vm as u64,
+            texts: shared.scripts.counts().1 as u64,
+            libraries: functions.iter().map(|library| library.bytes() as u64).sum(),
+        }
+    }
+
+    /// The interpreters.
+    pub(super) fn vm(&self) -> u64 {
+        self.vm_eval + self.vm_functions
+    }
+
+    fn all(&self) -> u64 {
+        self.vm() + self.texts + self.libraries
+    }
 }
 
 impl Account {
@@ -85,14 +122,16 @@ impl Account {
         let used = shared.memory.used();
         let startup = shared.memory.at_startup();
         let clients = shared.tallies.sum(|tally| tally.client_bytes.get());
+        let scripts = ScriptBytes::take(shared);
         let databases = (0..shared.space.database_count()).map(DbIndex);
         let tables: u64 = databases.map(|db| shared.space.index_bytes(db)).sum();
         Account {
             used,
             peak: shared.memory.peak(),
             startup,
-            overhead: startup + clients + tables,
+            overhead: startup + clients + scripts.all() + tables,
             clients,
+            scripts,
             allocator: pantala_memory::report().unwrap_or_default(),
         }
     }
@@ -144,7 +183,7 @@ fn statistics(call: &mut Call<'_, '_>) -> Done {
     use Figure::{Bytes, Share};
     let shared = Shared::of(call);
     let account = Account::take(shared);
-    let Account { used, peak, startup, overhead, clients, allocator } = account;
+    let Account { used, peak, startup, overhead, clients, scripts, allocator } = account;
     let (rss, dataset) = (rss_bytes(), account.dataset());
     let databases = used_databases(shared);
     let keys: u64 = databases.iter().map(|(_, keys, _)| keys).sum();
@@ -161,11 +200,11 @@ fn statistics(call: &mut Call<'_, '_>) -> Done {
         ("cluster.slot_import", Bytes(0)),
         ("cluster.slot_export", Bytes(0)),
         ("aof.buffer", Bytes(0)),
-        ("lua.caches", Bytes(0)),
-        ("functions.caches", Bytes(0)),
+        ("lua.caches", Bytes(scripts.texts)),
+        ("functions.caches", Bytes(scripts.libraries)),
     ];
     let behind = [
-        ("overhead.db.hashtable.lut", Bytes(overhead.saturating_sub(startup + clients))),
+        ("overhead.db.hashtable.lut", difference(overhead, startup + clients + scripts.all())),
         ("overhead.db.hashtable.rehashing", Bytes(0)),
         ("overhead.total", Bytes(overhead)),
         ("db.dict.rehashing.count", Bytes(0)),

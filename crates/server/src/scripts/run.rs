@@ -144,7 +144,8 @@ impl<'r> Turn<'r> {
         let mut run = self.begin(session, request, known, (locked, began_us));
         let kind = run.kind;
         let ended = self.interpret(session, request.args, known, &mut run, output);
-        let reason = ended.err().map(|Abort| run.reason.take().unwrap_or(Reason::Killed));
+        let line = ended.err().flatten();
+        let reason = ended.err().map(|_| run.reason.take().unwrap_or(Reason::Killed));
         let is_final = run.stage == Stage::Final;
         let must_undo = reason.is_some_and(|reason| reason != Reason::Killed);
         if must_undo && run.stage == Stage::Undoable {
@@ -160,8 +161,7 @@ impl<'r> Turn<'r> {
         }
         if reason.is_some() {
             output.truncate(before);
-            let text = if kind == Kind::Script { KILLED } else { FUNCTION_KILLED };
-            Reply::new(output, session.version).error(text);
+            Reply::new(output, session.version).error(killed(kind, line));
         }
         if locked.has_ready() && !is_inside {
             self.serve_ready(locked);
@@ -225,6 +225,7 @@ impl<'r> Turn<'r> {
         }
     }
 
+    /// `Err`: it was ended, at this line if that is known.
     fn interpret(
         &self,
         session: &Session,
@@ -232,14 +233,18 @@ impl<'r> Turn<'r> {
         known: &Known,
         run: &mut Run<'_, 'r>,
         output: &mut Vec<u8>,
-    ) -> Result<(), Abort> {
+    ) -> Result<(), Option<u32>> {
         let key_count = parse_i64(args[2]).map_or(0, |count| count.unsigned_abs() as usize);
         let (keys, rest) = args[3..].split_at(key_count.min(args.len() - 3));
-        thread::with_vm(&self.shared.scripts, |vm| match &known.program {
-            Program::Script(script) => vm.run(script, keys, rest, session.version, run, output),
-            Program::Function { library, name } => {
-                vm.call_function(library, name, keys, rest, session.version, run, output)
-            }
+        let version = session.version;
+        thread::with_vm(&self.shared.scripts, |vm| {
+            let ended = match &known.program {
+                Program::Script(script) => vm.run(script, keys, rest, version, run, output),
+                Program::Function { library, name } => {
+                    vm.call_function(library, name, keys, rest, version, run, output)
+                }
+            };
+            ended.map_err(|Abort| vm.aborted_line())
         })
     }
 
@@ -290,6 +295,18 @@ impl<'r> Turn<'r> {
         if mode != ReplyMode::On {
             hush(session, mode, before, output);
         }
+    }
+}
+
+/// What is told to whose script was killed.
+fn killed(kind: Kind, line: Option<u32>) -> String {
+    let (text, source) = match kind {
+        Kind::Script => (KILLED, "@user_script"),
+        Kind::Function => (FUNCTION_KILLED, "@user_function"),
+    };
+    match line {
+        Some(line) => format!("{text} script: on {source}:{line}."),
+        None => text.to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use pantala_scripting::{ErrorText, SHA_HEX_BYTES, Script};
 
@@ -52,12 +52,23 @@ pub struct Scripts {
     store: RwLock<Store>,
     /// Changes when compiled scripts are to be forgotten.
     flushes: AtomicU64,
-    /// What Lua uses in all threads.
-    pub vm_bytes: AtomicUsize,
+    /// What the interpreters may use each.
+    memory_limit_bytes: AtomicUsize,
+    vms: Mutex<Vec<Weak<VmBytes>>>,
     /// Scripts that take long, at this moment.
     pub running: RunningNow,
     /// Partitions they hold.
     pub busy: BusyPartitions,
+}
+
+/// What the interpreter of one thread uses. That thread alone writes it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct VmBytes {
+    /// All of it.
+    pub all: AtomicUsize,
+    /// Of libraries.
+    pub libraries: AtomicUsize,
 }
 
 fn bytes_of(known: &Known) -> usize {
@@ -128,6 +139,33 @@ impl Scripts {
         self.flushes.load(Ordering::Acquire)
     }
 
+    /// Sets what an interpreter may use, from its next run on; 0: no limit.
+    pub fn limit_memory(&self, bytes: usize) {
+        self.memory_limit_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// See [`Scripts::limit_memory`].
+    pub fn memory_limit_bytes(&self) -> usize {
+        self.memory_limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of one more interpreter, counted while somebody has them.
+    pub fn join(&self) -> Arc<VmBytes> {
+        let bytes = Arc::new(VmBytes::default());
+        self.vms.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&bytes));
+        bytes
+    }
+
+    /// What all interpreters use, and what of it libraries do.
+    pub fn vm_bytes(&self) -> (usize, usize) {
+        let mut vms = self.vms.lock().unwrap_or_else(PoisonError::into_inner);
+        vms.retain(|bytes| bytes.strong_count() > 0);
+        vms.iter().filter_map(Weak::upgrade).fold((0, 0), |(all, libraries), bytes| {
+            let of_libraries = bytes.libraries.load(Ordering::Relaxed);
+            (all + bytes.all.load(Ordering::Relaxed), libraries + of_libraries)
+        })
+    }
+
     /// How many scripts are remembered, their bytes, and how many were dropped for newer ones.
     pub fn counts(&self) -> (usize, usize, u64) {
         let store = self.store.read().unwrap_or_else(PoisonError::into_inner);
@@ -175,6 +213,18 @@ mod tests {
         scripts.flush();
         assert_eq!(scripts.counts().0, 0);
         assert!(scripts.flushes() > before && loaded.is_gone.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn interpreters_are_counted_while_they_live() {
+        let scripts = Scripts::default();
+        let (one, two) = (scripts.join(), scripts.join());
+        one.all.store(3, Ordering::Relaxed);
+        one.libraries.store(1, Ordering::Relaxed);
+        two.all.store(4, Ordering::Relaxed);
+        assert_eq!(scripts.vm_bytes(), (7, 1));
+        drop(one);
+        assert_eq!(scripts.vm_bytes(), (4, 0));
     }
 
     #[test]

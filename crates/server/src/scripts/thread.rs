@@ -11,15 +11,12 @@ use pantala_base::hash::HashSeed;
 use pantala_scripting::{ErrorText, Vm, VmLimits};
 
 use super::known::Known;
-use super::store::{BySha, FirstBytes, Scripts, Sha};
+use super::store::{BySha, FirstBytes, Scripts, Sha, VmBytes};
 
 /// Scripts a thread remembers by itself.
 const MOST_MET: usize = 1024;
 /// A longer text is looked up by its digest.
 const SHORT_BODY_BYTES: usize = 64 << 10;
-
-/// A smaller change of an interpreter's memory is not told to the others.
-const COUNTED_BYTES: usize = 64 << 10;
 
 thread_local! {
     static HERE: RefCell<Here> = RefCell::new(Here::default());
@@ -34,8 +31,8 @@ struct Here {
     by_body: ByBody,
     seed: HashSeed,
     flushes: u64,
-    /// What this thread has added to `Scripts::vm_bytes`.
-    counted_bytes: usize,
+    /// What the interpreter uses, for the others to see.
+    bytes: Option<Arc<VmBytes>>,
 }
 
 impl Default for Here {
@@ -46,7 +43,7 @@ impl Default for Here {
             by_body: ByBody::default(),
             seed: HashSeed::random(),
             flushes: 0,
-            counted_bytes: 0,
+            bytes: None,
         }
     }
 }
@@ -127,14 +124,12 @@ pub fn with_vm<R>(scripts: &Scripts, work: impl FnOnce(&mut Vm) -> R) -> R {
         here.notice_flush(scripts);
         here.vm.take().unwrap_or_else(|| Box::new(Vm::new(VmLimits::default())))
     });
+    vm.limit_memory(scripts.memory_limit_bytes());
     let result = work(&mut vm);
-    let bytes = vm.memory_bytes();
     HERE.with_borrow_mut(|here| {
-        if bytes.abs_diff(here.counted_bytes) > COUNTED_BYTES {
-            let more = bytes.wrapping_sub(here.counted_bytes);
-            scripts.vm_bytes.fetch_add(more, Ordering::Relaxed);
-            here.counted_bytes = bytes;
-        }
+        let bytes = here.bytes.get_or_insert_with(|| scripts.join());
+        bytes.all.store(vm.memory_bytes(), Ordering::Relaxed);
+        bytes.libraries.store(vm.library_bytes(), Ordering::Relaxed);
         here.vm = Some(vm);
     });
     result
