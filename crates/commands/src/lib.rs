@@ -24,6 +24,7 @@ pub mod families;
 mod help;
 pub mod options;
 mod owned_args;
+mod portions;
 mod queue;
 mod registry;
 mod session;

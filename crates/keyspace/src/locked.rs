@@ -13,6 +13,7 @@
 //! All four remove a key whose deadline has passed, so that no command ever sees one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pantala_base::UnixMs;
 use pantala_sync::lock::Guard;
@@ -26,11 +27,14 @@ use crate::opened::{Opened, WrongType};
 use crate::partition::{Partition, Waiters, Watch};
 use crate::plan::LockPlan;
 use crate::tally::Tally;
-use crate::ticket::{Ready, Ticket, Woken};
+use crate::ticket::{Bell, Ready, Ticket, Woken};
 use crate::wander::Token;
 
 /// Up to so many partitions may be held in any order, and are looked through one by one.
 pub(crate) const FEW: usize = 16;
+
+/// So long a thread that gives way stays away: a worker that was called has come by then.
+const GIVEN_WAY: Duration = Duration::from_micros(200);
 
 pub(crate) type Held<'k> = Guard<'k, Partition, Ticket>;
 
@@ -203,9 +207,30 @@ impl<'k> Locked<'k> {
     pub fn widen(&mut self, hashes: impl IntoIterator<Item = u64>) {
         let held = self.held.iter().map(|(id, _)| u64::from(id.0));
         let plan = LockPlan::of(held.chain(hashes));
+        self.let_go();
+        self.held = self.scope.space.hold_all(&plan);
+        self.at = 0;
+    }
+
+    /// Frees everything before the command has ended; it opens no key any more.
+    pub fn let_go(&mut self) {
         self.woken.tell(self.scope.space);
         self.held.clear();
-        self.held = self.scope.space.hold_all(&plan);
+        self.woken.wake();
+    }
+
+    /// Frees everything, lets those have it who wait for it, and takes it again. What was read
+    /// before may have changed. `meanwhile` runs while it is free. Only on threads that may block.
+    pub fn give_way(&mut self, meanwhile: impl FnOnce()) {
+        let space = self.scope.space;
+        let plan = LockPlan::of(self.held.iter().map(|(id, _)| u64::from(id.0)));
+        let is_wanted = self.held.iter().any(|(id, _)| space.partition(*id).parked_count() > 0);
+        self.let_go();
+        meanwhile();
+        if is_wanted {
+            Bell::for_this_thread().wait_at_most(GIVEN_WAY);
+        }
+        self.held = space.hold_all(&plan);
         self.at = 0;
     }
 
@@ -257,6 +282,12 @@ impl<'k> Locked<'k> {
         self.peek(key);
         let db = self.scope.db;
         self.waiters(key.hash).watch(db, key.bytes, watch);
+    }
+
+    /// The end of [`Locked::watch`], if the watch was not touched.
+    pub fn unwatch(&mut self, key: Key<'_>, watch: &Arc<Watch>) {
+        let db = self.scope.db;
+        self.waiters(key.hash).unwatch(db, key.bytes, watch);
     }
 
     /// Wakes somebody once the partitions are free.

@@ -86,7 +86,8 @@ const SHORT_QUEUE: usize = 16;
 /// Waiters in the order they came.
 type Queue = VecDeque<Arc<Waiter>>;
 
-/// Who has to know that a key changed: WATCH. One for a transaction and all its keys.
+/// Who has to know that a key changed: WATCH, and a value that is read in portions. One for a
+/// transaction and all its keys.
 #[derive(Debug, Default)]
 pub struct Watch {
     is_touched: AtomicBool,
@@ -106,8 +107,8 @@ impl Watch {
 /// A key by name, present or not.
 type KeyName = (DbIndex, Box<[u8]>);
 
-/// Keys that transactions watch. A transaction that has ended has dropped its [`Watch`]; what is
-/// left of it here goes when the map has doubled.
+/// Keys that are watched. Who has ended has dropped its [`Watch`]; what is left of it here goes
+/// when the map has doubled.
 #[derive(Default)]
 struct Watches {
     by_key: HashMap<KeyName, Vec<Weak<Watch>>>,
@@ -131,6 +132,16 @@ impl Watches {
             watches.retain(|watch| watch.strong_count() > 0);
         }
         watches.push(Arc::downgrade(watch));
+    }
+
+    fn remove(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) {
+        let name = (db, Box::from(key));
+        if let Some(watches) = self.by_key.get_mut(&name) {
+            watches.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(watch)));
+            if watches.is_empty() {
+                self.by_key.remove(&name);
+            }
+        }
     }
 
     fn touch(&mut self, db: DbIndex, key: &[u8]) {
@@ -171,6 +182,11 @@ impl Waiters {
     /// From now on a change of the key touches the watch.
     pub fn watch(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) {
         self.watches.add(db, key, watch);
+    }
+
+    /// A change of the key is nothing to the watch any more.
+    pub fn unwatch(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) {
+        self.watches.remove(db, key, watch);
     }
 
     /// The key has changed.

@@ -222,6 +222,14 @@ impl Woken {
         }
     }
 
+    /// Wakes who is to be woken. The partitions are free.
+    #[inline]
+    pub(crate) fn wake(&mut self) {
+        for ticket in self.tickets.drain(..) {
+            pantala_sync::lock::Ticket::wake(ticket);
+        }
+    }
+
     /// A key changed that somebody waits for.
     #[cold]
     pub(crate) fn is_ready(&mut self, db: DbIndex, key: &[u8]) {
@@ -234,8 +242,6 @@ impl Woken {
 impl Drop for Woken {
     #[inline]
     fn drop(&mut self) {
-        for ticket in self.tickets.drain(..) {
-            pantala_sync::lock::Ticket::wake(ticket);
-        }
+        self.wake();
     }
 }

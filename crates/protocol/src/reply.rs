@@ -89,6 +89,17 @@ impl<'o> Reply<'o> {
         self.out.is_empty()
     }
 
+    /// Room for so many more bytes.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.out.reserve(bytes);
+    }
+
+    /// Whether strings are left out from here on.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.is_short || self.out.len() > self.most_bytes
+    }
+
     /// Takes back what was appended since the output had `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.out.truncate(len);
@@ -154,7 +165,7 @@ impl<'o> Reply<'o> {
     #[cold]
     fn leaves_out(&mut self) -> bool {
         self.is_short |= self.may_be_short;
-        self.is_short || self.out.len() > self.most_bytes
+        self.is_over()
     }
 
     /// An integer as a string.

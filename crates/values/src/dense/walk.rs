@@ -10,6 +10,9 @@ use super::{Chunk, Dense, Entry, Known, NEVER, Place, entry};
 const CURSOR_BITS: u32 = 48;
 /// A call of `scan` that finds little looks at this many bins for each entry it was asked for.
 const BINS_PER_ENTRY: usize = 10;
+/// A part of a walk in parts has so many bins at most, however little is made of them: some 1,800
+/// entries.
+const BINS_PER_PART: usize = 128;
 /// A walk by chance that found nothing so often takes what comes first. Each try succeeds about
 /// every third time.
 const CHANCE_TRIES: usize = 500;
@@ -53,6 +56,28 @@ impl Dense {
     /// All entries, in no order.
     pub fn iter(&self) -> Iter<'_> {
         Iter { table: self, chunks: self.chunks.iter(), bins: [].iter(), raws: None, bin: 0 }
+    }
+
+    /// Goes through the entries in parts, in no order: shows those of whole bins, from a bin on,
+    /// until `each` has no room for more or the part is long. The bin to go on with, in a table
+    /// that nothing was put into or taken out of; `None` at the end. 0 begins.
+    #[inline]
+    pub fn part<'a>(
+        &'a self,
+        from: usize,
+        mut each: impl FnMut(Entry<'a>) -> bool,
+    ) -> Option<usize> {
+        let end = self.bin_count();
+        let mut bin = from;
+        while bin < end {
+            let mut has_room = true;
+            self.bin(bin).iter().for_each(|raw| has_room &= each(self.entry_of(raw)));
+            bin += 1;
+            if !has_room || bin - from == BINS_PER_PART {
+                break;
+            }
+        }
+        (bin < end).then_some(bin)
     }
 
     /// Calls `each` with every entry that has one of the same key in another table, and with that

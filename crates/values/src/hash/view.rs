@@ -95,6 +95,25 @@ impl<'a> HashRef<'a> {
         }
     }
 
+    /// Goes through the fields that have not expired in parts: shows some, until `each` has no room
+    /// for more, and tells where to go on in a hash that has not changed; `None` at the end. 0
+    /// begins. A packed hash is one part.
+    #[inline]
+    pub fn part(
+        self,
+        from: usize,
+        now: UnixMs,
+        mut each: impl FnMut(StrRef<'a>, StrRef<'a>) -> bool,
+    ) -> Option<usize> {
+        let HashRef::Large(large) = self else {
+            self.for_each(now, |field, value| _ = each(field, value));
+            return None;
+        };
+        large.part(from, |found| {
+            found.is_gone(now) || each(StrRef::Bytes(found.key), StrRef::Bytes(found.value))
+        })
+    }
+
     /// Goes on with a scan: emits about `count` fields, those that have expired left out, and tells
     /// where to go on; 0 is the begin and the end. A field that is there from the first call to the
     /// last is emitted at least once. A packed hash is emitted as a whole.

@@ -161,6 +161,23 @@ impl<'a> SetRef<'a> {
         }
     }
 
+    /// Goes through the members that have not expired in parts: shows some, until `each` has no
+    /// room for more, and tells where to go on in a set that has not changed; `None` at the end.
+    /// 0 begins. A small set is one part.
+    #[inline]
+    pub fn part(
+        self,
+        from: usize,
+        now: UnixMs,
+        mut each: impl FnMut(Element<'a>) -> bool,
+    ) -> Option<usize> {
+        let SetRef::Large(large) = self else {
+            self.iter(now).for_each(|member| _ = each(member));
+            return None;
+        };
+        large.part(from, |found| found.is_gone(now) || each(member(found)))
+    }
+
     /// Goes on with a scan: emits about `count` members, those that have expired left out, and
     /// tells where to go on; 0 is the begin and the end. A member that is there from the first call
     /// to the last is emitted at least once. A small set is emitted as a whole.

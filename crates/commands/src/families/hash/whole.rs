@@ -10,6 +10,7 @@ use super::check_lane;
 use crate::call::{Call, Done, Lane, Stop, reply_string};
 use crate::error;
 use crate::options::{ElementScan, LeaveOut};
+use crate::portions::{self, Aggregate, Header};
 
 /// A hash of more bytes than this is read as a whole on the slow lane.
 const WORKER_BYTES: usize = 4 << 20;
@@ -23,65 +24,48 @@ fn check_whole(lane: Lane, hash: &Hash) -> Result<(), Stop> {
 }
 
 pub(super) fn hgetall(call: &mut Call<'_, '_>) -> Done {
-    let (key, now) = (call.key(), call.now());
-    let opened = call.keys.read(key);
-    let Some(hash) = opened.collection::<Hash>()? else {
-        call.reply.map(0);
-        return Ok(());
-    };
-    check_whole(call.lane, hash)?;
-    let hash = hash.view();
-    let reply = &mut call.reply;
-    if hash.is_exact(now) {
-        reply.map(hash.len());
-        hash.for_each(now, |field, value| {
-            reply_string(reply, field);
-            reply_string(reply, value);
-        });
-        return Ok(());
-    }
-    let (mark, mut count) = (reply.begin(), 0);
-    hash.for_each(now, |field, value| {
+    read_whole(call, Aggregate::Map, |reply, field, value| {
         reply_string(reply, field);
         reply_string(reply, value);
-        count += 1;
-    });
-    reply.end_map(mark, count);
-    Ok(())
+    })
 }
 
 pub(super) fn hkeys(call: &mut Call<'_, '_>) -> Done {
-    one_of_each(call, |reply, field, _| reply_string(reply, field))
+    read_whole(call, Aggregate::Array, |reply, field, _| reply_string(reply, field))
 }
 
 pub(super) fn hvals(call: &mut Call<'_, '_>) -> Done {
-    one_of_each(call, |reply, _, value| reply_string(reply, value))
+    read_whole(call, Aggregate::Array, |reply, _, value| reply_string(reply, value))
 }
 
-fn one_of_each(
+#[inline]
+fn read_whole(
     call: &mut Call<'_, '_>,
+    aggregate: Aggregate,
     write: impl Fn(&mut Reply<'_>, StrRef<'_>, StrRef<'_>),
 ) -> Done {
-    let (key, now) = (call.key(), call.now());
-    let opened = call.keys.read(key);
-    let Some(hash) = opened.collection::<Hash>()? else {
-        call.reply.array(0);
-        return Ok(());
-    };
-    check_whole(call.lane, hash)?;
-    let hash = hash.view();
-    let reply = &mut call.reply;
-    if hash.is_exact(now) {
-        reply.array(hash.len());
-        hash.for_each(now, |field, value| write(reply, field, value));
-        return Ok(());
+    let (now, lane) = (call.now(), call.lane);
+    let read = call.read_whole(
+        portions::open,
+        |hash: &Hash, reply| {
+            check_whole(lane, hash)?;
+            let hash = hash.view();
+            let length = hash.is_exact(now).then_some(hash.len());
+            Ok((0, Header::begin(aggregate, reply, length)))
+        },
+        |hash, (from, mut header), portion| {
+            let next = hash.view().part(from, now, |field, value| {
+                write(portion.reply, field, value);
+                header.count += 1;
+                portion.has_room()
+            });
+            portions::step(next, header)
+        },
+    )?;
+    match read {
+        Some(header) => header.end(aggregate, &mut call.reply),
+        None => aggregate.header(&mut call.reply, 0),
     }
-    let (mark, mut count) = (reply.begin(), 0);
-    hash.for_each(now, |field, value| {
-        write(reply, field, value);
-        count += 1;
-    });
-    reply.end_array(mark, count);
     Ok(())
 }
 

@@ -22,7 +22,7 @@ mod push;
 mod rows;
 mod shift;
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::event;
@@ -34,6 +34,7 @@ use pantala_values::packed::Element;
 use crate::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::portions::{self, Portion};
 
 pub use rows::ROWS;
 
@@ -107,18 +108,21 @@ fn span(start: i64, stop: i64, len: usize) -> (usize, usize) {
     if start > stop { (0, 0) } else { (start as usize, (stop - start) as usize + 1) }
 }
 
-/// Shows the elements of `count` places from one on.
-fn reply_span(reply: &mut Reply<'_>, list: &List, from: usize, count: usize) {
-    reply.array(count);
-    let mut left = count;
-    if left == 0 {
-        return;
+/// Shows the elements of some places while there is room; those that are left.
+fn reply_span(portion: &mut Portion<'_, '_>, list: &List, places: Range<usize>) -> Range<usize> {
+    let mut left = places;
+    if left.is_empty() {
+        return left;
     }
-    list.visit(from, Way::Forward, |element| {
-        reply_element(reply, element);
-        left -= 1;
-        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    list.visit(left.start, Way::Forward, |element| {
+        reply_element(portion.reply, element);
+        left.start += 1;
+        match left.is_empty() || !portion.has_room() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
     });
+    left
 }
 
 /// The place of the first element equal to one. On a worker it is not searched for long.
@@ -153,18 +157,25 @@ fn lindex(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn lrange(call: &mut Call<'_, '_>) -> Done {
-    let (start, stop) = (call.int(2)?, call.int(3)?);
-    let (key, lane) = (call.key(), call.lane);
-    let opened = call.keys.read(key);
-    let Some(list) = opened.collection::<List>()? else {
+    let (start, stop, lane) = (call.int(2)?, call.int(3)?, call.lane);
+    let read = call.read_whole(
+        portions::open,
+        |list: &List, reply| {
+            let (from, count) = span(start, stop, list.len());
+            if lane == Lane::Worker && count > WORKER_ELEMENTS {
+                return Err(Stop::Lane);
+            }
+            reply.array(count);
+            Ok(from..from + count)
+        },
+        |list, rest, portion| {
+            let left = reply_span(portion, list, rest);
+            if left.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(left) }
+        },
+    )?;
+    if read.is_none() {
         call.reply.array(0);
-        return Ok(());
-    };
-    let (from, count) = span(start, stop, list.len());
-    if lane == Lane::Worker && count > WORKER_ELEMENTS {
-        return Err(Stop::Lane);
     }
-    reply_span(&mut call.reply, list, from, count);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use pantala_values::List;
 use pantala_values::list::{End, Way};
 use std::ops::ControlFlow;
 
-use super::{parse_end, reply_element, reply_span};
+use super::{parse_end, reply_element};
 use crate::call::{Call, Done, Stop};
 use crate::error;
 use crate::options::FromFirst;
@@ -72,22 +72,17 @@ fn take(call: &mut Call<'_, '_>, key: Key<'_>, end: End, count: usize) -> Done {
     let fill = call.fill();
     let mut opened = call.keys.peek(key);
     let Some(list) = opened.collection_mut::<List>()? else { return Ok(()) };
-    let from = match end {
-        End::Head => 0,
-        End::Tail => list.len() - count,
+    let (from, way, first) = match end {
+        End::Head => (0, Way::Forward, 0),
+        End::Tail => (list.len() - count, Way::Backward, list.len() - 1),
     };
-    match end {
-        End::Head => reply_span(&mut call.reply, list, 0, count),
-        End::Tail => {
-            call.reply.array(count);
-            let mut left = count;
-            list.visit(list.len() - 1, Way::Backward, |element| {
-                reply_element(&mut call.reply, element);
-                left -= 1;
-                if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-        }
-    }
+    call.reply.array(count);
+    let mut left = count;
+    list.visit(first, way, |element| {
+        reply_element(&mut call.reply, element);
+        left -= 1;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
     list.remove(from, count);
     list.shrink(fill);
     opened.publish_collection::<List>(event_of(end));

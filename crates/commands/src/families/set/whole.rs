@@ -11,27 +11,31 @@ use super::{check_lane, reply_member};
 use crate::call::{Call, Done};
 use crate::error;
 use crate::options::{ElementScan, LeaveOut};
+use crate::portions::{self, Aggregate, Header};
 
 pub(super) fn smembers(call: &mut Call<'_, '_>) -> Done {
-    let (key, now) = (call.key(), call.now());
-    let opened = call.keys.read(key);
-    let Some(set) = opened.collection::<Set>()?.map(Set::view) else {
-        call.reply.set(0);
-        return Ok(());
-    };
-    check_lane(call.lane, set.work())?;
-    let reply = &mut call.reply;
-    if set.is_exact(now) {
-        reply.set(set.len());
-        set.iter(now).for_each(|member| reply_member(reply, member));
-        return Ok(());
+    let (now, lane) = (call.now(), call.lane);
+    let read = call.read_whole(
+        portions::open,
+        |set: &Set, reply| {
+            let set = set.view();
+            check_lane(lane, set.work())?;
+            let length = set.is_exact(now).then_some(set.len());
+            Ok((0, Header::begin(Aggregate::Set, reply, length)))
+        },
+        |set, (from, mut header), portion| {
+            let next = set.view().part(from, now, |member| {
+                reply_member(portion.reply, member);
+                header.count += 1;
+                portion.has_room()
+            });
+            portions::step(next, header)
+        },
+    )?;
+    match read {
+        Some(header) => header.end(Aggregate::Set, &mut call.reply),
+        None => call.reply.set(0),
     }
-    let (mark, mut count) = (reply.begin(), 0);
-    for member in set.iter(now) {
-        reply_member(reply, member);
-        count += 1;
-    }
-    reply.end_set(mark, count);
     Ok(())
 }
 

@@ -1,13 +1,15 @@
 //! Looking at entries: how many, and those between two ids.
 
 use pantala_values::Stream;
+use pantala_values::stream::{Entry, StreamId};
 
 use super::options::{int, interval_end, interval_start};
-use super::{WORKER_ENTRIES, leave_if_long, reply_entries};
+use super::{WORKER_ENTRIES, leave_if_long, reply_entry};
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::portions::{self, Aggregate, Header, Portion};
 
 pub(super) const XLEN: Command = Command::read("XLEN", xlen, Group::Stream)
     .arity(2)
@@ -47,25 +49,57 @@ fn xrange(call: &mut Call<'_, '_>, is_back: bool) -> Done {
     let start = interval_start(call.args[start_at])?;
     let end = interval_end(call.args[end_at])?;
     let count = parse_count(&call.args[4..])?;
-    let key = call.key();
-    let opened = call.keys.read(key);
-    let Some(stream) = opened.collection::<Stream>()? else {
-        call.reply.array(0);
-        return Ok(());
-    };
-    let most = count.unwrap_or(usize::MAX);
-    if most == 0 {
-        call.reply.null_array();
+    if count == Some(0) {
+        let key = call.key();
+        match call.keys.read(key).collection::<Stream>()? {
+            Some(_) => call.reply.null_array(),
+            None => call.reply.array(0),
+        }
         return Ok(());
     }
-    if most as u64 > WORKER_ENTRIES {
-        leave_if_long(call.lane, stream.count_about(start, end).min(most as u64))?;
-    }
-    match is_back {
-        false => reply_entries(&mut call.reply, stream.range(start, end).take(most)),
-        true => reply_entries(&mut call.reply, stream.range_back(start, end).take(most)),
+    let (most, lane) = (count.unwrap_or(usize::MAX), call.lane);
+    let read = call.read_whole(
+        portions::open,
+        |stream: &Stream, reply| {
+            if most as u64 > WORKER_ENTRIES {
+                leave_if_long(lane, stream.count_about(start, end).min(most as u64))?;
+            }
+            Ok(((start, end), Header::begin(Aggregate::Array, reply, None)))
+        },
+        |stream, ((start, end), mut header), portion| {
+            let left = most - header.count;
+            let last = match is_back {
+                false => reply_some(portion, stream.range(start, end).take(left), &mut header),
+                true => reply_some(portion, stream.range_back(start, end).take(left), &mut header),
+            };
+            let rest = match is_back {
+                false => last.and_then(StreamId::next).map(|start| (start, end)),
+                true => last.and_then(StreamId::previous).map(|end| (start, end)),
+            };
+            portions::step(rest, header)
+        },
+    )?;
+    match read {
+        Some(header) => header.end(Aggregate::Array, &mut call.reply),
+        None => call.reply.array(0),
     }
     Ok(())
+}
+
+/// Shows entries while there is room; the last one, if there may be more behind it.
+fn reply_some<'a>(
+    portion: &mut Portion<'_, '_>,
+    entries: impl Iterator<Item = Entry<'a>>,
+    header: &mut Header,
+) -> Option<StreamId> {
+    for entry in entries {
+        reply_entry(portion.reply, &entry);
+        header.count += 1;
+        if !portion.has_room() {
+            return Some(entry.id);
+        }
+    }
+    None
 }
 
 /// COUNT; negative ones count as 0.

@@ -3,7 +3,7 @@
 //! Whatever is asked for becomes a range of ranks, so an offset costs nothing, and the reply's
 //! length is known before its first member.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use pantala_keyspace::event::{self, Event};
 use pantala_values::SortedSet;
@@ -14,6 +14,7 @@ use super::{begin_members, bounds, check_lane, open, read, reply_member, view};
 use crate::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::portions::Portion;
 use pantala_base::number::parse_i64;
 
 const LIMIT_OF_RANKS: ClientError = ClientError::text(
@@ -119,6 +120,37 @@ impl<'c> Wish<'c> {
             true => whole.end - offset - count..whole.end - offset,
         }
     }
+
+    /// Shows members of these ranks while there is room; the ranks that are left.
+    fn reply_members(
+        &self,
+        set: SortedSetRef<'_>,
+        ranks: Range<usize>,
+        portion: &mut Portion<'_, '_>,
+    ) -> Range<usize> {
+        let mut left = ranks;
+        if left.is_empty() {
+            return left;
+        }
+        if self.reverse {
+            for (member, score) in set.entries_back(left.end - 1, left.len()) {
+                reply_member(portion.reply, member, score, self.with_scores);
+                left.end -= 1;
+                if !portion.has_room() {
+                    break;
+                }
+            }
+        } else {
+            for (member, score) in set.entries(left.start, left.len()) {
+                reply_member(portion.reply, member, score, self.with_scores);
+                left.start += 1;
+                if !portion.has_room() {
+                    break;
+                }
+            }
+        }
+        left
+    }
 }
 
 const fn named(by: By, reverse: bool) -> Form {
@@ -150,28 +182,22 @@ pub(super) fn zrevrangebylex(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn reply_range(call: &mut Call<'_, '_>, form: Form) -> Done {
-    let wish = Wish::parse(call.args, form)?;
-    let key = call.key();
-    let opened = read(call.keys, key, call.lane)?;
-    let Some(set) = view(&opened)? else {
+    let (wish, lane) = (Wish::parse(call.args, form)?, call.lane);
+    let read = call.read_whole(
+        |keys, key| read(keys, key, lane),
+        |set: &SortedSet, reply| {
+            let ranks = wish.ranks(set.view());
+            check_lane(lane, ranks.len())?;
+            begin_members(reply, ranks.len(), wish.with_scores);
+            Ok(ranks)
+        },
+        |set, ranks, portion| {
+            let left = wish.reply_members(set.view(), ranks, portion);
+            if left.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(left) }
+        },
+    )?;
+    if read.is_none() {
         call.reply.array(0);
-        return Ok(());
-    };
-    let ranks = wish.ranks(set);
-    check_lane(call.lane, ranks.len())?;
-    let reply = &mut call.reply;
-    begin_members(reply, ranks.len(), wish.with_scores);
-    if ranks.is_empty() {
-        return Ok(());
-    }
-    if wish.reverse {
-        for (member, score) in set.entries_back(ranks.end - 1, ranks.len()) {
-            reply_member(reply, member, score, wish.with_scores);
-        }
-    } else {
-        for (member, score) in set.entries(ranks.start, ranks.len()) {
-            reply_member(reply, member, score, wish.with_scores);
-        }
     }
     Ok(())
 }
