@@ -1,13 +1,16 @@
-//! Bits of long byte strings: counted, compared, combined. What the processor at hand can do is
-//! asked at run time: AVX-512 with VPOPCNT, AVX2, else the baseline (SSE2, NEON).
+//! Bits of long byte strings: counted, compared, combined. At run time the best variant for the
+//! processor at hand is picked: AVX-512, AVX2, else the baseline (SSE2, NEON).
 //!
 //! There is one text of each loop, in [`plain`], written so that the compiler turns it into wide
 //! instructions; a wider variant is the same text compiled for a wider processor.
 //!
-//! 1. A variant is called only after the processor was asked for every feature it is compiled for.
+//! 1. A variant is called only at a level that has every feature it is compiled for.
 //! 2. Both slices of a combination are cut to the same length before the loop.
 //!
 //! Tests: foot of the file, every variant this machine has against byte by byte loops.
+
+#[cfg(target_arch = "x86_64")]
+use super::level::{Level, level};
 
 /// How two byte strings become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,14 +91,19 @@ pub mod plain {
     }
 }
 
-/// Defines, for each loop, its variants and the function that picks one.
+/// Defines, for each loop, its variants and the function that picks one. In front of it stand the
+/// level of the widest and that level's features.
 macro_rules! variants {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?;)+) => {
+    ($(
+        $(#[$doc:meta])*
+        $level:ident($features:literal)
+        fn $name:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?;
+    )+) => {
         #[cfg(target_arch = "x86_64")]
         mod avx512 {
             use super::{Combine, plain};
             $(
-                #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq")]
+                #[target_feature(enable = $features)]
                 pub fn $name($($arg: $kind),*) $(-> $out)? {
                     plain::$name($($arg),*)
                 }
@@ -119,12 +127,13 @@ macro_rules! variants {
             pub fn $name($($arg: $kind),*) $(-> $out)? {
                 #[cfg(target_arch = "x86_64")]
                 {
-                    if has_avx512() {
-                        // SAFETY: invariant 1: `has_avx512` asked for all its features.
+                    let level = level();
+                    if level >= Level::$level {
+                        // SAFETY: invariant 1: that level has `$features`.
                         return unsafe { avx512::$name($($arg),*) };
                     }
-                    if has_avx2() {
-                        // SAFETY: invariant 1: `has_avx2` asked for all its features.
+                    if level >= Level::Avx2 {
+                        // SAFETY: invariant 1.
                         return unsafe { avx2::$name($($arg),*) };
                     }
                 }
@@ -136,74 +145,29 @@ macro_rules! variants {
 
 variants! {
     /// How many bits are set.
+    Avx512Count("avx512f,avx512bw,avx512vl,avx512vpopcntdq")
     fn count_ones(bytes: &[u8]) -> u64;
     /// Index of the first byte that is not `skipped`.
+    Avx512("avx512f,avx512bw,avx512vl")
     fn find_other(bytes: &[u8], skipped: u8) -> Option<usize>;
     /// `into[i] = into[i] op with[i]`, as far as the shorter goes.
+    Avx512("avx512f,avx512bw,avx512vl")
     fn combine(op: Combine, into: &mut [u8], with: &[u8]);
     /// Turns every bit over.
+    Avx512("avx512f,avx512bw,avx512vl")
     fn invert(bytes: &mut [u8]);
     /// Bits seen once so far (`once`) and more than once (`more`), after one more string.
+    Avx512("avx512f,avx512bw,avx512vl")
     fn tally(once: &mut [u8], more: &mut [u8], with: &[u8]);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn has_avx512() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512vpopcntdq")
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::level::at_each;
     use super::*;
     use crate::rng::Rng;
 
     type ByByte = fn(u8, u8) -> u8;
-
-    /// The same loop in every variant that runs here.
-    macro_rules! variants_of {
-        ($name:ident($($arg:expr),*)) => {{
-            let mut found = vec![plain::$name($($arg),*), $name($($arg),*)];
-            #[cfg(target_arch = "x86_64")]
-            {
-                if has_avx2() {
-                    // SAFETY: the processor was asked.
-                    found.push(unsafe { avx2::$name($($arg),*) });
-                }
-                if has_avx512() {
-                    // SAFETY: the processor was asked.
-                    found.push(unsafe { avx512::$name($($arg),*) });
-                }
-            }
-            found
-        }};
-        ($name:ident($($arg:expr),*), $into:ident = $start:expr) => {{
-            let mut found = Vec::new();
-            let mut $into = $start;
-            plain::$name($($arg),*);
-            found.push($into);
-            let mut $into = $start;
-            $name($($arg),*);
-            found.push($into);
-            #[cfg(target_arch = "x86_64")]
-            if has_avx2() {
-                let mut $into = $start;
-                // SAFETY: the processor was asked.
-                unsafe { avx2::$name($($arg),*) };
-                found.push($into);
-            }
-            found
-        }};
-    }
 
     fn lengths() -> impl Iterator<Item = usize> {
         (0..200).chain([255, 256, 257, 1000, 4096, 4099])
@@ -221,9 +185,7 @@ mod tests {
         for length in lengths() {
             let bytes = random(length, &mut rng);
             let expected: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
-            for found in variants_of!(count_ones(&bytes)) {
-                assert_eq!(found, expected, "{length}");
-            }
+            at_each(|| assert_eq!(count_ones(&bytes), expected, "{length}"));
         }
     }
 
@@ -235,9 +197,9 @@ mod tests {
                     let mut bytes = vec![skipped; length];
                     let expected = (at < length).then_some(at);
                     bytes[at.min(length)..].fill(7);
-                    for found in variants_of!(find_other(&bytes, skipped)) {
-                        assert_eq!(found, expected, "{length} {at}");
-                    }
+                    at_each(|| {
+                        assert_eq!(find_other(&bytes, skipped), expected, "{length} {at}");
+                    });
                 }
             }
         }
@@ -257,38 +219,46 @@ mod tests {
             for (op, by_byte) in ops {
                 let expected: Vec<u8> =
                     first.iter().zip(&second).map(|(a, b)| by_byte(*a, *b)).collect();
-                let outs = variants_of!(combine(op, &mut into, &second), into = first.clone());
-                for out in outs {
-                    assert_eq!(out, expected, "{op:?} {length}");
-                }
+                at_each(|| {
+                    let mut into = first.clone();
+                    combine(op, &mut into, &second);
+                    assert_eq!(into, expected, "{op:?} {length}");
+                });
             }
         }
     }
 
     #[test]
-    fn inverts_and_tallies() {
+    fn inverts() {
         let mut rng = Rng::from_seed(3);
         for length in lengths() {
+            let bytes = random(length, &mut rng);
+            at_each(|| {
+                let mut turned = bytes.clone();
+                invert(&mut turned);
+                assert!(turned.iter().zip(&bytes).all(|(a, b)| *a == !*b));
+            });
+        }
+    }
+
+    #[test]
+    fn tallies() {
+        let mut rng = Rng::from_seed(4);
+        for length in lengths() {
             let strings: Vec<Vec<u8>> = (0..4).map(|_| random(length, &mut rng)).collect();
-            for turned in variants_of!(invert(&mut into), into = strings[0].clone()) {
-                assert!(turned.iter().zip(&strings[0]).all(|(a, b)| *a == !*b));
-            }
-            let (mut once, mut more) = (vec![0; length], vec![0; length]);
-            for string in &strings {
-                let pairs = variants_of!(
-                    tally(&mut into.0, &mut into.1, string),
-                    into = (once.clone(), more.clone())
-                );
-                assert!(pairs.iter().all(|pair| *pair == pairs[0]));
-                (once, more) = pairs[0].clone();
-            }
-            for i in 0..length {
-                for bit in 0..8 {
-                    let count = strings.iter().filter(|s| s[i] >> bit & 1 == 1).count();
-                    assert_eq!(once[i] >> bit & 1 == 1, count >= 1);
-                    assert_eq!(more[i] >> bit & 1 == 1, count >= 2);
+            at_each(|| {
+                let (mut once, mut more) = (vec![0; length], vec![0; length]);
+                for string in &strings {
+                    tally(&mut once, &mut more, string);
                 }
-            }
+                for i in 0..length {
+                    for bit in 0..8 {
+                        let count = strings.iter().filter(|s| s[i] >> bit & 1 == 1).count();
+                        assert_eq!(once[i] >> bit & 1 == 1, count >= 1);
+                        assert_eq!(more[i] >> bit & 1 == 1, count >= 2);
+                    }
+                }
+            });
         }
     }
 }

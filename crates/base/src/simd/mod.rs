@@ -8,6 +8,7 @@
 //! Tests: foot of the file, each function against its twin over all lengths and offsets.
 
 pub mod bits;
+mod level;
 pub mod registers;
 
 /// The plain twins.
@@ -38,6 +39,13 @@ pub mod plain {
     }
 }
 
+/// The number of each of 32 bytes, in two halves.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const COUNTING: [[u8; 16]; 2] = [
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+    [16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31],
+];
+
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use std::arch::x86_64::{
@@ -46,10 +54,7 @@ mod wide {
         _mm_setzero_si128, _mm_unpackhi_epi64,
     };
 
-    const COUNTING: [[u8; 16]; 2] = [
-        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
-        [16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31],
-    ];
+    use super::COUNTING;
 
     /// The sum of the first `count` bytes, or of all where `count` is larger.
     #[inline(always)]
@@ -101,24 +106,75 @@ mod wide {
 
 #[cfg(target_arch = "aarch64")]
 mod wide {
-    pub use super::plain::{mask_either, sum_below};
-
     use std::arch::aarch64::{
-        vceqq_u8, vdupq_n_u8, vget_lane_u64, vld1q_u8, vorrq_u8, vreinterpret_u64_u8,
+        uint8x16_t, vaddq_u16, vaddvq_u16, vandq_u8, vceqq_u8, vcltq_u8, vdupq_n_u8, vget_lane_u64,
+        vgetq_lane_u16, vld1q_u8, vorrq_u8, vpaddlq_u8, vpaddq_u8, vreinterpret_u64_u8,
         vreinterpretq_u16_u8, vshrn_n_u16,
     };
+
+    use super::COUNTING;
+
+    /// One bit for each byte of a half.
+    const BITS: [u8; 16] = [1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128];
+
+    /// The sum of the first `count` bytes, or of all where `count` is larger.
+    #[inline(always)]
+    pub fn sum_below(bytes: &[u8; 32], count: usize) -> usize {
+        let (halves, _) = bytes.as_chunks::<16>();
+        let below = |half: usize| {
+            let (bytes, numbers) = (load(&halves[half]), load(&COUNTING[half]));
+            // SAFETY: register-only NEON operations, aarch64's baseline.
+            unsafe {
+                let counted = vcltq_u8(numbers, vdupq_n_u8(count.min(32) as u8));
+                vpaddlq_u8(vandq_u8(bytes, counted))
+            }
+        };
+        let (low, high) = (below(0), below(1));
+        // SAFETY: register-only NEON operations, aarch64's baseline.
+        usize::from(unsafe { vaddvq_u16(vaddq_u16(low, high)) })
+    }
+
+    #[inline(always)]
+    fn load(chunk: &[u8; 16]) -> uint8x16_t {
+        // SAFETY: sixteen readable bytes (invariant 1), no alignment needed; NEON is aarch64's
+        // baseline.
+        unsafe { vld1q_u8(chunk.as_ptr()) }
+    }
+
+    /// All ones where the byte is either needle.
+    #[inline(always)]
+    fn equal_either(chunk: &[u8; 16], first: u8, second: u8) -> uint8x16_t {
+        let bytes = load(chunk);
+        // SAFETY: register-only NEON operations, aarch64's baseline.
+        unsafe {
+            let one = vceqq_u8(bytes, vdupq_n_u8(first));
+            let two = vceqq_u8(bytes, vdupq_n_u8(second));
+            vorrq_u8(one, two)
+        }
+    }
+
+    /// Bit `i` is set where byte `i` is either needle. NEON has no movemask: neighbours are added
+    /// three times, until each half is one byte.
+    #[inline(always)]
+    pub fn mask_either(chunk: &[u8; 16], first: u8, second: u8) -> u16 {
+        let (equal, bits) = (equal_either(chunk, first, second), load(&BITS));
+        // SAFETY: register-only NEON operations, aarch64's baseline.
+        unsafe {
+            let ones = vandq_u8(equal, bits);
+            let twos = vpaddq_u8(ones, ones);
+            let fours = vpaddq_u8(twos, twos);
+            vgetq_lane_u16::<0>(vreinterpretq_u16_u8(vpaddq_u8(fours, fours)))
+        }
+    }
 
     /// Index of the first byte of `chunk` equal to either needle, 16 or more when there is none.
     #[inline(always)]
     pub fn first_of(chunk: &[u8; 16], first: u8, second: u8) -> usize {
-        // SAFETY: sixteen readable bytes (invariant 1), no alignment needed; NEON is aarch64's
-        // baseline.
+        let equal = equal_either(chunk, first, second);
+        // SAFETY: register-only NEON operations, aarch64's baseline.
         let nibbles = unsafe {
-            let bytes = vld1q_u8(chunk.as_ptr());
-            let one = vceqq_u8(bytes, vdupq_n_u8(first));
-            let two = vceqq_u8(bytes, vdupq_n_u8(second));
-            // Four bits of the result for each byte: NEON has no movemask.
-            let narrow = vshrn_n_u16::<4>(vreinterpretq_u16_u8(vorrq_u8(one, two)));
+            // Four bits of the result for each byte: two instructions less than a mask.
+            let narrow = vshrn_n_u16::<4>(vreinterpretq_u16_u8(equal));
             vget_lane_u64::<0>(vreinterpret_u64_u8(narrow))
         };
         nibbles.trailing_zeros() as usize / 4
@@ -183,6 +239,17 @@ mod tests {
             }
         }
         assert_eq!(sum_below(&[255; 32], 32), 32 * 255);
+    }
+
+    #[test]
+    fn masks_are_plain() {
+        let mut rng = crate::rng::Rng::from_seed(7);
+        for _ in 0..2000 {
+            let hay: [u8; 16] = std::array::from_fn(|_| rng.below(4) as u8 * 85);
+            for (one, two) in [(0, 85), (255, 255), (170, 0), (1, 2)] {
+                assert_eq!(mask_either(&hay, one, two), plain::mask_either(&hay, one, two));
+            }
+        }
     }
 
     #[test]

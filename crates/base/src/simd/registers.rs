@@ -1,11 +1,15 @@
 //! Rows of six-bit numbers, four in three bytes, low bits first: the dense form of a HyperLogLog.
-//! Here they are spread to one a byte, merged, and packed again. AVX2 where the processor has it.
+//! Here they are spread to one a byte, merged, and packed again: with AVX2 where the processor has
+//! it, with NEON on aarch64.
 //!
-//! 1. A variant is called only after the processor was asked for AVX2.
-//! 2. Loads and stores touch exactly the arrays they are given: 24 packed bytes are read as two
+//! 1. The variant of AVX2 is called only at a level that has it.
+//! 2. Loads and stores touch exactly the arrays they are given. AVX2 reads 24 packed bytes as two
 //!    overlapping halves of sixteen, 32 spread bytes as one.
 //!
 //! Tests: foot of the file, each function against its twin in `plain`.
+
+#[cfg(target_arch = "x86_64")]
+use super::level::{Level, level};
 
 /// Packed bytes of one block.
 const PACKED: usize = 24;
@@ -143,16 +147,74 @@ mod avx2 {
     }
 }
 
+/// Three packed bytes are four numbers, so each block is loaded and stored in threes and in fours.
+#[cfg(target_arch = "aarch64")]
+mod neon {
+    use std::arch::aarch64::{
+        uint8x8x3_t, uint8x8x4_t, vand_u8, vdup_n_u8, vld3_u8, vld4_u8, vmax_u8, vshr_n_u8,
+        vsli_n_u8, vst3_u8, vst4_u8,
+    };
+
+    use super::{PACKED, SPREAD};
+
+    pub fn merge_max(max: &mut [[u8; SPREAD]], packed: &[[u8; PACKED]]) {
+        for (max, packed) in max.iter_mut().zip(packed) {
+            // SAFETY: 24 and 32 readable bytes (invariant 2); NEON is aarch64's baseline.
+            let (uint8x8x3_t(a, b, c), old) =
+                unsafe { (vld3_u8(packed.as_ptr()), vld4_u8(max.as_ptr())) };
+            // SAFETY: register-only operations of the baseline, but for the store, which has 32
+            // writable bytes (invariant 2).
+            unsafe {
+                let six_bits = vdup_n_u8(0x3f);
+                let first = vand_u8(a, six_bits);
+                let second = vand_u8(vsli_n_u8::<2>(vshr_n_u8::<6>(a), b), six_bits);
+                let third = vand_u8(vsli_n_u8::<4>(vshr_n_u8::<4>(b), c), six_bits);
+                let fourth = vshr_n_u8::<2>(c);
+                let larger = uint8x8x4_t(
+                    vmax_u8(old.0, first),
+                    vmax_u8(old.1, second),
+                    vmax_u8(old.2, third),
+                    vmax_u8(old.3, fourth),
+                );
+                vst4_u8(max.as_mut_ptr(), larger);
+            }
+        }
+    }
+
+    /// The inserting shift keeps only those low bits of a number that have room.
+    pub fn pack(packed: &mut [[u8; PACKED]], spread: &[[u8; SPREAD]]) {
+        for (packed, spread) in packed.iter_mut().zip(spread) {
+            // SAFETY: 32 readable bytes (invariant 2); NEON is aarch64's baseline.
+            let uint8x8x4_t(a, b, c, d) = unsafe { vld4_u8(spread.as_ptr()) };
+            // SAFETY: register-only operations of the baseline, but for the store, which has 24
+            // writable bytes (invariant 2).
+            unsafe {
+                let three = uint8x8x3_t(
+                    vsli_n_u8::<6>(a, b),
+                    vsli_n_u8::<4>(vshr_n_u8::<2>(b), c),
+                    vsli_n_u8::<2>(vshr_n_u8::<4>(c), d),
+                );
+                vst3_u8(packed.as_mut_ptr(), three);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+use neon as baseline;
+#[cfg(not(target_arch = "aarch64"))]
+use plain as baseline;
+
 /// `max[i]` becomes the larger of itself and the packed number `i`. Works on whole blocks of 32
 /// numbers, as many as both have.
 pub fn merge_max(max: &mut [u8], packed: &[u8]) {
     let (max, packed) = (max.as_chunks_mut().0, packed.as_chunks().0);
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
+    if level() >= Level::Avx2 {
         // SAFETY: invariant 1.
         return unsafe { avx2::merge_max(max, packed) };
     }
-    plain::merge_max(max, packed);
+    baseline::merge_max(max, packed);
 }
 
 /// Packs numbers, of which only six bits count. Works on whole blocks of 32 numbers, as many as
@@ -160,15 +222,16 @@ pub fn merge_max(max: &mut [u8], packed: &[u8]) {
 pub fn pack(packed: &mut [u8], spread: &[u8]) {
     let (packed, spread) = (packed.as_chunks_mut().0, spread.as_chunks().0);
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
+    if level() >= Level::Avx2 {
         // SAFETY: invariant 1.
         return unsafe { avx2::pack(packed, spread) };
     }
-    plain::pack(packed, spread);
+    baseline::pack(packed, spread);
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::level::at_each;
     use super::*;
     use crate::rng::Rng;
 
@@ -179,24 +242,29 @@ mod tests {
             let blocks = rng.below(9) as usize;
             let mut numbers = vec![0; blocks * SPREAD];
             rng.bytes(&mut numbers);
-            let (mut wide, mut narrow) = (vec![0; blocks * PACKED], vec![1; blocks * PACKED]);
-            pack(&mut wide, &numbers);
-            plain::pack(narrow.as_chunks_mut().0, numbers.as_chunks().0);
-            assert_eq!(wide, narrow);
+            let mut packed = vec![1; blocks * PACKED];
+            plain::pack(packed.as_chunks_mut().0, numbers.as_chunks().0);
             for (i, number) in numbers.iter().enumerate() {
                 let (byte, shift) = (i * 6 / 8, i * 6 % 8);
-                let two = u16::from(wide[byte]) | u16::from(*wide.get(byte + 1).unwrap_or(&0)) << 8;
+                let next = u16::from(*packed.get(byte + 1).unwrap_or(&0));
+                let two = u16::from(packed[byte]) | next << 8;
                 assert_eq!(two >> shift & 63, u16::from(number & 63));
             }
             let mut max = vec![0; blocks * SPREAD];
             rng.bytes(&mut max);
-            let mut by_hand = max.clone();
             let expected: Vec<u8> =
                 max.iter().zip(&numbers).map(|(a, b)| *a.max(&(b & 63))).collect();
-            merge_max(&mut max, &wide);
-            plain::merge_max(by_hand.as_chunks_mut().0, narrow.as_chunks().0);
-            assert_eq!(max, expected);
-            assert_eq!(by_hand, expected);
+            let mut merged = max.clone();
+            plain::merge_max(merged.as_chunks_mut().0, packed.as_chunks().0);
+            assert_eq!(merged, expected);
+            at_each(|| {
+                let mut wide = vec![0; blocks * PACKED];
+                pack(&mut wide, &numbers);
+                assert_eq!(wide, packed);
+                let mut merged = max.clone();
+                merge_max(&mut merged, &packed);
+                assert_eq!(merged, expected);
+            });
         }
     }
 }

@@ -1,0 +1,122 @@
+//! Which variant of a loop runs: that of the best level the processor has, asked at run time. Only
+//! x86-64 has levels above its baseline; NEON is aarch64's baseline.
+//!
+//! 1. `level` names a level only if the processor has each of its features and those below.
+//!
+//! Not here: the variants ([`super::bits`], [`super::registers`]). Tests: foot of the file. Those
+//! of the variants force each level of the machine in turn, with [`at_each`].
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Level, level};
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    /// What a variant is compiled for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+    pub enum Level {
+        /// SSE2.
+        Baseline,
+        /// AVX2 and POPCNT.
+        Avx2,
+        /// AVX-512 F, BW and VL.
+        Avx512,
+        /// And VPOPCNTDQ.
+        Avx512Count,
+    }
+
+    /// The level to run at. Processors with AVX-512 but without VPOPCNTDQ (those before Ice Lake)
+    /// lower their clock for wide instructions, so they stay at AVX2.
+    #[inline]
+    pub fn level() -> Level {
+        #[cfg(test)]
+        if let Some(level) = super::tests::forced() {
+            return level;
+        }
+        match highest() {
+            Level::Avx512 => Level::Avx2,
+            level => level,
+        }
+    }
+
+    #[inline]
+    pub(super) fn highest() -> Level {
+        if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt")) {
+            Level::Baseline
+        } else if !(is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl"))
+        {
+            Level::Avx2
+        } else if !is_x86_feature_detected!("avx512vpopcntdq") {
+            Level::Avx512
+        } else {
+            Level::Avx512Count
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) use tests::at_each;
+
+#[cfg(test)]
+mod tests {
+    /// Runs `check` at each level of this processor, so that every variant it can run is run.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn at_each(mut check: impl FnMut()) {
+        check();
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub use forcing::{at_each, forced};
+
+    #[cfg(target_arch = "x86_64")]
+    mod forcing {
+        use std::cell::Cell;
+
+        use super::super::x86::{Level, highest, level};
+
+        const LEVELS: [Level; 4] =
+            [Level::Baseline, Level::Avx2, Level::Avx512, Level::Avx512Count];
+
+        thread_local! {
+            static FORCED: Cell<Option<Level>> = const { Cell::new(None) };
+        }
+
+        pub fn forced() -> Option<Level> {
+            FORCED.get()
+        }
+
+        /// Runs `check` at each level of this processor, so that every variant it can run is run.
+        pub fn at_each(mut check: impl FnMut()) {
+            for level in LEVELS.into_iter().filter(|level| *level <= highest()) {
+                FORCED.set(Some(level));
+                check();
+            }
+            FORCED.set(None);
+        }
+
+        /// The kernel is asked, not the same instruction once more.
+        #[test]
+        fn each_level_of_this_processor_is_run() {
+            let told = std::fs::read_to_string("/proc/cpuinfo").expect("Linux has it");
+            let flags = told.lines().find(|line| line.starts_with("flags")).expect("x86-64");
+            let has = |names: &str| {
+                names.split(' ').all(|name| flags.split_whitespace().any(|flag| flag == name))
+            };
+            let mut expected = vec![Level::Baseline];
+            for (level, names) in [
+                (Level::Avx2, "avx2 popcnt"),
+                (Level::Avx512, "avx2 popcnt avx512f avx512bw avx512vl"),
+                (Level::Avx512Count, "avx2 popcnt avx512f avx512bw avx512vl avx512_vpopcntdq"),
+            ] {
+                if has(names) {
+                    expected.push(level);
+                }
+            }
+            let mut run = Vec::new();
+            at_each(|| run.push(level()));
+            assert_eq!(run, expected);
+            assert_ne!(level(), Level::Avx512, "it is for tests alone");
+        }
+    }
+}
