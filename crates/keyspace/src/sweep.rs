@@ -73,7 +73,8 @@ impl Sweep {
     pub(crate) fn lower(&self, partition: PartitionId, deadline: UnixMs) -> Option<Ticket> {
         let bound = &self.earliest[partition.index()];
         if deadline.0 < bound.load(Ordering::Relaxed) {
-            bound.store(deadline.0, Ordering::Relaxed);
+            // Before the look at the alarm, for all to see: the sweeper does both the other way.
+            bound.store(deadline.0, Ordering::SeqCst);
         }
         if deadline.0 >= self.alarm.load(Ordering::SeqCst) {
             return None;
