@@ -20,9 +20,8 @@ pub(crate) struct Area {
 unsafe impl Send for Area {}
 
 impl Area {
-    /// `length` bytes, rounded up to whole pages, at a page's start.
+    /// `length` bytes, at a page's start. The kernel maps and unmaps whole pages, of its size.
     pub(crate) fn new(length: usize) -> io::Result<Area> {
-        let length = length.next_multiple_of(4096);
         // SAFETY: a fresh anonymous mapping touches no memory of ours.
         let start = unsafe {
             libc::mmap(
