@@ -101,7 +101,7 @@ pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Stream
     stream.set_counters(counters);
     for _ in 0..length::read_count(input, 2)? {
         let name = text::read(input, limits.text_bytes)?;
-        let group = read_group(kind, input, limits)?;
+        let group = read_group(kind, input, &stream, limits)?;
         if !stream.add_group(name.bytes(&mut IntText::new()), group) {
             return Err(Malformed("a stream with a group twice"));
         }
@@ -145,10 +145,16 @@ fn read_time(input: &mut Input<'_>) -> Result<UnixMs, Malformed> {
     input.i64().map(|moment| UnixMs(moment.max(0)))
 }
 
-fn read_group(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Group, Malformed> {
+fn read_group(
+    kind: Kind,
+    input: &mut Input<'_>,
+    stream: &Stream,
+    limits: &Limits,
+) -> Result<Group, Malformed> {
     let last_id = read_id(input)?;
     let entries_read = match kind {
-        Kind::STREAM => None,
+        // The oldest kind did not keep it.
+        Kind::STREAM => stream.entries_up_to(last_id),
         _ => i64::try_from(length::read(input)?).ok(),
     };
     let mut group = Group::new(last_id, entries_read);

@@ -23,7 +23,7 @@ use pantala_protocol::Reply;
 use smallvec::SmallVec;
 
 use crate::shared::Shared;
-use crate::tallies::{LATENCY_BUCKETS, ThreadTally};
+use crate::tallies::ThreadTally;
 use crate::waiting::{Blocked, Seat};
 
 /// A command with more arguments than this runs on the slow lane: it would hold up other
@@ -461,11 +461,7 @@ impl<'r> Turn<'r> {
     /// Adds to the time and the histogram of a row.
     #[inline]
     pub fn count_time(&self, found: Found, nanoseconds: u64) {
-        let tally = &self.tally.commands[usize::from(found.number)];
-        tally.nanoseconds.add(nanoseconds);
-        let microseconds = nanoseconds / 1000;
-        let bucket = (u64::BITS - microseconds.leading_zeros()) as usize;
-        tally.latency[bucket.min(LATENCY_BUCKETS - 1)].add(1);
+        self.tally.commands[usize::from(found.number)].took(nanoseconds);
     }
 }
 

@@ -58,6 +58,8 @@ pub enum Message {
         parking: u32,
         /// The reply.
         reply: Vec<u8>,
+        /// How long its run took.
+        took_us: u64,
     },
     /// A command on the slow lane waits for keys now.
     LaneBlocked {

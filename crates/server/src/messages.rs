@@ -26,8 +26,8 @@ impl Desk {
                 Message::LaneDone { connection, parking, session, reply } => {
                     self.lane_done(connection, parking, *session, reply);
                 }
-                Message::Served { connection, parking, reply } => {
-                    self.served(connection, parking, reply);
+                Message::Served { connection, parking, reply, took_us } => {
+                    self.served(connection, parking, reply, took_us);
                 }
                 _ => {}
             }
@@ -42,8 +42,8 @@ impl Desk {
             Message::LaneDone { connection, parking, session, reply } => {
                 self.lane_done(connection, parking, *session, reply);
             }
-            Message::Served { connection, parking, reply } => {
-                self.served(connection, parking, reply);
+            Message::Served { connection, parking, reply, took_us } => {
+                self.served(connection, parking, reply, took_us);
             }
             Message::LaneBlocked { connection, parking, blocked } => {
                 self.lane_blocked(connection, parking, blocked);

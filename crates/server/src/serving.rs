@@ -180,6 +180,14 @@ impl<'t> Window<'t> {
     fn args_of(&self, parsed: &Parsed) -> &[&'t [u8]] {
         &self.args[parsed.first_arg as usize..][..parsed.arg_count as usize]
     }
+
+    /// Has no share in the time of the groups.
+    #[cold]
+    fn not_in_group(&mut self, position: usize) {
+        if let Item::Command { group_hash, .. } = &mut self.parsed[position].item {
+            *group_hash = None;
+        }
+    }
 }
 
 /// Commands whose locks are held together.
@@ -365,7 +373,7 @@ impl Desk {
     }
 
     /// The time of a window, spread over its grouped commands: what each took alone would cost a
-    /// look at the clock each.
+    /// look at the clock each. Who ran alone has been timed alone; who waits will be.
     fn count_times(&self, window: &Window<'_>, turn: &Turn<'_>, took_us: u64) {
         let share = took_us * 1000 / window.parsed.len() as u64;
         for parsed in &window.parsed {
@@ -395,6 +403,7 @@ impl Desk {
                 None => {
                     window.running = from;
                     window.clock_us.set(0);
+                    window.not_in_group(from);
                     self.run_alone(window, turn, from);
                     from += 1;
                 }
@@ -447,7 +456,7 @@ impl Desk {
         let args = window.args_of(parsed);
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         if !connection.is_ready() {
-            return;
+            return window.not_in_group(position);
         }
         let before = connection.output.len();
         window.replied_bytes.set(before);
@@ -499,6 +508,7 @@ impl Desk {
         // Whatever it waits for, those behind it wait too.
         connection.park(Waiting::Partition);
         window.later.push((position, wish));
+        window.not_in_group(position);
     }
 
     /// Runs one command with nothing else held: without a key, with many, or because its partition

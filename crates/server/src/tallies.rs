@@ -89,6 +89,15 @@ impl ThreadTally {
 }
 
 impl CommandTally {
+    /// Adds one execution to the time and the histogram.
+    #[inline]
+    pub fn took(&self, nanoseconds: u64) {
+        self.nanoseconds.add(nanoseconds);
+        let microseconds = nanoseconds / 1000;
+        let bucket = (u64::BITS - microseconds.leading_zeros()) as usize;
+        self.latency[bucket.min(LATENCY_BUCKETS - 1)].add(1);
+    }
+
     fn each(&self, see: &mut dyn FnMut(&Count)) {
         for count in [&self.calls, &self.nanoseconds, &self.rejected, &self.failed] {
             see(count);

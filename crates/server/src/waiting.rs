@@ -22,6 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     AtTimeout, Call, ClientError, Found, KeyWait, OwnedArgs, Park, ReplyMode, Session, Stop,
     WaitedKeys, Wander, key_positions,
@@ -33,6 +34,7 @@ use crate::connection::{Connection, Life, Waiting};
 use crate::execute::{Turn, hush};
 use crate::inbox::{Inbox, Message};
 use crate::lane::Job;
+use crate::shared::Shared;
 use crate::tracking::reading::remember_served;
 use crate::worker::Desk;
 
@@ -126,7 +128,7 @@ impl Turn<'_> {
         }
         let until_us = wait.until.map(|until| {
             let left_ms = u64::try_from(until.0.saturating_sub(self.now.0)).unwrap_or(0);
-            pantala_base::clock::monotonic_us().saturating_add(left_ms.saturating_mul(1000))
+            monotonic_us().saturating_add(left_ms.saturating_mul(1000))
         });
         Blocked { waiter, until_us, at_timeout: wait.at_timeout }
     }
@@ -211,7 +213,9 @@ impl Turn<'_> {
         if is_author {
             call.keys.effects().set_author(pending.session.id);
         }
+        let began_us = monotonic_us();
         let done = (pending.found.row.handler)(&mut call);
+        let took_us = monotonic_us() - began_us;
         if is_author {
             locked.effects().set_author(0);
         }
@@ -233,8 +237,9 @@ impl Turn<'_> {
             Err(Stop::Lane | Stop::Park(_)) => return run_by_itself(locked, waiter),
         }
         waiter.end();
+        self.count_time(pending.found, took_us * 1000);
         let (connection, parking) = (waiter.connection, waiter.parking);
-        pending.inbox.leave(Message::Served { connection, parking, reply });
+        pending.inbox.leave(Message::Served { connection, parking, reply, took_us });
         locked.wake_later(Ticket::Inbox(Arc::clone(&waiter.inbox)));
         true
     }
@@ -270,6 +275,20 @@ impl Blocked {
             self.forget(desk, 1);
         }
         is_won
+    }
+
+    /// Logs its command, which has ended, if that is worth it; the row of it.
+    fn note(
+        &self,
+        shared: &Shared,
+        session: &Session,
+        took_us: u64,
+        reply_bytes: usize,
+    ) -> Option<Found> {
+        let Pending { found, args, .. } = self.waiter.request.downcast_ref()?;
+        shared.logs.note(session, *found, &args.slices(), took_us, reply_bytes);
+        shared.spikes.note(found.row, took_us);
+        Some(*found)
     }
 
     /// Takes it out of the queues of its keys, if these are so many. It has ended.
@@ -337,6 +356,7 @@ impl Desk {
     /// does not wait, or is being served.
     pub(crate) fn unblock(&mut self, index: u32, error: Option<&ClientError>) -> bool {
         let Some(blocked) = self.give_up(index) else { return false };
+        let (shared, tally) = (Arc::clone(&self.shared), Arc::clone(&self.tally));
         let Some(connection) = self.at(index) else { return false };
         connection.parked = None;
         let mut text = Vec::new();
@@ -344,6 +364,12 @@ impl Desk {
         match error {
             Some(error) => reply.error(&*error.0),
             None => blocked.at_timeout.reply(&mut reply),
+        }
+        if let Some(found) = blocked.note(&shared, &connection.session, 0, text.len()) {
+            let row = &tally.commands[usize::from(found.number)];
+            row.calls.add(1);
+            row.failed.add(u64::from(error.is_some()));
+            row.took(0);
         }
         answer(connection, text);
         self.resume(index);
@@ -358,11 +384,15 @@ impl Desk {
     }
 
     /// Somebody has served this connection's command.
-    pub(crate) fn served(&mut self, handle: u64, parking: u32, reply: Vec<u8>) {
+    pub(crate) fn served(&mut self, handle: u64, parking: u32, reply: Vec<u8>, took_us: u64) {
+        let shared = Arc::clone(&self.shared);
         let Some(connection) = self.find_handle(handle) else { return };
         let index = connection.token.index;
         if !connection.unpark(parking) || connection.life != Life::Open {
             return;
+        }
+        if let Some(blocked) = &connection.blocked {
+            blocked.note(&shared, &connection.session, took_us, reply.len());
         }
         answer(connection, reply);
         if let Some(blocked) = self.take_blocked(index) {

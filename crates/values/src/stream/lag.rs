@@ -73,6 +73,11 @@ impl Stream {
         }
     }
 
+    /// How many entries were ever added up to this id; `None` where it cannot be told.
+    pub fn entries_up_to(&self, id: StreamId) -> Option<i64> {
+        self.counts().read_up_to(id)
+    }
+
     /// How many entries a group has still to read; `None` where it cannot be told.
     pub fn lag(&self, group: &Group) -> Option<i64> {
         self.counts().lag(group)

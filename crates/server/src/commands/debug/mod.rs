@@ -18,7 +18,7 @@ use pantala_commands::{
 };
 use pantala_keyspace::{Expiry, Locked, PartitionId, Scope};
 use pantala_settings::field::Permission;
-use pantala_table::Encoding;
+use pantala_table::{Encoding, ValueRef};
 
 use super::is_local;
 use crate::shared::Shared;
@@ -227,7 +227,10 @@ fn object(call: &mut Call<'_, '_>) -> Done {
             Encoding::Int => "int",
             Encoding::Inline => "embstr",
             Encoding::Long => "raw",
-            Encoding::Object => "object",
+            Encoding::Object => match table.value(place) {
+                ValueRef::Object(object) => object.encoding(),
+                ValueRef::Str(_) => "raw",
+            },
         };
         let length = opened.string().ok().flatten().map_or(0, |string| string.len());
         Some(format!(
