@@ -51,6 +51,8 @@ pub enum ReplyMode {
     Off,
     /// Not the next one.
     SkipNext,
+    /// Neither this one nor the next one: the command at hand was to be skipped, and said so again.
+    SkipAgain,
 }
 
 /// What a connection may do.

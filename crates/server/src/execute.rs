@@ -502,10 +502,14 @@ pub(crate) fn hush(
     before: usize,
     output: &mut Vec<u8>,
 ) {
-    if mode_before == ReplyMode::SkipNext || session.reply_mode != ReplyMode::On {
-        output.truncate(before);
+    match session.reply_mode {
+        // By this very command, which is answered.
+        ReplyMode::On => return,
+        ReplyMode::SkipNext if mode_before == ReplyMode::SkipNext => {
+            session.reply_mode = ReplyMode::On;
+        }
+        ReplyMode::SkipAgain => session.reply_mode = ReplyMode::SkipNext,
+        ReplyMode::SkipNext | ReplyMode::Off => {}
     }
-    if mode_before == ReplyMode::SkipNext && session.reply_mode == ReplyMode::SkipNext {
-        session.reply_mode = ReplyMode::On;
-    }
+    output.truncate(before);
 }

@@ -24,7 +24,7 @@ use pantala_keyspace::{Key, LockPlan, Locked};
 use pantala_protocol::Reply;
 use smallvec::SmallVec;
 
-use crate::execute::{Request, Turn, Verdict};
+use crate::execute::{Request, Turn, Verdict, hush};
 use crate::tracking::reading::forget_caching;
 
 /// A transaction with more commands, or more arguments, than this runs on the slow lane.
@@ -62,7 +62,7 @@ impl<'r> Turn<'r> {
             return verdict;
         }
         if mode != ReplyMode::On {
-            output.truncate(before);
+            hush(session, mode, before, output);
         }
         (session.multi, session.watching) = (None, None);
         forget_caching(session);
@@ -72,15 +72,19 @@ impl<'r> Turn<'r> {
 
     fn fail(
         &self,
-        session: &Session,
+        session: &mut Session,
         found: Found,
         error: &pantala_commands::ClientError,
         output: &mut Vec<u8>,
     ) -> Verdict {
+        let (before, mode) = (output.len(), session.reply_mode);
         let tally = &self.tally.commands[usize::from(found.number)];
         tally.calls.add(1);
         tally.failed.add(1);
         self.reply_error(session, error, output);
+        if mode != ReplyMode::On {
+            hush(session, mode, before, output);
+        }
         Verdict::Finished
     }
 

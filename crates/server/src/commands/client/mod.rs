@@ -106,8 +106,12 @@ fn reply(call: &mut Call<'_, '_>) -> Done {
         call.session.reply_mode = ReplyMode::Off;
     } else if !is_word(word, "SKIP") {
         return Err(error::SYNTAX.into());
-    } else if call.session.reply_mode != ReplyMode::Off {
-        call.session.reply_mode = ReplyMode::SkipNext;
+    } else {
+        call.session.reply_mode = match call.session.reply_mode {
+            ReplyMode::Off => ReplyMode::Off,
+            ReplyMode::On => ReplyMode::SkipNext,
+            ReplyMode::SkipNext | ReplyMode::SkipAgain => ReplyMode::SkipAgain,
+        };
     }
     Ok(())
 }
