@@ -5,7 +5,7 @@ use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
 use crate::sending::CHOKE_BYTES;
-use crate::waiting::Blocked;
+use crate::waiting::{Blocked, CountedAsBlocked};
 
 /// Shorter replies are copied: the connection's own buffer is used again.
 const MOVED_REPLY_BYTES: usize = 16 << 10;
@@ -70,6 +70,8 @@ pub struct Connection {
     pub parked: Option<Parked>,
     /// The command that waits for keys.
     pub blocked: Option<Box<Blocked>>,
+    /// While CLIENT PAUSE holds it back: INFO counts it among the blocked.
+    pub paused: Option<CountedAsBlocked>,
     /// Messages that came while its command was on the slow lane; they go behind the reply.
     pub kept: Vec<u8>,
     /// How often it was parked.
@@ -123,6 +125,7 @@ impl Connection {
             in_flight: 0,
             parked: None,
             blocked: None,
+            paused: None,
             parkings: 0,
             is_choked: false,
             life: Life::Open,

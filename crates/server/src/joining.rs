@@ -132,7 +132,7 @@ impl Desk {
         let Some(connection) = self.at(index).filter(|connection| connection.can_leave()) else {
             return;
         };
-        connection.parked = None;
+        (connection.parked, connection.paused) = (None, None);
         connection.life = Life::Leaving;
         ops.detach(connection.token);
     }

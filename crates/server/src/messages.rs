@@ -1,7 +1,5 @@
 //! What a worker does with its inbox.
 
-use std::mem::take;
-
 use pantala_commands::{Session, error};
 use pantala_reactor::Ops;
 
@@ -163,7 +161,7 @@ impl Desk {
         for index in 0..self.connections.len() as u32 {
             let Some(connection) = self.at(index) else { continue };
             if connection.parked.is_some_and(|parked| parked.waiting == waiting) {
-                take(&mut connection.parked);
+                (connection.parked, connection.paused) = (None, None);
                 self.resume(index);
             }
         }

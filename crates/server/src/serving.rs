@@ -30,7 +30,7 @@ use smallvec::SmallVec;
 use crate::connection::{Connection, Life, Waiting};
 use crate::execute::{Refusal, Request, Turn, Verdict, confess};
 use crate::lane::Job;
-use crate::waiting::{Blocked, Seat};
+use crate::waiting::{Blocked, CountedAsBlocked, Seat};
 use crate::worker::Desk;
 
 /// Commands parsed ahead.
@@ -616,8 +616,10 @@ impl Desk {
                 shared.logs.note(&connection.session, found, args, took_us, reply_bytes);
             }
             Later::Pause => {
+                let counted = CountedAsBlocked::new(&self.shared);
                 if let Some(connection) = self.at(index) {
                     connection.park(Waiting::Pause);
+                    connection.paused = Some(counted);
                 }
             }
         }

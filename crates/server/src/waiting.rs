@@ -57,7 +57,7 @@ pub struct Pending {
     inbox: Arc<Inbox>,
 }
 
-/// How many connections have a command that waits for keys.
+/// How many connections have a command that waits for keys, or for the end of CLIENT PAUSE.
 #[derive(Default)]
 pub struct BlockedCount(AtomicU64);
 
@@ -73,6 +73,23 @@ impl BlockedCount {
     /// How many. One that is served counts until its worker has heard of it.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One more of them, while it lives.
+pub struct CountedAsBlocked(Arc<Shared>);
+
+impl CountedAsBlocked {
+    /// From now on.
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        shared.blocked.join();
+        CountedAsBlocked(Arc::clone(shared))
+    }
+}
+
+impl Drop for CountedAsBlocked {
+    fn drop(&mut self) {
+        self.0.blocked.leave();
     }
 }
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Done, Lane, Session, Standing, Stop, error};
+use pantala_commands::{Call, ClientError, Done, Lane, ReplyMode, Session, Standing, Stop, error};
 use pantala_protocol::Version;
 
 use crate::commands::{REDIS_VERSION, pubsub};
@@ -185,6 +185,10 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
     session.peer = old.peer;
     session.local = old.local;
     session.since_us = old.since_us;
+    if old.reply_mode == ReplyMode::SkipNext {
+        // What is skipped is the reply to RESET itself.
+        session.reply_mode = ReplyMode::SkipNext;
+    }
     call.reply.speak(session.version);
     call.reply.simple("RESET");
     Ok(())
