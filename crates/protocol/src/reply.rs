@@ -97,7 +97,7 @@ impl<'o> Reply<'o> {
     /// Whether strings are left out from here on.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.is_short || self.out.len() > self.most_bytes
+        if self.may_be_short { self.is_short } else { self.out.len() > self.most_bytes }
     }
 
     /// Takes back what was appended since the output had `len` bytes.
@@ -444,9 +444,10 @@ mod tests {
         let mut out = vec![b'x'; 10];
         let mut reply = Reply::new(&mut out, Version::Resp2).at_most(20).or_short(true);
         reply.bulk(b"0123456789");
-        assert!(!reply.is_short());
+        // Longer, but complete.
+        assert!(!reply.is_short() && !reply.is_over());
         reply.bulk(b"0");
-        assert!(reply.is_short());
+        assert!(reply.is_short() && reply.is_over());
         assert_eq!(out, b"xxxxxxxxxx$10\r\n0123456789\r\n");
         let mut out = vec![b'x'; 10];
         let mut reply = Reply::new(&mut out, Version::Resp2).at_most(20);
