@@ -30,6 +30,25 @@ def endless_reply(trial):
     assert peak < 400, f"{peak} MB were resident for a reply that may have 64"
 
 
+@scenario("--client-output-buffer-limit", "normal 1mb 0 0", slack_mb=None,
+          longest_wait_s=LONGEST_WAIT_FOR_HUGE_S)
+def one_long_reply(trial):
+    """One value is longer than the output may be: it is not copied to find that out, what stands
+    behind it is not run, and who may get more by a subscription is closed all the same."""
+    with trial.client() as client:
+        client.want(200 * MB, "SETRANGE", "k", 200 * MB - 1, "x")
+        before = peak_mb(trial.server)
+        subscribe = encode("HELLO", "3") + encode("SUBSCRIBE", "news")
+        for first in (b"", encode("MULTI"), subscribe):
+            behind = encode("EXEC") + encode("SET", "behind", "v")
+            with trial.client() as greedy:
+                greedy.write(first + encode("GET", "k") + behind)
+                assert len(greedy.rest()) < 2 * MB
+            client.want(0, "EXISTS", "behind")
+        grown = peak_mb(trial.server) - before
+        assert grown < 100, f"{grown} MB more for replies that may have one"
+
+
 @scenario("--maxmemory-clients", "40mb", slack_mb=None, longest_wait_s=LONGEST_WAIT_FOR_HUGE_S)
 def clients_together(trial):
     """Many clients with half a command each: the largest go, who asked not to be evicted stays."""

@@ -30,7 +30,7 @@ pub struct Mark(usize);
 pub struct Reply<'o> {
     out: &'o mut Vec<u8>,
     version: Version,
-    /// Strings are left out once the output is longer than this, or as soon as it would be.
+    /// Strings are left out where the output would be longer than this.
     most_bytes: usize,
     may_be_short: bool,
     is_short: bool,
@@ -47,8 +47,8 @@ impl<'o> Reply<'o> {
         Reply { out, version, most_bytes: usize::MAX, may_be_short: false, is_short: false }
     }
 
-    /// Stops appending strings once the output is longer than this: for a connection that is closed
-    /// for it anyway, so that one command cannot fill the memory before that.
+    /// Cuts the string with which the output is longer than this and leaves out those behind it: for
+    /// a connection that is then closed, so that one command cannot fill the memory before that.
     #[inline]
     pub fn at_most(self, most_bytes: usize) -> Reply<'o> {
         Reply { most_bytes, ..self }
@@ -61,10 +61,15 @@ impl<'o> Reply<'o> {
         Reply { may_be_short, ..self }
     }
 
-    /// Whether a string was left out so that the command runs again.
+    /// Whether something was left out: the command runs again, or its connection is closed.
     #[inline]
     pub fn is_short(&self) -> bool {
         self.is_short
+    }
+
+    /// Whether the command runs again if something was left out.
+    pub fn may_be_short(&self) -> bool {
+        self.may_be_short
     }
 
     /// The version this writes.
@@ -152,8 +157,8 @@ impl<'o> Reply<'o> {
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         let len = bytes.len();
-        if self.out.len().saturating_add(len) > self.most_bytes && self.leaves_out() {
-            return;
+        if self.out.len().saturating_add(len) > self.most_bytes {
+            return self.cut(bytes);
         }
         self.out.reserve(len + HEADER_MAX_BYTES + 2);
         self.length(b'$', len);
@@ -161,11 +166,16 @@ impl<'o> Reply<'o> {
         self.raw(b"\r\n");
     }
 
-    /// Whether a string with which the output would be too long is left out.
+    /// A string with which the output would be too long. Of the one that crosses a connection's
+    /// limit so much is appended that it is seen to be crossed.
     #[cold]
-    fn leaves_out(&mut self) -> bool {
-        self.is_short |= self.may_be_short;
-        self.is_over()
+    fn cut(&mut self, bytes: &[u8]) {
+        self.is_short = true;
+        if !self.may_be_short && self.out.len() <= self.most_bytes {
+            self.length(b'$', bytes.len());
+            let room = (self.most_bytes + 1).saturating_sub(self.out.len());
+            self.raw(&bytes[..room.min(bytes.len())]);
+        }
     }
 
     /// An integer as a string.
@@ -451,10 +461,9 @@ mod tests {
         assert_eq!(out, b"xxxxxxxxxx$10\r\n0123456789\r\n");
         let mut out = vec![b'x'; 10];
         let mut reply = Reply::new(&mut out, Version::Resp2).at_most(20);
-        reply.bulk(b"01234567890123456789");
-        assert!(!reply.is_short());
-        let len = reply.len();
+        reply.bulk(b"01234567890");
+        assert!(reply.is_short() && !reply.may_be_short());
         reply.bulk(b"0");
-        assert_eq!(reply.len(), len);
+        assert_eq!(out, b"xxxxxxxxxx$11\r\n012345", "one byte more than there may be");
     }
 }

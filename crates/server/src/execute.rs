@@ -360,8 +360,13 @@ impl<'r> Turn<'r> {
         };
         let mut done = (found.row.handler)(&mut call);
         if call.reply.is_short() {
-            locked.discard_effects(told);
-            done = Err(Stop::Lane);
+            if call.reply.may_be_short() {
+                locked.discard_effects(told);
+                done = Err(Stop::Lane);
+            } else if mode == ReplyMode::On {
+                // It is over its output limit; nothing behind this command runs.
+                session.closing = true;
+            }
         }
         let verdict = self.settle(session, found, done, before, output);
         if mode != ReplyMode::On && matches!(verdict, Verdict::Finished) {
