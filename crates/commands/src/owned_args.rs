@@ -1,52 +1,100 @@
-//! The arguments of a command that outlives its bytes: in two allocations, however many they are.
+//! The arguments of a command that outlives the bytes it was read from: copied into two
+//! allocations, however many they are, or left in the request they came with, which is then owned.
+
+use pantala_base::number::parse_i64;
+use pantala_base::simd::find_byte;
 
 /// See the module.
-#[derive(Clone, Debug, Default)]
-pub struct OwnedArgs {
-    bytes: Vec<u8>,
-    /// Where each argument ends in `bytes`.
-    ends: Vec<usize>,
+#[derive(Clone, Debug)]
+pub struct OwnedArgs(Held);
+
+#[derive(Clone, Debug)]
+enum Held {
+    /// One behind the other, and where each ends.
+    Copied { bytes: Vec<u8>, ends: Vec<usize> },
+    /// A whole multibulk request begins at `start`.
+    Received { bytes: Vec<u8>, start: usize },
+}
+
+impl Default for OwnedArgs {
+    fn default() -> OwnedArgs {
+        OwnedArgs(Held::Copied { bytes: Vec::new(), ends: Vec::new() })
+    }
 }
 
 impl OwnedArgs {
     /// A copy of these.
     pub fn of<A: AsRef<[u8]>>(args: &[A]) -> OwnedArgs {
         let total = args.iter().map(|arg| arg.as_ref().len()).sum();
-        let mut owned =
-            OwnedArgs { bytes: Vec::with_capacity(total), ends: Vec::with_capacity(args.len()) };
+        let (mut bytes, mut ends) = (Vec::with_capacity(total), Vec::with_capacity(args.len()));
         for arg in args {
-            owned.bytes.extend_from_slice(arg.as_ref());
-            owned.ends.push(owned.bytes.len());
+            bytes.extend_from_slice(arg.as_ref());
+            ends.push(bytes.len());
         }
-        owned
+        OwnedArgs(Held::Copied { bytes, ends })
+    }
+
+    /// The multibulk command that begins at `start` and that the parser has found whole: nothing is
+    /// copied, nor gone through before [`OwnedArgs::slices`].
+    pub fn received(bytes: Vec<u8>, start: usize) -> OwnedArgs {
+        OwnedArgs(Held::Received { bytes, start })
     }
 
     /// The memory they take, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+        match &self.0 {
+            Held::Copied { bytes, ends } => bytes.capacity() + ends.capacity() * size_of::<usize>(),
+            Held::Received { bytes, .. } => bytes.capacity(),
+        }
     }
 
     /// As a handler reads them.
     pub fn slices(&self) -> Vec<&[u8]> {
-        let mut begin = 0;
-        let slice = |&end: &usize| {
-            let arg = &self.bytes[begin..end];
-            begin = end;
-            arg
-        };
-        self.ends.iter().map(slice).collect()
+        match &self.0 {
+            Held::Copied { bytes, ends } => {
+                let mut begin = 0;
+                let slice = |&end: &usize| {
+                    let arg = &bytes[begin..end];
+                    begin = end;
+                    arg
+                };
+                ends.iter().map(slice).collect()
+            }
+            Held::Received { bytes, start } => arguments(&bytes[*start..]),
+        }
     }
 
     /// As a client would send them.
     pub fn to_request(&self) -> Vec<u8> {
-        let mut bytes = format!("*{}\r\n", self.ends.len()).into_bytes();
-        for arg in self.slices() {
+        let args = self.slices();
+        let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+        for arg in args {
             bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
             bytes.extend_from_slice(arg);
             bytes.extend_from_slice(b"\r\n");
         }
         bytes
     }
+}
+
+/// The arguments of a multibulk command that is whole.
+fn arguments(request: &[u8]) -> Vec<&[u8]> {
+    let (count, mut rest) = line(request);
+    let mut args = Vec::with_capacity(count.min(request.len()));
+    for _ in 0..count {
+        let (len, body) = line(rest);
+        let Some((arg, behind)) = body.split_at_checked(len) else { break };
+        args.push(arg);
+        rest = behind.strip_prefix(b"\r\n").unwrap_or_default();
+    }
+    args
+}
+
+/// The number in a line behind its mark, and what follows the line.
+fn line(text: &[u8]) -> (usize, &[u8]) {
+    let end = find_byte(text, b'\r').unwrap_or(text.len());
+    let number = text.get(1..end).and_then(parse_i64).and_then(|number| number.try_into().ok());
+    (number.unwrap_or(0), text.get(end + 2..).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -58,6 +106,10 @@ mod tests {
         let args: [&[u8]; 4] = [b"BLPOP", b"", b"k", b""];
         let owned = OwnedArgs::of(&args);
         assert_eq!(owned.slices(), args);
-        assert_eq!(owned.to_request(), b"*4\r\n$5\r\nBLPOP\r\n$0\r\n\r\n$1\r\nk\r\n$0\r\n\r\n");
+        let request = owned.to_request();
+        let received = OwnedArgs::received([b"PING\r\n", &*request, b"*1\r\n$4"].concat(), 6);
+        assert_eq!(received.slices(), args);
+        assert_eq!(received.to_request(), request);
+        assert_eq!(request, b"*4\r\n$5\r\nBLPOP\r\n$0\r\n\r\n$1\r\nk\r\n$0\r\n\r\n");
     }
 }

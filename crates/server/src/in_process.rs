@@ -105,6 +105,17 @@ mod tests {
     }
 
     #[test]
+    fn a_long_request_goes_to_the_lane_and_the_order_holds() {
+        let value = "v".repeat(3 << 20);
+        let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n{value}\r\n", value.len());
+        let around = format!("SET k old\r\n{set}STRLEN k\r\nPING\r\n");
+        let expected = "+OK\r\n+OK\r\n:3145728\r\n+PONG\r\n";
+        check(&[&around], expected);
+        let (begin, end) = around.split_at(1 << 20);
+        check(&[begin, end], expected);
+    }
+
+    #[test]
     fn a_broken_frame_ends_the_connection_after_what_came_before() {
         check(
             &["PING\r\n*1\r\n+PING\r\nPING\r\n", "PING\r\n"],

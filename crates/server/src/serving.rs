@@ -16,7 +16,7 @@
 //!    other threads is kept in `later` until the locks are free.
 
 use std::cell::Cell;
-use std::mem::take;
+use std::mem::{replace, take};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -73,6 +73,17 @@ impl<'t> Chunk<'t> {
         }
     }
 
+    /// Parts the command from `begin` to `end` from what is behind it. Its bytes are not copied.
+    fn part(self, begin: usize, end: usize) -> (OwnedArgs, Vec<u8>) {
+        let (mut bytes, done) = match self.bytes {
+            Bytes::Received(bytes) => (bytes.to_vec(), 0),
+            Bytes::Kept(bytes) => (bytes, self.done),
+        };
+        let rest = bytes[done + end..].to_vec();
+        bytes.truncate(done + end);
+        (OwnedArgs::received(bytes, done + begin), rest)
+    }
+
     #[inline]
     fn bytes(&self) -> &[u8] {
         match &self.bytes {
@@ -103,6 +114,9 @@ const LONG_ARGUMENT_BYTES: usize = 1 << 20;
 const PROMISED_TIMES: usize = 8;
 /// Commands that may have published something, by themselves or by what they run.
 const PUBLISHING: Flags = Flags::PUBSUB.and(Flags::TRANSACTION).and(Flags::MAY_REPLICATE);
+/// Longer requests run on the slow lane, which gets their bytes as they are: copying a value, or
+/// going through some hundred thousand arguments, takes longer than other connections should wait.
+const LONG_REQUEST_BYTES: usize = 2 << 20;
 /// Places for arguments that are kept from turn to turn.
 const KEPT_ARGS: usize = 1 << 14;
 
@@ -119,6 +133,8 @@ struct Progress {
     wanted: usize,
     /// Nothing more is to be parsed this turn.
     is_over: bool,
+    /// The last of the commands that have run is to run on the slow lane: where it begins.
+    laned: Option<(Found, usize)>,
 }
 
 /// What stands at one place of the window.
@@ -304,7 +320,8 @@ impl Desk {
             Step::Command { consumed } => {
                 let args = &window.args[first_arg..];
                 let found = turn.shared.registry.resolve(args);
-                let group_hash = group_hash(found, args, turn);
+                let is_long = consumed > LONG_REQUEST_BYTES;
+                let group_hash = if is_long { None } else { group_hash(found, args, turn) };
                 if group_hash.is_none() && found.is_some_and(|found| found.row.program.is_some()) {
                     window.scripts += 1;
                 }
@@ -550,7 +567,9 @@ impl Desk {
         window.replied_bytes.set(connection.output.len());
         let session = &mut connection.session;
         let was_monitor = session.monitor;
+        let is_long = parsed.end - window.progress[chunk].done > LONG_REQUEST_BYTES;
         let wish = match turn.admit(session, found, args) {
+            Ok(found) if is_long => Later::Lane(found),
             Ok(found) => match turn.run(session, found, args, &mut connection.output, &seat) {
                 Verdict::Finished => {
                     connection.finished(found.number);
@@ -589,8 +608,14 @@ impl Desk {
         let index = window.chunks[parsed.chunk as usize].index;
         match wish {
             Later::Lane(found) => {
-                window.progress[parsed.chunk as usize].done = parsed.end;
-                self.give_to_lane(index, found, window.args_of(parsed));
+                let progress = &mut window.progress[parsed.chunk as usize];
+                let begin = replace(&mut progress.done, parsed.end);
+                if parsed.end - begin > LONG_REQUEST_BYTES {
+                    // As soon as nothing of the window refers to its bytes.
+                    progress.laned = Some((found, begin));
+                } else {
+                    self.give_to_lane(index, found, OwnedArgs::of(window.args_of(parsed)));
+                }
             }
             Later::Park(Park::Partition(busy)) => match self.shared.scripts.busy.error(busy.0) {
                 None => self.park_on(index, busy),
@@ -653,13 +678,13 @@ impl Desk {
     }
 
     /// Gives a connection's command to the slow lane.
-    fn give_to_lane(&mut self, index: u32, found: Found, args: &[&[u8]]) {
+    fn give_to_lane(&mut self, index: u32, found: Found, args: OwnedArgs) {
         self.tally.laned.add(1);
         let inbox = Arc::clone(&self.inbox);
         let Some(connection) = self.at(index) else { return };
         let parking = connection.park(Waiting::Lane);
         let job = Job {
-            args: OwnedArgs::of(args),
+            args,
             found,
             session: Box::new(connection.session.clone()),
             inbox,
@@ -705,6 +730,12 @@ impl Desk {
             return;
         }
         let index = chunk.index;
+        if let Some((found, begin)) = progress.laned {
+            let (args, rest) = chunk.part(begin, progress.done);
+            (connection.input, connection.input_done) = (rest, 0);
+            connection.parser = RequestParser::default();
+            return self.give_to_lane(index, found, args);
+        }
         (connection.input, connection.input_done) = chunk.rest(progress.done);
         // Half a command is parsed on from where the parser stands; anything else from its start.
         let is_half = progress.is_half && progress.done == progress.parsed;
