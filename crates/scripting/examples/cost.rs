@@ -38,6 +38,20 @@ fn main() {
         ("SET", "return redis.call('SET',KEYS[1],ARGV[1])", 1, 1),
         ("10 GETs", "for i=1,10 do redis.call('GET',KEYS[1]) end return 1", 1, 0),
         ("a list of 10", "return {1,2,3,4,5,6,7,8,9,'x'}", 0, 0),
+        ("1000 bit.band", "local f=bit.band for i=1,1000 do f(i,255) end", 0, 0),
+        ("100 struct", "for i=1,100 do struct.unpack('>HI', struct.pack('>HI', 7, i)) end", 0, 0),
+        (
+            "cjson of 100 texts",
+            "local t={} for i=1,100 do t[i]='text'..i end cjson.decode(cjson.encode(t))",
+            0,
+            0,
+        ),
+        (
+            "cmsgpack of 100 texts",
+            "local t={} for i=1,100 do t[i]='text'..i end cmsgpack.unpack(cmsgpack.pack(t))",
+            0,
+            0,
+        ),
     ];
     let rounds: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(300_000);
     let only: Option<usize> = std::env::args().nth(2).and_then(|n| n.parse().ok());

@@ -19,6 +19,8 @@ pub struct Door {
     pub compile: Function,
     /// rest(): what is to be tidied up between runs.
     pub rest: Function,
+    /// `bit` without `tohex`.
+    pub bit: Table,
     /// The error handler, for the globals of scripts.
     pub errhandler: Function,
     raising: Function,
@@ -55,6 +57,7 @@ impl Door {
             compile: table.raw_get("compile")?,
             rest: table.raw_get("rest")?,
             errhandler: table.raw_get("errhandler")?,
+            bit: table.raw_get("bit")?,
             raising: table.raw_get("raising")?,
             rediscall: table.raw_get("rediscall")?,
             readonly: table.raw_get("readonly")?,

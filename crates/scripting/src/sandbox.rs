@@ -68,7 +68,7 @@ impl Sandbox {
             ("cjson", libs::cjson::table(lua)?),
             ("cmsgpack", libs::cmsgpack::table(lua)?),
             ("struct", libs::structs::table(lua)?),
-            ("bit", libs::bits::table(lua)?),
+            ("bit", libs::bits::table(lua, door)?),
         ];
         for (name, table) in own {
             globals.raw_set(name, table)?;

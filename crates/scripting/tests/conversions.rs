@@ -152,3 +152,28 @@ fn a_table_in_itself_ends() {
         "-ERR the script's reply is too large|",
     );
 }
+
+/// As `%.14g` writes them, whichever way.
+#[test]
+fn numbers_become_text() {
+    let mut bench = Bench::new();
+    for (number, text) in [
+        ("7", "7"),
+        ("-10", "-10"),
+        ("0", "0"),
+        ("-0.0", "-0"),
+        ("0/-1", "-0"),
+        ("99999999999999", "99999999999999"),
+        ("-99999999999999", "-99999999999999"),
+        ("100000000000000", "1e+14"),
+        ("123456789012345", "1.2345678901234e+14"),
+        ("2^53", "9.007199254741e+15"),
+        ("0.5", "0.5"),
+        ("1/0", "inf"),
+        ("-1/0", "-inf"),
+        ("1e300", "1e+300"),
+    ] {
+        bench.says(&format!("local n = {number} return 'n' .. n"), &format!("n{text}"));
+        bench.says(&format!("return tostring({number})"), text);
+    }
+}

@@ -600,6 +600,103 @@ int luaP_random (lua_State *L) {
 /* }====================================================== */
 
 
+/*
+** Whole numbers of up to 14 digits by hand: what scripts make keys of, and sprintf
+** takes ten times as long. Not zero, which may have a sign.
+*/
+void luaP_number2str (char *s, lua_Number n) {
+  char digits[LUAI_MAXNUMBER2STR];
+  char *at = digits + sizeof(digits);
+  long long whole;
+  if (!(n > -1e14 && n < 1e14) || n == 0 || (lua_Number)(whole = (long long)n) != n) {
+    sprintf(s, LUA_NUMBER_FMT, n);
+    return;
+  }
+  if (whole < 0) {
+    *s++ = '-';
+    whole = -whole;
+  }
+  *--at = '\0';
+  for (; whole > 0; whole /= 10) *--at = (char)('0' + whole % 10);
+  memcpy(s, at, (size_t)(digits + sizeof(digits) - at));
+}
+
+
+/*
+** {======================================================
+** `bit' as in LuaBitOp 1.0.2, but for `tohex': so short that the way into the host
+** would be most of it. A number is taken modulo 2^32 after rounding to the nearest,
+** ties to even. Of wrong arguments the first is named, then the last before the
+** others.
+** =======================================================
+*/
+
+static unsigned int word (lua_State *L, int i) {
+  union { lua_Number n; unsigned long long bits; } u;
+  const TValue *arg = L->base + i - 1;
+  u.n = (arg < L->top && ttisnumber(arg)) ? nvalue(arg) : luaL_checknumber(L, i);
+  u.n += 6755399441055744.0;  /* 2^52 + 2^51: the lowest bit counts ones now */
+  return (unsigned int)u.bits;
+}
+
+
+static int pushword (lua_State *L, unsigned int w) {
+  lua_pushnumber(L, (lua_Number)(int)w);
+  return 1;
+}
+
+
+#define BIT_ONE(name, result) \
+  static int name (lua_State *L) { \
+    unsigned int w = word(L, 1); \
+    return pushword(L, result); \
+  }
+
+#define BIT_MANY(name, operation) \
+  static int name (lua_State *L) { \
+    unsigned int w = word(L, 1); \
+    int i; \
+    for (i = lua_gettop(L); i > 1; i--) w operation word(L, i); \
+    return pushword(L, w); \
+  }
+
+#define BIT_SHIFT(name, result) \
+  static int name (lua_State *L) { \
+    unsigned int w = word(L, 1); \
+    unsigned int n = word(L, 2) & 31; \
+    return pushword(L, result); \
+  }
+
+BIT_ONE(bit_tobit, w)
+BIT_ONE(bit_bnot, ~w)
+BIT_ONE(bit_bswap, (w >> 24) | ((w >> 8) & 0xff00) | ((w & 0xff00) << 8) | (w << 24))
+BIT_MANY(bit_band, &=)
+BIT_MANY(bit_bor, |=)
+BIT_MANY(bit_bxor, ^=)
+BIT_SHIFT(bit_lshift, w << n)
+BIT_SHIFT(bit_rshift, w >> n)
+BIT_SHIFT(bit_arshift, (unsigned int)((int)w >> n))
+BIT_SHIFT(bit_rol, (w << n) | (w >> ((32 - n) & 31)))
+BIT_SHIFT(bit_ror, (w >> n) | (w << ((32 - n) & 31)))
+
+static const luaL_Reg bitfuncs[] = {
+  {"tobit", bit_tobit},
+  {"bnot", bit_bnot},
+  {"bswap", bit_bswap},
+  {"band", bit_band},
+  {"bor", bit_bor},
+  {"bxor", bit_bxor},
+  {"lshift", bit_lshift},
+  {"rshift", bit_rshift},
+  {"arshift", bit_arshift},
+  {"rol", bit_rol},
+  {"ror", bit_ror},
+  {NULL, NULL}
+};
+
+/* }====================================================== */
+
+
 static void addwithhandler (lua_State *L, const char *name, lua_CFunction f) {
   lua_pushvalue(L, -2);
   lua_pushcclosure(L, f, 1);
@@ -629,6 +726,9 @@ void luaP_open (lua_State *L) {
   addwithhandler(L, "run", run);
   addwithhandler(L, "call", callfunction);
   addwithhandler(L, "load", loadlibrary);
+  lua_newtable(L);
+  luaL_register(L, NULL, bitfuncs);
+  lua_setfield(L, -2, "bit");
   lua_setglobal(L, "__pantala");
   lua_pop(L, 1);
 }

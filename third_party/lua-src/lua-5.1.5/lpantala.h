@@ -38,6 +38,8 @@ typedef int (*HostEmit) (int kind, const char *data, size_t len, double number);
 typedef size_t (*HostNumber) (double number, char *text);
 
 LUAI_FUNC void luaP_open (lua_State *L);
+/* the text of a number, as LUA_NUMBER_FMT has it */
+LUAI_FUNC void luaP_number2str (char *s, lua_Number n);
 /* 31 random bits */
 LUAI_FUNC int luaP_random (lua_State *L);
 LUAI_FUNC void luaP_seed (lua_State *L, int seed);

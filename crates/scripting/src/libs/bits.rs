@@ -1,4 +1,5 @@
-//! `bit`: operations on 32-bit integers, as in LuaBitOp 1.0.2.
+//! `bit`: operations on 32-bit integers, as in LuaBitOp 1.0.2. All but `tohex` are in lpantala.c:
+//! the way into Rust would take six times as long as the operation.
 //!
 //! 1. An argument is a number or a string that spells one, taken modulo 2^32 after rounding to the
 //!    nearest whole number, ties to even; results are signed.
@@ -10,58 +11,16 @@
 use mlua::{Lua, MultiValue, Result, Table, Value};
 
 use super::argument::Arguments;
+use crate::door::Door;
 
 /// The table of its functions.
-pub fn table(lua: &Lua) -> Result<Table> {
-    let table = lua.create_table()?;
-    let one = |name: &str, operation: fn(i32) -> i32| {
-        table.raw_set(
-            name,
-            lua.create_function(move |lua, values: MultiValue| {
-                Ok(f64::from(operation(word(&Arguments::new(lua, values), 1)?)))
-            })?,
-        )
-    };
-    one("tobit", |word| word)?;
-    one("bnot", |word| !word)?;
-    one("bswap", i32::swap_bytes)?;
-
-    let many = |name: &str, operation: fn(i32, i32) -> i32| {
-        table.raw_set(
-            name,
-            lua.create_function(move |lua, values: MultiValue| {
-                folded(&Arguments::new(lua, values), operation)
-            })?,
-        )
-    };
-    many("band", |left, right| left & right)?;
-    many("bor", |left, right| left | right)?;
-    many("bxor", |left, right| left ^ right)?;
-
-    let shift = |name: &str, operation: fn(i32, u32) -> i32| {
-        table.raw_set(
-            name,
-            lua.create_function(move |lua, values: MultiValue| {
-                let arguments = Arguments::new(lua, values);
-                let word = word(&arguments, 1)?;
-                let count = self::word(&arguments, 2)? as u32 & 31;
-                Ok(f64::from(operation(word, count)))
-            })?,
-        )
-    };
-    shift("lshift", |word, count| word << count)?;
-    shift("rshift", |word, count| ((word as u32) >> count) as i32)?;
-    shift("arshift", |word, count| word >> count)?;
-    shift("rol", i32::rotate_left)?;
-    shift("ror", i32::rotate_right)?;
-    table.raw_set(
-        "tohex",
-        lua.create_function(|lua, values: MultiValue| {
-            let (text, len) = hex(&Arguments::new(lua, values))?;
-            lua.create_string(&text[..len])
-        })?,
-    )?;
-    Ok(table)
+pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
+    let tohex = lua.create_function(|lua, values: MultiValue| {
+        let (text, len) = hex(&Arguments::new(lua, values))?;
+        lua.create_string(&text[..len])
+    })?;
+    door.bit.raw_set("tohex", tohex)?;
+    Ok(door.bit.clone())
 }
 
 /// The argument at `place` as 32 bits.
@@ -73,14 +32,6 @@ fn word(arguments: &Arguments, place: usize) -> Result<i32> {
     };
     // With 2^52 + 2^51 added, the lowest bit of the fraction counts ones.
     Ok((number + 6_755_399_441_055_744.0).to_bits() as i32)
-}
-
-fn folded(arguments: &Arguments, operation: fn(i32, i32) -> i32) -> Result<f64> {
-    let mut sum = word(arguments, 1)?;
-    for place in (2..=arguments.count()).rev() {
-        sum = operation(sum, word(arguments, place)?);
-    }
-    Ok(f64::from(sum))
 }
 
 const HEX_DIGITS_MAX: usize = 8;
