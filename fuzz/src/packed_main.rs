@@ -2,9 +2,14 @@
 //!
 //! A case damages the bytes of some elements: what is taken all the same is whole, reads the same
 //! from both ends, and written anew is the same. Then it changes a buffer and a list of texts
-//! alike.
+//! alike, and a list whose chunks are folded or compressed.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
 
 use pantala_base::Rng;
+use pantala_values::List;
+use pantala_values::list::{End, Fill, Way};
 use pantala_values::packed::{Element, Packed};
 
 fn main() -> std::process::ExitCode {
@@ -23,6 +28,55 @@ fn case(seed: u64) {
         change(&mut rng, &mut packed, &mut model);
         assert_eq!(texts(&packed), model);
         assert_eq!(packed.len(), model.len());
+    }
+    chunks(&mut rng);
+}
+
+/// A list of several chunks, most of which are not plain.
+fn chunks(rng: &mut Rng) {
+    let size = [2, 5, 40, -1, -2][rng.below(5) as usize];
+    let fill = Fill::new(size).compressing(rng.below(3) as u32);
+    // Of one alphabet and one length, or of several.
+    let (symbols, most) = (1 + rng.below(256), 1 + rng.below(200));
+    let shortest = most - rng.below(2) * rng.below(most);
+    let (mut list, mut model) = (List::default(), VecDeque::new());
+    for _ in 0..rng.below(1500) {
+        let len = shortest + rng.below(most - shortest + 1);
+        let text: Vec<u8> = (0..len).map(|_| rng.below(symbols) as u8).collect();
+        let end = if rng.below(3) == 0 { End::Head } else { End::Tail };
+        list.grow(text.len(), 1, fill);
+        list.push(end, Element::of(&text));
+        match end {
+            End::Head => model.push_front(text),
+            End::Tail => model.push_back(text),
+        }
+    }
+    for _ in 0..rng.below(20).min(model.len() as u64) {
+        let index = rng.below(model.len() as u64) as usize;
+        let one = text(rng);
+        list.grow(one.len(), 1, fill);
+        if rng.below(2) == 0 {
+            list.replace(index, Element::of(&one));
+            model[index] = one;
+        } else {
+            list.insert(index, Way::Backward, Element::of(&one));
+            model.insert(index, one);
+        }
+    }
+    let mut seen = Vec::with_capacity(model.len());
+    list.visit(0, Way::Forward, |element| {
+        seen.push(element.to_vec());
+        ControlFlow::Continue(())
+    });
+    assert_eq!(model, seen);
+    for _ in 0..20.min(model.len()) {
+        let index = rng.below(model.len() as u64) as usize;
+        assert_eq!(list.at(index, |element| element.to_vec()).as_ref(), model.get(index));
+        let found = list.find(Element::of(&model[index]), usize::MAX);
+        assert_eq!(found, Some(model.iter().position(|text| *text == model[index])));
+    }
+    while let Some(text) = model.pop_front() {
+        list.pop(End::Head, |element| assert_eq!(element.to_vec(), text));
     }
 }
 

@@ -8,6 +8,7 @@ use pantala_keyspace::{Busy, Hopeless, Key, Keyspace, Locked, WrongType};
 use pantala_protocol::Reply;
 use pantala_table::StrRef;
 use pantala_values::Type;
+use pantala_values::list::Fill;
 use smallvec::SmallVec;
 
 use crate::command::Command;
@@ -161,6 +162,8 @@ pub struct PackedLimits {
     pub hash_value_bytes: usize,
     /// `list-max-listpack-size`: elements, or a code from -1 to -5.
     pub list_size: i64,
+    /// `list-compress-depth`: chunks at each end that are not compressed, or 0.
+    pub list_depth: u32,
     /// `set-max-intset-entries`.
     pub set_ints: usize,
     /// `set-max-listpack-entries`.
@@ -177,6 +180,14 @@ pub struct PackedLimits {
     pub stream_node_bytes: usize,
     /// `stream-node-max-entries`.
     pub stream_node_entries: usize,
+}
+
+impl PackedLimits {
+    /// What the settings say about a list.
+    #[inline]
+    pub fn list(&self) -> Fill {
+        Fill::new(self.list_size).compressing(self.list_depth)
+    }
 }
 
 /// The server as commands about the server see it: they know what is behind it.

@@ -253,6 +253,7 @@ mod tests {
             hash_entries: 8,
             hash_value_bytes: 64,
             list_size: -2,
+            list_depth: 0,
             set_ints: 8,
             set_entries: 8,
             set_value_bytes: 64,

@@ -148,6 +148,7 @@ fn packed(settings: &Settings) -> PackedLimits {
         hash_entries: to_usize(settings.hash_max_listpack_entries),
         hash_value_bytes: to_usize(settings.hash_max_listpack_value_bytes),
         list_size: settings.list_max_listpack_size,
+        list_depth: settings.list_compress_depth,
         set_ints: to_usize(settings.set_max_intset_entries),
         set_entries: to_usize(settings.set_max_listpack_entries),
         set_value_bytes: to_usize(settings.set_max_listpack_value_bytes),

@@ -102,6 +102,8 @@ settings! {
         .also(&["hash-max-ziplist-value"]);
     /// Bytes up to which a HyperLogLog is sparse.
     hll_sparse_max_bytes: u64 = live("hll-sparse-max-bytes", SIZE, "3000", Encodings);
+    /// Nodes at each end of a list beyond which they are compressed; 0 means none is.
+    list_compress_depth: u32 = live("list-compress-depth", COUNT, "0", Encodings);
     /// Elements of a list's node, or -1 to -5 for 4 to 64 KB.
     list_max_listpack_size: i64 = live(
         "list-max-listpack-size", Kind::Int(i32::MIN as i64, i32::MAX as i64), "-2", Encodings)

@@ -156,9 +156,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("I/O threads. Here every worker does its own I/O: see threads."),
     live("jemalloc-bg-thread", Bool, "yes", Memory)
         .doc("Let the allocator give memory back from a thread of its own."),
-    live("list-compress-depth", COUNT, "0", Encodings).doc(
-        "Nodes at each end of a list that stay uncompressed. Here its middle is folded by itself.",
-    ),
     live("locale-collate", Text, "", Commands).doc("Locale by which SORT ALPHA compares."),
     live("log-format", Word(&["legacy", "logfmt", "json"]), "legacy", Observe)
         .doc("Form of log lines."),

@@ -162,8 +162,7 @@ impl Test {
     }
 }
 
-fn check(setting: i64, seed: u64) -> (usize, usize) {
-    let fill = Fill::new(setting);
+fn check(fill: Fill, seed: u64) -> (usize, usize) {
     let random = Rng::from_seed(seed);
     let mut test = Test { random, fill, list: List::default(), model: Model::new() };
     let (mut changes, mut encoding) = (0, test.list.encoding());
@@ -193,37 +192,94 @@ fn check(setting: i64, seed: u64) -> (usize, usize) {
 #[test]
 fn it_does_what_a_deque_does() {
     for setting in [1, 2, 3, 5, 16, 128, -1, -2] {
-        let mut changes = 0;
-        for seed in 0..4 {
-            let (more, longest) = check(setting, seed);
-            assert!(longest > 40, "{setting}: {longest}");
-            changes += more;
-        }
-        assert!(changes > 2, "{setting}: the form changed {changes} times");
+        check_fill(Fill::new(setting));
     }
 }
 
-/// Long enough that chunks in the middle are folded, with changes everywhere.
+/// Chunks of a few elements, so that nearly all of them are compressed, or folded.
+#[test]
+fn it_does_what_a_deque_does_when_compressed() {
+    for setting in [2, 5, 16] {
+        check_fill(Fill::new(setting).compressing(1));
+    }
+}
+
+fn check_fill(fill: Fill) {
+    let mut changes = 0;
+    for seed in 0..4 {
+        let (more, longest) = check(fill, seed);
+        assert!(longest > 40, "{fill:?}: {longest}");
+        changes += more;
+    }
+    assert!(changes > 2, "{fill:?}: the form changed {changes} times");
+}
+
+fn random_bytes(random: &mut Rng) -> Vec<u8> {
+    let mut text = vec![0; 20];
+    random.bytes(&mut text);
+    text
+}
+
+fn hexadecimal(random: &mut Rng) -> Vec<u8> {
+    format!("{:010x}{:010x}", random.next_u64() >> 24, random.next_u64() >> 24).into_bytes()
+}
+
+fn sentence(random: &mut Rng) -> Vec<u8> {
+    format!("The element {} of a long LIST", random.below(1 << 40)).into_bytes()
+}
+
+fn few_numbers(random: &mut Rng) -> Vec<u8> {
+    match random.below(20) {
+        0 => random.next_u64().to_string().into_bytes(),
+        _ => sentence(random),
+    }
+}
+
+/// A list of many elements, which grew at both ends, a chunk a few hundred of them.
+fn long_list(fill: Fill, seed: u64, make: fn(&mut Rng) -> Vec<u8>) -> Test {
+    let random = Rng::from_seed(seed);
+    let mut test = Test { random, fill, list: List::default(), model: Model::new() };
+    for number in 0..3500 {
+        let text = make(&mut test.random);
+        test.list.grow(text.len(), 1, fill);
+        if number % 3 == 0 {
+            test.list.push(End::Head, Element::of(&text));
+            test.model.push_front(text);
+        } else {
+            test.list.push(End::Tail, Element::of(&text));
+            test.model.push_back(text);
+        }
+    }
+    test.compare();
+    test
+}
+
+/// Bytes of the list for 100 of its texts.
+fn percent(test: &Test) -> usize {
+    let bytes: usize = test.model.iter().map(Vec::len).sum();
+    test.list.heap_bytes() * 100 / bytes
+}
+
+#[test]
+fn the_middle_takes_less_room() {
+    let fill = Fill::new(-1);
+    for (make, at_most) in
+        [(random_bytes as fn(&mut Rng) -> Vec<u8>, 107), (hexadecimal, 72), (sentence, 85)]
+    {
+        let test = long_list(fill, 1, make);
+        assert!(percent(&test) <= at_most, "{} % and not {at_most} %", percent(&test));
+    }
+    let compressed = long_list(fill.compressing(1), 1, sentence);
+    assert!(percent(&compressed) <= 65, "{} %", percent(&compressed));
+}
+
+/// Everything is changed a few times and then removed, from chunks of each form.
 #[test]
 fn what_lies_in_the_middle_is_the_same() {
-    for seed in 0..2 {
-        let fill = Fill::new(-1);
-        let random = Rng::from_seed(seed);
-        let mut test = Test { random, fill, list: List::default(), model: Model::new() };
-        for number in 0..2500 {
-            let text = format!("element {number} of a long list").into_bytes();
-            test.list.grow(text.len(), 1, fill);
-            if number % 3 == 0 {
-                test.list.push(End::Head, Element::of(&text));
-                test.model.push_front(text);
-            } else {
-                test.list.push(End::Tail, Element::of(&text));
-                test.model.push_back(text);
-            }
-        }
-        let bytes: usize = test.model.iter().map(Vec::len).sum();
-        assert!(test.list.heap_bytes() < bytes, "{} bytes", test.list.heap_bytes());
-        test.compare();
+    let forms = [(random_bytes as fn(&mut Rng) -> Vec<u8>, 0), (few_numbers, 0), (sentence, 1)];
+    for (seed, (make, depth)) in forms.into_iter().enumerate() {
+        let fill = Fill::new(-1).compressing(depth);
+        let mut test = long_list(fill, seed as u64, make);
         for _ in 0..60 {
             let kind = test.random.below(9);
             test.change(kind);
@@ -240,6 +296,41 @@ fn what_lies_in_the_middle_is_the_same() {
         }
         assert_eq!(test.list.encoding(), "listpack");
     }
+}
+
+#[test]
+fn it_is_used_up_from_either_end() {
+    for depth in [0, 1] {
+        let mut test = long_list(Fill::new(-1).compressing(depth), 7, hexadecimal);
+        while test.model.len() > 1 {
+            test.pop();
+            test.list.shrink(test.fill);
+            if test.model.len().is_multiple_of(97) {
+                test.compare();
+            }
+        }
+    }
+}
+
+/// A list that was made without compression is compressed where it grows afterwards.
+#[test]
+fn the_depth_holds_from_the_next_change_on() {
+    let mut test = long_list(Fill::new(-1), 1, sentence);
+    let grow = |test: &mut Test, fill: Fill| {
+        for _ in 0..2000 {
+            let text = sentence(&mut test.random);
+            test.list.grow(text.len(), 1, fill);
+            test.list.push(End::Tail, Element::of(&text));
+            test.model.push_back(text);
+        }
+        let after = percent(test);
+        test.compare();
+        after
+    };
+    let before = grow(&mut test, Fill::new(-1));
+    let after = grow(&mut test, Fill::new(-1).compressing(1));
+    assert!(after + 5 < before, "{before} %, {after} %");
+    assert!(grow(&mut test, Fill::new(-1)) > after);
 }
 
 #[test]

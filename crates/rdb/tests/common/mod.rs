@@ -22,7 +22,7 @@ pub fn limits() -> Limits {
     Limits {
         text_bytes: 1 << 20,
         hash: HashLimits { entries: 8, value_bytes: 20 },
-        list: Fill::new(5),
+        list: Fill::new(5).compressing(1),
         set: SetLimits { ints: 12, entries: 8, value_bytes: 20 },
         sorted_set: SortedSetLimits { entries: 8, value_bytes: 20 },
         stream: BlockLimits { bytes: 300, entries: 5 },

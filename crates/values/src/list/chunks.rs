@@ -9,147 +9,42 @@
 //! groups, so the middle is found by adding a few hundred numbers, and a chunk that is put in
 //! between moves at most [`GROUP_CHUNKS`] others.
 //!
-//! Chunks that lie farther from both ends than [`PLAIN_CHUNKS`] may be folded to take less room,
-//! which a list does as it grows there. Who changes one gets it unfolded, and so it stays.
+//! Chunks that lie farther from both ends than [`PLAIN_CHUNKS`] are kept in less room, which a list
+//! does as it grows. Where chunks are limited in bytes, they are folded into *blocks* of one size
+//! whatever they held, so that nothing of an allocation is left over; what is more than a block
+//! waits, plain, for the chunk that comes next:
+//!
+//! ```text
+//! head | plain | plain | block | block | block | rest | plain | plain | tail, which grows
+//! ```
+//!
+//! Who changes a chunk of the middle gets it plain, and so it stays. With `list-compress-depth` the
+//! chunks beyond that depth are compressed where this pays, and folded where it does not.
 //!
 //! Invariants
 //! 1. No chunk and no group is empty; a group has at most [`GROUP_CHUNKS`] chunks.
 //! 2. The counts of a chunk, a group and the whole are right between two calls.
-//! 3. A folded chunk has at least two elements.
+//! 3. Where a list has a size at which chunks are divided (OBJECT ENCODING tells when one is left),
+//!    that is so near its ends; a block may hold a little more or less.
 //!
-//! Not here: what fits into a chunk. Tests: at the foot.
+//! Not here: what fits into a chunk, its forms. Tests: at the foot.
 
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 
-use super::folded::Folded;
-use super::{Way, find_in, visit_view};
-use crate::packed::{Element, Packed, View};
+use smallvec::SmallVec;
+
+use super::End;
+use super::chunk::Chunk;
+use super::fill::Fill;
+use super::folded::{Folded, Folding};
+use crate::packed::{Packed, View};
 
 /// Chunks of a group.
 const GROUP_CHUNKS: usize = 128;
 /// So many chunks at each end are not folded: what comes and goes there costs nothing more.
 const PLAIN_CHUNKS: usize = 2;
-
-/// Elements, and their counts beside the pointer so that counting does not touch them.
-#[derive(Clone, Debug)]
-pub struct Chunk {
-    store: Store,
-    len: u32,
-    entry_bytes: u32,
-    heap_bytes: u32,
-}
-
-#[derive(Clone, Debug)]
-enum Store {
-    Plain(Packed),
-    Folded(Folded),
-}
-
-impl Chunk {
-    fn new(packed: Packed) -> Chunk {
-        let mut chunk =
-            Chunk { store: Store::Plain(packed), len: 0, entry_bytes: 0, heap_bytes: 0 };
-        chunk.count();
-        chunk
-    }
-
-    /// Takes the counts anew.
-    #[inline]
-    fn count(&mut self) {
-        match &self.store {
-            Store::Plain(packed) => {
-                self.len = packed.len() as u32;
-                self.entry_bytes = packed.entry_bytes() as u32;
-                self.heap_bytes = packed.heap_bytes() as u32;
-            }
-            Store::Folded(folded) => self.heap_bytes = folded.heap_bytes() as u32,
-        }
-    }
-
-    /// How many elements.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len as usize
-    }
-
-    /// Bytes of the entries when they are not folded.
-    #[inline]
-    pub fn entry_bytes(&self) -> usize {
-        self.entry_bytes as usize
-    }
-
-    /// The only element.
-    pub fn only(&self) -> Option<Element<'_>> {
-        match &self.store {
-            Store::Plain(packed) if self.len == 1 => Some(packed.view().at(0)),
-            _ => None,
-        }
-    }
-
-    /// Shows an element that is there.
-    pub fn at<R>(&self, index: usize, show: impl FnOnce(Element<'_>) -> R) -> Option<R> {
-        match &self.store {
-            Store::Plain(packed) => {
-                let view = packed.view();
-                view.seek(index).map(|offset| show(view.at(offset)))
-            }
-            Store::Folded(folded) => Some(folded.at(index, show)),
-        }
-    }
-
-    /// Shows elements from one that is there on, until told to stop.
-    pub fn visit(
-        &self,
-        from: usize,
-        way: Way,
-        show: &mut dyn FnMut(Element<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        match &self.store {
-            Store::Plain(packed) => visit_view(packed.view(), from, way, show),
-            Store::Folded(folded) => folded.visit(from, way, show),
-        }
-    }
-
-    /// Shows its elements as packed entries.
-    pub fn show(&self, show: &mut dyn FnMut(View<'_>)) {
-        match &self.store {
-            Store::Plain(packed) => show(packed.view()),
-            Store::Folded(folded) => show(folded.unfold().view()),
-        }
-    }
-
-    /// The place of the first element equal to this one, whose entry is given too.
-    pub fn find(&self, wanted: Element<'_>, entry: &[u8]) -> Option<usize> {
-        match (&self.store, wanted) {
-            (Store::Plain(packed), _) => find_in(packed.view(), entry),
-            (Store::Folded(folded), Element::Bytes(text)) => folded.find(text),
-            (Store::Folded(_), Element::Int(_)) => None,
-        }
-    }
-
-    fn fold(&mut self) {
-        if let Store::Plain(packed) = &self.store
-            && self.len > 1
-            && let Some(folded) = Folded::of(packed)
-        {
-            self.store = Store::Folded(folded);
-            self.count();
-        }
-    }
-
-    /// The elements as they are changed.
-    #[inline]
-    fn plain(&mut self) -> &mut Packed {
-        if let Store::Folded(folded) = &self.store {
-            self.store = Store::Plain(folded.unfold());
-        }
-        match &mut self.store {
-            Store::Plain(packed) => packed,
-            Store::Folded(_) => unreachable!("it was unfolded"),
-        }
-    }
-}
+/// Plain elements of more blocks than this do not wait to be folded: they were not foldable.
+const MOST_WAITING_BLOCKS: usize = 3;
 
 #[derive(Clone, Debug, Default)]
 struct Group {
@@ -268,13 +163,12 @@ impl Chunks {
         let (group_number, place) = self.place(index);
         let group = &mut self.groups[group_number];
         let chunk = &mut group.chunks[place];
-        let (len, bytes) = (chunk.len as usize, chunk.heap_bytes as usize);
-        change(chunk.plain());
-        chunk.count();
-        group.elements = group.elements - len + chunk.len as usize;
-        self.elements = self.elements - len + chunk.len as usize;
-        self.packed_bytes = self.packed_bytes - bytes + chunk.heap_bytes as usize;
-        let is_empty = chunk.len == 0;
+        let (len, bytes) = (chunk.len(), chunk.heap_bytes());
+        chunk.change(change);
+        group.elements = group.elements - len + chunk.len();
+        self.elements = self.elements - len + chunk.len();
+        self.packed_bytes = self.packed_bytes - bytes + chunk.heap_bytes();
+        let is_empty = chunk.len() == 0;
         if is_empty {
             self.remove_at(group_number, place);
         }
@@ -286,8 +180,8 @@ impl Chunks {
         debug_assert!(!packed.is_empty(), "a chunk has elements");
         let chunk = Chunk::new(packed);
         self.chunks += 1;
-        self.elements += chunk.len as usize;
-        self.packed_bytes += chunk.heap_bytes as usize;
+        self.elements += chunk.len();
+        self.packed_bytes += chunk.heap_bytes();
         let (mut number, mut place) = self.slot_for(index);
         if number == self.groups.len() {
             self.groups.push_back(Group::default());
@@ -295,7 +189,7 @@ impl Chunks {
             (number, place) = self.make_room(number, place);
         }
         let group = &mut self.groups[number];
-        group.elements += chunk.len as usize;
+        group.elements += chunk.len();
         group.chunks.insert(place, chunk);
     }
 
@@ -331,7 +225,7 @@ impl Chunks {
         }
         let group = &mut self.groups[number];
         let chunks = group.chunks.split_off(GROUP_CHUNKS / 2);
-        let elements = chunks.iter().map(|chunk| chunk.len as usize).sum();
+        let elements = chunks.iter().map(Chunk::len).sum();
         group.elements -= elements;
         self.groups.insert(number + 1, Group { chunks, elements });
         match place.checked_sub(GROUP_CHUNKS / 2) {
@@ -340,24 +234,121 @@ impl Chunks {
         }
     }
 
-    /// After a chunk was put at an end: folds the one that is not near it any more.
-    pub fn fold_behind(&mut self, is_head: bool) {
-        if self.chunks <= 2 * PLAIN_CHUNKS {
+    /// After a chunk was put at an end: the one that is not near it now is compressed or folded.
+    pub fn fold_behind(&mut self, end: End, fill: Fill) {
+        let kept = match fill.depth() as usize {
+            0 => PLAIN_CHUNKS,
+            depth => depth,
+        };
+        // Behind the chunk lies the one that was there before.
+        let middle = kept..self.chunks.saturating_sub(kept);
+        let (near, far) = match end {
+            End::Head => (middle.start, Some(middle.start + 1)),
+            End::Tail => (middle.end.saturating_sub(1), middle.end.checked_sub(2)),
+        };
+        if !middle.contains(&near) {
             return;
         }
-        let index = if is_head { PLAIN_CHUNKS } else { self.chunks - 1 - PLAIN_CHUNKS };
+        if fill.depth() > 0
+            && let Some(compressed) = self.get(near).compressed()
+        {
+            self.put(near, compressed);
+        } else {
+            let far = far.filter(|far| middle.contains(far) && fill.block_bytes().is_some());
+            self.fold(near, far, end, fill.block_bytes());
+        }
+    }
+
+    /// Folds a chunk together with its neighbour farther from the end, if that one is still plain.
+    /// What is more than a block stays plain until the next chunk comes.
+    fn fold(&mut self, near: usize, far: Option<usize>, end: End, room: Option<usize>) {
+        let most = room.map_or(0, |room| MOST_WAITING_BLOCKS * room);
+        let is_waiting = |view: View<'_>| view.bytes().len() <= most;
+        let far = far.filter(|far| self.get(*far).plain().is_some_and(is_waiting));
+        let Some((block, rest)) = self.folded(near, far, end, room) else { return };
+        let rest = (!rest.is_empty()).then(|| Chunk::new(rest));
+        match (block, far, rest) {
+            (None, None, _) => {}
+            (Some(chunk), Some(far), None) | (None, Some(far), Some(chunk)) => {
+                self.put(far, chunk);
+                self.discard(near);
+            }
+            (Some(block), Some(far), Some(rest)) => {
+                self.put(far, block);
+                self.put(near, rest);
+            }
+            (Some(block), None, rest) => {
+                self.put(near, block);
+                let beside = near + usize::from(end == End::Tail);
+                rest.into_iter().for_each(|rest| self.insert(beside, rest.into_plain()));
+            }
+            (None, Some(_), None) => unreachable!("the elements are in one of the two"),
+        }
+    }
+
+    /// A block of the elements of one or two neighbours, if they fill it, and what is over; `None`
+    /// if they are not to be folded.
+    fn folded(
+        &self,
+        near: usize,
+        far: Option<usize>,
+        end: End,
+        room: Option<usize>,
+    ) -> Option<(Option<Chunk>, Packed)> {
+        let near = self.get(near).plain();
+        let far = far.and_then(|far| self.get(far).plain());
+        let in_order = if end == End::Head { [near, far] } else { [far, near] };
+        let views: SmallVec<[View<'_>; 2]> = in_order.into_iter().flatten().collect();
+        let total: usize = views.iter().map(View::len).sum();
+        match Folded::fill(&views, end, room) {
+            Folding::No => None,
+            Folding::Waits => Some((None, join(&views, 0, total))),
+            Folding::Done(folded, taken) => {
+                let from = if end == End::Head { 0 } else { taken };
+                let rest = join(&views, from, total - taken);
+                let entries: usize = views.iter().map(|view| view.bytes().len()).sum();
+                let block = Chunk::folded(folded, taken, entries - rest.entry_bytes());
+                Some((Some(block), rest))
+            }
+        }
+    }
+
+    /// Puts a chunk in the place of one that is there.
+    fn put(&mut self, index: usize, chunk: Chunk) {
         let (group, place) = self.place(index);
-        let chunk = &mut self.groups[group].chunks[place];
-        let before = chunk.heap_bytes as usize;
-        chunk.fold();
-        self.packed_bytes = self.packed_bytes - before + chunk.heap_bytes as usize;
+        let group = &mut self.groups[group];
+        let old = std::mem::replace(&mut group.chunks[place], chunk);
+        let new = &group.chunks[place];
+        group.elements = group.elements - old.len() + new.len();
+        self.elements = self.elements - old.len() + new.len();
+        self.packed_bytes = self.packed_bytes - old.heap_bytes() + new.heap_bytes();
+    }
+
+    /// After the chunk at an end was used up: makes the next one plain, so that taking its elements
+    /// one by one is quick; in two halves, if it was folded and is large.
+    pub fn open(&mut self, end: End, fill: Fill) {
+        let Some(last) = self.chunks.checked_sub(1) else { return };
+        let index = if end == End::Head { 0 } else { last };
+        if self.get(index).plain().is_some() {
+            return;
+        }
+        let mut tail = Packed::new();
+        self.change(index, |packed| {
+            if fill.is_exceeded(2 * packed.listpack_bytes(), packed.len()) && packed.len() > 1 {
+                let half = packed.view().seek(packed.len() / 2).unwrap_or(0);
+                tail = packed.split_off(half);
+            }
+        });
+        if !tail.is_empty() {
+            self.insert(index + 1, tail);
+        }
     }
 
     /// Takes a chunk out.
     pub fn remove(&mut self, index: usize) -> Packed {
         let (group, place) = self.place(index);
         match self.remove_at(group, place) {
-            Some(mut chunk) => std::mem::take(chunk.plain()),
+            Some(chunk) => chunk.into_plain(),
             None => Packed::new(),
         }
     }
@@ -371,13 +362,13 @@ impl Chunks {
     fn remove_at(&mut self, number: usize, place: usize) -> Option<Chunk> {
         let group = &mut self.groups[number];
         let chunk = group.chunks.remove(place)?;
-        group.elements -= chunk.len as usize;
+        group.elements -= chunk.len();
         if group.chunks.is_empty() {
             self.groups.remove(number);
         }
         self.chunks -= 1;
-        self.elements -= chunk.len as usize;
-        self.packed_bytes -= chunk.heap_bytes as usize;
+        self.elements -= chunk.len();
+        self.packed_bytes -= chunk.heap_bytes();
         Some(chunk)
     }
 }
@@ -387,7 +378,7 @@ impl Group {
     fn locate(&self, element: usize) -> (usize, usize) {
         let mut rest = element;
         for (place, chunk) in self.chunks.iter().enumerate() {
-            match rest.checked_sub(chunk.len as usize) {
+            match rest.checked_sub(chunk.len()) {
                 Some(left) => rest = left,
                 None => return (place, rest),
             }
@@ -396,11 +387,32 @@ impl Group {
     }
 }
 
+/// So many elements of neighbouring views, from one on.
+fn join(views: &[View<'_>], from: usize, count: usize) -> Packed {
+    let (mut skip, mut left) = (from, count);
+    let mut joined = Packed::new();
+    for view in views {
+        let offset = |index: usize| view.seek(index).unwrap_or(view.bytes().len());
+        let len = left.min(view.len().saturating_sub(skip));
+        if len > 0 {
+            let span = &view.bytes()[offset(skip)..offset(skip + len)];
+            joined.append(View::new(span, len));
+        }
+        skip = skip.saturating_sub(view.len());
+        left -= len;
+    }
+    joined
+}
+
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use pantala_base::rng::Rng;
 
     use super::*;
+    use crate::list::Way;
+    use crate::packed::Element;
 
     fn packed(first: i64, len: usize) -> Packed {
         let mut packed = Packed::new();
@@ -431,7 +443,7 @@ mod tests {
         let all: Vec<_> = chunks.iter_from(0).map(numbers).collect();
         assert_eq!(all, model);
         assert_eq!(chunks.iter_from(model.len()).count(), 0);
-        let bytes: usize = chunks.iter_from(0).map(|chunk| chunk.heap_bytes as usize).sum();
+        let bytes: usize = chunks.iter_from(0).map(|chunk| chunk.heap_bytes()).sum();
         assert_eq!(chunks.packed_bytes, bytes);
         if model.is_empty() {
             return;

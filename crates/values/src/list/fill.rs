@@ -1,9 +1,11 @@
-//! How much one packed buffer of a list may hold: the setting `list-max-listpack-size`.
+//! How much one packed buffer of a list may hold, the setting `list-max-listpack-size`; and how
+//! many of them at each end are not compressed, `list-compress-depth`.
 //!
 //! The numbers are Redis's, because OBJECT ENCODING tells them: from -1 to -5 bytes, 4 KB to
 //! 64 KB; from 1 on elements, and then never more than 8 KB.
 
-use super::chunks::Chunk;
+use super::chunk::Chunk;
+use crate::packed::entry;
 
 /// Bytes that the codes -1 to -5 stand for.
 const BYTES: [usize; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
@@ -16,22 +18,36 @@ pub const FRAME_BYTES: usize = 7;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fill(i32);
+pub struct Fill {
+    size: i32,
+    depth: u32,
+}
 
 impl Fill {
     /// The setting's number.
     pub fn new(setting: i64) -> Fill {
         let most = i64::from(i32::MAX);
-        Fill(setting.clamp(-most, most) as i32)
+        Fill { size: setting.clamp(-most, most) as i32, depth: 0 }
+    }
+
+    /// With chunks compressed that are farther from both ends than so many; 0 for none.
+    pub fn compressing(self, depth: u32) -> Fill {
+        Fill { depth, ..self }
+    }
+
+    /// So many chunks at each end are not compressed; 0 if none is.
+    #[inline]
+    pub fn depth(self) -> u32 {
+        self.depth
     }
 
     fn most_bytes(self) -> Option<usize> {
-        let code = usize::try_from(self.0.checked_neg()?).ok()?.checked_sub(1)?;
+        let code = usize::try_from(self.size.checked_neg()?).ok()?.checked_sub(1)?;
         Some(BYTES[code.min(BYTES.len() - 1)])
     }
 
     fn most_elements(self) -> usize {
-        usize::try_from(self.0).unwrap_or(0).max(1)
+        usize::try_from(self.size).unwrap_or(0).max(1)
     }
 
     /// Whether a listpack of so many bytes and elements would be too large.
@@ -56,6 +72,20 @@ impl Fill {
     #[inline]
     pub fn is_large(self, text_len: usize) -> bool {
         text_len > self.most_bytes().unwrap_or(SAFE_BYTES)
+    }
+
+    /// Whether a chunk is one text that is large, by its entry: the longer one is, the longer is
+    /// the other.
+    pub fn is_single(self, chunk: &Chunk) -> bool {
+        let most = self.most_bytes().unwrap_or(SAFE_BYTES);
+        chunk.len() == 1 && chunk.entry_bytes() > entry::text_entry_len(most)
+    }
+
+    /// Bytes that elements fill when they are folded; `None` where elements are counted, and each
+    /// chunk is folded by itself. It is a size of the allocator, and of random bytes no more than
+    /// a chunk holds.
+    pub fn block_bytes(self) -> Option<usize> {
+        self.most_bytes().map(|most| most / 8 * 7)
     }
 
     /// Whether a text of this length goes into a chunk.

@@ -12,7 +12,8 @@
 
 use std::ops::ControlFlow;
 
-use super::chunks::{Chunk, Chunks};
+use super::chunk::Chunk;
+use super::chunks::Chunks;
 use super::fill::{FRAME_BYTES, Fill};
 use super::{End, Way, strike};
 use crate::packed::{Element, Encoded, Packed};
@@ -32,6 +33,12 @@ impl Large {
             chunks.insert(0, packed);
         }
         Large { chunks, fill }
+    }
+
+    /// From now on chunks are compressed that get farther from both ends than so many.
+    #[inline]
+    pub fn compress_beyond(&mut self, depth: u32) {
+        self.fill = self.fill.compressing(depth);
     }
 
     /// How many elements.
@@ -67,7 +74,7 @@ impl Large {
 
     /// Whether a chunk is one large element.
     fn is_single(&self, index: usize) -> bool {
-        self.chunks.get(index).only().is_some_and(|element| self.fill.is_large(element.len()))
+        self.fill.is_single(self.chunks.get(index))
     }
 
     /// Puts an element at an end.
@@ -82,7 +89,7 @@ impl Large {
             self.chunks.change(index, |chunk| push(chunk, end, element));
         } else {
             self.chunks.insert(place, alone(element));
-            self.chunks.fold_behind(end == End::Head);
+            self.chunks.fold_behind(end, self.fill);
         }
     }
 
@@ -96,8 +103,8 @@ impl Large {
             packed.view().iter().for_each(|(_, element)| self.push(End::Tail, element));
         } else if !packed.is_empty() {
             self.chunks.insert(count, packed);
-            if count > 0 {
-                self.join(count - 1);
+            if count > 0 && !self.join(count - 1) {
+                self.chunks.fold_behind(End::Tail, self.fill);
             }
         }
     }
@@ -109,7 +116,9 @@ impl Large {
             End::Head => 0,
             End::Tail => self.chunks.len() - 1,
         };
-        self.chunks.change(index, |chunk| super::pop_packed(chunk, end, show));
+        if self.chunks.change(index, |chunk| super::pop_packed(chunk, end, show)) {
+            self.chunks.open(end, self.fill);
+        }
     }
 
     /// Shows an element that is there.

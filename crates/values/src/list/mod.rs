@@ -3,8 +3,10 @@
 //! | file | what |
 //! |---|---|
 //! | `fill` | how much fits into one packed buffer |
-//! | `chunks` | packed buffers in order, found by number |
-//! | `folded` | those of them that are not at hand, in less room |
+//! | `chunks` | packed buffers in order, found by number; which of them are kept in less room |
+//! | `chunk` | one of them, in one of three forms |
+//! | `folded` | a form that takes less room and is read as quickly |
+//! | `compressed` | a form that takes still less, for those who ask for it |
 //! | `large` | the large form, made of these |
 //! | this | the small form, one packed buffer, and the change between the two |
 //!
@@ -18,7 +20,9 @@
 //!
 //! Not here: negative indices, timeouts, who waits. Tests: `tests/list.rs`.
 
+mod chunk;
 mod chunks;
+mod compressed;
 mod fill;
 mod folded;
 mod large;
@@ -128,6 +132,8 @@ impl List {
         {
             let large = Large::of(std::mem::take(packed), fill);
             *self = List::Chunks(Box::new(large));
+        } else if let List::Chunks(large) = self {
+            large.compress_beyond(fill.depth());
         }
     }
 
@@ -178,10 +184,7 @@ impl List {
     #[inline]
     pub fn at<R>(&self, index: usize, show: impl FnOnce(Element<'_>) -> R) -> Option<R> {
         match self {
-            List::Packed(packed) => {
-                let view = packed.view();
-                view.seek(index).map(|offset| show(view.at(offset)))
-            }
+            List::Packed(packed) => at_view(packed.view(), index, show),
             List::Chunks(large) if index < large.len() => large.at(index, show),
             List::Chunks(_) => None,
         }
@@ -274,6 +277,12 @@ fn pop_packed(packed: &mut Packed, end: End, show: impl FnOnce(Element<'_>)) {
     };
     show(view.at(offset));
     packed.remove(offset, 1);
+}
+
+/// Shows the element of a view with this index, if there is one.
+#[inline]
+fn at_view<R>(view: View<'_>, index: usize, show: impl FnOnce(Element<'_>) -> R) -> Option<R> {
+    view.seek(index).map(|offset| show(view.at(offset)))
 }
 
 /// Shows the elements of a view from one that is there on.

@@ -154,6 +154,17 @@ fn back_len_bytes(len: usize) -> usize {
     }
 }
 
+/// Bytes of the entry of a text of this length.
+pub fn text_entry_len(text_len: usize) -> usize {
+    let len = text_len
+        + match text_len {
+            0..=63 => 1,
+            64..=4095 => 2,
+            _ => 5,
+        };
+    len + back_len_bytes(len)
+}
+
 /// Bytes of the entry of an element.
 pub fn encoded_len(element: Element<'_>) -> usize {
     let len = match element {
@@ -163,14 +174,7 @@ pub fn encoded_len(element: Element<'_>) -> usize {
         Element::Int(-8_388_608..=8_388_607) => 4,
         Element::Int(-2_147_483_648..=2_147_483_647) => 5,
         Element::Int(_) => 9,
-        Element::Bytes(text) => {
-            text.len()
-                + match text.len() {
-                    0..=63 => 1,
-                    64..=4095 => 2,
-                    _ => 5,
-                }
-        }
+        Element::Bytes(text) => return text_entry_len(text.len()),
     };
     len + back_len_bytes(len)
 }
@@ -201,6 +205,15 @@ pub fn total_len(bytes: &[u8]) -> usize {
     let (begin, len) = extent(bytes);
     let len = begin + len;
     len + back_len_bytes(len)
+}
+
+/// The text of the first entry and what is behind that, if it is one of up to 63 bytes, as most
+/// are: its head and the length behind it are a byte each.
+#[inline]
+pub fn split_short_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (first @ 0x80..=0xbf, rest) = bytes.split_first()? else { return None };
+    let (text, behind) = rest.split_at_checked(usize::from(first & 0x3f))?;
+    Some((text, behind.get(1..)?))
 }
 
 /// The first element of some entries. Panics on bytes that are not whole entries.

@@ -6,7 +6,6 @@ use pantala_keyspace::{Expiry, Opened, event};
 use pantala_rdb::{Limits, Value, payload};
 use pantala_table::{IntText, OwnedRecord};
 use pantala_values::hash::HashLimits;
-use pantala_values::list::Fill;
 use pantala_values::set::SetLimits;
 use pantala_values::sorted_set::SortedSetLimits;
 use pantala_values::stream::BlockLimits;
@@ -168,7 +167,7 @@ fn limits(limits: &call::Limits) -> Limits {
     Limits {
         text_bytes: limits.max_string_bytes,
         hash: HashLimits { entries: packed.hash_entries, value_bytes: packed.hash_value_bytes },
-        list: Fill::new(packed.list_size),
+        list: packed.list(),
         set: SetLimits {
             ints: packed.set_ints,
             entries: packed.set_entries,

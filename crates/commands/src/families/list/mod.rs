@@ -57,7 +57,7 @@ impl Call<'_, '_> {
     /// The setting that says how long a small list may be.
     #[inline]
     fn fill(&self) -> Fill {
-        Fill::new(self.limits.packed.list_size)
+        self.limits.packed.list()
     }
 
     /// Work on so many elements: on the lane, if they are many.

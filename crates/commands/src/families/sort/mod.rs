@@ -29,7 +29,6 @@ use std::ops::Range;
 use pantala_keyspace::{Expiry, Key, PartitionId, event};
 use pantala_table::IntText;
 use pantala_values::List;
-use pantala_values::list::Fill;
 use pantala_values::packed::Element;
 
 use crate::call::{Call, Done, Lane, Stop, reply_string};
@@ -216,7 +215,7 @@ fn store(call: &mut Call<'_, '_>, query: &Query<'_>, elements: &Texts, picked: &
         return Err(error::STRING_TOO_LONG.into());
     }
     let target = call.all_keys()[1];
-    let fill = Fill::new(call.limits.packed.list_size);
+    let fill = call.limits.packed.list();
     let mut opened = call.keys.open(target);
     if results.len() > 0 {
         let texts = (0..results.len()).map(|index| Element::of(results.get(index)));

@@ -1,0 +1,95 @@
+//! A chunk that is far from both ends, compressed: what `list-compress-depth` asks for.
+//!
+//! LZ4, as one block of the chunk's entries. To compress 8 KB takes some twenty microseconds, to
+//! read any element of it one or two, because all of it is decompressed, into a buffer that lives
+//! as long as it is looked at.
+//!
+//! Invariants
+//! 1. The bytes are what [`Compressed::of`] made of whole entries; none come from elsewhere (a
+//!    snapshot has the entries themselves).
+//!
+//! Not here: which chunks are compressed (`chunks`). Tests: at the foot, and `tests/list.rs`.
+
+use lz4_flex::block;
+use pantala_table::size_class;
+
+use crate::packed::View;
+
+/// A chunk of more bytes stays as it is: work under a partition's lock is bounded, and this is the
+/// largest size that `list-max-listpack-size` knows.
+pub const MOST_BYTES: usize = (64 << 10) + 64;
+/// Fewer bytes are not worth it (Redis's number).
+const LEAST_BYTES: usize = 48;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Compressed {
+    bytes: Box<[u8]>,
+}
+
+impl Compressed {
+    /// Compresses entries, if that saves a quarter of them.
+    pub fn of(view: View<'_>) -> Option<Compressed> {
+        let entries = view.bytes();
+        if !(LEAST_BYTES..=MOST_BYTES).contains(&entries.len()) {
+            return None;
+        }
+        let bytes = block::compress(entries);
+        let pays = bytes.len() <= entries.len() / 4 * 3;
+        pays.then(|| Compressed { bytes: bytes.into_boxed_slice() })
+    }
+
+    /// The entries as they were, `bytes` long.
+    pub fn entries(&self, bytes: usize) -> Vec<u8> {
+        let mut entries = vec![0; bytes];
+        let len = block::decompress_into(&self.bytes, &mut entries);
+        assert_eq!(len.ok(), Some(bytes), "what was compressed here can be read (invariant 1)");
+        entries
+    }
+
+    /// Allocated bytes.
+    pub fn heap_bytes(&self) -> usize {
+        size_class(self.bytes.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pantala_base::rng::Rng;
+
+    use super::*;
+    use crate::packed::{Element, Packed};
+
+    fn packed(texts: impl Iterator<Item = Vec<u8>>) -> Packed {
+        let mut packed = Packed::new();
+        texts.for_each(|text| packed.push(Element::of(&text)));
+        packed
+    }
+
+    #[test]
+    fn entries_come_back() {
+        for count in [3, 100, 1000] {
+            let texts =
+                (0..count).map(|number| format!("{{\"name\":\"user {number}\"}}").into_bytes());
+            let packed = packed(texts);
+            let compressed = Compressed::of(packed.view()).expect("it repeats itself");
+            assert!(compressed.bytes.len() * 4 <= packed.entry_bytes() * 3);
+            assert_eq!(compressed.entries(packed.entry_bytes()), packed.view().bytes());
+        }
+    }
+
+    #[test]
+    fn what_does_not_pay_stays() {
+        let mut random = Rng::from_seed(1);
+        let noise = packed((0..300).map(|_| {
+            let mut text = vec![0; 20];
+            random.bytes(&mut text);
+            text
+        }));
+        assert!(Compressed::of(noise.view()).is_none());
+        let short = |len: usize| packed([vec![b'x'; len]].into_iter());
+        assert!(Compressed::of(short(40).view()).is_none(), "too few bytes");
+        assert!(Compressed::of(short(4000).view()).is_some());
+        assert!(Compressed::of(short(MOST_BYTES).view()).is_none(), "too many bytes");
+    }
+}

@@ -1,0 +1,501 @@
+//! Elements that are not at hand: texts without their entries' frames, in a shorter code where
+//! their characters allow one.
+//!
+//! ```text
+//! | u32 elements | u32 bytes of the lengths | u16 length of each | u8 bits | u8 symbols, numbers |
+//! | symbols | lengths, one or two bytes each | texts |
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `code` | characters in fewer bits |
+//! | this | which elements, and where each lies |
+//!
+//! A random text of 20 bytes takes 20 here and 22 as an entry; 20 hexadecimal digits take 10. To
+//! fold 8 KB takes some ten microseconds, to read one element less than to find it among entries.
+//! Only elements between the ends of a list are kept so, see `chunks`.
+//!
+//! Invariants
+//! 1. If all texts have one length, it stands in the head and there are no others; else the head
+//!    says [`VARIED`].
+//! 2. A length is below [`MOST_TEXT_BYTES`]: elements next to longer ones are not folded.
+//! 3. A number is kept as its text, and the head tells that there are some. Where they are more
+//!    than one in [`ELEMENTS_PER_NUMBER`], nothing is folded: as entries they are read quicker.
+//!
+//! Tests: at the foot.
+
+mod code;
+
+use std::ops::{ControlFlow, Range};
+
+use pantala_table::{IntText, size_class};
+
+use super::{End, Way};
+use crate::packed::{Element, Encoded, Packed, View, entry};
+use code::{Code, GROUP, Reader};
+
+/// A longer text is no small element of a chunk.
+const MOST_TEXT_BYTES: usize = 1 << 15;
+/// See invariant 3.
+const ELEMENTS_PER_NUMBER: usize = 8;
+const HEAD_BYTES: usize = 12;
+/// Instead of the length of each: they differ.
+const VARIED: u16 = u16::MAX;
+/// In the head's last byte, beside the count of the symbols.
+const HAS_NUMBERS: u8 = 0x80;
+/// Characters that are decoded at once where more than one element is read.
+const WINDOW: usize = 256;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Folded {
+    bytes: Box<[u8]>,
+}
+
+/// What became of elements that were to be folded.
+pub enum Folding {
+    /// They stay as they are: it is not possible, or takes hardly less room.
+    No,
+    /// It would pay, but they do not fill the room yet.
+    Waits,
+    /// So many of them are folded, from where it was begun.
+    Done(Folded, usize),
+}
+
+impl Folded {
+    /// Folds the elements of neighbouring chunks: from the head or the tail of the list on as many
+    /// as fill `room` bytes, or without a room all, if they then take a smaller class. An `end` is
+    /// where a list grows, so the block is begun at the other end.
+    pub fn fill(views: &[View<'_>], end: End, room: Option<usize>) -> Folding {
+        let Some(texts) = Texts::of(views) else { return Folding::No };
+        let code = Code::of(&texts.bytes);
+        let each = texts.each();
+        let total = texts.lens.len();
+        let most = room.unwrap_or(usize::MAX);
+        let taken = texts.fitting(&code, each, end, most);
+        let (lens, bytes) = texts.part(taken, end);
+        let size = texts.size(&code, each, lens, bytes.len());
+        let entries: usize = views.iter().map(|view| view.bytes().len()).sum();
+        let (pays, is_full) = match room {
+            Some(room) => (size * total * 32 < entries * taken * 31, size > room - room / 16),
+            None => (size_class(size) < size_class(entries), true),
+        };
+        match taken == total && !is_full {
+            _ if taken == 0 || !pays => Folding::No,
+            true => Folding::Waits,
+            false => Folding::Done(texts.fold(&code, each, lens, bytes, size), taken),
+        }
+    }
+
+    /// The elements as they were.
+    pub fn unfold(&self) -> Packed {
+        let mut entries = Vec::with_capacity(self.bytes.len() * 2);
+        let mut entry = Encoded::new();
+        let _end = self.visit(0, Way::Forward, &mut |element| {
+            entry.clear();
+            entry::encode(element, &mut entry);
+            entries.extend_from_slice(&entry);
+            ControlFlow::Continue(())
+        });
+        let mut packed = Packed::new();
+        packed.splice(0, 0, &entries, self.layout().count as isize);
+        packed
+    }
+
+    /// Allocated bytes.
+    pub fn heap_bytes(&self) -> usize {
+        size_class(self.bytes.len())
+    }
+
+    /// Shows an element that is there.
+    pub fn at<R>(&self, index: usize, show: impl FnOnce(Element<'_>) -> R) -> R {
+        let layout = self.layout();
+        let span = layout.spans_from(index).next().unwrap_or(0..0);
+        show(layout.element(Window::of(layout.reader, 0).text(span)))
+    }
+
+    /// Shows elements from one that is there on, until told to stop.
+    pub fn visit(
+        &self,
+        from: usize,
+        way: Way,
+        show: &mut dyn FnMut(Element<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let layout = self.layout();
+        let mut window = Window::of(layout.reader, WINDOW);
+        match way {
+            Way::Forward => {
+                layout.spans_from(from).try_for_each(|span| show(layout.element(window.text(span))))
+            }
+            Way::Backward => {
+                let mut spans = layout.spans_from(0).take(from + 1).collect::<Vec<_>>();
+                spans.reverse();
+                window.is_backward = true;
+                spans.into_iter().try_for_each(|span| show(layout.element(window.text(span))))
+            }
+        }
+    }
+
+    /// The place of the first element that is equal to one. The texts are looked at only if they
+    /// are as long.
+    pub fn find(&self, wanted: Element<'_>) -> Option<usize> {
+        let layout = self.layout();
+        if wanted.int().is_some() && !layout.has_numbers {
+            return None;
+        }
+        let mut scratch = IntText::new();
+        let wanted = wanted.text(&mut scratch);
+        let mut window = Window::of(layout.reader, WINDOW);
+        layout
+            .spans_from(0)
+            .position(|span| span.len() == wanted.len() && window.text(span) == wanted)
+    }
+
+    fn layout(&self) -> Layout<'_> {
+        let (head, rest) = self.bytes.split_at(HEAD_BYTES);
+        let word = |at: usize| {
+            u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
+        };
+        let each = u16::from_le_bytes([head[8], head[9]]);
+        let (symbols, rest) = rest.split_at(usize::from(head[11] & !HAS_NUMBERS));
+        let (lens, texts) = rest.split_at(word(4));
+        Layout {
+            count: word(0),
+            each: (each != VARIED).then_some(usize::from(each)),
+            has_numbers: head[11] & HAS_NUMBERS != 0,
+            lens,
+            reader: Reader::new(usize::from(head[10]), symbols, texts),
+        }
+    }
+}
+
+/// The parts of a folded chunk.
+struct Layout<'a> {
+    count: usize,
+    /// The length of all texts, if they have one.
+    each: Option<usize>,
+    has_numbers: bool,
+    lens: &'a [u8],
+    reader: Reader<'a>,
+}
+
+impl<'a> Layout<'a> {
+    /// Where the texts lie, from one on.
+    fn spans_from(&self, index: usize) -> Spans<'a> {
+        let mut spans =
+            Spans { each: self.each, left: self.count, lens: self.lens.iter(), offset: 0 };
+        if let Some(each) = self.each {
+            spans.left = self.count.saturating_sub(index);
+            spans.offset = each * index;
+        } else if index > 0 {
+            spans.nth(index - 1);
+        }
+        spans
+    }
+
+    #[inline]
+    fn element<'b>(&self, text: &'b [u8]) -> Element<'b> {
+        match self.has_numbers {
+            true => Element::of(text),
+            false => Element::Bytes(text),
+        }
+    }
+}
+
+/// Where one text after the other lies, in characters.
+struct Spans<'a> {
+    each: Option<usize>,
+    left: usize,
+    lens: std::slice::Iter<'a, u8>,
+    offset: usize,
+}
+
+impl Iterator for Spans<'_> {
+    type Item = Range<usize>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Range<usize>> {
+        self.left = self.left.checked_sub(1)?;
+        let len = match self.each {
+            Some(each) => each,
+            None => match *self.lens.next()? {
+                short @ 0..=0x7f => usize::from(short),
+                high => usize::from(high & 0x7f) << 8 | usize::from(*self.lens.next()?),
+            },
+        };
+        self.offset += len;
+        Some(self.offset - len..self.offset)
+    }
+}
+
+/// Texts that are decoded, a part at a time.
+struct Window<'a> {
+    reader: Reader<'a>,
+    /// The least that is decoded at once.
+    ahead: usize,
+    is_backward: bool,
+    text: Vec<u8>,
+    /// Which character the first of `text` is.
+    first: usize,
+}
+
+impl<'a> Window<'a> {
+    fn of(reader: Reader<'a>, ahead: usize) -> Window<'a> {
+        Window { reader, ahead, is_backward: false, text: Vec::new(), first: 0 }
+    }
+
+    #[inline]
+    fn text(&mut self, span: Range<usize>) -> &[u8] {
+        if let Some(all) = self.reader.plain() {
+            return &all[span];
+        }
+        if span.start < self.first || span.end > self.first + self.text.len() {
+            self.decode(span.clone());
+        }
+        &self.text[span.start - self.first..span.end - self.first]
+    }
+
+    fn decode(&mut self, span: Range<usize>) {
+        let (start, end) = match self.is_backward {
+            true => (span.end.saturating_sub(self.ahead).min(span.start), span.end),
+            false => (span.start, span.end.max(span.start + self.ahead)),
+        };
+        let (first, last) = (start / GROUP, end.div_ceil(GROUP));
+        self.text.clear();
+        self.text.reserve((last - first) * GROUP);
+        self.reader.read(first, last - first, &mut self.text);
+        self.first = first * GROUP;
+    }
+}
+
+/// What is to be folded, in order.
+struct Texts {
+    bytes: Vec<u8>,
+    lens: Vec<u16>,
+    has_numbers: bool,
+}
+
+impl Texts {
+    fn of(views: &[View<'_>]) -> Option<Texts> {
+        let count: usize = views.iter().map(View::len).sum();
+        let bytes = Vec::with_capacity(views.iter().map(|view| view.bytes().len()).sum());
+        let mut texts = Texts { bytes, lens: Vec::with_capacity(count), has_numbers: false };
+        let mut numbers = 0;
+        for view in views {
+            let mut rest = view.bytes();
+            while !rest.is_empty() {
+                if let Some((text, behind)) = entry::split_short_text(rest) {
+                    texts.push(text);
+                    rest = behind;
+                    continue;
+                }
+                let element = entry::decode(rest);
+                numbers += usize::from(element.int().is_some());
+                if element.len() >= MOST_TEXT_BYTES || numbers * ELEMENTS_PER_NUMBER > count {
+                    return None;
+                }
+                texts.push(element.text(&mut IntText::new()));
+                rest = &rest[entry::total_len(rest)..];
+            }
+        }
+        texts.has_numbers = numbers > 0;
+        Some(texts)
+    }
+
+    #[inline]
+    fn push(&mut self, text: &[u8]) {
+        self.lens.push(text.len() as u16);
+        self.bytes.extend_from_slice(text);
+    }
+
+    /// The length of all, if they have one.
+    fn each(&self) -> Option<u16> {
+        let first = *self.lens.first()?;
+        self.lens.iter().all(|len| *len == first).then_some(first)
+    }
+
+    /// How many fit into `room` bytes.
+    fn fitting(&self, code: &Code, each: Option<u16>, end: End, room: usize) -> usize {
+        if self.size(code, each, &self.lens, self.bytes.len()) <= room {
+            return self.lens.len();
+        }
+        let mut size = (0, 0);
+        let mut fits = |len: u16| {
+            let column = if each.is_some() { 0 } else { len_bytes(len) };
+            size = (size.0 + column, size.1 + usize::from(len));
+            HEAD_BYTES + code.symbols().len() + size.0 + code.bytes(size.1) <= room
+        };
+        match end {
+            End::Tail => self.lens.iter().take_while(|len| fits(**len)).count(),
+            End::Head => self.lens.iter().rev().take_while(|len| fits(**len)).count(),
+        }
+    }
+
+    /// So many texts, from where the list does not grow.
+    fn part(&self, count: usize, end: End) -> (&[u16], &[u8]) {
+        let bytes = |lens: &[u16]| lens.iter().map(|len| usize::from(*len)).sum::<usize>();
+        match end {
+            End::Tail => {
+                let lens = &self.lens[..count];
+                (lens, &self.bytes[..bytes(lens)])
+            }
+            End::Head => {
+                let lens = &self.lens[self.lens.len() - count..];
+                (lens, &self.bytes[self.bytes.len() - bytes(lens)..])
+            }
+        }
+    }
+
+    /// Bytes of these texts folded.
+    fn size(&self, code: &Code, each: Option<u16>, lens: &[u16], characters: usize) -> usize {
+        let column = match each {
+            Some(_) => 0,
+            None => lens.iter().map(|len| len_bytes(*len)).sum(),
+        };
+        HEAD_BYTES + code.symbols().len() + column + code.bytes(characters)
+    }
+
+    fn fold(
+        &self,
+        code: &Code,
+        each: Option<u16>,
+        lens: &[u16],
+        text: &[u8],
+        size: usize,
+    ) -> Folded {
+        let mut bytes = Vec::with_capacity(size);
+        bytes.extend_from_slice(&(lens.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&each.unwrap_or(VARIED).to_le_bytes());
+        let numbers = if self.has_numbers { HAS_NUMBERS } else { 0 };
+        bytes.extend_from_slice(&[code.bits() as u8, code.symbols().len() as u8 | numbers]);
+        bytes.extend_from_slice(code.symbols());
+        if each.is_none() {
+            let before = bytes.len();
+            lens.iter().for_each(|len| push_len(*len, &mut bytes));
+            let column = (bytes.len() - before) as u32;
+            bytes[4..8].copy_from_slice(&column.to_le_bytes());
+        }
+        code.write(text, &mut bytes);
+        debug_assert_eq!(bytes.len(), size, "it is as large as was computed");
+        Folded { bytes: bytes.into_boxed_slice() }
+    }
+}
+
+/// Bytes of a length.
+fn len_bytes(len: u16) -> usize {
+    1 + usize::from(len >= 0x80)
+}
+
+fn push_len(len: u16, out: &mut Vec<u8>) {
+    if len < 0x80 {
+        out.push(len as u8);
+    } else {
+        out.extend_from_slice(&[0x80 | (len >> 8) as u8, len as u8]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pantala_base::rng::Rng;
+
+    use super::*;
+
+    fn packed(texts: &[Vec<u8>]) -> Packed {
+        let mut packed = Packed::new();
+        texts.iter().for_each(|text| packed.push(Element::of(text)));
+        packed
+    }
+
+    fn visited(folded: &Folded, from: usize, way: Way) -> Vec<Vec<u8>> {
+        let mut seen = Vec::new();
+        let _end = folded.visit(from, way, &mut |element| {
+            seen.push(element.to_vec());
+            ControlFlow::Continue(())
+        });
+        seen
+    }
+
+    fn alone(packed: &Packed) -> Option<Folded> {
+        match Folded::fill(&[packed.view()], End::Tail, None) {
+            Folding::Done(folded, taken) => {
+                assert_eq!(taken, packed.len());
+                Some(folded)
+            }
+            _ => None,
+        }
+    }
+
+    fn check(texts: &[Vec<u8>]) {
+        let packed = packed(texts);
+        let folded = alone(&packed).expect("it is smaller");
+        assert!(folded.heap_bytes() < packed.heap_bytes());
+        assert_eq!(folded.unfold().view().bytes(), packed.view().bytes());
+        assert_eq!(folded.unfold().len(), texts.len());
+        assert_eq!(folded.find(Element::Bytes(b"another")), None);
+        for index in [0, 1, texts.len() / 2, texts.len() - 1] {
+            let first = texts.iter().position(|text| *text == texts[index]);
+            assert_eq!(folded.find(Element::of(&texts[index])), first);
+            assert_eq!(folded.at(index, |element| element.to_vec()), texts[index]);
+            assert_eq!(visited(&folded, index, Way::Forward), texts[index..]);
+            let mut back = texts[..=index].to_vec();
+            back.reverse();
+            assert_eq!(visited(&folded, index, Way::Backward), back);
+        }
+    }
+
+    #[test]
+    fn texts_come_back() {
+        let text = |len: usize, shift: usize| {
+            (0..len).map(|at| (at * 31 + shift * 7) as u8 & 0x7f | 0x40).collect::<Vec<u8>>()
+        };
+        for len in [9, 20, 63, 64, 127, 128, 300, 2000] {
+            check(&(0..8160 / (len + 3)).map(|number| text(len, number)).collect::<Vec<_>>());
+        }
+        check(&(0..400).map(|number| text(number % 40, number)).collect::<Vec<_>>());
+        check(&[vec![0x7f; 4000], vec![0; 4000], Vec::new(), vec![b'x'; 80]]);
+    }
+
+    #[test]
+    fn numbers_and_other_bytes_come_back() {
+        let mut texts: Vec<Vec<u8>> =
+            (0..300).map(|number| format!("{number:0>19}").into_bytes()).collect();
+        texts[7] = b"1234567890123456789".to_vec();
+        texts[8] = b"-7".to_vec();
+        check(&texts);
+        let random = |seed: u64| {
+            let mut text = vec![0; 20];
+            Rng::from_seed(seed).bytes(&mut text);
+            text
+        };
+        check(&(0..350).map(random).collect::<Vec<_>>());
+        assert_eq!(alone(&packed(&[b"1".to_vec(), b"x".repeat(99)])).map(|_| ()), None, "numbers");
+    }
+
+    #[test]
+    fn what_does_not_pay_stays() {
+        let some = |text: &[u8]| vec![text.to_vec(); 300];
+        assert!(alone(&packed(&[b"ab".to_vec(), b"c".to_vec()])).is_none(), "no smaller class");
+        assert!(alone(&packed(&some(b"1234567890123456"))).is_none(), "numbers");
+        assert!(alone(&packed(&some(b"a text of some length"))).is_some());
+        assert!(alone(&packed(&[vec![b'x'; MOST_TEXT_BYTES], b"y".to_vec()])).is_none());
+    }
+
+    #[test]
+    fn a_block_is_filled_from_either_side() {
+        let texts: Vec<Vec<u8>> = (0..370).map(|at| format!("{at:0>20x}g").into_bytes()).collect();
+        let (one, two) = (packed(&texts[..200]), packed(&texts[200..]));
+        let fill = |end, room| Folded::fill(&[one.view(), two.view()], end, Some(room));
+        for (end, room) in [(End::Head, 1000), (End::Tail, 3000), (End::Head, 4000)] {
+            let Folding::Done(folded, taken) = fill(end, room) else { panic!("it fills {room}") };
+            assert!(folded.bytes.len() <= room && folded.bytes.len() > room * 31 / 32);
+            let expected = match end {
+                End::Head => &texts[370 - taken..],
+                End::Tail => &texts[..taken],
+            };
+            assert_eq!(visited(&folded, 0, Way::Forward), expected);
+        }
+        assert!(matches!(fill(End::Tail, 8000), Folding::Waits));
+        assert!(matches!(fill(End::Tail, 30), Folding::No), "not one fits");
+    }
+}
