@@ -1,4 +1,5 @@
-//! The libraries that scripts have beside Lua's own, in Rust: JSON, MessagePack, C structs, bits.
+//! The libraries that scripts have beside Lua's own: JSON, MessagePack, C structs, and of bits what
+//! is not in lpantala.c.
 //!
 //! 1. They answer as the C libraries that valkey 9.1.2 bundles, byte for byte, errors included.
 //! 2. Nothing a script passes panics, recurses without a bound or takes more than linear time.
