@@ -1,0 +1,57 @@
+"""Suites of Python libraries, from their source packages, under pytest."""
+
+import os
+import pathlib
+import tempfile
+import xml.etree.ElementTree as xml
+
+import bring
+from network import Case
+
+SUITE_S = 1200
+
+
+def rq(expected):
+    sum_ = "b41e39b3c36ec3faf9e2402c638a0b25fe18ebb93a1cb15193bc69694f054618"
+    return suite(bring.sdist("rq", "3.0.0", sum_), ["tests"], expected)
+
+
+def kombu(expected):
+    sum_ = "31e62fdfd2381caa3422f8e02b84a491d9a2180ddda74507b57f4cb1e1c2c2c9"
+    folder = bring.sdist("kombu", "5.7.0", sum_)
+    return suite(folder, ["t/integration/test_redis.py"], expected)
+
+
+def suite(folder, arguments, expected):
+    python = bring.python()
+    # Its programs, too, such as rqworker.
+    environment = {"PATH": f"{python.parent}:{os.environ['PATH']}"}
+    if names := [case.rpartition(".")[2] for case in expected.left_out()]:
+        arguments = ["-k", f"not ({' or '.join(names)})", *arguments]
+
+    def play(alone):
+        with tempfile.TemporaryDirectory() as reports:
+            report = pathlib.Path(reports) / "report.xml"
+            flags = ["-q", "--timeout=120", "-p", "no:cacheprovider", f"--junit-xml={report}"]
+            text, fault = alone.run(
+                [python, "-m", "pytest", *flags, *arguments], folder, SUITE_S, environment
+            )
+            if report.exists():
+                yield from read(xml.parse(report))
+            else:
+                fault = f"{fault or 'no report'}\n{text[-3000:]}"
+        if fault is not None:
+            yield Case("as a whole", "failed", fault)
+
+    return play
+
+
+def read(report):
+    for case in report.iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        trouble = [child for child in case if child.tag in ("failure", "error")]
+        if trouble:
+            text = trouble[0].get("message", "") + "\n" + (trouble[0].text or "")[-800:]
+            yield Case(name, "failed", text)
+        else:
+            yield Case(name, "ok" if case.find("skipped") is None else "skipped")

