@@ -471,6 +471,17 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.scope.tally.changes.add(1);
     }
 
+    /// The end of a change of what stands around the value, as the groups of a stream: an event,
+    /// and who waits for the key is served, but who watches or remembers it hears of nothing.
+    pub fn publish_unwatched(&mut self, event: Event) {
+        self.publish_silently();
+        let (db, key) = (self.scope.db, self.key.bytes);
+        if !self.waiters.is_empty() && self.waiters.has(db, key) {
+            self.woken.is_ready(db, key);
+        }
+        self.announce(event);
+    }
+
     /// Tells listeners of an event that is no change by itself: the second event of one that is
     /// published already, or none.
     #[inline]

@@ -301,6 +301,8 @@ fn ltrim(call: &mut Call<'_, '_>) -> Done {
         opened.remove();
         opened.publish(event::LTRIM);
         opened.announce(event::DEL);
+    } else if count == len {
+        opened.publish_unwatched(event::LTRIM);
     } else if let Some(list) = opened.collection_mut::<List>()? {
         list.remove(0, from);
         list.remove(count, len - from - count);

@@ -153,7 +153,7 @@ fn xsetid(call: &mut Call<'_, '_>) -> Done {
     if let Some(stream) = opened.collection_mut::<Stream>()? {
         stream.set_counters(counters);
     }
-    opened.publish(event::XSETID);
+    opened.publish_unwatched(event::XSETID);
     call.reply.ok();
     Ok(())
 }

@@ -133,9 +133,13 @@ fn create(call: &mut Call<'_, '_>) -> Done {
     if stream.is_some_and(|stream| stream.group(name).is_some()) {
         return Err(GROUP_EXISTS.into());
     }
+    let is_new = stream.is_none();
     let stream = opened.collection_or_new::<Stream>()?;
     stream.add_group(name, Group::new(last_id, options.entries_read));
-    opened.publish(event::XGROUP_CREATE);
+    match is_new {
+        true => opened.publish(event::XGROUP_CREATE),
+        false => opened.publish_unwatched(event::XGROUP_CREATE),
+    }
     call.reply.ok();
     Ok(())
 }
@@ -157,7 +161,7 @@ fn set_id(call: &mut Call<'_, '_>) -> Done {
         group.last_id = last_id;
         group.entries_read = options.entries_read;
     }
-    opened.publish(event::XGROUP_SETID);
+    opened.publish_unwatched(event::XGROUP_SETID);
     call.reply.ok();
     Ok(())
 }
@@ -170,7 +174,7 @@ fn destroy(call: &mut Call<'_, '_>) -> Done {
     leave_if_long(call.lane, pending as u64)?;
     let found = opened.collection_mut::<Stream>()?.is_some_and(|s| s.remove_group(name));
     match found {
-        true => opened.publish(event::XGROUP_DESTROY),
+        true => opened.publish_unwatched(event::XGROUP_DESTROY),
         false => opened.unchanged(),
     }
     call.reply.int(i64::from(found));

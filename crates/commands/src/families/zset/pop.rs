@@ -183,8 +183,8 @@ fn pop_or_wait(call: &mut Call<'_, '_>, end: End) -> Done {
 }
 
 pub(super) fn bzmpop(call: &mut Call<'_, '_>) -> Done {
-    let until = timeout(call.args[1], call.now())?;
     let wanted = FromFirst::parse(&call.args[2..], End::parse)?;
+    let until = timeout(call.args[1], call.now())?;
     let keys = call.keys_of_type(Type::SortedSet);
     if take_from_first(call, &keys, &wanted)? {
         return Ok(());
