@@ -54,7 +54,28 @@ type Read<T> = Result<Option<(T, usize)>, Malformed>;
 /// Reads the first reply: the value and the number of bytes it took, or `None` while it is
 /// incomplete.
 pub fn read(bytes: &[u8]) -> Read<Value> {
+    if end_of(bytes, 0).is_none() {
+        return Ok(None);
+    }
     read_nested(bytes, 0)
+}
+
+/// Where the first reply ends, if it is whole; anywhere if it is none. It copies nothing, because a
+/// long reply is looked at after each of its pieces.
+fn end_of(bytes: &[u8], depth: usize) -> Option<usize> {
+    let (line, mut end) = read_line(bytes)?;
+    let head = line.split_first().filter(|_| depth <= DEPTH_LIMIT);
+    let mut items = 0;
+    match head.map(|(kind, text)| (kind, length(text))) {
+        Some((b'$' | b'=' | b'!', Ok(count))) => end = end.saturating_add(count).saturating_add(2),
+        Some((b'*' | b'~' | b'>', Ok(count))) => items = count,
+        Some((b'%', Ok(count))) => items = count.saturating_mul(2),
+        _ => {}
+    }
+    for _ in 0..items {
+        end += end_of(&bytes[end..], depth + 1)?;
+    }
+    (end <= bytes.len()).then_some(end)
 }
 
 fn read_nested(bytes: &[u8], depth: usize) -> Read<Value> {

@@ -16,7 +16,7 @@ const REPEAT_LIMIT: usize = 4;
 const LONG_AGO_MS: i64 = 1_000_000_000_000;
 
 /// In what its answers may differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slack {
     /// In nothing.
     None,
@@ -28,6 +28,10 @@ pub enum Slack {
     Raw,
     /// Integers above this, at any depth: moments, or all of them.
     Above(i64),
+    /// The order of sets and maps, at any depth: a script's tables have none.
+    Tables,
+    /// An array: each of its items in this.
+    Each(Vec<Slack>),
 }
 
 /// A command and its arguments.
@@ -108,6 +112,34 @@ pub struct Sent {
     pub args: Vec<Vec<u8>>,
     /// In what its answers may differ.
     pub slack: Slack,
+    /// If it is a script: what it calls, and the answers of which it answers.
+    pub calls: Vec<Sent>,
+}
+
+impl Sent {
+    /// A command whose answer is certain.
+    pub fn of(args: impl IntoIterator<Item = Vec<u8>>) -> Sent {
+        Sent { args: args.into_iter().collect(), slack: Slack::None, calls: Vec::new() }
+    }
+
+    /// All of it, as it is sent: behind the arguments what is called, each with the number of its
+    /// words before it.
+    pub fn words(&self) -> Vec<Vec<u8>> {
+        let mut words = self.args.clone();
+        for call in &self.calls {
+            words.push(call.args.len().to_string().into());
+            words.extend_from_slice(&call.args);
+        }
+        words
+    }
+
+    /// In what its answers may differ.
+    pub fn slack(&self) -> Slack {
+        if self.calls.is_empty() {
+            return self.slack.clone();
+        }
+        Slack::Each(self.calls.iter().map(|call| call.slack.clone()).collect())
+    }
 }
 
 /// Reads the grammar.
@@ -263,7 +295,7 @@ impl Rule {
         if random.once_in(MUTATED_ONCE_IN) {
             mutate(&mut args, random);
         }
-        Sent { args, slack: self.slack }
+        Sent { args, slack: self.slack.clone(), calls: Vec::new() }
     }
 }
 
@@ -438,7 +470,8 @@ fn integer(random: &mut Random) -> i64 {
     }
 }
 
-fn key(random: &mut Random) -> Vec<u8> {
+/// The name of a key, rarely an odd one.
+pub fn key(random: &mut Random) -> Vec<u8> {
     let few: [&[u8]; 5] = [b"a", b"b", b"c", b"d", b"e"];
     let rare: [&[u8]; 4] =
         [b"", b"a\0b\r\n", b"12345", b"a rather long key, longer than others are"];

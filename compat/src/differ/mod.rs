@@ -2,11 +2,13 @@
 //! shortest script that still makes them differ.
 //!
 //! 1. A session begins with empty servers and has a seed of its own, told with the difference.
-//! 2. Sessions change between RESP2 and RESP3.
+//! 2. Sessions change between RESP2 and RESP3. Some of their commands stand in transactions or are
+//!    called by scripts (`programs`).
 //! 3. A server that closes the connection, falls silent or dies differs from one that does not; it
 //!    is started again.
 
 mod grammar;
+mod programs;
 pub mod random;
 
 use crate::client::{Connection, Fault, Server, encode};
@@ -15,9 +17,13 @@ use crate::render;
 use crate::run::command_line;
 use crate::value::Value;
 use grammar::{Rule, Sent, Slack};
+use programs::{Follower, Maker};
 use random::Random;
 use std::time::{Duration, Instant};
 
+/// A server that says nothing for so long has fallen silent. Short, because what makes it silent is
+/// looked for by trying.
+const SILENCE: Duration = Duration::from_secs(20);
 /// Commands of one session, sent in one go.
 const SESSION_COMMANDS: usize = 150;
 
@@ -43,8 +49,8 @@ pub fn search(
     let rules = grammar::parse(include_str!("../../grammar.txt"))?;
     let [a, b] = &options.commands;
     let mut sides = [Side::start(a)?, Side::start(b)?];
-    let rules = wanted(rules, options, &mut sides, tell);
-    if rules.is_empty() {
+    let maker = wanted(rules, options, &mut sides, tell);
+    if maker.is_empty() {
         return Err("no command is left to send".into());
     }
     let end = Instant::now() + options.time;
@@ -53,38 +59,37 @@ pub fn search(
     while Instant::now() < end {
         let resp = if seed.is_multiple_of(2) { Resp::Two } else { Resp::Three };
         let mut random = Random::new(seed);
-        let script: Vec<Sent> =
-            (0..SESSION_COMMANDS).map(|_| random.pick(&rules).generate(&mut random)).collect();
+        let script = maker.session(SESSION_COMMANDS, &mut random, resp);
         if let Some(at) = again(&mut sides, &script, resp, tell)? {
             let script = shortest(&mut sides, script[..=at].to_vec(), resp)?;
             return Ok(Err(report(&mut sides, &script, resp, seed)?));
         }
-        sent += script.len() as u64;
+        sent += script.iter().map(|sent| sent.calls.len().max(1) as u64).sum::<u64>();
         seed = seed.wrapping_add(1);
     }
     Ok(Ok(sent))
 }
 
-/// The rules that were asked for and that both servers know.
+/// Makes what was asked for and what both servers know.
 fn wanted(
     rules: Vec<Rule>,
     options: &Options,
     sides: &mut [Side; 2],
     tell: &mut dyn FnMut(&str),
-) -> Vec<Rule> {
-    let named =
-        |names: &[String], rule: &Rule| names.iter().any(|n| n.eq_ignore_ascii_case(&rule.name));
-    let mut keep = |rule: &Rule| {
-        if named(&options.skip, rule) || !(options.only.is_empty() || named(&options.only, rule)) {
+) -> Maker {
+    let named = |names: &[String], name: &str| names.iter().any(|n| n.eq_ignore_ascii_case(name));
+    let mut keep = |name: &str| {
+        if named(&options.skip, name) || !(options.only.is_empty() || named(&options.only, name)) {
             return false;
         }
-        let known = sides.each_mut().map(|side| side.knows(&rule.name));
+        let known = sides.each_mut().map(|side| side.knows(name));
         if known[0] != known[1] {
-            tell(&format!("left out: {} (only one of the servers knows it)", rule.name));
+            tell(&format!("left out: {name} (only one of the servers knows it)"));
         }
         known[0] == known[1]
     };
-    rules.into_iter().filter(|rule| keep(rule)).collect()
+    let rules = rules.into_iter().filter(|rule| keep(&rule.name)).collect();
+    Maker::new(rules, &mut keep)
 }
 
 /// One of the two servers.
@@ -98,7 +103,17 @@ type Answer = Result<Value, Fault>;
 
 impl Side {
     fn start(command: &str) -> Result<Side, String> {
-        Ok(Side { command: command.to_string(), server: Server::start(command, "")? })
+        let mut side = Side { command: command.to_string(), server: Server::start(command, "")? };
+        side.load()?;
+        Ok(side)
+    }
+
+    /// Brings the library of functions; a server that knows none is not asked for them.
+    fn load(&mut self) -> Result<(), String> {
+        let fault = |fault| format!("FUNCTION LOAD: {fault:?}");
+        let mut connection = Connection::open(&self.server.address, Resp::Two).map_err(fault)?;
+        connection.command(&["FUNCTION", "LOAD", programs::LIBRARY]).map_err(fault)?;
+        Ok(())
     }
 
     fn knows(&mut self, name: &str) -> bool {
@@ -114,11 +129,13 @@ impl Side {
             Ok(connection) => connection,
             Err(_) => {
                 self.server = Server::start(&self.command, "")?;
+                self.load()?;
                 Connection::open(&self.server.address, resp).map_err(|e| format!("{e:?}"))?
             }
         };
+        connection.limit(SILENCE);
         connection.command(&["FLUSHALL"]).map_err(|fault| format!("FLUSHALL: {fault:?}"))?;
-        let bytes: Vec<u8> = script.iter().flat_map(|sent| encode(&sent.args)).collect();
+        let bytes: Vec<u8> = script.iter().flat_map(|sent| encode(&sent.words())).collect();
         connection.send(&bytes);
         let mut answers = Vec::new();
         for _ in script {
@@ -138,8 +155,9 @@ fn difference(sides: &mut [Side; 2], script: &[Sent], resp: Resp) -> Result<Opti
     let [a, b] = sides;
     let a = a.play(script, resp)?;
     let b = b.play(script, resp)?;
+    let mut follower = Follower::default();
     Ok((0..script.len()).find(|&at| match (a.get(at), b.get(at)) {
-        (Some(Ok(a)), Some(Ok(b))) => !same(a, b, script[at].slack),
+        (Some(Ok(a)), Some(Ok(b))) => !same(a, b, &follower.slack(&script[at], a)),
         (a, b) => a != b,
     }))
 }
@@ -161,8 +179,15 @@ fn again(
     Ok(found)
 }
 
-fn same(a: &Value, b: &Value, slack: Slack) -> bool {
+fn same(a: &Value, b: &Value, slack: &Slack) -> bool {
     match (slack, a, b) {
+        (Slack::Each(each), Value::Array(a), Value::Array(b)) if each.len() == a.len() => {
+            a.len() == b.len() && each.iter().zip(a).zip(b).all(|((s, a), b)| same(a, b, s))
+        }
+        (Slack::Tables, Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, slack))
+        }
+        (Slack::Tables, Value::Set(_) | Value::Map(_), _) => sorted(a) == sorted(b),
         (Slack::Integer(most), Value::Int(a), Value::Int(b)) => {
             a.abs_diff(*b) <= most.unsigned_abs()
         }
@@ -176,7 +201,7 @@ fn same(a: &Value, b: &Value, slack: Slack) -> bool {
             let one = |text: &[u8]| if text == b"raw" { b"embstr".to_vec() } else { text.to_vec() };
             one(a) == one(b)
         }
-        (Slack::Above(least), Value::Int(a), Value::Int(b)) if *a.min(b) >= least => true,
+        (Slack::Above(least), Value::Int(a), Value::Int(b)) if a.min(b) >= least => true,
         (Slack::Above(_), Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b, slack))
         }
@@ -202,21 +227,40 @@ fn sorted(value: &Value) -> String {
     format!("[{}]", lines.join(", "))
 }
 
-/// Takes away commands, then arguments, as long as the servers still differ.
+/// Takes away commands, then what scripts call, then arguments, while the servers still differ.
 fn shortest(sides: &mut [Side; 2], script: Vec<Sent>, resp: Resp) -> Result<Vec<Sent>, String> {
     let mut script = without_commands(sides, script, resp)?;
     for at in 0..script.len() {
-        let mut argument = script[at].args.len();
-        while argument > 1 {
-            argument -= 1;
-            let mut shorter = script.clone();
-            shorter[at].args.remove(argument);
-            if difference(sides, &shorter, resp)?.is_some() {
-                script = shorter;
+        for call in (0..script[at].calls.len()).rev() {
+            shorten(sides, &mut script, resp, |script| _ = script[at].calls.remove(call))?;
+        }
+        for call in 0..script[at].calls.len() {
+            for argument in (1..script[at].calls[call].args.len()).rev() {
+                shorten(sides, &mut script, resp, |script| {
+                    script[at].calls[call].args.remove(argument);
+                })?;
             }
+        }
+        for argument in (1..script[at].args.len()).rev() {
+            shorten(sides, &mut script, resp, |script| _ = script[at].args.remove(argument))?;
         }
     }
     without_commands(sides, script, resp)
+}
+
+/// Takes something away if the servers still differ then.
+fn shorten(
+    sides: &mut [Side; 2],
+    script: &mut Vec<Sent>,
+    resp: Resp,
+    change: impl Fn(&mut [Sent]),
+) -> Result<(), String> {
+    let mut shorter = script.clone();
+    change(&mut shorter);
+    if difference(sides, &shorter, resp)?.is_some() {
+        *script = shorter;
+    }
+    Ok(())
 }
 
 /// Removes halves, quarters and so on down to single commands.
@@ -253,11 +297,12 @@ fn report(sides: &mut [Side; 2], script: &[Sent], resp: Resp, seed: u64) -> Resu
         None => "(no more)".to_string(),
     };
     let mut out = format!("# differ, seed {seed}\n#! resp: {}\n", resp.number());
+    let mut follower = Follower::default();
     for (at, sent) in script.iter().enumerate() {
         let (a, b) = (a.get(at), b.get(at));
-        out.push_str(&format!("> {}\n< {}\n", command_line(&sent.args), text(a)));
+        out.push_str(&format!("> {}\n< {}\n", command_line(&sent.words()), text(a)));
         let equal = match (a, b) {
-            (Some(Ok(a)), Some(Ok(b))) => same(a, b, sent.slack),
+            (Some(Ok(a)), Some(Ok(b))) => same(a, b, &follower.slack(sent, a)),
             _ => a == b,
         };
         if !equal {
@@ -274,14 +319,22 @@ mod tests {
     #[test]
     fn slack_is_given_only_where_it_was_allowed() {
         let int = Value::Int;
-        assert!(same(&int(5), &int(7), Slack::Integer(2)));
-        assert!(!same(&int(5), &int(8), Slack::Integer(2)));
-        assert!(!same(&int(5), &int(6), Slack::None));
+        assert!(same(&int(5), &int(7), &Slack::Integer(2)));
+        assert!(!same(&int(5), &int(8), &Slack::Integer(2)));
+        assert!(!same(&int(5), &int(6), &Slack::None));
         let list = |numbers: [i64; 2]| Value::Array(numbers.map(int).to_vec());
-        assert!(same(&list([1, 2]), &list([2, 1]), Slack::Order));
-        assert!(!same(&list([1, 2]), &list([2, 1]), Slack::None));
+        assert!(same(&list([1, 2]), &list([2, 1]), &Slack::Order));
+        assert!(!same(&list([1, 2]), &list([2, 1]), &Slack::None));
+        assert!(!same(&list([1, 2]), &list([2, 1]), &Slack::Tables));
+        let map = |numbers: [i64; 2]| Value::Map(numbers.map(|n| (int(n), int(n))).to_vec());
+        assert!(same(&map([1, 2]), &map([2, 1]), &Slack::Tables));
+        assert!(!same(&map([1, 2]), &map([2, 3]), &Slack::Tables));
+        let each = Slack::Each(vec![Slack::None, Slack::Integer(1)]);
+        assert!(same(&list([1, 2]), &list([1, 3]), &each));
+        assert!(!same(&list([1, 2]), &list([2, 2]), &each));
+        assert!(!same(&list([1, 2]), &Value::Array(vec![int(1)]), &each));
         let bulk = |text: &str| Value::Bulk(text.into());
-        assert!(same(&bulk("raw"), &bulk("embstr"), Slack::Raw));
-        assert!(!same(&bulk("raw"), &bulk("int"), Slack::Raw));
+        assert!(same(&bulk("raw"), &bulk("embstr"), &Slack::Raw));
+        assert!(!same(&bulk("raw"), &bulk("int"), &Slack::Raw));
     }
 }

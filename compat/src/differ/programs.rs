@@ -1,0 +1,213 @@
+//! What a session of the differ sends: single commands, transactions, and scripts that call some.
+//!
+//! 1. Commands in a transaction or a script are those of the grammar, spoilt ones among them.
+//! 2. A script declares all keys that there may be, some, or none; the servers must not care.
+
+use super::grammar::{Rule, Sent, Slack, key};
+use super::random::Random;
+use crate::pattern::Resp;
+
+/// Of so many items of a session one is a transaction,
+const TRANSACTION_ONCE_IN: usize = 10;
+/// and one a script.
+const SCRIPT_ONCE_IN: usize = 6;
+/// Commands of one of them, at most.
+const MOST_COMMANDS: usize = 5;
+/// Keys that a script declares, at most.
+const MOST_KEYS: usize = 8;
+/// Each script comes in so many editions, which a server cannot know to be alike.
+const EDITIONS: usize = 20;
+
+/// Runs the commands in its arguments: before each how many words it has, the first being `call` or
+/// `pcall`.
+macro_rules! run {
+    ($args:literal) => {
+        concat!(
+            "local out, at = {}, 1 while at <= #",
+            $args,
+            " do local n = tonumber(",
+            $args,
+            "[at]) local result = redis[",
+            $args,
+            "[at + 1]](unpack(",
+            $args,
+            ", at + 2, at + n)) if result == nil then result = 'nil' end ",
+            "out[#out + 1] = result at = at + n + 1 end return out"
+        )
+    };
+}
+
+const SCRIPT: &str = run!("ARGV");
+
+/// For FUNCTION LOAD: `run` and `look`, of which the second only reads.
+pub const LIBRARY: &str = concat!(
+    "#!lua name=differ\nlocal function run(keys, args) ",
+    run!("args"),
+    " end redis.register_function('run', run) redis.register_function{function_name='look', \
+     callback=run, flags={'no-writes'}}"
+);
+
+/// Commands that run scripts: the name, and the function where it is to be one of `LIBRARY`.
+const SCRIPTS: [(&str, Option<&str>); 6] = [
+    ("EVAL", None),
+    ("EVAL", None),
+    ("EVAL_RO", None),
+    ("FCALL", Some("run")),
+    ("FCALL", Some("look")),
+    ("FCALL_RO", Some("look")),
+];
+
+/// Makes sessions.
+pub struct Maker {
+    rules: Vec<Rule>,
+    scripts: Vec<(&'static str, Option<&'static str>)>,
+    has_transactions: bool,
+}
+
+impl Maker {
+    /// Of these commands; `is_wanted` says which of MULTI, EVAL and their kin may be sent.
+    pub fn new(rules: Vec<Rule>, is_wanted: &mut dyn FnMut(&str) -> bool) -> Maker {
+        let has_transactions = is_wanted("MULTI");
+        let scripts = SCRIPTS.into_iter().filter(|(name, _)| is_wanted(name)).collect();
+        Maker { rules, scripts, has_transactions }
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// So many commands, those in scripts not counted, or a few more.
+    pub fn session(&self, count: usize, random: &mut Random, resp: Resp) -> Vec<Sent> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            if self.has_transactions && random.once_in(TRANSACTION_ONCE_IN) {
+                self.transaction(random, resp, &mut all);
+            } else {
+                all.push(self.one(random, resp));
+            }
+        }
+        all
+    }
+
+    fn command(&self, random: &mut Random) -> Sent {
+        random.pick(&self.rules).generate(random)
+    }
+
+    fn one(&self, random: &mut Random, resp: Resp) -> Sent {
+        if !self.scripts.is_empty() && random.once_in(SCRIPT_ONCE_IN) {
+            return self.script(random, resp);
+        }
+        self.command(random)
+    }
+
+    fn transaction(&self, random: &mut Random, resp: Resp, all: &mut Vec<Sent>) {
+        if random.once_in(2) {
+            let keys = (0..1 + random.below(3)).map(|_| key(random));
+            all.push(Sent::of(["WATCH".into()].into_iter().chain(keys)));
+            for _ in 0..random.below(3) {
+                all.push(self.one(random, resp));
+            }
+        }
+        let word = |text: &str| Sent::of([text.into()]);
+        all.push(word("MULTI"));
+        for _ in 0..1 + random.below(MOST_COMMANDS) {
+            all.push(self.one(random, resp));
+        }
+        let odd = ["DISCARD", "MULTI", "UNWATCH"];
+        if random.once_in(8) {
+            all.push(word(odd[random.below(odd.len())]));
+        }
+        all.push(word("EXEC"));
+    }
+
+    fn script(&self, random: &mut Random, resp: Resp) -> Sent {
+        let (name, function) = *random.pick(&self.scripts);
+        let is_three = resp == Resp::Three && function.is_none() && random.once_in(2);
+        let head = if is_three { "redis.setresp(3) " } else { "" };
+        let body = match function {
+            Some(function) => function.to_string(),
+            None => format!("{head}{SCRIPT} -- {}", random.below(EDITIONS)),
+        };
+        let keys: Vec<Vec<u8>> = match random.below(3) {
+            0 => Vec::new(),
+            _ => (0..random.below(MOST_KEYS)).map(|_| key(random)).collect(),
+        };
+        let mut args = vec![name.into(), body.into(), keys.len().to_string().into()];
+        args.extend(keys);
+        let mut calls = Vec::new();
+        for _ in 0..1 + random.below(MOST_COMMANDS) {
+            let mut command = self.command(random);
+            let way: &[u8] = if random.once_in(4) { b"call" } else { b"pcall" };
+            command.args.insert(0, way.to_vec());
+            if is_three && command.slack == Slack::None {
+                command.slack = Slack::Tables;
+            }
+            calls.push(command);
+        }
+        Sent { args, slack: Slack::None, calls }
+    }
+}
+
+/// Knows in what an answer may differ, also that of EXEC: for that it follows a session.
+#[derive(Default)]
+pub struct Follower {
+    queued: Vec<Slack>,
+}
+
+impl Follower {
+    /// In what the answer to the next command may differ.
+    pub fn slack(&mut self, sent: &Sent, answer: &crate::value::Value) -> Slack {
+        if *answer == crate::value::Value::Simple(b"QUEUED".to_vec()) {
+            self.queued.push(sent.slack());
+            return Slack::None;
+        }
+        let is = |name: &str| sent.args[0].eq_ignore_ascii_case(name.as_bytes());
+        if is("EXEC") {
+            return Slack::Each(std::mem::take(&mut self.queued));
+        }
+        if is("MULTI") || is("DISCARD") {
+            self.queued.clear();
+        }
+        sent.slack()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Value;
+
+    #[test]
+    fn an_answer_of_exec_has_the_slack_of_what_was_queued() {
+        let queued = Value::Simple(b"QUEUED".to_vec());
+        let mut follower = Follower::default();
+        let command = |name: &str, slack| Sent { slack, ..Sent::of([name.as_bytes().to_vec()]) };
+        assert_eq!(follower.slack(&command("TTL", Slack::Integer(2)), &queued), Slack::None);
+        // What is refused is not in the answer.
+        let refused = Value::Error(b"ERR".to_vec());
+        follower.slack(&command("KEYS", Slack::Order), &refused);
+        follower.slack(&command("GET", Slack::None), &queued);
+        let each = Slack::Each(vec![Slack::Integer(2), Slack::None]);
+        assert_eq!(follower.slack(&command("exec", Slack::None), &Value::Nil), each);
+        follower.slack(&command("GET", Slack::None), &queued);
+        follower.slack(&command("DISCARD", Slack::None), &Value::Nil);
+        let none = Slack::Each(Vec::new());
+        assert_eq!(follower.slack(&command("EXEC", Slack::None), &Value::Nil), none);
+    }
+
+    #[test]
+    fn sessions_have_transactions_and_scripts_of_several_commands() {
+        let rules = super::super::grammar::parse("GET key\nTTL key").expect("a grammar");
+        let maker = Maker::new(rules.clone(), &mut |_| true);
+        let session = maker.session(500, &mut Random::new(1), Resp::Three);
+        let count = |name: &[u8]| session.iter().filter(|sent| sent.args[0] == name).count();
+        for name in [&b"MULTI"[..], b"EXEC", b"WATCH", b"EVAL", b"EVAL_RO", b"FCALL", b"FCALL_RO"] {
+            assert!(count(name) > 0, "{}", String::from_utf8_lossy(name));
+        }
+        assert!(session.iter().any(|sent| sent.calls.len() == MOST_COMMANDS));
+        let plain = Maker::new(rules, &mut |_| false);
+        let session = plain.session(500, &mut Random::new(1), Resp::Two);
+        assert!(session.iter().all(|sent| sent.calls.is_empty() && sent.args[0] != b"MULTI"));
+    }
+}
