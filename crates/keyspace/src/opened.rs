@@ -472,7 +472,8 @@ impl<'l, 'k> Opened<'l, 'k> {
     }
 
     /// The end of a change of what stands around the value, as the groups of a stream: an event,
-    /// and who waits for the key is served, but who watches or remembers it hears of nothing.
+    /// and who waits for the key is served, but who watches or remembers it hears of nothing. What
+    /// a command shows that reads the whole value is never changed so: it watches the key, too.
     pub fn publish_unwatched(&mut self, event: Event) {
         self.publish_silently();
         let (db, key) = (self.scope.db, self.key.bytes);
