@@ -20,6 +20,11 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tikv_jemalloc_sys as jemalloc;
 
+/// jemalloc's page: the unit of its slabs and of large blocks. The kernel's may be smaller but not
+/// larger, or jemalloc refuses to start. Kernels for aarch64 have pages of 4, 16 or 64 KiB, and one
+/// program is to run on all of them; `.cargo/config.toml` builds jemalloc so.
+pub const PAGE_BYTES: usize = if cfg!(target_arch = "aarch64") { 64 << 10 } else { 4 << 10 };
+
 /// Counters with an owner; the threads beyond share one more.
 const OWNED_SEATS: usize = 256;
 const SHARED_SEAT: usize = OWNED_SEATS;
@@ -37,19 +42,31 @@ thread_local! {
 }
 
 /// jemalloc's settings. Memory is given back a second after it became idle, by a thread of its own
-/// (it sleeps while there is nothing to give back); few arenas, so that they stay dense. Slabs are
-/// larger than usual: each costs jemalloc 128 bytes of book-keeping, which at its one page for
-/// 1,024 bytes would be 32 bytes a record (measured: 1,107 against 1,079 bytes a key).
-#[unsafe(export_name = "_rjem_malloc_conf")]
-pub static MALLOC_CONF: Settings = Settings(
-    c"background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:4,\
-      slab_sizes:1-16:2|17-32:2|33-48:3|49-64:4|65-80:5|81-96:6|97-112:7|113-128:8|129-160:10|\
-      161-192:12|193-224:14|225-256:16|257-320:10|321-384:12|385-448:14|449-512:16|513-640:10|\
-      641-768:12|769-896:14|897-1024:16|1025-1280:10|1281-1536:12|1537-1792:14|1793-2048:16|\
-      2049-2560:10|2561-3072:12|3073-3584:14|3585-4096:16|4097-5120:10|5121-6144:12|\
-      6145-7168:14|7169-8192:16|8193-10240:10|10241-12288:12|12289-14336:14"
-        .as_ptr(),
+/// (it sleeps while there is nothing to give back); few arenas, so that they stay dense.
+macro_rules! settings {
+    () => {
+        "background_thread:true,dirty_decay_ms:1000,muzzy_decay_ms:0,narenas:4"
+    };
+}
+
+/// Slabs are larger than usual: each costs jemalloc 128 bytes of book-keeping, which at its one
+/// page for 1,024 bytes would be 32 bytes a record (measured: 1,107 against 1,079 bytes a key).
+#[cfg(not(target_arch = "aarch64"))]
+const SETTINGS: &str = concat!(
+    settings!(),
+    ",slab_sizes:1-16:2|17-32:2|33-48:3|49-64:4|65-80:5|81-96:6|97-112:7|113-128:8|129-160:10|\
+    161-192:12|193-224:14|225-256:16|257-320:10|321-384:12|385-448:14|449-512:16|513-640:10|\
+    641-768:12|769-896:14|897-1024:16|1025-1280:10|1281-1536:12|1537-1792:14|1793-2048:16|\
+    2049-2560:10|2561-3072:12|3073-3584:14|3585-4096:16|4097-5120:10|5121-6144:12|\
+    6145-7168:14|7169-8192:16|8193-10240:10|10241-12288:12|12289-14336:14\0"
 );
+/// A slab is at least a page, and [`PAGE_BYTES`] is large here.
+#[cfg(target_arch = "aarch64")]
+const SETTINGS: &str = concat!(settings!(), "\0");
+
+/// Where jemalloc looks for its settings.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static MALLOC_CONF: Settings = Settings(SETTINGS.as_ptr().cast());
 
 /// A C string for jemalloc's start-up.
 #[repr(transparent)]
@@ -62,7 +79,7 @@ unsafe impl Sync for Settings {}
 pub struct Counting;
 
 /// What jemalloc rounds a request of `bytes` to: steps of 16 up to 128, then four steps a doubling
-/// up to 32 KiB, then whole pages.
+/// up to eight pages, then whole pages.
 #[inline]
 pub const fn size_class(bytes: usize) -> usize {
     if bytes <= 8 {
@@ -70,7 +87,8 @@ pub const fn size_class(bytes: usize) -> usize {
     } else if bytes <= 128 {
         (bytes + 15) & !15
     } else {
-        let step = if bytes > 32_768 { 4096 } else { 1_usize << ((bytes - 1).ilog2() - 2) };
+        let is_large = bytes > 8 * PAGE_BYTES;
+        let step = if is_large { PAGE_BYTES } else { 1_usize << ((bytes - 1).ilog2() - 2) };
         match bytes.checked_add(step - 1) {
             Some(sum) => sum & !(step - 1),
             None => bytes,

@@ -3,17 +3,18 @@
 //! Every allocation of this crate is rounded up to a class, so the usable room of a block follows
 //! from a byte or two and nothing is lost inside the allocator. The classes are jemalloc's with a
 //! 16-byte quantum: 8, then multiples of 16 up to 128, then four steps for every doubling (160,
-//! 192, 224, 256, 320, ...), and above 32 KiB whole pages.
+//! 192, 224, 256, 320, ...), and above eight pages (32 KiB, on aarch64 512 KiB) whole pages.
 //!
-//! A record tells its class by one byte, which keeps four steps a doubling above 32 KiB too (only a
+//! A record tells its class by one byte, which keeps four steps a doubling for all sizes (only a
 //! very long key needs that). The block of a long string tells its own by two: exact to the page up
-//! to 16 MiB, to one part in 2,048 above.
+//! to 4,096 pages, to one part in 2,048 above.
 //!
 //! Tests: at the foot of this file.
 
+/// The allocator's page, see `pantala_memory::PAGE_BYTES`.
+const PAGE_BYTES: usize = if cfg!(target_arch = "aarch64") { 64 << 10 } else { 4 << 10 };
 /// Above this, blocks are whole pages.
-const SMALL_BYTES: usize = 32 << 10;
-const PAGE_BYTES: usize = 4096;
+const SMALL_BYTES: usize = 8 * PAGE_BYTES;
 /// Room codes below this are class indices, the others count pages.
 const PAGES_FROM: usize = 64;
 /// Pages that a room code counts exactly are fewer than twice this.
@@ -97,7 +98,7 @@ mod tests {
             896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096, 5120, 6144, 7168,
         ];
         assert_eq!(classes, expected);
-        for bytes in 1..200_000 {
+        for bytes in (1..200_000).chain((200_000..2_000_000).step_by(61)) {
             assert_eq!(size_class(bytes), pantala_memory::size_class(bytes), "{bytes}");
         }
     }
@@ -113,14 +114,18 @@ mod tests {
 
     #[test]
     fn every_size_gets_the_smallest_room_that_holds_it() {
-        let large = (0..40).flat_map(|k| [(1 << 24) + k * 9_999_999, (1 << 24) + k * 4096]);
-        for bytes in (1..100_000).chain(large).chain([u32::MAX as usize, 1 << 40]) {
+        const EXACT: usize = 4096 * PAGE_BYTES;
+        let last_class = u16::from(class_index(SMALL_BYTES));
+        let paged = (0..40).map(|k| SMALL_BYTES + k * PAGE_BYTES / 2 + 1);
+        let large = (0..40).flat_map(|k| [EXACT + k * 9_999_999, EXACT + k * PAGE_BYTES]);
+        for bytes in (1..100_000).chain(paged).chain(large).chain([u32::MAX as usize, 1 << 40]) {
             let code = room_code(bytes);
             assert!(room_bytes(code) >= bytes, "{bytes}");
-            let before = if code == PAGES_FROM as u16 + 9 { 40 } else { code.saturating_sub(1) };
+            let is_first_paged = code == PAGES_FROM as u16 + 9;
+            let before = if is_first_paged { last_class } else { code.saturating_sub(1) };
             assert!(code == 0 || room_bytes(before) < bytes, "{bytes}");
-            assert!(bytes > 1 << 24 || room_bytes(code) == size_class(bytes), "{bytes}");
-            assert!(room_bytes(code) - bytes <= 4096.max(bytes / 1024), "{bytes}");
+            assert!(bytes > EXACT || room_bytes(code) == size_class(bytes), "{bytes}");
+            assert!(room_bytes(code) - bytes <= PAGE_BYTES.max(bytes / 1024), "{bytes}");
         }
     }
 }
