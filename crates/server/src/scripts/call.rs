@@ -6,7 +6,6 @@
 //!    more ([`Stage::Final`]).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
@@ -17,7 +16,7 @@ use pantala_protocol::Version;
 use pantala_scripting::{Abort, Host, Level};
 use smallvec::SmallVec;
 
-use super::running::{Kind, Running};
+use super::running::{Fate, Kind, Running};
 use crate::execute::{Request, Turn, Verdict};
 use crate::inbox::Message;
 use crate::lane::Lent;
@@ -189,8 +188,8 @@ impl Run<'_, '_> {
     /// Keeps what the keys are, before a command changes them.
     fn save(&mut self, found: Found, keys: &[Key<'_>]) -> Result<(), Abort> {
         self.has_written = true;
-        if let Some(listed) = &self.listed {
-            listed.has_written.store(true, Ordering::Release);
+        if self.listed.as_ref().is_some_and(|listed| !listed.fate.write()) {
+            return self.stop(Reason::Killed);
         }
         if self.stage == Stage::Final {
             return Ok(());
@@ -281,8 +280,7 @@ impl Run<'_, '_> {
             name: self.name.to_vec(),
             command: self.command.iter().map(|arg| arg.to_vec()).collect(),
             since_us: self.began_us,
-            has_written: AtomicBool::new(self.has_written),
-            is_killed: AtomicBool::new(false),
+            fate: Fate::new(self.has_written),
         });
         self.turn.shared.scripts.running.enter(Arc::clone(&running));
         self.listed = Some(Arc::clone(&running));
@@ -319,7 +317,7 @@ impl Run<'_, '_> {
         self.tell_busy(took_us);
         // SHUTDOWN NOSAVE is the way out where nothing else is.
         let is_over = self.turn.shared.shutdown.is_final();
-        if listed.is_killed.load(Ordering::Acquire) || is_over {
+        if listed.fate.is_killed() || is_over {
             return self.stop(Reason::Killed);
         }
         Ok(())

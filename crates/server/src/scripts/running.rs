@@ -4,7 +4,7 @@
 //! quick ones touch nothing shared.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pantala_base::clock::monotonic_us;
@@ -31,10 +31,44 @@ pub struct Running {
     pub command: Vec<Vec<u8>>,
     /// When it began (monotonic, microseconds).
     pub since_us: u64,
-    /// It has changed something, and is not to be stopped any more.
-    pub has_written: AtomicBool,
-    /// It is to end.
-    pub is_killed: AtomicBool,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// Who was first: the script, by changing something, or somebody who killed it. What has written is
+/// not killed, and what is killed writes no more.
+#[derive(Debug)]
+pub struct Fate(AtomicU8);
+
+const OPEN: u8 = 0;
+const WRITTEN: u8 = 1;
+const KILLED: u8 = 2;
+
+impl Fate {
+    /// Of a script that has changed something, or not yet.
+    pub fn new(has_written: bool) -> Fate {
+        Fate(AtomicU8::new(if has_written { WRITTEN } else { OPEN }))
+    }
+
+    /// The script is about to change something; false: it was killed.
+    pub fn write(&self) -> bool {
+        self.decide(WRITTEN)
+    }
+
+    /// It is to end; false: it has changed something.
+    fn kill(&self) -> bool {
+        self.decide(KILLED)
+    }
+
+    fn decide(&self, fate: u8) -> bool {
+        let decided = self.0.compare_exchange(OPEN, fate, Ordering::AcqRel, Ordering::Acquire);
+        decided.is_ok() || decided == Err(fate)
+    }
+
+    /// Whether it is to end.
+    pub fn is_killed(&self) -> bool {
+        self.0.load(Ordering::Acquire) == KILLED
+    }
 }
 
 impl Running {
@@ -85,9 +119,8 @@ impl RunningNow {
             return Err(KillError::NotBusy);
         }
         let mut killed = false;
-        for one in meant().filter(|one| !one.has_written.load(Ordering::Acquire)) {
-            one.is_killed.store(true, Ordering::Release);
-            killed = true;
+        for one in meant() {
+            killed |= one.fate.kill();
         }
         if killed { Ok(()) } else { Err(KillError::HaveWritten) }
     }
@@ -151,8 +184,7 @@ mod tests {
             name: Vec::new(),
             command: Vec::new(),
             since_us: 0,
-            has_written: AtomicBool::new(has_written),
-            is_killed: AtomicBool::new(false),
+            fate: Fate::new(has_written),
         })
     }
 
@@ -167,8 +199,9 @@ mod tests {
         let reader = running(Kind::Script, false);
         now.enter(Arc::clone(&reader));
         assert_eq!(now.kill(Kind::Script), Ok(()));
-        assert!(reader.is_killed.load(Ordering::Relaxed));
-        assert!(!writer.is_killed.load(Ordering::Relaxed));
+        assert!(reader.fate.is_killed() && !writer.fate.is_killed());
+        assert!(!reader.fate.write(), "too late");
+        assert!(writer.fate.write() && !writer.fate.kill());
         now.leave(&writer);
         now.leave(&reader);
         assert_eq!(now.kill(Kind::Script), Err(KillError::NotBusy));
