@@ -3,7 +3,7 @@
 //! ```text
 //! wait -> events: new sockets, received bytes, sent buffers      (here)
 //!      -> messages: unparked connections, replies of the lane    (messages.rs)
-//!      -> chunks -> windows of commands -> groups -> replies     (serving.rs)
+//!      -> chunks -> windows of commands -> groups -> replies     (serving)
 //!      -> flush: one send for every connection with output       (sending.rs)
 //! ```
 //!

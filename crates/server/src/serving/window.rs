@@ -1,0 +1,96 @@
+//! The commands at hand, parsed but not yet run.
+
+use std::cell::Cell;
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::Found;
+use pantala_protocol::ProtocolError;
+
+use super::chunk::Chunk;
+use super::wishes::Later;
+
+/// How far a chunk has got.
+#[derive(Clone, Copy, Default)]
+pub struct Progress {
+    /// Bytes parsed.
+    pub parsed: usize,
+    /// Bytes of commands that have run.
+    pub done: usize,
+    /// The parser wants more bytes than there are.
+    pub is_half: bool,
+    /// At least so many more.
+    pub wanted: usize,
+    /// Nothing more is to be parsed this turn.
+    pub is_over: bool,
+    /// The last of the commands that have run is to run on the slow lane: where it begins.
+    pub laned: Option<(Found, usize)>,
+}
+
+/// What stands at one place of the window.
+pub enum Item {
+    Command { found: Option<Found>, group_hash: Option<u64> },
+    Nothing,
+    Broken(ProtocolError),
+}
+
+/// One parsed command.
+pub struct Parsed {
+    pub item: Item,
+    pub chunk: u32,
+    pub first_arg: u32,
+    pub arg_count: u32,
+    /// Where the next command begins in the chunk.
+    pub end: usize,
+}
+
+/// Memory that is used again each turn.
+#[derive(Default)]
+pub struct Scratch {
+    pub args: Vec<&'static [u8]>,
+    pub parsed: Vec<Parsed>,
+    pub progress: Vec<Progress>,
+}
+
+/// The commands at hand, and how far each chunk has got.
+pub struct Window<'t> {
+    pub chunks: &'t [Chunk<'t>],
+    pub progress: Vec<Progress>,
+    pub args: Vec<&'t [u8]>,
+    pub parsed: Vec<Parsed>,
+    /// How many of the commands run scripts.
+    pub scripts: usize,
+    /// The chunk being parsed.
+    pub at: usize,
+    /// The command being run, and how long its connection's output was before, for the case that
+    /// it panics.
+    pub running: usize,
+    pub replied_bytes: Cell<usize>,
+    /// The time, as last read; 0 when something that may take long has run since.
+    pub clock_us: Cell<u64>,
+    /// What commands of the group at hand want done when no partition is held.
+    pub later: Vec<(usize, Later)>,
+}
+
+impl<'t> Window<'t> {
+    /// The time, read anew unless the moment of the last look will do: a steady command is charged
+    /// with the steady ones before it, which are nothing compared with its own bytes.
+    #[inline]
+    pub fn clock_us(&self, is_steady: bool) -> u64 {
+        if !is_steady || self.clock_us.get() == 0 {
+            self.clock_us.set(monotonic_us());
+        }
+        self.clock_us.get()
+    }
+
+    pub fn args_of(&self, parsed: &Parsed) -> &[&'t [u8]] {
+        &self.args[parsed.first_arg as usize..][..parsed.arg_count as usize]
+    }
+
+    /// Has no share in the time of the groups.
+    #[cold]
+    pub fn not_in_group(&mut self, position: usize) {
+        if let Item::Command { group_hash, .. } = &mut self.parsed[position].item {
+            *group_hash = None;
+        }
+    }
+}

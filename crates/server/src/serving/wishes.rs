@@ -1,0 +1,160 @@
+//! What commands want of other threads, done when no partition is held.
+
+use std::mem::replace;
+use std::sync::Arc;
+
+use pantala_commands::{ClientError, Flags, Found, OwnedArgs, Park, Wander};
+use pantala_keyspace::{Busy, Ticket};
+
+use super::window::{Item, Window};
+use crate::connection::{Connection, Waiting};
+use crate::execute::{Refusal, Turn};
+use crate::lane::Job;
+use crate::waiting::{Blocked, CountedAsBlocked};
+use crate::worker::Desk;
+
+/// Longer requests run on the slow lane, which gets their bytes as they are: copying a value, or
+/// going through some hundred thousand arguments, takes longer than other connections should wait.
+pub const LONG_REQUEST_BYTES: usize = 2 << 20;
+
+/// Something that a command of a group wants done when no partition is held.
+pub enum Later {
+    Lane(Found),
+    Park(Park),
+    Block(Blocked),
+    Pause,
+    /// It has run, and may have to be logged: how long it took and the bytes of its reply.
+    Log(Found, u64, usize),
+}
+
+impl Desk {
+    /// Does what a command wants of other threads, now that no partition is held.
+    #[cold]
+    pub(super) fn grant(
+        &mut self,
+        window: &mut Window<'_>,
+        turn: &Turn<'_>,
+        position: usize,
+        wish: Later,
+    ) {
+        let parsed = &window.parsed[position];
+        let index = window.chunks[parsed.chunk as usize].index;
+        match wish {
+            Later::Lane(found) => {
+                let progress = &mut window.progress[parsed.chunk as usize];
+                let begin = replace(&mut progress.done, parsed.end);
+                if parsed.end - begin > LONG_REQUEST_BYTES {
+                    // As soon as nothing of the window refers to its bytes.
+                    progress.laned = Some((found, begin));
+                } else {
+                    self.give_to_lane(index, found, OwnedArgs::of(window.args_of(parsed)));
+                }
+            }
+            Later::Park(Park::Partition(busy)) => match self.shared.scripts.busy.error(busy.0) {
+                None => self.park_on(index, busy),
+                Some(error) => {
+                    window.progress[parsed.chunk as usize].done = parsed.end;
+                    self.refuse_waiting(index, turn, &parsed.item, error);
+                }
+            },
+            // Only commands that are served ask for this, only blocking ones, alone, for keys, and
+            // only those on the lane for the token.
+            Later::Park(Park::Again | Park::Keys(_) | Park::Token(_)) => {}
+            Later::Block(blocked) => {
+                window.progress[parsed.chunk as usize].done = parsed.end;
+                if let Some(parked) = self.at(index).and_then(|one| one.parked.as_mut()) {
+                    parked.waiting = Waiting::Keys;
+                }
+                self.block(index, blocked);
+            }
+            Later::Log(found, took_us, reply_bytes) => {
+                let shared = Arc::clone(&self.shared);
+                let Some(connection) = self.at(index) else { return };
+                let args = window.args_of(parsed);
+                shared.logs.note(&connection.session, found, args, took_us, reply_bytes);
+            }
+            Later::Pause => {
+                let counted = CountedAsBlocked::new(&self.shared);
+                if let Some(connection) = self.at(index) {
+                    connection.park(Waiting::Pause);
+                    connection.paused = Some(counted);
+                }
+            }
+        }
+    }
+
+    /// Parks a connection on a busy partition. If that is free again the connection calls itself:
+    /// it must stay parked to the end of this turn, or the commands behind this one, which stand in
+    /// the window too, would run before it.
+    fn park_on(&mut self, index: u32, busy: Busy) {
+        self.tally.parked.add(1);
+        let inbox: Arc<dyn pantala_keyspace::Inbox> = self.inbox.clone();
+        let Some(connection) = self.at(index) else { return };
+        let parking = connection.park(Waiting::Partition);
+        let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
+        if let Err(ticket) = self.shared.space.park(busy, ticket) {
+            pantala_sync::lock::Ticket::wake(ticket);
+        }
+    }
+
+    /// Answers a command that would have to wait, instead. The connection calls itself: as in
+    /// `park_on` it stays parked to the end of the turn.
+    #[cold]
+    fn refuse_waiting(&mut self, index: u32, turn: &Turn<'_>, item: &Item, error: &ClientError) {
+        let Item::Command { found, .. } = *item else { return };
+        let inbox = Arc::clone(&self.inbox);
+        let Some(connection) = self.at(index) else { return };
+        turn.refuse(&mut connection.session, found, error, &mut connection.output);
+        connection.choke();
+        let parking = connection.park(Waiting::Partition);
+        pantala_keyspace::Inbox::unpark(&*inbox, connection.handle(), parking);
+    }
+
+    /// Gives a connection's command to the slow lane.
+    pub(super) fn give_to_lane(&mut self, index: u32, found: Found, args: OwnedArgs) {
+        self.tally.laned.add(1);
+        let inbox = Arc::clone(&self.inbox);
+        let Some(connection) = self.at(index) else { return };
+        let parking = connection.park(Waiting::Lane);
+        let job = Job {
+            args,
+            found,
+            session: Box::new(connection.session.clone()),
+            inbox,
+            connection: connection.handle(),
+            parking,
+            wander: Wander::No,
+        };
+        if found.row.flags.has(Flags::TRANSACTION) {
+            // Watching ends with EXEC; the lane knows of what.
+            connection.session.watching = None;
+        }
+        connection.finished(found.number);
+        self.shared.lane.submit(job);
+    }
+}
+
+/// Answers a command that was not admitted, or says what it waits for.
+#[cold]
+pub fn answer_refusal(
+    turn: &Turn<'_>,
+    connection: &mut Connection,
+    refusal: Refusal,
+    args: &[&[u8]],
+) -> Option<Later> {
+    let Connection { session, output, .. } = connection;
+    match refusal {
+        Refusal::Error(found, error) => {
+            turn.refuse(session, found, &error, output);
+            connection.choke();
+            None
+        }
+        Refusal::Queue(found) => {
+            turn.queue(session, found, args, output);
+            connection.finished(found.number);
+            None
+        }
+        Refusal::Lane(found) => Some(Later::Lane(found)),
+        Refusal::Pause => Some(Later::Pause),
+    }
+}
