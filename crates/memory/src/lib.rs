@@ -291,20 +291,22 @@ mod tests {
 
     #[test]
     fn counts_across_threads() {
-        const BYTES: usize = 64 << 20;
+        const BYTES: u64 = 64 << 20;
+        // What the tests beside this one and the harness take and give back meanwhile.
+        const OTHERS: u64 = 1 << 20;
         let before = allocated();
         let block = std::thread::spawn(|| {
-            let block = vec![1_u8; BYTES];
+            let block = vec![1_u8; BYTES as usize];
             release_seat();
             block
         })
         .join()
         .expect("no panic");
         let with_block = allocated();
-        assert!(with_block >= before + BYTES as u64, "{before} {with_block}");
+        assert!(with_block.abs_diff(before + BYTES) < OTHERS, "{before} {with_block}");
         drop(block);
         let after = allocated();
-        assert!(after < before + BYTES as u64 / 2, "{before} {after}");
+        assert!(after.abs_diff(before) < OTHERS, "{before} {after}");
     }
 
     #[test]
