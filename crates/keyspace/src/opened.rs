@@ -179,6 +179,12 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
+    /// For whom, when and where the key was opened.
+    #[inline]
+    pub fn scope(&self) -> &Scope<'k> {
+        &self.scope
+    }
+
     /// The collection, if there is one.
     #[inline]
     pub fn collection<C: Collection>(&self) -> Result<Option<&C>, WrongType> {

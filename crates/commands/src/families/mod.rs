@@ -3,6 +3,7 @@
 pub mod bitmap;
 pub mod connection;
 pub mod databases;
+mod deadlines;
 pub mod generic;
 pub mod geo;
 pub mod hash;

@@ -4,11 +4,11 @@ use pantala_base::UnixMs;
 
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::families::deadlines::{NO_DEADLINE, seconds};
 
 const KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
 
 const NO_KEY: i64 = -2;
-const NO_DEADLINE: i64 = -1;
 
 const fn row(name: &'static str, handler: Handler) -> Command {
     Command::read(name, handler, Group::Generic).arity(2).flags(Flags::FAST).keys(KEY).syntax("key")
@@ -42,11 +42,6 @@ impl Found {
     fn left(&self) -> i64 {
         self.deadline.0.saturating_sub(self.now.0).max(0)
     }
-}
-
-/// The nearest whole second.
-fn seconds(milliseconds: i64) -> i64 {
-    milliseconds / 1000 + i64::from(milliseconds % 1000 >= 500)
 }
 
 fn answer(call: &mut Call<'_, '_>, form: impl FnOnce(Found) -> i64) -> Done {

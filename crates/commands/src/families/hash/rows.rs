@@ -2,8 +2,8 @@
 
 use super::{deadline, dragonfly, field, number, random, together, whole};
 use crate::command::{Category, Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::families::deadlines::Form;
 use crate::options::TimeForm;
-use deadline::Answer;
 
 const READ: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
 const LOOK: &[KeySpec] = &[KeySpec::one(1, KeyFlags::LOOK)];
@@ -61,7 +61,7 @@ pub const ROWS: &[Command] = &[
              (FIELDS numfields:int field [field ...])",
         )
         .summary("Lets fields of a hash live until a moment, in seconds since 1970."),
-    asks("HEXPIRETIME", |call| deadline::ttl(call, Answer::Moment))
+    asks("HEXPIRETIME", |call| deadline::ttl(call, Form::Moment))
         .summary("Tells at which second since 1970 fields of a hash will be gone."),
     reads("HGET", field::hget)
         .arity(3)
@@ -142,9 +142,9 @@ pub const ROWS: &[Command] = &[
              (FIELDS numfields:int field [field ...])",
         )
         .summary("Lets fields of a hash live until a moment, in milliseconds since 1970."),
-    asks("HPEXPIRETIME", |call| deadline::ttl(call, Answer::MomentMs))
+    asks("HPEXPIRETIME", |call| deadline::ttl(call, Form::MomentMs))
         .summary("Tells at which millisecond since 1970 fields of a hash will be gone."),
-    asks("HPTTL", |call| deadline::ttl(call, Answer::LeftMs))
+    asks("HPTTL", |call| deadline::ttl(call, Form::LeftMs))
         .summary("Tells how many milliseconds fields of a hash have to live."),
     reads("HRANDFIELD", random::hrandfield)
         .arity(-2)
@@ -189,7 +189,7 @@ pub const ROWS: &[Command] = &[
         .since("3.2.0")
         .syntax("key field")
         .summary("Returns the length of a field's value in bytes."),
-    asks("HTTL", |call| deadline::ttl(call, Answer::Left))
+    asks("HTTL", |call| deadline::ttl(call, Form::Left))
         .summary("Tells how many seconds fields of a hash have to live."),
     reads("HVALS", whole::hvals)
         .arity(2)

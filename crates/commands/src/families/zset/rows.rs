@@ -1,8 +1,8 @@
 //! The rows of the family.
 
-use super::deadline::Answer;
 use super::{add, ask, combine, deadline, pop, range, some};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::families::deadlines::Form;
 use crate::options::TimeForm;
 
 const LOOK: &[KeySpec] = &[KeySpec::one(1, KeyFlags::LOOK)];
@@ -129,7 +129,7 @@ pub const ROWS: &[Command] = &[
                 member [member ...]",
         )
         .summary("Lets members of a sorted set live until a moment, in seconds since 1970."),
-    read("ZEXPIRETIME", |call| deadline::ttl(call, Answer::Moment))
+    read("ZEXPIRETIME", |call| deadline::ttl(call, Form::Moment))
         .arity(-5)
         .flags(Flags::FAST)
         .keys(READ)
@@ -229,7 +229,7 @@ pub const ROWS: &[Command] = &[
                 nummembers:int member [member ...]",
         )
         .summary("Lets members of a sorted set live until a moment, in milliseconds since 1970."),
-    read("ZPEXPIRETIME", |call| deadline::ttl(call, Answer::MomentMs))
+    read("ZPEXPIRETIME", |call| deadline::ttl(call, Form::MomentMs))
         .arity(-5)
         .flags(Flags::FAST)
         .keys(READ)
@@ -253,7 +253,7 @@ pub const ROWS: &[Command] = &[
         .complexity("O(M*log(N)) for M members taken")
         .syntax("key [count:int]")
         .summary("Takes the members with the smallest scores."),
-    read("ZPTTL", |call| deadline::ttl(call, Answer::LeftMs))
+    read("ZPTTL", |call| deadline::ttl(call, Form::LeftMs))
         .arity(-5)
         .flags(Flags::FAST)
         .keys(READ)
@@ -385,7 +385,7 @@ pub const ROWS: &[Command] = &[
         .since("1.2.0")
         .syntax("key member")
         .summary("Returns a member's score."),
-    read("ZTTL", |call| deadline::ttl(call, Answer::Left))
+    read("ZTTL", |call| deadline::ttl(call, Form::Left))
         .arity(-5)
         .flags(Flags::FAST)
         .keys(READ)

@@ -1,0 +1,216 @@
+//! Deadlines of single fields and members: what the commands of hashes, sets and sorted sets have
+//! in common. How each is written differs (`FIELDS`, `MEMBERS`), what it does does not.
+
+use pantala_base::UnixMs;
+use pantala_keyspace::event::{self, Event};
+use pantala_keyspace::{Opened, WrongType};
+use pantala_protocol::Reply;
+use pantala_values::{Collection, Hash, Set, SortedSet};
+
+use crate::options::Conditions;
+
+/// What the commands answer for one element.
+const MISSING: i64 = -2;
+pub(super) const NO_DEADLINE: i64 = -1;
+const REFUSED: i64 = 0;
+const DONE: i64 = 1;
+const REMOVED: i64 = 2;
+
+/// A collection whose elements may have a deadline each.
+pub(super) trait Timed: Collection {
+    /// What is told when elements were given a deadline.
+    const GIVEN: Event;
+    /// What is told when elements were given one that has passed, and so are gone.
+    const GONE: Event;
+
+    /// The deadline of an element; `None` outside when there is no such element.
+    fn deadline_of(&self, element: &[u8], now: UnixMs) -> Option<Option<UnixMs>>;
+
+    /// Gives an element that is there a deadline, or takes its deadline away.
+    fn change_deadline(&mut self, element: &[u8], deadline: Option<UnixMs>, now: UnixMs);
+
+    /// Removes an element that is there.
+    fn take(&mut self, element: &[u8], now: UnixMs);
+}
+
+impl Timed for Hash {
+    const GIVEN: Event = event::HEXPIRE;
+    const GONE: Event = event::HEXPIRED;
+
+    fn deadline_of(&self, field: &[u8], now: UnixMs) -> Option<Option<UnixMs>> {
+        self.view().get(field, now).map(|found| found.deadline)
+    }
+
+    fn change_deadline(&mut self, field: &[u8], deadline: Option<UnixMs>, _now: UnixMs) {
+        self.set_deadline(field, deadline);
+    }
+
+    fn take(&mut self, field: &[u8], now: UnixMs) {
+        self.remove(field, now);
+    }
+}
+
+impl Timed for Set {
+    const GIVEN: Event = event::SEXPIRE;
+    const GONE: Event = event::SEXPIRED;
+
+    fn deadline_of(&self, member: &[u8], now: UnixMs) -> Option<Option<UnixMs>> {
+        self.member_deadline(member, now)
+    }
+
+    fn change_deadline(&mut self, member: &[u8], deadline: Option<UnixMs>, now: UnixMs) {
+        self.set_member_deadline(member, deadline, now);
+    }
+
+    fn take(&mut self, member: &[u8], now: UnixMs) {
+        self.remove(member, now);
+    }
+}
+
+impl Timed for SortedSet {
+    const GIVEN: Event = event::ZEXPIRE;
+    const GONE: Event = event::ZEXPIRED;
+
+    fn deadline_of(&self, member: &[u8], _now: UnixMs) -> Option<Option<UnixMs>> {
+        self.view().score(member).map(|_| self.deadline(member))
+    }
+
+    fn change_deadline(&mut self, member: &[u8], deadline: Option<UnixMs>, _now: UnixMs) {
+        match deadline {
+            Some(deadline) => self.set_deadline(member, deadline),
+            None => drop(self.persist(member)),
+        }
+    }
+
+    fn take(&mut self, member: &[u8], _now: UnixMs) {
+        self.remove(member);
+    }
+}
+
+/// Gives elements a deadline, or removes them where it has passed, and answers for each.
+pub(super) fn set<C: Timed>(
+    reply: &mut Reply<'_>,
+    mut opened: Opened<'_, '_>,
+    elements: &[&[u8]],
+    deadline: UnixMs,
+    conditions: Conditions,
+) -> Result<(), WrongType> {
+    let now = opened.scope().now;
+    let mut found = opened.collection_mut::<C>()?;
+    let (mut changed, mut removed) = (0_u64, 0_u64);
+    reply.array(elements.len());
+    for element in elements {
+        let done = match &mut found {
+            None => MISSING,
+            Some(found) => set_one(*found, element, deadline, conditions, now),
+        };
+        changed += u64::from(done == DONE);
+        removed += u64::from(done == REMOVED);
+        reply.int(done);
+    }
+    if removed > 0 {
+        opened.scope().tally.expired_elements.add(removed);
+        opened.publish_collection::<C>(C::GONE);
+    } else if changed > 0 {
+        opened.publish_collection::<C>(C::GIVEN);
+    } else {
+        opened.unchanged();
+    }
+    Ok(())
+}
+
+fn set_one<C: Timed>(
+    found: &mut C,
+    element: &[u8],
+    deadline: UnixMs,
+    conditions: Conditions,
+    now: UnixMs,
+) -> i64 {
+    let Some(before) = found.deadline_of(element, now) else { return MISSING };
+    if !conditions.allow(deadline, before) {
+        return REFUSED;
+    }
+    if deadline <= now {
+        found.take(element, now);
+        return REMOVED;
+    }
+    found.change_deadline(element, Some(deadline), now);
+    DONE
+}
+
+/// In which form a deadline is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Left,
+    LeftMs,
+    Moment,
+    MomentMs,
+}
+
+impl Form {
+    fn of(self, UnixMs(deadline): UnixMs, now: UnixMs) -> i64 {
+        let left = deadline.saturating_sub(now.0).max(0);
+        match self {
+            Form::Left => seconds(left),
+            Form::LeftMs => left,
+            Form::Moment => seconds(deadline),
+            Form::MomentMs => deadline,
+        }
+    }
+}
+
+/// The nearest whole second.
+pub(super) fn seconds(milliseconds: i64) -> i64 {
+    milliseconds / 1000 + i64::from(milliseconds % 1000 >= 500)
+}
+
+/// Answers the deadline of each element.
+pub(super) fn reply<C: Timed>(
+    reply: &mut Reply<'_>,
+    opened: &Opened<'_, '_>,
+    elements: &[&[u8]],
+    form: Form,
+) -> Result<(), WrongType> {
+    let now = opened.scope().now;
+    let found = opened.collection::<C>()?;
+    reply.array(elements.len());
+    for element in elements {
+        reply.int(match found.and_then(|found| found.deadline_of(element, now)) {
+            None => MISSING,
+            Some(None) => NO_DEADLINE,
+            Some(Some(deadline)) => form.of(deadline, now),
+        });
+    }
+    Ok(())
+}
+
+/// Takes the deadlines of elements away and answers for each.
+pub(super) fn persist<C: Timed>(
+    reply: &mut Reply<'_>,
+    mut opened: Opened<'_, '_>,
+    elements: &[&[u8]],
+    event: Event,
+) -> Result<(), WrongType> {
+    let now = opened.scope().now;
+    let mut found = opened.collection_mut::<C>()?;
+    let mut is_changed = false;
+    reply.array(elements.len());
+    for element in elements {
+        let before = found.as_ref().and_then(|found| found.deadline_of(element, now));
+        if let (Some(found), Some(Some(_))) = (&mut found, before) {
+            found.change_deadline(element, None, now);
+            is_changed = true;
+        }
+        reply.int(match before {
+            None => MISSING,
+            Some(None) => NO_DEADLINE,
+            Some(Some(_)) => DONE,
+        });
+    }
+    if is_changed {
+        opened.publish_collection::<C>(event);
+    } else {
+        opened.unchanged();
+    }
+    Ok(())
+}
