@@ -79,6 +79,25 @@ fn a_long_reply_is_made_on_the_lane() {
 }
 
 #[test]
+fn a_long_value_is_compared_on_the_lane() {
+    let digest = "0123456789abcdef";
+    for (length, is_long) in [(LONG_BYTES, true), (100, false)] {
+        let mut server = server_with(&vec![b'v'; length]);
+        for (command, reply) in [
+            (format!("SET s new IFDEQ {digest}"), "$-1\r\n"),
+            (format!("DELEX s IFDEQ {digest}"), ":0\r\n"),
+            (format!("DELEX s IFDNE {digest}"), ":1\r\n"),
+            (format!("SET t new IFDNE {digest}"), "+OK\r\n"),
+        ] {
+            let before = laned(&mut server);
+            assert_eq!(line(&mut server, &command), reply.as_bytes(), "{command}");
+            assert_eq!(laned(&mut server) - before, u64::from(is_long), "{command}");
+        }
+        assert_eq!(line(&mut server, "GET t"), b"$3\r\nnew\r\n");
+    }
+}
+
+#[test]
 fn what_was_read_in_vain_has_changed_nothing() {
     let mut server = server_with(&vec![b'v'; LONG_BYTES]);
     let reply = line(&mut server, "GETDEL s");

@@ -65,7 +65,7 @@ fn holds(call: &mut Call<'_, '_>, first: usize, count: usize, condition: Conditi
     let wanted = match condition {
         Condition::Missing => false,
         Condition::Present => true,
-        Condition::Always | Condition::Equal(_) => return true,
+        Condition::Always | Condition::Compares(_) => return true,
     };
     (0..count).all(|nth| {
         let key = call.nth_key(first + 2 * nth, nth);

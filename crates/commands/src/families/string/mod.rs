@@ -9,10 +9,12 @@
 //! | `lcs` | LCS |
 //! | `throttle` | CL.THROTTLE |
 //! | `options` | the words that may stand behind key and value |
+//! | `compare` | what SET and DELEX ask of a value before they change it |
 //!
 //! SET and GET without options are the hottest code of the whole server: nothing is put into their
 //! way. Tests: compat/transcripts/string.
 
+mod compare;
 mod lcs;
 mod many;
 mod number;
@@ -22,19 +24,19 @@ mod rows;
 mod throttle;
 
 use pantala_keyspace::{Expiry, Opened, event};
-use pantala_table::{IntText, StrRef};
-use xxhash_rust::xxh3::xxh3_64;
+use pantala_table::StrRef;
 
 use crate::call::{Call, Done, Lane, Stop, reply_string};
-use crate::error::{self, ClientError};
-use crate::options::{TimeForm, is_word, positive_deadline};
+use crate::error;
+use crate::options::{TimeForm, positive_deadline};
 
+use compare::{CompareForm, digest_of, is_text};
 use options::{Condition, SetOptions, Time, Words};
 
 pub use rows::ROWS;
 
-/// Copying or fingerprinting more bytes than this is for the slow lane: it takes some 100
-/// microseconds. Commands that only read are sent there by their reply.
+/// Copying, comparing or fingerprinting more bytes than this is for the slow lane: it takes some
+/// 100 microseconds. Commands that only read are sent there by their reply.
 const WORKER_BYTES: usize = 1 << 20;
 
 /// Ends a command where a value is too long for a worker, before it has changed anything.
@@ -73,19 +75,19 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
         true => call.keys.read(key),
         false => call.keys.open(key),
     };
-    let looks_at_value = options.answers_old || matches!(options.condition, Condition::Equal(_));
+    let looks_at_value = options.answers_old || matches!(options.condition, Condition::Compares(_));
     let old = if looks_at_value { opened.string()? } else { None };
+    if let Some(old) = old {
+        check_lane(call.lane, old)?;
+    }
     let holds = match options.condition {
         Condition::Always => true,
         Condition::Missing => !opened.exists(),
         Condition::Present => opened.exists(),
-        Condition::Equal(wanted) => old.is_some_and(|old| is_text(old, wanted)),
+        Condition::Compares(comparison) => comparison.holds(old),
     };
     match old {
-        Some(old) if options.answers_old => {
-            check_lane(call.lane, old)?;
-            reply_string(&mut call.reply, old);
-        }
+        Some(old) if options.answers_old => reply_string(&mut call.reply, old),
         _ if options.answers_old || !holds => call.reply.null(),
         _ => call.reply.ok(),
     }
@@ -110,11 +112,6 @@ fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_b
     if let Expiry::At(_) = expiry {
         opened.announce(event::EXPIRE);
     }
-}
-
-/// Whether a value reads as this text.
-fn is_text(value: StrRef<'_>, text: &[u8]) -> bool {
-    value.bytes(&mut IntText::new()) == text
 }
 
 fn setnx(call: &mut Call<'_, '_>) -> Done {
@@ -230,26 +227,22 @@ fn delex(call: &mut Call<'_, '_>) -> Done {
         call.reply.int(i64::from(removed));
         return Ok(());
     };
-    match condition {
-        word if is_word(word, "IFEQ") => delete_if(call, |value| is_text(value, wanted)),
-        word if is_word(word, "IFNE") => delete_if(call, |value| !is_text(value, wanted)),
-        word if is_word(word, "IFDEQ") => {
-            let wanted = parse_digest(wanted)?;
-            delete_if(call, |value| digest_of(value) == wanted)
-        }
-        word if is_word(word, "IFDNE") => {
-            let wanted = parse_digest(wanted)?;
-            delete_if(call, |value| digest_of(value) != wanted)
-        }
-        _ => Err(error::DELEX_CONDITION.into()),
-    }
+    let Some(form) = CompareForm::of_word(condition) else {
+        return Err(error::DELEX_CONDITION.into());
+    };
+    let comparison = form.with(wanted)?;
+    delete_if(call, |value| comparison.holds(Some(value)))
 }
 
 /// Removes a string that fits; the reply is how many were removed.
 fn delete_if(call: &mut Call<'_, '_>, fits: impl FnOnce(StrRef<'_>) -> bool) -> Done {
     let key = call.key();
     let mut opened = call.keys.open(key);
-    let removed = opened.string()?.is_some_and(fits);
+    let value = opened.string()?;
+    if let Some(value) = value {
+        check_lane(call.lane, value)?;
+    }
+    let removed = value.is_some_and(fits);
     if removed {
         opened.remove();
         opened.publish(event::DEL);
@@ -258,7 +251,7 @@ fn delete_if(call: &mut Call<'_, '_>, fits: impl FnOnce(StrRef<'_>) -> bool) -> 
     Ok(())
 }
 
-/// Redis 8's: a fingerprint by which clients tell whether a value is still the same.
+/// Redis 8's.
 fn digest(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     match call.keys.read(key).string()? {
@@ -269,15 +262,4 @@ fn digest(call: &mut Call<'_, '_>) -> Done {
         None => call.reply.null(),
     }
     Ok(())
-}
-
-fn digest_of(value: StrRef<'_>) -> u64 {
-    xxh3_64(value.bytes(&mut IntText::new()))
-}
-
-/// Sixteen hexadecimal digits, in either case.
-fn parse_digest(text: &[u8]) -> Result<u64, ClientError> {
-    let is_digest = text.len() == 16 && text.iter().all(u8::is_ascii_hexdigit);
-    let digits = str::from_utf8(text).ok().filter(|_| is_digest);
-    digits.and_then(|digits| u64::from_str_radix(digits, 16).ok()).ok_or(error::DIGEST)
 }

@@ -8,19 +8,21 @@ use crate::call::Call;
 use crate::error::{self, ClientError};
 use crate::options::{TimeForm, is_word, positive_deadline};
 
+use super::compare::{CompareForm, Comparison};
+
 /// The words one command knows beside those for a time.
 #[derive(Clone, Copy)]
 pub(super) struct Words(u8);
 
 impl Words {
     const NX_XX: Words = Words(1);
-    const IFEQ: Words = Words(2);
+    const COMPARES: Words = Words(2);
     const GET: Words = Words(4);
     const KEEPTTL: Words = Words(8);
     const PERSIST: Words = Words(16);
 
     pub(super) const SET: Words =
-        Words(Words::NX_XX.0 | Words::IFEQ.0 | Words::GET.0 | Words::KEEPTTL.0);
+        Words(Words::NX_XX.0 | Words::COMPARES.0 | Words::GET.0 | Words::KEEPTTL.0);
     pub(super) const MSETEX: Words = Words(Words::NX_XX.0 | Words::KEEPTTL.0);
     pub(super) const GETEX: Words = Words::PERSIST;
 
@@ -38,8 +40,8 @@ pub(super) enum Condition<'a> {
     Missing,
     /// XX.
     Present,
-    /// IFEQ.
-    Equal(&'a [u8]),
+    /// IFEQ, IFNE, IFDEQ, IFDNE.
+    Compares(Comparison<'a>),
 }
 
 /// How long it lives.
@@ -72,8 +74,8 @@ impl<'a> SetOptions<'a> {
         let mut rest = args.iter().copied();
         while let Some(word) = rest.next() {
             let is_known = options.take_flag(word, words)
-                || options.take_comparison(word, words, &mut rest)
-                || options.take_time(word, &mut rest);
+                || options.take_time(word, &mut rest)
+                || options.take_comparison(word, words, &mut rest)?;
             if !is_known {
                 return Err(error::SYNTAX);
             }
@@ -104,13 +106,13 @@ impl<'a> SetOptions<'a> {
         word: &[u8],
         words: Words,
         rest: &mut impl Iterator<Item = &'a [u8]>,
-    ) -> bool {
-        if !words.has(Words::IFEQ) || !is_word(word, "IFEQ") {
-            return false;
-        }
-        rest.next().is_some_and(|value| {
-            replace(&mut self.condition, Condition::Equal(value), &[Condition::Always])
-        })
+    ) -> Result<bool, ClientError> {
+        let Some(form) = CompareForm::of_word(word).filter(|_| words.has(Words::COMPARES)) else {
+            return Ok(false);
+        };
+        let Some(text) = rest.next() else { return Ok(false) };
+        let condition = Condition::Compares(form.with(text)?);
+        Ok(replace(&mut self.condition, condition, &[Condition::Always]))
     }
 
     fn take_time(&mut self, word: &[u8], rest: &mut impl Iterator<Item = &'a [u8]>) -> bool {
