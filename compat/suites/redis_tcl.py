@@ -24,7 +24,7 @@ FLAGS = ["--durable", "--timeout", "120", "--ignore-encoding", "--ignore-digest"
 UNIT_S = 300
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-LINE = re.compile(r"^\[(ok|err|exception)\]: (.*)$")
+LINE = re.compile(r"^\[(ok|err|exception|TIMEOUT)\]: (.*)$")
 
 
 def suite(expected):

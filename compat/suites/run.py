@@ -28,6 +28,7 @@ SUITES = {
     "rq": pytests.rq,
     "kombu": pytests.kombu,
     "asynq": go.asynq,
+    "go_redis": go.go_redis,
 }
 
 
