@@ -51,14 +51,28 @@ impl Test {
     }
 
     fn grow(&mut self) -> Vec<u8> {
-        let text = text(&mut self.random);
+        self.grow_by(text)
+    }
+
+    fn grow_by(&mut self, make: fn(&mut Rng) -> Vec<u8>) -> Vec<u8> {
+        let text = make(&mut self.random);
         self.list.grow(text.len(), 1, self.fill);
         text
     }
 
     fn push(&mut self) {
-        let text = self.grow();
-        match self.way() {
+        let (text, way) = (self.grow(), self.way());
+        self.push_text(way, text);
+    }
+
+    /// Forward at the tail, backward at the head.
+    fn push_at(&mut self, way: Way, make: fn(&mut Rng) -> Vec<u8>) {
+        let text = self.grow_by(make);
+        self.push_text(way, text);
+    }
+
+    fn push_text(&mut self, way: Way, text: Vec<u8>) {
+        match way {
             Way::Forward => {
                 self.list.push(End::Tail, Element::of(&text));
                 self.model.push_back(text);
@@ -70,15 +84,27 @@ impl Test {
         }
     }
 
+    fn replace(&mut self, index: usize, make: fn(&mut Rng) -> Vec<u8>) {
+        let text = self.grow_by(make);
+        self.list.replace(index, Element::of(&text));
+        self.model[index] = text;
+    }
+
     fn pop(&mut self) {
+        let way = self.way();
+        self.pop_at(way);
+    }
+
+    /// Forward at the tail, backward at the head.
+    fn pop_at(&mut self, way: Way) {
         let mut seen = Vec::new();
         let show = |element: Element<'_>| seen = element.to_vec();
-        let expected = match self.random.below(2) {
-            0 => {
+        let expected = match way {
+            Way::Backward => {
                 self.list.pop(End::Head, show);
                 self.model.pop_front()
             }
-            _ => {
+            Way::Forward => {
                 self.list.pop(End::Tail, show);
                 self.model.pop_back()
             }
@@ -118,9 +144,8 @@ impl Test {
                 self.model.insert(index + usize::from(way == Way::Forward), text);
             }
             5 | 6 => {
-                let (text, index) = (self.grow(), self.index());
-                self.list.replace(index, Element::of(&text));
-                self.model[index] = text;
+                let index = self.index();
+                self.replace(index, text);
             }
             7 => {
                 let index = self.index();
@@ -308,6 +333,27 @@ fn it_is_used_up_from_either_end() {
             if test.model.len().is_multiple_of(97) {
                 test.compare();
             }
+        }
+    }
+}
+
+/// Where an end went back into the middle and grows again, folded chunks and such as were changed
+/// lie next to each other.
+#[test]
+fn it_grows_again_after_its_ends_were_used_up() {
+    let forms = [(random_bytes as fn(&mut Rng) -> Vec<u8>, 0), (hexadecimal, 0), (sentence, 1)];
+    for (make, depth) in forms {
+        for way in [Way::Forward, Way::Backward] {
+            let mut test = long_list(Fill::new(-1).compressing(depth), 3, make);
+            for index in (0..test.model.len()).step_by(360) {
+                test.replace(index, make);
+            }
+            for pops in [150, 300, 450] {
+                (0..pops).for_each(|_| test.pop_at(way));
+                (0..220).for_each(|_| test.push_at(way, make));
+                assert_eq!(test.list.len(), test.model.len());
+            }
+            test.compare();
         }
     }
 }

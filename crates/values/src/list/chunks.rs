@@ -246,7 +246,8 @@ impl Chunks {
             End::Head => (middle.start, Some(middle.start + 1)),
             End::Tail => (middle.end.saturating_sub(1), middle.end.checked_sub(2)),
         };
-        if !middle.contains(&near) {
+        // What was opened and used up at this end since has left neighbours that are not plain.
+        if !middle.contains(&near) || self.get(near).plain().is_none() {
             return;
         }
         if fill.depth() > 0
