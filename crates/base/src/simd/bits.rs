@@ -1,4 +1,4 @@
-//! Bits of long byte strings: counted, compared, combined. At run time the best variant for the
+//! Bits of long byte strings: compared, combined. At run time the best variant for the
 //! processor at hand is picked: AVX-512, AVX2, else the baseline (SSE2, NEON).
 //!
 //! There is one text of each loop, in [`plain`], written so that the compiler turns it into wide
@@ -7,7 +7,8 @@
 //! 1. A variant is called only at a level that has every feature it is compiled for.
 //! 2. Both slices of a combination are cut to the same length before the loop.
 //!
-//! Tests: foot of the file, every variant this machine has against byte by byte loops.
+//! Not here: how many bits are set ([`super::ones`]). Tests: foot of the file, every variant this
+//! machine has against byte by byte loops.
 
 #[cfg(target_arch = "x86_64")]
 use super::level::{Level, level};
@@ -28,15 +29,6 @@ pub enum Combine {
 /// The loops for the baseline, and the twins of the variants.
 pub mod plain {
     use super::Combine;
-
-    /// How many bits are set.
-    #[inline(always)]
-    pub fn count_ones(bytes: &[u8]) -> u64 {
-        let (words, tail) = bytes.as_chunks::<8>();
-        let whole: u64 =
-            words.iter().map(|word| u64::from(u64::from_ne_bytes(*word).count_ones())).sum();
-        whole + tail.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>()
-    }
 
     /// Index of the first byte that is not `skipped`.
     #[inline(always)]
@@ -144,9 +136,6 @@ macro_rules! variants {
 }
 
 variants! {
-    /// How many bits are set.
-    Avx512Count("avx512f,avx512bw,avx512vl,avx512vpopcntdq")
-    fn count_ones(bytes: &[u8]) -> u64;
     /// Index of the first byte that is not `skipped`.
     Avx512("avx512f,avx512bw,avx512vl")
     fn find_other(bytes: &[u8], skipped: u8) -> Option<usize>;
@@ -177,16 +166,6 @@ mod tests {
         let mut bytes = vec![0; length];
         rng.bytes(&mut bytes);
         bytes
-    }
-
-    #[test]
-    fn counts_bits() {
-        let mut rng = Rng::from_seed(1);
-        for length in lengths() {
-            let bytes = random(length, &mut rng);
-            let expected: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
-            at_each(|| assert_eq!(count_ones(&bytes), expected, "{length}"));
-        }
     }
 
     #[test]

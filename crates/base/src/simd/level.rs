@@ -3,8 +3,8 @@
 //!
 //! 1. `level` names a level only if the processor has each of its features and those below.
 //!
-//! Not here: the variants ([`super::bits`], [`super::registers`]). Tests: foot of the file. Those
-//! of the variants force each level of the machine in turn, with [`at_each`].
+//! Not here: the variants ([`super::bits`], [`super::ones`], [`super::registers`]). Tests: foot of
+//! the file. Those of the variants force each level of the machine in turn, with [`at_each`].
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{Level, level};
@@ -18,14 +18,16 @@ mod x86 {
         Baseline,
         /// AVX2 and POPCNT.
         Avx2,
-        /// AVX-512 F, BW and VL.
+        /// AVX-512 F, BW and VL, 256 bits at a time.
+        Avx512Vl,
+        /// The same, 512 bits at a time.
         Avx512,
         /// And VPOPCNTDQ.
         Avx512Count,
     }
 
     /// The level to run at. Processors with AVX-512 but without VPOPCNTDQ (those before Ice Lake)
-    /// lower their clock for wide instructions, so they stay at AVX2.
+    /// lower their clock for instructions on 512 bits, so they stay at 256.
     #[inline]
     pub fn level() -> Level {
         #[cfg(test)]
@@ -33,7 +35,7 @@ mod x86 {
             return level;
         }
         match highest() {
-            Level::Avx512 => Level::Avx2,
+            Level::Avx512 => Level::Avx512Vl,
             level => level,
         }
     }
@@ -75,8 +77,8 @@ mod tests {
 
         use super::super::x86::{Level, highest, level};
 
-        const LEVELS: [Level; 4] =
-            [Level::Baseline, Level::Avx2, Level::Avx512, Level::Avx512Count];
+        const LEVELS: [Level; 5] =
+            [Level::Baseline, Level::Avx2, Level::Avx512Vl, Level::Avx512, Level::Avx512Count];
 
         thread_local! {
             static FORCED: Cell<Option<Level>> = const { Cell::new(None) };
@@ -106,6 +108,7 @@ mod tests {
             let mut expected = vec![Level::Baseline];
             for (level, names) in [
                 (Level::Avx2, "avx2 popcnt"),
+                (Level::Avx512Vl, "avx2 popcnt avx512f avx512bw avx512vl"),
                 (Level::Avx512, "avx2 popcnt avx512f avx512bw avx512vl"),
                 (Level::Avx512Count, "avx2 popcnt avx512f avx512bw avx512vl avx512_vpopcntdq"),
             ] {

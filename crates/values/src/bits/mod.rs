@@ -18,7 +18,8 @@ mod fold;
 
 use std::ops::Range;
 
-use pantala_base::simd::bits::{count_ones, find_other};
+use pantala_base::simd::bits::find_other;
+use pantala_base::simd::ones::count_ones;
 
 pub use field::{Field, Overflow};
 pub use fold::{BitOp, Fold};
