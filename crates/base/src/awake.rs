@@ -1,31 +1,58 @@
 //! How long a thread of this process was awake: told by the kernel's scheduler.
 //!
 //! Awake is who runs, or would if there were a core; so it is the demand of a thread, also on a
-//! machine that has other things to do. The thread itself reads no clock for it. Another thread
-//! may ask, whatever the one in question is doing.
+//! machine that has other things to do. Where the kernel keeps no such account, or hides /proc, it
+//! is the time on a core alone. The thread itself reads no clock for it. Another thread may ask,
+//! whatever the one in question is doing.
 //!
 //! Costs two or three system calls: for looks that are a good part of a second apart. Tests: foot
 //! of the file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::os::CoreClock;
 
 /// One thread, and where the kernel tells of it.
 #[derive(Clone, Debug)]
-pub struct AwakeClock(PathBuf);
+pub struct AwakeClock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// The thread's `schedstat` in /proc.
+    Account(PathBuf),
+    /// Without such a file.
+    Core(CoreClock),
+}
 
 impl AwakeClock {
-    /// That of the calling thread; none where the system has no such file.
+    /// That of the calling thread.
     pub fn of_this_thread() -> Option<AwakeClock> {
-        let thread = std::fs::read_link("/proc/thread-self").ok()?;
-        let clock = AwakeClock(PathBuf::from("/proc").join(thread).join("schedstat"));
-        clock.awake_us().map(|_| clock)
+        // Of a kernel that keeps no account the file may tell of nothing but zeros.
+        let is_kept = read(Path::new("/proc/self/schedstat")).is_some_and(|us| us > 0);
+        let thread = std::fs::read_link("/proc/thread-self").ok().filter(|_| is_kept);
+        let account = thread.map(|thread| {
+            let path = Path::new("/proc").join(thread).join("schedstat");
+            AwakeClock(Source::Account(path))
+        });
+        account.or_else(Self::of_core)
+    }
+
+    fn of_core() -> Option<AwakeClock> {
+        CoreClock::of_this_thread().map(|clock| AwakeClock(Source::Core(clock)))
     }
 
     /// For how long the thread has been awake since it began, in microseconds. None when it has
     /// ended.
     pub fn awake_us(&self) -> Option<u64> {
-        parse(&std::fs::read_to_string(&self.0).ok()?)
+        match &self.0 {
+            Source::Account(path) => read(path),
+            Source::Core(clock) => clock.us(),
+        }
     }
+}
+
+fn read(path: &Path) -> Option<u64> {
+    parse(&std::fs::read_to_string(path).ok()?)
 }
 
 /// "running waiting slices": nanoseconds on a core, nanoseconds ready for one, and how often.
@@ -48,17 +75,22 @@ mod tests {
 
     #[test]
     fn a_thread_is_asked_by_another_until_it_ends() {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let clock = AwakeClock::of_this_thread();
-            let began = clock.as_ref().and_then(AwakeClock::awake_us);
-            // Until the scheduler has taken note: it does so at each tick.
-            while clock.is_some() && clock.as_ref().and_then(AwakeClock::awake_us) == began {}
-            sender.send(clock).expect("the test listens");
-        });
-        let clock = receiver.recv().expect("the thread tells");
-        thread.join().expect("it ends well");
-        // Some sandboxes have no such file.
-        assert!(clock.is_none_or(|clock| clock.awake_us().is_none()));
+        for make in [AwakeClock::of_this_thread, AwakeClock::of_core] {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let thread = std::thread::spawn(move || {
+                let clock = make().expect("one of them is there");
+                let began = clock.awake_us();
+                // Until the scheduler has taken note: it does so at each tick.
+                while clock.awake_us() == began {}
+                sender.send((clock, began)).expect("the test listens");
+            });
+            let (clock, began) = receiver.recv().expect("the thread tells");
+            assert!(clock.awake_us().is_none_or(|now| Some(now) > began));
+            thread.join().expect("it ends well");
+            // The kernel may take a moment to bury it.
+            while clock.awake_us().is_some() {
+                std::thread::yield_now();
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The system calls of this crate that the standard library does not offer.
 //!
-//! 1. `rlimit` is a plain struct of two integers; the kernel reads or writes exactly that.
+//! 1. `rlimit` and `timespec` are plain structs of two integers; the kernel reads or writes exactly
+//!    that.
 //!
 //! Tests: foot of the file.
 
@@ -35,6 +36,30 @@ pub fn yield_to_others() {
     // SAFETY: takes three integers. For `who` 0 Linux means the calling thread. Refused, it changes
     // nothing.
     let _refused = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICER_BY) };
+}
+
+/// How long a thread of this process has been on a core: any other may ask.
+#[derive(Clone, Copy, Debug)]
+pub struct CoreClock(libc::clockid_t);
+
+impl CoreClock {
+    /// That of the calling thread.
+    pub fn of_this_thread() -> Option<CoreClock> {
+        let mut clock = 0;
+        // SAFETY: the calling thread lives, and `clock` does through the call.
+        let failed = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) };
+        (failed == 0).then_some(CoreClock(clock))
+    }
+
+    /// Microseconds since the thread began. None when it has ended.
+    pub fn us(self) -> Option<u64> {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` lives through the call and has the layout that it wants (invariant 1). A
+        // clock of a thread that has ended is refused.
+        let failed = unsafe { libc::clock_gettime(self.0, &raw mut time) };
+        let us = time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_nsec.cast_unsigned() / 1000;
+        (failed == 0).then_some(us)
+    }
 }
 
 #[cfg(test)]
