@@ -8,7 +8,7 @@ import xml.etree.ElementTree as xml
 import bring
 from network import Case
 
-SUITE_S = 1200
+SUITE_S = 1800
 
 
 def rq(expected):
@@ -22,11 +22,31 @@ def kombu(expected):
     return suite(folder, ["t/integration/test_redis.py"], expected)
 
 
-def suite(folder, arguments, expected):
+# Of redis-py's: what speaks with one plain server. The rest is of clusters, sentinels, modules, TLS
+# and Redis's services, or never opens a connection.
+REDIS_PY_PLACES = ("tests", "tests/test_asyncio")
+REDIS_PY = (
+    "cache client command_parser commands connect connection connection_pool cwe_404 encoding "
+    "function hash keyspace_notifications lock monitor multiprocessing pipeline pubsub retry "
+    "scripting"
+).split()
+NOT_OF_REDIS_PY = "onlycluster or redismod or ssl or replica or cp_integration"
+
+
+def redis_py(expected):
+    sum_ = "6e1a19beef9225c83efd689c7e6b7da2d5215b1f42cd13b7fc3714d0a09c7b25"
+    folder = bring.sdist("redis", "8.1.0", sum_)
+    named = [folder / place / f"test_{name}.py" for place in REDIS_PY_PLACES for name in REDIS_PY]
+    files = [file.relative_to(folder) for file in named if file.exists()]
+    marks = ["-m", f"not ({NOT_OF_REDIS_PY})"]
+    return suite(folder, ["--tb=short", *marks, *files], expected, ["acl", "sentinel", "ssl"])
+
+
+def suite(folder, arguments, expected, left_out=()):
     python = bring.python()
     # Its programs, too, such as rqworker.
     environment = {"PATH": f"{python.parent}:{os.environ['PATH']}"}
-    if names := [case.rpartition(".")[2] for case in expected.left_out()]:
+    if names := [*left_out, *(case.rpartition(".")[2] for case in expected.left_out())]:
         arguments = ["-k", f"not ({' or '.join(names)})", *arguments]
 
     def play(alone):

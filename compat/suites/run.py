@@ -27,6 +27,7 @@ SUITES = {
     "redis_tcl": redis_tcl.suite,
     "rq": pytests.rq,
     "kombu": pytests.kombu,
+    "redis_py": pytests.redis_py,
     "asynq": go.asynq,
     "go_redis": go.go_redis,
 }
