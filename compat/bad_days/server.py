@@ -56,11 +56,13 @@ class Server:
         self.threads, self.descriptors, self.bind = threads, descriptors, bind
         self.directory = tempfile.mkdtemp(prefix="bad-days-")
         self.port = port or free_port()
+        # The path of the socket it is reached by in place of the port.
+        self.unix = None
         self.process = None
 
     @property
     def address(self):
-        return ("127.0.0.1", self.port)
+        return self.unix or ("127.0.0.1", self.port)
 
     @property
     def pid(self):

@@ -182,16 +182,12 @@ def unix_socket_only(trial):
     """Port 0: only the Unix socket, which an orderly end removes."""
     path = Path(trial.server.directory) / "sock"
     server = trial.new_server("--unixsocket", str(path))
-    server.port = 0
-    process = subprocess.Popen(server.command(), stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
+    server.port, server.unix = 0, str(path)
     try:
-        until(path.exists, "the socket is there")
-        with Client(str(path)) as client:
-            client.want(b"PONG", "PING")
+        server.start()
+        server.process.terminate()
+        assert server.process.wait(DEADLINE_S) == 0, server.log_text()[-500:]
     finally:
-        process.terminate()
-        assert process.wait(DEADLINE_S) == 0
         server.stop()
     assert not path.exists(), "the file is left behind"
 
