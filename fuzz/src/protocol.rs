@@ -8,7 +8,10 @@
 //! Linear work is a test of the protocol crate: megabytes a byte at a time would not end otherwise.
 
 use pantala_base::Rng;
-use pantala_protocol::{Arena, Limits, ProtocolError, Reply, RequestParser, Step, Version, value};
+use pantala_protocol::{
+    Arena, Limits, MANY_ARGS, ProtocolError, Reply, RequestParser, Step, Version, value,
+    whole_request,
+};
 
 type Command = Vec<Vec<u8>>;
 
@@ -40,7 +43,9 @@ fn requests(rng: &mut Rng) {
     }
     let mut parser = RequestParser::default();
     let step = parser.parse(&stream, &limits, &Arena::new(), &mut Vec::new());
-    assert!(!matches!(step, Step::Command { consumed } | Step::Empty { consumed }
+    assert!(!matches!(step, Step::Command { consumed }
+        | Step::Empty { consumed }
+        | Step::Long { consumed, .. }
         if consumed == 0 || consumed > stream.len()));
     let whole = feed(&stream, &limits, rng, true);
     for _ in 0..3 {
@@ -68,6 +73,14 @@ fn feed(
                 commands.push(args.iter().map(|arg| arg.to_vec()).collect());
                 start += consumed;
             }
+            Step::Long { consumed, arg_count } => {
+                let whole = whole_request(&stream[start..start + consumed]);
+                assert!(arg_count > MANY_ARGS && whole.len() == arg_count);
+                assert!(whole.starts_with(&args) && !args.is_empty());
+                commands.push(whole.iter().map(|arg| arg.to_vec()).collect());
+                start += consumed;
+            }
+            Step::Busy => assert!(args.is_empty()),
             Step::Empty { consumed } => start += consumed,
             Step::Error(error) => return (commands, Some(error)),
             Step::Incomplete { .. } if end == stream.len() => return (commands, None),
@@ -83,6 +96,11 @@ fn feed(
 }
 
 fn command(rng: &mut Rng) -> Command {
+    if rng.below(200) == 0 {
+        // Some around the limits of a long command, which is gone through in several calls.
+        let around = [MANY_ARGS as u64, 16 << 10, 40 << 10][rng.below(3) as usize];
+        return (0..around - 2 + rng.below(5)).map(|_| vec![b'x'; rng.below(3) as usize]).collect();
+    }
     (0..1 + rng.below(6)).map(|_| bytes(rng)).collect()
 }
 

@@ -1,8 +1,7 @@
 //! The arguments of a command that outlives the bytes it was read from: copied into two
 //! allocations, however many they are, or left in the request they came with, which is then owned.
 
-use pantala_base::number::parse_i64;
-use pantala_base::simd::find_byte;
+use pantala_protocol::whole_request;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -60,7 +59,7 @@ impl OwnedArgs {
                 };
                 ends.iter().map(slice).collect()
             }
-            Held::Received { bytes, start } => arguments(&bytes[*start..]),
+            Held::Received { bytes, start } => whole_request(&bytes[*start..]),
         }
     }
 
@@ -75,26 +74,6 @@ impl OwnedArgs {
         }
         bytes
     }
-}
-
-/// The arguments of a multibulk command that is whole.
-fn arguments(request: &[u8]) -> Vec<&[u8]> {
-    let (count, mut rest) = line(request);
-    let mut args = Vec::with_capacity(count.min(request.len()));
-    for _ in 0..count {
-        let (len, body) = line(rest);
-        let Some((arg, behind)) = body.split_at_checked(len) else { break };
-        args.push(arg);
-        rest = behind.strip_prefix(b"\r\n").unwrap_or_default();
-    }
-    args
-}
-
-/// The number in a line behind its mark, and what follows the line.
-fn line(text: &[u8]) -> (usize, &[u8]) {
-    let end = find_byte(text, b'\r').unwrap_or(text.len());
-    let number = text.get(1..end).and_then(parse_i64).and_then(|number| number.try_into().ok());
-    (number.unwrap_or(0), text.get(end + 2..).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -34,11 +34,10 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// One more.
-    pub fn push(&mut self, found: Found, args: &[&[u8]]) {
+    /// One more, with so many arguments.
+    pub fn push(&mut self, found: Found, args: OwnedArgs, arg_count: usize) {
         self.flags = self.flags.and(found.row.flags);
-        self.arg_count += args.len();
-        let args = OwnedArgs::of(args);
+        self.arg_count += arg_count;
         self.bytes += size_of::<Queued>() + args.memory_bytes();
         self.commands.push(Queued { found, args });
     }

@@ -25,4 +25,4 @@ pub use arena::Arena;
 pub use error::ProtocolError;
 pub use inline::split as split_words;
 pub use reply::{Mark, Reply, Version};
-pub use request::{Limits, RequestParser, Step, is_cross_protocol};
+pub use request::{Limits, MANY_ARGS, RequestParser, Step, is_cross_protocol, whole_request};

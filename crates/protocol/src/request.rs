@@ -12,6 +12,9 @@
 //!    and its arguments are taken: linear, whatever the chunks.
 //! 4. A line is judged when its CR and the byte behind it are there, or when it is too long: so the
 //!    verdict does not depend on the chunks either.
+//! 5. A call takes bounded time, whatever lies in the buffer. A command of more than [`MANY_ARGS`]
+//!    arguments is gone through [`ARGS_A_CALL`] at a time, and none of them is handed out but the
+//!    first few: who runs it takes the others from its bytes ([`whole_request`]), elsewhere.
 //!
 //! Not here: which commands exist, growing and moving the buffer. Tests: foot of the file (each
 //! error, every chunking), `fuzz/src/protocol.rs`.
@@ -33,6 +36,13 @@ const SHORT_BULK_MAX_BYTES: usize = 9999;
 const SHORT_LINE_MAX_BYTES: usize = 7;
 /// The shortest argument, `$0\r\n\r\n`.
 const BULK_MIN_BYTES: usize = 6;
+
+/// A command with more arguments is [`Step::Long`].
+pub const MANY_ARGS: usize = 2048;
+/// So many arguments of it are handed out: enough for its name, and for what an error quotes.
+const HEAD_ARGS: usize = 64;
+/// So many arguments are gone through in one call: about a hundred microseconds.
+const ARGS_A_CALL: usize = 16 << 10;
 
 /// What a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +76,7 @@ impl Limits {
     fn spare_short_numbers(&self) -> bool {
         self.authenticated
             && self.max_bulk_bytes >= SHORT_BULK_MAX_BYTES
+            && self.max_args >= MANY_ARGS
             && self.max_inline_bytes >= SHORT_LINE_MAX_BYTES
     }
 }
@@ -78,6 +89,13 @@ pub enum Step {
         /// Bytes to take off the buffer.
         consumed: usize,
     },
+    /// A command of more than [`MANY_ARGS`] arguments; the first of them were appended.
+    Long {
+        /// Bytes to take off the buffer.
+        consumed: usize,
+        /// How many arguments it has.
+        arg_count: usize,
+    },
     /// Nothing to do and nothing to answer: `*0`, `*-1`, a blank line.
     Empty {
         /// Bytes to take off the buffer.
@@ -85,9 +103,12 @@ pub enum Step {
     },
     /// Part of a command. Call again with the same start and more bytes behind.
     Incomplete {
-        /// At least so many more bytes are needed; 0 when that is unknown.
+        /// Probably so many more bytes are needed; 0 when that is unknown.
         wanted: usize,
     },
+    /// So much of a command was gone through that others should have their turn. Call again with
+    /// the same start, and more bytes behind or not.
+    Busy,
     /// The connection must be closed.
     Error(ProtocolError),
 }
@@ -154,13 +175,15 @@ impl RequestParser {
         args: &mut Vec<&'a [u8]>,
     ) -> Step {
         let (count, start) = match short_number(buf, b'*') {
-            Some((count, start)) if SHORT && (1..=limits.max_args).contains(&count) => {
-                (count, start)
-            }
+            Some((count, start)) if SHORT && (1..=MANY_ARGS).contains(&count) => (count, start),
             _ => match self.long_count(buf, limits) {
                 Ok((0, consumed)) => {
                     self.reset();
                     return Step::Empty { consumed };
+                }
+                Ok((count, start)) if count > MANY_ARGS => {
+                    (self.at, self.left) = (start, count);
+                    return self.resume(buf, limits, args);
                 }
                 Ok(header) => header,
                 Err(stop) => return self.stopped(stop),
@@ -194,17 +217,48 @@ impl RequestParser {
 
     /// Goes on where the last call stopped, and takes the arguments when all are there.
     fn resume<'a>(&mut self, buf: &'a [u8], limits: &Limits, args: &mut Vec<&'a [u8]>) -> Step {
-        while self.left > 0 {
+        let is_short = limits.spare_short_numbers();
+        let left_behind = self.left.saturating_sub(ARGS_A_CALL);
+        while self.left > left_behind {
+            if is_short && let Some((_, behind)) = short_bulk(&buf[self.at..]) {
+                self.at = buf.len() - behind.len();
+                self.left -= 1;
+                continue;
+            }
             match self.bulk(buf, self.at, limits) {
                 Ok((_, next)) => {
                     self.at = next;
                     self.left -= 1;
                 }
+                Err(Stop::Wanted(wanted)) => {
+                    return Step::Incomplete { wanted: wanted.max(self.promised(buf)) };
+                }
                 Err(stop) => return self.stopped(stop),
             }
         }
+        if self.left > 0 {
+            return Step::Busy;
+        }
+        let consumed = self.at;
         self.reset();
-        self.multibulk(buf, limits, args)
+        match header(buf) {
+            (arg_count, start) if arg_count > MANY_ARGS => {
+                args.extend(Whole(&buf[start..consumed]).take(HEAD_ARGS));
+                Step::Long { consumed, arg_count }
+            }
+            _ => self.multibulk(buf, limits, args),
+        }
+    }
+
+    /// What a command of many arguments is yet to bring, if they go on as they began, in bytes.
+    #[cold]
+    fn promised(&self, buf: &[u8]) -> usize {
+        let (count, start) = header(buf);
+        match count - self.left {
+            0 => 0,
+            _ if count <= MANY_ARGS => 0,
+            done => ((self.at - start) / done).saturating_mul(self.left),
+        }
     }
 
     fn stopped(&mut self, stop: Stop) -> Step {
@@ -332,6 +386,41 @@ impl RequestParser {
     }
 }
 
+/// The arguments of a multibulk command that a parser has found whole, at the start of `request`.
+pub fn whole_request(request: &[u8]) -> Vec<&[u8]> {
+    let (count, start) = header(request);
+    let mut args = Vec::with_capacity(count.min(request.len() / BULK_MIN_BYTES));
+    args.extend(Whole(&request[start..]).take(count));
+    args
+}
+
+/// Arguments that are known to be well-formed.
+struct Whole<'a>(&'a [u8]);
+
+impl<'a> Iterator for Whole<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if let Some((arg, behind)) = short_bulk(self.0) {
+            self.0 = behind;
+            return Some(arg);
+        }
+        let (len, start) = header(self.0);
+        let (arg, behind) = self.0.get(start..)?.split_at_checked(len)?;
+        self.0 = behind.strip_prefix(b"\r\n")?;
+        Some(arg)
+    }
+}
+
+/// The number in the line at the start of `text`, which is known to be well-formed, and the line's
+/// length.
+fn header(text: &[u8]) -> (usize, usize) {
+    let end = find_byte(text, b'\r').unwrap_or(text.len());
+    let number = text.get(1..end).and_then(parse_i64).and_then(|number| number.try_into().ok());
+    (number.unwrap_or(0), text.len().min(end + 2))
+}
+
 /// A whole argument of at most `SHORT_BULK_MAX_BYTES` at the start of `rest`, and what is behind
 /// it. `None` for everything else, well-formed or not: the long way judges that.
 #[inline(always)]
@@ -414,6 +503,14 @@ mod tests {
                     commands.push(args.iter().map(|arg| arg.to_vec()).collect());
                     start += consumed;
                 }
+                Step::Long { consumed, arg_count } => {
+                    let whole = whole_request(&stream[start..start + consumed]);
+                    assert!(whole.len() == arg_count && arg_count > MANY_ARGS);
+                    assert_eq!(args, whole[..HEAD_ARGS]);
+                    commands.push(whole.iter().map(|arg| arg.to_vec()).collect());
+                    start += consumed;
+                }
+                Step::Busy => assert!(args.is_empty()),
                 Step::Empty { consumed } => {
                     assert!(args.is_empty() && consumed > 0);
                     start += consumed;
@@ -517,6 +614,65 @@ mod tests {
         }
         let line = [b"ECHO ".as_slice(), &b"a".repeat(60_000), b"\r\n"].concat();
         assert_eq!(feed(&line, &Limits::default(), &[1]).0[0][1].len(), 60_000);
+    }
+
+    #[test]
+    fn many_arguments_are_gone_through_some_at_a_time() {
+        let steps = |count: usize| {
+            let stream = encode(&[vec![b"word".to_vec(); count], vec![b"PING".to_vec()]]);
+            let (mut parser, mut calls) = (RequestParser::default(), 0);
+            loop {
+                calls += 1;
+                let (arena, mut args) = (Arena::new(), Vec::new());
+                match parser.parse(&stream, &Limits::default(), &arena, &mut args) {
+                    Step::Busy => assert!(args.is_empty()),
+                    Step::Long { consumed, arg_count } => {
+                        assert_eq!((consumed + 14, arg_count), (stream.len(), count));
+                        assert_eq!(args, vec![b"word"; HEAD_ARGS]);
+                        return (calls, true);
+                    }
+                    Step::Command { .. } => {
+                        assert_eq!(args.len(), count);
+                        return (calls, false);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        };
+        assert_eq!(steps(MANY_ARGS), (1, false));
+        assert_eq!(steps(MANY_ARGS + 1), (1, true));
+        assert_eq!(steps(ARGS_A_CALL), (1, true));
+        assert_eq!(steps(ARGS_A_CALL + 1), (2, true));
+        assert_eq!(steps(10 * ARGS_A_CALL), (10, true));
+    }
+
+    #[test]
+    fn long_commands_do_not_depend_on_the_chunks() {
+        let mut long = vec![b"SADD".to_vec(); MANY_ARGS + 1];
+        long[7] = vec![b'v'; 12_345];
+        long[MANY_ARGS] = Vec::new();
+        let commands = vec![long.clone(), vec![b"PING".to_vec()], long];
+        assert_eq!(outcome(&encode(&commands), &Limits::default()), (commands.clone(), None));
+        // Where short numbers do not take the short way.
+        let limits = Limits { max_inline_bytes: 6, ..Limits::default() };
+        let short = vec![vec![b"x".to_vec(); MANY_ARGS + 1]];
+        let found = feed(&encode(&short), &limits, &[1000]);
+        assert_eq!(found, (short, None));
+        let mut broken = encode(&commands[..1]);
+        let at = broken.len() - 4;
+        broken[at] = b'x';
+        check_error(&broken, ProtocolError::InvalidBulkLength);
+    }
+
+    #[test]
+    fn a_long_command_says_what_it_is_likely_to_bring() {
+        let stream = encode(&[vec![b"0123456789".to_vec(); 10_000]]);
+        let mut parser = RequestParser::default();
+        let half = stream.len() / 2;
+        let step =
+            parser.parse(&stream[..half], &Limits::default(), &Arena::new(), &mut Vec::new());
+        let Step::Incomplete { wanted } = step else { panic!("{step:?}") };
+        assert!(wanted.abs_diff(half) < 100, "{wanted} of {half}");
     }
 
     #[test]

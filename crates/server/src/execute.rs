@@ -15,8 +15,8 @@ use std::sync::Arc;
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    Call, ClientError, Done, Flags, Found, Lane, Limits, Park, Queue, ReplyMode, Session, Standing,
-    Stop, Wander, error, key_positions,
+    Call, ClientError, Done, Flags, Found, Lane, Limits, OwnedArgs, Park, Queue, ReplyMode,
+    Session, Standing, Stop, Wander, error, key_positions,
 };
 use pantala_keyspace::{DbIndex, LockPlan, Locked, Scope};
 use pantala_protocol::Reply;
@@ -25,10 +25,6 @@ use smallvec::SmallVec;
 use crate::shared::Shared;
 use crate::tallies::ThreadTally;
 use crate::waiting::{Blocked, Seat};
-
-/// A command with more arguments than this runs on the slow lane: it would hold up other
-/// connections for a good part of a millisecond.
-const WORKER_ARGUMENTS: usize = 2048;
 
 /// What holds for all commands of one turn.
 #[derive(Clone, Copy)]
@@ -104,22 +100,23 @@ pub enum Verdict {
 }
 
 impl<'r> Turn<'r> {
-    /// Everything that is decided before locks are taken.
+    /// Everything that is decided before locks are taken. Of the arguments the first will do.
     #[inline]
     pub fn admit(
         &self,
         session: &Session,
         found: Option<Found>,
         args: &[&[u8]],
+        arg_count: usize,
     ) -> Result<Found, Refusal> {
         if session.standing != Standing::Known {
-            self.admit_others(session, found, args)?;
+            self.admit_others(session, found, arg_count)?;
         }
         let Some(found) = found else {
             return Err(Refusal::Error(None, error::unknown_command(args)));
         };
         let row = found.row;
-        if !row.accepts(args.len()) {
+        if !row.accepts(arg_count) {
             return Err(Refusal::Error(Some(found), error::wrong_arity(&row.full_name())));
         }
         if let Some(queue) = &session.multi {
@@ -131,9 +128,7 @@ impl<'r> Turn<'r> {
         if self.paused != Paused::Nothing && self.holds_back(row.flags) {
             return Err(Refusal::Pause);
         }
-        if self.lane == Lane::Worker
-            && (row.flags.has(Flags::LANE) || args.len() > WORKER_ARGUMENTS)
-        {
+        if self.lane == Lane::Worker && row.flags.has(Flags::LANE) {
             return Err(Refusal::Lane(found));
         }
         Ok(found)
@@ -146,14 +141,14 @@ impl<'r> Turn<'r> {
         &self,
         session: &Session,
         found: Option<Found>,
-        args: &[&[u8]],
+        arg_count: usize,
     ) -> Result<(), Refusal> {
         let flags = found.map_or(Flags::NONE, |found| found.row.flags);
         // Who has not given the password learns nothing, not even which commands there are.
         if session.standing == Standing::Stranger && !flags.has(Flags::NO_AUTH) {
             return Err(Refusal::Error(found, error::NO_AUTH));
         }
-        let Some(found) = found.filter(|found| found.row.accepts(args.len())) else {
+        let Some(found) = found.filter(|found| found.row.accepts(arg_count)) else {
             return Ok(());
         };
         let is_refused = self.is_full && flags.has(Flags::DENYOOM);
@@ -192,19 +187,6 @@ impl<'r> Turn<'r> {
             return Err(Refusal::Pause);
         }
         if at_once { Ok(found) } else { Err(Refusal::Queue(found)) }
-    }
-
-    /// Keeps a command for EXEC.
-    #[cold]
-    pub fn queue(&self, session: &mut Session, found: Found, args: &[&[u8]], output: &mut Vec<u8>) {
-        let Some(queue) = &mut session.multi else { return };
-        Arc::make_mut(queue).push(found, args);
-        let before = output.len();
-        Reply::new(output, session.version).simple("QUEUED");
-        let mode = session.reply_mode;
-        if mode != ReplyMode::On {
-            hush(session, mode, before, output);
-        }
     }
 
     fn holds_back(&self, flags: Flags) -> bool {
@@ -467,6 +449,24 @@ impl<'r> Turn<'r> {
     #[inline]
     pub fn count_time(&self, found: Found, nanoseconds: u64) {
         self.tally.commands[usize::from(found.number)].took(nanoseconds);
+    }
+}
+
+/// Keeps a command for EXEC.
+#[cold]
+pub fn keep_for_exec(
+    session: &mut Session,
+    found: Found,
+    (args, arg_count): (OwnedArgs, usize),
+    output: &mut Vec<u8>,
+) {
+    let Some(queue) = &mut session.multi else { return };
+    Arc::make_mut(queue).push(found, args, arg_count);
+    let before = output.len();
+    Reply::new(output, session.version).simple("QUEUED");
+    let mode = session.reply_mode;
+    if mode != ReplyMode::On {
+        hush(session, mode, before, output);
     }
 }
 

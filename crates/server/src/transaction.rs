@@ -96,7 +96,9 @@ impl<'r> Turn<'r> {
         output: &mut Vec<u8>,
     ) -> Verdict {
         let scope = self.scope(session);
-        let hashes: Vec<Hashes> = queue.commands.iter().map(|one| self.hashes(one)).collect();
+        let args: Vec<_> = queue.commands.iter().map(|one| one.args.slices()).collect();
+        let commands = queue.commands.iter().zip(&args);
+        let hashes: Vec<Hashes> = commands.map(|(one, args)| self.hashes(one, args)).collect();
         let watched = session.watching.iter().flat_map(|watching| &watching.keys);
         let watched = watched.map(|(_, key)| scope.space.hash(key));
         let plan = LockPlan::of(hashes.iter().flatten().copied().chain(watched));
@@ -111,9 +113,10 @@ impl<'r> Turn<'r> {
         let watching = session.watching.take();
         Reply::new(output, session.version).array(queue.commands.len());
         let changes_before = self.tally.keys.changes.get();
-        for (queued, hashes) in queue.commands.iter().zip(&hashes) {
+        for ((queued, args), hashes) in queue.commands.iter().zip(&args).zip(&hashes) {
+            let request = Request { found: queued.found, args, hashes };
             locked.set_scope(self.scope(session));
-            let verdict = self.run_one(session, queued, hashes, &mut locked, output);
+            let verdict = self.run_one(session, request, &mut locked, output);
             if !matches!(verdict, Verdict::Lane) {
                 continue;
             }
@@ -123,7 +126,7 @@ impl<'r> Turn<'r> {
             }
             // Too late to go elsewhere: what ran before has changed something.
             let here = Turn { lane: Lane::Slow, ..*self };
-            here.run_one(session, queued, hashes, &mut locked, output);
+            here.run_one(session, request, &mut locked, output);
         }
         if locked.has_ready() {
             self.serve_ready(&mut locked);
@@ -134,17 +137,15 @@ impl<'r> Turn<'r> {
     fn run_one(
         &self,
         session: &mut Session,
-        queued: &Queued,
-        hashes: &[u64],
+        request: Request<'_>,
         locked: &mut Locked<'r>,
         output: &mut Vec<u8>,
     ) -> Verdict {
         let inside = Turn { may_wait: false, ..*self };
-        let args = queued.args.slices();
-        let request = Request { found: queued.found, args: &args, hashes };
+        let Request { found, args, .. } = request;
         let before = output.len();
         let began_us = pantala_base::clock::monotonic_us();
-        let verdict = if queued.found.row.flags.has(Flags::SCRIPT) {
+        let verdict = if found.row.flags.has(Flags::SCRIPT) {
             inside.run_script_inside(session, request, locked, output)
         } else {
             inside.run_locked(session, request, locked, output)
@@ -152,27 +153,26 @@ impl<'r> Turn<'r> {
         match verdict {
             Verdict::Finished => {
                 let took_us = pantala_base::clock::monotonic_us() - began_us;
-                self.count_time(queued.found, took_us * 1000);
+                self.count_time(found, took_us * 1000);
                 let reply_bytes = output.len().saturating_sub(before);
-                self.shared.logs.note(session, queued.found, &args, took_us, reply_bytes);
-                self.shared.spikes.note(queued.found.row, took_us);
+                self.shared.logs.note(session, found, args, took_us, reply_bytes);
+                self.shared.spikes.note(found.row, took_us);
                 if self.is_monitored {
-                    self.shared.monitors.feed(&self.shared.workers, session, queued.found, &args);
+                    self.shared.monitors.feed(&self.shared.workers, session, found, args);
                 }
             }
             Verdict::Lane if self.lane == Lane::Worker => {}
             // A walk that met a busy partition: its row lacks `WHOLE`.
             _ => {
-                let error = error::not_in_multi(&queued.found.row.full_name());
+                let error = error::not_in_multi(&found.row.full_name());
                 self.reply_error(session, &error, output);
             }
         }
         verdict
     }
 
-    fn hashes(&self, queued: &Queued) -> Hashes {
-        let args = queued.args.slices();
-        let positions = key_positions(queued.found.row, &args).unwrap_or_default();
+    fn hashes(&self, queued: &Queued, args: &[&[u8]]) -> Hashes {
+        let positions = key_positions(queued.found.row, args).unwrap_or_default();
         positions.iter().map(|&position| self.shared.space.hash(args[position])).collect()
     }
 

@@ -132,3 +132,95 @@ fn many_elements_are_not_even_copied_to_be_sorted() {
     assert_eq!(line(&mut server, "SORT s LIMIT 1500 1"), b"*1\r\n$4\r\n1500\r\n");
     assert_eq!(laned(&mut server), before + 2);
 }
+
+/// More arguments than the parser goes through in one call.
+const MANY: usize = 40_000;
+
+/// A command with `count` arguments behind its first words.
+fn wide(start: &str, count: usize) -> Vec<u8> {
+    let words: Vec<String> = start
+        .split(' ')
+        .map(str::to_owned)
+        .chain((0..count).map(|number| number.to_string()))
+        .collect();
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    request.into_bytes()
+}
+
+fn exchange(server: &mut InProcess, requests: &[Vec<u8>]) -> String {
+    let mut reply = Vec::new();
+    server.exchange(&requests.concat(), &mut reply);
+    String::from_utf8(reply).expect("text")
+}
+
+#[test]
+fn many_arguments_run_on_the_lane_in_their_order() {
+    for count in [2046, 2047, 3000, MANY] {
+        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let before = laned(&mut server);
+        let pipeline = [
+            b"SET k 1\r\n".to_vec(),
+            wide("RPUSH l", count),
+            b"LLEN l\r\n".to_vec(),
+            wide("DEL k l", count),
+            b"EXISTS k l\r\n".to_vec(),
+        ];
+        let expected = format!("+OK\r\n:{count}\r\n:{count}\r\n:2\r\n:0\r\n");
+        assert_eq!(exchange(&mut server, &pipeline), expected);
+        let is_long = count + 2 > 2048;
+        let is_long_too = count + 3 > 2048;
+        assert_eq!(laned(&mut server) - before, u64::from(is_long) + u64::from(is_long_too));
+    }
+}
+
+#[test]
+fn many_arguments_that_come_in_pieces_are_one_command() {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let request = [wide("SADD s", MANY), b"SCARD s\r\nSADD".to_vec()].concat();
+    let mut reply = Vec::new();
+    for piece in request.chunks(7001) {
+        server.exchange(piece, &mut reply);
+    }
+    server.exchange(b" s x\r\n", &mut reply);
+    assert_eq!(String::from_utf8_lossy(&reply), ":40000\r\n:40000\r\n:1\r\n");
+}
+
+#[test]
+fn many_arguments_wait_for_exec_like_few() {
+    let long = vec![b'v'; LONG_BYTES];
+    let set = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3145728\r\n".as_slice(), &long, b"\r\n"].concat();
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let commands = [
+        b"MULTI\r\n".to_vec(),
+        wide("RPUSH l", MANY),
+        set,
+        wide("GET k", MANY),
+        b"STRLEN k\r\n".to_vec(),
+    ];
+    let queued = "+OK\r\n+QUEUED\r\n+QUEUED\r\n-ERR wrong number of arguments for 'get' command\r\n+QUEUED\r\n";
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
+    let exec = b"EXEC\r\nLLEN l\r\n".to_vec();
+    let all = [&commands[..], std::slice::from_ref(&exec)].concat();
+    assert_eq!(exchange(&mut server, &all), format!("{queued}{aborted}:0\r\n"));
+    let all = [&commands[..3], &commands[4..], &[exec]].concat();
+    let expected =
+        "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:40000\r\n+OK\r\n:3145728\r\n:40000\r\n";
+    assert_eq!(exchange(&mut server, &all), expected);
+}
+
+#[test]
+fn what_is_wrong_with_many_arguments_is_said_without_the_lane() {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let before = laned(&mut server);
+    let unknown = exchange(&mut server, &[wide("NOSUCH", MANY)]);
+    let quoted: String = (0..34).map(|number| format!("'{number}' ")).collect();
+    assert!(unknown.starts_with("-ERR unknown command 'NOSUCH', with args beginning with: '0' "));
+    assert!(unknown.contains(&quoted[..120]) && unknown.len() < 300, "{unknown}");
+    let wrong = exchange(&mut server, &[wide("GET k", MANY), b"PING\r\n".to_vec()]);
+    assert_eq!(wrong, "-ERR wrong number of arguments for 'get' command\r\n+PONG\r\n");
+    assert_eq!(laned(&mut server), before);
+    assert_eq!(exchange(&mut server, &[wide("POST /", MANY), b"PING\r\n".to_vec()]), "");
+}

@@ -6,7 +6,7 @@ use pantala_commands::OwnedArgs;
 
 use crate::connection::Connection;
 
-/// Arguments longer than this get their room at once,
+/// What is longer than this gets its room at once,
 const LONG_ARGUMENT_BYTES: usize = 1 << 20;
 /// as soon as the part that is missing is at most so many times what has arrived.
 const PROMISED_TIMES: usize = 8;
@@ -45,15 +45,21 @@ impl<'t> Chunk<'t> {
         }
     }
 
-    /// Parts the command from `begin` to `end` from what is behind it. Its bytes are not copied.
-    pub fn part(self, begin: usize, end: usize) -> (OwnedArgs, Vec<u8>) {
-        let (mut bytes, done) = match self.bytes {
-            Bytes::Received(bytes) => (bytes.to_vec(), 0),
-            Bytes::Kept(bytes) => (bytes, self.done),
-        };
-        let rest = bytes[done + end..].to_vec();
-        bytes.truncate(done + end);
-        (OwnedArgs::received(bytes, done + begin), rest)
+    /// Parts the command from `begin` to `end` from what is behind it, and says as
+    /// [`Chunk::rest`] what that is. The shorter of the two is copied.
+    pub fn part(self, begin: usize, end: usize) -> (OwnedArgs, (Vec<u8>, usize)) {
+        let is_shorter = end - begin <= self.bytes().len() - end;
+        match self.bytes {
+            Bytes::Kept(mut bytes) if !is_shorter => {
+                let rest = bytes[self.done + end..].to_vec();
+                bytes.truncate(self.done + end);
+                (OwnedArgs::received(bytes, self.done + begin), (rest, 0))
+            }
+            _ => {
+                let command = self.bytes()[begin..end].to_vec();
+                (OwnedArgs::received(command, 0), self.rest(end))
+            }
+        }
     }
 
     #[inline]
@@ -80,11 +86,12 @@ impl<'t> Chunk<'t> {
     }
 }
 
-/// Room for the rest of a long argument, at once: growing by doubling would copy it again and
-/// again. Only when a good part of it is there, so that nobody takes memory by a promise.
+/// Room for the rest of a long command, at once: growing by doubling would copy it again and
+/// again. Only when a good part of it is there, so that nobody takes memory by a promise. It
+/// doubles at least: what is wanted may be the next of many long arguments.
 pub fn make_room(input: &mut Vec<u8>, wanted: usize) {
     if wanted > LONG_ARGUMENT_BYTES && input.len() >= wanted / PROMISED_TIMES {
-        input.reserve_exact(wanted);
+        input.reserve(wanted);
     }
 }
 
@@ -111,6 +118,29 @@ mod tests {
         assert_eq!((rest[0], rest.len(), done), (50, 50, 0));
         assert_eq!(kept(100, 10).rest(90), (Vec::new(), 0));
         assert_eq!(kept(100, 0).rest(0).1, 0);
+    }
+
+    #[test]
+    fn many_long_arguments_are_not_copied_for_each() {
+        let (mut input, mut growths) = (Vec::new(), 0);
+        for _ in 0..100 {
+            let before = input.capacity();
+            make_room(&mut input, LONG_ARGUMENT_BYTES + 1);
+            input.resize(input.len() + LONG_ARGUMENT_BYTES + 1, 0);
+            growths += usize::from(input.capacity() != before);
+        }
+        assert!(growths <= 8, "{growths}");
+    }
+
+    #[test]
+    fn a_command_is_parted_from_what_is_behind_it() {
+        for (end, is_copied) in [(30, true), (90, false)] {
+            let (args, (rest, done)) = kept(100, 5).part(10, end);
+            assert_eq!(rest[done..], kept(100, 5).bytes()[end..]);
+            assert_eq!(args.memory_bytes() < 100, is_copied);
+        }
+        let (_, rest) = Chunk::received(0, b"*1\r\n$4\r\nPING\r\nabc").part(0, 14);
+        assert_eq!(rest, (b"abc".to_vec(), 0));
     }
 
     #[test]

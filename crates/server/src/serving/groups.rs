@@ -7,9 +7,9 @@ use pantala_keyspace::{Locked, PartitionId};
 use pantala_protocol::{ProtocolError, is_cross_protocol};
 
 use super::window::{Item, Window};
-use super::wishes::{LONG_REQUEST_BYTES, Later, answer_refusal};
+use super::wishes::{Later, answer_refusal};
 use crate::connection::{Connection, Life, Waiting};
-use crate::execute::{Request, Turn, Verdict};
+use crate::execute::{Refusal, Request, Turn, Verdict};
 use crate::waiting::Seat;
 use crate::worker::Desk;
 
@@ -113,7 +113,7 @@ impl Desk {
         let before = connection.output.len();
         window.replied_bytes.set(before);
         let session = &mut connection.session;
-        let wish = match turn.admit(session, found, args) {
+        let wish = match turn.admit(session, found, args, args.len()) {
             Ok(found) => {
                 let is_steady = found.row.flags.has(Flags::FAST.and(Flags::STEADY));
                 let began_us = window.clock_us(is_steady);
@@ -175,14 +175,15 @@ impl Desk {
         }
         window.replied_bytes.set(connection.output.len());
         let args = window.args_of(parsed);
-        let found = match &parsed.item {
-            Item::Command { found: None, .. } if is_http(args) => {
+        let (found, arg_count) = match &parsed.item {
+            Item::Command { found: None, .. } | Item::Long { found: None, .. } if is_http(args) => {
                 // A browser was made to send this: whatever follows is not meant for us.
                 tracing::warn!("a client spoke HTTP; its connection is closed");
                 connection.life = Life::Ending;
                 return;
             }
-            Item::Command { found, .. } => *found,
+            Item::Command { found, .. } => (*found, args.len()),
+            Item::Long { found, arg_count } => (*found, *arg_count),
             Item::Nothing => {
                 window.progress[chunk].done = parsed.end;
                 return;
@@ -202,9 +203,10 @@ impl Desk {
         window.replied_bytes.set(connection.output.len());
         let session = &mut connection.session;
         let was_monitor = session.monitor;
-        let is_long = parsed.end - window.progress[chunk].done > LONG_REQUEST_BYTES;
-        let wish = match turn.admit(session, found, args) {
+        let is_long = window.is_long(parsed);
+        let wish = match turn.admit(session, found, args, arg_count) {
             Ok(found) if is_long => Later::Lane(found),
+            Err(Refusal::Queue(found)) if is_long => Later::Queue(found, arg_count),
             Ok(found) => match turn.run(session, found, args, &mut connection.output, &seat) {
                 Verdict::Finished => {
                     connection.finished(found.number);

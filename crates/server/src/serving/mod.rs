@@ -154,6 +154,10 @@ impl Desk {
                 progress.is_over = !connection.session.is_authenticated();
                 (Item::Command { found, group_hash }, consumed)
             }
+            Step::Long { consumed, arg_count } => {
+                let found = turn.shared.registry.resolve(&window.args[first_arg..]);
+                (Item::Long { found, arg_count }, consumed)
+            }
             Step::Empty { consumed } => (Item::Nothing, consumed),
             Step::Error(error) => {
                 progress.is_over = true;
@@ -163,6 +167,10 @@ impl Desk {
                 progress.wanted = wanted;
                 progress.is_half = true;
                 progress.is_over = true;
+                return false;
+            }
+            Step::Busy => {
+                (progress.is_half, progress.is_busy, progress.is_over) = (true, true, true);
                 return false;
             }
         };
@@ -232,7 +240,7 @@ impl Desk {
         let parsed = &window.parsed[window.running];
         let index = window.chunks[parsed.chunk as usize].index;
         let found = match parsed.item {
-            Item::Command { found, .. } => found,
+            Item::Command { found, .. } | Item::Long { found, .. } => found,
             Item::Nothing | Item::Broken(_) => None,
         };
         if let Some(connection) = self.at(index) {
@@ -255,11 +263,11 @@ impl Desk {
             return;
         }
         let index = chunk.index;
-        if let Some((found, begin)) = progress.laned {
-            let (args, rest) = chunk.part(begin, progress.done);
-            (connection.input, connection.input_done) = (rest, 0);
+        if let Some(taken) = progress.taken {
+            let (args, rest) = chunk.part(taken.begin, progress.done);
+            (connection.input, connection.input_done) = rest;
             connection.parser = RequestParser::default();
-            return self.give_to_lane(index, found, args);
+            return self.give(index, taken, args);
         }
         (connection.input, connection.input_done) = chunk.rest(progress.done);
         // Half a command is parsed on from where the parser stands; anything else from its start.
@@ -269,7 +277,7 @@ impl Desk {
         } else {
             connection.parser = RequestParser::default();
         }
-        if !is_half && connection.is_ready() && !connection.input.is_empty() {
+        if (!is_half || progress.is_busy) && connection.is_ready() && !connection.input.is_empty() {
             self.resume(index);
         }
     }

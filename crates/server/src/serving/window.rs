@@ -1,13 +1,14 @@
 //! The commands at hand, parsed but not yet run.
 
 use std::cell::Cell;
+use std::mem::replace;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::Found;
 use pantala_protocol::ProtocolError;
 
 use super::chunk::Chunk;
-use super::wishes::Later;
+use super::wishes::{LONG_REQUEST_BYTES, Later};
 
 /// How far a chunk has got.
 #[derive(Clone, Copy, Default)]
@@ -20,15 +21,42 @@ pub struct Progress {
     pub is_half: bool,
     /// At least so many more.
     pub wanted: usize,
+    /// The parser has more to do without anything new arriving.
+    pub is_busy: bool,
     /// Nothing more is to be parsed this turn.
     pub is_over: bool,
-    /// The last of the commands that have run is to run on the slow lane: where it begins.
-    pub laned: Option<(Found, usize)>,
+    /// The last of the commands counted as done is to be taken with its bytes.
+    pub taken: Option<Taken>,
+}
+
+/// A command that is taken with its bytes, as soon as nothing of the window refers to them.
+#[derive(Clone, Copy)]
+pub struct Taken {
+    pub found: Found,
+    /// Where it begins.
+    pub begin: usize,
+    pub goal: Goal,
+}
+
+/// Where it goes.
+#[derive(Clone, Copy)]
+pub enum Goal {
+    Lane,
+    /// To the commands between MULTI and EXEC, with so many arguments.
+    Queue(usize),
 }
 
 /// What stands at one place of the window.
 pub enum Item {
-    Command { found: Option<Found>, group_hash: Option<u64> },
+    Command {
+        found: Option<Found>,
+        group_hash: Option<u64>,
+    },
+    /// A command of many arguments, of which only the first are at hand.
+    Long {
+        found: Option<Found>,
+        arg_count: usize,
+    },
     Nothing,
     Broken(ProtocolError),
 }
@@ -84,6 +112,20 @@ impl<'t> Window<'t> {
 
     pub fn args_of(&self, parsed: &Parsed) -> &[&'t [u8]] {
         &self.args[parsed.first_arg as usize..][..parsed.arg_count as usize]
+    }
+
+    /// Whether a command that has not run is to be taken with its bytes, once it is admitted.
+    pub fn is_long(&self, parsed: &Parsed) -> bool {
+        matches!(parsed.item, Item::Long { .. })
+            || parsed.end - self.progress[parsed.chunk as usize].done > LONG_REQUEST_BYTES
+    }
+
+    /// The command at a position counts as done, and is taken with its bytes.
+    pub fn take(&mut self, position: usize, found: Found, goal: Goal) {
+        let parsed = &self.parsed[position];
+        let progress = &mut self.progress[parsed.chunk as usize];
+        let begin = replace(&mut progress.done, parsed.end);
+        progress.taken = Some(Taken { found, begin, goal });
     }
 
     /// Has no share in the time of the groups.

@@ -1,25 +1,27 @@
 //! What commands want of other threads, done when no partition is held.
 
-use std::mem::replace;
 use std::sync::Arc;
 
 use pantala_commands::{ClientError, Flags, Found, OwnedArgs, Park, Wander};
 use pantala_keyspace::{Busy, Ticket};
 
-use super::window::{Item, Window};
+use super::window::{Goal, Item, Taken, Window};
 use crate::connection::{Connection, Waiting};
-use crate::execute::{Refusal, Turn};
+use crate::execute::{Refusal, Turn, keep_for_exec};
 use crate::lane::Job;
 use crate::waiting::{Blocked, CountedAsBlocked};
 use crate::worker::Desk;
 
-/// Longer requests run on the slow lane, which gets their bytes as they are: copying a value, or
-/// going through some hundred thousand arguments, takes longer than other connections should wait.
+/// Longer requests run on the slow lane, which gets their bytes as they are: copying a value takes
+/// longer than other connections should wait. So do those of many arguments, which the worker has
+/// counted, some at a time, but never has before it.
 pub const LONG_REQUEST_BYTES: usize = 2 << 20;
 
 /// Something that a command of a group wants done when no partition is held.
 pub enum Later {
     Lane(Found),
+    /// To be kept for EXEC, with so many arguments.
+    Queue(Found, usize),
     Park(Park),
     Block(Blocked),
     Pause,
@@ -40,16 +42,12 @@ impl Desk {
         let parsed = &window.parsed[position];
         let index = window.chunks[parsed.chunk as usize].index;
         match wish {
-            Later::Lane(found) => {
-                let progress = &mut window.progress[parsed.chunk as usize];
-                let begin = replace(&mut progress.done, parsed.end);
-                if parsed.end - begin > LONG_REQUEST_BYTES {
-                    // As soon as nothing of the window refers to its bytes.
-                    progress.laned = Some((found, begin));
-                } else {
-                    self.give_to_lane(index, found, OwnedArgs::of(window.args_of(parsed)));
-                }
+            Later::Lane(found) if !window.is_long(parsed) => {
+                window.progress[parsed.chunk as usize].done = parsed.end;
+                self.give_to_lane(index, found, OwnedArgs::of(window.args_of(parsed)));
             }
+            Later::Lane(found) => window.take(position, found, Goal::Lane),
+            Later::Queue(found, arg_count) => window.take(position, found, Goal::Queue(arg_count)),
             Later::Park(Park::Partition(busy)) => match self.shared.scripts.busy.error(busy.0) {
                 None => self.park_on(index, busy),
                 Some(error) => {
@@ -110,6 +108,18 @@ impl Desk {
         pantala_keyspace::Inbox::unpark(&*inbox, connection.handle(), parking);
     }
 
+    /// Gives a command away with its bytes; its connection is parked.
+    pub(super) fn give(&mut self, index: u32, taken: Taken, args: OwnedArgs) {
+        let Taken { found, goal, .. } = taken;
+        let Goal::Queue(arg_count) = goal else { return self.give_to_lane(index, found, args) };
+        let Some(connection) = self.at(index) else { return };
+        let Connection { session, output, .. } = connection;
+        keep_for_exec(session, found, (args, arg_count), output);
+        connection.finished(found.number);
+        connection.parked = None;
+        self.resume(index);
+    }
+
     /// Gives a connection's command to the slow lane.
     pub(super) fn give_to_lane(&mut self, index: u32, found: Found, args: OwnedArgs) {
         self.tally.laned.add(1);
@@ -150,7 +160,7 @@ pub fn answer_refusal(
             None
         }
         Refusal::Queue(found) => {
-            turn.queue(session, found, args, output);
+            keep_for_exec(session, found, (OwnedArgs::of(args), args.len()), output);
             connection.finished(found.number);
             None
         }
