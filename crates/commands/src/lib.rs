@@ -17,11 +17,14 @@
 
 #![forbid(unsafe_code)]
 
+mod aside;
 mod call;
 mod command;
 pub mod error;
 pub mod families;
 mod help;
+#[cfg(test)]
+mod neighbours;
 pub mod options;
 mod owned_args;
 mod portions;

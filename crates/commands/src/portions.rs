@@ -182,7 +182,7 @@ impl<'c, 'k> Call<'c, 'k> {
     }
 
     /// Whether nobody minds that others have the partition in the midst of this command.
-    fn may_pause(&self) -> bool {
+    pub(crate) fn may_pause(&self) -> bool {
         self.lane == Lane::Slow
             && self.may_wait
             && self.ready.is_none()
@@ -229,133 +229,16 @@ impl Reading {
 
 #[cfg(test)]
 mod tests {
-    use std::any::Any;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use pantala_base::UnixMs;
-    use pantala_base::hash::HashSeed;
-    use pantala_keyspace::{
-        Busy, Config, DbIndex, Inbox, Keyspace, LockPlan, PartitionId, Scope, Tally, Ticket,
-    };
     use pantala_protocol::Version;
     use pantala_values::{List, Set};
 
     use super::*;
-    use crate::families::{generic, hash, list, set, stream, string, zset};
-    use crate::{Limits, PackedLimits, Registry, Server, Session};
+    use crate::neighbours::{NOW, World, wait, world};
 
-    const LIMITS: Limits = Limits {
-        max_string_bytes: 1 << 20,
-        keys_output_limit: 0,
-        lazy_user_flush: false,
-        is_lfu: false,
-        packed: PackedLimits {
-            hash_entries: 8,
-            hash_value_bytes: 64,
-            list_size: -2,
-            list_depth: 0,
-            set_ints: 8,
-            set_entries: 8,
-            set_value_bytes: 64,
-            zset_entries: 8,
-            zset_value_bytes: 64,
-            hll_sparse_bytes: 3000,
-            stream_node_bytes: 4096,
-            stream_node_entries: 100,
-        },
-        most_output_bytes: usize::MAX,
-        most_worker_bytes: usize::MAX,
-        busy_after_ms: 0,
-    };
-    const NOW: UnixMs = UnixMs(1_000_000);
     /// Several portions of the shortest elements.
     const ELEMENTS: usize = 20_000;
-
-    struct World {
-        space: Keyspace,
-        registry: Registry,
-    }
-
-    impl Server for World {
-        fn any(&self) -> &dyn Any {
-            self
-        }
-
-        fn registry(&self) -> &Registry {
-            &self.registry
-        }
-    }
-
-    fn world() -> Arc<World> {
-        let families =
-            [generic::ROWS, hash::ROWS, list::ROWS, set::ROWS, stream::ROWS, string::ROWS];
-        let (databases, worker_seats, lane_seats) = (1, 1, 1);
-        let seed = HashSeed::from_words(3, 4);
-        Arc::new(World {
-            space: Keyspace::new(Config { seed, databases, worker_seats, lane_seats }),
-            registry: Registry::new(&[&families[..], &[zset::ROWS]].concat()),
-        })
-    }
-
-    impl World {
-        /// Runs something with a call of these words, whose partitions are held.
-        fn call<R>(&self, words: &str, run: impl FnOnce(&mut Call<'_, '_>) -> R) -> (R, Vec<u8>) {
-            let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-            let command = self.registry.find(args[0]).expect("it is there").row;
-            let positions = crate::key_positions(command, &args).expect("it has keys");
-            let hashes: Vec<u64> = positions.iter().map(|&at| self.space.hash(args[at])).collect();
-            let (tally, mut reply) = (Tally::default(), Vec::new());
-            let scope =
-                Scope { space: &self.space, db: DbIndex(0), now: NOW, tally: &tally, touch: true };
-            let plan = LockPlan::of(hashes.iter().copied());
-            let mut call = Call {
-                args: &args,
-                command,
-                reply: Reply::new(&mut reply, Version::Resp2),
-                keys: &mut self.space.lock_waiting(&plan, scope),
-                hashes: &hashes,
-                session: &mut Session::new(1, true),
-                server: self,
-                limits: &LIMITS,
-                lane: Lane::Slow,
-                ready: None,
-                may_wait: true,
-            };
-            let result = run(&mut call);
-            (result, reply)
-        }
-
-        fn answer(&self, words: &str) -> Result<String, Stop> {
-            let (done, reply) = self.call(words, |call| (call.command.handler)(call));
-            done.map(|()| String::from_utf8(reply).expect("text"))
-        }
-    }
-
-    /// Somebody who waits for a partition and, when it is free, runs a command in it: on the thread
-    /// that has freed it, before that goes on.
-    struct Neighbour {
-        world: Arc<World>,
-        command: String,
-        ran: Arc<AtomicUsize>,
-    }
-
-    impl Inbox for Neighbour {
-        fn unpark(&self, _connection: u64, _parking: u32) {
-            self.world.answer(&self.command).expect("it is none that fails");
-            self.ran.fetch_add(1, Ordering::Relaxed);
-        }
-
-        fn ring(&self) {}
-    }
-
-    /// Lets one wait for the partition of `key`, which is held.
-    fn wait(world: &Arc<World>, key: Key<'_>, command: &str, ran: &Arc<AtomicUsize>) {
-        let (world, command, ran) = (Arc::clone(world), command.to_owned(), Arc::clone(ran));
-        let space = Arc::clone(&world);
-        let inbox = Arc::new(Neighbour { world, command, ran });
-        let ticket = Ticket::Connection { inbox, connection: 0, parking: 0 };
-        assert!(space.space.park(Busy(PartitionId::of(key.hash)), ticket).is_ok());
-    }
 
     /// A value of [`ELEMENTS`] elements at `key`.
     fn fill(world: &World, command: &str, element: impl Fn(usize) -> String) {

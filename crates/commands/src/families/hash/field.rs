@@ -1,6 +1,6 @@
 //! Single fields: setting, reading, removing.
 
-use pantala_keyspace::event;
+use pantala_keyspace::{Expiry, event};
 use pantala_values::Hash;
 use pantala_values::hash::{Before, Lifetime};
 
@@ -29,21 +29,37 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
     check_arguments(call)?;
     let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
     let tally = call.keys.scope().tally;
-    let mut opened = open(call.keys, key)?;
-    let hash = opened.collection_or_new::<Hash>()?;
     let longest = pairs.iter().map(|text| text.len()).max().unwrap_or(0);
-    hash.expect(pairs.len() / 2, longest, limits);
-    let (mut created, mut expired) = (0, 0);
-    for pair in pairs.chunks_exact(2) {
-        match hash.set(pair[0], pair[1], Lifetime::Forever, limits, now) {
-            Before::Present => {}
-            Before::Missing => created += 1,
-            Before::Expired => {
-                created += 1;
-                expired += 1;
+    let set = |hash: &mut Hash| {
+        hash.expect(pairs.len() / 2, longest, limits);
+        let (mut created, mut expired) = (0, 0);
+        for pair in pairs.chunks_exact(2) {
+            match hash.set(pair[0], pair[1], Lifetime::Forever, limits, now) {
+                Before::Present => {}
+                Before::Missing => created += 1,
+                Before::Expired => {
+                    created += 1;
+                    expired += 1;
+                }
             }
         }
-    }
+        (created, expired)
+    };
+    let aside = if call.has_many_args() {
+        open(call.keys, key)?;
+        call.change_aside(set)?
+    } else {
+        None
+    };
+    let mut opened;
+    let (created, expired) = if let Some((hash, counts)) = aside {
+        opened = call.keys.peek(key);
+        opened.set_collection(hash, Expiry::Keep);
+        counts
+    } else {
+        opened = open(call.keys, key)?;
+        set(opened.collection_or_new::<Hash>()?)
+    };
     if expired > 0 {
         tally.expired_elements.add(expired);
         opened.announce(event::HEXPIRED);

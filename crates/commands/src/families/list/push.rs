@@ -1,5 +1,6 @@
 //! Putting elements at the ends.
 
+use pantala_keyspace::Expiry;
 use pantala_keyspace::event::{self, Event};
 use pantala_values::List;
 use pantala_values::list::End;
@@ -38,17 +39,27 @@ fn push(call: &mut Call<'_, '_>, end: End, creates: bool) -> Done {
     for element in elements {
         bytes += storable(element)?.len();
     }
+    let extend = |list: &mut List| {
+        list.grow(bytes, elements.len(), fill);
+        for element in elements {
+            list.push(end, Element::of(element));
+        }
+        list.len()
+    };
+    let is_aside = creates && call.has_many_args();
+    let aside = if is_aside { call.change_aside(extend)? } else { None };
     let mut opened = call.keys.open(key);
     if !creates && opened.collection::<List>()?.is_none() {
         call.reply.int(0);
         return Ok(());
     }
-    let list = opened.collection_or_new::<List>()?;
-    list.grow(bytes, elements.len(), fill);
-    for element in elements {
-        list.push(end, Element::of(element));
-    }
-    let len = list.len();
+    let len = match aside {
+        Some((list, len)) => {
+            opened.set_collection(list, Expiry::Keep);
+            len
+        }
+        None => extend(opened.collection_or_new::<List>()?),
+    };
     opened.publish(event_of(end));
     call.reply.int(len as i64);
     Ok(())

@@ -26,7 +26,9 @@ fn set_of(members: &[&[u8]], limits: SetLimits, now: UnixMs) -> Set {
 pub(super) fn sadd(call: &mut Call<'_, '_>) -> Done {
     let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
     let members = &call.args[2..];
-    check_lane(call.lane, members.len())?;
+    if call.has_many_args() {
+        return add_many(call, members);
+    }
     let mut opened = open(call.keys, key)?;
     if !opened.exists() {
         let set = set_of(members, limits, now);
@@ -47,6 +49,38 @@ pub(super) fn sadd(call: &mut Call<'_, '_>) -> Done {
         _ => opened.publish(event::SADD),
     }
     call.reply.int(added);
+    Ok(())
+}
+
+/// SADD of many members: what is small or new is changed aside.
+#[cold]
+fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
+    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    check_lane(call.lane, members.len())?;
+    let add = |set: &mut Set| {
+        if set.view().is_empty() {
+            *set = set_of(members, limits, now);
+            return set.view().len();
+        }
+        set.expect(members.len(), limits);
+        members.iter().filter(|member| set.add(member, limits, now)).count()
+    };
+    open(call.keys, key)?;
+    let aside = call.change_aside(add)?;
+    let mut opened = call.keys.peek(key);
+    let added = match aside {
+        Some((set, added)) => {
+            // Also where nothing was added: its encoding may be another.
+            opened.set_collection(set, Expiry::Keep);
+            added
+        }
+        None => add(opened.collection_or_new::<Set>()?),
+    };
+    match added {
+        0 => opened.unchanged(),
+        _ => opened.publish(event::SADD),
+    }
+    call.reply.int(added as i64);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use pantala_base::number::parse_f64;
 use pantala_keyspace::{Expiry, event};
 use pantala_values::SortedSet;
-use pantala_values::sorted_set::Changed;
+use pantala_values::sorted_set::{Changed, SortedSetLimits};
 use smallvec::SmallVec;
 
 use super::{check_lane, limits, open};
@@ -105,6 +105,53 @@ fn add(call: &mut Call<'_, '_>, options: Options, from: usize) -> Done {
     put(call, options, &entries)
 }
 
+/// What became of the members given.
+#[derive(Default)]
+struct Counts {
+    added: i64,
+    moved: i64,
+    persisted: bool,
+    is_nan: bool,
+    /// The score of the last of them, if it was set.
+    result: Option<f64>,
+}
+
+impl Counts {
+    fn are_changes(&self) -> bool {
+        self.added + self.moved > 0 || self.persisted
+    }
+}
+
+/// Adds scores and members to a sorted set; up to one that would be no number.
+#[inline]
+fn update_all(
+    set: &mut SortedSet,
+    options: Options,
+    entries: &[(f64, &[u8])],
+    limits: SortedSetLimits,
+) -> Counts {
+    let mut counts = Counts::default();
+    for &(given, member) in entries {
+        let Counts { is_nan, result, .. } = &mut counts;
+        let (_, changed) = set.update(member, limits, |old| {
+            *is_nan = options.incr && old.is_some_and(|old| (old + given).is_nan());
+            *result = options.decide(old, given);
+            *result
+        });
+        if *is_nan {
+            break;
+        }
+        let is_set = result.is_some();
+        counts.added += i64::from(changed == Changed::Added);
+        counts.moved += i64::from(changed == Changed::Moved);
+        // A score that is set anew ends the member's deadline; one that is added to does not.
+        if changed != Changed::Added && is_set && !options.incr {
+            counts.persisted |= set.persist(member);
+        }
+    }
+    counts
+}
+
 /// Adds scores and members to the sorted set at the command's key: ZADD, and GEOADD.
 pub(in crate::families) fn put(
     call: &mut Call<'_, '_>,
@@ -113,39 +160,42 @@ pub(in crate::families) fn put(
 ) -> Done {
     check_lane(call.lane, entries.len())?;
     let (key, limits, lane) = (call.key(), limits(call.limits), call.lane);
-    let mut opened = open(call.keys, key, lane)?;
-    if !opened.exists() {
-        if options.xx {
-            match options.incr {
-                true => call.reply.null(),
-                false => call.reply.int(0),
+    let longest = || entries.iter().map(|(_, member)| member.len()).max().unwrap_or(0);
+    let mut aside = None;
+    if call.has_many_args() {
+        open(call.keys, key, lane)?;
+        aside = call.change_aside(|set: &mut SortedSet| {
+            if set.is_empty() {
+                *set = SortedSet::with_room(entries.len(), longest(), limits);
             }
-            return Ok(());
+            update_all(set, options, entries, limits)
+        })?;
+    }
+    let mut opened = open(call.keys, key, lane)?;
+    if !opened.exists() && options.xx {
+        match options.incr {
+            true => call.reply.null(),
+            false => call.reply.int(0),
         }
-        let longest = entries.iter().map(|(_, member)| member.len()).max().unwrap_or(0);
-        let set = SortedSet::with_room(entries.len(), longest, limits);
+        return Ok(());
+    }
+    if aside.is_none() && !opened.exists() {
+        let set = SortedSet::with_room(entries.len(), longest(), limits);
         opened.set_collection(set, Expiry::Never);
     }
-    let set = opened.collection_or_new::<SortedSet>()?;
-    let (mut added, mut moved, mut persisted) = (0, 0, false);
-    let mut result = None;
-    for &(given, member) in entries {
-        let mut is_nan = false;
-        let (_, changed) = set.update(member, limits, |old| {
-            is_nan = options.incr && old.is_some_and(|old| (old + given).is_nan());
-            result = options.decide(old, given);
-            result
-        });
-        if is_nan {
-            opened.unchanged();
-            return Err(NOT_A_NUMBER.into());
+    let counts = match aside {
+        Some((set, counts)) => {
+            if counts.are_changes() {
+                opened.set_collection(set, Expiry::Keep);
+            }
+            counts
         }
-        added += i64::from(changed == Changed::Added);
-        moved += i64::from(changed == Changed::Moved);
-        // A score that is set anew ends the member's deadline; one that is added to does not.
-        if changed != Changed::Added && result.is_some() && !options.incr {
-            persisted |= set.persist(member);
-        }
+        None => update_all(opened.collection_or_new::<SortedSet>()?, options, entries, limits),
+    };
+    let Counts { added, moved, persisted, is_nan, result } = counts;
+    if is_nan {
+        opened.unchanged();
+        return Err(NOT_A_NUMBER.into());
     }
     if added + moved > 0 {
         let event = if options.incr { event::ZINCR } else { event::ZADD };
