@@ -200,7 +200,8 @@ fn many_arguments_wait_for_exec_like_few() {
         wide("GET k", MANY),
         b"STRLEN k\r\n".to_vec(),
     ];
-    let queued = "+OK\r\n+QUEUED\r\n+QUEUED\r\n-ERR wrong number of arguments for 'get' command\r\n+QUEUED\r\n";
+    let queued = "+OK\r\n+QUEUED\r\n+QUEUED\r\n\
+                  -ERR wrong number of arguments for 'get' command\r\n+QUEUED\r\n";
     let aborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
     let exec = b"EXEC\r\nLLEN l\r\n".to_vec();
     let all = [&commands[..], std::slice::from_ref(&exec)].concat();

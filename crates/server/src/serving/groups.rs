@@ -177,10 +177,7 @@ impl Desk {
         let args = window.args_of(parsed);
         let (found, arg_count) = match &parsed.item {
             Item::Command { found: None, .. } | Item::Long { found: None, .. } if is_http(args) => {
-                // A browser was made to send this: whatever follows is not meant for us.
-                tracing::warn!("a client spoke HTTP; its connection is closed");
-                connection.life = Life::Ending;
-                return;
+                return shut_out(connection);
             }
             Item::Command { found, .. } => (*found, args.len()),
             Item::Long { found, arg_count } => (*found, *arg_count),
@@ -237,6 +234,13 @@ impl Desk {
         connection.park(Waiting::Partition);
         self.grant(window, turn, position, wish);
     }
+}
+
+/// A browser was made to send this: whatever follows is not meant for us.
+#[cold]
+fn shut_out(connection: &mut Connection) {
+    tracing::warn!("a client spoke HTTP; its connection is closed");
+    connection.life = Life::Ending;
 }
 
 /// Answers what is no command, and ends the connection.
