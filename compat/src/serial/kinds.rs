@@ -1,5 +1,6 @@
 //! Lists, sorted sets and streams of a run, and the commands that wait for them.
 
+use crate::serial::large::{Large, LargeAct};
 use crate::serial::model::{bulk, error};
 use crate::value::Value;
 
@@ -27,6 +28,8 @@ pub struct Kinds {
     pub zsets: [Vec<(i64, Vec<u8>)>; ZSETS],
     /// The numbers in front of the ids, ascending. Nothing is removed but all of them.
     pub streams: [Vec<u64>; STREAMS],
+    /// Large sets.
+    pub large: Large,
 }
 
 /// A command on them; keys are numbers below how many there are.
@@ -64,6 +67,8 @@ pub enum KindAct {
     ZDel(usize),
     /// `DEL` of a stream
     XDel(usize),
+    /// One on large sets.
+    Large(LargeAct),
 }
 
 fn list_name(list: usize) -> String {
@@ -91,8 +96,11 @@ impl KindAct {
 
     /// Whether it only reads.
     pub fn only_reads(&self) -> bool {
-        use KindAct::{AwaitRead, Range, XRange, ZRange};
-        matches!(self, AwaitRead(..) | Range(_) | XRange(_) | ZRange(_))
+        use KindAct::{AwaitRead, Large, Range, XRange, ZRange};
+        match self {
+            Large(act) => act.only_reads(),
+            _ => matches!(self, AwaitRead(..) | Range(_) | XRange(_) | ZRange(_)),
+        }
     }
 
     /// Does it, and answers as the server should.
@@ -123,6 +131,7 @@ impl KindAct {
                 lists[*to] = std::mem::take(&mut lists[*from]);
                 Value::Simple(b"OK".to_vec())
             }
+            KindAct::Large(act) => act.apply(&mut kinds.large),
             other => other.apply_to_others(kinds),
         }
     }
@@ -232,6 +241,7 @@ impl KindAct {
                 &[&format!("{behind}-0")],
             ),
             KindAct::XDel(stream) => words(&["DEL"], vec![stream_name(*stream)], &[]),
+            KindAct::Large(act) => act.words(),
         }
     }
 }
@@ -258,11 +268,15 @@ impl Kinds {
     pub fn reads() -> Vec<KindAct> {
         let lists = (0..LISTS).map(KindAct::Range);
         let zsets = (0..ZSETS).map(KindAct::ZRange);
-        lists.chain(zsets).chain((0..STREAMS).map(KindAct::XRange)).collect()
+        let streams = (0..STREAMS).map(KindAct::XRange);
+        lists.chain(zsets).chain(streams).chain(Large::reads().map(KindAct::Large)).collect()
     }
 
     /// Takes over what such a command has answered.
     pub fn learn(&mut self, read: &KindAct, answer: &Value) {
+        if let KindAct::Large(read) = read {
+            return self.large.learn(read, answer);
+        }
         let Value::Array(items) = answer else { return };
         let plain = |value: &Value| match value {
             Value::Bulk(text) => text.clone(),

@@ -2,6 +2,7 @@
 
 use crate::differ::random::Random;
 use crate::serial::kinds::{KindAct, LISTS, STREAMS, ZSETS};
+use crate::serial::large::{How, LARGES, LargeAct, OTHERS};
 use crate::serial::model::{Act, KEYS};
 use crate::serial::programs::{Declares, Program, fits_script};
 
@@ -106,6 +107,28 @@ impl Maker {
         }
     }
 
+    /// A command on large sets.
+    fn large_act(&mut self) -> LargeAct {
+        let set = self.random.below(LARGES);
+        let other = self.random.below(OTHERS);
+        let how = *self.random.pick(&[How::Union, How::Inter, How::Diff]);
+        let of = |this: &mut Maker| {
+            let first = this.random.below(LARGES);
+            let count = 2 + this.random.below(LARGES - 1);
+            (0..count).map(|nth| (first + nth) % LARGES).collect::<Vec<usize>>()
+        };
+        match self.random.below(16) {
+            0..3 => LargeAct::Fill(set),
+            3..7 => LargeAct::Add(set, other),
+            7..9 => LargeAct::Remove(set, other),
+            9 if self.random.once_in(4) => LargeAct::Del(set),
+            9 | 10 => LargeAct::Card(of(self)),
+            11 => LargeAct::Diff(set, (set + 1) % LARGES),
+            12 | 13 => LargeAct::Store(how, set, of(self)),
+            _ => LargeAct::StoreSorted(how, of(self)),
+        }
+    }
+
     fn id(&mut self) -> u64 {
         self.written += 1;
         self.written
@@ -116,9 +139,10 @@ impl Maker {
         if self.random.once_in(RARELY) {
             return if self.random.once_in(2) { Act::SwapDb } else { Act::FlushAll };
         }
-        match self.random.below(6) {
+        match self.random.below(7) {
             0 | 1 => return Act::On(self.list_act()),
             2 => return Act::On(self.other_act()),
+            3 => return Act::On(KindAct::Large(self.large_act())),
             _ => {}
         }
         let key = self.key();

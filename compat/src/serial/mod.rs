@@ -4,6 +4,7 @@
 //! ```text
 //! model    what each command does to a few keys, and answers, when alone
 //! kinds    lists, sorted sets, streams        programs   transactions and scripts
+//! large    sets of thousands of members, which are read in portions
 //! maker    what clients send, by chance
 //! play     rounds: clients that send at the same time, and when they sent and heard
 //! check    is there an order of the round's commands that explains every answer?
@@ -15,6 +16,7 @@
 
 pub mod check;
 pub mod kinds;
+pub mod large;
 pub mod maker;
 pub mod model;
 pub mod play;

@@ -1,6 +1,7 @@
 //! Many commands as one: transactions, and scripts that name their keys or do not.
 
 use crate::serial::kinds::KindAct;
+use crate::serial::large::LargeAct;
 use crate::serial::model::{Act, KEYS, State, bulk, name, ok};
 use crate::value::Value;
 
@@ -162,7 +163,8 @@ fn declared(mut keys: Vec<Vec<u8>>, declares: Declares) -> Vec<Vec<u8>> {
 /// The words that are names of keys.
 fn keys_of(acts: &[Act]) -> Vec<Vec<u8>> {
     let is_key = |word: &Vec<u8>| {
-        ["key:", "list:", "zset:", "stream:"].iter().any(|kind| word.starts_with(kind.as_bytes()))
+        let kinds = ["key:", "list:", "zset:", "stream:", "large:"];
+        kinds.iter().any(|kind| word.starts_with(kind.as_bytes()))
     };
     acts.iter().flat_map(Act::words).filter(is_key).collect()
 }
@@ -178,9 +180,11 @@ fn alike(answer: Value, in_script: bool) -> Value {
     }
 }
 
-/// Whether a script may call it: nothing that may not wait, where the reference refuses that.
+/// Whether a script may call it: nothing that may not wait, where the reference refuses that, and
+/// nothing with almost as many words as Lua can hand over.
 pub fn fits_script(act: &Act) -> bool {
-    !matches!(act, Act::On(KindAct::AwaitRead(..)) | Act::Watch(_) | Act::Unwatch)
+    let is_long = matches!(act, Act::On(KindAct::Large(LargeAct::Fill(_))));
+    !is_long && !matches!(act, Act::On(KindAct::AwaitRead(..)) | Act::Watch(_) | Act::Unwatch)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use pantala_keyspace::{
 use pantala_protocol::{Reply, Version};
 
 use crate::call::{Call, Lane, Stop};
-use crate::families::{generic, hash, list, set, stream, string, zset};
+use crate::families::{generic, hash, hyperloglog, list, set, sort, stream, string, zset};
 use crate::{Limits, PackedLimits, Registry, Server, Session};
 
 const LIMITS: Limits = Limits {
@@ -60,12 +60,22 @@ impl Server for World {
 
 /// An empty one.
 pub fn world() -> Arc<World> {
-    let families = [generic::ROWS, hash::ROWS, list::ROWS, set::ROWS, stream::ROWS, string::ROWS];
+    let families = [
+        generic::ROWS,
+        hash::ROWS,
+        hyperloglog::ROWS,
+        list::ROWS,
+        set::ROWS,
+        sort::ROWS,
+        stream::ROWS,
+        string::ROWS,
+        zset::ROWS,
+    ];
     let (databases, worker_seats, lane_seats) = (1, 1, 1);
     let seed = HashSeed::from_words(3, 4);
     Arc::new(World {
         space: Keyspace::new(Config { seed, databases, worker_seats, lane_seats }),
-        registry: Registry::new(&[&families[..], &[zset::ROWS]].concat()),
+        registry: Registry::new(&families),
     })
 }
 
@@ -73,15 +83,24 @@ impl World {
     /// Runs something with a call of these words, whose partitions are held.
     pub fn call<R>(&self, words: &str, run: impl FnOnce(&mut Call<'_, '_>) -> R) -> (R, Vec<u8>) {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        self.call_with(&args, run)
+    }
+
+    /// The same with words of any bytes.
+    pub fn call_with<R>(
+        &self,
+        args: &[&[u8]],
+        run: impl FnOnce(&mut Call<'_, '_>) -> R,
+    ) -> (R, Vec<u8>) {
         let command = self.registry.find(args[0]).expect("it is there").row;
-        let positions = crate::key_positions(command, &args).expect("it has keys");
+        let positions = crate::key_positions(command, args).expect("it has keys");
         let hashes: Vec<u64> = positions.iter().map(|&at| self.space.hash(args[at])).collect();
         let (tally, mut reply) = (Tally::default(), Vec::new());
         let scope =
             Scope { space: &self.space, db: DbIndex(0), now: NOW, tally: &tally, touch: true };
         let plan = LockPlan::of(hashes.iter().copied());
         let mut call = Call {
-            args: &args,
+            args,
             command,
             reply: Reply::new(&mut reply, Version::Resp2),
             keys: &mut self.space.lock_waiting(&plan, scope),
@@ -95,6 +114,14 @@ impl World {
         };
         let result = run(&mut call);
         (result, reply)
+    }
+
+    /// Whether nobody holds the partition of a key.
+    pub fn is_free(&self, key: Key<'_>) -> bool {
+        let tally = Tally::default();
+        let scope =
+            Scope { space: &self.space, db: DbIndex(0), now: NOW, tally: &tally, touch: true };
+        self.space.lock(&LockPlan::of([key.hash]), scope).is_ok()
     }
 
     /// What a command answers.

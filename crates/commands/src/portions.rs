@@ -1,10 +1,15 @@
-//! Reading a whole value in portions, so that a large one does not hold its partition.
+//! Reading whole values in portions, so that a large one does not hold its partition.
 //!
 //! ```text
 //! lock, open, begin | portion | portion ...              as one go: on a worker, in a transaction
 //! lock, open, begin, portion, watch | free | lock, portion | free | ... | lock, last portion
 //!                                             ^ changed: once more from its beginning
 //! ```
+//!
+//! [`Call::read_whole`] shows one value. [`Call::gather`] makes something of several (SUNION,
+//! ZINTERSTORE, SORT): one watch is for all their keys, and what is slow and needs no value any
+//! more (sorting, building what is to be stored) is done with the partitions free. Then all are
+//! taken again, and if nothing has changed the result is put where it belongs.
 //!
 //! SMEMBERS of ten million members copies for most of a second. On the slow lane it lets go of the
 //! partition after each portion, and whoever waits there is served. The key is watched meanwhile,
@@ -13,15 +18,15 @@
 //!
 //! Invariants
 //! 1. The reply is the value of one moment: that of the last portion, since nothing has changed
-//!    the key between the first portion and then.
-//! 2. The watch is there before the partition is first free.
+//!    a key between the first portion and then. What is stored is of the moment it is stored at.
+//! 2. The watch is there before the partitions are first free, and is asked with all of them held.
 //! 3. The reply grows while the partition is free, and so does what is put in front of it at the
 //!    end ([`Call::read_whole`]).
 //! 4. `now` is the same for all portions: what expires meanwhile is shown, unless it is removed,
 //!    which is a change.
 //!
 //! Not here: transactions and scripts, which hold their partitions to their end; small encodings,
-//! which are one portion; commands with several keys. Tests: at the foot.
+//! which are one portion. Tests: at the foot.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -31,10 +36,18 @@ use pantala_protocol::{Mark, Reply};
 use pantala_values::Collection;
 
 use crate::call::{Call, Lane, Stop};
+use crate::command::Flags;
 
 /// A portion is about so many bytes of the reply: one to three thousand short elements, and 50 to
 /// 200 microseconds.
 const PORTION_BYTES: usize = 64 << 10;
+
+/// A portion of what is gathered is so many short elements: each may be looked up elsewhere, or
+/// put into a table.
+const PORTION_ELEMENTS: usize = 500;
+
+/// A longer element counts as several.
+const SHORT_BYTES: usize = 256;
 
 /// A reading begins again so often at most.
 const MOST_RESTARTS: u32 = 2;
@@ -56,6 +69,57 @@ impl<'r, 'o> Portion<'r, 'o> {
     #[inline]
     pub fn has_room(&self) -> bool {
         self.reply.len() < self.end && !self.reply.is_over()
+    }
+}
+
+/// What is left of a portion that is measured in elements.
+pub struct Room {
+    left: usize,
+}
+
+impl Room {
+    /// To find so many keys again takes a part of each portion, so it is the longer.
+    fn beside(keys: usize) -> Room {
+        Room { left: PORTION_ELEMENTS.max(keys) }
+    }
+
+    /// Without an end.
+    pub(crate) fn for_all() -> Room {
+        Room { left: usize::MAX }
+    }
+
+    /// Whether there is room for an element.
+    #[inline]
+    pub fn is_left(&self) -> bool {
+        self.left > 0
+    }
+
+    /// So many short elements that may be looked at.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// An element of so many bytes was looked at. Whether there is room for one more.
+    #[inline]
+    pub fn take(&mut self, bytes: usize) -> bool {
+        self.left = self.left.saturating_sub(1 + bytes / SHORT_BYTES);
+        self.is_left()
+    }
+}
+
+/// Whether a gathering is to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gathered {
+    /// There is more to look at.
+    Part,
+    /// What is needed of the values is in the reply or in the state.
+    Whole,
+}
+
+impl Gathered {
+    /// `Whole` if it is so.
+    pub fn whole_if(is_whole: bool) -> Gathered {
+        if is_whole { Gathered::Whole } else { Gathered::Part }
     }
 }
 
@@ -95,6 +159,12 @@ impl Header {
             of.header(reply, length);
         }
         Header { count: 0, mark: length.is_none().then_some(mark) }
+    }
+
+    /// Notes where it belongs.
+    #[inline]
+    pub fn later(reply: &Reply<'_>) -> Header {
+        Header { count: 0, mark: Some(reply.begin()) }
     }
 
     /// Puts it in front of the elements, if it is not there.
@@ -171,17 +241,79 @@ impl<'c, 'k> Call<'c, 'k> {
             };
             // Nobody reads a reply that is over its limit.
             if end.is_some() || self.reply.is_over() {
-                reading.end(self, key);
+                reading.end(self, &[key]);
                 return Ok(end);
             }
-            if !reading.pause(self, key) {
+            if !reading.pause(self, &[key], |reply| reply.reserve(2 * PORTION_BYTES)) {
                 self.reply.truncate(start);
                 place = None;
             }
         }
     }
 
-    /// Whether nobody minds that others have the partition in the midst of this command.
+    /// Makes something of the values at some keys, which the command has read before. `begin` makes
+    /// what is gathered, `go_on` adds to it or to the reply while there is room, and `finish` makes
+    /// the result. All may run again from the beginning.
+    ///
+    /// Behind it a command that writes holds all its partitions, and nothing it has read has changed.
+    /// One that reads may open no key any more: on the lane the partitions are free from `finish`
+    /// on.
+    pub(crate) fn gather<S, R>(
+        &mut self,
+        keys: &[Key<'_>],
+        mut begin: impl FnMut(&mut Self) -> Result<S, Stop>,
+        mut go_on: impl FnMut(&mut Self, &mut S, &mut Room) -> Result<Gathered, Stop>,
+        mut finish: impl FnMut(&mut Reply<'c>, S) -> R,
+    ) -> Result<R, Stop> {
+        let start = self.reply.len();
+        let mut reading = Reading::default();
+        'anew: loop {
+            let mut gathered = begin(self)?;
+            while go_on(self, &mut gathered, &mut Room::beside(keys.len()))? == Gathered::Part {
+                // Nobody reads a reply that is over its limit.
+                if self.reply.is_over() {
+                    break;
+                }
+                if !reading.pause(self, keys, |_| ()) {
+                    self.forget(gathered, start);
+                    continue 'anew;
+                }
+            }
+            if self.may_let_go() {
+                reading.forget(self, keys);
+                self.has_read();
+                return Ok(finish(&mut self.reply, gathered));
+            }
+            let (result, is_of_now) = reading.finish(self, keys, |reply| finish(reply, gathered));
+            if is_of_now {
+                return Ok(result);
+            }
+            self.forget(result, start);
+        }
+    }
+
+    /// The command needs its values no more, only time: where that may be, others have its
+    /// partitions from here on.
+    pub(crate) fn has_read(&mut self) {
+        if self.may_let_go() {
+            self.keys.let_go();
+        }
+    }
+
+    /// Runs what takes long and needs no key, with the partitions free where that may be. What was
+    /// looked at before may have changed.
+    pub(crate) fn meanwhile<R>(&mut self, run: impl FnOnce() -> R) -> R {
+        if self.may_pause() { self.keys.give_way(run) } else { run() }
+    }
+
+    /// What was gathered is of no use. To free much takes long.
+    #[cold]
+    fn forget<S>(&mut self, gathered: S, start: usize) {
+        self.reply.truncate(start);
+        self.keys.give_way(|| drop(gathered));
+    }
+
+    /// Whether nobody minds that others have the partitions in the midst of this command.
     pub(crate) fn may_pause(&self) -> bool {
         self.lane == Lane::Slow
             && self.may_wait
@@ -189,40 +321,82 @@ impl<'c, 'k> Call<'c, 'k> {
             && !self.keys.has_ready()
             && !self.keys.wanders()
     }
+
+    /// Whether the partitions are not needed once everything is read: nothing is to be written, and
+    /// no client to be remembered with a key.
+    fn may_let_go(&self) -> bool {
+        self.may_pause() && self.session.tracking.is_none() && !self.command.flags.has(Flags::WRITE)
+    }
 }
 
 impl Reading {
-    /// Between two portions: lets others have the partition, where that may be. False: the key has
+    /// Between two portions: lets others have the partitions, where that may be. False: a key has
     /// changed.
     #[inline]
-    fn pause(&mut self, call: &mut Call<'_, '_>, key: Key<'_>) -> bool {
-        self.restarts == MOST_RESTARTS || !call.may_pause() || self.let_others(call, key)
+    fn pause<'c>(
+        &mut self,
+        call: &mut Call<'c, '_>,
+        keys: &[Key<'_>],
+        meanwhile: impl FnOnce(&mut Reply<'c>),
+    ) -> bool {
+        self.restarts == MOST_RESTARTS
+            || !call.may_pause()
+            || self.let_others(call, keys, meanwhile).1
     }
 
+    /// Runs something with the partitions free. False: a key has changed.
     #[cold]
-    fn let_others(&mut self, call: &mut Call<'_, '_>, key: Key<'_>) -> bool {
+    fn let_others<'c, R>(
+        &mut self,
+        call: &mut Call<'c, '_>,
+        keys: &[Key<'_>],
+        meanwhile: impl FnOnce(&mut Reply<'c>) -> R,
+    ) -> (R, bool) {
         let watch = self.watch.get_or_insert_with(|| {
             let watch = Arc::new(Watch::default());
-            call.keys.watch(key, &watch);
+            keys.iter().for_each(|key| call.keys.watch(*key, &watch));
             watch
         });
         let reply = &mut call.reply;
-        call.keys.give_way(|| reply.reserve(2 * PORTION_BYTES));
+        let result = call.keys.give_way(|| meanwhile(reply));
         let has_changed = watch.is_touched();
         if has_changed {
-            self.watch = None;
+            self.forget(call, keys);
             self.restarts += 1;
         }
-        !has_changed
+        (result, !has_changed)
+    }
+
+    /// Everything is gathered, and what is left to do takes as long as the gathering: where that
+    /// let others have the partitions, this does, too. False: a key has changed.
+    fn finish<'c, R>(
+        &mut self,
+        call: &mut Call<'c, '_>,
+        keys: &[Key<'_>],
+        finish: impl FnOnce(&mut Reply<'c>) -> R,
+    ) -> (R, bool) {
+        if self.watch.is_none() {
+            return (finish(&mut call.reply), true);
+        }
+        let ended = self.let_others(call, keys, finish);
+        self.forget(call, keys);
+        ended
+    }
+
+    /// Nobody asks the watch any more.
+    fn forget(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) {
+        if let Some(watch) = self.watch.take() {
+            keys.iter().for_each(|key| call.keys.unwatch(*key, &watch));
+        }
     }
 
     /// The last portion is written. A client that tracks keys is remembered with the partition
     /// held; otherwise nobody needs it any more.
-    fn end(self, call: &mut Call<'_, '_>, key: Key<'_>) {
-        let Some(watch) = self.watch else { return };
-        call.keys.unwatch(key, &watch);
-        if call.session.tracking.is_none() && !call.keys.has_ready() {
-            call.keys.let_go();
+    fn end(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) {
+        let was_long = self.watch.is_some();
+        self.forget(call, keys);
+        if was_long {
+            call.has_read();
         }
     }
 }
@@ -235,6 +409,7 @@ mod tests {
     use pantala_values::{List, Set};
 
     use super::*;
+    use crate::error::BUSY_KEY;
     use crate::neighbours::{NOW, World, wait, world};
 
     /// Several portions of the shortest elements.
@@ -399,5 +574,172 @@ mod tests {
             call.keys.waiters(key.hash).is_empty()
         });
         assert!(is_empty);
+    }
+
+    /// Several portions of what is gathered.
+    const FEWER: usize = 4 * PORTION_ELEMENTS;
+
+    /// Two values of [`FEWER`] elements each, half of which both have, at `one` and `two`.
+    fn pair(kind: &str) -> Arc<World> {
+        let world = world();
+        let (command, element): (_, fn(usize) -> String) = match kind {
+            "set" => ("SADD", |n| format!("m{n}")),
+            "list" => ("RPUSH", |n| (n * 7 % FEWER).to_string()),
+            _ => ("ZADD", |n| format!("{n} m{n}")),
+        };
+        for (key, from) in [("one", 0), ("two", FEWER / 2)] {
+            let words: Vec<String> = (from..from + FEWER).map(element).collect();
+            world.answer(&format!("{command} {key} {}", words.join(" "))).expect("it has room");
+        }
+        world
+    }
+
+    /// What gathers, a change of what it gathers from, and what shows what it has stored.
+    const GATHERINGS: [(&str, &str, &str, &str); 21] = [
+        ("set", "SUNION one two", "SADD two one-more", ""),
+        ("set", "SUNION one two small", "SADD small one-more", ""),
+        ("set", "SUNIONSTORE to one two", "DEL one", "SMEMBERS to"),
+        ("set", "SUNIONSTORE one one two", "SADD one again", "SMEMBERS one"),
+        ("set", "SINTER one two", "SREM one m1500", ""),
+        ("set", "SINTERSTORE to two one", "SREM one m1500", "SMEMBERS to"),
+        ("set", "SINTERCARD 2 one two", "RENAME small one", ""),
+        ("set", "SDIFF one two", "SADD two m3", ""),
+        ("set", "SDIFF one small two small small small", "SADD small m3", ""),
+        ("set", "SDIFFSTORE to one two", "SREM two m1500", "SMEMBERS to"),
+        ("set", "SORT one ALPHA", "SADD one again", ""),
+        ("zset", "ZUNION 2 one two WITHSCORES", "ZADD two 7 m0", ""),
+        ("zset", "ZUNIONSTORE to 2 one two WEIGHTS 2 3", "ZADD one 7 m0", "ZRANGE to 0 -1"),
+        ("zset", "ZINTER 2 one two", "ZREM two m1500", ""),
+        ("zset", "ZINTERSTORE to 2 one two", "DEL two", "EXISTS to"),
+        ("zset", "ZINTERCARD 2 one two", "ZREM two m1500", ""),
+        ("zset", "ZDIFF 2 one two", "ZADD two 1 m0", ""),
+        ("zset", "ZDIFFSTORE to 2 one two", "ZADD two 1 m0", "ZRANGE to 0 -1 WITHSCORES"),
+        ("zset", "ZRANGESTORE to one 0 -1", "ZADD one -1 first", "ZRANGE to 0 -1"),
+        ("list", "SORT one DESC STORE to", "RPUSH one 8", "LRANGE to 0 -1"),
+        ("list", "LPOS one 8 RANK -2 COUNT 0", "RPUSH one 8", ""),
+    ];
+
+    #[test]
+    fn what_is_gathered_is_of_one_moment() {
+        for (kind, gathering, change, shown) in GATHERINGS {
+            let world = pair(kind);
+            world.answer("SADD small s").expect("it has room");
+            let ran = Arc::new(AtomicUsize::new(0));
+            let changed = world.space.key(b"one");
+            let (done, reply) = world.call(gathering, |call| {
+                wait(&world, changed, change, &ran);
+                (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
+            });
+            assert_eq!(done, Ok(1), "{change} did not run in the midst of {gathering}");
+            let show = || shown.is_empty().then(String::new).or_else(|| world.answer(shown).ok());
+            let stored = show();
+            let after = world.answer(gathering).expect("it is possible");
+            assert!(reply == after.as_bytes(), "{change} in the midst of {gathering}");
+            assert!(stored == show(), "{change} in the midst of {gathering}: {shown}");
+        }
+    }
+
+    /// Gathers from the key `one`, which changes whenever that is possible when the result is made.
+    /// How often it was made, and from how many members.
+    fn finish_in_vain(world: &World, call: &mut Call<'_, '_>) -> (usize, usize) {
+        let (key, mut finished) = (world.space.key(b"one"), 0);
+        let members = call.gather(
+            &[key],
+            |_| Ok((Some(0), 0)),
+            |call, (from, members), room| {
+                let opened = call.keys.peek(key);
+                let set = opened.collection::<Set>()?.expect("it is there").view();
+                *from = set.part(from.unwrap_or_default(), NOW, |_| {
+                    *members += 1;
+                    room.take(0)
+                });
+                Ok(Gathered::whole_if(from.is_none()))
+            },
+            |_, (_, members)| {
+                finished += 1;
+                if world.is_free(key) {
+                    world.answer(&format!("SADD one new{finished}")).expect("it has room");
+                }
+                members
+            },
+        );
+        (finished, members.expect("it is a set"))
+    }
+
+    #[test]
+    fn what_is_stored_is_made_with_the_partitions_free_but_the_last_time() {
+        let world = pair("set");
+        let (found, _) = world.call("SUNIONSTORE to one two", |call| {
+            let found = finish_in_vain(&world, call);
+            assert!(!world.is_free(world.space.key(b"one")), "it is to be stored yet");
+            found
+        });
+        let restarts = MOST_RESTARTS as usize;
+        assert_eq!(found, (restarts + 1, FEWER + restarts));
+    }
+
+    #[test]
+    fn what_is_answered_is_made_once_with_the_partitions_free() {
+        let world = pair("set");
+        let (found, _) = world.call("SUNION one two", |call| finish_in_vain(&world, call));
+        assert_eq!(found, (1, FEWER));
+        assert_eq!(world.answer("SCARD one"), Ok(format!(":{}\r\n", FEWER + 1)));
+    }
+
+    #[test]
+    fn a_transaction_gathers_in_one_go() {
+        let world = pair("set");
+        let (found, _) = world.call("SUNION one two", |call| {
+            call.may_wait = false;
+            finish_in_vain(&world, call)
+        });
+        assert_eq!(found, (1, FEWER));
+        assert_eq!(world.answer("SCARD one"), Ok(format!(":{FEWER}\r\n")));
+    }
+
+    #[test]
+    fn nobody_watches_what_was_gathered_from() {
+        let world = pair("set");
+        for gathering in ["SUNION one two one", "SUNIONSTORE to one two one"] {
+            world.call(gathering, |call| (call.command.handler)(call)).0.expect("it is possible");
+            let (are_empty, _) = world.call("SUNION one two", |call| {
+                call.all_keys().iter().all(|key| call.keys.waiters(key.hash).is_empty())
+            });
+            assert!(are_empty, "{gathering}");
+        }
+    }
+
+    #[test]
+    fn many_sketches_are_counted_at_one_moment() {
+        let world = world();
+        let keys: Vec<String> = (0..300).map(|n| format!("p{n}")).collect();
+        for key in &keys {
+            world.answer(&format!("PFADD {key} {key}")).expect("it has room");
+        }
+        let counting = format!("PFCOUNT {}", keys.join(" "));
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (done, reply) = world.call(&counting, |call| {
+            wait(&world, call.nth_key(1, 0), "PFADD p0 x1 x2 x3 x4 x5 x6 x7 x8 x9", &ran);
+            (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
+        });
+        assert_eq!(done, Ok(1), "nobody ran in the midst of it");
+        assert_eq!(world.answer(&counting).map(String::into_bytes), Ok(reply));
+    }
+
+    #[test]
+    fn a_key_that_appears_while_a_payload_is_read_is_not_overwritten() {
+        let world = pair("set");
+        let (_, dumped) = world.call("DUMP one", |call| (call.command.handler)(call));
+        let start = dumped.iter().position(|byte| *byte == b'\n').expect("it has a length") + 1;
+        let args: [&[u8]; 4] = [b"RESTORE", b"key", b"0", &dumped[start..dumped.len() - 2]];
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (done, _) = world.call_with(&args, |call| {
+            wait(&world, call.key(), "SET key text", &ran);
+            (call.command.handler)(call)
+        });
+        assert_eq!((done, ran.load(Ordering::Relaxed)), (Err(Stop::Error(BUSY_KEY)), 1));
+        world.answer("DEL key").expect("it is there");
+        world.call_with(&args, |call| (call.command.handler)(call)).0.expect("it is free");
+        assert_eq!(world.answer("SMEMBERS key"), world.answer("SMEMBERS one"));
     }
 }

@@ -221,17 +221,18 @@ impl<'k> Locked<'k> {
 
     /// Frees everything, lets those have it who wait for it, and takes it again. What was read
     /// before may have changed. `meanwhile` runs while it is free. Only on threads that may block.
-    pub fn give_way(&mut self, meanwhile: impl FnOnce()) {
+    pub fn give_way<R>(&mut self, meanwhile: impl FnOnce() -> R) -> R {
         let space = self.scope.space;
         let plan = LockPlan::of(self.held.iter().map(|(id, _)| u64::from(id.0)));
         let is_wanted = self.held.iter().any(|(id, _)| space.partition(*id).parked_count() > 0);
         self.let_go();
-        meanwhile();
+        let result = meanwhile();
         if is_wanted {
             Bell::for_this_thread().wait_at_most(GIVEN_WAY);
         }
         self.held = space.hold_all(&plan);
         self.at = 0;
+        result
     }
 
     /// Whether the partition of `hash` is held already.

@@ -55,7 +55,7 @@ impl Dense {
 
     /// All entries, in no order.
     pub fn iter(&self) -> Iter<'_> {
-        Iter { table: self, chunks: self.chunks.iter(), bins: [].iter(), raws: None, bin: 0 }
+        Iter { table: self, chunks: self.chunks.iter(), bins: [].iter(), raws: None }
     }
 
     /// Goes through the entries in parts, in no order: shows those of whole bins, from a bin on,
@@ -67,33 +67,45 @@ impl Dense {
         from: usize,
         mut each: impl FnMut(Entry<'a>) -> bool,
     ) -> Option<usize> {
-        let end = self.bin_count();
-        let mut bin = from;
-        while bin < end {
+        self.part_of_bins(from, |bin| {
             let mut has_room = true;
             self.bin(bin).iter().for_each(|raw| has_room &= each(self.entry_of(raw)));
-            bin += 1;
-            if !has_room || bin - from == BINS_PER_PART {
-                break;
-            }
-        }
-        (bin < end).then_some(bin)
+            has_room
+        })
     }
 
-    /// Calls `each` with every entry that has one of the same key in another table, and with that
-    /// one, until it says no. Tables of like size keep such entries in the same bins, and then
-    /// nothing is hashed.
+    /// As [`Dense::part`], with what the place of each entry tells of its hash.
     #[inline]
-    pub fn for_each_common<'a>(
+    pub fn part_known<'a>(
+        &'a self,
+        from: usize,
+        mut each: impl FnMut(Entry<'a>, Known) -> bool,
+    ) -> Option<usize> {
+        self.part_of_bins(from, |bin| {
+            let bits = self.depth + u32::from(self.is_split(bin));
+            let (mut raws, mut has_room) = (self.bin(bin).iter(), true);
+            while let Some(raw) = raws.next() {
+                let known = Known { low: bin, bits, tag: raws.last_tag() };
+                has_room &= each(self.entry_of(raw), known);
+            }
+            has_room
+        })
+    }
+
+    /// As [`Dense::part`], of the entries that have one of the same key in another table, and with
+    /// that one. Tables of like size keep such entries in the same bins, and then nothing is
+    /// hashed.
+    #[inline]
+    pub fn part_common<'a>(
         &'a self,
         other: &'a Dense,
+        from: usize,
         mut each: impl FnMut(Entry<'a>, Entry<'a>) -> bool,
-    ) {
-        let bins = self.chunks.iter().flat_map(|chunk| &chunk.bins);
-        for (index, bin) in bins.enumerate() {
+    ) -> Option<usize> {
+        self.part_of_bins(from, |index| {
             let bits = self.depth + u32::from(self.is_split(index));
             let same = other.bin_of_low(index, bits).map(|index| other.bin(index));
-            let mut raws = bin.iter();
+            let (mut raws, mut has_room) = (self.bin(index).iter(), true);
             while let Some(raw) = raws.next() {
                 let entry = self.entry_of(raw);
                 let found = match same {
@@ -102,11 +114,26 @@ impl Dense {
                         .find_slot(bin, raws.last_tag(), entry.key)
                         .map(|slot| other.entry_of(bin.raw(slot))),
                 };
-                if found.is_some_and(|found| !each(entry, found)) {
-                    return;
+                if let Some(found) = found {
+                    has_room &= each(entry, found);
                 }
             }
+            has_room
+        })
+    }
+
+    /// Shows bins from one on until there is no room for more or the part is long; where to go on.
+    #[inline]
+    fn part_of_bins(&self, from: usize, mut each: impl FnMut(usize) -> bool) -> Option<usize> {
+        let (end, mut bin) = (self.bin_count(), from);
+        while bin < end {
+            let has_room = each(bin);
+            bin += 1;
+            if !has_room || bin - from == BINS_PER_PART {
+                break;
+            }
         }
+        (bin < end).then_some(bin)
     }
 
     /// An entry by chance, each as likely as the others; `None` in an empty table.
@@ -260,21 +287,6 @@ pub struct Iter<'a> {
     chunks: std::slice::Iter<'a, Chunk>,
     bins: std::slice::Iter<'a, Bin>,
     raws: Option<Raws<'a>>,
-    /// The bin behind the one that is gone through.
-    bin: usize,
-}
-
-impl<'a> Iter<'a> {
-    /// The next entry, and what its place tells of its hash.
-    #[inline]
-    pub fn next_known(&mut self) -> Option<(Entry<'a>, Known)> {
-        let entry = self.next()?;
-        // It came out of a bin, which was counted.
-        let low = self.bin.saturating_sub(1);
-        let bits = self.table.depth + u32::from(self.table.is_split(low));
-        let tag = self.raws.as_ref().map_or(0, Raws::last_tag);
-        Some((entry, Known { low, bits, tag }))
-    }
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -287,10 +299,7 @@ impl<'a> Iterator for Iter<'a> {
                 return Some(self.table.entry_of(raw));
             }
             match self.bins.next() {
-                Some(bin) => {
-                    self.raws = Some(bin.iter());
-                    self.bin += 1;
-                }
+                Some(bin) => self.raws = Some(bin.iter()),
                 None => self.bins = self.chunks.next()?.bins.iter(),
             }
         }

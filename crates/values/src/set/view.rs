@@ -103,44 +103,6 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// All members that have not expired, to be looked up in other sets.
-    #[inline]
-    pub fn members(self, now: UnixMs) -> impl Iterator<Item = Member<'a>> + use<'a> {
-        let mut members = self.iter(now);
-        std::iter::from_fn(move || match &mut members {
-            Members::Large(iter, now) => loop {
-                let (found, known) = iter.next_known()?;
-                if !found.is_gone(*now) {
-                    break Some(Member { element: member(found), known: Some(known) });
-                }
-            },
-            others => others.next().map(|element| Member { element, known: None }),
-        })
-    }
-
-    /// Calls `each` with every member that is in all the others, too, until it says no.
-    #[inline]
-    pub fn for_each_common(
-        self,
-        others: &[SetRef<'a>],
-        now: UnixMs,
-        mut each: impl FnMut(Element<'a>) -> bool,
-    ) {
-        if let (SetRef::Large(first), [SetRef::Large(second), rest @ ..]) = (self, others) {
-            return first.for_each_common(second, |one, two| {
-                let is_common = !one.is_gone(now)
-                    && !two.is_gone(now)
-                    && rest.iter().all(|set| set.contains(one.key, now));
-                !is_common || each(member(one))
-            });
-        }
-        for element in self.iter(now) {
-            if others.iter().all(|set| set.has(element, now)) && !each(element) {
-                return;
-            }
-        }
-    }
-
     /// When a member is gone; the outer `None`: it is no member.
     pub fn member_deadline(self, text: &[u8], now: UnixMs) -> Option<Option<UnixMs>> {
         match self {
@@ -176,6 +138,45 @@ impl<'a> SetRef<'a> {
             return None;
         };
         large.part(from, |found| found.is_gone(now) || each(member(found)))
+    }
+
+    /// As [`SetRef::part`], of members that are to be looked up in other sets.
+    #[inline]
+    pub fn part_to_look_up(
+        self,
+        from: usize,
+        now: UnixMs,
+        mut each: impl FnMut(Member<'a>) -> bool,
+    ) -> Option<usize> {
+        let SetRef::Large(large) = self else {
+            self.iter(now).for_each(|element| _ = each(Member { element, known: None }));
+            return None;
+        };
+        large.part_known(from, |found, known| {
+            found.is_gone(now) || each(Member { element: member(found), known: Some(known) })
+        })
+    }
+
+    /// As [`SetRef::part`], of the members that are in all the others, too.
+    #[inline]
+    pub fn part_common(
+        self,
+        others: &[SetRef<'a>],
+        from: usize,
+        now: UnixMs,
+        mut each: impl FnMut(Element<'a>) -> bool,
+    ) -> Option<usize> {
+        if let (SetRef::Large(first), [SetRef::Large(second), rest @ ..]) = (self, others) {
+            return first.part_common(second, from, |one, two| {
+                let is_common = !one.is_gone(now)
+                    && !two.is_gone(now)
+                    && rest.iter().all(|set| set.contains(one.key, now));
+                !is_common || each(member(one))
+            });
+        }
+        self.part(from, now, |element| {
+            !others.iter().all(|set| set.has(element, now)) || each(element)
+        })
     }
 
     /// Goes on with a scan: emits about `count` members, those that have expired left out, and

@@ -115,14 +115,17 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     }
     let now = call.now();
     // The errors come in the reference's order: the key is looked at first.
-    let mut opened = call.keys.open(call.nth_key(1, 0));
-    if opened.exists() && !options.replaces {
-        return Err(error::BUSY_KEY.into());
-    }
+    check_free(call, &options)?;
     let ttl = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     let deadline = deadline(ttl, options.is_absolute, now)?;
-    let body = payload::open(call.args[3]).ok_or(BAD_PAYLOAD)?;
-    let value = payload::read(body, &limits(call.limits)).map_err(|_| BAD_DATA)?;
+    let (payload, limits) = (call.args[3], limits(call.limits));
+    let value = call.meanwhile(|| {
+        let body = payload::open(payload).ok_or(BAD_PAYLOAD)?;
+        payload::read(body, &limits).map_err(|_| BAD_DATA)
+    })?;
+    // Somebody may have made the key meanwhile.
+    check_free(call, &options)?;
+    let mut opened = call.keys.open(call.nth_key(1, 0));
     match deadline {
         Some(deadline) if deadline <= now => {
             if opened.remove() {
@@ -133,6 +136,13 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     }
     call.reply.ok();
     Ok(())
+}
+
+fn check_free(call: &mut Call<'_, '_>, options: &Options) -> Done {
+    match !options.replaces && call.keys.peek(call.nth_key(1, 0)).exists() {
+        true => Err(error::BUSY_KEY.into()),
+        false => Ok(()),
+    }
 }
 
 /// Zero means none. What lies beyond the last moment has passed, as in the reference.

@@ -99,6 +99,9 @@ fn search(call: &mut Call<'_, '_>, form: Form) -> Done {
         _ => Hits::default(),
     };
     drop(opened);
+    if !query.stores {
+        call.has_read();
+    }
     arrange(&mut hits.found, &query);
     for hit in &mut hits.found {
         hit.distance /= query.unit;

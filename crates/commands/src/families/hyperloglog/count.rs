@@ -1,6 +1,6 @@
 //! PFCOUNT and PFMERGE.
 
-use pantala_keyspace::{Expiry, event};
+use pantala_keyspace::{Expiry, Key, event};
 use pantala_values::hyperloglog::{
     Draft, Encoding, Registers, cache, cached, count, empty, outdate, to_dense,
 };
@@ -8,6 +8,7 @@ use pantala_values::hyperloglog::{
 use super::sketch;
 use crate::call::{Call, Done, Lane, Stop};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::portions::Gathered;
 
 pub(super) const PFCOUNT: Command = Command::read("PFCOUNT", pfcount, Group::HyperLogLog)
     .arity(-2)
@@ -62,33 +63,62 @@ fn pfcount(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn count_together(call: &mut Call<'_, '_>) -> Done {
+/// What several sketches have seen, as far as they are merged.
+struct Merged {
+    all: Registers,
+    /// What the first has seen.
+    first: Option<Registers>,
+    is_dense: bool,
+    /// So many are done.
+    count: usize,
+}
+
+/// Merges the sketches of all keys, in portions where they are many.
+fn merge_all<R>(
+    call: &mut Call<'_, '_>,
+    keys: &[Key<'_>],
+    finish: impl Fn(Merged) -> R,
+) -> Result<R, Stop> {
     check_lane(call)?;
-    let mut all = Registers::new();
-    for key in call.all_keys() {
-        let opened = call.keys.read(key);
-        if let Some((_, text)) = sketch(&opened)? {
-            all.merge(text)?;
-        }
+    for key in keys {
+        drop(call.keys.read(*key));
     }
-    call.reply.int(all.count().cast_signed());
+    call.gather(
+        keys,
+        |_| Ok(Merged { all: Registers::new(), first: None, is_dense: false, count: 0 }),
+        |call, merged, _| {
+            for key in keys.iter().skip(merged.count).take(WORKER_SKETCHES) {
+                merged.add(sketch(&call.keys.peek(*key))?)?;
+            }
+            Ok(Gathered::whole_if(merged.count == keys.len()))
+        },
+        |_, merged| finish(merged),
+    )
+}
+
+impl Merged {
+    fn add(&mut self, sketch: Option<(Encoding, &[u8])>) -> Done {
+        if let Some((encoding, text)) = sketch {
+            self.all.merge(text)?;
+            self.is_dense |= encoding == Encoding::Dense;
+        }
+        self.first.get_or_insert_with(|| self.all.clone());
+        self.count += 1;
+        Ok(())
+    }
+}
+
+fn count_together(call: &mut Call<'_, '_>) -> Done {
+    let keys = call.all_keys();
+    let count = merge_all(call, &keys, |merged| merged.all.count())?;
+    call.reply.int(count.cast_signed());
     Ok(())
 }
 
 /// The destination becomes dense as soon as one of all is.
 fn pfmerge(call: &mut Call<'_, '_>) -> Done {
-    check_lane(call)?;
-    let (mut all, mut is_dense) = (Registers::new(), false);
     let keys = call.all_keys();
-    let mut first = None;
-    for key in &keys {
-        let opened = call.keys.read(*key);
-        if let Some((encoding, text)) = sketch(&opened)? {
-            all.merge(text)?;
-            is_dense |= encoding == Encoding::Dense;
-        }
-        first.get_or_insert_with(|| all.clone());
-    }
+    let Merged { all, first, is_dense, .. } = merge_all(call, &keys, |merged| merged)?;
     // Merging again what is there already need not go through a sparse destination.
     let is_known = first.is_some_and(|first| first == all);
     let mut opened = call.keys.open(keys[0]);

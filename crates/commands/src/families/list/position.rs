@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use pantala_base::number::parse_i64;
+use pantala_protocol::Reply;
 use pantala_values::List;
 use pantala_values::list::Way;
 use pantala_values::packed::Element;
@@ -11,6 +12,7 @@ use super::WORKER_ELEMENTS;
 use crate::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::portions::{Aggregate, Gathered, Header, Room};
 
 /// What is asked for.
 struct Question {
@@ -70,66 +72,82 @@ fn all_if_zero(number: &[u8]) -> Option<usize> {
 
 pub(super) fn lpos(call: &mut Call<'_, '_>) -> Done {
     let asked = Question::parse(&call.args[3..])?;
-    let (key, wanted, lane) = (call.key(), Element::of(call.args[2]), call.lane);
-    let opened = call.keys.read(key);
-    let list = opened.collection::<List>()?;
-    let Some(_) = asked.count else {
-        let found = match list {
-            Some(list) => search(list, wanted, &asked, lane, &mut |_| {})?,
-            None => None,
-        };
-        match found {
-            Some(place) => call.reply.int(place as i64),
-            None => call.reply.null(),
-        }
-        return Ok(());
-    };
-    let mark = call.reply.begin();
-    let (mut count, reply) = (0, &mut call.reply);
-    if let Some(list) = list {
-        search(list, wanted, &asked, lane, &mut |place| {
-            reply.int(place as i64);
-            count += 1;
-        })?;
-    }
-    call.reply.end_array(mark, count);
-    Ok(())
+    let (key, wanted) = (call.key(), Element::of(call.args[2]));
+    call.keys.read(key).collection::<List>()?;
+    call.gather(
+        &[key],
+        |call| Ok(Search::begin(&asked, &call.reply)),
+        |call, search, room| {
+            if call.lane == Lane::Worker && search.seen >= WORKER_ELEMENTS {
+                return Err(Stop::Lane);
+            }
+            let opened = call.keys.peek(key);
+            let Some(list) = opened.collection::<List>()? else { return Ok(Gathered::Whole) };
+            Ok(search.go_on(list, wanted, &asked, room, &mut call.reply))
+        },
+        |reply, search| search.end(&asked, reply),
+    )
 }
 
-/// Shows the places of matches; the last of them is the answer, too. On a worker it does not go on
-/// for long.
-fn search(
-    list: &List,
-    wanted: Element<'_>,
-    asked: &Question,
-    lane: Lane,
-    show: &mut dyn FnMut(usize),
-) -> Result<Option<usize>, Stop> {
-    let most = asked.most.min(list.len());
-    let patience = if lane == Lane::Worker { WORKER_ELEMENTS } else { usize::MAX };
-    let (mut seen, mut skip, mut left) = (0, asked.skip, asked.count.unwrap_or(1));
-    let mut found = None;
-    let last = list.len() - 1;
-    let from = if asked.way == Way::Forward { 0 } else { last };
-    list.visit(from, asked.way, |element| {
-        if seen == most || left == 0 || seen == patience {
-            return ControlFlow::Break(());
-        }
-        if element == wanted {
-            if skip > 0 {
-                skip -= 1;
-            } else {
-                let place = if asked.way == Way::Forward { seen } else { last - seen };
-                found = Some(place);
-                show(place);
-                left -= 1;
-            }
-        }
-        seen += 1;
-        ControlFlow::Continue(())
-    });
-    if seen == patience && left > 0 && seen < most {
-        return Err(Stop::Lane);
+/// How far a list was looked through, and what was found.
+struct Search {
+    seen: usize,
+    /// Matches to pass over.
+    skip: u64,
+    /// Matches still wanted.
+    left: usize,
+    /// The last match.
+    found: Option<usize>,
+    /// Of the array of matches, if one is wanted.
+    header: Header,
+}
+
+impl Search {
+    fn begin(asked: &Question, reply: &Reply<'_>) -> Search {
+        let header = Header::later(reply);
+        Search { seen: 0, skip: asked.skip, left: asked.count.unwrap_or(1), found: None, header }
     }
-    Ok(found)
+
+    /// Looks at elements while there is room; writes the matches of an array.
+    fn go_on(
+        &mut self,
+        list: &List,
+        wanted: Element<'_>,
+        asked: &Question,
+        room: &mut Room,
+        reply: &mut Reply<'_>,
+    ) -> Gathered {
+        let (most, last) = (asked.most.min(list.len()), list.len() - 1);
+        let place = |seen| if asked.way == Way::Forward { seen } else { last - seen };
+        list.visit(place(self.seen), asked.way, |element| {
+            if element == wanted && self.skip > 0 {
+                self.skip -= 1;
+            } else if element == wanted {
+                self.found = Some(place(self.seen));
+                self.left -= 1;
+                if asked.count.is_some() {
+                    reply.int(place(self.seen) as i64);
+                    self.header.count += 1;
+                }
+            }
+            self.seen += 1;
+            match self.is_done(most) || !room.take(element.len()) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        });
+        Gathered::whole_if(self.is_done(most))
+    }
+
+    fn is_done(&self, most: usize) -> bool {
+        self.seen == most || self.left == 0
+    }
+
+    fn end(self, asked: &Question, reply: &mut Reply<'_>) {
+        match (asked.count, self.found) {
+            (Some(_), _) => self.header.end(Aggregate::Array, reply),
+            (None, Some(place)) => reply.int(place as i64),
+            (None, None) => reply.null(),
+        }
+    }
 }

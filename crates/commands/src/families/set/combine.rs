@@ -9,166 +9,202 @@ use pantala_base::UnixMs;
 use pantala_keyspace::{Key, event};
 use pantala_protocol::Reply;
 use pantala_values::Set;
-use pantala_values::packed::Element;
 use pantala_values::set::{SetLimits, SetRef};
 
-use super::{Sets, check_lane, limits, read_all, reply_member, sets_at, source_keys, store};
+use super::{
+    Found, Place, Present, Sets, check_lane, limits, read_all, sets_at, source_keys, store,
+};
 use crate::call::{Call, Done, Lane, Stop};
+use crate::portions::{Gathered, Room};
 
 /// A union of more sets than this is collected before it is sent: a member is looked up in all the
 /// sets before its own otherwise.
 const MOST_LOOKUPS: usize = 3;
 
 /// How long it takes to go through all.
-fn total(sets: &Sets<'_>) -> usize {
-    sets.iter().flatten().map(|set| set.work()).sum()
+fn total(sets: &[SetRef<'_>]) -> usize {
+    sets.iter().map(|set| set.work()).sum()
 }
 
-/// What is in any of them. Integers stay a sorted array as long as they may.
-fn union(sets: &Sets<'_>, limits: SetLimits, now: UnixMs) -> Set {
-    let mut all = Set::default();
-    for set in sets.iter().flatten() {
-        for member in set.iter(now) {
-            all.add_element(member, limits, now);
-        }
+/// A union as far as it is made. Integers stay a sorted array as long as they may.
+struct Union {
+    place: Place,
+    found: Found,
+}
+
+impl Union {
+    fn begin(found: Found) -> Union {
+        Union { place: Place::default(), found }
     }
-    all
+
+    fn go_on(
+        &mut self,
+        sets: &[SetRef<'_>],
+        reply: &mut Reply<'_>,
+        room: &mut Room,
+        (limits, now): (SetLimits, UnixMs),
+    ) -> Gathered {
+        let Union { place, found } = self;
+        let is_shown = matches!(found, Found::Reply(_));
+        place.go_on(sets, now, room, |nth, member| {
+            let is_known = is_shown && sets[..nth].iter().any(|set| set.has_member(member, now));
+            if !is_known {
+                found.add(member.element, reply, limits, now);
+            }
+        })
+    }
 }
 
-fn reply_set(reply: &mut Reply<'_>, set: &Set, now: UnixMs) {
-    reply.set(set.view().len());
-    set.view().iter(now).for_each(|member| reply_member(reply, member));
+/// The union of the sets at some keys; `begin` says where it goes.
+fn gather_union<'c, R>(
+    call: &mut Call<'c, '_>,
+    keys: &[Key<'_>],
+    begin: impl Fn(&[SetRef<'_>], &mut Reply<'c>) -> Found,
+    finish: impl Fn(&mut Reply<'c>, Found) -> R,
+) -> Result<R, Stop> {
+    let work = (limits(call.limits), call.now());
+    read_all(call.keys, keys)?;
+    call.gather(
+        keys,
+        |call| {
+            let sets: Present<'_> = sets_at(call.keys, keys)?.into_iter().flatten().collect();
+            check_lane(call.lane, total(&sets))?;
+            Ok(Union::begin(begin(&sets, &mut call.reply)))
+        },
+        |call, union, room| {
+            let sets: Present<'_> = sets_at(call.keys, keys)?.into_iter().flatten().collect();
+            Ok(union.go_on(&sets, &mut call.reply, room, work))
+        },
+        |reply, union| finish(reply, union.found),
+    )
 }
 
 pub(super) fn sunion(call: &mut Call<'_, '_>) -> Done {
-    let (keys, now, limits) = (call.all_keys(), call.now(), limits(call.limits));
-    read_all(call.keys, &keys)?;
-    let sets = sets_at(call.keys, &keys)?;
-    check_lane(call.lane, total(&sets))?;
-    let is_quick = |set: &Option<SetRef<'_>>| set.is_none_or(|set| matches!(set, SetRef::Large(_)));
-    let before_last = &sets[..sets.len() - 1];
-    if before_last.len() > MOST_LOOKUPS || !before_last.iter().all(is_quick) {
-        let all = union(&sets, limits, now);
-        reply_set(&mut call.reply, &all, now);
-        return Ok(());
-    }
-    let reply = &mut call.reply;
-    let (mark, mut count) = (reply.begin(), 0);
-    for (index, set) in sets.iter().enumerate() {
-        for member in set.iter().flat_map(|set| set.members(now)) {
-            if !sets[..index].iter().flatten().any(|before| before.has_member(&member, now)) {
-                reply_member(reply, member.element);
-                count += 1;
-            }
+    let (keys, now) = (call.all_keys(), call.now());
+    let begin = |sets: &[SetRef<'_>], reply: &mut Reply<'_>| {
+        let before_last = sets.split_last().map_or(sets, |(_, before)| before);
+        let is_quick = before_last.iter().all(|set| matches!(set, SetRef::Large(_)));
+        match is_quick && before_last.len() <= MOST_LOOKUPS {
+            true => Found::reply(reply),
+            false => Found::Set(Set::default()),
         }
-    }
-    reply.end_set(mark, count);
-    Ok(())
+    };
+    gather_union(call, &keys, begin, |reply, found| found.answer(reply, now))
 }
 
 pub(super) fn sunionstore(call: &mut Call<'_, '_>) -> Done {
-    let (keys, now, limits) = (source_keys(call), call.now(), limits(call.limits));
-    read_all(call.keys, &keys)?;
-    let result = {
-        let sets = sets_at(call.keys, &keys)?;
-        check_lane(call.lane, total(&sets))?;
-        union(&sets, limits, now)
-    };
+    let keys = source_keys(call);
+    let begin = |_: &[SetRef<'_>], _: &mut Reply<'_>| Found::Set(Set::default());
+    let result = gather_union(call, &keys, begin, |_, found| found.into_set())?;
     store(call, result, event::SUNIONSTORE);
     Ok(())
 }
 
 /// A difference, and the way to it.
-enum Difference<'s> {
-    Nothing,
+struct Difference<'s> {
+    /// What members are taken from, if any, and then what they may not be in.
+    sets: Present<'s>,
+    way: Way,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
     /// Look each member up in the others, the largest first.
-    LookUp(SetRef<'s>, Vec<SetRef<'s>>),
+    LookUp,
     /// Take the others out of a copy.
-    TakeOut(SetRef<'s>, Vec<SetRef<'s>>),
+    TakeOut,
 }
 
 impl<'s> Difference<'s> {
     fn of(keys: &[Key<'_>], sets: Sets<'s>, lane: Lane) -> Result<Difference<'s>, Stop> {
-        check_lane(lane, total(&sets))?;
+        check_lane(lane, sets.iter().flatten().map(|set| set.work()).sum())?;
         let is_same = keys.iter().skip(1).any(|key| key.bytes == keys[0].bytes);
-        let mut sets = sets.into_iter();
-        let (Some(Some(first)), false) = (sets.next(), is_same) else {
-            return Ok(Difference::Nothing);
-        };
-        let mut others: Vec<_> = sets.flatten().collect();
-        // The first way does less where members are found; it may cost twice as much.
-        let look_up = first.len().saturating_mul(others.len() + 1) / 2;
-        let take_out = first.len() + others.iter().map(|set| set.len()).sum::<usize>();
-        if look_up > take_out {
-            return Ok(Difference::TakeOut(first, others));
+        if is_same || sets[0].is_none() {
+            return Ok(Difference { sets: Present::new(), way: Way::LookUp });
         }
-        check_lane(lane, first.len().saturating_mul(others.len() + 1))?;
-        others.sort_by_key(|set| std::cmp::Reverse(set.len()));
-        Ok(Difference::LookUp(first, others))
+        let mut sets: Present<'s> = sets.into_iter().flatten().collect();
+        // The first way does less where members are found; it may cost twice as much.
+        let look_up = sets[0].len().saturating_mul(sets.len()) / 2;
+        let take_out = sets.iter().map(|set| set.len()).sum::<usize>();
+        if look_up > take_out {
+            return Ok(Difference { sets, way: Way::TakeOut });
+        }
+        check_lane(lane, sets[0].len().saturating_mul(sets.len()))?;
+        sets[1..].sort_by_key(|set| std::cmp::Reverse(set.len()));
+        Ok(Difference { sets, way: Way::LookUp })
     }
 
-    fn to_set(&self, limits: SetLimits, now: UnixMs) -> Set {
-        let mut set = Set::default();
-        match self {
-            Difference::Nothing => {}
-            Difference::LookUp(first, others) => {
-                for member in looked_up(*first, others, now) {
-                    set.add_element(member, limits, now);
-                }
+    fn look_up(
+        &self,
+        (place, found): &mut (Place, Found),
+        reply: &mut Reply<'_>,
+        room: &mut Room,
+        (limits, now): (SetLimits, UnixMs),
+    ) -> Gathered {
+        let Some((first, others)) = self.sets.split_first() else { return Gathered::Whole };
+        place.go_on(&[*first], now, room, |_, member| {
+            if !others.iter().any(|other| other.has_member(member, now)) {
+                found.add(member.element, reply, limits, now);
             }
-            Difference::TakeOut(first, others) => {
-                for member in first.iter(now) {
-                    set.add_element(member, limits, now);
-                }
-                for other in others {
-                    for member in other.iter(now) {
-                        set.remove_element(member, now);
-                    }
-                    if set.view().is_empty() {
-                        break;
-                    }
-                }
-            }
+        })
+    }
+
+    fn take_out(
+        &self,
+        (place, found): &mut (Place, Found),
+        room: &mut Room,
+        (limits, now): (SetLimits, UnixMs),
+    ) -> Gathered {
+        let Found::Set(set) = found else { return Gathered::Whole };
+        let gathered = place.go_on(&self.sets, now, room, |nth, member| match nth {
+            0 => _ = set.add_element(member.element, limits, now),
+            _ => _ = set.remove_element(member.element, now),
+        });
+        match place.set > 0 && set.view().is_empty() {
+            true => Gathered::Whole,
+            false => gathered,
         }
-        set
     }
 }
 
-fn looked_up<'s>(
-    first: SetRef<'s>,
-    others: &[SetRef<'s>],
-    now: UnixMs,
-) -> impl Iterator<Item = Element<'s>> {
-    first
-        .members(now)
-        .filter(move |member| !others.iter().any(|other| other.has_member(member, now)))
-        .map(|member| member.element)
+/// The difference of the sets at some keys; it goes to the reply if it may, and no copy is needed.
+fn gather_difference<'c, R>(
+    call: &mut Call<'c, '_>,
+    keys: &[Key<'_>],
+    is_shown: bool,
+    finish: impl Fn(&mut Reply<'c>, Found) -> R,
+) -> Result<R, Stop> {
+    let work = (limits(call.limits), call.now());
+    read_all(call.keys, keys)?;
+    call.gather(
+        keys,
+        |call| {
+            let difference = Difference::of(keys, sets_at(call.keys, keys)?, call.lane)?;
+            let found = match is_shown && difference.way == Way::LookUp {
+                true => Found::reply(&mut call.reply),
+                false => Found::Set(Set::default()),
+            };
+            Ok((Place::default(), found))
+        },
+        |call, gathered, room| {
+            let difference = Difference::of(keys, sets_at(call.keys, keys)?, call.lane)?;
+            Ok(match difference.way {
+                Way::LookUp => difference.look_up(gathered, &mut call.reply, room, work),
+                Way::TakeOut => difference.take_out(gathered, room, work),
+            })
+        },
+        |reply, (_, found)| finish(reply, found),
+    )
 }
 
 pub(super) fn sdiff(call: &mut Call<'_, '_>) -> Done {
-    let (keys, now, limits) = (call.all_keys(), call.now(), limits(call.limits));
-    read_all(call.keys, &keys)?;
-    let difference = Difference::of(&keys, sets_at(call.keys, &keys)?, call.lane)?;
-    let Difference::LookUp(first, others) = &difference else {
-        let set = difference.to_set(limits, now);
-        reply_set(&mut call.reply, &set, now);
-        return Ok(());
-    };
-    let reply = &mut call.reply;
-    let (mark, mut count) = (reply.begin(), 0);
-    for member in looked_up(*first, others, now) {
-        reply_member(reply, member);
-        count += 1;
-    }
-    reply.end_set(mark, count);
-    Ok(())
+    let (keys, now) = (call.all_keys(), call.now());
+    gather_difference(call, &keys, true, |reply, found| found.answer(reply, now))
 }
 
 pub(super) fn sdiffstore(call: &mut Call<'_, '_>) -> Done {
-    let (keys, now, limits) = (source_keys(call), call.now(), limits(call.limits));
-    read_all(call.keys, &keys)?;
-    let difference = Difference::of(&keys, sets_at(call.keys, &keys)?, call.lane)?;
-    let result = difference.to_set(limits, now);
+    let keys = source_keys(call);
+    let result = gather_difference(call, &keys, false, |_, found| found.into_set())?;
     store(call, result, event::SDIFFSTORE);
     Ok(())
 }

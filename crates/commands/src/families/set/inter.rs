@@ -2,107 +2,119 @@
 //!
 //! The smallest set is gone through, and each of its members looked up in the others.
 
-use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::event;
+use pantala_keyspace::{Key, Locked, event};
+use pantala_protocol::Reply;
 use pantala_values::Set;
 use pantala_values::packed::Element;
-use pantala_values::set::{SetLimits, SetRef};
-use smallvec::SmallVec;
+use pantala_values::set::SetRef;
 
-use super::{Sets, check_lane, limits, read_all, reply_member, sets_at, source_keys, store};
-use crate::call::{Call, Done, Lane, Stop};
+use super::{Present, check_lane, limits, read_all, reply_member, sets_at, source_keys, store};
+use crate::call::{Call, Done, Stop};
 use crate::error;
 use crate::options::is_word;
+use crate::portions::{Aggregate, Gathered, Header};
 
-/// The sets from the smallest to the largest; `None` if one is missing, so that nothing is in all.
-struct Sorted<'s> {
-    sets: SmallVec<[SetRef<'s>; 8]>,
-    now: UnixMs,
+/// The sets from the smallest to the largest; none if one is missing, so that nothing is in all.
+fn sorted_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Present<'l>, Stop> {
+    let sets = sets_at(keys, of)?.into_iter().collect::<Option<Present<'l>>>();
+    let mut sets = sets.unwrap_or_default();
+    sets.sort_by_key(|set| set.len());
+    Ok(sets)
 }
 
-impl<'s> Sorted<'s> {
-    fn of(sets: Sets<'s>, now: UnixMs, lane: Lane) -> Result<Option<Sorted<'s>>, Stop> {
-        let Some(mut sets) = sets.into_iter().collect::<Option<SmallVec<[SetRef<'s>; 8]>>>() else {
-            return Ok(None);
-        };
-        sets.sort_by_key(|set| set.len());
-        check_lane(lane, sets.first().map_or(0, |set| set.work().saturating_mul(sets.len())))?;
-        Ok(Some(Sorted { sets, now }))
-    }
-
-    /// Calls `each` with what is in all of them, in the order of the smallest, until it says no.
-    #[inline]
-    fn for_each(&self, each: impl FnMut(Element<'s>) -> bool) {
-        if let Some((first, others)) = self.sets.split_first() {
-            first.for_each_common(others, self.now, each);
-        }
-    }
-
-    /// The common members as a set, in the form the reference gives it.
-    fn to_set(&self, limits: SetLimits) -> Set {
-        let mut set = match self.sets.first() {
-            Some(SetRef::Ints(_)) => Set::default(),
-            _ => Set::packed(),
-        };
-        let mut is_all_ints = true;
-        self.for_each(|member| {
-            let member = match member {
-                Element::Bytes(text) if is_all_ints => Element::of(text),
-                known => known,
-            };
-            is_all_ints &= member.int().is_some();
-            set.add_element(member, limits, self.now);
-            true
-        });
-        if is_all_ints {
-            set.to_ints(limits);
-        }
-        set
-    }
+/// What is in all of the sets at some keys: `begin` looks at the smallest, `each` is called with
+/// what is found, in the order of that, until it says no, and `finish` makes the result.
+fn gather_common<'c, S, R>(
+    call: &mut Call<'c, '_>,
+    keys: &[Key<'_>],
+    begin: impl Fn(Option<&SetRef<'_>>, &mut Reply<'c>) -> S,
+    each: impl Fn(&mut S, &mut Reply<'c>, Element<'_>) -> bool,
+    finish: impl Fn(&mut Reply<'c>, S) -> R,
+) -> Result<R, Stop> {
+    let now = call.now();
+    read_all(call.keys, keys)?;
+    call.gather(
+        keys,
+        |call| {
+            let sets = sorted_at(call.keys, keys)?;
+            let work = sets.first().map_or(0, |set| set.work().saturating_mul(sets.len()));
+            check_lane(call.lane, work)?;
+            Ok((0, begin(sets.first(), &mut call.reply)))
+        },
+        |call, (from, found), room| {
+            let sets = sorted_at(call.keys, keys)?;
+            let Some((first, others)) = sets.split_first() else { return Ok(Gathered::Whole) };
+            let mut goes_on = true;
+            let next = first.part_common(others, *from, now, |member| {
+                goes_on = goes_on && each(found, &mut call.reply, member);
+                goes_on && room.take(member.len())
+            });
+            *from = next.unwrap_or_default();
+            Ok(Gathered::whole_if(next.is_none() || !goes_on))
+        },
+        |reply, (_, found)| finish(reply, found),
+    )
 }
 
 pub(super) fn sinter(call: &mut Call<'_, '_>) -> Done {
-    let (keys, now) = (call.all_keys(), call.now());
-    read_all(call.keys, &keys)?;
-    let Some(sorted) = Sorted::of(sets_at(call.keys, &keys)?, now, call.lane)? else {
-        call.reply.set(0);
-        return Ok(());
-    };
-    let reply = &mut call.reply;
-    let (mark, mut count) = (reply.begin(), 0);
-    sorted.for_each(|member| {
-        reply_member(reply, member);
-        count += 1;
-        true
-    });
-    reply.end_set(mark, count);
-    Ok(())
+    let keys = call.all_keys();
+    gather_common(
+        call,
+        &keys,
+        |_, reply| Header::later(reply),
+        |header, reply, member| {
+            reply_member(reply, member);
+            header.count += 1;
+            true
+        },
+        |reply, header| header.end(Aggregate::Set, reply),
+    )
 }
 
+/// What is stored has the form the reference gives it.
 pub(super) fn sinterstore(call: &mut Call<'_, '_>) -> Done {
-    let (keys, now) = (source_keys(call), call.now());
-    read_all(call.keys, &keys)?;
-    let sorted = Sorted::of(sets_at(call.keys, &keys)?, now, call.lane)?;
-    let result = sorted.map_or_else(Set::default, |sorted| sorted.to_set(limits(call.limits)));
+    let (keys, now, limits) = (source_keys(call), call.now(), limits(call.limits));
+    let result = gather_common(
+        call,
+        &keys,
+        |smallest, _| match smallest {
+            Some(SetRef::Ints(_)) => (Set::default(), true),
+            _ => (Set::packed(), true),
+        },
+        |(set, is_all_ints), _, member| {
+            let member = match member {
+                Element::Bytes(text) if *is_all_ints => Element::of(text),
+                known => known,
+            };
+            *is_all_ints &= member.int().is_some();
+            set.add_element(member, limits, now);
+            true
+        },
+        |_, (mut set, is_all_ints)| {
+            if is_all_ints {
+                set.to_ints(limits);
+            }
+            set
+        },
+    )?;
     store(call, result, event::SINTERSTORE);
     Ok(())
 }
 
 pub(super) fn sintercard(call: &mut Call<'_, '_>) -> Done {
     let limit = parse_card(call.args)?;
-    let (keys, now) = (call.all_keys(), call.now());
-    read_all(call.keys, &keys)?;
-    let sorted = Sorted::of(sets_at(call.keys, &keys)?, now, call.lane)?;
-    let mut count = 0;
-    if let Some(sorted) = sorted {
-        sorted.for_each(|_| {
-            count += 1;
-            count < limit
-        });
-    }
-    call.reply.int(count as i64);
-    Ok(())
+    let keys = call.all_keys();
+    gather_common(
+        call,
+        &keys,
+        |_, _| 0,
+        |count, _, _| {
+            *count += 1;
+            *count < limit
+        },
+        |reply, count| reply.int(count as i64),
+    )
 }
 
 /// `numkeys key [key ...] [LIMIT limit]`: the limit.

@@ -8,7 +8,8 @@
 //! | `inter` | SINTER SINTERSTORE SINTERCARD |
 //! | `combine` | SUNION SUNIONSTORE SDIFF SDIFFSTORE |
 //!
-//! Here is what they share: limits, several sets at once, and storing a result. Members whose
+//! Here is what they share: limits, several sets at once, what is found in them, and storing it.
+//! Commands of several sets go through them in portions ([`Call::gather`]). Members whose
 //! deadline has passed are seen by no command. Those that change a set remove some of them first
 //! ([`open`]); the keyspace's sweep removes the rest. Tests: compat/transcripts/set.
 
@@ -25,11 +26,12 @@ use pantala_keyspace::{Expiry, Key, Locked, Opened, WrongType};
 use pantala_protocol::Reply;
 use pantala_table::is_expired;
 use pantala_values::packed::Element;
-use pantala_values::set::{SetLimits, SetRef};
+use pantala_values::set::{Member, SetLimits, SetRef};
 use pantala_values::{Collection as _, Set};
 use smallvec::SmallVec;
 
 use crate::call::{Call, Lane, Limits, Stop};
+use crate::portions::{Aggregate, Gathered, Header, Room};
 
 pub use rows::ROWS;
 
@@ -86,6 +88,8 @@ fn reply_member(reply: &mut Reply<'_>, member: Element<'_>) {
 type Keys<'c> = SmallVec<[Key<'c>; 4]>;
 /// The sets at several keys, in their order.
 type Sets<'s> = SmallVec<[Option<SetRef<'s>>; 8]>;
+/// Those of them that are there.
+type Present<'s> = SmallVec<[SetRef<'s>; 8]>;
 
 /// Reads each key, so that [`sets_at`] may look at all at once.
 fn read_all(keys: &mut Locked<'_>, of: &[Key<'_>]) -> Result<(), WrongType> {
@@ -95,6 +99,83 @@ fn read_all(keys: &mut Locked<'_>, of: &[Key<'_>]) -> Result<(), WrongType> {
 /// The sets at some keys that were read before.
 fn sets_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Sets<'l>, WrongType> {
     of.iter().map(|key| Ok(keys.collection::<Set>(*key)?.map(Set::view))).collect()
+}
+
+/// How far some sets have been gone through, one after the other.
+#[derive(Default)]
+struct Place {
+    set: usize,
+    from: usize,
+}
+
+impl Place {
+    /// Shows members, and in which set each was found, while there is room.
+    #[inline]
+    fn go_on(
+        &mut self,
+        sets: &[SetRef<'_>],
+        now: UnixMs,
+        room: &mut Room,
+        mut each: impl FnMut(usize, &Member<'_>),
+    ) -> Gathered {
+        while let Some(set) = sets.get(self.set) {
+            if !room.is_left() {
+                return Gathered::Part;
+            }
+            let next = set.part_to_look_up(self.from, now, |member| {
+                each(self.set, &member);
+                room.take(member.element.len())
+            });
+            match next {
+                Some(next) => self.from = next,
+                None => *self = Place { set: self.set + 1, from: 0 },
+            }
+        }
+        Gathered::Whole
+    }
+}
+
+/// Where members go that belong to what is asked for.
+enum Found {
+    Reply(Header),
+    Set(Set),
+}
+
+impl Found {
+    /// Into the reply.
+    fn reply(reply: &mut Reply<'_>) -> Found {
+        Found::Reply(Header::later(reply))
+    }
+
+    #[inline]
+    fn add(&mut self, member: Element<'_>, reply: &mut Reply<'_>, limits: SetLimits, now: UnixMs) {
+        match self {
+            Found::Reply(header) => {
+                reply_member(reply, member);
+                header.count += 1;
+            }
+            Found::Set(set) => _ = set.add_element(member, limits, now),
+        }
+    }
+
+    /// The rest of the reply.
+    fn answer(self, reply: &mut Reply<'_>, now: UnixMs) {
+        match self {
+            Found::Reply(header) => header.end(Aggregate::Set, reply),
+            Found::Set(set) => {
+                reply.set(set.view().len());
+                set.view().iter(now).for_each(|member| reply_member(reply, member));
+            }
+        }
+    }
+
+    /// What is to be stored.
+    fn into_set(self) -> Set {
+        match self {
+            Found::Reply(_) => Set::default(),
+            Found::Set(set) => set,
+        }
+    }
 }
 
 /// The keys of a command that stores, without the first, which it stores at.

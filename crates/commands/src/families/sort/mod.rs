@@ -6,8 +6,10 @@
 //! | here | the rows; how a run gets at keys it learns of on the way |
 //! | `query` | the options |
 //! | `pattern` | from a pattern and an element to a key |
-//! | `texts` | many texts in one buffer; collecting the elements |
+//! | `texts` | many texts in one buffer; taking the elements |
 //! | `order` | weights and the order |
+//!
+//! Without such patterns the elements are taken in portions ([`Call::gather`]).
 //!
 //! Patterns name keys that no row can declare. A run collects the elements and takes, beside the
 //! partitions it was given, those of all keys the patterns name. A worker never waits while it
@@ -26,18 +28,21 @@ mod texts;
 
 use std::ops::Range;
 
-use pantala_keyspace::{Expiry, Key, PartitionId, event};
-use pantala_table::IntText;
-use pantala_values::List;
+use pantala_keyspace::{Expiry, Locked, PartitionId, event};
+use pantala_protocol::Reply;
+use pantala_table::{IntText, StrRef};
+use pantala_values::list::Fill;
 use pantala_values::packed::Element;
+use pantala_values::{Hash, List};
 
 use crate::call::{Call, Done, Lane, Stop, reply_string};
 use crate::command::{Begin, Category, Command, Find, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
+use crate::portions::{Gathered, Room};
 
 use pattern::Pattern;
 use query::Query;
-use texts::Texts;
+use texts::{Taking, Texts};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[SORT, SORT_RO];
@@ -83,6 +88,9 @@ const TRIES: usize = 4;
 fn sort(call: &mut Call<'_, '_>) -> Done {
     let mut query = Query::parse(&call.args[2..], call.command.flags.has(Flags::WRITE))?;
     query.is_for_script = call.session.is_script;
+    if query.pattern_count() == 0 {
+        return sort_elements(call, &query);
+    }
     for round in 0.. {
         let Some(missed) = attempt(call, &query)? else { break };
         if call.lane == Lane::Worker {
@@ -97,32 +105,72 @@ fn sort(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+/// No pattern names a key: the elements are all that is read, and their order is made with the
+/// partitions free where they are many.
+fn sort_elements(call: &mut Call<'_, '_>, query: &Query<'_>) -> Done {
+    let (key, fill) = (call.nth_key(1, 0), call.limits.packed.list());
+    texts::read(call)?;
+    let list = call.gather(
+        &[key],
+        |call| Taking::begin(call, query),
+        |call, taking, room| taking.go_on(call, room),
+        |reply, Taking { texts: elements, .. }| {
+            let meanings = &mut Meanings::default();
+            let (mut picked, range) = numbered(query, &elements);
+            if let Some(by) = query.weights(elements.kind) {
+                order::sort(meanings, &by, &elements, &mut picked, &range)?;
+            }
+            let picked = &picked[range];
+            match query.store {
+                Some(_) => results(meanings, query, &elements, picked, fill),
+                None => {
+                    answer(reply, meanings, query, &elements, picked);
+                    Ok(None)
+                }
+            }
+        },
+    )??;
+    if query.store.is_some() {
+        store(call, list);
+    }
+    Ok(())
+}
+
+/// All elements by number, and which of them are wanted once they are in order.
+fn numbered(query: &Query<'_>, elements: &Texts) -> (Vec<usize>, Range<usize>) {
+    let all = 0..elements.len();
+    let range = if elements.is_cut { all.clone() } else { query.range(elements.len()) };
+    (all.collect(), range)
+}
+
 /// The hashes of keys whose partitions are busy; one for each partition.
 type Missed = Vec<u64>;
 
-/// One run. What it returns must be taken before the next.
+/// One run with patterns that name keys. What it returns must be taken before the next.
 fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<Missed>, Stop> {
-    let elements = texts::collect(call, query)?;
-    let mut picked: Vec<usize> = (0..elements.len()).collect();
-    let mut range = query.range(elements.len());
-    if elements.is_cut {
-        range = 0..elements.len();
-    }
+    texts::read(call)?;
+    let mut taking = Taking::begin(call, query)?;
+    while taking.go_on(call, &mut Room::for_all())? == Gathered::Part {}
+    let elements = taking.texts;
+    let (mut picked, range) = numbered(query, &elements);
     if let Some(by) = query.weights(elements.kind) {
         if let Some(pattern) = by.pattern
             && let Some(missed) = reach(call, &[pattern], &elements, &picked)
         {
             return Ok(Some(missed));
         }
-        order::sort(call, &by, &elements, &mut picked, &range)?;
+        order::sort(&mut Meanings::of(call.keys), &by, &elements, &mut picked, &range)?;
     }
     let picked = &picked[range];
     if let Some(missed) = reach(call, &query.gets, &elements, picked) {
         return Ok(Some(missed));
     }
-    match query.store {
-        None => answer(call, query, &elements, picked),
-        Some(_) => store(call, query, &elements, picked)?,
+    let meanings = &mut Meanings::of(call.keys);
+    if query.store.is_none() {
+        answer(&mut call.reply, meanings, query, &elements, picked);
+    } else {
+        let list = results(meanings, query, &elements, picked, call.limits.packed.list())?;
+        store(call, list);
     }
     Ok(None)
 }
@@ -150,44 +198,59 @@ fn reach(
     (!missed.is_empty()).then_some(missed)
 }
 
-/// Shows what a pattern means for an element; `None` where there is nothing.
-fn look_up<R>(
-    call: &mut Call<'_, '_>,
-    pattern: &Pattern<'_>,
-    element: &[u8],
-    name: &mut Vec<u8>,
-    show: impl FnOnce(&mut pantala_protocol::Reply<'_>, Option<pantala_table::StrRef<'_>>) -> R,
-) -> R {
-    use pantala_table::StrRef;
-    if pattern.is_element() {
-        return show(&mut call.reply, Some(StrRef::Bytes(element)));
-    }
-    if !pattern.names_key() {
-        return show(&mut call.reply, None);
-    }
-    pattern.write_key(element, name);
-    let (hash, now) = (call.space().hash(name), call.now());
-    let opened = call.keys.read(Key { bytes: name, hash });
-    let found = match pattern.field() {
-        None => opened.string().ok().flatten(),
-        Some(field) => {
-            let hash = opened.collection::<pantala_values::Hash>().ok().flatten();
-            hash.and_then(|hash| hash.view().get(field, now)).map(|found| found.value)
-        }
-    };
-    show(&mut call.reply, found)
+/// What patterns mean for elements.
+#[derive(Default)]
+struct Meanings<'l, 'k> {
+    /// `None` where no pattern names a key.
+    keys: Option<&'l mut Locked<'k>>,
+    name: Vec<u8>,
 }
 
-fn answer(call: &mut Call<'_, '_>, query: &Query<'_>, elements: &Texts, picked: &[usize]) {
-    call.reply.array(picked.len() * query.gets.len().max(1));
-    let mut name = Vec::new();
+impl<'l, 'k> Meanings<'l, 'k> {
+    fn of(keys: &'l mut Locked<'k>) -> Meanings<'l, 'k> {
+        Meanings { keys: Some(keys), name: Vec::new() }
+    }
+
+    /// Shows what a pattern means for an element; `None` where there is nothing.
+    fn look_up<R>(
+        &mut self,
+        pattern: &Pattern<'_>,
+        element: &[u8],
+        show: impl FnOnce(Option<StrRef<'_>>) -> R,
+    ) -> R {
+        if pattern.is_element() {
+            return show(Some(StrRef::Bytes(element)));
+        }
+        let (Some(keys), true) = (&mut self.keys, pattern.names_key()) else { return show(None) };
+        pattern.write_key(element, &mut self.name);
+        let scope = keys.scope();
+        let (now, key) = (scope.now, scope.space.key(&self.name));
+        let opened = keys.read(key);
+        show(match pattern.field() {
+            None => opened.string().ok().flatten(),
+            Some(field) => {
+                let hash = opened.collection::<Hash>().ok().flatten();
+                hash.and_then(|hash| hash.view().get(field, now)).map(|found| found.value)
+            }
+        })
+    }
+}
+
+fn answer(
+    reply: &mut Reply<'_>,
+    meanings: &mut Meanings<'_, '_>,
+    query: &Query<'_>,
+    elements: &Texts,
+    picked: &[usize],
+) {
+    reply.array(picked.len() * query.gets.len().max(1));
     for &index in picked {
         let element = elements.get(index);
         if query.gets.is_empty() {
-            call.reply.bulk(element);
+            reply.bulk(element);
         }
         for pattern in &query.gets {
-            look_up(call, pattern, element, &mut name, |reply, found| match found {
+            meanings.look_up(pattern, element, |found| match found {
                 Some(value) => reply_string(reply, value),
                 None => reply.null(),
             });
@@ -195,17 +258,22 @@ fn answer(call: &mut Call<'_, '_>, query: &Query<'_>, elements: &Texts, picked: 
     }
 }
 
-/// Makes a list of the result; nothing is an empty text in it.
-fn store(call: &mut Call<'_, '_>, query: &Query<'_>, elements: &Texts, picked: &[usize]) -> Done {
+/// A list of the result, if there is any; nothing is an empty text in it.
+fn results(
+    meanings: &mut Meanings<'_, '_>,
+    query: &Query<'_>,
+    elements: &Texts,
+    picked: &[usize],
+    fill: Fill,
+) -> Result<Option<List>, Stop> {
     let mut results = Texts::default();
-    let mut name = Vec::new();
     for &index in picked {
         let element = elements.get(index);
         if query.gets.is_empty() {
             results.push(element);
         }
         for pattern in &query.gets {
-            look_up(call, pattern, element, &mut name, |_, found| {
+            meanings.look_up(pattern, element, |found| {
                 let mut room = IntText::new();
                 results.push(found.as_ref().map_or(&[], |value| value.bytes(&mut room)));
             });
@@ -214,18 +282,19 @@ fn store(call: &mut Call<'_, '_>, query: &Query<'_>, elements: &Texts, picked: &
     if (0..results.len()).any(|index| results.get(index).len() > MOST_ELEMENT_BYTES) {
         return Err(error::STRING_TOO_LONG.into());
     }
-    let target = call.all_keys()[1];
-    let fill = call.limits.packed.list();
-    let mut opened = call.keys.open(target);
-    if results.len() > 0 {
-        let texts = (0..results.len()).map(|index| Element::of(results.get(index)));
-        opened.set_collection(List::collect(texts, fill), Expiry::Never);
+    let texts = (0..results.len()).map(|index| Element::of(results.get(index)));
+    Ok((results.len() > 0).then(|| List::collect(texts, fill)))
+}
+
+fn store(call: &mut Call<'_, '_>, list: Option<List>) {
+    call.reply.int(list.as_ref().map_or(0, List::len) as i64);
+    let mut opened = call.keys.open(call.all_keys()[1]);
+    if let Some(list) = list {
+        opened.set_collection(list, Expiry::Never);
         opened.publish(event::SORTSTORE);
     } else if opened.remove() {
         opened.publish(event::DEL);
     }
-    call.reply.int(results.len() as i64);
-    Ok(())
 }
 
 /// A longer element is refused: a packed buffer has at most a gigabyte.

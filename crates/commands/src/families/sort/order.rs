@@ -9,10 +9,10 @@ use std::ops::Range;
 use pantala_base::number::parse_f64;
 use pantala_table::{IntText, StrRef};
 
-use super::look_up;
+use super::Meanings;
 use super::query::Weights;
 use super::texts::Texts;
-use crate::call::{Call, Done, Stop};
+use crate::call::{Done, Stop};
 use crate::error::ClientError;
 
 const NOT_NUMBERS: ClientError =
@@ -20,7 +20,7 @@ const NOT_NUMBERS: ClientError =
 
 /// Puts `picked`, which are all elements by number, in order: those of the range where they belong.
 pub(super) fn sort(
-    call: &mut Call<'_, '_>,
+    meanings: &mut Meanings<'_, '_>,
     by: &Weights<'_>,
     elements: &Texts,
     picked: &mut [usize],
@@ -28,13 +28,13 @@ pub(super) fn sort(
 ) -> Done {
     let turn = |order: Ordering| if by.is_descending { order.reverse() } else { order };
     if !by.is_alpha {
-        let numbers = numbers(call, by, elements)?;
+        let numbers = numbers(meanings, by, elements)?;
         place(picked, range, |a, b| {
             let order = numbers[a].partial_cmp(&numbers[b]).unwrap_or(Ordering::Equal);
             turn(order.then_with(|| elements.get(a).cmp(elements.get(b))))
         });
     } else if by.pattern.is_some() {
-        let (texts, is_there) = texts(call, by, elements);
+        let (texts, is_there) = texts(meanings, by, elements);
         place(picked, range, |a, b| {
             turn(is_there[a].cmp(&is_there[b]).then_with(|| texts.get(a).cmp(texts.get(b))))
         });
@@ -58,14 +58,17 @@ fn place(picked: &mut [usize], range: &Range<usize>, compare: impl Fn(usize, usi
 }
 
 /// Numbers as weights; where there is none it is 0.
-fn numbers(call: &mut Call<'_, '_>, by: &Weights<'_>, elements: &Texts) -> Result<Vec<f64>, Stop> {
+fn numbers(
+    meanings: &mut Meanings<'_, '_>,
+    by: &Weights<'_>,
+    elements: &Texts,
+) -> Result<Vec<f64>, Stop> {
     let mut numbers = Vec::with_capacity(elements.len());
-    let mut name = Vec::new();
     for index in 0..elements.len() {
         let element = elements.get(index);
         let number = match &by.pattern {
             None => parse_f64(element),
-            Some(pattern) => look_up(call, pattern, element, &mut name, |_, found| match found {
+            Some(pattern) => meanings.look_up(pattern, element, |found| match found {
                 None => Some(0.0),
                 Some(StrRef::Int(number)) => Some(number as f64),
                 Some(StrRef::Bytes(text)) => parse_f64(text),
@@ -77,12 +80,15 @@ fn numbers(call: &mut Call<'_, '_>, by: &Weights<'_>, elements: &Texts) -> Resul
 }
 
 /// Texts as weights, and whether there are any: nothing comes before everything.
-fn texts(call: &mut Call<'_, '_>, by: &Weights<'_>, elements: &Texts) -> (Texts, Vec<bool>) {
+fn texts(
+    meanings: &mut Meanings<'_, '_>,
+    by: &Weights<'_>,
+    elements: &Texts,
+) -> (Texts, Vec<bool>) {
     let (mut texts, mut is_there) = (Texts::default(), Vec::with_capacity(elements.len()));
-    let mut name = Vec::new();
     for index in 0..elements.len() {
         let Some(pattern) = &by.pattern else { continue };
-        look_up(call, pattern, elements.get(index), &mut name, |_, found| {
+        meanings.look_up(pattern, elements.get(index), |found| {
             is_there.push(found.is_some());
             let mut room = IntText::new();
             texts.push(found.as_ref().map_or(&[], |value| value.bytes(&mut room)));

@@ -92,7 +92,7 @@ impl<'a> Query<'a> {
     }
 
     /// How many keys patterns name for each element, at most.
-    fn pattern_count(&self) -> usize {
+    pub fn pattern_count(&self) -> usize {
         self.by.iter().chain(&self.gets).filter(|pattern| pattern.names_key()).count()
     }
 

@@ -1,6 +1,6 @@
-//! Many texts in one buffer, and the elements of what is sorted.
+//! Many texts in one buffer, and taking the elements of what is sorted.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use pantala_base::number::push_i64;
 use pantala_table::{IntText, StrRef};
@@ -9,8 +9,9 @@ use pantala_values::packed::Element;
 use pantala_values::{List, Set, SortedSet, Type};
 
 use super::query::Query;
-use crate::call::{Call, Stop};
+use crate::call::{Call, Done, Stop};
 use crate::error;
+use crate::portions::{Gathered, Room};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -51,76 +52,129 @@ impl Texts {
     }
 }
 
-/// The elements behind the command's first key. Where their order stays, only those that LIMIT asks
-/// for. Many are copied on the slow lane only.
-pub(super) fn collect(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Texts, Stop> {
-    let mut texts = Texts::default();
+/// The key of what is sorted is read: counted, and rid of what has expired.
+pub(super) fn read(call: &mut Call<'_, '_>) -> Done {
     let key = call.nth_key(1, 0);
     let kind = call.keys.peek(key).kind();
-    texts.kind = kind;
-    let keeps_order = query.keeps_order(kind);
     match kind {
-        None => drop(call.keys.read(key)),
-        Some(Type::List) => {
-            let opened = call.keys.read(key);
-            if let Some(list) = opened.collection::<List>()? {
-                query.check_lane(call.lane, Type::List, list.len())?;
-                take_list(list, query, keeps_order, &mut texts);
-            }
-        }
-        Some(Type::Set) => {
-            let now = call.now();
-            let opened = call.keys.read(key);
-            if let Some(set) = opened.collection::<Set>()? {
-                query.check_lane(call.lane, Type::Set, set.view().len())?;
-                set.view().iter(now).for_each(|member| texts.push_element(member));
-            }
-        }
-        Some(Type::SortedSet) => {
-            let opened = crate::families::zset::read(call.keys, key, call.lane)?;
-            if let Some(set) = opened.collection::<SortedSet>()? {
-                query.check_lane(call.lane, Type::SortedSet, set.len())?;
-                take_sorted_set(set, query, keeps_order, &mut texts);
-            }
-        }
+        None | Some(Type::List | Type::Set) => drop(call.keys.read(key)),
+        Some(Type::SortedSet) => drop(crate::families::zset::read(call.keys, key, call.lane)?),
         Some(Type::String | Type::Hash | Type::Stream) => return Err(error::WRONG_TYPE.into()),
     }
-    Ok(texts)
+    Ok(())
 }
 
-fn take_list(list: &List, query: &Query<'_>, keeps_order: bool, texts: &mut Texts) {
-    let length = list.len();
-    let range = if keeps_order { query.range(length) } else { 0..length };
-    texts.is_cut = keeps_order;
-    let is_backward = keeps_order && query.is_descending;
-    let (from, way) = match is_backward {
-        true => (length.wrapping_sub(range.start + 1), Way::Backward),
-        false => (range.start, Way::Forward),
-    };
-    if range.is_empty() {
-        return;
-    }
-    list.visit(from, way, |element| {
-        texts.push_element(element);
-        match texts.len() < range.len() {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
+/// Elements that are taken from a value, in portions. Where their order stays, only those that
+/// LIMIT asks for.
+#[derive(Debug)]
+pub(super) struct Taking {
+    pub texts: Texts,
+    /// Where the next stands: its index, or what a set tells to go on with.
+    at: usize,
+    way: Way,
+    /// So many are to come, at most.
+    left: usize,
+}
+
+impl Taking {
+    /// Looks at the command's first key. Many elements are taken on the slow lane only.
+    pub fn begin(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Taking, Stop> {
+        let opened = call.keys.peek(call.nth_key(1, 0));
+        let kind = opened.kind();
+        let length = match kind {
+            None => 0,
+            Some(Type::List) => opened.collection::<List>()?.map_or(0, List::len),
+            Some(Type::Set) => opened.collection::<Set>()?.map_or(0, |set| set.view().len()),
+            Some(Type::SortedSet) => opened.collection::<SortedSet>()?.map_or(0, SortedSet::len),
+            Some(Type::String | Type::Hash | Type::Stream) => return Err(error::WRONG_TYPE.into()),
+        };
+        let Some(kind) = kind else { return Ok(Taking::of(None, length)) };
+        query.check_lane(call.lane, kind, length)?;
+        let mut taking = Taking::of(Some(kind), length);
+        if kind != Type::Set && query.keeps_order(Some(kind)) {
+            taking.texts.is_cut = true;
+            taking.cut(query.range(length), length, query.is_descending);
         }
-    });
-}
-
-fn take_sorted_set(set: &SortedSet, query: &Query<'_>, keeps_order: bool, texts: &mut Texts) {
-    let (view, length) = (set.view(), set.len());
-    let range = if keeps_order { query.range(length) } else { 0..length };
-    texts.is_cut = keeps_order;
-    if range.is_empty() {
-        return;
+        Ok(taking)
     }
-    if keeps_order && query.is_descending {
-        let entries = view.entries_back(length - range.start - 1, range.len());
-        entries.for_each(|(member, _)| texts.push_string(member));
-    } else {
-        let entries = view.entries(range.start, range.len());
-        entries.for_each(|(member, _)| texts.push_string(member));
+
+    fn of(kind: Option<Type>, length: usize) -> Taking {
+        let texts = Texts { kind, ..Texts::default() };
+        Taking { texts, at: 0, way: Way::Forward, left: length }
+    }
+
+    fn cut(&mut self, range: Range<usize>, length: usize, is_descending: bool) {
+        self.left = range.len();
+        self.at = range.start;
+        if is_descending {
+            (self.at, self.way) = (length.wrapping_sub(range.start + 1), Way::Backward);
+        }
+    }
+
+    /// Takes elements while there is room.
+    pub fn go_on(&mut self, call: &mut Call<'_, '_>, room: &mut Room) -> Result<Gathered, Stop> {
+        if self.left == 0 {
+            return Ok(Gathered::Whole);
+        }
+        let now = call.now();
+        let opened = call.keys.peek(call.nth_key(1, 0));
+        match self.texts.kind {
+            Some(Type::List) => {
+                if let Some(list) = opened.collection::<List>()? {
+                    self.take_list(list, room);
+                }
+            }
+            Some(Type::SortedSet) => {
+                if let Some(set) = opened.collection::<SortedSet>()? {
+                    self.take_sorted_set(set, room);
+                }
+            }
+            _ => {
+                let Some(set) = opened.collection::<Set>()? else { return Ok(Gathered::Whole) };
+                let next = set.view().part(self.at, now, |member| {
+                    self.texts.push_element(member);
+                    room.take(member.len())
+                });
+                self.at = next.unwrap_or_default();
+                return Ok(Gathered::whole_if(next.is_none()));
+            }
+        }
+        Ok(Gathered::whole_if(self.left == 0))
+    }
+
+    fn take_list(&mut self, list: &List, room: &mut Room) {
+        let before = self.texts.len();
+        list.visit(self.at, self.way, |element| {
+            self.texts.push_element(element);
+            self.left -= 1;
+            match room.take(element.len()) && self.left > 0 {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        self.step(self.texts.len() - before);
+    }
+
+    fn take_sorted_set(&mut self, set: &SortedSet, room: &mut Room) {
+        let count = self.left.min(room.left());
+        match self.way {
+            Way::Forward => set.view().entries(self.at, count).for_each(|(member, _)| {
+                room.take(member.len());
+                self.texts.push_string(member);
+            }),
+            Way::Backward => set.view().entries_back(self.at, count).for_each(|(member, _)| {
+                room.take(member.len());
+                self.texts.push_string(member);
+            }),
+        }
+        self.left -= count;
+        self.step(count);
+    }
+
+    fn step(&mut self, count: usize) {
+        self.at = match self.way {
+            Way::Forward => self.at + count,
+            Way::Backward => self.at.wrapping_sub(count),
+        };
     }
 }

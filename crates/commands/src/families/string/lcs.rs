@@ -62,6 +62,7 @@ pub(super) fn lcs(call: &mut Call<'_, '_>) -> Done {
     let wish = Wish::parse(&call.args[3..])?;
     let left = value(call, 0)?;
     let right = value(call, 1)?;
+    call.has_read();
     if wish.length {
         call.reply.int(i64::from(length(&left, &right)));
         return Ok(());

@@ -1,8 +1,9 @@
 //! Several sorted sets, or sets, as one: ZUNION, ZINTER, ZDIFF, with STORE, ZINTERCARD.
 //!
 //! Keys are opened one after the other, so what is needed of one is copied before the next: for an
-//! intersection or a difference the members of one set, for a union all. A union is then sorted by
-//! member, added up, and sorted by score. Inputs are taken by size, the smallest first, as in the
+//! intersection or a difference the members of one set, for a union all. This goes in portions
+//! ([`Call::gather`]). A union is then sorted by member, added up, and sorted by score, with the
+//! partitions free if it was long. Inputs are taken by size, the smallest first, as in the
 //! reference: the order in which scores are added decides the last bit of a sum.
 
 use std::cmp::Ordering;
@@ -11,9 +12,10 @@ use pantala_base::UnixMs;
 use pantala_base::number::{parse_f64, parse_i64};
 use pantala_keyspace::event::{self, Event};
 use pantala_keyspace::{Expiry, Key, Opened};
+use pantala_protocol::Reply;
 use pantala_table::{IntText, StrRef};
 use pantala_values::set::SetRef;
-use pantala_values::sorted_set::SortedSetRef;
+use pantala_values::sorted_set::{SortedSetLimits, SortedSetRef};
 use pantala_values::{Set, SortedSet, Type};
 use smallvec::SmallVec;
 
@@ -21,12 +23,10 @@ use super::{begin_members, check_lane, clean, limits, reply_member, view};
 use crate::call::{Call, Done, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::portions::{Gathered, Room};
 
 const NEGATIVE_LIMIT: ClientError = ClientError::text("ERR LIMIT can't be negative");
 const WEIGHT_NOT_FLOAT: ClientError = ClientError::text("ERR weight value is not a float");
-
-/// ZINTERCARD looks at so many members of the smallest input at a time.
-const COUNTED_AT_ONCE: usize = 512;
 
 /// The size of each input, and which it is.
 type Sizes = SmallVec<[(usize, usize); 4]>;
@@ -120,16 +120,35 @@ impl Copied {
         });
     }
 
-    /// Gives each entry the score that `change` makes of it, or takes it out.
-    fn retain(&mut self, mut change: impl FnMut(&[u8], f64) -> Option<f64>) {
+    /// Gives entries the scores that `change` makes of them, or takes them out, while there is
+    /// room. `from` is where to begin, and then where to go on; `kept` how many of those before are
+    /// left. Whether it is done.
+    fn retain(
+        &mut self,
+        (from, kept): (&mut usize, &mut usize),
+        room: &mut Room,
+        mut change: impl FnMut(&[u8], f64) -> Option<f64>,
+    ) -> bool {
         let Copied { bytes, entries } = self;
-        entries.retain_mut(|(from, to, score)| match change(&bytes[*from..*to], *score) {
-            Some(new) => {
-                *score = new;
-                true
+        while *from < entries.len() {
+            if !room.is_left() {
+                return false;
             }
-            None => false,
-        });
+            let (start, end, score) = entries[*from];
+            room.take(end - start);
+            if let Some(score) = change(&bytes[start..end], score) {
+                entries[*kept] = (start, end, score);
+                *kept += 1;
+            }
+            *from += 1;
+        }
+        entries.truncate(*kept);
+        true
+    }
+
+    /// As a sorted set, if there are any; they are in order.
+    pub(super) fn to_set(&self, limits: SortedSetLimits) -> Option<SortedSet> {
+        (self.len() > 0).then(|| SortedSet::of_sorted(&self.pairs(), limits))
     }
 }
 
@@ -168,22 +187,32 @@ impl<'o> Source<'o> {
         }
     }
 
-    /// Shows some members from a rank on, or all of them; how many ranks are done.
-    fn part(&self, rank: usize, count: usize, mut show: impl FnMut(StrRef<'_>, f64)) -> usize {
-        if let Source::Sorted(set) = self {
-            set.entries(rank, count).for_each(|(member, score)| show(member, score));
-            return count;
+    /// Shows members while there is room; where to go on in an input that has not changed. 0 begins.
+    fn part(
+        &self,
+        from: usize,
+        room: &mut Room,
+        mut show: impl FnMut(StrRef<'_>, f64),
+    ) -> Option<usize> {
+        let set = match self {
+            Source::Nothing => return None,
+            Source::Sorted(set) => set,
+            Source::Set(set, now) => {
+                return set.part(from, *now, |member| {
+                    show(member.into(), 1.0);
+                    room.take(member.len())
+                });
+            }
+        };
+        let mut rank = from;
+        for (member, score) in set.entries(from, room.left()) {
+            show(member, score);
+            rank += 1;
+            if !room.take(member.len()) {
+                break;
+            }
         }
-        self.for_each(show);
-        usize::MAX
-    }
-
-    fn for_each(&self, mut show: impl FnMut(StrRef<'_>, f64)) {
-        match self {
-            Source::Nothing => {}
-            Source::Sorted(set) => set.iter().for_each(|(member, score)| show(member, score)),
-            Source::Set(set, now) => set.iter(*now).for_each(|member| show(member.into(), 1.0)),
-        }
+        (rank < set.len()).then_some(rank)
     }
 }
 
@@ -290,16 +319,24 @@ impl<'c> Wish<'c> {
         }
     }
 
+    /// Reads each input; of those that are sorted sets, what has expired goes first.
+    fn read(&self, call: &mut Call<'c, '_>) -> Done {
+        let now = call.now();
+        for key in &self.keys {
+            let mut opened = call.keys.read(*key);
+            if opened.kind() == Some(Type::SortedSet) {
+                clean(&mut opened, now, call.lane)?;
+            }
+        }
+        Ok(())
+    }
+
     /// How large each input is, and which it is, in the order in which they are taken.
     fn sizes(&self, call: &mut Call<'c, '_>) -> Result<Sizes, Stop> {
         let now = call.now();
         let mut sizes = Sizes::new();
         for (input, key) in self.keys.iter().enumerate() {
-            let mut opened = call.keys.read(*key);
-            if opened.kind() == Some(Type::SortedSet) {
-                clean(&mut opened, now, call.lane)?;
-            }
-            sizes.push((Source::of(&opened, now)?.len(), input));
+            sizes.push((Source::of(&call.keys.peek(*key), now)?.len(), input));
         }
         if self.kind != Kind::Diff {
             sizes.sort();
@@ -307,96 +344,112 @@ impl<'c> Wish<'c> {
         Ok(sizes)
     }
 
-    /// What comes of it, in no order that means anything.
-    fn run(&self, call: &mut Call<'c, '_>) -> Result<Copied, Stop> {
-        let sizes = self.sizes(call)?;
-        let total = sizes.iter().map(|(size, _)| size).sum();
-        match self.kind {
-            Kind::Union => {
-                check_lane(call.lane, total)?;
-                self.union(call, &sizes)
-            }
-            Kind::Inter => {
-                check_lane(call.lane, sizes[0].0.saturating_mul(sizes.len()))?;
-                self.inter(call, &sizes)
-            }
-            Kind::Diff => {
-                let found = sizes[0].0.saturating_mul(sizes.len());
-                check_lane(call.lane, found)?;
-                self.diff(call)
-            }
-        }
+    /// Gathers what comes of the inputs, and lets `finish` make something of it.
+    fn run<R>(
+        &self,
+        call: &mut Call<'c, '_>,
+        finish: impl Fn(&mut Reply<'c>, Copied) -> R,
+    ) -> Result<R, Stop> {
+        self.read(call)?;
+        call.gather(
+            &self.keys,
+            |call| {
+                let sizes = self.sizes(call)?;
+                let members = match self.kind {
+                    Kind::Union => sizes.iter().map(|(size, _)| size).sum(),
+                    Kind::Inter | Kind::Diff => sizes[0].0.saturating_mul(sizes.len()),
+                };
+                check_lane(call.lane, members)?;
+                Ok(Progress { sizes, ..Progress::default() })
+            },
+            |call, progress, room| self.go_on(call, progress, room),
+            |reply, Progress { mut found, .. }| {
+                if self.kind == Kind::Union && self.keys.len() > 1 {
+                    found.join(self.aggregate);
+                }
+                found.sort();
+                finish(reply, found)
+            },
+        )
     }
 
-    fn union(&self, call: &mut Call<'c, '_>, sizes: &[(usize, usize)]) -> Result<Copied, Stop> {
-        let (mut all, now) = (Copied::default(), call.now());
-        for (_, input) in sizes {
-            let opened = call.keys.peek(self.keys[*input]);
-            Source::of(&opened, now)?
-                .for_each(|member, score| all.push(member, self.weigh(*input, score)));
-        }
-        if self.keys.len() > 1 {
-            all.join(self.aggregate);
-        }
-        Ok(all)
-    }
-
-    fn inter(&self, call: &mut Call<'c, '_>, sizes: &[(usize, usize)]) -> Result<Copied, Stop> {
-        let (mut left, now) = (Copied::default(), call.now());
-        for (nth, (_, input)) in sizes.iter().enumerate() {
-            let opened = call.keys.peek(self.keys[*input]);
+    fn go_on(
+        &self,
+        call: &mut Call<'c, '_>,
+        progress: &mut Progress,
+        room: &mut Room,
+    ) -> Result<Gathered, Stop> {
+        let now = call.now();
+        let Progress { sizes, nth, from, kept, found } = progress;
+        while room.is_left() {
+            let Some(&(_, input)) = sizes.get(*nth) else { return Ok(Gathered::Whole) };
+            let opened = call.keys.peek(self.keys[input]);
             let source = Source::of(&opened, now)?;
-            if nth == 0 {
-                source.for_each(|member, score| left.push(member, self.weigh(*input, score)));
+            let is_done = if self.kind == Kind::Union || *nth == 0 {
+                let push = |member: StrRef<'_>, score| found.push(member, self.weigh(input, score));
+                let next = source.part(*from, room, push);
+                *from = next.unwrap_or_default();
+                next.is_none()
             } else {
-                left.retain(|member, score| {
-                    let other = self.weigh(*input, source.score(member)?);
-                    Some(self.aggregate.of(score, other))
-                });
+                found.retain((from, kept), room, |member, score| match self.kind {
+                    Kind::Diff => source.score(member).is_none().then_some(score),
+                    _ => {
+                        let other = self.weigh(input, source.score(member)?);
+                        Some(self.aggregate.of(score, other))
+                    }
+                })
+            };
+            if is_done {
+                (*nth, *from, *kept) = (*nth + 1, 0, 0);
             }
         }
-        Ok(left)
+        Ok(Gathered::Part)
     }
 
     /// How many members all inputs have; up to the limit, if there is one. The smallest input is
     /// gone through in parts, so that a small limit means little work.
     fn count(&self, call: &mut Call<'c, '_>) -> Result<usize, Stop> {
-        let (sizes, now) = (self.sizes(call)?, call.now());
+        self.read(call)?;
+        let (lane, now) = (call.lane, call.now());
         let limit = if self.limit > 0 { self.limit } else { usize::MAX };
-        let (size, smallest) = sizes[0];
-        let (mut found, mut from) = (0, 0);
-        while from < size && found < limit {
-            // Without a limit it is known at once that all is gone through.
-            let looked_at = if self.limit == 0 { size } else { from };
-            check_lane(call.lane, looked_at.saturating_mul(sizes.len()))?;
-            let mut left = Copied::default();
-            let opened = call.keys.peek(self.keys[smallest]);
-            from += Source::of(&opened, now)?
-                .part(from, COUNTED_AT_ONCE, |member, score| left.push(member, score));
-            drop(opened);
-            for (_, input) in &sizes[1..] {
-                let opened = call.keys.peek(self.keys[*input]);
-                let source = Source::of(&opened, now)?;
-                left.retain(|member, score| source.score(member).map(|_| score));
-            }
-            found += left.len();
-        }
-        Ok(found.min(limit))
+        call.gather(
+            &self.keys,
+            |call| Ok((self.sizes(call)?, 0, 0)),
+            |call, (sizes, from, found), room| {
+                // Without a limit it is known at once that all is gone through.
+                let looked_at = if self.limit == 0 { sizes[0].0 } else { *from };
+                check_lane(lane, looked_at.saturating_mul(sizes.len()))?;
+                let mut left = Copied::default();
+                let opened = call.keys.peek(self.keys[sizes[0].1]);
+                let push = |member: StrRef<'_>, score| left.push(member, score);
+                let next = Source::of(&opened, now)?.part(*from, room, push);
+                drop(opened);
+                for (_, input) in &sizes[1..] {
+                    let opened = call.keys.peek(self.keys[*input]);
+                    let source = Source::of(&opened, now)?;
+                    let is_there = |member: &[u8], score| source.score(member).map(|_| score);
+                    left.retain((&mut 0, &mut 0), &mut Room::for_all(), is_there);
+                }
+                *found += left.len();
+                *from = next.unwrap_or_default();
+                Ok(Gathered::whole_if(next.is_none() || *found >= limit))
+            },
+            |_, (_, _, found)| found.min(limit),
+        )
     }
+}
 
-    fn diff(&self, call: &mut Call<'c, '_>) -> Result<Copied, Stop> {
-        let (mut left, now) = (Copied::default(), call.now());
-        for (nth, key) in self.keys.iter().enumerate() {
-            let opened = call.keys.peek(*key);
-            let source = Source::of(&opened, now)?;
-            if nth == 0 {
-                source.for_each(|member, score| left.push(member, score));
-            } else {
-                left.retain(|member, score| source.score(member).is_none().then_some(score));
-            }
-        }
-        Ok(left)
-    }
+/// How far the inputs have been gone through.
+#[derive(Default)]
+struct Progress {
+    sizes: Sizes,
+    /// The input that is gone through, or looked into.
+    nth: usize,
+    /// Where to go on in it, or in what was found before.
+    from: usize,
+    /// How many of that it has left.
+    kept: usize,
+    found: Copied,
 }
 
 pub(super) fn zunion(call: &mut Call<'_, '_>) -> Done {
@@ -413,13 +466,12 @@ pub(super) fn zdiff(call: &mut Call<'_, '_>) -> Done {
 
 fn reply(call: &mut Call<'_, '_>, kind: Kind) -> Done {
     let wish = Wish::parse(call, kind, Words::Reply, 1)?;
-    let mut found = wish.run(call)?;
-    found.sort();
-    begin_members(&mut call.reply, found.len(), wish.with_scores);
-    for (member, score) in found.pairs() {
-        reply_member(&mut call.reply, StrRef::Bytes(member), score, wish.with_scores);
-    }
-    Ok(())
+    wish.run(call, |reply, found| {
+        begin_members(reply, found.len(), wish.with_scores);
+        for (member, score) in found.pairs() {
+            reply_member(reply, StrRef::Bytes(member), score, wish.with_scores);
+        }
+    })
 }
 
 pub(super) fn zintercard(call: &mut Call<'_, '_>) -> Done {
@@ -443,24 +495,21 @@ pub(super) fn zdiffstore(call: &mut Call<'_, '_>) -> Done {
 
 fn combine_and_store(call: &mut Call<'_, '_>, kind: Kind, event: Event) -> Done {
     let wish = Wish::parse(call, kind, Words::Store, 2)?;
-    let mut found = wish.run(call)?;
-    found.sort();
-    let to = call.nth_key(1, 0);
-    store(call, to, &found, event)
+    let limits = limits(call.limits);
+    let set = wish.run(call, |_, found| found.to_set(limits))?;
+    store(call, set, event);
+    Ok(())
 }
 
-/// Sets a key to what was found, which is in order, whatever the key was; nothing removes it. The
+/// Sets the command's first key to what was found, whatever the key was; nothing removes it. The
 /// reply is how many there are.
-pub(super) fn store(call: &mut Call<'_, '_>, to: Key<'_>, found: &Copied, event: Event) -> Done {
-    let limits = limits(call.limits);
-    let mut opened = call.keys.open(to);
-    if found.len() > 0 {
-        let set = SortedSet::of_sorted(&found.pairs(), limits);
+pub(super) fn store(call: &mut Call<'_, '_>, found: Option<SortedSet>, event: Event) {
+    call.reply.int(found.as_ref().map_or(0, SortedSet::len) as i64);
+    let mut opened = call.keys.open(call.nth_key(1, 0));
+    if let Some(set) = found {
         opened.set_collection(set, Expiry::Never);
         opened.publish_collection::<SortedSet>(event);
     } else if opened.remove() {
         opened.publish(event::DEL);
     }
-    call.reply.int(found.len() as i64);
-    Ok(())
 }

@@ -10,11 +10,11 @@ use pantala_values::SortedSet;
 use pantala_values::sorted_set::{LexRange, ScoreRange, SortedSetRef};
 
 use super::combine::{Copied, store};
-use super::{begin_members, bounds, check_lane, open, read, reply_member, view};
+use super::{begin_members, bounds, check_lane, limits, open, read, reply_member, view};
 use crate::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
-use crate::portions::Portion;
+use crate::portions::{Gathered, Portion};
 use pantala_base::number::parse_i64;
 
 const LIMIT_OF_RANKS: ClientError = ClientError::text(
@@ -204,18 +204,31 @@ fn reply_range(call: &mut Call<'_, '_>, form: Form) -> Done {
 
 pub(super) fn zrangestore(call: &mut Call<'_, '_>) -> Done {
     let wish = Wish::parse(call.args, Form { at: 3, by: None, stores: true })?;
-    let (to, from) = (call.nth_key(1, 0), call.nth_key(2, 1));
-    let mut copied = Copied::default();
-    {
-        let opened = read(call.keys, from, call.lane)?;
-        if let Some(set) = view(&opened)? {
-            let ranks = wish.ranks(set);
-            check_lane(call.lane, ranks.len())?;
-            set.entries(ranks.start, ranks.len())
-                .for_each(|(member, score)| copied.push(member, score));
-        }
-    }
-    store(call, to, &copied, event::ZRANGESTORE)
+    let (from, lane, limits) = (call.nth_key(2, 1), call.lane, limits(call.limits));
+    drop(read(call.keys, from, lane)?);
+    let result = call.gather(
+        &[from],
+        |call| {
+            let ranks = view(&call.keys.peek(from))?.map_or(0..0, |set| wish.ranks(set));
+            check_lane(lane, ranks.len())?;
+            Ok((ranks, Copied::default()))
+        },
+        |call, (ranks, copied), room| {
+            let opened = call.keys.peek(from);
+            let Some(set) = view(&opened)? else { return Ok(Gathered::Whole) };
+            for (member, score) in set.entries(ranks.start, ranks.len().min(room.left())) {
+                copied.push(member, score);
+                ranks.start += 1;
+                if !room.take(member.len()) {
+                    break;
+                }
+            }
+            Ok(Gathered::whole_if(ranks.start >= ranks.end))
+        },
+        |_, (_, copied)| copied.to_set(limits),
+    )?;
+    store(call, result, event::ZRANGESTORE);
+    Ok(())
 }
 
 pub(super) fn zremrangebyrank(call: &mut Call<'_, '_>) -> Done {
