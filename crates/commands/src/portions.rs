@@ -255,9 +255,9 @@ impl<'c, 'k> Call<'c, 'k> {
     /// what is gathered, `go_on` adds to it or to the reply while there is room, and `finish` makes
     /// the result. All may run again from the beginning.
     ///
-    /// Behind it a command that writes holds all its partitions, and nothing it has read has changed.
-    /// One that reads may open no key any more: on the lane the partitions are free from `finish`
-    /// on.
+    /// Behind it a command that writes holds all its partitions, and nothing it has read has
+    /// changed. One that reads may open no key any more: on the lane the partitions are free from
+    /// `finish` on.
     pub(crate) fn gather<S, R>(
         &mut self,
         keys: &[Key<'_>],

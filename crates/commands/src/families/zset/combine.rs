@@ -187,7 +187,8 @@ impl<'o> Source<'o> {
         }
     }
 
-    /// Shows members while there is room; where to go on in an input that has not changed. 0 begins.
+    /// Shows members while there is room; where to go on in an input that has not changed. 0
+    /// begins.
     fn part(
         &self,
         from: usize,
