@@ -22,6 +22,14 @@ impl Count {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    /// The present value, and zero from now on; only the owner calls this.
+    #[inline]
+    pub fn take(&self) -> u64 {
+        let value = self.get();
+        self.set(0);
+        value
+    }
+
     /// The present value, possibly a moment old.
     #[inline]
     pub fn get(&self) -> u64 {

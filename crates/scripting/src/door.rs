@@ -19,7 +19,7 @@ pub struct Door {
     pub compile: Function,
     /// rest(): what is to be tidied up between runs.
     pub rest: Function,
-    /// `bit` without `tohex`.
+    /// `bit`.
     pub bit: Table,
     /// The error handler, for the globals of scripts.
     pub errhandler: Function,
@@ -28,6 +28,8 @@ pub struct Door {
     readonly: Function,
     idle: Function,
     limit: Function,
+    jsonset: Function,
+    short: Function,
 }
 
 /// The status of a run that the host ended.
@@ -63,6 +65,8 @@ impl Door {
             readonly: table.raw_get("readonly")?,
             idle: table.raw_get("idle")?,
             limit: table.raw_get("limit")?,
+            jsonset: table.raw_get("jsonset")?,
+            short: table.raw_get("short")?,
         })
     }
 
@@ -85,6 +89,17 @@ impl Door {
     /// How much memory scripts may have from now on; 0: no limit.
     pub fn limit(&self, bytes: usize) -> Result<()> {
         self.limit.call(bytes as f64)
+    }
+
+    /// The function of ours that scripts know by this name, with its short way in C (lplibs.c)
+    /// before it.
+    pub fn short(&self, name: &str, function: Function) -> Result<Function> {
+        self.short.call((name, function))
+    }
+
+    /// What cjson's short ways ask: a call says that this run has changed a setting.
+    pub fn jsonset(&self) -> Function {
+        self.jsonset.clone()
     }
 
     /// What is there now is what an idle VM uses.

@@ -46,6 +46,16 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// It may write, by its own words: one of the old kind says nothing.
+    pub const fn says_that_it_writes(self) -> bool {
+        !self.has(Flags::NO_WRITES) && !self.has(Flags::COMPATIBLE)
+    }
+
+    /// It may need more memory, by its own words.
+    pub const fn says_that_it_grows(self) -> bool {
+        self.says_that_it_writes() && !self.has(Flags::ALLOW_OOM)
+    }
+
     /// These and `other`.
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)

@@ -65,10 +65,10 @@ impl Sandbox {
         os.raw_set("clock", clock)?;
         globals.raw_set("os", os)?;
         let own = [
-            ("cjson", libs::cjson::table(lua)?),
-            ("cmsgpack", libs::cmsgpack::table(lua)?),
-            ("struct", libs::structs::table(lua)?),
-            ("bit", libs::bits::table(lua, door)?),
+            ("cjson", libs::cjson::table(lua, door)?),
+            ("cmsgpack", libs::cmsgpack::table(lua, door)?),
+            ("struct", libs::structs::table(lua, door)?),
+            ("bit", door.bit.clone()),
         ];
         for (name, table) in own {
             globals.raw_set(name, table)?;

@@ -232,8 +232,13 @@ impl<'r> Turn<'r> {
         let hashes: SmallVec<[u64; 4]> =
             positions.iter().map(|&position| self.shared.space.hash(args[position])).collect();
         let request = Request { found, args, hashes: &hashes };
+        let is_script = found.row.flags.has(Flags::SCRIPT);
+        if self.is_full && is_script && self.has_no_memory_for(request) {
+            self.refuse(session, Some(found), &error::OUT_OF_MEMORY, output);
+            return Verdict::Finished;
+        }
         let (began_us, before) = (monotonic_us(), output.len());
-        let verdict = if found.row.flags.has(Flags::SCRIPT) {
+        let verdict = if is_script {
             self.run_script(session, request, output, began_us)
         } else {
             self.run_plain(session, request, output, seat)

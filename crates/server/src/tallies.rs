@@ -1,6 +1,6 @@
 //! What each thread counts for INFO, and the sum over all threads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pantala_keyspace::{Count, Tally};
 
@@ -60,6 +60,8 @@ pub struct ThreadTally {
     pub errors: Count,
     /// Errors of ours.
     pub unexpected_errors: Count,
+    /// See [`ThreadTally::inside`].
+    inside: OnceLock<Box<ThreadTally>>,
 }
 
 impl ThreadTally {
@@ -84,6 +86,37 @@ impl ThreadTally {
             client_bytes: Count::default(),
             errors: Count::default(),
             unexpected_errors: Count::default(),
+            inside: OnceLock::new(),
+        }
+    }
+
+    /// Where a script counts that may still be undone: all zeroes between two scripts, and in no
+    /// sum.
+    pub fn inside(&self) -> &ThreadTally {
+        self.inside.get_or_init(|| Box::new(ThreadTally::new(self.commands.len())))
+    }
+
+    /// Takes over what was counted inside, by commands of these rows; or, when it did not happen,
+    /// no more than what has expired meanwhile.
+    pub fn settle_inside(&self, rows: &[u16], has_happened: bool) {
+        let inside = self.inside();
+        let (mine, keys) = (&self.keys, &inside.keys);
+        mine.expired.add(keys.expired.take());
+        mine.expired_elements.add(keys.expired_elements.take());
+        mine.reclaimed.add(keys.reclaimed.take());
+        let happened = [
+            (&mine.hits, &keys.hits),
+            (&mine.misses, &keys.misses),
+            (&mine.changes, &keys.changes),
+            (&self.errors, &inside.errors),
+            (&self.unexpected_errors, &inside.unexpected_errors),
+        ];
+        for (mine, inside) in happened {
+            let counted = inside.take();
+            mine.add(if has_happened { counted } else { 0 });
+        }
+        for row in rows.iter().map(|&row| usize::from(row)) {
+            self.commands[row].settle_inside(&inside.commands[row], has_happened);
         }
     }
 }
@@ -96,6 +129,22 @@ impl CommandTally {
         let microseconds = nanoseconds / 1000;
         let bucket = (u64::BITS - microseconds.leading_zeros()) as usize;
         self.latency[bucket.min(LATENCY_BUCKETS - 1)].add(1);
+    }
+
+    fn settle_inside(&self, inside: &CommandTally, has_happened: bool) {
+        // What took no time, as most of a script's commands, is in the first bucket alone.
+        let buckets = if inside.nanoseconds.get() == 0 { 1 } else { LATENCY_BUCKETS };
+        let counts = [
+            (&self.calls, &inside.calls),
+            (&self.nanoseconds, &inside.nanoseconds),
+            (&self.rejected, &inside.rejected),
+            (&self.failed, &inside.failed),
+        ];
+        let latency = self.latency.iter().zip(&inside.latency).take(buckets);
+        for (mine, inside) in counts.into_iter().chain(latency) {
+            let counted = inside.take();
+            mine.add(if has_happened { counted } else { 0 });
+        }
     }
 
     fn each(&self, see: &mut dyn FnMut(&Count)) {

@@ -40,6 +40,47 @@ fn ask(server: &mut InProcess, words: &[&str]) -> String {
     String::from_utf8_lossy(&reply).replace("\r\n", " ").trim_end().to_owned()
 }
 
+/// `calls`, `rejected_calls` and `failed_calls` of a command, and its executions in LATENCY
+/// HISTOGRAM.
+fn counts(server: &mut InProcess, command: &str) -> [String; 4] {
+    let info = ask(server, &["INFO", "commandstats"]);
+    let line = info.split_once(&format!("cmdstat_{command}:")).map_or("", |(_, line)| line);
+    let line = line.split(' ').next().unwrap_or_default();
+    let of = |name: &str| {
+        let count = line.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        count.unwrap_or_default().to_owned()
+    };
+    let histogram = ask(server, &["LATENCY", "HISTOGRAM", command]);
+    let calls = histogram.split_once("calls :").map_or("", |(_, rest)| rest);
+    let calls = calls.split(' ').next().unwrap_or_default();
+    [of("calls"), of("rejected_calls"), of("failed_calls"), calls.to_owned()]
+}
+
+#[test]
+fn who_is_undone_is_counted_once() {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let script = "redis.call('SET', 'k', 'text') redis.pcall('INCR', 'k') redis.pcall('GET') \
+        redis.call('KEYS', 'none') redis.call('GET', 'k') redis.call('GET', 'missing') \
+        for i = 1, tonumber(ARGV[1]) do end";
+    let without_keys = script.replace("redis.call('KEYS', 'none')", "");
+    for script in [script, &without_keys] {
+        ask(&mut server, &["EVAL", script, "0", "1"]);
+        ask(&mut server, &["CONFIG", "RESETSTAT"]);
+        // Too slow for the worker at the first time.
+        for loops in [LONG, "1"] {
+            ask(&mut server, &["EVAL", script, "0", loops]);
+        }
+        assert_eq!(counts(&mut server, "set"), ["2", "0", "0", "2"]);
+        assert_eq!(counts(&mut server, "incr"), ["2", "0", "2", "2"]);
+        assert_eq!(counts(&mut server, "get"), ["4", "2", "0", "4"]);
+        assert_eq!(counts(&mut server, "eval"), ["2", "0", "0", "2"]);
+        let stats = ask(&mut server, &["INFO", "stats"]);
+        for line in ["keyspace_hits:2", "keyspace_misses:2", "total_error_replies:4"] {
+            assert!(stats.contains(&format!(" {line} ")), "{line}: {stats}");
+        }
+    }
+}
+
 #[test]
 fn who_is_undone_has_run_once() {
     let mut server = InProcess::new(Settings::defaults()).expect("descriptors");

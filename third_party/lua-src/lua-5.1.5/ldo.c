@@ -272,7 +272,7 @@ static StkId tryfuncTM (lua_State *L, StkId func) {
 ** error leaps over its frames, and looked at when it is back. (On errors
 ** luaD_rawrunprotected puts `memfree' right.)
 */
-static int callhost (lua_State *L) {
+int luaP_host (lua_State *L) {
   global_State *g = G(L);
   lu_byte memfree = g->memfree;
   int n;
@@ -342,7 +342,7 @@ int luaD_precall (lua_State *L, StkId func, int nresults) {
     if (L->hookmask & LUA_MASKCALL)
       luaD_callhook(L, LUA_HOOKCALL, -1);
     lua_unlock(L);
-    n = (curr_func(L)->c.f == G(L)->hostfn) ? callhost(L) :
+    n = (curr_func(L)->c.f == G(L)->hostfn) ? luaP_host(L) :
         (*curr_func(L)->c.f)(L);  /* do the actual call */
     lua_lock(L);
     if (n < 0)  /* yielding? */

@@ -397,6 +397,7 @@ static int protect (lua_State *L, int nargs, int emits) {
   lua_insert(L, handler);
   g->aborting = 0;
   g->abortline = 0;
+  g->jsonset = 0;
   g->memsoft = g->memlimit ? g->memlimit - g->memlimit/8 : MAX_LUMEM;
   resethookcount(L);
   g->memfree = 0;
@@ -564,6 +565,13 @@ static int limit (lua_State *L) {
 }
 
 
+/* jsonset(): from now on, and to its end, this run asks the host for cjson */
+static int jsonset (lua_State *L) {
+  G(L)->jsonset = 1;
+  return 0;
+}
+
+
 /* idle(): the state is as large as it should be when nothing runs */
 static int idle (lua_State *L) {
   luaC_fullgc(L);
@@ -624,8 +632,8 @@ void luaP_number2str (char *s, lua_Number n) {
 
 /*
 ** {======================================================
-** `bit' as in LuaBitOp 1.0.2, but for `tohex': so short that the way into the host
-** would be most of it. A number is taken modulo 2^32 after rounding to the nearest,
+** `bit' as in LuaBitOp 1.0.2: so short that the way into the host would be most of
+** it. A number is taken modulo 2^32 after rounding to the nearest,
 ** ties to even. Of wrong arguments the first is named, then the last before the
 ** others.
 ** =======================================================
@@ -679,6 +687,20 @@ BIT_SHIFT(bit_arshift, (unsigned int)((int)w >> n))
 BIT_SHIFT(bit_rol, (w << n) | (w >> ((32 - n) & 31)))
 BIT_SHIFT(bit_ror, (w >> n) | (w << ((32 - n) & 31)))
 
+/* the last digits, as many as the second argument says; negative: in capitals */
+static int bit_tohex (lua_State *L) {
+  unsigned int w = word(L, 1);
+  int n = lua_isnone(L, 2) ? 8 : (int)word(L, 2);
+  const char *digits = (n < 0) ? "0123456789ABCDEF" : "0123456789abcdef";
+  char text[8];
+  int i;
+  if (n < -8 || n > 8) n = 8;
+  if (n < 0) n = -n;
+  for (i = n; --i >= 0; w >>= 4) text[i] = digits[w & 15];
+  lua_pushlstring(L, text, (size_t)n);
+  return 1;
+}
+
 static const luaL_Reg bitfuncs[] = {
   {"tobit", bit_tobit},
   {"bnot", bit_bnot},
@@ -691,6 +713,7 @@ static const luaL_Reg bitfuncs[] = {
   {"arshift", bit_arshift},
   {"rol", bit_rol},
   {"ror", bit_ror},
+  {"tohex", bit_tohex},
   {NULL, NULL}
 };
 
@@ -712,6 +735,8 @@ static const luaL_Reg funcs[] = {
   {"setup", setup},
   {"limit", limit},
   {"idle", idle},
+  {"jsonset", jsonset},
+  {"short", luaP_short},
   {"rest", rest},
   {NULL, NULL}
 };

@@ -38,6 +38,12 @@ typedef int (*HostEmit) (int kind, const char *data, size_t len, double number);
 typedef size_t (*HostNumber) (double number, char *text);
 
 LUAI_FUNC void luaP_open (lua_State *L);
+/* runs the host's part of the function that runs (ldo.c) */
+LUAI_FUNC int luaP_host (lua_State *L);
+/* short(name, f), in lplibs.c */
+LUAI_FUNC int luaP_short (lua_State *L);
+struct global_State;
+LUAI_FUNC void luaP_freescratch (struct global_State *g);
 /* the text of a number, as LUA_NUMBER_FMT has it */
 LUAI_FUNC void luaP_number2str (char *s, lua_Number n);
 /* 31 random bits */

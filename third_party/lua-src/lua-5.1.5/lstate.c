@@ -110,6 +110,7 @@ static void close_state (lua_State *L) {
   lua_assert(g->strt.nuse == 0);
   luaM_freearray(L, G(L)->strt.hash, G(L)->strt.size, TString *);
   luaZ_freebuffer(L, &g->buff);
+  luaP_freescratch(g);
   freestack(L, L);
   lua_assert(g->totalbytes == sizeof(LG));
   (*g->frealloc)(g->ud, fromstate(L), state_size(LG), 0);
@@ -188,6 +189,9 @@ LUA_API lua_State *lua_newstate (lua_Alloc f, void *ud) {
   g->convertref = 0;
   g->idlebytes = 0;
   g->hostfn = NULL;
+  g->scratch = NULL;
+  g->scratchsize = 0;
+  g->jsonset = 0;
   g->random = 0;
   for (i=0; i<NUM_TAGS; i++) g->mt[i] = NULL;
   if (luaD_rawrunprotected(L, f_luaopen, NULL) != 0) {

@@ -109,6 +109,9 @@ typedef struct global_State {
   TString *argvname;
   lua_CFunction hostfn;  /* what calls any function of the host */
   int convertref;  /* registry: makes a host error a Lua one; 0: none */
+  char *scratch;  /* bytes on their way out (lplibs.c) */
+  size_t scratchsize;
+  lu_byte jsonset;  /* this run has changed a setting of cjson */
 } global_State;
 
 

@@ -14,28 +14,25 @@ use mlua::{Error, Lua, MultiValue, Number, Result, Table, Value, Variadic};
 use super::argument::{Arguments, truncated};
 use super::room::{Room, no_memory};
 use super::{OUTPUT_BYTES_MAX, RESULTS_MAX};
+use crate::door::Door;
 
 /// The table of its functions.
-pub fn table(lua: &Lua) -> Result<Table> {
+pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
     let table = lua.create_table()?;
-    table.raw_set(
-        "pack",
-        lua.create_function(|lua, values: MultiValue| {
-            let bytes = pack(&mut Arguments::new(lua, values))?;
-            let room = Room::open(lua);
-            room.fits(bytes.len())?;
-            lua.create_string(&bytes)
-        })?,
-    )?;
-    table.raw_set(
-        "unpack",
-        lua.create_function(|lua, values: MultiValue| {
-            unpack(&Arguments::new(lua, values)).map_err(|error| match error {
-                Error::StackError => Error::runtime(TOO_MANY),
-                other => other,
-            })
-        })?,
-    )?;
+    let pack = lua.create_function(|lua, values: MultiValue| {
+        let bytes = pack(&mut Arguments::new(lua, values))?;
+        let room = Room::open(lua);
+        room.fits(bytes.len())?;
+        lua.create_string(&bytes)
+    })?;
+    let unpack = lua.create_function(|lua, values: MultiValue| {
+        unpack(&Arguments::new(lua, values)).map_err(|error| match error {
+            Error::StackError => Error::runtime(TOO_MANY),
+            other => other,
+        })
+    })?;
+    table.raw_set("pack", door.short("struct.pack", pack)?)?;
+    table.raw_set("unpack", door.short("struct.unpack", unpack)?)?;
     table.raw_set(
         "size",
         lua.create_function(|lua, values: MultiValue| size(&Arguments::new(lua, values)))?,

@@ -21,6 +21,7 @@ use crate::execute::{Request, Turn, Verdict};
 use crate::inbox::Message;
 use crate::lane::Lent;
 use crate::logs::Notes;
+use crate::tallies::ThreadTally;
 
 /// A worker's script that takes longer is undone and goes to the lane.
 pub(super) const WORKER_US: u64 = 2000;
@@ -93,6 +94,10 @@ pub(super) struct Run<'s, 'r> {
     pub commands: u32,
     /// What its commands leave in the logs.
     pub notes: Notes,
+    /// Where its counts go in the end; `None`: they are there, as those of who can not be undone.
+    pub tally: Option<&'r ThreadTally>,
+    /// The rows of its commands.
+    pub rows: SmallVec<[u16; 8]>,
 }
 
 const UNKNOWN: ClientError = ClientError::text("ERR Unknown command called from script");
@@ -109,8 +114,11 @@ impl Run<'_, '_> {
         Err(Abort)
     }
 
-    fn admit(&self, args: &[&[u8]]) -> Result<Found, ClientError> {
+    fn admit(&mut self, args: &[&[u8]]) -> Result<Found, ClientError> {
         let found = self.turn.shared.registry.resolve(args).ok_or(UNKNOWN)?;
+        if !self.rows.contains(&found.number) {
+            self.rows.push(found.number);
+        }
         if found.row.flags.has(Flags::CONTAINER) && args.len() > 1 {
             return Err(error::unknown_subcommand(found.row.name, args[1]));
         }
@@ -222,6 +230,13 @@ impl Run<'_, '_> {
         }
         self.locked.discard_effects(0);
         self.locked.forget_ready();
+    }
+
+    /// Counts what it has counted so far, or forgets that.
+    pub fn settle_counts(&mut self, has_happened: bool) {
+        if let Some(tally) = self.tally.take() {
+            tally.settle_inside(&self.rows, has_happened);
+        }
     }
 
     /// Runs a command whose partitions are held.
@@ -393,6 +408,7 @@ impl Host for Run<'_, '_> {
 
 impl Drop for Run<'_, '_> {
     fn drop(&mut self) {
+        self.settle_counts(false);
         if let Some(listed) = self.listed.take() {
             self.turn.shared.scripts.running.leave(&listed);
         }

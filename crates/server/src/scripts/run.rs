@@ -11,6 +11,7 @@ use pantala_commands::{
 use pantala_keyspace::{Busy, LockPlan, Locked};
 use pantala_protocol::Reply;
 use pantala_scripting::{Abort, Flags as ScriptFlags};
+use smallvec::SmallVec;
 
 use super::call::{Reason, Rights, Run, Stage, WORKER_US, session_for};
 use super::known::{Known, Program};
@@ -78,34 +79,41 @@ impl<'r> Turn<'r> {
     }
 
     fn find_program(&self, request: Request<'_>) -> Result<Arc<Known>, ClientError> {
+        let known = self.look_up(request)?;
+        if request.found.row.flags.has(Flags::READONLY) && known.flags.says_that_it_writes() {
+            return Err(WRITES_IN_READ_ONLY);
+        }
+        if self.is_full && known.flags.says_that_it_grows() {
+            return Err(error::OUT_OF_MEMORY);
+        }
+        Ok(known)
+    }
+
+    fn look_up(&self, request: Request<'_>) -> Result<Arc<Known>, ClientError> {
         let Request { found, args, .. } = request;
         let scripts = &self.shared.scripts;
-        let known = match found.row.program {
+        match found.row.program {
             Some(Named::Body) => {
                 check_key_count(args, &error::NOT_INTEGER)?;
-                thread::by_body(scripts, args[1]).map_err(ClientError::bytes)?
+                thread::by_body(scripts, args[1]).map_err(ClientError::bytes)
             }
             Some(Named::Digest) => {
                 check_key_count(args, &error::NOT_INTEGER)?;
-                thread::by_sha(scripts, args[1]).ok_or(NO_SCRIPT)?
+                thread::by_sha(scripts, args[1]).ok_or(NO_SCRIPT)
             }
             Some(Named::Function) | None => {
                 let known = self.shared.function(args[1])?;
                 check_key_count(args, &BAD_KEYS)?;
-                known
+                Ok(known)
             }
-        };
-        let flags = known.flags;
-        let is_old = flags.has(ScriptFlags::COMPATIBLE);
-        let reads_only = flags.has(ScriptFlags::NO_WRITES);
-        if found.row.flags.has(Flags::READONLY) && !reads_only && !is_old {
-            return Err(WRITES_IN_READ_ONLY);
         }
-        let grows = !reads_only && !flags.has(ScriptFlags::ALLOW_OOM);
-        if self.is_full && grows && !is_old {
-            return Err(error::OUT_OF_MEMORY);
-        }
-        Ok(known)
+    }
+
+    /// Whether there is no memory for what a script says that it needs. It is refused before
+    /// anything else is said of it, and has not run.
+    #[cold]
+    pub(crate) fn has_no_memory_for(&self, request: Request<'_>) -> bool {
+        self.look_up(request).is_ok_and(|known| known.flags.says_that_it_grows())
     }
 
     fn fail_script(
@@ -151,6 +159,7 @@ impl<'r> Turn<'r> {
         if must_undo && run.stage == Stage::Undoable {
             run.undo();
         } else {
+            run.settle_counts(true);
             self.shared.logs.add_all(take(&mut run.notes));
         }
         drop(run);
@@ -199,8 +208,9 @@ impl<'r> Turn<'r> {
         let reads_only =
             request.found.row.flags.has(Flags::READONLY) || flags.has(ScriptFlags::NO_WRITES);
         let is_final = locked.wanders() || !self.may_wait;
+        let tally = if is_final { self.tally } else { self.tally.inside() };
         Run {
-            turn: Turn { may_wait: false, ..*self },
+            turn: Turn { may_wait: false, tally, ..*self },
             locked,
             session: session_for(session),
             client: session,
@@ -222,6 +232,8 @@ impl<'r> Turn<'r> {
             told_busy: 0,
             commands: 0,
             notes: Notes::default(),
+            tally: (!is_final).then_some(self.tally),
+            rows: SmallVec::new(),
         }
     }
 

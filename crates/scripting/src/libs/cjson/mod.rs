@@ -21,6 +21,7 @@ use mlua::{Function, Lua, MultiValue, Result, Table, Value};
 
 use super::argument::Arguments;
 use super::room::Room;
+use crate::door::Door;
 
 /// How a table's functions work. Sizes and depths are C ints, as the scripts set them.
 #[derive(Clone, Copy)]
@@ -69,6 +70,8 @@ struct Shared {
     buffer: Rc<RefCell<Vec<u8>>>,
     /// Lua's own.
     next: Function,
+    /// Says that a setting has changed.
+    jsonset: Function,
 }
 
 thread_local! {
@@ -80,10 +83,15 @@ thread_local! {
 struct OfTheVm(Rc<Cell<Settings>>);
 
 /// The table of its functions.
-pub fn table(lua: &Lua) -> Result<Table> {
-    let shared = Shared::new(lua.globals().get("next")?);
+pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
+    let shared = Shared::new(lua.globals().get("next")?, door.jsonset());
     lua.set_app_data(OfTheVm(shared.settings.clone()));
-    table_of(lua, shared)
+    let table = table_of(lua, shared)?;
+    // As long as nothing is set; those of `cjson.new()` have no short way.
+    for (name, whole) in [("encode", "cjson.encode"), ("decode", "cjson.decode")] {
+        table.raw_set(name, door.short(whole, table.raw_get(name)?)?)?;
+    }
+    Ok(table)
 }
 
 /// Puts back what a script has set in the table that `table` made for this VM: else the next one on
@@ -97,9 +105,9 @@ pub fn forget_settings(lua: &Lua) {
 }
 
 impl Shared {
-    fn new(next: Function) -> Shared {
+    fn new(next: Function, jsonset: Function) -> Shared {
         let settings = Rc::new(Cell::new(DEFAULT));
-        Shared { settings, buffer: Rc::new(RefCell::new(Vec::new())), next }
+        Shared { settings, buffer: Rc::new(RefCell::new(Vec::new())), next, jsonset }
     }
 }
 
@@ -116,13 +124,14 @@ fn table_of(lua: &Lua, shared: Shared) -> Result<Table> {
         lua.create_function(move |lua, values| decode(&Arguments::new(lua, values), &decoder))?,
     )?;
     let setting = |name: &str, set: Setter| {
-        let settings = shared.settings.clone();
+        let (settings, jsonset) = (shared.settings.clone(), shared.jsonset.clone());
         let function = lua.create_function(move |lua, values: MultiValue| {
             let mut changed = settings.get();
             let result = set(&Arguments::new(lua, values), &mut changed);
             // What comes before a wrong argument is set all the same.
             settings.set(changed);
             CHANGED.set(true);
+            jsonset.call::<()>(())?;
             result
         })?;
         table.raw_set(name, function)
@@ -152,7 +161,7 @@ fn table_of(lua: &Lua, shared: Shared) -> Result<Table> {
     table.raw_set(
         "new",
         lua.create_function(move |lua, _: MultiValue| {
-            table_of(lua, Shared::new(shared.next.clone()))
+            table_of(lua, Shared::new(shared.next.clone(), shared.jsonset.clone()))
         })?,
     )?;
     table.raw_set("null", Value::NULL)?;

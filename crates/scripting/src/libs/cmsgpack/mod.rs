@@ -11,9 +11,10 @@ use mlua::{Error, Lua, MultiValue, Result, Table, Value, Variadic};
 
 use super::argument::Arguments;
 use super::room::Room;
+use crate::door::Door;
 
 /// The table of its functions.
-pub fn table(lua: &Lua) -> Result<Table> {
+pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
     let table = lua.create_table()?;
     let set = |name: &str, function: fn(&Arguments) -> Result<Variadic<Value>>| {
         let function = lua.create_function(move |lua, values: MultiValue| {
@@ -26,6 +27,9 @@ pub fn table(lua: &Lua) -> Result<Table> {
     };
     set("pack", pack)?;
     set("unpack", |arguments| unpack(arguments, 0, 0))?;
+    for (name, whole) in [("pack", "cmsgpack.pack"), ("unpack", "cmsgpack.unpack")] {
+        table.raw_set(name, door.short(whole, table.raw_get(name)?)?)?;
+    }
     set("unpack_one", |arguments| unpack(arguments, 1, arguments.integer_or(2, 0)?))?;
     set("unpack_limit", |arguments| {
         let limit = arguments.integer(2)?;
