@@ -16,7 +16,7 @@ fn check(recorded: &str) {
         if let Some(text) = line.strip_prefix("> ") {
             script = text;
         } else if let Some(expected) = line.strip_prefix("< ") {
-            let found = shown(&scripts::answer(&mut bench, script));
+            let found = shown(&scripts::answer(&mut bench, script, &[]));
             if found != *expected {
                 wrong.push(format!("> {script}\n- {expected}\n+ {found}"));
             }

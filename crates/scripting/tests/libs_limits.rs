@@ -9,7 +9,7 @@ use pantala_scripting::VmLimits;
 
 #[track_caller]
 fn says(bench: &mut Bench, script: &str, expected: &str) {
-    let found = scripts::answer(bench, script);
+    let found = scripts::answer(bench, script, &[]);
     assert_eq!(String::from_utf8_lossy(&found), expected, "{script}");
 }
 
@@ -113,6 +113,7 @@ fn sizes_that_overflow_are_refused() {
         let found = scripts::answer(
             &mut bench,
             &format!("return tostring(pcall(function() {script} end))"),
+            &[],
         );
         assert_eq!(String::from_utf8_lossy(&found), "false", "{script}");
     }

@@ -3,28 +3,14 @@
 //! long way.
 
 mod fake;
+#[path = "libs/scripts.rs"]
+mod scripts;
 
 use fake::Bench;
 use pantala_base::Rng;
-use pantala_protocol::Version;
 
+/// Behind that of `scripts`.
 const PRELUDE: &str = r#"
-local function show(v, d)
-  local t = type(v)
-  if d > 80 then return '{deep}' end
-  if t == 'table' then
-    local o = {}
-    for k, x in pairs(v) do o[#o+1] = show(k, d+1)..'='..show(x, d+1) end
-    return '{'..table.concat(o, ',')..'}'
-  elseif t == 'number' then return string.format('%.17g', v)
-  elseif t == 'string' then return string.format('%q', v)
-  else return tostring(v) end
-end
-local function all(...)
-  local o = {}
-  for i = 1, select('#', ...) do o[i] = show((select(i, ...)), 0) end
-  return table.concat(o, ' ; ')
-end
 local long = cjson.new()
 local function same(what, short, other)
   if short ~= other then error(what..': '..short..' is not '..other, 0) end
@@ -52,13 +38,11 @@ end
 #[track_caller]
 fn agree(body: &str, texts: impl Iterator<Item = Vec<u8>>) {
     let mut bench = Bench::new();
-    bench.version = Version::Resp2;
     let script = format!("{PRELUDE} {body} return 'agreed'");
     for text in texts {
-        let reply = bench.eval(&script, &[], &[&text]).expect("nobody aborts it");
-        let reply = String::from_utf8_lossy(&reply);
-        let text = String::from_utf8_lossy(&text);
-        assert!(reply.contains("agreed"), "{text}\n{reply}");
+        let found = scripts::answer(&mut bench, &script, &[&text]);
+        let (text, found) = (String::from_utf8_lossy(&text), String::from_utf8_lossy(&found));
+        assert_eq!(found, "agreed", "{text}");
     }
 }
 

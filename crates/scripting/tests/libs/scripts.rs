@@ -25,12 +25,12 @@ local function all(...)
 end
 "#;
 
-/// The string that `script` returns, or its error's text behind "ERR ".
-pub fn answer(bench: &mut Bench, script: &str) -> Vec<u8> {
+/// The string that `script` returns for `args`, or its error's text behind "ERR ".
+pub fn answer(bench: &mut Bench, script: &str, args: &[&[u8]]) -> Vec<u8> {
     // One line, so that errors name the first.
     let script = format!("{} {script}", PRELUDE.replace('\n', " "));
     bench.version = Version::Resp2;
-    let Some(reply) = bench.eval(&script, &[], &[]) else { return b"aborted".to_vec() };
+    let Some(reply) = bench.eval(&script, &[], args) else { return b"aborted".to_vec() };
     match &reply[..] {
         [b'-', error @ ..] => {
             let error = String::from_utf8_lossy(error);
