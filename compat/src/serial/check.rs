@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_script_that_was_undone_excuses_a_dropped_transaction() {
-        let wander = Act::Program(Program::Wander {
+        let undeclared = Act::Program(Program::Undeclared {
             first: 1,
             value: text("a"),
             from: 2,
@@ -314,8 +314,8 @@ mod tests {
             edition: 0,
         });
         let found = |sent, heard| {
-            let answer = wander.seen(State::default().apply(0, 0, &wander));
-            let script = done(wander.clone(), answer, sent, heard);
+            let answer = undeclared.seen(State::default().apply(0, 0, &undeclared));
+            let script = done(undeclared.clone(), answer, sent, heard);
             let watch = done(Act::Watch(vec![4]), ok(), 0, 1);
             let together = Act::Program(Program::Together(vec![Act::Get(3)]));
             let dropped = done(together, Value::NilArray, 20, 30);

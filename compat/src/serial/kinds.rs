@@ -11,7 +11,7 @@ pub const ZSETS: usize = 2;
 /// Keys of streams.
 pub const STREAMS: usize = 2;
 /// How long a command waits, in seconds.
-const PATIENCE: &str = "0.005";
+const TIMEOUT: &str = "0.005";
 /// The same in milliseconds.
 const PATIENCE_MS: &str = "5";
 
@@ -214,9 +214,9 @@ impl KindAct {
             KindAct::Pop(list) => words(&["LPOP"], lists(&[*list]), &[]),
             KindAct::Range(list) => words(&["LRANGE"], lists(&[*list]), &["0", "-1"]),
             KindAct::Move(from, to) => words(&["LMOVE"], lists(&[*from, *to]), &["LEFT", "RIGHT"]),
-            KindAct::AwaitPop(of) => words(&["BLPOP"], lists(of), &[PATIENCE]),
+            KindAct::AwaitPop(of) => words(&["BLPOP"], lists(of), &[TIMEOUT]),
             KindAct::AwaitMove(from, to) => {
-                words(&["BLMOVE"], lists(&[*from, *to]), &["LEFT", "RIGHT", PATIENCE])
+                words(&["BLMOVE"], lists(&[*from, *to]), &["LEFT", "RIGHT", TIMEOUT])
             }
             KindAct::RenameList(from, to) => words(&["RENAME"], lists(&[*from, *to]), &[]),
             KindAct::ZAdd(zset, members) => {
@@ -229,7 +229,7 @@ impl KindAct {
             KindAct::ZRange(zset) => {
                 words(&["ZRANGE"], zsets(&[*zset]), &["0", "-1", "WITHSCORES"])
             }
-            KindAct::AwaitZPop(of) => words(&["BZPOPMIN"], zsets(of), &[PATIENCE]),
+            KindAct::AwaitZPop(of) => words(&["BZPOPMIN"], zsets(of), &[TIMEOUT]),
             KindAct::ZDel(zset) => words(&["DEL"], zsets(&[*zset]), &[]),
             KindAct::XAdd(stream, id) => {
                 words(&["XADD"], vec![stream_name(*stream)], &[&format!("{id}-0"), "f", "v"])

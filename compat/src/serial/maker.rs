@@ -178,7 +178,7 @@ impl Maker {
         if self.random.once_in(3) {
             let (first, from) = (self.key(), self.key());
             let (value, second) = (self.value(), self.value());
-            return Program::Wander { first, value, from, second, declares, edition };
+            return Program::Undeclared { first, value, from, second, declares, edition };
         }
         let count = 1 + self.random.below(4);
         let acts = (0..count).map(|_| self.act()).filter(fits_script).collect();

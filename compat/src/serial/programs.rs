@@ -9,7 +9,7 @@ use crate::value::Value;
 const RUN: &str = "local out, at = {}, 1 while at <= #ARGV do local n = tonumber(ARGV[at]) \
     out[#out + 1] = redis.CALL(unpack(ARGV, at + 1, at + n)) at = at + n + 1 end return out";
 /// Writes first; then writes to a key whose name it makes of what it has read.
-const WANDER: &str = "local set = redis.call('SET', ARGV[1], ARGV[2]) \
+const UNDECLARED: &str = "local set = redis.call('SET', ARGV[1], ARGV[2]) \
     local read, sum = redis.call('GET', ARGV[3]), 0 \
     if read then for i = 1, #read do sum = sum + string.byte(read, i) end end \
     local got = redis.call('GETSET', 'key:' .. (sum % KEYS_), ARGV[4]) return {set, read, got}";
@@ -42,7 +42,7 @@ pub enum Program {
         edition: usize,
     },
     /// A script that sets a key, reads another, and makes the name of a third of what it has read.
-    Wander {
+    Undeclared {
         /// The key it sets.
         first: usize,
         /// To this.
@@ -79,7 +79,7 @@ impl Program {
                 }
                 Value::Array(out)
             }
-            Program::Wander { first, value, from, second, .. } => {
+            Program::Undeclared { first, value, from, second, .. } => {
                 state.apply(client, db, &Act::Set(*first, value.clone()));
                 let read = state.values[db][*from].clone();
                 let sum: usize = read.iter().flatten().map(|byte| usize::from(*byte)).sum();
@@ -135,10 +135,10 @@ impl Program {
                 let text = RUN.replace("CALL", if *stops { "call" } else { "pcall" });
                 eval(&text, *edition, declared(keys_of(acts), *declares), words)
             }
-            Program::Wander { first, value, from, second, declares, edition } => {
+            Program::Undeclared { first, value, from, second, declares, edition } => {
                 let key = |key: &usize| name(*key).into_bytes();
                 let words = vec![key(first), value.clone(), key(from), second.clone()];
-                let text = WANDER.replace("KEYS_", &KEYS.to_string());
+                let text = UNDECLARED.replace("KEYS_", &KEYS.to_string());
                 eval(&text, *edition, declared(vec![key(first), key(from)], *declares), words)
             }
         }
@@ -232,7 +232,7 @@ mod tests {
     fn a_wanderer_goes_where_the_data_leads() {
         let mut state = State::default();
         std::sync::Arc::make_mut(&mut state.values[0])[1] = Some(vec![7]);
-        let wander = Program::Wander {
+        let undeclared = Program::Undeclared {
             first: 0,
             value: text("a"),
             from: 1,
@@ -240,11 +240,11 @@ mod tests {
             declares: Declares::Nothing,
             edition: 3,
         };
-        let answer = wander.apply(&mut state, 0, 0);
+        let answer = undeclared.apply(&mut state, 0, 0);
         assert_eq!(answer, Value::Array(vec![ok(), Value::Bulk(vec![7]), Value::Nil]));
         assert_eq!(state.values[0][7 % KEYS], Some(text("b")));
         assert_eq!(
-            wander.words()[2..],
+            undeclared.words()[2..],
             [text("0"), text("key:0"), text("a"), text("key:1"), text("b")]
         );
     }

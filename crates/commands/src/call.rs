@@ -4,7 +4,7 @@ use std::any::Any;
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::{Busy, Hopeless, Key, Keyspace, Locked, WrongType};
+use pantala_keyspace::{Aborted, Busy, Key, Keyspace, Locked, WrongType};
 use pantala_protocol::Reply;
 use pantala_table::StrRef;
 use pantala_values::Type;
@@ -41,17 +41,17 @@ pub enum Park {
     /// A second key's partition, while it is served for its first: run it again by itself.
     Again,
     /// The keyspace's token, to begin like this.
-    Token(Wander),
+    Token(Locking),
 }
 
 /// What a command that learns of its keys while it runs begins with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wander {
+pub enum Locking {
     /// The keys it names; others are tried, and if one is busy everything is undone.
     #[default]
-    No,
+    Upfront,
     /// The token: it may wait for the partitions it meets.
-    Token,
+    Incremental,
     /// The token and all partitions.
     Everything,
 }
@@ -110,8 +110,8 @@ impl From<WrongType> for Stop {
     }
 }
 
-impl From<Hopeless> for Stop {
-    fn from(_: Hopeless) -> Self {
+impl From<Aborted> for Stop {
+    fn from(_: Aborted) -> Self {
         Stop::Error(error::BUSY_SCRIPT)
     }
 }

@@ -17,25 +17,25 @@
 
 #![forbid(unsafe_code)]
 
-mod aside;
 mod call;
 mod command;
+mod copy_and_swap;
 pub mod error;
 pub mod families;
 mod help;
-#[cfg(test)]
-mod neighbours;
+mod incremental;
 pub mod options;
 mod owned_args;
-mod portions;
 mod queue;
 mod registry;
 mod session;
 pub mod syntax;
+#[cfg(test)]
+mod test_support;
 
 pub use call::{
-    AtTimeout, Call, Done, KeyWait, Lane, Limits, PackedLimits, Park, Server, Stop, WaitedKeys,
-    Wander,
+    AtTimeout, Call, Done, KeyWait, Lane, Limits, Locking, PackedLimits, Park, Server, Stop,
+    WaitedKeys,
 };
 pub use command::{
     Begin, Category, Command, Find, Flags, FlagsOf, Group, Handler, IsSecret, KeyFlags, KeySpec,
@@ -45,5 +45,5 @@ pub use error::ClientError;
 pub use help::{help, reply_help};
 pub use owned_args::OwnedArgs;
 pub use queue::{Queue, Queued, Watching};
-pub use registry::{Found, Registry};
+pub use registry::{CommandRef, Registry};
 pub use session::{Place, ReplyMode, Session, Standing, Subscriptions, Tracking};

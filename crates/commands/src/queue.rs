@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use pantala_keyspace::{DbIndex, Watch};
 
-use crate::call::Wander;
+use crate::call::Locking;
 use crate::command::Flags;
 use crate::owned_args::OwnedArgs;
-use crate::registry::Found;
+use crate::registry::CommandRef;
 
 /// A command that waits for EXEC.
 #[derive(Clone, Debug)]
 pub struct Queued {
     /// The row.
-    pub found: Found,
+    pub found: CommandRef,
     /// The arguments.
     pub args: OwnedArgs,
 }
@@ -35,7 +35,7 @@ pub struct Queue {
 
 impl Queue {
     /// One more, with so many arguments.
-    pub fn push(&mut self, found: Found, args: OwnedArgs, arg_count: usize) {
+    pub fn push(&mut self, found: CommandRef, args: OwnedArgs, arg_count: usize) {
         self.flags = self.flags.and(found.row.flags);
         self.arg_count += arg_count;
         self.bytes += size_of::<Queued>() + args.memory_bytes();
@@ -44,11 +44,11 @@ impl Queue {
 
     /// What EXEC needs beyond the keys of the commands: everything, if one of them goes through the
     /// whole keyspace; the right to wait for more, if one is a script.
-    pub fn wander(&self) -> Wander {
+    pub fn locking(&self) -> Locking {
         match self.flags {
-            flags if flags.has(Flags::WHOLE) => Wander::Everything,
-            flags if flags.has(Flags::SCRIPT) => Wander::Token,
-            _ => Wander::No,
+            flags if flags.has(Flags::WHOLE) => Locking::Everything,
+            flags if flags.has(Flags::SCRIPT) => Locking::Incremental,
+            _ => Locking::Upfront,
         }
     }
 }

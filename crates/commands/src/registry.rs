@@ -10,7 +10,7 @@ use crate::error;
 
 /// A row and its number.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct CommandRef {
     /// The row.
     pub row: &'static Command,
     /// Its position in [`Registry::rows`].
@@ -68,7 +68,7 @@ impl Registry {
 
     /// The row of a command, by its name in any case.
     #[inline]
-    pub fn find(&self, name: &[u8]) -> Option<Found> {
+    pub fn find(&self, name: &[u8]) -> Option<CommandRef> {
         let mut slot = slot_of(name, self.shift);
         loop {
             let number = self.slots[slot];
@@ -77,7 +77,7 @@ impl Registry {
             }
             let row = self.rows[usize::from(number)];
             if row.name.as_bytes().eq_ignore_ascii_case(name) {
-                return Some(Found { row, number });
+                return Some(CommandRef { row, number });
             }
             slot = (slot + 1) % self.slots.len();
         }
@@ -85,7 +85,7 @@ impl Registry {
 
     /// The row that will run these arguments: the subcommand's, where there is one.
     #[inline]
-    pub fn resolve(&self, args: &[&[u8]]) -> Option<Found> {
+    pub fn resolve(&self, args: &[&[u8]]) -> Option<CommandRef> {
         let found = self.find(args.first()?)?;
         if found.row.subcommands.is_empty() {
             return Some(found);
@@ -94,15 +94,15 @@ impl Registry {
     }
 
     /// A container's subcommand.
-    pub fn subcommand(&self, container: Found, word: &[u8]) -> Option<Found> {
+    pub fn subcommand(&self, container: CommandRef, word: &[u8]) -> Option<CommandRef> {
         let first = usize::from(*self.first_sub.get(usize::from(container.number))?);
         let rows = container.row.subcommands;
         let at = rows.iter().position(|row| row.name.as_bytes().eq_ignore_ascii_case(word))?;
-        Some(Found { row: &rows[at], number: (first + at) as u16 })
+        Some(CommandRef { row: &rows[at], number: (first + at) as u16 })
     }
 
     /// A row by `name` or `container|name`.
-    pub fn find_full(&self, name: &[u8]) -> Option<Found> {
+    pub fn find_full(&self, name: &[u8]) -> Option<CommandRef> {
         match name.iter().position(|&byte| byte == b'|') {
             None => self.find(name),
             Some(bar) => self.subcommand(self.find(&name[..bar])?, &name[bar + 1..]),

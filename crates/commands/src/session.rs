@@ -59,9 +59,9 @@ pub enum ReplyMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It has to give the password first.
-    Stranger,
+    Unauthenticated,
     /// Everything.
-    Known,
+    Authenticated,
     /// It has subscribed to something: in RESP2 it may do little else.
     Subscribed,
 }
@@ -144,7 +144,11 @@ impl Session {
             id,
             db: DbIndex(0),
             version: Version::Resp2,
-            standing: if authenticated { Standing::Known } else { Standing::Stranger },
+            standing: if authenticated {
+                Standing::Authenticated
+            } else {
+                Standing::Unauthenticated
+            },
             subscriptions: Subscriptions::default(),
             place: Place::default(),
             name: Vec::new(),
@@ -169,7 +173,7 @@ impl Session {
     /// Whether AUTH succeeded, or no password is asked.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
-        self.standing != Standing::Stranger
+        self.standing != Standing::Unauthenticated
     }
 
     /// Whether it is one of those RESP2 connections that may do little but subscribe.
@@ -181,6 +185,6 @@ impl Session {
     pub fn set_subscriptions(&mut self, now: Subscriptions) {
         self.subscriptions = now;
         let is_subscribed = now != Subscriptions::default();
-        self.standing = if is_subscribed { Standing::Subscribed } else { Standing::Known };
+        self.standing = if is_subscribed { Standing::Subscribed } else { Standing::Authenticated };
     }
 }

@@ -3,14 +3,15 @@
 //! ```text
 //! a change --> somebody wants to hear?   (one relaxed load; no: nothing more)
 //!          --> Effect, in the `Locked` of the command, in order
-//! the end  --> the audience leaves messages          partitions still held
-//!          --> partitions free --> sleepers are rung
+//! the end  --> the change sink leaves messages          partitions still held
+//!          --> partitions free --> sleepers are woken
 //! ```
 //!
 //! Invariants
 //! 1. Effects of one key are handed over in the order in which the key changed: before the key's
 //!    partition is free for anybody else.
-//! 2. With a partition held nothing is sent and nobody is woken: the audience answers whom to wake.
+//! 2. With a partition held nothing is sent and nobody is woken: the `ChangeSink` says whom to
+//!    wake.
 //! 3. Who reads a key and remembers that does both with its partition held, and a change takes the
 //!    readers out under the same lock: none is missed.
 //!
@@ -70,7 +71,7 @@ pub enum Effect {
 }
 
 /// Somebody who tells the other clients.
-pub trait Audience: Send + Sync {
+pub trait ChangeSink: Send + Sync {
     /// Takes what has happened, in order, with the partitions still locked: leaves messages, waits
     /// for nothing, makes no system call, takes no partition. Who is to be woken once the
     /// partitions are free goes to `bells`.
@@ -180,9 +181,9 @@ impl Effects {
     /// Hands over what has been gathered. The partitions are still held.
     pub(crate) fn hand_over(&mut self, space: &Keyspace, bells: &mut Vec<Ticket>) {
         if !self.list.is_empty()
-            && let Some(audience) = space.audience()
+            && let Some(change_sink) = space.change_sink()
         {
-            audience.hear(std::mem::take(&mut self.list), bells);
+            change_sink.hear(std::mem::take(&mut self.list), bells);
         }
     }
 
@@ -288,7 +289,7 @@ mod tests {
         }
     }
 
-    impl Audience for Ear {
+    impl ChangeSink for Ear {
         fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
             let mut heard = self.0.lock().expect("no panic under it");
             heard.extend(happened.into_iter().map(|effect| match effect {
@@ -311,9 +312,9 @@ mod tests {
 
     fn space(wanted: Wanted) -> (Keyspace, Ear) {
         let seed = HashSeed::from_words(1, 2);
-        let config = Config { seed, databases: 16, worker_seats: 1, lane_seats: 1 };
+        let config = Config { seed, databases: 16, worker_slots: 1, lane_slots: 1 };
         let (space, ear) = (Keyspace::new(config), Ear::default());
-        space.set_audience(Box::new(ear.clone()));
+        space.set_change_sink(Box::new(ear.clone()));
         space.want(wanted);
         (space, ear)
     }

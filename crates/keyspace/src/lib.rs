@@ -11,7 +11,7 @@
 //! Invariants
 //! 1. A key is found only in the partition its hash names, in every database.
 //! 2. Locks are taken in ascending order, all or none. Only who holds the [`Token`] waits for one
-//!    partition while holding others: see `wander`.
+//!    partition while holding others: see `token`.
 //! 3. A thread holds at most one [`Locked`] at a time (debug builds check).
 //! 4. Every change ends in `Opened::publish`.
 //!
@@ -32,9 +32,9 @@ mod sweep;
 mod tally;
 mod ticket;
 mod timed;
+mod token;
 mod undo;
 mod walk;
-mod wander;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -48,7 +48,7 @@ use pantala_table::{Discarded, OwnedRecord, Table};
 use pantala_values::Object;
 use smallvec::SmallVec;
 
-pub use effects::{Audience, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
+pub use effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 pub use locked::{Locked, Scope};
 pub use opened::{Expiry, Opened, WrongType};
@@ -56,10 +56,10 @@ pub use partition::{Partition, Sizes, Waiters, Watch};
 pub use plan::LockPlan;
 pub use sweep::{Sweep, Sweeper};
 pub use tally::{Count, Tally};
-pub use ticket::{Bell, Inbox, Ready, Ticket, Waiter};
+pub use ticket::{Inbox, Ready, Ticket, Waiter, Waker};
+pub use token::Token;
 pub use undo::Saved;
-pub use walk::{Busy, Hopeless, Met, ScanCursor};
-pub use wander::Token;
+pub use walk::{Aborted, Busy, Met, ScanCursor};
 
 use locked::AllHeld;
 use partition::AllSizes;
@@ -91,14 +91,14 @@ pub trait Reclaimer: Send + Sync {
 }
 
 /// Somebody who is told when a thread waits for long: for a partition, or to be alone.
-pub trait Patience: Send + Sync {
+pub trait LongWaitObserver: Send + Sync {
     /// It has waited for [`LONG_WAIT`] or about so long, and goes on waiting.
-    fn is_lost(&self);
+    fn wait_started(&self);
     /// It has what it waited for.
-    fn is_found(&self);
+    fn wait_ended(&self);
     /// Whether somebody has held partitions for so long that nobody should wait for all others to
     /// be outside.
-    fn is_hopeless(&self) -> bool;
+    fn is_aborted(&self) -> bool;
 }
 
 /// Waiting longer than this is told.
@@ -111,9 +111,9 @@ pub struct Config {
     /// How many logical databases there are.
     pub databases: u32,
     /// Seats at the gate for workers.
-    pub worker_seats: usize,
+    pub worker_slots: usize,
     /// Seats at the gate for threads of the slow lane.
-    pub lane_seats: usize,
+    pub lane_slots: usize,
 }
 
 /// See the module.
@@ -123,8 +123,8 @@ pub struct Keyspace {
     pub(crate) sizes: AllSizes,
     gate: Gate,
     reclaimer: OnceLock<Box<dyn Reclaimer>>,
-    patience: OnceLock<Box<dyn Patience>>,
-    audience: OnceLock<Box<dyn Audience>>,
+    observer: OnceLock<Box<dyn LongWaitObserver>>,
+    change_sink: OnceLock<Box<dyn ChangeSink>>,
     /// What it wants to hear; read with every change, so it lies beside what does not change.
     wanted: AtomicU32,
     tracked: Arc<TrackedCounts>,
@@ -148,10 +148,10 @@ impl Keyspace {
             partitions: (0..PARTITION_COUNT).map(|_| partition()).collect(),
             waited_keys,
             sizes: AllSizes::new(config.databases),
-            gate: Gate::new(config.worker_seats, config.lane_seats),
+            gate: Gate::new(config.worker_slots, config.lane_slots),
             reclaimer: OnceLock::new(),
-            patience: OnceLock::new(),
-            audience: OnceLock::new(),
+            observer: OnceLock::new(),
+            change_sink: OnceLock::new(),
             wanted: AtomicU32::new(0),
             tracked,
             sweep: Sweep::default(),
@@ -190,18 +190,18 @@ impl Keyspace {
     }
 
     /// Waits until those that stayed inside the gate were outside, with the gate open for others.
-    pub(crate) fn await_leaving(&self, occupied: &Occupied) -> Result<(), Hopeless> {
-        let patience = self.patience.get();
-        let is_hopeless = || patience.is_some_and(|patience| patience.is_hopeless());
-        patience.inspect(|patience| patience.is_lost());
-        let have_left = self.gate.await_leaving(occupied, &is_hopeless);
-        patience.inspect(|patience| patience.is_found());
-        if have_left { Ok(()) } else { Err(Hopeless) }
+    pub(crate) fn await_leaving(&self, occupied: &Occupied) -> Result<(), Aborted> {
+        let observer = self.observer.get();
+        let is_aborted = || observer.is_some_and(|observer| observer.is_aborted());
+        observer.inspect(|observer| observer.wait_started());
+        let have_left = self.gate.await_leaving(occupied, &is_aborted);
+        observer.inspect(|observer| observer.wait_ended());
+        if have_left { Ok(()) } else { Err(Aborted) }
     }
 
     /// Sets who is told of long waits; once, at the start.
-    pub fn set_patience(&self, patience: Box<dyn Patience>) {
-        let _already = self.patience.set(patience);
+    pub fn set_long_wait_observer(&self, observer: Box<dyn LongWaitObserver>) {
+        let _already = self.observer.set(observer);
     }
 
     /// Sets who frees large values; once, at the start.
@@ -210,20 +210,20 @@ impl Keyspace {
     }
 
     /// Sets who hears of changes; once. It hears nothing until [`Keyspace::want`].
-    pub fn set_audience(&self, audience: Box<dyn Audience>) {
-        let _already = self.audience.set(audience);
+    pub fn set_change_sink(&self, change_sink: Box<dyn ChangeSink>) {
+        let _already = self.change_sink.set(change_sink);
     }
 
-    pub(crate) fn audience(&self) -> Option<&dyn Audience> {
-        self.audience.get().map(Box::as_ref)
+    pub(crate) fn change_sink(&self) -> Option<&dyn ChangeSink> {
+        self.change_sink.get().map(Box::as_ref)
     }
 
-    /// What the audience wants to hear from now on.
+    /// What the change_sink wants to hear from now on.
     pub fn want(&self, wanted: Wanted) {
         self.wanted.store(wanted.0, Ordering::SeqCst);
     }
 
-    /// What the audience wants to hear.
+    /// What the change_sink wants to hear.
     #[inline]
     pub fn wanted(&self) -> Wanted {
         Wanted(self.wanted.load(Ordering::Relaxed))
@@ -319,21 +319,21 @@ impl Keyspace {
     /// Sleeps until a busy partition was freed once. Only on threads that may block.
     pub fn wait_for(&self, busy: Busy) {
         let Busy(id) = busy;
-        let bell = Bell::for_this_thread();
-        if self.partition(id).park(Ticket::Thread(bell.clone())).is_ok() {
-            self.wait_at(&bell);
+        let waker = Waker::for_this_thread();
+        if self.partition(id).park(Ticket::Thread(waker.clone())).is_ok() {
+            self.wait_at(&waker);
         }
     }
 
-    /// Sleeps until the bell rings.
-    pub(crate) fn wait_at(&self, bell: &Bell) {
-        if bell.wait_at_most(LONG_WAIT) {
+    /// Sleeps until the waker is called.
+    pub(crate) fn wait_at(&self, waker: &Waker) {
+        if waker.wait_at_most(LONG_WAIT) {
             return;
         }
-        let patience = self.patience.get();
-        patience.inspect(|patience| patience.is_lost());
-        bell.wait();
-        patience.inspect(|patience| patience.is_found());
+        let observer = self.observer.get();
+        observer.inspect(|observer| observer.wait_started());
+        waker.wait();
+        observer.inspect(|observer| observer.wait_ended());
     }
 
     /// Leaves a ticket with a busy partition. `Err`: it is free by now, try again.

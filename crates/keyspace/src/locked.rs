@@ -27,8 +27,8 @@ use crate::opened::{Opened, WrongType};
 use crate::partition::{Partition, Waiters, Watch};
 use crate::plan::LockPlan;
 use crate::tally::Tally;
-use crate::ticket::{Bell, Ready, Ticket, Woken};
-use crate::wander::Token;
+use crate::ticket::{Ready, Ticket, Waker, Woken};
+use crate::token::Token;
 
 /// Up to so many partitions may be held in any order, and are looked through one by one.
 pub(crate) const FEW: usize = 16;
@@ -228,7 +228,7 @@ impl<'k> Locked<'k> {
         self.let_go();
         let result = meanwhile();
         if is_wanted {
-            Bell::for_this_thread().wait_at_most(GIVEN_WAY);
+            Waker::for_this_thread().wait_at_most(GIVEN_WAY);
         }
         self.held = space.hold_all(&plan);
         self.at = 0;

@@ -34,7 +34,7 @@ use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::locked::Scope;
 use crate::opened::{Opened, follow_up};
 use crate::tally::Tally;
-use crate::ticket::{Bell, Ticket, Woken};
+use crate::ticket::{Ticket, Waker, Woken};
 
 /// After a partition with little to remove, rest this many times as long as it took.
 const REST_FACTOR: u64 = 20;
@@ -54,7 +54,7 @@ pub struct Sweep {
     earliest: Box<[AtomicI64]>,
     /// When the sweeper means to wake up.
     alarm: AtomicI64,
-    bell: OnceLock<Arc<Bell>>,
+    waker: OnceLock<Arc<Waker>>,
 }
 
 impl Default for Sweep {
@@ -62,7 +62,7 @@ impl Default for Sweep {
         Sweep {
             earliest: (0..PARTITION_COUNT).map(|_| AtomicI64::new(NEVER)).collect(),
             alarm: AtomicI64::new(NEVER),
-            bell: OnceLock::new(),
+            waker: OnceLock::new(),
         }
     }
 }
@@ -80,7 +80,7 @@ impl Sweep {
             return None;
         }
         self.alarm.store(deadline.0, Ordering::SeqCst);
-        self.bell.get().cloned().map(Ticket::Thread)
+        self.waker.get().cloned().map(Ticket::Thread)
     }
 
     fn smallest(&self) -> i64 {
@@ -91,33 +91,33 @@ impl Sweep {
 /// The sweeping thread's own half.
 pub struct Sweeper {
     rest_until_us: Box<[u64]>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
 }
 
 impl Sweeper {
     /// For the calling thread, which becomes the sweeper of `space`.
     pub fn new(space: &Keyspace) -> Self {
-        let bell = Bell::for_this_thread();
-        let _second_sweeper = space.sweep.bell.set(Arc::clone(&bell));
-        Sweeper { rest_until_us: vec![0; PARTITION_COUNT].into(), bell }
+        let waker = Waker::for_this_thread();
+        let _second_sweeper = space.sweep.waker.set(Arc::clone(&waker));
+        Sweeper { rest_until_us: vec![0; PARTITION_COUNT].into(), waker }
     }
 
-    /// A bell that ends [`Sweeper::sleep`] early.
-    pub fn bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.bell)
+    /// A waker that ends [`Sweeper::sleep`] early.
+    pub fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
     }
 
     /// Sleeps until something is due (at most `longest`).
     pub fn sleep(&self, space: &Keyspace, now: UnixMs, longest: Duration) {
         // The alarm is set before the bounds are read: a deadline that arrives in between either
-        // sees the alarm and rings, or is seen here.
+        // sees the alarm and wakes, or is seen here.
         space.sweep.alarm.store(NEVER, Ordering::SeqCst);
         let due = space.sweep.smallest();
         space.sweep.alarm.fetch_min(due, Ordering::SeqCst);
         let wait_ms = u64::try_from(due.saturating_sub(now.0)).unwrap_or(0);
         let resting = if wait_ms == 0 { self.shortest_rest() } else { Duration::ZERO };
         let nap = Duration::from_millis(wait_ms).max(resting).clamp(SHORTEST_NAP, longest);
-        self.bell.wait_for(nap);
+        self.waker.wait_for(nap);
     }
 
     fn shortest_rest(&self) -> Duration {

@@ -21,7 +21,7 @@ pub trait Inbox: Send + Sync {
     fn unpark(&self, connection: u64, parking: u32);
 
     /// There is something new in it.
-    fn ring(&self);
+    fn wake(&self);
 }
 
 /// What is left with a lock that was busy, or with a key that was not there.
@@ -36,7 +36,7 @@ pub enum Ticket {
         parking: u32,
     },
     /// A thread that may block.
-    Thread(Arc<Bell>),
+    Thread(Arc<Waker>),
     /// A worker that was left something in its inbox.
     Inbox(Arc<dyn Inbox>),
 }
@@ -45,43 +45,43 @@ impl pantala_sync::lock::Ticket for Ticket {
     fn wake(self) {
         match self {
             Ticket::Connection { inbox, connection, parking } => inbox.unpark(connection, parking),
-            Ticket::Thread(bell) => bell.ring(),
-            Ticket::Inbox(inbox) => inbox.ring(),
+            Ticket::Thread(waker) => waker.wake(),
+            Ticket::Inbox(inbox) => inbox.wake(),
         }
     }
 }
 
 /// Rings once for a thread that sleeps.
-pub struct Bell {
+pub struct Waker {
     thread: Thread,
-    rung: AtomicBool,
+    woken: AtomicBool,
 }
 
-impl Bell {
-    /// A bell for the calling thread.
+impl Waker {
+    /// A waker for the calling thread.
     pub fn for_this_thread() -> Arc<Self> {
-        Arc::new(Bell { thread: std::thread::current(), rung: AtomicBool::new(false) })
+        Arc::new(Waker { thread: std::thread::current(), woken: AtomicBool::new(false) })
     }
 
     /// Wakes the thread.
-    pub fn ring(&self) {
-        self.rung.store(true, Ordering::Release);
+    pub fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
         self.thread.unpark();
     }
 
-    /// Sleeps until the bell was rung. Only on the thread it was made for.
+    /// Sleeps until the waker was called. Only on the thread it was made for.
     pub fn wait(&self) {
-        while !self.rung.swap(false, Ordering::Acquire) {
+        while !self.woken.swap(false, Ordering::Acquire) {
             park();
         }
     }
 
-    /// Sleeps until the bell was rung, `patience` at most; whether it was. Only on the thread it
+    /// Sleeps until the waker was called, `at_most` at most; whether it was. Only on the thread it
     /// was made for.
-    pub fn wait_at_most(&self, patience: Duration) -> bool {
-        let until = Instant::now() + patience;
+    pub fn wait_at_most(&self, at_most: Duration) -> bool {
+        let until = Instant::now() + at_most;
         loop {
-            if self.rung.swap(false, Ordering::Acquire) {
+            if self.woken.swap(false, Ordering::Acquire) {
                 return true;
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -92,11 +92,11 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the bell was rung or `patience` is over. Only on the thread it was made for.
-    pub fn wait_for(&self, patience: Duration) {
-        if !self.rung.swap(false, Ordering::Acquire) {
-            park_timeout(patience);
-            self.rung.store(false, Ordering::Relaxed);
+    /// Sleeps until the waker was called or `at_most` is over. Only on the thread it was made for.
+    pub fn wait_for(&self, at_most: Duration) {
+        if !self.woken.swap(false, Ordering::Acquire) {
+            park_timeout(at_most);
+            self.woken.store(false, Ordering::Relaxed);
         }
     }
 }

@@ -8,7 +8,7 @@
 //! What expired meanwhile stays expired. A WATCH that was touched stays touched: its transaction
 //! fails although nothing changed, which WATCH allows.
 //!
-//! Tests: `tests/wander.rs`.
+//! Tests: `tests/token.rs`.
 
 use pantala_table::{Object as _, OwnedRecord};
 use pantala_values::Object;

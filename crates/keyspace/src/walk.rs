@@ -1,7 +1,7 @@
 //! Work on the keyspace as a whole: SCAN, KEYS, RANDOMKEY, FLUSHALL, SWAPDB, reports.
 //!
 //! Walks go from partition to partition and hold each only for as long as they look at it. Inside
-//! a script or a transaction everything is held already (`wander`), and they look at what is held.
+//! a script or a transaction everything is held already (`token`), and they look at what is held.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ pub struct Busy(pub PartitionId);
 
 /// Being alone was given up: somebody holds partitions and does not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hopeless;
+pub struct Aborted;
 
 /// Where a SCAN stands: the partition in the low ten bits, the table's own cursor above. Zero is
 /// the start and, as an answer, the end.
@@ -288,7 +288,7 @@ impl<'k> Locked<'k> {
     ///
     /// While somebody is inside for long others go on. Each time the gate is closed for longer, so
     /// that it is closed long enough at last, be there ever so much work that takes long.
-    fn alone<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> Result<R, Hopeless> {
+    fn alone<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> Result<R, Aborted> {
         if self.holds_everything() {
             return Ok(work(self));
         }
@@ -298,7 +298,7 @@ impl<'k> Locked<'k> {
         loop {
             let tried = space.gate().try_alone(looks, || work.take().map(|work| work(self)));
             match tried {
-                Ok(result) => return result.ok_or(Hopeless),
+                Ok(result) => return result.ok_or(Aborted),
                 Err(occupied) => space.await_leaving(&occupied)?,
             }
             looks = looks.saturating_mul(2);
@@ -310,7 +310,7 @@ impl<'k> Locked<'k> {
     ///
     /// # Errors
     /// Somebody is inside and does not end.
-    pub fn flush(&mut self, only: Option<DbIndex>) -> Result<Garbage, Hopeless> {
+    pub fn flush(&mut self, only: Option<DbIndex>) -> Result<Garbage, Aborted> {
         self.alone(|locked| {
             let is_meant = |db: DbIndex| only.is_none_or(|only| only == db);
             for id in PartitionId::all() {
@@ -337,10 +337,10 @@ impl<'k> Locked<'k> {
     fn forget_all(&mut self) {
         let space = self.scope.space;
         if space.wanted().has(Wanted::READ_KEYS.and(Wanted::ALL_KEYS))
-            && let Some(audience) = space.audience()
+            && let Some(change_sink) = space.change_sink()
         {
             let mut bells = Vec::new();
-            audience.forget_all(&mut bells);
+            change_sink.forget_all(&mut bells);
             self.woken.add(bells);
         }
     }
@@ -371,7 +371,7 @@ impl<'k> Locked<'k> {
     ///
     /// # Errors
     /// Somebody is inside and does not end.
-    pub fn swap_databases(&mut self, left: DbIndex, right: DbIndex) -> Result<(), Hopeless> {
+    pub fn swap_databases(&mut self, left: DbIndex, right: DbIndex) -> Result<(), Aborted> {
         if left == right {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use common::{DB, NOW, get, keyspace, scope, set};
 use pantala_base::rng::Rng;
 use pantala_keyspace::{
-    Bell, Expiry, Inbox, Key, Keyspace, LockPlan, Locked, Tally, Ticket, event,
+    Expiry, Inbox, Key, Keyspace, LockPlan, Locked, Tally, Ticket, Waker, event,
 };
 use pantala_table::StrRef;
 
@@ -27,7 +27,7 @@ fn account(number: usize) -> String {
 enum Way {
     /// As a lane thread does.
     Waiting,
-    /// All or none, with a bell left at the partition that was busy.
+    /// All or none, with a waker left at the partition that was busy.
     ParkedThread,
     /// All or none, called back through an inbox, as a worker is.
     ParkedConnection,
@@ -41,7 +41,7 @@ impl Inbox for Post {
         sender.send((connection, parking)).expect("the thread lives as long as its tickets");
     }
 
-    fn ring(&self) {}
+    fn wake(&self) {}
 }
 
 /// Runs `work` with the partitions of the plan, `times` times over, as `way` says.
@@ -71,10 +71,10 @@ fn run(
             };
             parking += 1;
             if let Way::ParkedThread = way {
-                let bell = Bell::for_this_thread();
-                if space.park(busy, Ticket::Thread(Arc::clone(&bell))).is_ok() {
+                let waker = Waker::for_this_thread();
+                if space.park(busy, Ticket::Thread(Arc::clone(&waker))).is_ok() {
                     parked.fetch_add(1, Ordering::Relaxed);
-                    bell.wait();
+                    waker.wait();
                 }
                 continue;
             }

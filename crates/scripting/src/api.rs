@@ -15,7 +15,7 @@ use mlua::{Function, Lua, LuaString, MultiValue, Result, Table, Value};
 use pantala_base::number;
 use pantala_protocol::{Reply, Version};
 
-use crate::door::Door;
+use crate::bridge::LuaBridge;
 use crate::{Level, from_lua, sha1, slot, to_lua};
 
 /// What the functions share with the VM.
@@ -78,11 +78,11 @@ type Outcome = (Value, Value);
 type Fallible = fn(&Lua, MultiValue) -> Result<Outcome>;
 
 /// The table as scripts see it.
-pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
-    let redis = facts(lua, door)?;
+pub fn table(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
+    let redis = facts(lua, bridge)?;
     let other = lua.create_function(|lua, ()| last_reply(lua))?;
-    redis.raw_set("call", door.rediscall(&other, true)?)?;
-    redis.raw_set("pcall", door.rediscall(&other, false)?)?;
+    redis.raw_set("call", bridge.rediscall(&other, true)?)?;
+    redis.raw_set("pcall", bridge.rediscall(&other, false)?)?;
     redis.raw_set("error_reply", lua.create_function(error_reply)?)?;
     redis.raw_set("status_reply", lua.create_function(status_reply)?)?;
     let raising: [(&str, Fallible); 5] = [
@@ -93,7 +93,7 @@ pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
         ("replicate_commands", |_, _| Ok((Value::Boolean(true), Value::Nil))),
     ];
     for (name, function) in raising {
-        redis.raw_set(name, door.raising(lua.create_function(function)?)?)?;
+        redis.raw_set(name, bridge.raising(lua.create_function(function)?)?)?;
     }
     let nothing: Function = lua.create_function(|_, _: MultiValue| Ok(()))?;
     redis.raw_set("debug", nothing)?;
@@ -103,7 +103,7 @@ pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
 }
 
 /// What there is while a library loads, too: constants and `log`.
-pub fn facts(lua: &Lua, door: &Door) -> Result<Table> {
+pub fn facts(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
     let redis = lua.create_table()?;
     for (name, value) in NUMBERS {
         redis.raw_set(name, value)?;
@@ -111,7 +111,7 @@ pub fn facts(lua: &Lua, door: &Door) -> Result<Table> {
     for (name, value) in TEXTS {
         redis.raw_set(name, value)?;
     }
-    redis.raw_set("log", door.raising(lua.create_function(log)?)?)?;
+    redis.raw_set("log", bridge.raising(lua.create_function(log)?)?)?;
     Ok(redis)
 }
 

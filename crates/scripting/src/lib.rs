@@ -5,7 +5,7 @@
 #![deny(unsafe_code)]
 
 mod api;
-mod door;
+mod bridge;
 mod faults;
 mod flags;
 mod from_lua;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use crate::door::Door;
+use crate::bridge::LuaBridge;
 use crate::{ErrorText, Flags, Registered, api};
 
 /// What was registered so far by the library that loads.
@@ -19,8 +19,8 @@ pub type Gathered = Rc<RefCell<Vec<(Registered, Function)>>>;
 const FUNCTIONS_MAX: usize = 100_000;
 
 /// `redis` as it is while a library loads.
-pub fn table(lua: &Lua, door: &Door, gathered: &Gathered) -> mlua::Result<Table> {
-    let redis = api::facts(lua, door)?;
+pub fn table(lua: &Lua, bridge: &LuaBridge, gathered: &Gathered) -> mlua::Result<Table> {
+    let redis = api::facts(lua, bridge)?;
     let gathered = Rc::clone(gathered);
     let register = lua.create_function(move |lua, args| {
         // Who loads holds it, too; a function that kept `redis` comes later.
@@ -38,7 +38,7 @@ pub fn table(lua: &Lua, door: &Door, gathered: &Gathered) -> mlua::Result<Table>
             Err(message) => failed(lua, &message),
         }
     })?;
-    redis.raw_set("register_function", door.raising(register)?)?;
+    redis.raw_set("register_function", bridge.raising(register)?)?;
     Ok(redis)
 }
 

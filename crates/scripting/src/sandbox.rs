@@ -17,7 +17,7 @@
 use mlua::{Error, Function, Lua, LuaString, Result, Table, Value};
 
 use crate::api;
-use crate::door::Door;
+use crate::bridge::LuaBridge;
 use crate::libs;
 
 /// Lua's own that scripts keep.
@@ -57,7 +57,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// Makes the globals what scripts may see, and shuts them.
-    pub fn build(lua: &Lua, door: &Door) -> Result<Sandbox> {
+    pub fn build(lua: &Lua, bridge: &LuaBridge) -> Result<Sandbox> {
         let globals = lua.globals();
         take_away(&globals)?;
         let clock: Value = globals.raw_get::<Table>("os")?.raw_get("clock")?;
@@ -65,15 +65,15 @@ impl Sandbox {
         os.raw_set("clock", clock)?;
         globals.raw_set("os", os)?;
         let own = [
-            ("cjson", libs::cjson::table(lua, door)?),
-            ("cmsgpack", libs::cmsgpack::table(lua, door)?),
-            ("struct", libs::structs::table(lua, door)?),
-            ("bit", door.bit.clone()),
+            ("cjson", libs::cjson::table(lua, bridge)?),
+            ("cmsgpack", libs::cmsgpack::table(lua, bridge)?),
+            ("struct", libs::structs::table(lua, bridge)?),
+            ("bit", bridge.bit.clone()),
         ];
         for (name, table) in own {
             globals.raw_set(name, table)?;
         }
-        let redis = api::table(lua, door)?;
+        let redis = api::table(lua, bridge)?;
         globals.raw_set("redis", &redis)?;
         globals.raw_set("server", &redis)?;
         let sandbox = Sandbox { shared: lua.create_table()?, missing: missing(lua)? };
@@ -83,34 +83,34 @@ impl Sandbox {
         }
         sandbox.shared.raw_set("_G", &sandbox.shared)?;
         for name in ["__redis__err__handler", "__server__err__handler"] {
-            globals.raw_set(name, &door.errhandler)?;
+            globals.raw_set(name, &bridge.errhandler)?;
         }
-        sandbox.shut_all(lua, door, &globals)?;
+        sandbox.shut_all(lua, bridge, &globals)?;
         Ok(sandbox)
     }
 
-    fn shut_all(&self, lua: &Lua, door: &Door, globals: &Table) -> Result<()> {
+    fn shut_all(&self, lua: &Lua, bridge: &LuaBridge, globals: &Table) -> Result<()> {
         for pair in self.shared.pairs::<Value, Value>() {
             if let (_, Value::Table(table)) = pair? {
-                door.readonly(&table, true)?;
+                bridge.readonly(&table, true)?;
             }
         }
         if let Some(strings) = lua.type_metatable::<LuaString>() {
-            door.readonly(&strings, true)?;
+            bridge.readonly(&strings, true)?;
         }
-        self.shut(lua, door, &self.shared)?;
-        self.shut(lua, door, globals)
+        self.shut(lua, bridge, &self.shared)?;
+        self.shut(lua, bridge, globals)
     }
 
     /// Reading what is missing in `table` is an error, writing as well.
-    pub fn shut(&self, lua: &Lua, door: &Door, table: &Table) -> Result<()> {
+    pub fn shut(&self, lua: &Lua, bridge: &LuaBridge, table: &Table) -> Result<()> {
         let meta = lua.create_table()?;
         meta.raw_set("__index", &self.missing)?;
         // `_G` is in itself and so may be shut already.
-        door.readonly(table, false)?;
+        bridge.readonly(table, false)?;
         table.set_metatable(Some(meta.clone()))?;
-        door.readonly(&meta, true)?;
-        door.readonly(table, true)
+        bridge.readonly(&meta, true)?;
+        bridge.readonly(table, true)
     }
 }
 

@@ -31,7 +31,7 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Value};
 use pantala_protocol::{Reply, Version};
 
 use crate::api::Shared;
-use crate::door::{ABORTED, DONE, Door, EMITTED};
+use crate::bridge::{ABORTED, DONE, EMITTED, LuaBridge};
 use crate::from_lua::{Fault, Writer};
 use crate::loading::{self, Gathered};
 use crate::raw::Spans;
@@ -67,7 +67,7 @@ pub struct Vm {
     shared: Shared,
     tidy_above_bytes: usize,
     sandbox: Sandbox,
-    door: Door,
+    bridge: LuaBridge,
     lua: Lua,
 }
 
@@ -113,10 +113,10 @@ impl Vm {
         // "Catch" leaves Lua's own pcall, which we patched so that it does not catch panics.
         let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(true))?;
         lua.set_app_data(MemoryLimit(limits.memory_bytes));
-        let door = Door::open(&lua, limits.memory_bytes)?;
+        let bridge = LuaBridge::open(&lua, limits.memory_bytes)?;
         let shared = Shared::default();
-        let sandbox = Sandbox::build(&lua, &door)?;
-        door.idle()?;
+        let sandbox = Sandbox::build(&lua, &bridge)?;
+        bridge.idle()?;
         let (scripts, script_order) = (HashMap::default(), VecDeque::new());
         let libraries = VecDeque::new();
         let tidy_above_bytes = lua.used_memory() + TIDY_BYTES;
@@ -128,7 +128,7 @@ impl Vm {
             shared,
             tidy_above_bytes,
             sandbox,
-            door,
+            bridge,
             lua,
         })
     }
@@ -163,7 +163,7 @@ impl Vm {
     ) -> Result<Function, ErrorText> {
         let code = |lua: &Lua| lua.create_string(code);
         let compiled = code(&self.lua)
-            .and_then(|code| self.door.compile.call::<(Value, Value)>((code, name, environment)));
+            .and_then(|code| self.bridge.compile.call::<(Value, Value)>((code, name, environment)));
         match compiled {
             Ok((Value::Function(function), _)) => Ok(function),
             Ok((_, message)) => Err(faults::plain(&message)),
@@ -193,14 +193,14 @@ impl Vm {
                 &self.scripts[script.sha()]
             }
         };
-        self.perform(&self.door.run, function, (keys, args), version, host, reply)
+        self.perform(&self.bridge.run, function, (keys, args), version, host, reply)
     }
 
     /// Runs a function that is compiled, and appends its reply.
     #[allow(clippy::too_many_arguments, reason = "EVAL and FCALL have that many parts")]
     fn perform(
         &self,
-        door: &Function,
+        bridge: &Function,
         function: &Function,
         (keys, args): (&[&[u8]], &[&[u8]]),
         version: Version,
@@ -216,7 +216,7 @@ impl Vm {
         // The reply lies with what functions share meanwhile, so that Lua's values go right there.
         shared.out.replace(mem::take(reply));
         let answered = slot::with_host(host, shared, || {
-            let ended = self.enter(door, function, keys, args);
+            let ended = self.enter(bridge, function, keys, args);
             *reply = shared.out.take();
             if !matches!(ended, Ok((EMITTED, _))) {
                 reply.truncate(start);
@@ -229,17 +229,23 @@ impl Vm {
     }
 
     /// Calls lpantala.c's `run` or `call`.
-    fn enter(&self, door: &Function, function: &Function, keys: &[&[u8]], args: &[&[u8]]) -> Ended {
+    fn enter(
+        &self,
+        bridge: &Function,
+        function: &Function,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+    ) -> Ended {
         let (keys, args) = (Spans::of(keys), Spans::of(args));
         let ((keys_at, keys_len), (args_at, args_len)) = (keys.parts(), args.parts());
-        door.call((function, keys_at, keys_len, args_at, args_len))
+        bridge.call((function, keys_at, keys_len, args_at, args_len))
     }
 
     /// After a run: what it left is garbage. Where tidying up fails the next run asks again.
     fn settle(&self) {
         libs::cjson::forget_settings(&self.lua);
         if self.lua.used_memory() > self.tidy_above_bytes {
-            let _ = self.door.rest.call::<()>(());
+            let _ = self.bridge.rest.call::<()>(());
         }
         self.shared.settle();
     }
@@ -280,7 +286,7 @@ impl Vm {
         self.scripts.clear();
         self.script_order.clear();
         self.libraries.clear();
-        let _ = self.door.idle();
+        let _ = self.bridge.idle();
     }
 
     /// Bytes that Lua uses.
@@ -295,7 +301,7 @@ impl Vm {
 
     /// How much memory scripts may have from the next run on; 0: no limit.
     pub fn limit_memory(&mut self, bytes: usize) {
-        if self.limits.memory_bytes != bytes && self.door.limit(bytes).is_ok() {
+        if self.limits.memory_bytes != bytes && self.bridge.limit(bytes).is_ok() {
             self.limits.memory_bytes = bytes;
             self.lua.set_app_data(MemoryLimit(bytes));
         }
@@ -332,7 +338,7 @@ impl Vm {
         let compiled = self.compiled(after_shebang(code), LIBRARY_NAME, Some(&environment));
         let function = compiled
             .map_err(|message| [b"ERR Error compiling function: ".as_slice(), &message].concat())?;
-        let ended: Ended = slot::with_host(host, &self.shared, || self.door.load.call(function));
+        let ended: Ended = slot::with_host(host, &self.shared, || self.bridge.load.call(function));
         match ended.map_err(ours)? {
             (DONE, _) => {}
             (ABORTED, _) => return Err(Unloaded::Aborted),
@@ -343,9 +349,9 @@ impl Vm {
             }
         }
         // From now on its functions see what functions see.
-        let opened = self.door.readonly(&meta, false);
+        let opened = self.bridge.readonly(&meta, false);
         opened.and_then(|()| meta.raw_set("__index", &self.sandbox.shared)).map_err(ours)?;
-        self.door.readonly(&meta, true).map_err(ours)?;
+        self.bridge.readonly(&meta, true).map_err(ours)?;
         let gathered = gathered.take();
         loading::judge(&gathered)?;
         Ok(gathered)
@@ -353,17 +359,17 @@ impl Vm {
 
     /// A library's own globals, with their metatable: empty, and behind them `redis` alone.
     fn environment(&self, gathered: &Gathered) -> mlua::Result<(mlua::Table, mlua::Table)> {
-        let redis = loading::table(&self.lua, &self.door, gathered)?;
-        self.sandbox.shut(&self.lua, &self.door, &redis)?;
+        let redis = loading::table(&self.lua, &self.bridge, gathered)?;
+        self.sandbox.shut(&self.lua, &self.bridge, &redis)?;
         let visible = self.lua.create_table()?;
         visible.raw_set("redis", &redis)?;
         visible.raw_set("server", &redis)?;
-        self.sandbox.shut(&self.lua, &self.door, &visible)?;
+        self.sandbox.shut(&self.lua, &self.bridge, &visible)?;
         let (environment, meta) = (self.lua.create_table()?, self.lua.create_table()?);
         meta.raw_set("__index", visible)?;
         environment.set_metatable(Some(meta.clone()))?;
-        self.door.readonly(&meta, true)?;
-        self.door.readonly(&environment, true)?;
+        self.bridge.readonly(&meta, true)?;
+        self.bridge.readonly(&environment, true)?;
         Ok((environment, meta))
     }
 
@@ -394,7 +400,7 @@ impl Vm {
             Reply::new(reply, version).error("ERR Function not found");
             return Ok(());
         };
-        self.perform(&self.door.call, function, (keys, args), version, host, reply)
+        self.perform(&self.bridge.call, function, (keys, args), version, host, reply)
     }
 
     /// Loads a library to stay, in the place of an older one of its name: where it lies.

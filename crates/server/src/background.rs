@@ -34,10 +34,10 @@ pub fn reclaim(garbage: &Receiver<Garbage>) {
 }
 
 /// The life of the thread that sweeps and watches resident memory.
-pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Bell>)) {
+pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Waker>)) {
     let tally = shared.tallies.join();
     let mut sweeper = Sweeper::new(&shared.space);
-    started(sweeper.bell());
+    started(sweeper.waker());
     while !shared.shutdown.is_final() {
         if !shared.is_sweep_off.load(Ordering::Relaxed) {
             sweeper.round(&shared.space, unix_ms(), &tally.keys);

@@ -19,7 +19,7 @@
 //!    when it watches, tracks, subscribes, or waits for a key or for the slow lane; that may be
 //!    otherwise at the next look.
 //!
-//! Not here: how a connection moves (`joining`). Tests: foot of the file; the bad days
+//! Not here: how a connection moves (`accept`). Tests: foot of the file; the bad days
 //! `a_crowded_worker` and `one_busy_client`.
 
 use std::mem::take;
@@ -29,7 +29,7 @@ use pantala_reactor::{Ops, Token};
 
 use crate::connection::Connection;
 use crate::shared::Shared;
-use crate::worker::Desk;
+use crate::worker::Worker;
 
 /// How far looks are apart, at least.
 const LOOK_US: u64 = 100_000;
@@ -82,7 +82,7 @@ impl Balance {
     }
 }
 
-impl Desk {
+impl Worker {
     /// Looks whether this worker is too busy, now and then, and lets go who is to go.
     #[inline]
     pub(crate) fn balance(&mut self, ops: &mut Ops<'_>) {
@@ -143,7 +143,8 @@ impl Desk {
             total += weight;
             let session = &connection.session;
             // One that tracks would have to forget all it remembers.
-            let is_plain = session.standing == Standing::Known && session.tracking.is_none();
+            let is_plain =
+                session.standing == Standing::Authenticated && session.tracking.is_none();
             if is_plain && !session.monitor && connection.blocked.is_none() {
                 movable.push((connection.token, weight));
             }

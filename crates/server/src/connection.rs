@@ -4,7 +4,7 @@ use pantala_commands::Session;
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
-use crate::sending::CHOKE_BYTES;
+use crate::sending::THROTTLE_BYTES;
 use crate::waiting::{Blocked, CountedAsBlocked};
 
 /// Shorter replies are copied: the connection's own buffer is used again.
@@ -77,7 +77,7 @@ pub struct Connection {
     /// How often it was parked.
     pub parkings: u32,
     /// So much output waits to be sent that commands wait too.
-    pub is_choked: bool,
+    pub is_throttled: bool,
     /// Where it is in its life.
     pub life: Life,
     /// The worker that is to serve it next, where that is settled.
@@ -127,7 +127,7 @@ impl Connection {
             blocked: None,
             paused: None,
             parkings: 0,
-            is_choked: false,
+            is_throttled: false,
             life: Life::Open,
             next_worker: None,
             peer_done: false,
@@ -154,7 +154,7 @@ impl Connection {
     /// Whether commands may run now.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        self.parked.is_none() && !self.is_choked && self.life == Life::Open
+        self.parked.is_none() && !self.is_throttled && self.life == Life::Open
     }
 
     /// Whether it can be given to another worker at this moment, with what it has still to run and
@@ -173,7 +173,7 @@ impl Connection {
     pub fn finished(&mut self, row_number: u16) {
         self.commands += 1;
         self.last_command = Some(row_number);
-        self.choke();
+        self.throttle_output();
         if self.session.closing {
             self.life = Life::Ending;
         }
@@ -196,9 +196,9 @@ impl Connection {
 
     /// Lets commands wait if much output does. To be called behind every reply.
     #[inline]
-    pub fn choke(&mut self) {
-        if self.output.len() > CHOKE_BYTES {
-            self.is_choked = true;
+    pub fn throttle_output(&mut self) {
+        if self.output.len() > THROTTLE_BYTES {
+            self.is_throttled = true;
         }
     }
 

@@ -12,7 +12,7 @@ use pantala_keyspace::DbIndex;
 use pantala_keyspace::event::Event;
 use pantala_settings::Settings;
 
-use crate::pubsub::{Bells, Kind, PubSub};
+use crate::pubsub::{Kind, PubSub, WakeSet};
 
 const BY_KEY: u8 = 1;
 const BY_EVENT: u8 = 2;
@@ -35,7 +35,7 @@ impl Events {
         pubsub: &PubSub,
         (db, key): (DbIndex, &[u8]),
         event: Event,
-        bells: &mut Bells,
+        wakes: &mut WakeSet,
     ) {
         if pubsub.is_deserted(Kind::Channel) {
             return;
@@ -44,11 +44,11 @@ impl Events {
         if channels & BY_KEY != 0 {
             let mut channel = format!("__keyspace@{}__:", db.0).into_bytes();
             channel.extend_from_slice(key);
-            pubsub.leave(Kind::Channel, &channel, event.name.as_bytes(), bells);
+            pubsub.leave(Kind::Channel, &channel, event.name.as_bytes(), wakes);
         }
         if channels & BY_EVENT != 0 {
             let channel = format!("__keyevent@{}__:{}", db.0, event.name);
-            pubsub.leave(Kind::Channel, channel.as_bytes(), key, bells);
+            pubsub.leave(Kind::Channel, channel.as_bytes(), key, wakes);
         }
     }
 }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    Call, ClientError, Done, Flags, Found, Lane, Limits, OwnedArgs, Park, Queue, ReplyMode,
-    Session, Standing, Stop, Wander, error, key_positions,
+    Call, ClientError, CommandRef, Done, Flags, Lane, Limits, Locking, OwnedArgs, Park, Queue,
+    ReplyMode, Session, Standing, Stop, error, key_positions,
 };
 use pantala_keyspace::{DbIndex, LockPlan, Locked, Scope};
 use pantala_protocol::Reply;
@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 use crate::shared::Shared;
 use crate::tallies::ThreadTally;
-use crate::waiting::{Blocked, Seat};
+use crate::waiting::{Blocked, ReplyTarget};
 
 /// What holds for all commands of one turn.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ pub struct Turn<'r> {
     /// Whether commands may wait for keys; not inside a transaction.
     pub may_wait: bool,
     /// What a script begins with.
-    pub wander: Wander,
+    pub locking: Locking,
 }
 
 /// What CLIENT PAUSE holds back.
@@ -67,20 +67,20 @@ pub enum Paused {
 /// Why a command does not run now.
 pub enum Refusal {
     /// An error for the client.
-    Error(Option<Found>, ClientError),
+    Error(Option<CommandRef>, ClientError),
     /// It runs on the slow lane.
-    Lane(Found),
+    Lane(CommandRef),
     /// CLIENT PAUSE.
     Pause,
     /// It waits for EXEC.
-    Queue(Found),
+    Queue(CommandRef),
 }
 
 /// What is to be run.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The row.
-    pub found: Found,
+    pub found: CommandRef,
     /// The arguments, the name first.
     pub args: &'a [&'a [u8]],
     /// The hashes of its keys.
@@ -105,11 +105,11 @@ impl<'r> Turn<'r> {
     pub fn admit(
         &self,
         session: &Session,
-        found: Option<Found>,
+        found: Option<CommandRef>,
         args: &[&[u8]],
         arg_count: usize,
-    ) -> Result<Found, Refusal> {
-        if session.standing != Standing::Known {
+    ) -> Result<CommandRef, Refusal> {
+        if session.standing != Standing::Authenticated {
             self.admit_others(session, found, arg_count)?;
         }
         let Some(found) = found else {
@@ -140,12 +140,12 @@ impl<'r> Turn<'r> {
     fn admit_others(
         &self,
         session: &Session,
-        found: Option<Found>,
+        found: Option<CommandRef>,
         arg_count: usize,
     ) -> Result<(), Refusal> {
         let flags = found.map_or(Flags::NONE, |found| found.row.flags);
         // Who has not given the password learns nothing, not even which commands there are.
-        if session.standing == Standing::Stranger && !flags.has(Flags::NO_AUTH) {
+        if session.standing == Standing::Unauthenticated && !flags.has(Flags::NO_AUTH) {
             return Err(Refusal::Error(found, error::NO_AUTH));
         }
         let Some(found) = found.filter(|found| found.row.accepts(arg_count)) else {
@@ -164,9 +164,9 @@ impl<'r> Turn<'r> {
     fn admit_to_queue(
         &self,
         queue: &Queue,
-        found: Found,
+        found: CommandRef,
         args: &[&[u8]],
-    ) -> Result<Found, Refusal> {
+    ) -> Result<CommandRef, Refusal> {
         let row = found.row;
         let at_once = row.flags.has(Flags::UNQUEUED);
         if row.flags.has(Flags::NO_MULTI) && !at_once {
@@ -220,10 +220,10 @@ impl<'r> Turn<'r> {
     pub fn run(
         &self,
         session: &mut Session,
-        found: Found,
+        found: CommandRef,
         args: &[&[u8]],
         output: &mut Vec<u8>,
-        seat: &Seat<'_>,
+        target: &ReplyTarget<'_>,
     ) -> Verdict {
         if found.row.flags.has(Flags::TRANSACTION) {
             return self.run_transaction(session, found, output);
@@ -241,14 +241,14 @@ impl<'r> Turn<'r> {
         let verdict = if is_script {
             self.run_script(session, request, output, began_us)
         } else {
-            self.run_plain(session, request, output, seat)
+            self.run_plain(session, request, output, target)
         };
         if matches!(verdict, Verdict::Finished) {
             let took_us = monotonic_us() - began_us;
             self.count_time(found, took_us * 1000);
             let reply_bytes = output.len().saturating_sub(before);
             self.shared.logs.note(session, found, args, took_us, reply_bytes);
-            self.shared.spikes.note(found.row, took_us);
+            self.shared.latency_monitor.note(found.row, took_us);
         }
         let is_shown = matches!(verdict, Verdict::Finished | Verdict::Blocked(_));
         if self.is_monitored && is_shown {
@@ -262,13 +262,13 @@ impl<'r> Turn<'r> {
         &self,
         plan: &LockPlan,
         scope: Scope<'r>,
-        wander: Wander,
+        locking: Locking,
     ) -> Result<Locked<'r>, Park> {
         let space = scope.space;
-        if wander != Wander::No {
-            let token = space.try_token().ok_or(Park::Token(wander))?;
-            let mut locked = space.lock_wandering(token, plan, scope);
-            if wander == Wander::Everything {
+        if locking != Locking::Upfront {
+            let token = space.try_token().ok_or(Park::Token(locking))?;
+            let mut locked = space.lock_incrementally(token, plan, scope);
+            if locking == Locking::Everything {
                 locked.reach_everything();
             }
             return Ok(locked);
@@ -285,17 +285,17 @@ impl<'r> Turn<'r> {
         session: &mut Session,
         request: Request<'_>,
         output: &mut Vec<u8>,
-        seat: &Seat<'_>,
+        target: &ReplyTarget<'_>,
     ) -> Verdict {
         let plan = LockPlan::of(request.hashes.iter().copied());
-        let mut locked = match self.lock(&plan, self.scope(session), Wander::No) {
+        let mut locked = match self.lock(&plan, self.scope(session), Locking::Upfront) {
             Ok(locked) => locked,
             Err(park) => return Verdict::Parked(park),
         };
         let mut verdict = self.run_locked(session, request, &mut locked, output);
         if let Verdict::Parked(Park::Keys(wait)) = verdict {
             let command = (request.found, request.args);
-            let waiting = self.enqueue(session, command, *wait, &mut locked, seat);
+            let waiting = self.enqueue(session, command, *wait, &mut locked, target);
             verdict = Verdict::Blocked(waiting);
         }
         if locked.has_ready() {
@@ -359,7 +359,7 @@ impl<'r> Turn<'r> {
         if mode != ReplyMode::On && matches!(verdict, Verdict::Finished) {
             // What is pushed is shown all the same.
             let before = if is_pushed(found) { output.len() } else { before };
-            hush(session, mode, before, output);
+            suppress_reply(session, mode, before, output);
         }
         verdict
     }
@@ -367,7 +367,12 @@ impl<'r> Turn<'r> {
     /// Where a command writes its reply. A worker copies no long one: a command that reads stops
     /// there and is run on the slow lane.
     #[inline]
-    fn reply<'o>(&self, session: &Session, found: Found, output: &'o mut Vec<u8>) -> Reply<'o> {
+    fn reply<'o>(
+        &self,
+        session: &Session,
+        found: CommandRef,
+        output: &'o mut Vec<u8>,
+    ) -> Reply<'o> {
         let limits = self.limits;
         let may_be_short = self.lane == Lane::Worker && found.row.flags.has(Flags::READONLY);
         let most = match may_be_short {
@@ -382,7 +387,7 @@ impl<'r> Turn<'r> {
     fn settle(
         &self,
         session: &Session,
-        found: Found,
+        found: CommandRef,
         done: Done,
         before: usize,
         output: &mut Vec<u8>,
@@ -413,7 +418,7 @@ impl<'r> Turn<'r> {
     pub fn refuse(
         &self,
         session: &mut Session,
-        found: Option<Found>,
+        found: Option<CommandRef>,
         error: &ClientError,
         output: &mut Vec<u8>,
     ) {
@@ -432,7 +437,7 @@ impl<'r> Turn<'r> {
         }
         let mode = session.reply_mode;
         if mode != ReplyMode::On {
-            hush(session, mode, before, output);
+            suppress_reply(session, mode, before, output);
         }
     }
 
@@ -446,13 +451,13 @@ impl<'r> Turn<'r> {
 
     /// Counts a command that is so quick that nobody looks at the clock for it.
     #[inline]
-    pub fn count_quick(&self, found: Found) {
+    pub fn count_quick(&self, found: CommandRef) {
         self.tally.commands[usize::from(found.number)].latency[0].add(1);
     }
 
     /// Adds to the time and the histogram of a row.
     #[inline]
-    pub fn count_time(&self, found: Found, nanoseconds: u64) {
+    pub fn count_time(&self, found: CommandRef, nanoseconds: u64) {
         self.tally.commands[usize::from(found.number)].took(nanoseconds);
     }
 }
@@ -461,7 +466,7 @@ impl<'r> Turn<'r> {
 #[cold]
 pub fn keep_for_exec(
     session: &mut Session,
-    found: Found,
+    found: CommandRef,
     (args, arg_count): (OwnedArgs, usize),
     output: &mut Vec<u8>,
 ) {
@@ -471,18 +476,18 @@ pub fn keep_for_exec(
     Reply::new(output, session.version).simple("QUEUED");
     let mode = session.reply_mode;
     if mode != ReplyMode::On {
-        hush(session, mode, before, output);
+        suppress_reply(session, mode, before, output);
     }
 }
 
 /// A command has panicked, which is a fault of ours: it is logged and counted, and the client is
 /// told. Its connection is to be closed.
 #[cold]
-pub(crate) fn confess(
+pub(crate) fn report_panic(
     shared: &Shared,
     tally: &ThreadTally,
     session: &Session,
-    found: Option<Found>,
+    found: Option<CommandRef>,
     output: &mut Vec<u8>,
 ) {
     const ERROR: ClientError = ClientError::text("ERR internal error, see the log of the server");
@@ -496,17 +501,17 @@ pub(crate) fn confess(
 
 /// Whether its replies are pushes, which CLIENT REPLY leaves alone.
 #[cold]
-fn is_pushed(found: Found) -> bool {
+fn is_pushed(found: CommandRef) -> bool {
     found.row.flags.has(Flags::SUBSCRIBED) && found.row.flags.has(Flags::PUBSUB)
 }
 
-fn is_exec(found: Found) -> bool {
+fn is_exec(found: CommandRef) -> bool {
     found.row.flags.has(Flags::TRANSACTION)
 }
 
 /// Takes a reply back that CLIENT REPLY does not want.
 #[cold]
-pub(crate) fn hush(
+pub(crate) fn suppress_reply(
     session: &mut Session,
     mode_before: ReplyMode,
     before: usize,

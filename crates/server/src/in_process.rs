@@ -16,11 +16,11 @@ use crate::inbox::Inbox;
 use crate::lane;
 use crate::shared::Shared;
 use crate::tallies::ThreadTally;
-use crate::worker::Desk;
+use crate::worker::Worker;
 
 /// A server with one client.
 pub struct InProcess {
-    desk: Desk,
+    worker: Worker,
     lane_tally: Arc<ThreadTally>,
 }
 
@@ -31,53 +31,53 @@ impl InProcess {
     /// The system has no descriptors left.
     pub fn new(settings: Settings) -> Result<Self, String> {
         let shared = Arc::new(Shared::new(settings, None, HashSeed::from_words(1, 2), &[]));
-        shared.know_thyself();
+        shared.set_self_ref();
         shared.apply_log_settings();
         shared.apply_script_settings();
         let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
         let reactor = Reactor::new(config).map_err(|error| error.to_string())?;
         let inbox = Arc::new(Inbox::new(reactor.waker()));
         let lane_tally = shared.tallies.join();
-        let mut desk = Desk::new(shared, 0, inbox);
+        let mut worker = Worker::new(shared, 0, inbox);
         let token = Token { index: 0, generation: 0 };
         let session = Session::new(1, true);
-        desk.connections.push(Some(Box::new(Connection::new(token, session, 0))));
-        Ok(InProcess { desk, lane_tally })
+        worker.connections.push(Some(Box::new(Connection::new(token, session, 0))));
+        Ok(InProcess { worker, lane_tally })
     }
 
     /// Its data.
     pub fn space(&self) -> &Keyspace {
-        &self.desk.shared.space
+        &self.worker.shared.space
     }
 
     /// Runs the commands in `request` and appends their replies to `reply`. What is left of half a
     /// command waits for the next call.
     pub fn exchange(&mut self, request: &[u8], reply: &mut Vec<u8>) {
-        self.desk.refresh();
+        self.worker.refresh();
         let mut chunks = Vec::new();
-        self.desk.receive(Token { index: 0, generation: 0 }, request, &mut chunks);
+        self.worker.receive(Token { index: 0, generation: 0 }, request, &mut chunks);
         loop {
-            self.desk.take_resumed(&mut chunks);
+            self.worker.take_resumed(&mut chunks);
             if chunks.is_empty() {
                 break;
             }
-            self.desk.serve(std::mem::take(&mut chunks));
+            self.worker.serve(std::mem::take(&mut chunks));
             self.run_lane();
         }
-        self.desk.touched.clear();
-        if let Some(connection) = self.desk.at(0) {
+        self.worker.touched.clear();
+        if let Some(connection) = self.worker.at(0) {
             connection.is_touched = false;
-            connection.is_choked = false;
+            connection.is_throttled = false;
             reply.append(&mut connection.output);
         }
     }
 
     fn run_lane(&mut self) {
-        let shared = Arc::clone(&self.desk.shared);
+        let shared = Arc::clone(&self.worker.shared);
         while let Some(job) = shared.lane.try_next() {
             lane::run_job(&shared, &self.lane_tally, 0, job);
         }
-        self.desk.take_lane_answers();
+        self.worker.take_lane_answers();
     }
 }
 

@@ -1,6 +1,6 @@
 //! What other threads tell a worker.
 //!
-//! A queue and a bell. The queue is lock-free for the many writers; the bell costs a system call
+//! A queue and a waker. The queue is lock-free for the many writers; the waker costs a system call
 //! only while the worker sleeps (see `pantala_reactor::Waker`).
 
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use pantala_reactor::Waker;
 
 use crate::client_filter::ClientFilter;
 use crate::connection::Connection;
-use crate::tracking::audience::Word;
+use crate::tracking::notifier::Word;
 use crate::waiting::Blocked;
 
 /// One message.
@@ -143,7 +143,7 @@ impl Inbox {
     }
 
     /// Wakes the worker, if it sleeps.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         self.waker.wake();
     }
 
@@ -163,7 +163,7 @@ impl pantala_keyspace::Inbox for Inbox {
         self.post(Message::Unpark { connection, parking });
     }
 
-    fn ring(&self) {
+    fn wake(&self) {
         self.waker.wake();
     }
 }

@@ -9,9 +9,9 @@
 //!    `OUTSIDE`, which close the gate themselves or only wait.
 //! 2. Each job is answered exactly once, also when its command panics.
 //! 3. At most so many jobs run at a time as the setting `slow_lane_threads` says, not counting
-//!    those that have shown to be very long, or wait for one that is: for each of these another
-//!    thread is lent, so that some endless scripts do not shut the lane.
-//! 4. A job that needs the keyspace's token while somebody else has it lies *aside* and takes no
+//!    those that have shown to be very long, or wait for one that is: for each of these a
+//!    compensating thread runs, so that some endless scripts do not shut the lane.
+//! 4. A job that needs the keyspace's token while somebody else has it waits for it and takes no
 //!    thread: whoever frees the token puts it back into the queue.
 
 use std::collections::{HashMap, VecDeque};
@@ -19,26 +19,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{Flags, Found, OwnedArgs, Park, Session, Wander};
+use pantala_commands::{CommandRef, Flags, Locking, OwnedArgs, Park, Session};
 use pantala_keyspace::Ticket;
 use pantala_sync::gate::Role;
 
-use crate::execute::{Turn, Verdict, confess};
+use crate::execute::{Turn, Verdict, report_panic};
 use crate::inbox::{Inbox, Message};
 use crate::limits::Limited;
 use crate::shared::Shared;
 use crate::tallies::ThreadTally;
-use crate::waiting::{Blocked, Seat};
+use crate::waiting::{Blocked, ReplyTarget};
 
 /// The most threads the lane can have.
-pub const LANE_SEATS: usize = 64;
+pub const LANE_SLOTS: usize = 64;
 
 /// A command on its way through the lane.
 pub struct Job {
     /// The arguments.
     pub args: OwnedArgs,
     /// The row.
-    pub found: Found,
+    pub found: CommandRef,
     /// The session at the time.
     pub session: Box<Session>,
     /// Where the answer goes.
@@ -48,7 +48,7 @@ pub struct Job {
     /// Which of its parkings.
     pub parking: u32,
     /// What it begins with.
-    pub wander: Wander,
+    pub locking: Locking,
 }
 
 /// Jobs that wait for a thread, and the threads.
@@ -58,16 +58,16 @@ struct Queue {
     /// Threads that run a job.
     active: usize,
     /// Those whose job is very long.
-    lent: usize,
+    compensating: usize,
     /// All threads; they live as long as the server.
     threads: usize,
-    /// What `active` may be, without those that are lent.
+    /// What `active` may be, without the compensating ones.
     most_active: usize,
 }
 
 impl Queue {
     fn may_start(&self) -> bool {
-        self.active < self.most_active + self.lent
+        self.active < self.most_active + self.compensating
     }
 }
 
@@ -76,55 +76,55 @@ impl Queue {
 pub struct Lane {
     queue: Mutex<Queue>,
     arrived: Condvar,
-    aside: Mutex<Aside>,
+    for_token: Mutex<TokenQueue>,
 }
 
 /// A job that is very long: while this lives, another thread runs in its place.
-pub struct Lent<'l>(&'l Lane);
+pub struct CompensatingThread<'l>(&'l Lane);
 
-impl Drop for Lent<'_> {
+impl Drop for CompensatingThread<'_> {
     fn drop(&mut self) {
-        self.0.end_lending();
+        self.0.end_compensating();
     }
 }
 
-/// Threads of the lane that wait for a partition for long are lent, too.
-pub struct Waits(pub Weak<Shared>);
+/// Threads of the lane that wait for a partition for long are compensated for, too.
+pub struct Compensate(pub Weak<Shared>);
 
-impl pantala_keyspace::Patience for Waits {
-    fn is_lost(&self) {
+impl pantala_keyspace::LongWaitObserver for Compensate {
+    fn wait_started(&self) {
         if let Some(shared) = self.0.upgrade() {
-            shared.lane.begin_lending(&shared);
+            shared.lane.begin_compensating(&shared);
         }
     }
 
-    fn is_found(&self) {
+    fn wait_ended(&self) {
         if let Some(shared) = self.0.upgrade() {
-            shared.lane.end_lending();
+            shared.lane.end_compensating();
         }
     }
 
-    fn is_hopeless(&self) -> bool {
+    fn is_aborted(&self) -> bool {
         self.0.upgrade().is_some_and(|shared| shared.scripts.busy.is_any())
     }
 }
 
 /// Jobs that wait for the token, by a number each.
 #[derive(Default)]
-struct Aside {
+struct TokenQueue {
     jobs: HashMap<u64, Job>,
     count: u64,
 }
 
-/// Where the token calls a job that lies aside.
-struct Door(Arc<Shared>);
+/// Where the token calls a job that waits.
+struct TokenWaiter(Arc<Shared>);
 
-impl pantala_keyspace::Inbox for Door {
+impl pantala_keyspace::Inbox for TokenWaiter {
     fn unpark(&self, job: u64, _parking: u32) {
         self.0.lane.take_back(job);
     }
 
-    fn ring(&self) {}
+    fn wake(&self) {}
 }
 
 impl Lane {
@@ -140,19 +140,19 @@ impl Lane {
 
     /// The job of this thread is very long: another thread is to run in its place, and is started
     /// if there is none.
-    pub fn lend(&self, shared: &Shared) -> Lent<'_> {
-        self.begin_lending(shared);
-        Lent(self)
+    pub fn compensate(&self, shared: &Shared) -> CompensatingThread<'_> {
+        self.begin_compensating(shared);
+        CompensatingThread(self)
     }
 
-    fn end_lending(&self) {
-        self.queue().lent -= 1;
+    fn end_compensating(&self) {
+        self.queue().compensating -= 1;
     }
 
-    fn begin_lending(&self, shared: &Shared) {
+    fn begin_compensating(&self, shared: &Shared) {
         let mut queue = self.queue();
-        queue.lent += 1;
-        if queue.threads < (queue.most_active + queue.lent).min(LANE_SEATS)
+        queue.compensating += 1;
+        if queue.threads < (queue.most_active + queue.compensating).min(LANE_SLOTS)
             && let Some(shared) = shared.arc()
             && crate::start::open_lane_thread(&shared, queue.threads)
         {
@@ -170,8 +170,8 @@ impl Lane {
 
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        let aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner).jobs.len();
-        aside + self.queue().jobs.len()
+        let for_token = self.for_token.lock().unwrap_or_else(PoisonError::into_inner).jobs.len();
+        for_token + self.queue().jobs.len()
     }
 
     /// How many run.
@@ -179,15 +179,15 @@ impl Lane {
         self.queue().active
     }
 
-    /// Lays a job aside until the token is free.
-    fn put_aside(&self, shared: &Shared, job: Job) {
+    /// Keeps a job until the token is free.
+    fn put_in_token_queue(&self, shared: &Shared, job: Job) {
         let Some(myself) = shared.arc() else { return self.submit(job) };
-        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
-        aside.count += 1;
-        let number = aside.count;
-        aside.jobs.insert(number, job);
-        drop(aside);
-        let inbox = Arc::new(Door(myself));
+        let mut for_token = self.for_token.lock().unwrap_or_else(PoisonError::into_inner);
+        for_token.count += 1;
+        let number = for_token.count;
+        for_token.jobs.insert(number, job);
+        drop(for_token);
+        let inbox = Arc::new(TokenWaiter(myself));
         let ticket = Ticket::Connection { inbox, connection: number, parking: 0 };
         if shared.space.park_at_token(ticket).is_err() {
             self.take_back(number);
@@ -195,9 +195,9 @@ impl Lane {
     }
 
     fn take_back(&self, number: u64) {
-        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
-        let job = aside.jobs.remove(&number);
-        drop(aside);
+        let mut for_token = self.for_token.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = for_token.jobs.remove(&number);
+        drop(for_token);
         if let Some(job) = job {
             self.submit(job);
         }
@@ -243,36 +243,36 @@ impl Lane {
     }
 }
 
-/// The life of a lane thread with its own seat at the gate.
-pub fn run(shared: &Shared, seat: usize) {
+/// The life of a lane thread with its own slot of the gate.
+pub fn run(shared: &Shared, slot: usize) {
     let tally = shared.tallies.join();
     pantala_base::os::yield_to_others();
     while let Some(job) = shared.lane.next(shared) {
-        run_job(shared, &tally, seat, job);
+        run_job(shared, &tally, slot, job);
         shared.lane.ended();
     }
     pantala_memory::release_seat();
 }
 
 /// Runs one job and answers it.
-pub fn run_job(shared: &Shared, tally: &ThreadTally, seat: usize, mut job: Job) {
+pub fn run_job(shared: &Shared, tally: &ThreadTally, slot: usize, mut job: Job) {
     let mut reply = Vec::new();
     let ran =
-        catch_unwind(AssertUnwindSafe(|| run_command(shared, tally, seat, &mut job, &mut reply)));
+        catch_unwind(AssertUnwindSafe(|| run_command(shared, tally, slot, &mut job, &mut reply)));
     let (connection, parking) = (job.connection, job.parking);
     match ran {
         Ok(Ran::Blocked(blocked)) => {
             return job.inbox.post(Message::LaneBlocked { connection, parking, blocked });
         }
-        Ok(Ran::Aside(wander)) => {
-            job.wander = wander;
-            return shared.lane.put_aside(shared, job);
+        Ok(Ran::NeedsToken(locking)) => {
+            job.locking = locking;
+            return shared.lane.put_in_token_queue(shared, job);
         }
         Ok(Ran::Answered) | Err(_) => {}
     }
     if ran.is_err() {
         reply.clear();
-        confess(shared, tally, &job.session, Some(job.found), &mut reply);
+        report_panic(shared, tally, &job.session, Some(job.found), &mut reply);
         job.session.closing = true;
     }
     let session = job.session;
@@ -283,24 +283,24 @@ pub fn run_job(shared: &Shared, tally: &ThreadTally, seat: usize, mut job: Job) 
 enum Ran {
     Answered,
     Blocked(Blocked),
-    Aside(Wander),
+    NeedsToken(Locking),
 }
 
 fn run_command(
     shared: &Shared,
     tally: &ThreadTally,
-    seat: usize,
+    slot: usize,
     job: &mut Job,
     reply: &mut Vec<u8>,
 ) -> Ran {
-    let Job { args, found, session, inbox, connection, parking, wander } = job;
-    let place = Seat { inbox, connection: *connection, parking: *parking };
+    let Job { args, found, session, inbox, connection, parking, locking } = job;
+    let place = ReplyTarget { inbox, connection: *connection, parking: *parking };
     let (found, session) = (*found, &mut **session);
     let args = args.slices();
     let settings = shared.settings.current();
     let limited = Limited::new(&settings);
     let is_outside = found.row.flags.has(Flags::OUTSIDE);
-    let inside = (!is_outside).then(|| shared.space.gate().enter(Role::Lane, seat));
+    let inside = (!is_outside).then(|| shared.space.gate().enter(Role::Lane, slot));
     let turn = Turn {
         shared,
         tally,
@@ -312,13 +312,13 @@ fn run_command(
         is_timed: limited.is_timed,
         paused: shared.pause.state(monotonic_us()),
         may_wait: true,
-        wander: *wander,
+        locking: *locking,
     };
     loop {
         match turn.run(session, found, &args, reply, &place) {
             Verdict::Finished => break,
             Verdict::Blocked(blocked) => return Ran::Blocked(blocked),
-            Verdict::Parked(Park::Token(wander)) => return Ran::Aside(wander),
+            Verdict::Parked(Park::Token(locking)) => return Ran::NeedsToken(locking),
             // A walk met a busy partition: here one may wait for it.
             Verdict::Parked(Park::Partition(busy)) => {
                 shared.space.wait_for(busy);

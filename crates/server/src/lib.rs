@@ -13,20 +13,21 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 mod background;
 mod balance;
 mod client_filter;
+mod client_limits;
 pub mod commands;
 mod connection;
 mod describe;
 mod directory;
 mod events;
-mod evicting;
 mod execute;
 pub mod in_process;
 mod inbox;
-mod joining;
 mod lane;
+mod latency_monitor;
 mod limits;
 mod listening;
 pub mod logging;
@@ -43,7 +44,6 @@ mod serving;
 pub mod shared;
 mod shutdown;
 pub mod signals;
-mod spikes;
 pub mod start;
 mod tallies;
 mod tracking;

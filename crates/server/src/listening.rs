@@ -75,7 +75,7 @@ fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 
 /// How long to wait for a port that is taken: the kernel takes a moment to let go of the sockets of
 /// a server that was killed with an io_uring.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(20);
 
 /// A socket for each of the addresses that a name stands for. The machine need not have all of
@@ -97,9 +97,7 @@ fn open_patiently(address: SocketAddr, backlog_wanted: u32) -> io::Result<OwnedF
     let began = Instant::now();
     loop {
         match net::tcp_listener(address, backlog(backlog_wanted), false) {
-            Err(error)
-                if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < PATIENCE =>
-            {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < TIMEOUT => {
                 std::thread::sleep(NAP);
             }
             opened => return opened,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pantala_base::clock::unix_us;
-use pantala_commands::{Flags, Found, Session};
+use pantala_commands::{CommandRef, Flags, Session};
 
 /// Arguments an entry keeps.
 const KEPT_ARGUMENTS: usize = 32;
@@ -43,7 +43,7 @@ pub struct Entry {
 impl Entry {
     /// Of now; its log gives it a number.
     #[cold]
-    fn new(session: &Session, found: Found, args: &[&[u8]], value: i64) -> Self {
+    fn new(session: &Session, found: CommandRef, args: &[&[u8]], value: i64) -> Self {
         Entry {
             id: 0,
             unix_s: unix_us() / 1_000_000,
@@ -161,7 +161,7 @@ impl Logs {
     pub fn note(
         &self,
         session: &Session,
-        found: Found,
+        found: CommandRef,
         args: &[&[u8]],
         took_us: u64,
         reply_bytes: usize,
@@ -191,7 +191,7 @@ impl Logs {
         &self,
         notes: &mut Notes,
         client: &Session,
-        (found, args): (Found, &[&[u8]]),
+        (found, args): (CommandRef, &[&[u8]]),
         took_us: Option<u64>,
         reply_bytes: usize,
     ) {
@@ -220,7 +220,7 @@ impl Logs {
 /// What is shown in place of a secret.
 pub const REDACTED: &[u8] = b"(redacted)";
 
-fn shorten(found: Found, args: &[&[u8]]) -> Vec<Vec<u8>> {
+fn shorten(found: CommandRef, args: &[&[u8]]) -> Vec<Vec<u8>> {
     let shown = if args.len() > KEPT_ARGUMENTS { KEPT_ARGUMENTS - 1 } else { args.len() };
     let is_secret = |at| found.row.is_secret.is_some_and(|is_secret| is_secret(args, at));
     let shown_one = |at: usize| match is_secret(at) {

@@ -7,9 +7,9 @@ use crate::client_filter::ClientFilter;
 use crate::connection::{Connection, Life, Waiting};
 use crate::describe::describe;
 use crate::inbox::Message;
-use crate::worker::Desk;
+use crate::worker::Worker;
 
-impl Desk {
+impl Worker {
     /// Takes everything that waits in the inbox.
     pub(crate) fn take_messages(&mut self, ops: &mut Ops<'_>) {
         while let Some(message) = self.inbox.take() {
@@ -17,7 +17,7 @@ impl Desk {
         }
     }
 
-    /// Takes the lane's answers and drops everything else: for a desk without a reactor.
+    /// Takes the lane's answers and drops everything else: for a worker without a reactor.
     pub(crate) fn take_lane_answers(&mut self) {
         while let Some(message) = self.inbox.take() {
             match message {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pantala_base::clock::unix_us;
-use pantala_commands::{Flags, Found, Session};
+use pantala_commands::{CommandRef, Flags, Session};
 
 use crate::inbox::Message;
 use crate::logs::REDACTED;
@@ -46,7 +46,7 @@ impl Monitors {
 
     /// Shows a command to all who watch.
     #[cold]
-    pub fn feed(&self, workers: &Workers, session: &Session, found: Found, args: &[&[u8]]) {
+    pub fn feed(&self, workers: &Workers, session: &Session, found: CommandRef, args: &[&[u8]]) {
         let hidden = Flags::SKIP_MONITOR.and(Flags::ADMIN);
         if !found.row.flags.has(hidden) {
             self.show(workers, line(session, &session.peer, found, args));
@@ -55,7 +55,13 @@ impl Monitors {
 
     /// Shows a command that is about to run a script: before those of the script.
     #[cold]
-    pub fn feed_script(&self, workers: &Workers, session: &Session, found: Found, args: &[&[u8]]) {
+    pub fn feed_script(
+        &self,
+        workers: &Workers,
+        session: &Session,
+        found: CommandRef,
+        args: &[&[u8]],
+    ) {
         self.show(workers, line(session, &session.peer, found, args));
     }
 
@@ -65,7 +71,7 @@ impl Monitors {
         &self,
         workers: &Workers,
         session: &Session,
-        found: Found,
+        found: CommandRef,
         args: &[&[u8]],
     ) {
         if !found.row.flags.has(Flags::SKIP_MONITOR.and(Flags::ADMIN)) {
@@ -84,7 +90,7 @@ impl Monitors {
     }
 }
 
-fn line(session: &Session, peer: &str, found: Found, args: &[&[u8]]) -> Vec<u8> {
+fn line(session: &Session, peer: &str, found: CommandRef, args: &[&[u8]]) -> Vec<u8> {
     let now_us = unix_us();
     let mut line =
         format!("+{}.{:06} [{} {}]", now_us / 1_000_000, now_us % 1_000_000, session.db.0, peer)

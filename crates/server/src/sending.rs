@@ -1,6 +1,6 @@
 //! The end of a turn: sending what it has written, ending what has ended.
 //!
-//! What a connection does not read costs at most [`CHOKE_BYTES`] of output plus one reply: above
+//! What a connection does not read costs at most [`THROTTLE_BYTES`] of output plus one reply: above
 //! that its commands wait (their bytes are still received, so a client that writes a long pipeline
 //! before it reads is not held up), up to `client-query-buffer-limit`.
 
@@ -11,10 +11,10 @@ use pantala_reactor::{Ops, Receipt, Token};
 
 use crate::connection::Life;
 use crate::limits::Judgement;
-use crate::worker::Desk;
+use crate::worker::Worker;
 
 /// Above this much unsent output a connection's commands wait until it is sent.
-pub const CHOKE_BYTES: usize = 1 << 20;
+pub const THROTTLE_BYTES: usize = 1 << 20;
 /// Buffers up to this size are kept for the next reply.
 const KEPT_BUFFER_BYTES: usize = 32 << 10;
 /// Above this they are freed in the background.
@@ -24,7 +24,7 @@ const KEPT_BUFFERS: usize = 128;
 /// A parked connection's further input is left to the kernel above this.
 const PARKED_INPUT_BYTES: usize = 1 << 20;
 
-impl Desk {
+impl Worker {
     /// The reactor has sent a buffer.
     pub(crate) fn sent(&mut self, conn: Token, buffer: Vec<u8>) {
         self.keep_buffer(buffer);
@@ -32,7 +32,7 @@ impl Desk {
         let Some(connection) = self.find(conn) else { return };
         let bytes = take(&mut connection.in_flight) as u64;
         connection.sent_bytes += bytes;
-        let was_choked = connection.output.is_empty() && take(&mut connection.is_choked);
+        let was_choked = connection.output.is_empty() && take(&mut connection.is_throttled);
         self.tally.sent_bytes.add(bytes);
         if was_choked {
             self.resume(conn.index);
@@ -102,7 +102,7 @@ impl Desk {
             let next = self.spare.pop().unwrap_or_default();
             let output = replace(&mut connection.output, next);
             connection.in_flight = output.len();
-            let is_awaited = is_last || connection.is_choked || self.is_retiring;
+            let is_awaited = is_last || connection.is_throttled || self.is_retiring;
             let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
             ops.send(token, output, receipt);
         } else if is_last {

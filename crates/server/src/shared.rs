@@ -16,7 +16,8 @@ use crate::balance::Loads;
 use crate::commands::Functions;
 use crate::directory::Directory;
 use crate::events::Events;
-use crate::lane::{LANE_SEATS, Lane};
+use crate::lane::{LANE_SLOTS, Lane};
+use crate::latency_monitor::LatencyMonitor;
 use crate::logs::{Kind, Logs};
 use crate::memory::MemoryGuard;
 use crate::monitors::Monitors;
@@ -25,7 +26,6 @@ use crate::pubsub::PubSub;
 use crate::rates::Rates;
 use crate::scripts::Scripts;
 use crate::shutdown::Shutdown;
-use crate::spikes::Spikes;
 use crate::tallies::Tallies;
 use crate::tracking::Trackers;
 use crate::waiting::BlockedCount;
@@ -148,7 +148,7 @@ pub struct Shared {
     /// DEBUG SET-ACTIVE-EXPIRE 0: the sweep rests.
     pub is_sweep_off: AtomicBool,
     /// Commands that took very long: LATENCY.
-    pub spikes: Spikes,
+    pub latency_monitor: LatencyMonitor,
     /// What INFO tells per second.
     pub rates: Mutex<Rates>,
     /// How busy the workers are, for INFO.
@@ -175,8 +175,8 @@ impl Shared {
             space: Keyspace::new(Config {
                 seed,
                 databases: settings.databases,
-                worker_seats: MAX_WORKERS,
-                lane_seats: LANE_SEATS,
+                worker_slots: MAX_WORKERS,
+                lane_slots: LANE_SLOTS,
             }),
             tallies: Tallies::new(registry.rows().len()),
             registry,
@@ -200,7 +200,7 @@ impl Shared {
             started_unix_s: unix_us() / 1_000_000,
             engine: std::sync::OnceLock::new(),
             is_sweep_off: AtomicBool::new(false),
-            spikes: Spikes::default(),
+            latency_monitor: LatencyMonitor::default(),
             rates: Mutex::new(Rates::default()),
             loads: Mutex::new(Loads::default()),
             me: OnceLock::new(),
@@ -210,7 +210,7 @@ impl Shared {
     }
 
     /// Lets [`Shared::arc`] work; once, at the start.
-    pub fn know_thyself(self: &Arc<Self>) {
+    pub fn set_self_ref(self: &Arc<Self>) {
         let _already = self.me.set(Arc::downgrade(self));
     }
 
@@ -234,7 +234,7 @@ impl Shared {
     pub fn apply_log_settings(&self) {
         let now = self.settings.current();
         let logs = &self.logs;
-        self.spikes.configure(now.latency_monitor_threshold_ms);
+        self.latency_monitor.configure(now.latency_monitor_threshold_ms);
         logs.of(Kind::Slow).configure(
             now.commandlog_execution_slower_than_us,
             now.commandlog_slow_execution_max_len,

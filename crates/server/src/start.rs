@@ -11,8 +11,8 @@ use pantala_settings::field::IoEngine;
 
 use crate::inbox::{Inbox, Message};
 use crate::shared::Shared;
-use crate::tracking::audience::Announcer;
-use crate::worker::Worker;
+use crate::tracking::notifier::Notifier;
+use crate::worker::WorkerThread;
 use crate::workers::MAX_WORKERS;
 use crate::{background, lane, listening};
 
@@ -28,7 +28,7 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 10;
 pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    sweeper_bell: Arc<pantala_keyspace::Bell>,
+    sweeper_waker: Arc<pantala_keyspace::Waker>,
 }
 
 /// Starts everything.
@@ -59,39 +59,39 @@ pub fn start_with(
     }
     let listeners = listening::open(&settings)?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
-    let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SEATS);
+    let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let seed = pantala_base::hash::HashSeed::random();
     let shared = Arc::new(Shared::new(settings, file, seed, more));
-    shared.know_thyself();
+    shared.set_self_ref();
     shared.apply_log_settings();
     shared.apply_script_settings();
-    shared.space.set_audience(Box::new(Announcer::new(&shared)));
+    shared.space.set_change_sink(Box::new(Notifier::new(&shared)));
     shared.apply_event_settings();
     let mut threads = Vec::new();
     let (to_reclaimer, garbage) = background::reclaimer();
     shared.space.set_reclaimer(Box::new(to_reclaimer));
     // Detached: it ends with the process, or when the keyspace goes.
     spawn("reclaim", move || background::reclaim(&garbage))?;
-    let (bell_sender, bell) = channel();
+    let (waker_sender, waker) = channel();
     let of_sweeper = Arc::clone(&shared);
     threads.push(spawn("sweep", move || {
-        background::sweep(&of_sweeper, |bell| {
+        background::sweep(&of_sweeper, |waker| {
             // The receiver waits below.
-            let _ = bell_sender.send(bell);
+            let _ = waker_sender.send(waker);
         });
     })?);
-    let sweeper_bell = bell.recv().map_err(|_| "the sweeping thread did not start")?;
+    let sweeper_waker = waker.recv().map_err(|_| "the sweeping thread did not start")?;
     shared.lane.open(lane_threads);
-    shared.space.set_patience(Box::new(lane::Waits(Arc::downgrade(&shared))));
-    for seat in 0..lane_threads {
+    shared.space.set_long_wait_observer(Box::new(lane::Compensate(Arc::downgrade(&shared))));
+    for slot in 0..lane_threads {
         let shared = Arc::clone(&shared);
-        threads.push(spawn("lane", move || lane::run(&shared, seat))?);
+        threads.push(spawn("lane", move || lane::run(&shared, slot))?);
     }
     let mut listeners = Some(listeners);
     for index in 0..workers {
         threads.push(open_worker(&shared, index, listeners.take().unwrap_or_default())?);
     }
-    Ok(Running { shared, threads, sweeper_bell })
+    Ok(Running { shared, threads, sweeper_waker })
 }
 
 impl Running {
@@ -114,7 +114,7 @@ impl Running {
         self.shared.shutdown.wait();
         self.shared.workers.post_all(|| Message::LookUp);
         self.shared.lane.wake_all();
-        self.sweeper_bell.ring();
+        self.sweeper_waker.wake();
         for thread in self.threads {
             // A thread that panicked has said so.
             let _ = thread.join();
@@ -161,14 +161,14 @@ fn open_worker(
     shared.workers.opened(index, Arc::clone(&inbox));
     let worker_shared = Arc::clone(shared);
     spawn(&format!("worker-{index}"), move || {
-        Worker::new(worker_shared, index, reactor, inbox).serve();
+        WorkerThread::new(worker_shared, index, reactor, inbox).serve();
     })
 }
 
 /// One more thread for the slow lane; whether it was started. It ends with the process.
-pub(crate) fn open_lane_thread(shared: &Arc<Shared>, seat: usize) -> bool {
+pub(crate) fn open_lane_thread(shared: &Arc<Shared>, slot: usize) -> bool {
     let shared = Arc::clone(shared);
-    match spawn("lane", move || lane::run(&shared, seat)) {
+    match spawn("lane", move || lane::run(&shared, slot)) {
         Ok(_detached) => true,
         Err(error) => {
             tracing::warn!("the slow lane gets no further thread: {error}");
@@ -196,7 +196,8 @@ pub fn set_workers(shared: &Arc<Shared>, wanted: usize) -> Result<(), String> {
             break;
         }
         if shared.workers.is_vacant(index) {
-            // Not joined at the end: `Running::wait` waits for the workers' desks to empty.
+            // Not joined at the end: `Running::wait` waits for the workers' places to become
+            // vacant.
             drop(open_worker(shared, index, Vec::new())?);
             count += 1;
         }

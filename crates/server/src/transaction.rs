@@ -18,13 +18,13 @@
 use std::sync::Arc;
 
 use pantala_commands::{
-    Flags, Found, Lane, Queue, Queued, ReplyMode, Session, error, key_positions,
+    CommandRef, Flags, Lane, Queue, Queued, ReplyMode, Session, error, key_positions,
 };
 use pantala_keyspace::{Key, LockPlan, Locked};
 use pantala_protocol::Reply;
 use smallvec::SmallVec;
 
-use crate::execute::{Request, Turn, Verdict, hush};
+use crate::execute::{Request, Turn, Verdict, suppress_reply};
 use crate::tracking::reading::forget_caching;
 
 /// A transaction with more commands, or more arguments, than this runs on the slow lane.
@@ -38,7 +38,7 @@ impl<'r> Turn<'r> {
     pub fn run_transaction(
         &self,
         session: &mut Session,
-        found: Found,
+        found: CommandRef,
         output: &mut Vec<u8>,
     ) -> Verdict {
         let Some(queue) = session.multi.clone() else {
@@ -62,7 +62,7 @@ impl<'r> Turn<'r> {
             return verdict;
         }
         if mode != ReplyMode::On {
-            hush(session, mode, before, output);
+            suppress_reply(session, mode, before, output);
         }
         (session.multi, session.watching) = (None, None);
         forget_caching(session);
@@ -73,7 +73,7 @@ impl<'r> Turn<'r> {
     fn fail(
         &self,
         session: &mut Session,
-        found: Found,
+        found: CommandRef,
         error: &pantala_commands::ClientError,
         output: &mut Vec<u8>,
     ) -> Verdict {
@@ -83,7 +83,7 @@ impl<'r> Turn<'r> {
         tally.failed.add(1);
         self.reply_error(session, error, output);
         if mode != ReplyMode::On {
-            hush(session, mode, before, output);
+            suppress_reply(session, mode, before, output);
         }
         Verdict::Finished
     }
@@ -102,7 +102,7 @@ impl<'r> Turn<'r> {
         let watched = session.watching.iter().flat_map(|watching| &watching.keys);
         let watched = watched.map(|(_, key)| scope.space.hash(key));
         let plan = LockPlan::of(hashes.iter().flatten().copied().chain(watched));
-        let mut locked = match self.lock(&plan, scope, queue.wander()) {
+        let mut locked = match self.lock(&plan, scope, queue.locking()) {
             Ok(locked) => locked,
             Err(park) => return Verdict::Parked(park),
         };
@@ -156,7 +156,7 @@ impl<'r> Turn<'r> {
                 self.count_time(found, took_us * 1000);
                 let reply_bytes = output.len().saturating_sub(before);
                 self.shared.logs.note(session, found, args, took_us, reply_bytes);
-                self.shared.spikes.note(found.row, took_us);
+                self.shared.latency_monitor.note(found.row, took_us);
                 if self.is_monitored {
                     self.shared.monitors.feed(&self.shared.workers, session, found, args);
                 }

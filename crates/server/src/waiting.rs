@@ -24,22 +24,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    AtTimeout, Call, ClientError, Found, KeyWait, OwnedArgs, Park, ReplyMode, Session, Stop,
-    WaitedKeys, Wander, key_positions,
+    AtTimeout, Call, ClientError, CommandRef, KeyWait, Locking, OwnedArgs, Park, ReplyMode,
+    Session, Stop, WaitedKeys, key_positions,
 };
 use pantala_keyspace::{Key, Locked, Ready, Ticket, Waiter};
 use pantala_protocol::Reply;
 
 use crate::connection::{Connection, Life, Waiting};
-use crate::execute::{Turn, hush};
+use crate::execute::{Turn, suppress_reply};
 use crate::inbox::{Inbox, Message};
 use crate::lane::Job;
 use crate::shared::Shared;
 use crate::tracking::reading::remember_served;
-use crate::worker::Desk;
+use crate::worker::Worker;
 
 /// Where a command that may wait is called: its worker and its connection.
-pub struct Seat<'s> {
+pub struct ReplyTarget<'s> {
     /// The worker's inbox.
     pub inbox: &'s Arc<Inbox>,
     /// The connection.
@@ -50,7 +50,7 @@ pub struct Seat<'s> {
 
 /// What a waiter wants to be run.
 pub struct Pending {
-    found: Found,
+    found: CommandRef,
     args: OwnedArgs,
     keys: WaitedKeys,
     session: Session,
@@ -121,10 +121,10 @@ impl Turn<'_> {
     pub fn enqueue(
         &self,
         session: &Session,
-        (found, args): (Found, &[&[u8]]),
+        (found, args): (CommandRef, &[&[u8]]),
         mut wait: KeyWait,
         locked: &mut Locked<'_>,
-        seat: &Seat<'_>,
+        target: &ReplyTarget<'_>,
     ) -> Blocked {
         let args = match wait.args.take() {
             Some(others) => OwnedArgs::of(&others),
@@ -135,10 +135,10 @@ impl Turn<'_> {
             args: args.clone(),
             keys: wait.keys,
             session: session.clone(),
-            inbox: Arc::clone(seat.inbox),
+            inbox: Arc::clone(target.inbox),
         };
-        let inbox: Arc<dyn pantala_keyspace::Inbox> = seat.inbox.clone();
-        let waiter = Waiter::new(Box::new(pending), inbox, seat.connection, seat.parking);
+        let inbox: Arc<dyn pantala_keyspace::Inbox> = target.inbox.clone();
+        let waiter = Waiter::new(Box::new(pending), inbox, target.connection, target.parking);
         for key in waited_keys(found, &args, wait.keys) {
             let hash = self.shared.space.hash(key);
             locked.waiters(hash).wait(session.db, key, Arc::clone(&waiter));
@@ -269,7 +269,7 @@ fn run_by_itself(locked: &mut Locked<'_>, waiter: &Waiter) -> bool {
     true
 }
 
-fn waited_keys(found: Found, args: &OwnedArgs, which: WaitedKeys) -> Vec<&[u8]> {
+fn waited_keys(found: CommandRef, args: &OwnedArgs, which: WaitedKeys) -> Vec<&[u8]> {
     let args = args.slices();
     let positions = key_positions(found.row, &args).unwrap_or_default();
     let count = match which {
@@ -285,11 +285,11 @@ fn waited_keys(found: Found, args: &OwnedArgs, which: WaitedKeys) -> Vec<&[u8]> 
 impl Blocked {
     /// Takes the right to serve it, so that nobody else does, and takes it out of the queues.
     /// False when somebody has served it, or has called it, in this moment.
-    fn give_up(&self, desk: &Desk) -> bool {
+    fn give_up(&self, worker: &Worker) -> bool {
         let is_won = self.waiter.claim();
         if is_won {
             self.waiter.end();
-            self.forget(desk, 1);
+            self.forget(worker, 1);
         }
         is_won
     }
@@ -301,19 +301,19 @@ impl Blocked {
         session: &Session,
         took_us: u64,
         reply_bytes: usize,
-    ) -> Option<Found> {
+    ) -> Option<CommandRef> {
         let Pending { found, args, .. } = self.waiter.request.downcast_ref()?;
         shared.logs.note(session, *found, &args.slices(), took_us, reply_bytes);
-        shared.spikes.note(found.row, took_us);
+        shared.latency_monitor.note(found.row, took_us);
         Some(*found)
     }
 
     /// Takes it out of the queues of its keys, if these are so many. It has ended.
-    fn forget(&self, desk: &Desk, at_least: usize) {
+    fn forget(&self, worker: &Worker, at_least: usize) {
         let Some(pending) = self.waiter.request.downcast_ref::<Pending>() else { return };
         let keys = waited_keys(pending.found, &pending.args, pending.keys);
         if keys.len() >= at_least {
-            let (space, db) = (&desk.shared.space, pending.session.db);
+            let (space, db) = (&worker.shared.space, pending.session.db);
             for key in keys {
                 space.forget_waiter(db, space.key(key), &self.waiter);
             }
@@ -321,7 +321,7 @@ impl Blocked {
     }
 }
 
-impl Desk {
+impl Worker {
     /// A connection's command waits for keys from now on; its parking has begun.
     pub(crate) fn block(&mut self, index: u32, blocked: Blocked) {
         let Some(connection) = self.at(index) else { return };
@@ -435,7 +435,7 @@ impl Desk {
             inbox,
             connection: handle_and(&self.connections, index),
             parking,
-            wander: Wander::No,
+            locking: Locking::Upfront,
         });
     }
 
@@ -484,7 +484,7 @@ fn answer(connection: &mut Connection, reply: Vec<u8>) {
     let (mode, before) = (connection.session.reply_mode, connection.output.len());
     connection.push_reply(reply);
     if mode != ReplyMode::On {
-        hush(&mut connection.session, mode, before, &mut connection.output);
+        suppress_reply(&mut connection.session, mode, before, &mut connection.output);
     }
 }
 

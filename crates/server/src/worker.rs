@@ -39,13 +39,13 @@ use crate::waiting::Timeouts;
 const CHORE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// See the module.
-pub struct Worker {
+pub struct WorkerThread {
     reactor: Reactor,
-    desk: Desk,
+    worker: Worker,
 }
 
 /// All of a worker but its reactor, so that events can be read while connections change.
-pub struct Desk {
+pub struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) index: usize,
     pub(crate) inbox: Arc<Inbox>,
@@ -79,36 +79,36 @@ pub struct Desk {
     pub(crate) unsubscribing: Vec<Place>,
 }
 
-impl Worker {
-    /// A worker at desk `index`.
+impl WorkerThread {
+    /// The worker at place `index`.
     pub fn new(shared: Arc<Shared>, index: usize, reactor: Reactor, inbox: Arc<Inbox>) -> Self {
-        Worker { reactor, desk: Desk::new(shared, index, inbox) }
+        WorkerThread { reactor, worker: Worker::new(shared, index, inbox) }
     }
 
     /// Serves until the server stops or this worker is retired and empty.
     pub fn serve(mut self) {
-        self.desk.shared.workers.began(self.desk.index);
-        while !self.desk.is_finished() {
-            match self.reactor.wait(self.desk.patience()) {
-                Ok((events, mut ops)) => self.desk.turn(events, &mut ops),
+        self.worker.shared.workers.began(self.worker.index);
+        while !self.worker.is_finished() {
+            match self.reactor.wait(self.worker.longest_sleep()) {
+                Ok((events, mut ops)) => self.worker.turn(events, &mut ops),
                 Err(error) => {
-                    tracing::error!(worker = self.desk.index, %error, "the event loop failed");
-                    self.desk.shared.shutdown.begin();
+                    tracing::error!(worker = self.worker.index, %error, "the event loop failed");
+                    self.worker.shared.shutdown.begin();
                     break;
                 }
             }
         }
-        self.desk.shared.workers.retired(self.desk.index);
+        self.worker.shared.workers.retired(self.worker.index);
         pantala_memory::release_seat();
     }
 }
 
-impl Desk {
+impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> Self {
         let settings = shared.settings.current();
         let limited = Limited::new(&settings);
         let tally = shared.tallies.join();
-        Desk {
+        Worker {
             shared,
             index,
             inbox,
@@ -141,12 +141,12 @@ impl Desk {
             || (self.is_retiring
                 && self.open_count == 0
                 && self.inbox.is_empty()
-                && !self.has_news())
+                && !self.has_published())
     }
 
     /// How long the next `wait` may sleep.
-    fn patience(&self) -> Option<Duration> {
-        if !self.resumed.is_empty() || !self.inbox.is_empty() || self.has_news() {
+    fn longest_sleep(&self) -> Option<Duration> {
+        if !self.resumed.is_empty() || !self.inbox.is_empty() || self.has_published() {
             return Some(Duration::ZERO);
         }
         let pause = self.shared.pause.ends_in(monotonic_us);
@@ -173,7 +173,7 @@ impl Desk {
             self.shared.workers.post_all(|| Message::PauseChanged);
         }
         self.take_messages(ops);
-        self.take_news();
+        self.deliver_published();
         self.forget_listeners();
         self.end_waiting();
         self.take_resumed(&mut chunks);
@@ -183,7 +183,7 @@ impl Desk {
                 // Who has changed a key that it remembers is told together with the reply.
                 self.take_messages(ops);
             }
-            self.take_news();
+            self.deliver_published();
         }
         self.do_chores(ops);
         self.balance(ops);

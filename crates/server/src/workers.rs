@@ -15,10 +15,10 @@ const SERVING: u32 = 1;
 const RETIRING: u32 = 2;
 
 /// One worker's place.
-struct Desk {
+struct Place {
     state: AtomicU32,
     connections: AtomicUsize,
-    /// What the worker says of its largest client, see `evicting`.
+    /// What the worker says of its largest client, see `client_limits`.
     largest_bytes: AtomicU64,
     inbox: RwLock<Option<Arc<Inbox>>>,
     clock: Mutex<Option<AwakeClock>>,
@@ -26,55 +26,55 @@ struct Desk {
 
 /// See the module.
 pub struct Workers {
-    desks: Box<[Desk]>,
+    places: Box<[Place]>,
     /// Held while the number of workers changes.
     pub changing: Mutex<()>,
 }
 
 impl Default for Workers {
     fn default() -> Self {
-        let desk = || Desk {
+        let place = || Place {
             state: AtomicU32::new(VACANT),
             connections: AtomicUsize::new(0),
             largest_bytes: AtomicU64::new(0),
             inbox: RwLock::new(None),
             clock: Mutex::new(None),
         };
-        Workers { desks: (0..MAX_WORKERS).map(|_| desk()).collect(), changing: Mutex::new(()) }
+        Workers { places: (0..MAX_WORKERS).map(|_| place()).collect(), changing: Mutex::new(()) }
     }
 }
 
 impl Workers {
-    /// A worker begins at this desk.
+    /// A worker begins at this place.
     pub fn opened(&self, index: usize, inbox: Arc<Inbox>) {
-        let mut place = self.desks[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.places[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
         *place = Some(inbox);
-        self.desks[index].state.store(SERVING, Ordering::Release);
+        self.places[index].state.store(SERVING, Ordering::Release);
     }
 
     /// From now on others may ask how busy this worker is. To be called by its thread.
     pub fn began(&self, index: usize) {
-        let mut clock = self.desks[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clock = self.places[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
         *clock = AwakeClock::of_this_thread();
     }
 
-    /// For how long the worker at this desk was awake since it began, in microseconds.
+    /// For how long the worker at this place was awake since it began, in microseconds.
     pub fn awake_us(&self, index: usize) -> Option<u64> {
-        let clock = self.desks[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
+        let clock = self.places[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
         clock.as_ref()?.awake_us()
     }
 
     /// How many connections this worker serves.
     pub fn connections_of(&self, index: usize) -> usize {
-        self.desks[index].connections.load(Ordering::Relaxed)
+        self.places[index].connections.load(Ordering::Relaxed)
     }
 
-    /// A worker has left its desk. A socket given to it in the last moment goes to another.
+    /// A worker has left its place. A socket given to it in the last moment goes to another.
     pub fn retired(&self, index: usize) {
-        let mut place = self.desks[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.places[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
         let inbox = place.take();
         self.tell_largest(index, 0);
-        self.desks[index].state.store(VACANT, Ordering::Release);
+        self.places[index].state.store(VACANT, Ordering::Release);
         drop(place);
         // Nobody posts any more: that takes the lock, and the inbox behind it.
         while let Some(message) = inbox.as_ref().and_then(|inbox| inbox.take()) {
@@ -107,7 +107,7 @@ impl Workers {
 
     /// Gives a socket to this worker, or to another if that one leaves.
     pub fn seat_at(&self, index: usize, message: Message) {
-        if self.desks[index].state.load(Ordering::Acquire) != SERVING {
+        if self.places[index].state.load(Ordering::Acquire) != SERVING {
             return self.seat(message);
         }
         self.joined(index);
@@ -119,7 +119,7 @@ impl Workers {
 
     /// Asks a worker to give up its connections and go.
     pub fn ask_to_retire(&self, index: usize) {
-        self.desks[index].state.store(RETIRING, Ordering::Release);
+        self.places[index].state.store(RETIRING, Ordering::Release);
         // One that has left needs no telling.
         let _left = self.post(index, Message::LookUp);
     }
@@ -127,44 +127,44 @@ impl Workers {
     /// Whether this worker was asked to go.
     #[inline]
     pub fn is_retiring(&self, index: usize) -> bool {
-        self.desks[index].state.load(Ordering::Relaxed) == RETIRING
+        self.places[index].state.load(Ordering::Relaxed) == RETIRING
     }
 
     /// Whether nobody sits there.
     pub fn is_vacant(&self, index: usize) -> bool {
-        self.desks[index].state.load(Ordering::Acquire) == VACANT
+        self.places[index].state.load(Ordering::Acquire) == VACANT
     }
 
     /// The workers that serve and stay.
     pub fn serving(&self) -> Vec<usize> {
         let is_serving =
-            |index: &usize| self.desks[*index].state.load(Ordering::Acquire) == SERVING;
+            |index: &usize| self.places[*index].state.load(Ordering::Acquire) == SERVING;
         (0..MAX_WORKERS).filter(is_serving).collect()
     }
 
     /// How many connections there are.
     pub fn connection_count(&self) -> usize {
-        self.desks.iter().map(|desk| desk.connections.load(Ordering::Relaxed)).sum()
+        self.places.iter().map(|one| one.connections.load(Ordering::Relaxed)).sum()
     }
 
     /// A worker has one connection more.
     pub fn joined(&self, index: usize) {
-        self.desks[index].connections.fetch_add(1, Ordering::Relaxed);
+        self.places[index].connections.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A worker has one connection less.
     pub fn left(&self, index: usize) {
-        self.desks[index].connections.fetch_sub(1, Ordering::Relaxed);
+        self.places[index].connections.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Says how much the largest client of this worker takes at most, in bytes.
     pub fn tell_largest(&self, index: usize, bytes: u64) {
-        self.desks[index].largest_bytes.store(bytes, Ordering::Relaxed);
+        self.places[index].largest_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Who but this worker has the largest client, and its bytes at most.
     pub fn largest_but(&self, index: usize) -> Option<(usize, u64)> {
-        let bytes_of = |one: usize| self.desks[one].largest_bytes.load(Ordering::Relaxed);
+        let bytes_of = |one: usize| self.places[one].largest_bytes.load(Ordering::Relaxed);
         let others = self.serving().into_iter().filter(|one| *one != index);
         others.map(|one| (one, bytes_of(one))).max_by_key(|(_, bytes)| *bytes)
     }
@@ -173,7 +173,7 @@ impl Workers {
     pub fn least_loaded(&self) -> usize {
         self.serving()
             .into_iter()
-            .min_by_key(|index| self.desks[*index].connections.load(Ordering::Relaxed))
+            .min_by_key(|index| self.places[*index].connections.load(Ordering::Relaxed))
             .unwrap_or(0)
     }
 
@@ -182,7 +182,7 @@ impl Workers {
     /// # Errors
     /// Nobody sits there: the message comes back.
     pub fn post(&self, index: usize, message: Message) -> Result<(), Message> {
-        let place = self.desks[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
         match &*place {
             Some(inbox) => {
                 inbox.post(message);
@@ -193,21 +193,21 @@ impl Workers {
     }
 
     /// Wakes a worker, if it sleeps.
-    pub fn ring(&self, index: usize) {
-        let place = self.desks[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+    pub fn wake(&self, index: usize) {
+        let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(inbox) = &*place {
-            inbox.ring();
+            inbox.wake();
         }
     }
 
     /// The inbox of a worker.
     pub fn inbox(&self, index: usize) -> Option<Arc<Inbox>> {
-        self.desks[index].inbox.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Puts a message into a worker's inbox without waking it; whether somebody sits there.
     pub fn leave(&self, index: usize, message: Message) -> bool {
-        let place = self.desks[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(inbox) = &*place {
             inbox.leave(message);
         }
@@ -217,8 +217,8 @@ impl Workers {
     /// Puts a message into every worker's inbox; how many there are.
     pub fn post_all(&self, mut message: impl FnMut() -> Message) -> usize {
         let mut count = 0;
-        for desk in &self.desks {
-            let place = desk.inbox.read().unwrap_or_else(PoisonError::into_inner);
+        for one in &self.places {
+            let place = one.inbox.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(inbox) = &*place {
                 inbox.post(message());
                 count += 1;

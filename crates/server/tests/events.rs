@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use pantala_base::UnixMs;
 use pantala_keyspace::event::{EventClass, SET};
 use pantala_keyspace::{
-    Audience, DbIndex, Effect, Expiry, Keyspace, LockPlan, Scope, Tally, Ticket, Wanted,
+    ChangeSink, DbIndex, Effect, Expiry, Keyspace, LockPlan, Scope, Tally, Ticket, Wanted,
 };
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
@@ -14,7 +14,7 @@ type Heard = Arc<Mutex<Vec<String>>>;
 
 struct Ear(Heard);
 
-impl Audience for Ear {
+impl ChangeSink for Ear {
     fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
         for effect in happened {
             let Effect::Happened { db, key, event } = effect else { continue };
@@ -42,7 +42,7 @@ fn plant_expired(space: &Keyspace, name: &str) {
 fn check(before: &[&str], expired: &[&str], command: &str, expected: &[&str]) {
     let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
     let heard = Heard::default();
-    server.space().set_audience(Box::new(Ear(Arc::clone(&heard))));
+    server.space().set_change_sink(Box::new(Ear(Arc::clone(&heard))));
     let other = EventClass::NEW.0 | EventClass::KEY_MISS.0;
     server.space().want(Wanted::events(EventClass(!other)));
     let mut reply = Vec::new();

@@ -89,7 +89,7 @@ fn hold(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// What hangs is a failure.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const FAULT: &str = "-ERR internal error, see the log of the server";
 
 struct Server {
@@ -115,7 +115,7 @@ impl Server {
 
     fn client(&self) -> Client {
         let stream = UnixStream::connect(&self.socket).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("not zero");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("not zero");
         Client { stream, received: Vec::new() }
     }
 
@@ -349,7 +349,7 @@ fn in_a_script_the_interpreter_is_replaced() {
 }
 
 #[test]
-fn in_a_script_that_wanders_the_token_is_given_back() {
+fn in_a_script_with_the_token_the_token_is_given_back() {
     let server = Server::start();
     let mut other = server.client();
     other.send_words(&["SET", "big", &"x".repeat(1 << 20)]);

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use pantala_keyspace::event::EventClass;
-use pantala_keyspace::{Audience, Effect, Ticket, Wanted};
+use pantala_keyspace::{ChangeSink, Effect, Ticket, Wanted};
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
 
@@ -18,7 +18,7 @@ const LONG: &str = "5000000";
 
 struct Ear(Arc<Mutex<Vec<String>>>);
 
-impl Audience for Ear {
+impl ChangeSink for Ear {
     fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
         for effect in happened {
             let Effect::Happened { event, key, .. } = effect else { continue };
@@ -85,7 +85,7 @@ fn who_is_undone_is_counted_once() {
 fn who_is_undone_has_run_once() {
     let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
     let heard = Arc::default();
-    server.space().set_audience(Box::new(Ear(Arc::clone(&heard))));
+    server.space().set_change_sink(Box::new(Ear(Arc::clone(&heard))));
     server.space().want(Wanted::events(EventClass::STRING));
     for (run, loops) in ["1", "1", "1", LONG, "1", LONG].into_iter().enumerate() {
         ask(&mut server, &["SET", "gone", "v"]);

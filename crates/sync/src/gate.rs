@@ -1,12 +1,12 @@
 //! The gate: being alone with the whole keyspace.
 //!
-//! Every thread that runs commands has a *seat*: a cache line of its own that says whether it is
+//! Every thread that runs commands has a *slot*: a cache line of its own that says whether it is
 //! inside a turn. Somebody who needs everything at once (FLUSHALL, SWAPDB, the cut of a snapshot)
-//! closes the gate, waits until every seat is outside, does its short work and opens it again.
+//! closes the gate, waits until every slot is outside, does its short work and opens it again.
 //!
 //! ```text
-//! worker:  seat = IN ; gate closed? -> seat = OUT, wait, again        one store a turn
-//! closer:  gate = CLOSED ; wait until all seats are OUT ; work ; gate = OPEN
+//! worker:  slot = IN ; gate closed? -> slot = OUT, wait, again        one store a turn
+//! closer:  gate = CLOSED ; wait until all slots are OUT ; work ; gate = OPEN
 //! ```
 //!
 //! The slow lane may stay inside for a long time. So closing has two steps: first the lane alone is
@@ -15,11 +15,11 @@
 //! opened again for the others, until it has ([`Gate::try_alone`]).
 //!
 //! Invariants
-//! 1. Store of the seat, then load of the gate (worker); store of the gate, then load of the seats
+//! 1. Store of the slot, then load of the gate (worker); store of the gate, then load of the slots
 //!    (closer), with a sequentially consistent fence between: at least one of the two sees the
 //!    other.
 //! 2. One closer at a time (`closers`).
-//! 3. The closer is not inside with a seat of its own.
+//! 3. The closer is not inside with a slot of its own.
 //!
 //! Not here: nesting, and waiting for the gate while holding a partition (a turn holds none at its
 //! start). Tests: below, and a loom model.
@@ -36,7 +36,7 @@ const ALL_CLOSED: u32 = 2;
 const OUT: u32 = 0;
 const IN: u32 = 1;
 
-/// Who sits on a seat; the lane is asked out first.
+/// Who sits on a slot; the lane is asked out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Short turns.
@@ -46,7 +46,7 @@ pub enum Role {
 }
 
 #[repr(align(64))]
-struct Seat {
+struct GateSlot {
     state: AtomicU32,
     role: Role,
 }
@@ -54,8 +54,8 @@ struct Seat {
 /// See the module.
 pub struct Gate {
     state: AtomicU32,
-    workers: Box<[Seat]>,
-    lane: Box<[Seat]>,
+    workers: Box<[GateSlot]>,
+    lane: Box<[GateSlot]>,
     closers: Mutex<()>,
     opened: Condvar,
     waiting: Mutex<()>,
@@ -67,63 +67,65 @@ pub struct Occupied(Vec<usize>);
 
 /// Being inside; ends when dropped.
 pub struct Inside<'g> {
-    seat: &'g Seat,
+    slot: &'g GateSlot,
 }
 
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.seat.state.store(OUT, Ordering::Release);
+        self.slot.state.store(OUT, Ordering::Release);
     }
 }
 
 impl Gate {
-    /// A gate with this many seats.
+    /// A gate with this many slots.
     pub fn new(workers: usize, lane: usize) -> Self {
-        let seats = |count, role| {
-            (0..count).map(|_| Seat { state: AtomicU32::new(OUT), role }).collect::<Box<[Seat]>>()
+        let slots = |count, role| {
+            (0..count)
+                .map(|_| GateSlot { state: AtomicU32::new(OUT), role })
+                .collect::<Box<[GateSlot]>>()
         };
         Gate {
             state: AtomicU32::new(OPEN),
-            workers: seats(workers, Role::Worker),
-            lane: seats(lane, Role::Lane),
+            workers: slots(workers, Role::Worker),
+            lane: slots(lane, Role::Lane),
             closers: Mutex::new(()),
             opened: Condvar::new(),
             waiting: Mutex::new(()),
         }
     }
 
-    /// Goes inside on seat `index` of `role`, waiting while the gate is closed for that role. One
-    /// thread uses a seat; the index is below the count given at the start.
+    /// Goes inside on slot `index` of `role`, waiting while the gate is closed for that role. One
+    /// thread uses a slot; the index is below the count given at the start.
     #[inline]
     pub fn enter(&self, role: Role, index: usize) -> Inside<'_> {
-        let seat = match role {
+        let slot = match role {
             Role::Worker => &self.workers[index],
             Role::Lane => &self.lane[index],
         };
-        if self.step_in(seat) != OPEN {
-            self.wait_outside(seat);
+        if self.step_in(slot) != OPEN {
+            self.wait_outside(slot);
         }
-        Inside { seat }
+        Inside { slot }
     }
 
     /// Invariant 1, the worker's half: says IN, then looks at the gate.
     #[inline]
-    fn step_in(&self, seat: &Seat) -> u32 {
-        seat.state.store(IN, Ordering::Relaxed);
+    fn step_in(&self, slot: &GateSlot) -> u32 {
+        slot.state.store(IN, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.state.load(Ordering::Acquire)
     }
 
-    /// Invariant 1, the closer's half: says `closed`, then looks at the seats, so often at most.
+    /// Invariant 1, the closer's half: says `closed`, then looks at the slots, so often at most.
     /// Who is inside all the same.
-    fn close_for(&self, closed: u32, seats: &[Seat], mut looks: u32) -> Result<(), Occupied> {
+    fn close_for(&self, closed: u32, slots: &[GateSlot], mut looks: u32) -> Result<(), Occupied> {
         self.state.store(closed, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let mut occupied = Occupied::default();
-        for (index, seat) in seats.iter().enumerate() {
+        for (index, slot) in slots.iter().enumerate() {
             let mut looked = 0_u32;
-            while seat.state.load(Ordering::Acquire) != OUT {
+            while slot.state.load(Ordering::Acquire) != OUT {
                 if looks == 0 {
                     occupied.0.push(index);
                     break;
@@ -137,18 +139,18 @@ impl Gate {
     }
 
     #[cold]
-    fn wait_outside(&self, seat: &Seat) {
+    fn wait_outside(&self, slot: &GateSlot) {
         loop {
-            seat.state.store(OUT, Ordering::Release);
+            slot.state.store(OUT, Ordering::Release);
             let mut waiting = relock(&self.waiting);
-            while is_closed_for(seat.role, self.state.load(Ordering::Acquire)) {
+            while is_closed_for(slot.role, self.state.load(Ordering::Acquire)) {
                 waiting = match self.opened.wait(waiting) {
                     Ok(guard) => guard,
                     Err(poisoned) => poisoned.into_inner(),
                 };
             }
             drop(waiting);
-            if !is_closed_for(seat.role, self.step_in(seat)) {
+            if !is_closed_for(slot.role, self.step_in(slot)) {
                 return;
             }
         }
@@ -173,11 +175,11 @@ impl Gate {
     }
 
     /// Waits until each of these was seen outside, with the gate open for others; false if waiting
-    /// becomes hopeless.
-    pub fn await_leaving(&self, occupied: &Occupied, is_hopeless: &dyn Fn() -> bool) -> bool {
+    /// is aborted.
+    pub fn await_leaving(&self, occupied: &Occupied, is_aborted: &dyn Fn() -> bool) -> bool {
         occupied.0.iter().all(|&index| {
             while self.lane[index].state.load(Ordering::Acquire) != OUT {
-                if is_hopeless() {
+                if is_aborted() {
                     return false;
                 }
                 pause_after(u32::MAX);
@@ -292,7 +294,7 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// loom's cell reports any moment in which the closer and a seat are inside together.
+    /// loom's cell reports any moment in which the closer and a slot are inside together.
     #[test]
     fn never_together() {
         let mut model = loom::model::Builder::new();

@@ -198,9 +198,9 @@ mod tests {
     use std::sync::{Arc, mpsc};
     use std::thread;
 
-    struct Bell(mpsc::Sender<u32>, u32);
+    struct Waker(mpsc::Sender<u32>, u32);
 
-    impl Ticket for Bell {
+    impl Ticket for Waker {
         fn wake(self) {
             self.0.send(self.1).expect("the test listens");
         }
@@ -213,7 +213,7 @@ mod tests {
         let guard = lock.try_lock().expect("free");
         assert!(lock.try_lock().is_none());
         for number in 0..3 {
-            assert!(lock.park(Bell(ring.clone(), number)).is_ok());
+            assert!(lock.park(Waker(ring.clone(), number)).is_ok());
         }
         assert_eq!(lock.parked_count(), 3);
         drop(guard);
@@ -226,7 +226,7 @@ mod tests {
     fn parking_on_a_free_lock_is_refused() {
         let (ring, heard) = mpsc::channel();
         let lock = PartitionLock::new(0);
-        assert!(lock.park(Bell(ring, 7)).is_err());
+        assert!(lock.park(Waker(ring, 7)).is_err());
         drop(lock.try_lock().expect("free"));
         assert_eq!(heard.try_iter().count(), 0);
     }
@@ -235,7 +235,7 @@ mod tests {
     fn counts_exactly_under_contention() {
         const THREADS: u32 = 4;
         const ROUNDS: u32 = 20_000;
-        let lock: Arc<PartitionLock<u32, Bell>> = Arc::new(PartitionLock::new(0));
+        let lock: Arc<PartitionLock<u32, Waker>> = Arc::new(PartitionLock::new(0));
         let threads: Vec<_> = (0..THREADS)
             .map(|_| {
                 let lock = Arc::clone(&lock);
@@ -247,7 +247,7 @@ mod tests {
                                 *guard += 1;
                                 break;
                             }
-                            if lock.park(Bell(ring.clone(), 0)).is_ok() {
+                            if lock.park(Waker(ring.clone(), 0)).is_ok() {
                                 heard.recv().expect("woken");
                             }
                         }

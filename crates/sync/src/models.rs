@@ -3,16 +3,17 @@
 //!
 //! Models of a single type stand with it. What stands here:
 //!
-//! 1. Wanderers: everybody takes all partitions or none, except the one who has the token, which
-//!    may wait for a partition while it holds others (`keyspace::wander`). A script that meets a
-//!    busy partition takes the token if it is free, else lets go of everything and begins again.
-//! 2. The gate, with a lane that wanders inside and workers that come and go.
+//! 1. Holders of the token: everybody takes all partitions or none, except the one who has the
+//!    token, which may wait for a partition while it holds others (`keyspace::token`). A script
+//!    that meets a busy partition takes the token if it is free, else lets go of everything and
+//!    begins again.
+//! 2. The gate, with a lane that waits inside and workers that come and go.
 //! 3. The claim of a command that waits for a key (`keyspace::ticket::Waiter`). That type has
 //!    atomics of std and a command in it, so its three states are modelled here, with the same
 //!    steps and orders.
 //!
 //! A thread that is never woken, and threads that wait for each other, loom reports as a deadlock:
-//! `wander` without its token is one at once.
+//! `token` without its token is one at once.
 
 use crate::gate::{Gate, Role};
 use crate::lock::{Guard, PartitionLock, Ticket};
@@ -22,32 +23,32 @@ use loom::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-/// A bell of one thread.
+/// A waker of one thread.
 #[derive(Clone)]
-struct Bell(Arc<(Mutex<bool>, Condvar)>);
+struct Waker(Arc<(Mutex<bool>, Condvar)>);
 
-impl Bell {
+impl Waker {
     fn new() -> Self {
-        Bell(Arc::new((Mutex::new(false), Condvar::new())))
+        Waker(Arc::new((Mutex::new(false), Condvar::new())))
     }
 
     fn wait(&self) {
-        let mut rung = relock(&self.0.0);
-        while !*rung {
-            rung = self.0.1.wait(rung).unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut woken = relock(&self.0.0);
+        while !*woken {
+            woken = self.0.1.wait(woken).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 }
 
-impl Ticket for Bell {
+impl Ticket for Waker {
     fn wake(self) {
         *relock(&self.0.0) = true;
         self.0.1.notify_one();
     }
 }
 
-type Partition = PartitionLock<u32, Bell>;
-type Token = PartitionLock<(), Bell>;
+type Partition = PartitionLock<u32, Waker>;
+type Token = PartitionLock<(), Waker>;
 
 /// Two partitions and the token.
 struct Space {
@@ -62,14 +63,14 @@ impl Space {
     }
 
     /// Parks at a lock, unless it is free by now.
-    fn park<T>(lock: &PartitionLock<T, Bell>) {
-        let bell = Bell::new();
-        if lock.park(bell.clone()).is_ok() {
-            bell.wait();
+    fn park<T>(lock: &PartitionLock<T, Waker>) {
+        let waker = Waker::new();
+        if lock.park(waker.clone()).is_ok() {
+            waker.wait();
         }
     }
 
-    fn hold<T>(lock: &PartitionLock<T, Bell>) -> Guard<'_, T, Bell> {
+    fn hold<T>(lock: &PartitionLock<T, Waker>) -> Guard<'_, T, Waker> {
         loop {
             match lock.try_lock() {
                 Some(held) => return held,
@@ -102,7 +103,7 @@ impl Space {
     }
 
     /// The token, then one partition after the other, in any order.
-    fn wander(&self, order: [usize; 2]) {
+    fn lock_incrementally(&self, order: [usize; 2]) {
         let token = Space::hold(&self.token);
         let mut first = Space::hold(&self.partitions[order[0]]);
         *first += 1;
@@ -114,7 +115,7 @@ impl Space {
     }
 
     /// A script that named one key and meets another: it tries, then takes the token if that is
-    /// free, else is undone and begins again as a wanderer.
+    /// free, else is undone and begins again as a token holder.
     fn surprised(&self, order: [usize; 2]) {
         {
             let mut first = Space::hold(&self.partitions[order[0]]);
@@ -134,7 +135,7 @@ impl Space {
             }
             *first -= 1;
         }
-        self.wander(order);
+        self.lock_incrementally(order);
     }
 
     fn sums(&self) -> [u32; 2] {
@@ -149,11 +150,11 @@ fn bounded(preemptions: usize) -> loom::model::Builder {
 }
 
 #[test]
-fn a_wanderer_and_one_who_takes_all_or_none() {
+fn a_token_holder_and_one_who_takes_all_or_none() {
     bounded(3).check(|| {
         let space = Arc::new(Space::new());
         let other = Arc::clone(&space);
-        let thread = thread::spawn(move || other.wander([1, 0]));
+        let thread = thread::spawn(move || other.lock_incrementally([1, 0]));
         space.all_or_none();
         thread.join().expect("it ends");
         assert_eq!(space.sums(), [2, 2]);
@@ -161,13 +162,15 @@ fn a_wanderer_and_one_who_takes_all_or_none() {
 }
 
 #[test]
-fn two_wanderers_in_opposite_order_and_a_short_one() {
+fn two_token_holders_in_opposite_order_and_a_short_one() {
     bounded(2).check(|| {
         let space = Arc::new(Space::new());
         let (one, other) = (Arc::clone(&space), Arc::clone(&space));
-        let threads =
-            [thread::spawn(move || one.wander([1, 0])), thread::spawn(move || other.short(1))];
-        space.wander([0, 1]);
+        let threads = [
+            thread::spawn(move || one.lock_incrementally([1, 0])),
+            thread::spawn(move || other.short(1)),
+        ];
+        space.lock_incrementally([0, 1]);
         threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
         assert_eq!(space.sums(), [2, 3]);
     });
@@ -186,13 +189,13 @@ fn two_scripts_that_surprise_each_other() {
 }
 
 #[test]
-fn a_surprised_script_a_wanderer_and_all_or_none() {
+fn a_surprised_script_a_token_holder_and_all_or_none() {
     bounded(2).check(|| {
         let space = Arc::new(Space::new());
         let (one, other) = (Arc::clone(&space), Arc::clone(&space));
         let threads = [
             thread::spawn(move || one.surprised([1, 0])),
-            thread::spawn(move || other.wander([0, 1])),
+            thread::spawn(move || other.lock_incrementally([0, 1])),
         ];
         space.all_or_none();
         threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
@@ -220,14 +223,14 @@ impl Guarded {
 }
 
 #[test]
-fn the_gate_closes_while_the_lane_wanders_and_a_worker_comes() {
+fn the_gate_closes_while_the_lane_waits_and_a_worker_comes() {
     bounded(2).check(|| {
         let (gate, space) = (Gate::new(1, 1), Space::new());
         let shared = Arc::new(Guarded { gate, space, everything: UnsafeCell::new(0) });
         let (lane, worker) = (Arc::clone(&shared), Arc::clone(&shared));
         let lane = thread::spawn(move || {
             let inside = lane.gate.enter(Role::Lane, 0);
-            lane.space.wander([0, 1]);
+            lane.space.lock_incrementally([0, 1]);
             lane.look();
             drop(inside);
         });

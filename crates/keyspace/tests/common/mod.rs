@@ -16,8 +16,8 @@ pub fn keyspace() -> Keyspace {
     Keyspace::new(Config {
         seed: HashSeed::from_words(7, 11),
         databases: 4,
-        worker_seats: SEATS,
-        lane_seats: SEATS,
+        worker_slots: SEATS,
+        lane_slots: SEATS,
     })
 }
 

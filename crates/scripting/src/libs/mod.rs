@@ -6,15 +6,15 @@
 //! 2. Nothing a script passes panics, recurses without a bound or takes more than linear time.
 //! 3. An error is `mlua::Error::RuntimeError` with its text; to scripts it is that text, with the
 //!    place of the call in front (ldebug.c, `convert`).
-//! 4. Memory: what becomes Lua's counts against the VM's limit (`Room`); the buffers in between are
-//!    Rust's, at most `OUTPUT_BYTES_MAX`.
+//! 4. Memory: what becomes Lua's counts against the VM's limit (`Budget`); the buffers in between
+//!    are Rust's, at most `OUTPUT_BYTES_MAX`.
 //!
 //! Tests: foot of each file, and crates/scripting/tests/libs_*.rs.
 
 mod argument;
+mod budget;
 pub mod cjson;
 pub mod cmsgpack;
-mod room;
 pub mod structs;
 
 /// Most bytes of what `cjson.encode`, `cmsgpack.pack` and `struct.pack` give: as long as the

@@ -12,17 +12,17 @@
 use mlua::{Error, Lua, MultiValue, Number, Result, Table, Value, Variadic};
 
 use super::argument::{Arguments, truncated};
-use super::room::{Room, no_memory};
+use super::budget::{Budget, no_memory};
 use super::{OUTPUT_BYTES_MAX, RESULTS_MAX};
-use crate::door::Door;
+use crate::bridge::LuaBridge;
 
 /// The table of its functions.
-pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
+pub fn table(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
     let table = lua.create_table()?;
     let pack = lua.create_function(|lua, values: MultiValue| {
         let bytes = pack(&mut Arguments::new(lua, values))?;
-        let room = Room::open(lua);
-        room.fits(bytes.len())?;
+        let budget = Budget::open(lua);
+        budget.fits(bytes.len())?;
         lua.create_string(&bytes)
     })?;
     let unpack = lua.create_function(|lua, values: MultiValue| {
@@ -31,8 +31,8 @@ pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
             other => other,
         })
     })?;
-    table.raw_set("pack", door.short("struct.pack", pack)?)?;
-    table.raw_set("unpack", door.short("struct.unpack", unpack)?)?;
+    table.raw_set("pack", bridge.short("struct.pack", pack)?)?;
+    table.raw_set("unpack", bridge.short("struct.unpack", unpack)?)?;
     table.raw_set(
         "size",
         lua.create_function(|lua, values: MultiValue| size(&Arguments::new(lua, values)))?,
@@ -227,7 +227,7 @@ fn unpack(arguments: &Arguments) -> Result<Variadic<Value>> {
     }
     let results_max = RESULTS_MAX.saturating_sub(arguments.count() + 2);
     let too_short = || arguments.bad(2, "data string too short");
-    let mut room = Room::open(lua);
+    let mut budget = Budget::open(lua);
     let mut format = Format::new(&text);
     let mut position = start - 1;
     let mut found: Vec<Value> = Vec::new();
@@ -238,7 +238,7 @@ fn unpack(arguments: &Arguments) -> Result<Variadic<Value>> {
         if found.len() > results_max {
             return Err(Error::runtime(TOO_MANY));
         }
-        room.step()?;
+        budget.step()?;
         let mut size = item.size;
         match item.letter {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use pantala_base::clock::unix_us;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help};
 
+use crate::latency_monitor::{Event, Spike};
 use crate::shared::Shared;
-use crate::spikes::{Event, Spike};
 use crate::tallies::RowTotals;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
@@ -81,7 +81,7 @@ pub(super) fn upper_bound_us(bucket: usize) -> u64 {
 }
 
 fn latest(call: &mut Call<'_, '_>) -> Done {
-    let events = Shared::of(call).spikes.all();
+    let events = Shared::of(call).latency_monitor.all();
     let reply = &mut call.reply;
     reply.array(events.len());
     for (name, event) in events {
@@ -98,7 +98,7 @@ fn latest(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn history(call: &mut Call<'_, '_>) -> Done {
-    let event = Shared::of(call).spikes.event(call.args[2]).unwrap_or_default();
+    let event = Shared::of(call).latency_monitor.event(call.args[2]).unwrap_or_default();
     call.reply.array(event.spikes.len());
     for spike in &event.spikes {
         call.reply.array(2);
@@ -109,14 +109,14 @@ fn history(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn reset(call: &mut Call<'_, '_>) -> Done {
-    let forgotten = Shared::of(call).spikes.forget(&call.args[2..]);
+    let forgotten = Shared::of(call).latency_monitor.forget(&call.args[2..]);
     call.reply.int(forgotten.cast_signed() as i64);
     Ok(())
 }
 
 fn graph(call: &mut Call<'_, '_>) -> Done {
     let name = String::from_utf8_lossy(call.args[2]);
-    let Some(event) = Shared::of(call).spikes.event(call.args[2]) else {
+    let Some(event) = Shared::of(call).latency_monitor.event(call.args[2]) else {
         let text = format!("ERR No samples available for event '{name}'");
         return Err(ClientError::new(text).into());
     };
@@ -171,7 +171,7 @@ fn age(seconds: i64) -> String {
 fn doctor(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
     let threshold_ms = shared.settings.current().latency_monitor_threshold_ms;
-    let events = shared.spikes.all();
+    let events = shared.latency_monitor.all();
     let mut text = String::new();
     if threshold_ms == 0 {
         text.push_str(

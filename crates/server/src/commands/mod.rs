@@ -18,7 +18,7 @@ use pantala_commands::{Command, Session, families};
 
 pub use function::Functions;
 
-use crate::joining::is_loopback;
+use crate::accept::is_loopback;
 
 /// The version of Redis whose commands clients may expect: they look at it to know what there is.
 /// All of 7.4 is here, and redis-py keeps no cache before it.

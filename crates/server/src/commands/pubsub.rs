@@ -156,12 +156,12 @@ fn send(call: &mut Call<'_, '_>, kind: Kind) -> Done {
     if call.lane == Lane::Worker && has_many {
         return Err(Stop::Lane);
     }
-    let mut bells = crate::pubsub::Bells::default();
-    let count = shared.pubsub.leave(kind, call.args[1], call.args[2], &mut bells);
+    let mut wakes = crate::pubsub::WakeSet::default();
+    let count = shared.pubsub.leave(kind, call.args[1], call.args[2], &mut wakes);
     if call.lane == Lane::Worker {
-        bells.remove(usize::from(call.session.place.worker));
+        wakes.remove(usize::from(call.session.place.worker));
     }
-    bells.ring(&shared.workers);
+    wakes.wake(&shared.workers);
     call.reply.int(count as i64);
     Ok(())
 }

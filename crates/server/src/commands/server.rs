@@ -65,7 +65,7 @@ fn role(call: &mut Call<'_, '_>) -> Done {
 
 /// What SHUTDOWN was told.
 #[derive(Default)]
-struct Wishes {
+struct Options {
     save: bool,
     no_save: bool,
     now: bool,
@@ -73,34 +73,34 @@ struct Wishes {
     abort: bool,
 }
 
-impl Wishes {
-    fn parse(words: &[&[u8]]) -> Result<Wishes, ClientError> {
-        let mut wishes = Wishes::default();
+impl Options {
+    fn parse(words: &[&[u8]]) -> Result<Options, ClientError> {
+        let mut options = Options::default();
         for word in words {
             let place = match word {
-                word if is_word(word, "SAVE") => &mut wishes.save,
-                word if is_word(word, "NOSAVE") => &mut wishes.no_save,
-                word if is_word(word, "NOW") => &mut wishes.now,
-                word if is_word(word, "FORCE") => &mut wishes.force,
-                word if is_word(word, "ABORT") => &mut wishes.abort,
+                word if is_word(word, "SAVE") => &mut options.save,
+                word if is_word(word, "NOSAVE") => &mut options.no_save,
+                word if is_word(word, "NOW") => &mut options.now,
+                word if is_word(word, "FORCE") => &mut options.force,
+                word if is_word(word, "ABORT") => &mut options.abort,
                 _ => return Err(error::SYNTAX),
             };
             *place = true;
         }
-        let others = wishes.save || wishes.no_save || wishes.now || wishes.force;
-        if (wishes.abort && others) || (wishes.save && wishes.no_save) {
+        let others = options.save || options.no_save || options.now || options.force;
+        if (options.abort && others) || (options.save && options.no_save) {
             return Err(error::SYNTAX);
         }
-        Ok(wishes)
+        Ok(options)
     }
 }
 
 fn shut_down(call: &mut Call<'_, '_>) -> Done {
-    let wishes = Wishes::parse(&call.args[1..])?;
-    if wishes.abort {
+    let options = Options::parse(&call.args[1..])?;
+    if options.abort {
         return Err(ClientError::text("ERR No shutdown in progress.").into());
     }
-    if wishes.save && !wishes.force {
+    if options.save && !options.force {
         tracing::warn!("SHUTDOWN SAVE was refused: this version cannot save");
         let refused = "ERR Errors trying to SHUTDOWN. Check logs.";
         return Err(ClientError::text(refused).into());

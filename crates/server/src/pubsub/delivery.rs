@@ -7,13 +7,13 @@ use pantala_commands::{Place, Standing};
 use pantala_keyspace::Ticket;
 use pantala_protocol::Version;
 
-use super::audience::Audience;
-use super::name::{Name, Seat};
-use super::news::News;
-use super::{AIR, PubSub};
+use super::message::Message;
+use super::name::{Name, SubscriberId};
+use super::subscribers::WorkerSubscribers;
+use super::{IN_TRANSIT, PubSub};
 use crate::connection::{Connection, Waiting};
-use crate::inbox::Message;
-use crate::worker::Desk;
+use crate::inbox;
+use crate::worker::Worker;
 
 /// A worker delivers about so much a turn; the rest waits for the next, so that what was delivered
 /// is sent before there is more, and others are served.
@@ -25,15 +25,15 @@ const TURN_NAMES: usize = 4096;
 /// A message that was too much for one turn, and those who are still to get it, the next one at the
 /// end.
 pub struct Sharing {
-    news: News,
-    rest: Vec<(Seat, Option<Name>)>,
+    message: Message,
+    rest: Vec<(SubscriberId, Option<Name>)>,
 }
 
 impl PubSub {
     /// Whether messages wait for this worker.
     #[inline]
-    pub fn has_news(&self, worker: usize) -> bool {
-        !self.audiences[worker].is_empty()
+    pub fn has_published(&self, worker: usize) -> bool {
+        !self.subscribers[worker].is_empty()
     }
 
     /// Whether publishers have to wait.
@@ -43,15 +43,15 @@ impl PubSub {
     }
 
     /// Too much lies with a worker: publishers have to wait.
-    fn crowd(&self, audience: &Audience) {
-        if audience.become_crowded() {
+    fn crowd(&self, subscribers: &WorkerSubscribers) {
+        if subscribers.become_crowded() {
             self.crowded.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Lets publishers go on, if enough of a worker's messages were delivered.
-    fn relieve(&self, audience: &Audience) {
-        if let Some(tickets) = audience.relieve() {
+    fn relieve(&self, subscribers: &WorkerSubscribers) {
+        if let Some(tickets) = subscribers.relieve() {
             self.crowded.fetch_sub(1, Ordering::Relaxed);
             tickets.into_iter().for_each(pantala_sync::lock::Ticket::wake);
         }
@@ -59,9 +59,9 @@ impl PubSub {
 
     /// A publisher waits until a long queue is shorter. The ticket comes back if none is long.
     fn wait(&self, ticket: Ticket) -> Result<(), Ticket> {
-        self.audiences
+        self.subscribers
             .iter()
-            .try_fold(ticket, |ticket, audience| match audience.wait(ticket) {
+            .try_fold(ticket, |ticket, subscribers| match subscribers.wait(ticket) {
                 Ok(()) => Err(()),
                 Err(ticket) => Ok(ticket),
             })
@@ -69,93 +69,99 @@ impl PubSub {
     }
 }
 
-impl Desk {
+impl Worker {
     /// Whether messages wait to be delivered, or subscriptions to be ended.
-    pub(crate) fn has_news(&self) -> bool {
-        self.shared.pubsub.has_news(self.index)
+    pub(crate) fn has_published(&self) -> bool {
+        self.shared.pubsub.has_published(self.index)
             || self.sharing.is_some()
             || !self.unsubscribing.is_empty()
     }
 
     /// Delivers the messages that lie in the queue by now.
     #[inline]
-    pub(crate) fn take_news(&mut self) {
+    pub(crate) fn deliver_published(&mut self) {
         let pubsub = &self.shared.pubsub;
-        if pubsub.has_news(self.index) || pubsub.is_crowded() || self.sharing.is_some() {
-            self.deliver_news(TURN_BYTES);
+        if pubsub.has_published(self.index) || pubsub.is_crowded() || self.sharing.is_some() {
+            self.deliver_messages(TURN_BYTES);
         }
     }
 
     #[cold]
-    fn deliver_news(&mut self, most_bytes: usize) {
+    fn deliver_messages(&mut self, most_bytes: usize) {
         let shared = Arc::clone(&self.shared);
-        let audience = &shared.pubsub.audiences[self.index];
+        let subscribers = &shared.pubsub.subscribers[self.index];
         // Not those that come meanwhile: other connections want to be served, too.
-        let count = audience.len();
-        self.share_out(audience, most_bytes);
+        let count = subscribers.len();
+        self.share_out(subscribers, most_bytes);
         for _ in 0..count {
             if self.told_bytes > most_bytes {
                 break;
             }
-            let Some(news) = audience.take() else { break };
-            self.deliver_one(audience, news, most_bytes);
+            let Some(message) = subscribers.take() else { break };
+            self.deliver_one(subscribers, message, most_bytes);
         }
-        if self.sharing.is_some() || self.told_bytes > most_bytes && !audience.is_empty() {
-            shared.pubsub.crowd(audience);
+        if self.sharing.is_some() || self.told_bytes > most_bytes && !subscribers.is_empty() {
+            shared.pubsub.crowd(subscribers);
         } else if shared.pubsub.is_crowded() {
-            shared.pubsub.relieve(audience);
+            shared.pubsub.relieve(subscribers);
         }
     }
 
     /// Delivers a message to all it is meant for. When that becomes too much for one turn the rest
     /// of them is kept in `sharing`.
-    fn deliver_one(&mut self, audience: &Audience, news: News, most_bytes: usize) {
+    fn deliver_one(
+        &mut self,
+        subscribers: &WorkerSubscribers,
+        message: Message,
+        most_bytes: usize,
+    ) {
         let mut rest = Vec::new();
         // One message at a time: a thread of the lane that subscribes holds a stripe meanwhile.
-        let inside = audience.lock();
-        inside.deliver(&news, |seat, pattern| {
+        let inside = subscribers.lock();
+        inside.deliver(&message, |subscriber_id, pattern| {
             if self.told_bytes > most_bytes {
-                return rest.push((seat, pattern.cloned()));
+                return rest.push((subscriber_id, pattern.cloned()));
             }
-            self.tell_of(&news, seat, pattern);
+            self.tell_of(&message, subscriber_id, pattern);
         });
         drop(inside);
         if !rest.is_empty() {
             rest.reverse();
-            self.sharing = Some(Box::new(Sharing { news, rest }));
+            self.sharing = Some(Box::new(Sharing { message, rest }));
         }
     }
 
     /// Goes on delivering a message that was too much for the turn before, to those who still
     /// listen.
-    fn share_out(&mut self, audience: &Audience, most_bytes: usize) {
+    fn share_out(&mut self, subscribers: &WorkerSubscribers, most_bytes: usize) {
         let Some(mut sharing) = self.sharing.take() else { return };
-        while let Some((seat, pattern)) = sharing.rest.pop() {
+        while let Some((subscriber_id, pattern)) = sharing.rest.pop() {
             if self.told_bytes > most_bytes {
-                sharing.rest.push((seat, pattern));
+                sharing.rest.push((subscriber_id, pattern));
                 self.sharing = Some(sharing);
                 return;
             }
-            let (news, pattern) = (&sharing.news, pattern.as_ref());
-            if audience.lock().is_meant(news, seat, pattern) {
-                self.tell_of(news, seat, pattern);
+            let (message, pattern) = (&sharing.message, pattern.as_ref());
+            if subscribers.lock().is_meant(message, subscriber_id, pattern) {
+                self.tell_of(message, subscriber_id, pattern);
             }
         }
     }
 
     #[inline]
-    fn tell_of(&mut self, news: &News, seat: Seat, pattern: Option<&Name>) {
-        if news.is_lost {
-            return self.break_off_with(seat);
+    fn tell_of(&mut self, message: &Message, subscriber_id: SubscriberId, pattern: Option<&Name>) {
+        if message.is_lost {
+            return self.disconnect(subscriber_id);
         }
-        self.told_bytes += news.len();
-        self.tell(seat.0, |out, version| news.write(out, version, pattern));
+        self.told_bytes += message.len();
+        self.tell(subscriber_id.0, |out, version| message.write(out, version, pattern));
     }
 
     /// Closes a connection that would miss a message.
     #[cold]
-    fn break_off_with(&mut self, seat: Seat) {
-        let Some(connection) = self.find_handle(seat.0).filter(|one| !one.session.closing) else {
+    fn disconnect(&mut self, subscriber_id: SubscriberId) {
+        let Some(connection) = self.find_handle(subscriber_id.0).filter(|one| !one.session.closing)
+        else {
             return;
         };
         connection.session.closing = true;
@@ -166,8 +172,8 @@ impl Desk {
 
     /// A connection has published something: delivers what is for this worker. When too much was
     /// delivered in this turn, or waits to be delivered elsewhere, its next commands wait.
-    pub(crate) fn has_published(&mut self, index: u32) {
-        self.take_news();
+    pub(crate) fn after_publishing(&mut self, index: u32) {
+        self.deliver_published();
         if self.shared.pubsub.is_crowded() {
             self.wait_for_room(index);
         } else if self.told_bytes > TURN_BYTES {
@@ -180,7 +186,7 @@ impl Desk {
         let Some(connection) = self.at(index).filter(|one| one.parked.is_none()) else { return };
         let parking = connection.park(Waiting::Room);
         let connection = connection.handle();
-        self.inbox.leave(Message::Unpark { connection, parking });
+        self.inbox.leave(inbox::Message::Unpark { connection, parking });
     }
 
     #[cold]
@@ -252,11 +258,11 @@ impl Desk {
         }
         let session = &connection.session;
         let (from, version) = (session.place, session.version);
-        let air = Place { worker: AIR, connection: session.id };
+        let in_transit = Place { worker: IN_TRANSIT, connection: session.id };
         let shared = Arc::clone(&self.shared);
-        shared.pubsub.travel(from, air, version, || self.deliver_news(usize::MAX));
+        shared.pubsub.travel(from, in_transit, version, || self.deliver_messages(usize::MAX));
         if let Some(connection) = self.at(index) {
-            connection.session.place = air;
+            connection.session.place = in_transit;
         }
     }
 
@@ -269,8 +275,8 @@ impl Desk {
         if session.standing != Standing::Subscribed {
             return;
         }
-        let bag = self.shared.pubsub.travel(from, here, session.version, || {});
-        connection.output.extend_from_slice(&bag.bytes);
-        session.closing |= bag.is_torn;
+        let transit = self.shared.pubsub.travel(from, here, session.version, || {});
+        connection.output.extend_from_slice(&transit.bytes);
+        session.closing |= transit.is_torn;
     }
 }

@@ -1,18 +1,18 @@
 //! Publish and subscribe, across workers.
 //!
 //! ```text
-//! PUBLISH --> register: which workers have subscribers of this channel, and how many
-//!         --> one message into the queue of each such worker's audience   (leave)
+//! PUBLISH --> index: which workers have subscribers of this channel, and how many
+//!         --> one message into the queue of each such worker's subscribers   (leave)
 //!         --> wakes those that sleep                                       (ring)
-//! worker  --> audience: which of its connections have subscribed --> their outputs
+//! worker  --> subscribers: which of its connections have subscribed --> their outputs
 //! ```
 //!
 //! So a publisher's work grows with the workers, not with the subscribers, and it never waits for
 //! one of these.
 //!
 //! Invariants
-//! 1. A subscription stands in the register and in the audience of its worker, or in neither: both
-//!    change while the name's stripe of the register is held for writing.
+//! 1. A subscription stands in the index and in the subscribers of its worker, or in neither: both
+//!    change while the name's stripe of the index is held for writing.
 //! 2. A message lies in the queues of all workers concerned before its stripe is let go, which a
 //!    publisher holds for reading. So it is published at one moment, and reaches those whom
 //!    PUBLISH counts: all but who unsubscribe or end in this very moment.
@@ -25,20 +25,20 @@
 //!    each. Only for the worker, never for a slow subscriber: that one is dropped. Scripts and
 //!    transactions do not wait; when they fill the queue, those who would miss a message are
 //!    dropped.
-//! 5. Locks are taken in this order: partitions, stripes, audiences. Nothing else is waited for
+//! 5. Locks are taken in this order: partitions, stripes, subscribers. Nothing else is waited for
 //!    while one of the latter is held.
-//! 6. A connection on its way between two workers is in the *air*, an audience of its own, where
-//!    publishers put its messages into its bag.
+//! 6. A connection on its way between two workers is *in transit*, subscribers of a place of its
+//!    own, where publishers put its messages into its transit.
 //!
 //! Not here: the commands (`commands/pubsub`), delivery to connections (`delivery`). Tests:
 //! `tests`, compat/transcripts/pubsub, compat/bad_days.
 
-mod audience;
+mod channel_index;
 mod delivery;
+mod indexed_list;
+mod message;
 mod name;
-mod news;
-mod register;
-mod roll;
+mod subscribers;
 #[cfg(test)]
 mod tests;
 
@@ -50,17 +50,17 @@ use pantala_commands::Place;
 use pantala_protocol::Version;
 
 use crate::workers::{MAX_WORKERS, Workers};
-use audience::{Audience, Bag};
-use name::{Name, Seat};
-use news::News;
-use register::{Register, Spread, total};
+use channel_index::{ChannelIndex, Spread, total};
+use message::Message;
+use name::{Name, SubscriberId};
+use subscribers::{Transit, WorkerSubscribers};
 
 pub use delivery::Sharing;
 
-/// Stripes of a register: enough that publishers seldom touch the same cache line.
+/// Stripes of a index: enough that publishers seldom touch the same cache line.
 const STRIPES: usize = 64;
-/// The audience of connections on their way between two workers.
-const AIR: u16 = MAX_WORKERS as u16;
+/// Where connections are that are on their way between two workers.
+const IN_TRANSIT: u16 = MAX_WORKERS as u16;
 
 /// What one subscribes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +75,9 @@ pub enum Kind {
 
 /// Workers that have messages and may sleep.
 #[derive(Default)]
-pub struct Bells([u64; MAX_WORKERS / 64]);
+pub struct WakeSet([u64; MAX_WORKERS / 64]);
 
-impl Bells {
+impl WakeSet {
     /// One more.
     pub fn add(&mut self, worker: u16) {
         self.0[usize::from(worker) / 64] |= 1 << (worker % 64);
@@ -98,19 +98,19 @@ impl Bells {
     }
 
     /// Wakes them. To be called with no partition held.
-    pub fn ring(&mut self, workers: &Workers) {
-        self.workers().for_each(|worker| workers.ring(worker));
-        *self = Bells::default();
+    pub fn wake(&mut self, workers: &Workers) {
+        self.workers().for_each(|worker| workers.wake(worker));
+        *self = WakeSet::default();
     }
 }
 
 /// See the module.
 pub struct PubSub {
     seed: HashSeed,
-    registers: [Register; 3],
-    audiences: Box<[Audience]>,
+    indexes: [ChannelIndex; 3],
+    subscribers: Box<[WorkerSubscribers]>,
     clients: AtomicUsize,
-    /// Audiences with so much in their queues that publishers wait.
+    /// Workers with so much in their queues that publishers wait.
     crowded: AtomicUsize,
 }
 
@@ -118,8 +118,8 @@ impl Default for PubSub {
     fn default() -> Self {
         PubSub {
             seed: HashSeed::random(),
-            registers: [Register::new(STRIPES), Register::new(1), Register::new(STRIPES)],
-            audiences: (0..=MAX_WORKERS).map(|_| Audience::default()).collect(),
+            indexes: [ChannelIndex::new(STRIPES), ChannelIndex::new(1), ChannelIndex::new(STRIPES)],
+            subscribers: (0..=MAX_WORKERS).map(|_| WorkerSubscribers::default()).collect(),
             clients: AtomicUsize::new(0),
             crowded: AtomicUsize::new(0),
         }
@@ -128,26 +128,26 @@ impl Default for PubSub {
 
 impl PubSub {
     /// Publishes a message; how many get it. Any thread, also with partitions held: takes none,
-    /// makes no system call. Who has to be woken is added to `bells`.
-    pub fn leave(&self, kind: Kind, channel: &[u8], message: &[u8], bells: &mut Bells) -> usize {
+    /// makes no system call. Who has to be woken is added to `wakes`.
+    pub fn leave(&self, kind: Kind, channel: &[u8], message: &[u8], wakes: &mut WakeSet) -> usize {
         if self.is_deserted(kind) {
             return 0;
         }
         let hash = self.seed.hash(channel);
-        let stripe = self.registers[kind as usize].read(hash);
+        let stripe = self.indexes[kind as usize].read(hash);
         let spread = stripe.names.get(hash, Name::is(channel)).map(|(_, spread)| spread);
-        let new = || News::new(kind, hash, channel, message, stripe.changes);
+        let new = || Message::new(kind, hash, channel, message, stripe.changes);
         if !self.has_patterns(kind) {
-            return spread.map_or(0, |spread| self.spread(&new(), spread, bells));
+            return spread.map_or(0, |spread| self.spread(&new(), spread, wakes));
         }
-        self.leave_with_patterns(channel, spread, new, bells)
+        self.leave_with_patterns(channel, spread, new, wakes)
     }
 
     /// Publishes and wakes.
     pub fn publish(&self, kind: Kind, channel: &[u8], message: &[u8], workers: &Workers) -> usize {
-        let mut bells = Bells::default();
-        let count = self.leave(kind, channel, message, &mut bells);
-        bells.ring(workers);
+        let mut wakes = WakeSet::default();
+        let count = self.leave(kind, channel, message, &mut wakes);
+        wakes.wake(workers);
         count
     }
 
@@ -158,7 +158,7 @@ impl PubSub {
         }
         let mut count = self.subscribers(kind, channel);
         if self.has_patterns(kind) {
-            let patterns = self.registers[Kind::Pattern as usize].read(0);
+            let patterns = self.indexes[Kind::Pattern as usize].read(0);
             let all = patterns.names.rows().iter();
             let fitting = all.filter(|(pattern, _)| glob::matches(pattern.bytes(), channel));
             count += fitting.map(|(_, spread)| total(spread)).sum::<usize>();
@@ -169,18 +169,18 @@ impl PubSub {
     /// Nobody listens at all, so nothing need be looked at.
     #[inline]
     pub fn is_deserted(&self, kind: Kind) -> bool {
-        self.registers[kind as usize].count() == 0 && !self.has_patterns(kind)
+        self.indexes[kind as usize].count() == 0 && !self.has_patterns(kind)
     }
 
     /// Whether patterns have to be looked at for a message of this kind.
     #[inline]
     fn has_patterns(&self, kind: Kind) -> bool {
-        kind == Kind::Channel && self.registers[Kind::Pattern as usize].count() > 0
+        kind == Kind::Channel && self.indexes[Kind::Pattern as usize].count() > 0
     }
 
-    fn spread(&self, news: &News, spread: &Spread, bells: &mut Bells) -> usize {
+    fn spread(&self, message: &Message, spread: &Spread, wakes: &mut WakeSet) -> usize {
         for (worker, _) in spread {
-            self.leave_at(*worker, news.with(None), bells);
+            self.leave_at(*worker, message.with(None), wakes);
         }
         total(spread)
     }
@@ -190,16 +190,16 @@ impl PubSub {
         &self,
         channel: &[u8],
         spread: Option<&Spread>,
-        new: impl Fn() -> News,
-        bells: &mut Bells,
+        new: impl Fn() -> Message,
+        wakes: &mut WakeSet,
     ) -> usize {
-        let patterns = self.registers[Kind::Pattern as usize].read(0);
+        let patterns = self.indexes[Kind::Pattern as usize].read(0);
         let all = patterns.names.rows().iter();
         let fitting: Vec<&(Name, Spread)> =
             all.filter(|(pattern, _)| glob::matches(pattern.bytes(), channel)).collect();
-        let news = new();
+        let message = new();
         if fitting.is_empty() {
-            return spread.map_or(0, |spread| self.spread(&news, spread, bells));
+            return spread.map_or(0, |spread| self.spread(&message, spread, wakes));
         }
         let all = spread.into_iter().chain(fitting.iter().map(|(_, spread)| spread));
         let count = all.clone().map(total).sum();
@@ -209,34 +209,34 @@ impl PubSub {
         for worker in workers {
             let here = fitting.iter().filter(|(_, at)| at.iter().any(|(one, _)| *one == worker));
             let here: Box<[_]> = here.map(|(name, _)| (name.clone(), patterns.changes)).collect();
-            self.leave_at(worker, news.with(Some(here)), bells);
+            self.leave_at(worker, message.with(Some(here)), wakes);
         }
         count
     }
 
-    fn leave_at(&self, worker: u16, news: News, bells: &mut Bells) {
-        let audience = &self.audiences[usize::from(worker)];
-        if worker == AIR {
-            return audience.lock().bag(&news);
+    fn leave_at(&self, worker: u16, message: Message, wakes: &mut WakeSet) {
+        let subscribers = &self.subscribers[usize::from(worker)];
+        if worker == IN_TRANSIT {
+            return subscribers.lock().transit(&message);
         }
-        if audience.leave(news) {
+        if subscribers.leave(message) {
             self.crowded.fetch_add(1, Ordering::Relaxed);
         }
-        bells.add(worker);
+        wakes.add(worker);
     }
 
     /// Subscribes a connection; false if it has subscribed already.
     pub fn subscribe(&self, place: Place, kind: Kind, name: &[u8]) -> bool {
         let hash = self.seed.hash(name);
-        let (worker, seat) = (place.worker, Seat(place.connection));
-        let register = &self.registers[kind as usize];
-        let mut stripe = register.write(hash);
-        let mut audience = self.audiences[usize::from(worker)].lock();
-        if audience.has(seat, kind, hash, name) {
+        let (worker, subscriber_id) = (place.worker, SubscriberId(place.connection));
+        let index = &self.indexes[kind as usize];
+        let mut stripe = index.write(hash);
+        let mut subscribers = self.subscribers[usize::from(worker)].lock();
+        if subscribers.has(subscriber_id, kind, hash, name) {
             return false;
         }
-        let (name, moment) = register.join(&mut stripe, hash, name, worker);
-        if audience.join(seat, kind, &name, moment) {
+        let (name, moment) = index.join(&mut stripe, hash, name, worker);
+        if subscribers.join(subscriber_id, kind, &name, moment) {
             self.clients.fetch_add(1, Ordering::Relaxed);
         }
         true
@@ -245,15 +245,15 @@ impl PubSub {
     /// Ends a subscription; false if there is none.
     pub fn unsubscribe(&self, place: Place, kind: Kind, name: &[u8]) -> bool {
         let hash = self.seed.hash(name);
-        let (worker, seat) = (place.worker, Seat(place.connection));
-        let register = &self.registers[kind as usize];
-        let mut stripe = register.write(hash);
-        let mut audience = self.audiences[usize::from(worker)].lock();
-        if !audience.has(seat, kind, hash, name) {
+        let (worker, subscriber_id) = (place.worker, SubscriberId(place.connection));
+        let index = &self.indexes[kind as usize];
+        let mut stripe = index.write(hash);
+        let mut subscribers = self.subscribers[usize::from(worker)].lock();
+        if !subscribers.has(subscriber_id, kind, hash, name) {
             return false;
         }
-        register.leave(&mut stripe, hash, name, worker);
-        if audience.leave(seat, kind, hash, name) {
+        index.leave(&mut stripe, hash, name, worker);
+        if subscribers.leave(subscriber_id, kind, hash, name) {
             self.clients.fetch_sub(1, Ordering::Relaxed);
         }
         true
@@ -265,8 +265,8 @@ impl PubSub {
     }
 
     fn last_names(&self, place: Place, kind: Kind, most: usize) -> Vec<Name> {
-        let audience = self.audiences[usize::from(place.worker)].lock();
-        let subscriber = audience.subscriber(Seat(place.connection));
+        let subscribers = self.subscribers[usize::from(place.worker)].lock();
+        let subscriber = subscribers.subscriber(SubscriberId(place.connection));
         let names = subscriber.map_or(&[][..], |one| one.names[kind as usize].rows());
         let first = names.len().saturating_sub(most);
         names[first..].iter().map(|(name, ())| name.clone()).collect()
@@ -291,30 +291,34 @@ impl PubSub {
     }
 
     /// Moves all subscriptions of a connection to another place. `before` runs at the last moment
-    /// at which messages come to the old one. What was published while it was in the air.
-    fn travel(&self, from: Place, to: Place, version: Version, before: impl FnOnce()) -> Bag {
-        let mut stripes: Vec<Vec<_>> = self.registers.iter().map(Register::write_all).collect();
+    /// at which messages come to the old one. What was published while it was in transit.
+    fn travel(&self, from: Place, to: Place, version: Version, before: impl FnOnce()) -> Transit {
+        let mut stripes: Vec<Vec<_>> = self.indexes.iter().map(ChannelIndex::write_all).collect();
         before();
-        let taken = self.audiences[usize::from(from.worker)].lock().take(Seat(from.connection));
-        let Some(mut subscriber) = taken else { return Bag::default() };
-        let bag = std::mem::replace(&mut subscriber.bag, Bag { version, ..Bag::default() });
+        let taken =
+            self.subscribers[usize::from(from.worker)].lock().take(SubscriberId(from.connection));
+        let Some(mut subscriber) = taken else { return Transit::default() };
+        let transit =
+            std::mem::replace(&mut subscriber.transit, Transit { version, ..Transit::default() });
         for kind in [Kind::Channel, Kind::Pattern, Kind::SlotChannel] {
-            let register = &self.registers[kind as usize];
+            let index = &self.indexes[kind as usize];
             for (name, ()) in subscriber.names[kind as usize].rows() {
-                let hash = roll::Key::hash(name);
-                let stripe = &mut stripes[kind as usize][register.stripe_of(hash)];
-                let left = &self.audiences[usize::from(from.worker)];
-                left.lock().leave(Seat(from.connection), kind, hash, name.bytes());
+                let hash = indexed_list::Key::hash(name);
+                let stripe = &mut stripes[kind as usize][index.stripe_of(hash)];
+                let left = &self.subscribers[usize::from(from.worker)];
+                left.lock().leave(SubscriberId(from.connection), kind, hash, name.bytes());
                 // First in, then out: the name is to stay.
-                let (_, moment) = register.join(stripe, hash, name.bytes(), to.worker);
-                register.leave(stripe, hash, name.bytes(), from.worker);
-                let joined = &self.audiences[usize::from(to.worker)];
-                joined.lock().join(Seat(to.connection), kind, name, moment);
+                let (_, moment) = index.join(stripe, hash, name.bytes(), to.worker);
+                index.leave(stripe, hash, name.bytes(), from.worker);
+                let joined = &self.subscribers[usize::from(to.worker)];
+                joined.lock().join(SubscriberId(to.connection), kind, name, moment);
             }
         }
-        let bag_of_new = subscriber.bag;
-        self.audiences[usize::from(to.worker)].lock().give_bag(Seat(to.connection), bag_of_new);
-        bag
+        let transit_of_new = subscriber.transit;
+        self.subscribers[usize::from(to.worker)]
+            .lock()
+            .give_transit(SubscriberId(to.connection), transit_of_new);
+        transit
     }
 
     /// How many connections have subscriptions.
@@ -324,18 +328,18 @@ impl PubSub {
 
     /// How many names of a kind have subscribers.
     pub fn count(&self, kind: Kind) -> usize {
-        self.registers[kind as usize].count()
+        self.indexes[kind as usize].count()
     }
 
     /// How many have subscribed to a name.
     pub fn subscribers(&self, kind: Kind, name: &[u8]) -> usize {
         let hash = self.seed.hash(name);
-        let stripe = self.registers[kind as usize].read(hash);
+        let stripe = self.indexes[kind as usize].read(hash);
         stripe.names.get(hash, Name::is(name)).map_or(0, |(_, spread)| total(spread))
     }
 
     /// Calls `each` for every name of a kind that has subscribers.
     pub fn each(&self, kind: Kind, mut each: impl FnMut(&[u8])) {
-        self.registers[kind as usize].each(|name| each(name.bytes()));
+        self.indexes[kind as usize].each(|name| each(name.bytes()));
     }
 }

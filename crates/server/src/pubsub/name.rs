@@ -1,8 +1,8 @@
-//! Names of channels and patterns, places of connections: what rolls are kept by.
+//! Names of channels and patterns, places of connections: what indexed lists are kept by.
 
 use std::sync::Arc;
 
-use super::roll::Key;
+use super::indexed_list::Key;
 
 /// The name of a channel, or a pattern. Cloning shares the bytes.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ impl Name {
         &self.bytes
     }
 
-    /// A test for a roll: whether it is these bytes.
+    /// A test for a list: whether it is these bytes.
     pub fn is(bytes: &[u8]) -> impl Fn(&Name) -> bool {
         move |name| *name.bytes == *bytes
     }
@@ -44,9 +44,9 @@ impl Key for Name {
 
 /// A connection among those of its worker.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Seat(pub u64);
+pub struct SubscriberId(pub u64);
 
-impl Key for Seat {
+impl Key for SubscriberId {
     /// Nobody chooses these numbers: a multiplication spreads them well enough.
     fn hash(&self) -> u64 {
         let spread = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);

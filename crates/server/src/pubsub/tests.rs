@@ -6,8 +6,8 @@ use std::thread;
 use pantala_commands::Place;
 use pantala_protocol::Version;
 
-use super::name::Seat;
-use super::{AIR, Bells, Kind, PubSub};
+use super::name::SubscriberId;
+use super::{IN_TRANSIT, Kind, PubSub, WakeSet};
 
 fn place(worker: u16, connection: u64) -> Place {
     Place { worker, connection }
@@ -15,21 +15,21 @@ fn place(worker: u16, connection: u64) -> Place {
 
 /// Takes what lies in a worker's queue: for whom, and the bytes.
 fn deliver(pubsub: &PubSub, worker: u16) -> Vec<(u64, String)> {
-    let audience = &pubsub.audiences[usize::from(worker)];
-    let inside = audience.lock();
+    let subscribers = &pubsub.subscribers[usize::from(worker)];
+    let inside = subscribers.lock();
     let mut told = Vec::new();
-    while let Some(news) = audience.take() {
-        inside.deliver(&news, |Seat(seat), pattern| {
+    while let Some(message) = subscribers.take() {
+        inside.deliver(&message, |SubscriberId(subscriber_id), pattern| {
             let mut bytes = Vec::new();
-            news.write(&mut bytes, Version::Resp3, pattern);
-            told.push((seat, String::from_utf8(bytes).expect("text")));
+            message.write(&mut bytes, Version::Resp3, pattern);
+            told.push((subscriber_id, String::from_utf8(bytes).expect("text")));
         });
     }
     told
 }
 
 fn publish(pubsub: &PubSub, channel: &str, message: &str) -> usize {
-    pubsub.leave(Kind::Channel, channel.as_bytes(), message.as_bytes(), &mut Bells::default())
+    pubsub.leave(Kind::Channel, channel.as_bytes(), message.as_bytes(), &mut WakeSet::default())
 }
 
 fn message(channel: &str, message: &str) -> String {
@@ -55,17 +55,30 @@ fn who_comes_later_gets_nothing_of_before() {
 #[test]
 fn nothing_is_left_of_who_has_gone() {
     let pubsub = PubSub::default();
-    for seat in 0..100 {
+    for subscriber_id in 0..100 {
         for name in 0..20 {
-            let name = format!("name{}", name * seat % 37);
-            pubsub.subscribe(place(seat as u16 % 3, seat), Kind::Channel, name.as_bytes());
-            pubsub.subscribe(place(seat as u16 % 3, seat), Kind::Pattern, name.as_bytes());
+            let name = format!("name{}", name * subscriber_id % 37);
+            pubsub.subscribe(
+                place(subscriber_id as u16 % 3, subscriber_id),
+                Kind::Channel,
+                name.as_bytes(),
+            );
+            pubsub.subscribe(
+                place(subscriber_id as u16 % 3, subscriber_id),
+                Kind::Pattern,
+                name.as_bytes(),
+            );
         }
-        pubsub.subscribe(place(seat as u16 % 3, seat), Kind::SlotChannel, b"slot");
+        pubsub.subscribe(
+            place(subscriber_id as u16 % 3, subscriber_id),
+            Kind::SlotChannel,
+            b"slot",
+        );
     }
     assert_eq!((pubsub.client_count(), pubsub.count(Kind::Channel)), (100, 37));
     assert_eq!(pubsub.subscribers(Kind::SlotChannel, b"slot"), 100);
-    (0..100).for_each(|seat| pubsub.forget(place(seat as u16 % 3, seat)));
+    (0..100)
+        .for_each(|subscriber_id| pubsub.forget(place(subscriber_id as u16 % 3, subscriber_id)));
     let counts = [Kind::Channel, Kind::Pattern, Kind::SlotChannel].map(|kind| pubsub.count(kind));
     assert_eq!((pubsub.client_count(), counts), (0, [0; 3]));
     assert_eq!(publish(&pubsub, "name1", "x"), 0);
@@ -78,9 +91,9 @@ fn every_message_reaches_as_many_as_it_was_counted_for() {
     let told: usize = thread::scope(|scope| {
         let worker = |worker: u16| {
             let mut told = 0;
-            for seat in 0..300 {
-                let kind = if seat % 3 == 0 { Kind::Pattern } else { Kind::Channel };
-                pubsub.subscribe(place(worker, seat), kind, b"channel");
+            for subscriber_id in 0..300 {
+                let kind = if subscriber_id % 3 == 0 { Kind::Pattern } else { Kind::Channel };
+                pubsub.subscribe(place(worker, subscriber_id), kind, b"channel");
                 told += deliver(&pubsub, worker).len();
             }
             while !is_over.load(Ordering::Acquire) {
@@ -107,16 +120,16 @@ fn travel_around(pubsub: &PubSub, is_over: &AtomicBool) -> Vec<String> {
     let mut got = Vec::new();
     let (mut here, mut there) = (place(0, 7), place(1, 8));
     while !is_over.load(Ordering::Acquire) {
-        let air = place(AIR, 9);
-        pubsub.travel(here, air, Version::Resp3, || {
+        let in_transit = place(IN_TRANSIT, 9);
+        pubsub.travel(here, in_transit, Version::Resp3, || {
             got.extend(deliver(pubsub, here.worker).into_iter().map(|(_, text)| text));
         });
         thread::yield_now();
-        let bag = pubsub.travel(air, there, Version::Resp3, || {});
-        let bag = String::from_utf8(bag.bytes).expect("text");
-        let begin = bag.match_indices('>').map(|(at, _)| at);
-        let ends = begin.clone().skip(1).chain([bag.len()]);
-        got.extend(begin.zip(ends).map(|(begin, end)| bag[begin..end].to_owned()));
+        let transit = pubsub.travel(in_transit, there, Version::Resp3, || {});
+        let transit = String::from_utf8(transit.bytes).expect("text");
+        let begin = transit.match_indices('>').map(|(at, _)| at);
+        let ends = begin.clone().skip(1).chain([transit.len()]);
+        got.extend(begin.zip(ends).map(|(begin, end)| transit[begin..end].to_owned()));
         got.extend(deliver(pubsub, there.worker).into_iter().map(|(_, text)| text));
         (here, there) = (there, here);
     }
@@ -147,12 +160,12 @@ fn who_travels_misses_nothing() {
 
 #[test]
 fn each_bell_is_rung_once() {
-    let mut bells = Bells::default();
+    let mut wakes = WakeSet::default();
     for worker in [0, 3, 63, 64, 255, 3] {
-        bells.add(worker);
+        wakes.add(worker);
     }
-    bells.remove(63);
-    assert_eq!(bells.workers().collect::<Vec<_>>(), [0, 3, 64, 255]);
+    wakes.remove(63);
+    assert_eq!(wakes.workers().collect::<Vec<_>>(), [0, 3, 64, 255]);
 }
 
 #[test]
@@ -165,12 +178,15 @@ fn a_full_queue_keeps_only_whom_its_messages_were_meant_for() {
         assert_eq!(publish(&pubsub, "a", &long), 2);
     }
     assert_eq!(publish(&pubsub, "b", "x"), 1);
-    let audience = &pubsub.audiences[0];
+    let subscribers = &pubsub.subscribers[0];
     let (mut told, mut lost) = (0, Vec::new());
-    while let Some(news) = audience.take() {
-        audience.lock().deliver(&news, |Seat(seat), _| match news.is_lost {
-            false => told += 1,
-            true => lost.push((String::from_utf8_lossy(news.channel()).into_owned(), seat)),
+    while let Some(message) = subscribers.take() {
+        subscribers.lock().deliver(&message, |SubscriberId(subscriber_id), _| {
+            match message.is_lost {
+                false => told += 1,
+                true => lost
+                    .push((String::from_utf8_lossy(message.channel()).into_owned(), subscriber_id)),
+            }
         });
     }
     assert!((128..140).contains(&told), "{told}");

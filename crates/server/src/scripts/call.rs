@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    ClientError, Flags, Found, Lane, Park, Session, Wander, error, key_positions,
+    ClientError, CommandRef, Flags, Lane, Locking, Park, Session, error, key_positions,
 };
 use pantala_keyspace::{Busy, Key, Locked, PartitionId, Saved};
 use pantala_protocol::Version;
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use super::running::{Fate, Kind, Running};
 use crate::execute::{Request, Turn, Verdict};
 use crate::inbox::Message;
-use crate::lane::Lent;
+use crate::lane::CompensatingThread;
 use crate::logs::Notes;
 use crate::tallies::ThreadTally;
 
@@ -27,7 +27,7 @@ use crate::tallies::ThreadTally;
 pub(super) const WORKER_US: u64 = 2000;
 /// A script that has taken so long is listed for SCRIPT KILL.
 const LISTED_US: u64 = 1000;
-/// A script that has taken so long is very long: the lane lends a thread for others.
+/// A script that has taken so long is very long: a compensating thread serves the others.
 const VERY_LONG_US: u64 = 100_000;
 /// Commands between two looks at the clock.
 const COMMANDS_A_LOOK: u32 = 64;
@@ -53,7 +53,7 @@ pub(super) enum Reason {
     /// A partition is busy.
     Busy(PartitionId),
     /// It is to begin again like this, on the lane.
-    Wander(Wander),
+    Locking(Locking),
     /// It takes too long for a worker, or nobody knows that it will not.
     Slow,
 }
@@ -88,7 +88,7 @@ pub(super) struct Run<'s, 'r> {
     /// The command that runs it.
     pub command: &'s [&'s [u8]],
     pub listed: Option<Arc<Running>>,
-    pub lent: Option<Lent<'r>>,
+    pub compensation: Option<CompensatingThread<'r>>,
     /// So many of its partitions are told to be busy.
     pub told_busy: usize,
     pub commands: u32,
@@ -114,7 +114,7 @@ impl Run<'_, '_> {
         Err(Abort)
     }
 
-    fn admit(&mut self, args: &[&[u8]]) -> Result<Found, ClientError> {
+    fn admit(&mut self, args: &[&[u8]]) -> Result<CommandRef, ClientError> {
         let found = self.turn.shared.registry.resolve(args).ok_or(UNKNOWN)?;
         if !self.rows.contains(&found.number) {
             self.rows.push(found.number);
@@ -129,7 +129,7 @@ impl Run<'_, '_> {
     }
 
     /// Whether a command may run.
-    fn judge(&self, found: Found, args: &[&[u8]]) -> Result<(), ClientError> {
+    fn judge(&self, found: CommandRef, args: &[&[u8]]) -> Result<(), ClientError> {
         let flags = found.row.flags;
         if !found.row.accepts(args.len()) {
             return Err(WRONG_ARITY);
@@ -154,21 +154,21 @@ impl Run<'_, '_> {
             if self.locked.reach(hash) {
                 continue;
             }
-            self.wander(Reason::Busy(PartitionId::of(hash)))?;
+            self.begin_waiting(Reason::Busy(PartitionId::of(hash)))?;
             self.locked.reach_waiting(hash);
         }
         Ok(())
     }
 
     /// Gets the right to wait, on a thread that may; stops the script where there is none.
-    fn wander(&mut self, otherwise: Reason) -> Result<(), Abort> {
+    fn begin_waiting(&mut self, otherwise: Reason) -> Result<(), Abort> {
         if self.stage == Stage::Final {
             return Ok(());
         }
         if self.turn.lane == Lane::Worker {
             return self.stop(otherwise);
         }
-        self.end_undoing(Reason::Wander(Wander::Token))
+        self.end_undoing(Reason::Locking(Locking::Incremental))
     }
 
     /// From here on nothing can stop the script. Needs the token, on a worker too, where only a
@@ -177,7 +177,7 @@ impl Run<'_, '_> {
         if self.turn.lane == Lane::Worker && !self.is_proven {
             return self.stop(Reason::Slow);
         }
-        if !self.locked.try_wander() {
+        if !self.locked.try_take_token() {
             return self.stop(otherwise);
         }
         self.stage = Stage::Final;
@@ -187,14 +187,14 @@ impl Run<'_, '_> {
 
     fn reach_everything(&mut self) -> Result<(), Abort> {
         if !self.locked.holds_everything() {
-            self.wander(Reason::Wander(Wander::Everything))?;
+            self.begin_waiting(Reason::Locking(Locking::Everything))?;
             self.locked.reach_everything();
         }
         Ok(())
     }
 
     /// Keeps what the keys are, before a command changes them.
-    fn save(&mut self, found: Found, keys: &[Key<'_>]) -> Result<(), Abort> {
+    fn save(&mut self, found: CommandRef, keys: &[Key<'_>]) -> Result<(), Abort> {
         self.has_written = true;
         if self.listed.as_ref().is_some_and(|listed| !listed.fate.write()) {
             return self.stop(Reason::Killed);
@@ -202,7 +202,7 @@ impl Run<'_, '_> {
         if self.stage == Stage::Final {
             return Ok(());
         }
-        let otherwise = Reason::Wander(Wander::Token);
+        let otherwise = Reason::Locking(Locking::Incremental);
         if found.row.flags.has(Flags::WHOLE.and(Flags::OTHER_DB)) {
             return self.end_undoing(otherwise);
         }
@@ -275,7 +275,7 @@ impl Run<'_, '_> {
         match took_us {
             Some(took_us) => {
                 self.turn.count_time(found, took_us * 1000);
-                shared.spikes.note(found.row, took_us);
+                shared.latency_monitor.note(found.row, took_us);
             }
             None => self.turn.count_quick(found),
         }
@@ -326,8 +326,8 @@ impl Run<'_, '_> {
             Some(listed) => Arc::clone(listed),
             None => self.list(),
         };
-        if took_us > VERY_LONG_US && self.lent.is_none() && self.turn.lane == Lane::Slow {
-            self.lent = Some(self.turn.shared.lane.lend(self.turn.shared));
+        if took_us > VERY_LONG_US && self.compensation.is_none() && self.turn.lane == Lane::Slow {
+            self.compensation = Some(self.turn.shared.lane.compensate(self.turn.shared));
         }
         self.tell_busy(took_us);
         // SHUTDOWN NOSAVE is the way out where nothing else is.

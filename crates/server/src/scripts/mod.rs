@@ -7,16 +7,16 @@
 //!             v                                        |      undo, unlock
 //! lane     lock KEYS, waiting   run  <-----------------'
 //!             |-- needs a busy partition: take the token, if it is free, and wait for it;
-//!             |                           if not: undo, unlock, lie aside until it is
+//!             |                           if not: undo, unlock, wait until it is
 //!             '-- ends
 //! ```
 //!
 //! Keys need not be declared. Those of the call itself are locked before the script runs; any other
 //! is locked when the script names it, and kept to its end, so what a script does is one step for
-//! everybody else. A script that finds a partition busy *wanders* (`keyspace::wander`): it holds
-//! the one token and may wait with locks in hand, or it is undone (`keyspace::undo`) and begins
-//! again with the token. What is too large to be copied for undoing is changed only with the token:
-//! from then on nothing can stop the script, and nothing needs to.
+//! everybody else. A script that finds a partition busy begins to wait (`keyspace::token`): it
+//! holds the one token and may wait with locks in hand, or it is undone (`keyspace::undo`) and
+//! begins again with the token. What is too large to be copied for undoing is changed only with the
+//! token: from then on nothing can stop the script, and nothing needs to.
 //!
 //! Invariants
 //! 1. A script that is undone has changed nothing and told nobody: its effects leave at its end.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
 use pantala_commands::{
-    ClientError, Flags, Lane, Park, Program as Named, ReplyMode, Session, Wander, error,
+    ClientError, Flags, Lane, Locking, Park, Program as Named, ReplyMode, Session, error,
 };
 use pantala_keyspace::{Busy, LockPlan, Locked};
 use pantala_protocol::Reply;
@@ -17,7 +17,7 @@ use super::call::{Reason, Rights, Run, Stage, WORKER_US, session_for};
 use super::known::{Known, Program};
 use super::running::Kind;
 use super::thread;
-use crate::execute::{Request, Turn, Verdict, hush};
+use crate::execute::{Request, Turn, Verdict, suppress_reply};
 use crate::logs::Notes;
 use crate::tracking::reading::forget_caching;
 
@@ -48,12 +48,12 @@ impl<'r> Turn<'r> {
         if self.lane == Lane::Worker && (!known.is_quick() || known.needs_everything()) {
             return Verdict::Lane;
         }
-        let wander = match known.needs_everything() {
-            true => Wander::Everything,
-            false => self.wander,
+        let locking = match known.needs_everything() {
+            true => Locking::Everything,
+            false => self.locking,
         };
         let plan = LockPlan::of(request.hashes.iter().copied());
-        let mut locked = match self.lock(&plan, self.scope(session), wander) {
+        let mut locked = match self.lock(&plan, self.scope(session), locking) {
             Ok(locked) => locked,
             Err(park) => return Verdict::Parked(park),
         };
@@ -130,7 +130,7 @@ impl<'r> Turn<'r> {
         self.reply_error(session, error, output);
         let mode = session.reply_mode;
         if mode != ReplyMode::On {
-            hush(session, mode, before, output);
+            suppress_reply(session, mode, before, output);
         }
         Verdict::Finished
     }
@@ -207,7 +207,7 @@ impl<'r> Turn<'r> {
         let flags = known.flags;
         let reads_only =
             request.found.row.flags.has(Flags::READONLY) || flags.has(ScriptFlags::NO_WRITES);
-        let is_final = locked.wanders() || !self.may_wait;
+        let is_final = locked.has_token() || !self.may_wait;
         let tally = if is_final { self.tally } else { self.tally.inside() };
         Run {
             turn: Turn { may_wait: false, tally, ..*self },
@@ -228,7 +228,7 @@ impl<'r> Turn<'r> {
             name,
             command: request.args,
             listed: None,
-            lent: None,
+            compensation: None,
             told_busy: 0,
             commands: 0,
             notes: Notes::default(),
@@ -269,16 +269,16 @@ impl<'r> Turn<'r> {
                 Verdict::Parked(Park::Partition(Busy(id)))
             }
             Reason::Busy(_) if is_worker => Verdict::Lane,
-            Reason::Busy(_) | Reason::Killed => Verdict::Parked(Park::Token(Wander::Token)),
+            Reason::Busy(_) | Reason::Killed => Verdict::Parked(Park::Token(Locking::Incremental)),
             Reason::Slow => {
                 known.was_slow();
                 Verdict::Lane
             }
-            Reason::Wander(wander) => {
-                if wander == Wander::Everything {
+            Reason::Locking(locking) => {
+                if locking == Locking::Everything {
                     known.wants_everything();
                 }
-                if is_worker { Verdict::Lane } else { Verdict::Parked(Park::Token(wander)) }
+                if is_worker { Verdict::Lane } else { Verdict::Parked(Park::Token(locking)) }
             }
         }
     }
@@ -305,7 +305,7 @@ impl<'r> Turn<'r> {
         }
         let mode = session.reply_mode;
         if mode != ReplyMode::On {
-            hush(session, mode, before, output);
+            suppress_reply(session, mode, before, output);
         }
     }
 }

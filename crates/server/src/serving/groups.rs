@@ -6,12 +6,12 @@ use pantala_commands::{Flags, Standing};
 use pantala_keyspace::{Locked, PartitionId};
 use pantala_protocol::{ProtocolError, is_cross_protocol};
 
+use super::deferred::{Deferred, answer_refusal};
 use super::window::{Item, Window};
-use super::wishes::{Later, answer_refusal};
 use crate::connection::{Connection, Life, Waiting};
 use crate::execute::{Refusal, Request, Turn, Verdict};
-use crate::waiting::Seat;
-use crate::worker::Desk;
+use crate::waiting::ReplyTarget;
+use crate::worker::Worker;
 
 /// Commands whose locks are held together: enough misses under way to fill the core's line buffers,
 /// few enough not to get in other workers' way.
@@ -34,7 +34,7 @@ impl<'r> Group<'r> {
     }
 }
 
-impl Desk {
+impl Worker {
     pub(super) fn run_from<'r>(&mut self, window: &mut Window<'_>, turn: &Turn<'r>) {
         let mut from = window.running;
         while from < window.parsed.len() {
@@ -47,8 +47,8 @@ impl Desk {
                         self.run_grouped(window, turn, member, &mut group);
                     }
                     drop(group);
-                    for (position, wish) in take(&mut window.later) {
-                        self.grant(window, turn, position, wish);
+                    for (position, action) in take(&mut window.deferred) {
+                        self.perform(window, turn, position, action);
                     }
                     from += count;
                 }
@@ -113,7 +113,7 @@ impl Desk {
         let before = connection.output.len();
         window.replied_bytes.set(before);
         let session = &mut connection.session;
-        let wish = match turn.admit(session, found, args, args.len()) {
+        let action = match turn.admit(session, found, args, args.len()) {
             Ok(found) => {
                 let is_steady = found.row.flags.has(Flags::FAST.and(Flags::STEADY));
                 let began_us = window.clock_us(is_steady);
@@ -136,19 +136,19 @@ impl Desk {
                         if is_large || !is_steady {
                             let took_us = window.clock_us(false) - began_us;
                             if is_large || took_us >= self.limited.slow_us {
-                                let wish = Later::Log(found, took_us, reply_bytes);
-                                window.later.push((position, wish));
+                                let action = Deferred::Log(found, took_us, reply_bytes);
+                                window.deferred.push((position, action));
                             }
                         }
                         return;
                     }
-                    Verdict::Lane => Later::Lane(found),
-                    Verdict::Parked(park) => Later::Park(park),
-                    Verdict::Blocked(blocked) => Later::Block(blocked),
+                    Verdict::Lane => Deferred::Lane(found),
+                    Verdict::Parked(park) => Deferred::Park(park),
+                    Verdict::Blocked(blocked) => Deferred::Block(blocked),
                 }
             }
             Err(refusal) => match answer_refusal(turn, connection, refusal, args) {
-                Some(wish) => wish,
+                Some(action) => action,
                 None => {
                     window.progress[chunk].done = end;
                     // It has not run: it took no time.
@@ -159,7 +159,7 @@ impl Desk {
         };
         // Whatever it waits for, those behind it wait too.
         connection.park(Waiting::Partition);
-        window.later.push((position, wish));
+        window.deferred.push((position, action));
         window.not_in_group(position);
     }
 
@@ -177,7 +177,7 @@ impl Desk {
         let args = window.args_of(parsed);
         let (found, arg_count) = match &parsed.item {
             Item::Command { found: None, .. } | Item::Long { found: None, .. } if is_http(args) => {
-                return shut_out(connection);
+                return reject_http(connection);
             }
             Item::Command { found, .. } => (*found, args.len()),
             Item::Long { found, arg_count } => (*found, *arg_count),
@@ -185,14 +185,14 @@ impl Desk {
                 window.progress[chunk].done = parsed.end;
                 return;
             }
-            Item::Broken(error) => return break_off(turn, connection, error),
+            Item::Broken(error) => return protocol_error(turn, connection, error),
         };
         let row_flags = found.map_or(Flags::NONE, |found| found.row.flags);
         if row_flags.has(Flags::PUBSUB) || connection.session.standing == Standing::Subscribed {
-            self.take_news();
+            self.deliver_published();
         }
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
-        let seat = Seat {
+        let seat = ReplyTarget {
             inbox: &self.inbox,
             connection: connection.handle(),
             parking: connection.next_parking(),
@@ -201,9 +201,9 @@ impl Desk {
         let session = &mut connection.session;
         let was_monitor = session.monitor;
         let is_long = window.is_long(parsed);
-        let wish = match turn.admit(session, found, args, arg_count) {
-            Ok(found) if is_long => Later::Lane(found),
-            Err(Refusal::Queue(found)) if is_long => Later::Queue(found, arg_count),
+        let action = match turn.admit(session, found, args, arg_count) {
+            Ok(found) if is_long => Deferred::Lane(found),
+            Err(Refusal::Queue(found)) if is_long => Deferred::Queue(found, arg_count),
             Ok(found) => match turn.run(session, found, args, &mut connection.output, &seat) {
                 Verdict::Finished => {
                     connection.finished(found.number);
@@ -212,19 +212,19 @@ impl Desk {
                     }
                     window.progress[chunk].done = parsed.end;
                     if row_flags.has(PUBLISHING) {
-                        self.has_published(index);
+                        self.after_publishing(index);
                     }
                     return;
                 }
-                Verdict::Lane => Later::Lane(found),
-                Verdict::Parked(park) => Later::Park(park),
+                Verdict::Lane => Deferred::Lane(found),
+                Verdict::Parked(park) => Deferred::Park(park),
                 Verdict::Blocked(blocked) => {
                     connection.finished(found.number);
-                    Later::Block(blocked)
+                    Deferred::Block(blocked)
                 }
             },
             Err(refusal) => match answer_refusal(turn, connection, refusal, args) {
-                Some(wish) => wish,
+                Some(action) => action,
                 None => {
                     window.progress[chunk].done = parsed.end;
                     return;
@@ -232,20 +232,20 @@ impl Desk {
             },
         };
         connection.park(Waiting::Partition);
-        self.grant(window, turn, position, wish);
+        self.perform(window, turn, position, action);
     }
 }
 
 /// A browser was made to send this: whatever follows is not meant for us.
 #[cold]
-fn shut_out(connection: &mut Connection) {
+fn reject_http(connection: &mut Connection) {
     tracing::warn!("a client spoke HTTP; its connection is closed");
     connection.life = Life::Ending;
 }
 
 /// Answers what is no command, and ends the connection.
 #[cold]
-fn break_off(turn: &Turn<'_>, connection: &mut Connection, error: &ProtocolError) {
+fn protocol_error(turn: &Turn<'_>, connection: &mut Connection, error: &ProtocolError) {
     turn.tally.errors.add(1);
     turn.shared.errors.count("ERR");
     error.push_reply(&mut connection.output);

@@ -13,7 +13,7 @@
 //!    nothing held.
 //! 3. A command is consumed from its chunk when it has run or was handed to the lane, not before.
 //! 4. With a partition held nothing is sent, posted or logged: what a group's commands want of
-//!    other threads is kept in `later` until the locks are free.
+//!    other threads is kept in `deferred` until the locks are free.
 //!
 //! | file | what |
 //! |---|---|
@@ -21,12 +21,12 @@
 //! | `chunk` | the bytes of one connection |
 //! | `window` | commands that are parsed |
 //! | `groups` | running them |
-//! | `wishes` | what they want of other threads |
+//! | `deferred` | what they want of other threads |
 
 mod chunk;
+mod deferred;
 mod groups;
 mod window;
-mod wishes;
 
 use std::cell::Cell;
 use std::mem::take;
@@ -34,19 +34,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{Flags, Found, Lane, Wander};
+use pantala_commands::{CommandRef, Flags, Lane, Locking};
 use pantala_keyspace::DbIndex;
 use pantala_protocol::{Arena, RequestParser, Step};
 use pantala_sync::gate::Role;
 use smallvec::SmallVec;
 
 use crate::connection::Life;
-use crate::execute::{Turn, confess};
-use crate::worker::Desk;
+use crate::execute::{Turn, report_panic};
+use crate::worker::Worker;
 
 use chunk::make_room;
+use deferred::LONG_REQUEST_BYTES;
 use window::{Item, Parsed, Progress, Window};
-use wishes::LONG_REQUEST_BYTES;
 
 pub use chunk::Chunk;
 pub use window::Scratch;
@@ -56,7 +56,7 @@ const WINDOW: usize = 64;
 /// Places for arguments that are kept from turn to turn.
 const KEPT_ARGS: usize = 1 << 14;
 
-impl Desk {
+impl Worker {
     /// Runs everything that has arrived, inside the gate.
     pub(crate) fn serve(&mut self, chunks: Vec<Chunk<'_>>) {
         let shared = Arc::clone(&self.shared);
@@ -74,7 +74,7 @@ impl Desk {
             is_timed: self.limited.is_timed,
             paused: shared.pause.state(self.now_us),
             may_wait: true,
-            wander: Wander::No,
+            locking: Locking::Upfront,
         };
         let arena = Arena::default();
         let mut scratch = take(&mut self.scratch);
@@ -89,7 +89,7 @@ impl Desk {
             running: 0,
             replied_bytes: Cell::new(0),
             clock_us: Cell::new(0),
-            later: Vec::new(),
+            deferred: Vec::new(),
         };
         while self.fill(&mut window, &turn, &arena) {
             self.run_window(&mut window, &turn);
@@ -246,11 +246,17 @@ impl Desk {
         if let Some(connection) = self.at(index) {
             // Half a reply would only confuse.
             connection.output.truncate(window.replied_bytes.get());
-            confess(turn.shared, turn.tally, &connection.session, found, &mut connection.output);
+            report_panic(
+                turn.shared,
+                turn.tally,
+                &connection.session,
+                found,
+                &mut connection.output,
+            );
             connection.life = Life::Ending;
         }
-        for (position, wish) in take(&mut window.later) {
-            self.grant(window, turn, position, wish);
+        for (position, action) in take(&mut window.deferred) {
+            self.perform(window, turn, position, action);
         }
     }
 
@@ -285,7 +291,7 @@ impl Desk {
 
 /// The hash of the only key, for commands that may run in a group.
 #[inline]
-fn group_hash(found: Option<Found>, args: &[&[u8]], turn: &Turn<'_>) -> Option<u64> {
+fn group_hash(found: Option<CommandRef>, args: &[&[u8]], turn: &Turn<'_>) -> Option<u64> {
     let row = found?.row;
     let position = usize::from(row.only_key);
     if position == 0 || row.flags.has(Flags::LANE.and(Flags::BLOCKING)) {

@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::mem::replace;
 
 use pantala_base::clock::monotonic_us;
-use pantala_commands::Found;
+use pantala_commands::CommandRef;
 use pantala_protocol::ProtocolError;
 
 use super::chunk::Chunk;
-use super::wishes::{LONG_REQUEST_BYTES, Later};
+use super::deferred::{Deferred, LONG_REQUEST_BYTES};
 
 /// How far a chunk has got.
 #[derive(Clone, Copy, Default)]
@@ -32,7 +32,7 @@ pub struct Progress {
 /// A command that is taken with its bytes, as soon as nothing of the window refers to them.
 #[derive(Clone, Copy)]
 pub struct Taken {
-    pub found: Found,
+    pub found: CommandRef,
     /// Where it begins.
     pub begin: usize,
     pub goal: Goal,
@@ -49,12 +49,12 @@ pub enum Goal {
 /// What stands at one place of the window.
 pub enum Item {
     Command {
-        found: Option<Found>,
+        found: Option<CommandRef>,
         group_hash: Option<u64>,
     },
     /// A command of many arguments, of which only the first are at hand.
     Long {
-        found: Option<Found>,
+        found: Option<CommandRef>,
         arg_count: usize,
     },
     Nothing,
@@ -96,7 +96,7 @@ pub struct Window<'t> {
     /// The time, as last read; 0 when something that may take long has run since.
     pub clock_us: Cell<u64>,
     /// What commands of the group at hand want done when no partition is held.
-    pub later: Vec<(usize, Later)>,
+    pub deferred: Vec<(usize, Deferred)>,
 }
 
 impl<'t> Window<'t> {
@@ -121,7 +121,7 @@ impl<'t> Window<'t> {
     }
 
     /// The command at a position counts as done, and is taken with its bytes.
-    pub fn take(&mut self, position: usize, found: Found, goal: Goal) {
+    pub fn take(&mut self, position: usize, found: CommandRef, goal: Goal) {
         let parsed = &self.parsed[position];
         let progress = &mut self.progress[parsed.chunk as usize];
         let begin = replace(&mut progress.done, parsed.end);

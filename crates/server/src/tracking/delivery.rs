@@ -4,13 +4,13 @@ use pantala_commands::Standing;
 use pantala_keyspace::ClientId;
 use pantala_protocol::{Reply, Version};
 
-use super::audience::Word;
-use crate::worker::Desk;
+use super::notifier::Word;
+use crate::worker::Worker;
 
 /// The channel on which RESP2 clients hear of stale keys.
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
-impl Desk {
+impl Worker {
     /// Word for a client of this worker, if it still is one.
     pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: &Word) {
         let Some(connection) = self.find_handle(handle) else { return };

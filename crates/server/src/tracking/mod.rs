@@ -18,14 +18,14 @@
 //! | file | what |
 //! |---|---|
 //! | here | who tracks what |
-//! | `audience` | from effects to messages |
+//! | `notifier` | from effects to messages |
 //! | `delivery` | from messages to bytes |
 //! | `reading` | which keys of which commands are remembered |
 //!
 //! Tests: compat/transcripts/tracking, and compat's clients.
 
-pub mod audience;
 mod delivery;
+pub mod notifier;
 pub(crate) mod reading;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,6 +1,6 @@
 //! What a client that tracks keys reads is remembered.
 
-use pantala_commands::{Flags, Found, Session, key_positions};
+use pantala_commands::{CommandRef, Flags, Session, key_positions};
 use pantala_keyspace::{Key, Locked};
 
 use crate::execute::{Request, Turn, Verdict};
@@ -63,7 +63,7 @@ pub(crate) fn remember(session: &Session, request: Request<'_>, locked: &mut Loc
 /// and have given it nothing.
 pub(crate) fn remember_served(
     session: &Session,
-    found: Found,
+    found: CommandRef,
     key: Key<'_>,
     locked: &mut Locked<'_>,
 ) {
@@ -73,7 +73,7 @@ pub(crate) fn remember_served(
 }
 
 /// Whether the keys of a command of this client are remembered.
-fn remembers(session: &Session, found: Found) -> bool {
+fn remembers(session: &Session, found: CommandRef) -> bool {
     let flags = found.row.flags;
     let is_read = flags.has(Flags::READONLY) && !flags.has(Flags::PUBSUB);
     is_read && session.tracking.as_ref().is_some_and(|tracking| tracking.remembers())

@@ -29,8 +29,8 @@ fn getbit(call: &mut Call<'_, '_>) -> Done {
     let offset = bit_offset(call.args[2], call.limits.max_string_bytes)?;
     let key = call.key();
     let opened = call.keys.read(key);
-    let mut room = IntText::new();
-    let is_set = opened.string()?.is_some_and(|value| bits::bit(value.bytes(&mut room), offset));
+    let mut budget = IntText::new();
+    let is_set = opened.string()?.is_some_and(|value| bits::bit(value.bytes(&mut budget), offset));
     call.reply.int(i64::from(is_set));
     Ok(())
 }

@@ -107,9 +107,9 @@ fn fold(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Key<'_>]
                 continue;
             }
             let opened = call.keys.peek(*source);
-            let mut room = IntText::new();
+            let mut budget = IntText::new();
             if let Ok(Some(value)) = opened.string() {
-                fold.add(&value.bytes(&mut room)[at..(*end).min(at + stretch)]);
+                fold.add(&value.bytes(&mut budget)[at..(*end).min(at + stretch)]);
             }
         }
         let folded = fold.finish();

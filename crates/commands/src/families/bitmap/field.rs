@@ -139,8 +139,8 @@ fn read(call: &mut Call<'_, '_>, operations: &[Operation]) -> Done {
     let key = call.key();
     let opened = call.keys.read(key);
     let value = opened.string()?;
-    let mut room = IntText::new();
-    let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut room));
+    let mut budget = IntText::new();
+    let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut budget));
     call.reply.array(operations.len());
     for one in operations {
         call.reply.int(one.field.read(bytes, one.offset));

@@ -70,9 +70,9 @@ fn bitcount(call: &mut Call<'_, '_>) -> Done {
     let part = Part::parse(&call.args[2..])?;
     let key = call.key();
     let opened = call.keys.read(key);
-    let mut room = IntText::new();
+    let mut budget = IntText::new();
     let value = opened.string()?;
-    let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut room));
+    let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut budget));
     check_lane(call.lane, bytes.len())?;
     let is_backwards = part.start < 0 && part.end.is_some_and(|end| end < 0 && part.start > end);
     let count = if is_backwards { 0 } else { bits::count(bytes, part.bits(bytes.len())) };
@@ -91,12 +91,12 @@ fn bitpos(call: &mut Call<'_, '_>) -> Done {
     let part = Part::parse(&call.args[3..])?;
     let key = call.key();
     let opened = call.keys.read(key);
-    let mut room = IntText::new();
+    let mut budget = IntText::new();
     let Some(value) = opened.string()? else {
         call.reply.int(if wanted { -1 } else { 0 });
         return Ok(());
     };
-    let bytes = value.bytes(&mut room);
+    let bytes = value.bytes(&mut budget);
     check_lane(call.lane, bytes.len())?;
     let range = part.bits(bytes.len());
     let end = range.end;

@@ -33,22 +33,22 @@ pub(super) const PEXPIRETIME: Command =
         .since("7.0.0")
         .summary("Tells at which millisecond since 1970 a key will be gone.");
 
-struct Found {
+struct CommandRef {
     deadline: UnixMs,
     now: UnixMs,
 }
 
-impl Found {
+impl CommandRef {
     fn left(&self) -> i64 {
         self.deadline.0.saturating_sub(self.now.0).max(0)
     }
 }
 
-fn answer(call: &mut Call<'_, '_>, form: impl FnOnce(Found) -> i64) -> Done {
+fn answer(call: &mut Call<'_, '_>, form: impl FnOnce(CommandRef) -> i64) -> Done {
     let now = call.now();
     let opened = call.keys.look(call.key());
     let number = match opened.deadline() {
-        Some(deadline) => form(Found { deadline, now }),
+        Some(deadline) => form(CommandRef { deadline, now }),
         None if opened.exists() => NO_DEADLINE,
         None => NO_KEY,
     };

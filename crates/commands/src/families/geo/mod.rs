@@ -1,4 +1,4 @@
-//! Positions on the Earth: sorted sets whose scores are cells of the world.
+//! Positions on the Earth: sorted sets whose scores are cells of the fixture.
 //!
 //! | file | commands |
 //! |---|---|

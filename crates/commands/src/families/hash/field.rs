@@ -45,14 +45,14 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
         }
         (created, expired)
     };
-    let aside = if call.has_many_args() {
+    let swapped = if call.has_many_args() {
         open(call.keys, key)?;
-        call.change_aside(set)?
+        call.copy_and_swap(set)?
     } else {
         None
     };
     let mut opened;
-    let (created, expired) = if let Some((hash, counts)) = aside {
+    let (created, expired) = if let Some((hash, counts)) = swapped {
         opened = call.keys.peek(key);
         opened.set_collection(hash, Expiry::Keep);
         counts

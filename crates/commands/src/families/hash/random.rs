@@ -14,15 +14,15 @@ use crate::options::is_word;
 const MOST_REPLY_BYTES: usize = 512 << 20;
 
 /// How many fields, and how.
-struct Wish {
+struct Options {
     count: usize,
     /// The same field may come more than once.
     repeats: bool,
     with_values: bool,
 }
 
-impl Wish {
-    fn parse(args: &[&[u8]]) -> Result<Wish, ClientError> {
+impl Options {
+    fn parse(args: &[&[u8]]) -> Result<Options, ClientError> {
         let count = parse_i64(args[2]).ok_or(error::NOT_INTEGER)?;
         if count == i64::MIN {
             return Err(error::COUNT_OUT_OF_RANGE);
@@ -36,7 +36,7 @@ impl Wish {
             return Err(error::OUT_OF_RANGE);
         }
         let size = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-        Ok(Wish { count: size, repeats: count < 0, with_values })
+        Ok(Options { count: size, repeats: count < 0, with_values })
     }
 
     fn write(&self, reply: &mut Reply<'_>, field: StrRef<'_>, value: StrRef<'_>) {
@@ -59,39 +59,39 @@ pub(super) fn hrandfield(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() == 2 {
         return one(call);
     }
-    let wish = Wish::parse(call.args)?;
+    let options = Options::parse(call.args)?;
     let (key, now, space) = (call.key(), call.now(), call.space());
     let opened = call.keys.read(key);
-    let hash = opened.collection::<Hash>()?.map(Hash::view).filter(|_| wish.count > 0);
+    let hash = opened.collection::<Hash>()?.map(Hash::view).filter(|_| options.count > 0);
     let Some(hash) = hash else {
         call.reply.array(0);
         return Ok(());
     };
     let mut chance = space.chance();
     let version = call.reply.version();
-    if !wish.repeats {
-        let is_few = wish.count.saturating_mul(3) <= hash.len();
-        check_lane(call.lane, if is_few { wish.count } else { hash.len() })?;
-        let picked = hash.sample(wish.count, &mut chance, now);
-        call.reply.array(wish.elements(picked.len(), version));
+    if !options.repeats {
+        let is_few = options.count.saturating_mul(3) <= hash.len();
+        check_lane(call.lane, if is_few { options.count } else { hash.len() })?;
+        let picked = hash.sample(options.count, &mut chance, now);
+        call.reply.array(options.elements(picked.len(), version));
         for (field, value) in picked {
-            wish.write(&mut call.reply, field, value);
+            options.write(&mut call.reply, field, value);
         }
         return Ok(());
     }
-    check_lane(call.lane, wish.count)?;
+    check_lane(call.lane, options.count)?;
     let reply = &mut call.reply;
     let most_bytes = call.limits.most_output_bytes.min(reply.len() + MOST_REPLY_BYTES);
     let (mark, mut count) = (reply.begin(), 0);
-    hash.draw_many(wish.count, &mut chance, now, |field, value| {
-        wish.write(reply, field, value);
+    hash.draw_many(options.count, &mut chance, now, |field, value| {
+        options.write(reply, field, value);
         count += 1;
         reply.len() <= most_bytes
     });
     if reply.len() > most_bytes {
         return Err(error::OUT_OF_RANGE.into());
     }
-    reply.end_array(mark, wish.elements(count, version));
+    reply.end_array(mark, options.elements(count, version));
     Ok(())
 }
 

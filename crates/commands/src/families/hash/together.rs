@@ -59,8 +59,8 @@ pub(super) fn hsetex(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Whether the key is there, or not there, as the words want it.
-fn key_holds(wish: Presence, found: Option<HashRef<'_>>) -> bool {
-    match wish {
+fn key_holds(options: Presence, found: Option<HashRef<'_>>) -> bool {
+    match options {
         Presence::Any => true,
         Presence::Missing => found.is_none(),
         Presence::Present => found.is_some(),
@@ -68,10 +68,15 @@ fn key_holds(wish: Presence, found: Option<HashRef<'_>>) -> bool {
 }
 
 /// Whether all fields are there, or none, as the words want it.
-fn fields_hold(wish: Presence, found: Option<HashRef<'_>>, pairs: &[&[u8]], now: UnixMs) -> bool {
+fn fields_hold(
+    options: Presence,
+    found: Option<HashRef<'_>>,
+    pairs: &[&[u8]],
+    now: UnixMs,
+) -> bool {
     let is_there = |field: &[u8]| found.is_some_and(|hash| hash.get(field, now).is_some());
     let mut fields = pairs.iter().step_by(2);
-    match wish {
+    match options {
         Presence::Any => true,
         Presence::Missing => !fields.any(|field| is_there(field)),
         Presence::Present => fields.all(|field| is_there(field)),

@@ -9,8 +9,8 @@ use pantala_values::{Collection as _, Hash};
 use super::check_lane;
 use crate::call::{Call, Done, Lane, Stop, reply_string};
 use crate::error;
+use crate::incremental::{self, Aggregate, Header};
 use crate::options::{ElementScan, LeaveOut};
-use crate::portions::{self, Aggregate, Header};
 
 /// A hash of more bytes than this is read as a whole on the slow lane.
 const WORKER_BYTES: usize = 4 << 20;
@@ -46,20 +46,20 @@ fn read_whole(
 ) -> Done {
     let (now, lane) = (call.now(), call.lane);
     let read = call.read_whole(
-        portions::open,
+        incremental::open,
         |hash: &Hash, reply| {
             check_whole(lane, hash)?;
             let hash = hash.view();
             let length = hash.is_exact(now).then_some(hash.len());
             Ok((0, Header::begin(aggregate, reply, length)))
         },
-        |hash, (from, mut header), portion| {
+        |hash, (from, mut header), step| {
             let next = hash.view().part(from, now, |field, value| {
-                write(portion.reply, field, value);
+                write(step.reply, field, value);
                 header.count += 1;
-                portion.has_room()
+                step.has_room()
             });
-            portions::step(next, header)
+            incremental::step(next, header)
         },
     )?;
     match read {

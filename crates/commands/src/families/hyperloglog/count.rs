@@ -8,7 +8,7 @@ use pantala_values::hyperloglog::{
 use super::sketch;
 use crate::call::{Call, Done, Lane, Stop};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
-use crate::portions::Gathered;
+use crate::incremental::Gathered;
 
 pub(super) const PFCOUNT: Command = Command::read("PFCOUNT", pfcount, Group::HyperLogLog)
     .arity(-2)
@@ -73,7 +73,7 @@ struct Merged {
     count: usize,
 }
 
-/// Merges the sketches of all keys, in portions where they are many.
+/// Merges the sketches of all keys, in steps where they are many.
 fn merge_all<R>(
     call: &mut Call<'_, '_>,
     keys: &[Key<'_>],

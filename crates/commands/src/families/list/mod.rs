@@ -33,8 +33,8 @@ use pantala_values::packed::Element;
 
 use crate::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
+use crate::incremental::{self, Step};
 use crate::options::is_word;
-use crate::portions::{self, Portion};
 
 pub use rows::ROWS;
 
@@ -109,15 +109,15 @@ fn span(start: i64, stop: i64, len: usize) -> (usize, usize) {
 }
 
 /// Shows the elements of some places while there is room; those that are left.
-fn reply_span(portion: &mut Portion<'_, '_>, list: &List, places: Range<usize>) -> Range<usize> {
+fn reply_span(step: &mut Step<'_, '_>, list: &List, places: Range<usize>) -> Range<usize> {
     let mut left = places;
     if left.is_empty() {
         return left;
     }
     list.visit(left.start, Way::Forward, |element| {
-        reply_element(portion.reply, element);
+        reply_element(step.reply, element);
         left.start += 1;
-        match left.is_empty() || !portion.has_room() {
+        match left.is_empty() || !step.has_room() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -159,7 +159,7 @@ fn lindex(call: &mut Call<'_, '_>) -> Done {
 fn lrange(call: &mut Call<'_, '_>) -> Done {
     let (start, stop, lane) = (call.int(2)?, call.int(3)?, call.lane);
     let read = call.read_whole(
-        portions::open,
+        incremental::open,
         |list: &List, reply| {
             let (from, count) = span(start, stop, list.len());
             if lane == Lane::Worker && count > WORKER_ELEMENTS {
@@ -168,8 +168,8 @@ fn lrange(call: &mut Call<'_, '_>) -> Done {
             reply.array(count);
             Ok(from..from + count)
         },
-        |list, rest, portion| {
-            let left = reply_span(portion, list, rest);
+        |list, rest, step| {
+            let left = reply_span(step, list, rest);
             if left.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(left) }
         },
     )?;

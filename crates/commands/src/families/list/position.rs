@@ -11,8 +11,8 @@ use pantala_values::packed::Element;
 use super::WORKER_ELEMENTS;
 use crate::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
+use crate::incremental::{Aggregate, Budget, Gathered, Header};
 use crate::options::is_word;
-use crate::portions::{Aggregate, Gathered, Header, Room};
 
 /// What is asked for.
 struct Question {
@@ -77,13 +77,13 @@ pub(super) fn lpos(call: &mut Call<'_, '_>) -> Done {
     call.gather(
         &[key],
         |call| Ok(Search::begin(&asked, &call.reply)),
-        |call, search, room| {
+        |call, search, budget| {
             if call.lane == Lane::Worker && search.seen >= WORKER_ELEMENTS {
                 return Err(Stop::Lane);
             }
             let opened = call.keys.peek(key);
             let Some(list) = opened.collection::<List>()? else { return Ok(Gathered::Whole) };
-            Ok(search.go_on(list, wanted, &asked, room, &mut call.reply))
+            Ok(search.go_on(list, wanted, &asked, budget, &mut call.reply))
         },
         |reply, search| search.end(&asked, reply),
     )
@@ -114,7 +114,7 @@ impl Search {
         list: &List,
         wanted: Element<'_>,
         asked: &Question,
-        room: &mut Room,
+        budget: &mut Budget,
         reply: &mut Reply<'_>,
     ) -> Gathered {
         let (most, last) = (asked.most.min(list.len()), list.len() - 1);
@@ -131,7 +131,7 @@ impl Search {
                 }
             }
             self.seen += 1;
-            match self.is_done(most) || !room.take(element.len()) {
+            match self.is_done(most) || !budget.take(element.len()) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }

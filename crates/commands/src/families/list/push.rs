@@ -46,14 +46,14 @@ fn push(call: &mut Call<'_, '_>, end: End, creates: bool) -> Done {
         }
         list.len()
     };
-    let is_aside = creates && call.has_many_args();
-    let aside = if is_aside { call.change_aside(extend)? } else { None };
+    let is_copied = creates && call.has_many_args();
+    let swapped = if is_copied { call.copy_and_swap(extend)? } else { None };
     let mut opened = call.keys.open(key);
     if !creates && opened.collection::<List>()?.is_none() {
         call.reply.int(0);
         return Ok(());
     }
-    let len = match aside {
+    let len = match swapped {
         Some((list, len)) => {
             opened.set_collection(list, Expiry::Keep);
             len

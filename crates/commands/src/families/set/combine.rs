@@ -12,10 +12,10 @@ use pantala_values::Set;
 use pantala_values::set::{SetLimits, SetRef};
 
 use super::{
-    Found, Place, Present, Sets, check_lane, limits, read_all, sets_at, source_keys, store,
+    CommandRef, Place, Present, Sets, check_lane, limits, read_all, sets_at, source_keys, store,
 };
 use crate::call::{Call, Done, Lane, Stop};
-use crate::portions::{Gathered, Room};
+use crate::incremental::{Budget, Gathered};
 
 /// A union of more sets than this is collected before it is sent: a member is looked up in all the
 /// sets before its own otherwise.
@@ -29,11 +29,11 @@ fn total(sets: &[SetRef<'_>]) -> usize {
 /// A union as far as it is made. Integers stay a sorted array as long as they may.
 struct Union {
     place: Place,
-    found: Found,
+    found: CommandRef,
 }
 
 impl Union {
-    fn begin(found: Found) -> Union {
+    fn begin(found: CommandRef) -> Union {
         Union { place: Place::default(), found }
     }
 
@@ -41,12 +41,12 @@ impl Union {
         &mut self,
         sets: &[SetRef<'_>],
         reply: &mut Reply<'_>,
-        room: &mut Room,
+        budget: &mut Budget,
         (limits, now): (SetLimits, UnixMs),
     ) -> Gathered {
         let Union { place, found } = self;
-        let is_shown = matches!(found, Found::Reply(_));
-        place.go_on(sets, now, room, |nth, member| {
+        let is_shown = matches!(found, CommandRef::Reply(_));
+        place.go_on(sets, now, budget, |nth, member| {
             let is_known = is_shown && sets[..nth].iter().any(|set| set.has_member(member, now));
             if !is_known {
                 found.add(member.element, reply, limits, now);
@@ -59,8 +59,8 @@ impl Union {
 fn gather_union<'c, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
-    begin: impl Fn(&[SetRef<'_>], &mut Reply<'c>) -> Found,
-    finish: impl Fn(&mut Reply<'c>, Found) -> R,
+    begin: impl Fn(&[SetRef<'_>], &mut Reply<'c>) -> CommandRef,
+    finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
 ) -> Result<R, Stop> {
     let work = (limits(call.limits), call.now());
     read_all(call.keys, keys)?;
@@ -71,9 +71,9 @@ fn gather_union<'c, R>(
             check_lane(call.lane, total(&sets))?;
             Ok(Union::begin(begin(&sets, &mut call.reply)))
         },
-        |call, union, room| {
+        |call, union, budget| {
             let sets: Present<'_> = sets_at(call.keys, keys)?.into_iter().flatten().collect();
-            Ok(union.go_on(&sets, &mut call.reply, room, work))
+            Ok(union.go_on(&sets, &mut call.reply, budget, work))
         },
         |reply, union| finish(reply, union.found),
     )
@@ -85,8 +85,8 @@ pub(super) fn sunion(call: &mut Call<'_, '_>) -> Done {
         let before_last = sets.split_last().map_or(sets, |(_, before)| before);
         let is_quick = before_last.iter().all(|set| matches!(set, SetRef::Large(_)));
         match is_quick && before_last.len() <= MOST_LOOKUPS {
-            true => Found::reply(reply),
-            false => Found::Set(Set::default()),
+            true => CommandRef::reply(reply),
+            false => CommandRef::Set(Set::default()),
         }
     };
     gather_union(call, &keys, begin, |reply, found| found.answer(reply, now))
@@ -94,7 +94,7 @@ pub(super) fn sunion(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn sunionstore(call: &mut Call<'_, '_>) -> Done {
     let keys = source_keys(call);
-    let begin = |_: &[SetRef<'_>], _: &mut Reply<'_>| Found::Set(Set::default());
+    let begin = |_: &[SetRef<'_>], _: &mut Reply<'_>| CommandRef::Set(Set::default());
     let result = gather_union(call, &keys, begin, |_, found| found.into_set())?;
     store(call, result, event::SUNIONSTORE);
     Ok(())
@@ -136,13 +136,13 @@ impl<'s> Difference<'s> {
 
     fn look_up(
         &self,
-        (place, found): &mut (Place, Found),
+        (place, found): &mut (Place, CommandRef),
         reply: &mut Reply<'_>,
-        room: &mut Room,
+        budget: &mut Budget,
         (limits, now): (SetLimits, UnixMs),
     ) -> Gathered {
         let Some((first, others)) = self.sets.split_first() else { return Gathered::Whole };
-        place.go_on(&[*first], now, room, |_, member| {
+        place.go_on(&[*first], now, budget, |_, member| {
             if !others.iter().any(|other| other.has_member(member, now)) {
                 found.add(member.element, reply, limits, now);
             }
@@ -151,12 +151,12 @@ impl<'s> Difference<'s> {
 
     fn take_out(
         &self,
-        (place, found): &mut (Place, Found),
-        room: &mut Room,
+        (place, found): &mut (Place, CommandRef),
+        budget: &mut Budget,
         (limits, now): (SetLimits, UnixMs),
     ) -> Gathered {
-        let Found::Set(set) = found else { return Gathered::Whole };
-        let gathered = place.go_on(&self.sets, now, room, |nth, member| match nth {
+        let CommandRef::Set(set) = found else { return Gathered::Whole };
+        let gathered = place.go_on(&self.sets, now, budget, |nth, member| match nth {
             0 => _ = set.add_element(member.element, limits, now),
             _ => _ = set.remove_element(member.element, now),
         });
@@ -172,7 +172,7 @@ fn gather_difference<'c, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
     is_shown: bool,
-    finish: impl Fn(&mut Reply<'c>, Found) -> R,
+    finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
 ) -> Result<R, Stop> {
     let work = (limits(call.limits), call.now());
     read_all(call.keys, keys)?;
@@ -181,16 +181,16 @@ fn gather_difference<'c, R>(
         |call| {
             let difference = Difference::of(keys, sets_at(call.keys, keys)?, call.lane)?;
             let found = match is_shown && difference.way == Way::LookUp {
-                true => Found::reply(&mut call.reply),
-                false => Found::Set(Set::default()),
+                true => CommandRef::reply(&mut call.reply),
+                false => CommandRef::Set(Set::default()),
             };
             Ok((Place::default(), found))
         },
-        |call, gathered, room| {
+        |call, gathered, budget| {
             let difference = Difference::of(keys, sets_at(call.keys, keys)?, call.lane)?;
             Ok(match difference.way {
-                Way::LookUp => difference.look_up(gathered, &mut call.reply, room, work),
-                Way::TakeOut => difference.take_out(gathered, room, work),
+                Way::LookUp => difference.look_up(gathered, &mut call.reply, budget, work),
+                Way::TakeOut => difference.take_out(gathered, budget, work),
             })
         },
         |reply, (_, found)| finish(reply, found),

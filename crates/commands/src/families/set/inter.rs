@@ -12,8 +12,8 @@ use pantala_values::set::SetRef;
 use super::{Present, check_lane, limits, read_all, reply_member, sets_at, source_keys, store};
 use crate::call::{Call, Done, Stop};
 use crate::error;
+use crate::incremental::{Aggregate, Gathered, Header};
 use crate::options::is_word;
-use crate::portions::{Aggregate, Gathered, Header};
 
 /// The sets from the smallest to the largest; none if one is missing, so that nothing is in all.
 fn sorted_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Present<'l>, Stop> {
@@ -42,13 +42,13 @@ fn gather_common<'c, S, R>(
             check_lane(call.lane, work)?;
             Ok((0, begin(sets.first(), &mut call.reply)))
         },
-        |call, (from, found), room| {
+        |call, (from, found), budget| {
             let sets = sorted_at(call.keys, keys)?;
             let Some((first, others)) = sets.split_first() else { return Ok(Gathered::Whole) };
             let mut goes_on = true;
             let next = first.part_common(others, *from, now, |member| {
                 goes_on = goes_on && each(found, &mut call.reply, member);
-                goes_on && room.take(member.len())
+                goes_on && budget.take(member.len())
             });
             *from = next.unwrap_or_default();
             Ok(Gathered::whole_if(next.is_none() || !goes_on))

@@ -52,7 +52,7 @@ pub(super) fn sadd(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// SADD of many members: what is small or new is changed aside.
+/// SADD of many members: what is small or new is changed in a copy.
 #[cold]
 fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
     let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
@@ -66,9 +66,9 @@ fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
         members.iter().filter(|member| set.add(member, limits, now)).count()
     };
     open(call.keys, key)?;
-    let aside = call.change_aside(add)?;
+    let swapped = call.copy_and_swap(add)?;
     let mut opened = call.keys.peek(key);
-    let added = match aside {
+    let added = match swapped {
         Some((set, added)) => {
             // Also where nothing was added: its encoding may be another.
             opened.set_collection(set, Expiry::Keep);

@@ -9,7 +9,7 @@
 //! | `combine` | SUNION SUNIONSTORE SDIFF SDIFFSTORE |
 //!
 //! Here is what they share: limits, several sets at once, what is found in them, and storing it.
-//! Commands of several sets go through them in portions ([`Call::gather`]). Members whose
+//! Commands of several sets go through them in steps ([`Call::gather`]). Members whose
 //! deadline has passed are seen by no command. Those that change a set remove some of them first
 //! ([`open`]); the keyspace's sweep removes the rest. Tests: compat/transcripts/set.
 
@@ -31,7 +31,7 @@ use pantala_values::{Collection as _, Set};
 use smallvec::SmallVec;
 
 use crate::call::{Call, Lane, Limits, Stop};
-use crate::portions::{Aggregate, Gathered, Header, Room};
+use crate::incremental::{Aggregate, Budget, Gathered, Header};
 
 pub use rows::ROWS;
 
@@ -109,22 +109,22 @@ struct Place {
 }
 
 impl Place {
-    /// Shows members, and in which set each was found, while there is room.
+    /// Shows members, and in which set each was found, while there is budget.
     #[inline]
     fn go_on(
         &mut self,
         sets: &[SetRef<'_>],
         now: UnixMs,
-        room: &mut Room,
+        budget: &mut Budget,
         mut each: impl FnMut(usize, &Member<'_>),
     ) -> Gathered {
         while let Some(set) = sets.get(self.set) {
-            if !room.is_left() {
+            if !budget.is_left() {
                 return Gathered::Part;
             }
             let next = set.part_to_look_up(self.from, now, |member| {
                 each(self.set, &member);
-                room.take(member.element.len())
+                budget.take(member.element.len())
             });
             match next {
                 Some(next) => self.from = next,
@@ -136,33 +136,33 @@ impl Place {
 }
 
 /// Where members go that belong to what is asked for.
-enum Found {
+enum CommandRef {
     Reply(Header),
     Set(Set),
 }
 
-impl Found {
+impl CommandRef {
     /// Into the reply.
-    fn reply(reply: &mut Reply<'_>) -> Found {
-        Found::Reply(Header::later(reply))
+    fn reply(reply: &mut Reply<'_>) -> CommandRef {
+        CommandRef::Reply(Header::later(reply))
     }
 
     #[inline]
     fn add(&mut self, member: Element<'_>, reply: &mut Reply<'_>, limits: SetLimits, now: UnixMs) {
         match self {
-            Found::Reply(header) => {
+            CommandRef::Reply(header) => {
                 reply_member(reply, member);
                 header.count += 1;
             }
-            Found::Set(set) => _ = set.add_element(member, limits, now),
+            CommandRef::Set(set) => _ = set.add_element(member, limits, now),
         }
     }
 
     /// The rest of the reply.
     fn answer(self, reply: &mut Reply<'_>, now: UnixMs) {
         match self {
-            Found::Reply(header) => header.end(Aggregate::Set, reply),
-            Found::Set(set) => {
+            CommandRef::Reply(header) => header.end(Aggregate::Set, reply),
+            CommandRef::Set(set) => {
                 reply.set(set.view().len());
                 set.view().iter(now).for_each(|member| reply_member(reply, member));
             }
@@ -172,8 +172,8 @@ impl Found {
     /// What is to be stored.
     fn into_set(self) -> Set {
         match self {
-            Found::Reply(_) => Set::default(),
-            Found::Set(set) => set,
+            CommandRef::Reply(_) => Set::default(),
+            CommandRef::Set(set) => set,
         }
     }
 }

@@ -114,11 +114,11 @@ fn show_one(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn show_many(call: &mut Call<'_, '_>) -> Done {
-    let wish = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
-    if wish == i64::MIN {
+    let options = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
+    if options == i64::MIN {
         return Err(error::COUNT_OUT_OF_RANGE.into());
     }
-    let count = usize::try_from(wish.unsigned_abs()).unwrap_or(usize::MAX);
+    let count = usize::try_from(options.unsigned_abs()).unwrap_or(usize::MAX);
     let (key, now, space) = (call.key(), call.now(), call.space());
     let opened = call.keys.read(key);
     let set = opened.collection::<Set>()?.map(Set::view).filter(|_| count > 0);
@@ -128,7 +128,7 @@ fn show_many(call: &mut Call<'_, '_>) -> Done {
     };
     let reply = &mut call.reply;
     let mut chance = space.chance();
-    if wish > 0 {
+    if options > 0 {
         let is_few = count.saturating_mul(3) <= set.len();
         check_lane(call.lane, if is_few { count } else { set.work() })?;
         if count >= set.len() {

@@ -10,26 +10,26 @@ use pantala_values::set::SetRef;
 use super::{check_lane, reply_member};
 use crate::call::{Call, Done};
 use crate::error;
+use crate::incremental::{self, Aggregate, Header};
 use crate::options::{ElementScan, LeaveOut};
-use crate::portions::{self, Aggregate, Header};
 
 pub(super) fn smembers(call: &mut Call<'_, '_>) -> Done {
     let (now, lane) = (call.now(), call.lane);
     let read = call.read_whole(
-        portions::open,
+        incremental::open,
         |set: &Set, reply| {
             let set = set.view();
             check_lane(lane, set.work())?;
             let length = set.is_exact(now).then_some(set.len());
             Ok((0, Header::begin(Aggregate::Set, reply, length)))
         },
-        |set, (from, mut header), portion| {
+        |set, (from, mut header), step| {
             let next = set.view().part(from, now, |member| {
-                reply_member(portion.reply, member);
+                reply_member(step.reply, member);
                 header.count += 1;
-                portion.has_room()
+                step.has_room()
             });
-            portions::step(next, header)
+            incremental::step(next, header)
         },
     )?;
     match read {

@@ -9,7 +9,7 @@
 //! | `texts` | many texts in one buffer; taking the elements |
 //! | `order` | weights and the order |
 //!
-//! Without such patterns the elements are taken in portions ([`Call::gather`]).
+//! Without such patterns the elements are taken in steps ([`Call::gather`]).
 //!
 //! Patterns name keys that no row can declare. A run collects the elements and takes, beside the
 //! partitions it was given, those of all keys the patterns name. A worker never waits while it
@@ -38,7 +38,7 @@ use pantala_values::{Hash, List};
 use crate::call::{Call, Done, Lane, Stop, reply_string};
 use crate::command::{Begin, Category, Command, Find, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
-use crate::portions::{Gathered, Room};
+use crate::incremental::{Budget, Gathered};
 
 use pattern::Pattern;
 use query::Query;
@@ -113,7 +113,7 @@ fn sort_elements(call: &mut Call<'_, '_>, query: &Query<'_>) -> Done {
     let list = call.gather(
         &[key],
         |call| Taking::begin(call, query),
-        |call, taking, room| taking.go_on(call, room),
+        |call, taking, budget| taking.go_on(call, budget),
         |reply, Taking { texts: elements, .. }| {
             let meanings = &mut Meanings::default();
             let (mut picked, range) = numbered(query, &elements);
@@ -150,7 +150,7 @@ type Missed = Vec<u64>;
 fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<Missed>, Stop> {
     texts::read(call)?;
     let mut taking = Taking::begin(call, query)?;
-    while taking.go_on(call, &mut Room::for_all())? == Gathered::Part {}
+    while taking.go_on(call, &mut Budget::for_all())? == Gathered::Part {}
     let elements = taking.texts;
     let (mut picked, range) = numbered(query, &elements);
     if let Some(by) = query.weights(elements.kind) {
@@ -274,8 +274,8 @@ fn results(
         }
         for pattern in &query.gets {
             meanings.look_up(pattern, element, |found| {
-                let mut room = IntText::new();
-                results.push(found.as_ref().map_or(&[], |value| value.bytes(&mut room)));
+                let mut budget = IntText::new();
+                results.push(found.as_ref().map_or(&[], |value| value.bytes(&mut budget)));
             });
         }
     }

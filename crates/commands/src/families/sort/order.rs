@@ -90,8 +90,8 @@ fn texts(
         let Some(pattern) = &by.pattern else { continue };
         meanings.look_up(pattern, elements.get(index), |found| {
             is_there.push(found.is_some());
-            let mut room = IntText::new();
-            texts.push(found.as_ref().map_or(&[], |value| value.bytes(&mut room)));
+            let mut budget = IntText::new();
+            texts.push(found.as_ref().map_or(&[], |value| value.bytes(&mut budget)));
         });
     }
     (texts, is_there)

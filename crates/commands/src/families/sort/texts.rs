@@ -11,7 +11,7 @@ use pantala_values::{List, Set, SortedSet, Type};
 use super::query::Query;
 use crate::call::{Call, Done, Stop};
 use crate::error;
-use crate::portions::{Gathered, Room};
+use crate::incremental::{Budget, Gathered};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ pub(super) fn read(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Elements that are taken from a value, in portions. Where their order stays, only those that
+/// Elements that are taken from a value, in steps. Where their order stays, only those that
 /// LIMIT asks for.
 #[derive(Debug)]
 pub(super) struct Taking {
@@ -111,8 +111,12 @@ impl Taking {
         }
     }
 
-    /// Takes elements while there is room.
-    pub fn go_on(&mut self, call: &mut Call<'_, '_>, room: &mut Room) -> Result<Gathered, Stop> {
+    /// Takes elements while there is budget.
+    pub fn go_on(
+        &mut self,
+        call: &mut Call<'_, '_>,
+        budget: &mut Budget,
+    ) -> Result<Gathered, Stop> {
         if self.left == 0 {
             return Ok(Gathered::Whole);
         }
@@ -121,19 +125,19 @@ impl Taking {
         match self.texts.kind {
             Some(Type::List) => {
                 if let Some(list) = opened.collection::<List>()? {
-                    self.take_list(list, room);
+                    self.take_list(list, budget);
                 }
             }
             Some(Type::SortedSet) => {
                 if let Some(set) = opened.collection::<SortedSet>()? {
-                    self.take_sorted_set(set, room);
+                    self.take_sorted_set(set, budget);
                 }
             }
             _ => {
                 let Some(set) = opened.collection::<Set>()? else { return Ok(Gathered::Whole) };
                 let next = set.view().part(self.at, now, |member| {
                     self.texts.push_element(member);
-                    room.take(member.len())
+                    budget.take(member.len())
                 });
                 self.at = next.unwrap_or_default();
                 return Ok(Gathered::whole_if(next.is_none()));
@@ -142,12 +146,12 @@ impl Taking {
         Ok(Gathered::whole_if(self.left == 0))
     }
 
-    fn take_list(&mut self, list: &List, room: &mut Room) {
+    fn take_list(&mut self, list: &List, budget: &mut Budget) {
         let before = self.texts.len();
         list.visit(self.at, self.way, |element| {
             self.texts.push_element(element);
             self.left -= 1;
-            match room.take(element.len()) && self.left > 0 {
+            match budget.take(element.len()) && self.left > 0 {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
@@ -155,15 +159,15 @@ impl Taking {
         self.step(self.texts.len() - before);
     }
 
-    fn take_sorted_set(&mut self, set: &SortedSet, room: &mut Room) {
-        let count = self.left.min(room.left());
+    fn take_sorted_set(&mut self, set: &SortedSet, budget: &mut Budget) {
+        let count = self.left.min(budget.left());
         match self.way {
             Way::Forward => set.view().entries(self.at, count).for_each(|(member, _)| {
-                room.take(member.len());
+                budget.take(member.len());
                 self.texts.push_string(member);
             }),
             Way::Backward => set.view().entries_back(self.at, count).for_each(|(member, _)| {
-                room.take(member.len());
+                budget.take(member.len());
                 self.texts.push_string(member);
             }),
         }

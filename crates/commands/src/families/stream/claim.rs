@@ -237,7 +237,7 @@ fn xautoclaim(call: &mut Call<'_, '_>) -> Done {
     let (consumer, is_new) = see_consumer(group, call.args[3], now);
     let claim =
         Claim { consumer, min_idle_ms, delivered_at: now, retry_count: None, just_ids, now };
-    let found = Found::search(group, entries, start, looks, most, &claim);
+    let found = CommandRef::search(group, entries, start, looks, most, &claim);
     call.reply.array(3);
     reply_id(&mut call.reply, found.next);
     call.reply.array(found.claimed.len());
@@ -254,7 +254,7 @@ fn xautoclaim(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// What XAUTOCLAIM comes across.
-struct Found {
+struct CommandRef {
     /// To be claimed.
     claimed: Vec<Pending>,
     /// Pending, but not in the stream any more.
@@ -263,7 +263,7 @@ struct Found {
     next: StreamId,
 }
 
-impl Found {
+impl CommandRef {
     fn search(
         group: &Group,
         entries: Entries<'_>,
@@ -271,8 +271,8 @@ impl Found {
         looks: u64,
         most: u64,
         claim: &Claim,
-    ) -> Found {
-        let mut found = Found { claimed: Vec::new(), gone: Vec::new(), next: StreamId::MIN };
+    ) -> CommandRef {
+        let mut found = CommandRef { claimed: Vec::new(), gone: Vec::new(), next: StreamId::MIN };
         for (looked, pending) in (0..).zip(group.pending().iter_from(start)) {
             let taken = (found.claimed.len() + found.gone.len()) as u64;
             if looked == looks || taken == most {

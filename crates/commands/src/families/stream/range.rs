@@ -8,8 +8,8 @@ use super::{WORKER_ENTRIES, leave_if_long, reply_entry};
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
+use crate::incremental::{self, Aggregate, Header, Step};
 use crate::options::is_word;
-use crate::portions::{self, Aggregate, Header, Portion};
 
 pub(super) const XLEN: Command = Command::read("XLEN", xlen, Group::Stream)
     .arity(2)
@@ -59,24 +59,24 @@ fn xrange(call: &mut Call<'_, '_>, is_back: bool) -> Done {
     }
     let (most, lane) = (count.unwrap_or(usize::MAX), call.lane);
     let read = call.read_whole(
-        portions::open,
+        incremental::open,
         |stream: &Stream, reply| {
             if most as u64 > WORKER_ENTRIES {
                 leave_if_long(lane, stream.count_about(start, end).min(most as u64))?;
             }
             Ok(((start, end), Header::begin(Aggregate::Array, reply, None)))
         },
-        |stream, ((start, end), mut header), portion| {
+        |stream, ((start, end), mut header), step| {
             let left = most - header.count;
             let last = match is_back {
-                false => reply_some(portion, stream.range(start, end).take(left), &mut header),
-                true => reply_some(portion, stream.range_back(start, end).take(left), &mut header),
+                false => reply_some(step, stream.range(start, end).take(left), &mut header),
+                true => reply_some(step, stream.range_back(start, end).take(left), &mut header),
             };
             let rest = match is_back {
                 false => last.and_then(StreamId::next).map(|start| (start, end)),
                 true => last.and_then(StreamId::previous).map(|end| (start, end)),
             };
-            portions::step(rest, header)
+            incremental::step(rest, header)
         },
     )?;
     match read {
@@ -88,14 +88,14 @@ fn xrange(call: &mut Call<'_, '_>, is_back: bool) -> Done {
 
 /// Shows entries while there is room; the last one, if there may be more behind it.
 fn reply_some<'a>(
-    portion: &mut Portion<'_, '_>,
+    step: &mut Step<'_, '_>,
     entries: impl Iterator<Item = Entry<'a>>,
     header: &mut Header,
 ) -> Option<StreamId> {
     for entry in entries {
-        reply_entry(portion.reply, &entry);
+        reply_entry(step.reply, &entry);
         header.count += 1;
-        if !portion.has_room() {
+        if !step.has_room() {
             return Some(entry.id);
         }
     }

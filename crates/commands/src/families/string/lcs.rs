@@ -20,7 +20,7 @@ const WORKER_CELLS: usize = 1 << 16;
 
 /// What is asked for.
 #[derive(Default)]
-struct Wish {
+struct Options {
     /// LEN.
     length: bool,
     /// IDX.
@@ -31,46 +31,46 @@ struct Wish {
     with_length: bool,
 }
 
-impl Wish {
-    fn parse(args: &[&[u8]]) -> Result<Wish, ClientError> {
-        let mut wish = Wish::default();
+impl Options {
+    fn parse(args: &[&[u8]]) -> Result<Options, ClientError> {
+        let mut options = Options::default();
         let mut rest = args.iter();
         while let Some(word) = rest.next() {
             if is_word(word, "LEN") {
-                wish.length = true;
+                options.length = true;
             } else if is_word(word, "IDX") {
-                wish.matches = true;
+                options.matches = true;
             } else if is_word(word, "WITHMATCHLEN") {
-                wish.with_length = true;
+                options.with_length = true;
             } else if is_word(word, "MINMATCHLEN") {
                 let text = rest.next().ok_or(error::SYNTAX)?;
-                wish.min_length =
+                options.min_length =
                     pantala_base::number::parse_i64(text).ok_or(error::NOT_INTEGER)?;
             } else {
                 return Err(error::SYNTAX);
             }
         }
-        match wish.length && wish.matches {
+        match options.length && options.matches {
             true => Err(error::LCS_LENGTH_AND_MATCHES),
-            false => Ok(wish),
+            false => Ok(options),
         }
     }
 }
 
 pub(super) fn lcs(call: &mut Call<'_, '_>) -> Done {
     check_size(call)?;
-    let wish = Wish::parse(&call.args[3..])?;
+    let options = Options::parse(&call.args[3..])?;
     let left = value(call, 0)?;
     let right = value(call, 1)?;
     call.has_read();
-    if wish.length {
+    if options.length {
         call.reply.int(i64::from(length(&left, &right)));
         return Ok(());
     }
     let table = Table::new(&left, &right);
     let runs = table.runs(&left, &right);
-    if wish.matches {
-        reply_matches(call, &wish, &runs, table.length());
+    if options.matches {
+        reply_matches(call, &options, &runs, table.length());
         return Ok(());
     }
     let mut text = Vec::with_capacity(table.length() as usize);
@@ -107,21 +107,21 @@ fn value(call: &mut Call<'_, '_>, nth: usize) -> Result<Vec<u8>, ClientError> {
     Ok(value.map_or_else(Vec::new, |value| value.bytes(&mut IntText::new()).to_vec()))
 }
 
-fn reply_matches(call: &mut Call<'_, '_>, wish: &Wish, runs: &[Run], length: u32) {
+fn reply_matches(call: &mut Call<'_, '_>, options: &Options, runs: &[Run], length: u32) {
     let reply = &mut call.reply;
     reply.map(2);
     reply.bulk(b"matches");
     let mark = reply.begin();
     let mut count = 0;
-    for run in runs.iter().filter(|run| run.length as i64 >= wish.min_length) {
+    for run in runs.iter().filter(|run| run.length as i64 >= options.min_length) {
         count += 1;
-        reply.array(if wish.with_length { 3 } else { 2 });
+        reply.array(if options.with_length { 3 } else { 2 });
         for start in [run.left, run.right] {
             reply.array(2);
             reply.int(start as i64);
             reply.int((start + run.length - 1) as i64);
         }
-        if wish.with_length {
+        if options.with_length {
             reply.int(run.length as i64);
         }
     }

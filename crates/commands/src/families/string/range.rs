@@ -33,8 +33,8 @@ pub(super) fn getrange(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     let opened = call.keys.read(key);
     let value = opened.string()?;
-    let mut room = IntText::new();
-    let text = value.as_ref().map_or(&[][..], |value| value.bytes(&mut room));
+    let mut budget = IntText::new();
+    let text = value.as_ref().map_or(&[][..], |value| value.bytes(&mut budget));
     call.reply.bulk(slice(text, start, end));
     Ok(())
 }

@@ -161,10 +161,10 @@ pub(in crate::families) fn put(
     check_lane(call.lane, entries.len())?;
     let (key, limits, lane) = (call.key(), limits(call.limits), call.lane);
     let longest = || entries.iter().map(|(_, member)| member.len()).max().unwrap_or(0);
-    let mut aside = None;
+    let mut swapped = None;
     if call.has_many_args() {
         open(call.keys, key, lane)?;
-        aside = call.change_aside(|set: &mut SortedSet| {
+        swapped = call.copy_and_swap(|set: &mut SortedSet| {
             if set.is_empty() {
                 *set = SortedSet::with_room(entries.len(), longest(), limits);
             }
@@ -179,11 +179,11 @@ pub(in crate::families) fn put(
         }
         return Ok(());
     }
-    if aside.is_none() && !opened.exists() {
+    if swapped.is_none() && !opened.exists() {
         let set = SortedSet::with_room(entries.len(), longest(), limits);
         opened.set_collection(set, Expiry::Never);
     }
-    let counts = match aside {
+    let counts = match swapped {
         Some((set, counts)) => {
             if counts.are_changes() {
                 opened.set_collection(set, Expiry::Keep);

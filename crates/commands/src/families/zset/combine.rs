@@ -1,7 +1,7 @@
 //! Several sorted sets, or sets, as one: ZUNION, ZINTER, ZDIFF, with STORE, ZINTERCARD.
 //!
 //! Keys are opened one after the other, so what is needed of one is copied before the next: for an
-//! intersection or a difference the members of one set, for a union all. This goes in portions
+//! intersection or a difference the members of one set, for a union all. This goes in steps
 //! ([`Call::gather`]). A union is then sorted by member, added up, and sorted by score, with the
 //! partitions free if it was long. Inputs are taken by size, the smallest first, as in the
 //! reference: the order in which scores are added decides the last bit of a sum.
@@ -22,8 +22,8 @@ use smallvec::SmallVec;
 use super::{begin_members, check_lane, clean, limits, reply_member, view};
 use crate::call::{Call, Done, Stop};
 use crate::error::{self, ClientError};
+use crate::incremental::{Budget, Gathered};
 use crate::options::is_word;
-use crate::portions::{Gathered, Room};
 
 const NEGATIVE_LIMIT: ClientError = ClientError::text("ERR LIMIT can't be negative");
 const WEIGHT_NOT_FLOAT: ClientError = ClientError::text("ERR weight value is not a float");
@@ -121,21 +121,21 @@ impl Copied {
     }
 
     /// Gives entries the scores that `change` makes of them, or takes them out, while there is
-    /// room. `from` is where to begin, and then where to go on; `kept` how many of those before are
-    /// left. Whether it is done.
+    /// budget. `from` is where to begin, and then where to go on; `kept` how many of those before
+    /// are left. Whether it is done.
     fn retain(
         &mut self,
         (from, kept): (&mut usize, &mut usize),
-        room: &mut Room,
+        budget: &mut Budget,
         mut change: impl FnMut(&[u8], f64) -> Option<f64>,
     ) -> bool {
         let Copied { bytes, entries } = self;
         while *from < entries.len() {
-            if !room.is_left() {
+            if !budget.is_left() {
                 return false;
             }
             let (start, end, score) = entries[*from];
-            room.take(end - start);
+            budget.take(end - start);
             if let Some(score) = change(&bytes[start..end], score) {
                 entries[*kept] = (start, end, score);
                 *kept += 1;
@@ -192,7 +192,7 @@ impl<'o> Source<'o> {
     fn part(
         &self,
         from: usize,
-        room: &mut Room,
+        budget: &mut Budget,
         mut show: impl FnMut(StrRef<'_>, f64),
     ) -> Option<usize> {
         let set = match self {
@@ -201,15 +201,15 @@ impl<'o> Source<'o> {
             Source::Set(set, now) => {
                 return set.part(from, *now, |member| {
                     show(member.into(), 1.0);
-                    room.take(member.len())
+                    budget.take(member.len())
                 });
             }
         };
         let mut rank = from;
-        for (member, score) in set.entries(from, room.left()) {
+        for (member, score) in set.entries(from, budget.left()) {
             show(member, score);
             rank += 1;
-            if !room.take(member.len()) {
+            if !budget.take(member.len()) {
                 break;
             }
         }
@@ -218,7 +218,7 @@ impl<'o> Source<'o> {
 }
 
 /// What is asked for.
-struct Wish<'c> {
+struct Options<'c> {
     kind: Kind,
     /// The inputs.
     keys: SmallVec<[Key<'c>; 4]>,
@@ -241,14 +241,14 @@ enum Words {
     Cardinality,
 }
 
-impl<'c> Wish<'c> {
+impl<'c> Options<'c> {
     /// `at` is the argument with the number of keys.
     fn parse(
         call: &mut Call<'c, '_>,
         kind: Kind,
         words: Words,
         at: usize,
-    ) -> Result<Wish<'c>, Stop> {
+    ) -> Result<Options<'c>, Stop> {
         let count = parse_i64(call.args[at]).ok_or(error::NOT_INTEGER)?;
         if count < 1 {
             let name = call.command.name.to_ascii_lowercase();
@@ -268,7 +268,7 @@ impl<'c> Wish<'c> {
                 return Err(error::WRONG_TYPE.into());
             }
         }
-        let mut wish = Wish {
+        let mut options = Options {
             kind,
             keys,
             weights: SmallVec::new(),
@@ -276,8 +276,8 @@ impl<'c> Wish<'c> {
             with_scores: false,
             limit: 0,
         };
-        wish.parse_words(words, &call.args[at + 1 + count..])?;
-        Ok(wish)
+        options.parse_words(words, &call.args[at + 1 + count..])?;
+        Ok(options)
     }
 
     fn parse_words(&mut self, words: Words, mut rest: &[&[u8]]) -> Result<(), ClientError> {
@@ -363,7 +363,7 @@ impl<'c> Wish<'c> {
                 check_lane(call.lane, members)?;
                 Ok(Progress { sizes, ..Progress::default() })
             },
-            |call, progress, room| self.go_on(call, progress, room),
+            |call, progress, budget| self.go_on(call, progress, budget),
             |reply, Progress { mut found, .. }| {
                 if self.kind == Kind::Union && self.keys.len() > 1 {
                     found.join(self.aggregate);
@@ -378,21 +378,21 @@ impl<'c> Wish<'c> {
         &self,
         call: &mut Call<'c, '_>,
         progress: &mut Progress,
-        room: &mut Room,
+        budget: &mut Budget,
     ) -> Result<Gathered, Stop> {
         let now = call.now();
         let Progress { sizes, nth, from, kept, found } = progress;
-        while room.is_left() {
+        while budget.is_left() {
             let Some(&(_, input)) = sizes.get(*nth) else { return Ok(Gathered::Whole) };
             let opened = call.keys.peek(self.keys[input]);
             let source = Source::of(&opened, now)?;
             let is_done = if self.kind == Kind::Union || *nth == 0 {
                 let push = |member: StrRef<'_>, score| found.push(member, self.weigh(input, score));
-                let next = source.part(*from, room, push);
+                let next = source.part(*from, budget, push);
                 *from = next.unwrap_or_default();
                 next.is_none()
             } else {
-                found.retain((from, kept), room, |member, score| match self.kind {
+                found.retain((from, kept), budget, |member, score| match self.kind {
                     Kind::Diff => source.score(member).is_none().then_some(score),
                     _ => {
                         let other = self.weigh(input, source.score(member)?);
@@ -416,20 +416,20 @@ impl<'c> Wish<'c> {
         call.gather(
             &self.keys,
             |call| Ok((self.sizes(call)?, 0, 0)),
-            |call, (sizes, from, found), room| {
+            |call, (sizes, from, found), budget| {
                 // Without a limit it is known at once that all is gone through.
                 let looked_at = if self.limit == 0 { sizes[0].0 } else { *from };
                 check_lane(lane, looked_at.saturating_mul(sizes.len()))?;
                 let mut left = Copied::default();
                 let opened = call.keys.peek(self.keys[sizes[0].1]);
                 let push = |member: StrRef<'_>, score| left.push(member, score);
-                let next = Source::of(&opened, now)?.part(*from, room, push);
+                let next = Source::of(&opened, now)?.part(*from, budget, push);
                 drop(opened);
                 for (_, input) in &sizes[1..] {
                     let opened = call.keys.peek(self.keys[*input]);
                     let source = Source::of(&opened, now)?;
                     let is_there = |member: &[u8], score| source.score(member).map(|_| score);
-                    left.retain((&mut 0, &mut 0), &mut Room::for_all(), is_there);
+                    left.retain((&mut 0, &mut 0), &mut Budget::for_all(), is_there);
                 }
                 *found += left.len();
                 *from = next.unwrap_or_default();
@@ -466,18 +466,18 @@ pub(super) fn zdiff(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn reply(call: &mut Call<'_, '_>, kind: Kind) -> Done {
-    let wish = Wish::parse(call, kind, Words::Reply, 1)?;
-    wish.run(call, |reply, found| {
-        begin_members(reply, found.len(), wish.with_scores);
+    let options = Options::parse(call, kind, Words::Reply, 1)?;
+    options.run(call, |reply, found| {
+        begin_members(reply, found.len(), options.with_scores);
         for (member, score) in found.pairs() {
-            reply_member(reply, StrRef::Bytes(member), score, wish.with_scores);
+            reply_member(reply, StrRef::Bytes(member), score, options.with_scores);
         }
     })
 }
 
 pub(super) fn zintercard(call: &mut Call<'_, '_>) -> Done {
-    let wish = Wish::parse(call, Kind::Inter, Words::Cardinality, 1)?;
-    let found = wish.count(call)?;
+    let options = Options::parse(call, Kind::Inter, Words::Cardinality, 1)?;
+    let found = options.count(call)?;
     call.reply.int(found as i64);
     Ok(())
 }
@@ -495,9 +495,9 @@ pub(super) fn zdiffstore(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn combine_and_store(call: &mut Call<'_, '_>, kind: Kind, event: Event) -> Done {
-    let wish = Wish::parse(call, kind, Words::Store, 2)?;
+    let options = Options::parse(call, kind, Words::Store, 2)?;
     let limits = limits(call.limits);
-    let set = wish.run(call, |_, found| found.to_set(limits))?;
+    let set = options.run(call, |_, found| found.to_set(limits))?;
     store(call, set, event);
     Ok(())
 }

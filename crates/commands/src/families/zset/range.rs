@@ -13,8 +13,8 @@ use super::combine::{Copied, store};
 use super::{begin_members, bounds, check_lane, limits, open, read, reply_member, view};
 use crate::call::{Call, Done};
 use crate::error::{self, ClientError};
+use crate::incremental::{Gathered, Step};
 use crate::options::is_word;
-use crate::portions::{Gathered, Portion};
 use pantala_base::number::parse_i64;
 
 const LIMIT_OF_RANKS: ClientError = ClientError::text(
@@ -43,7 +43,7 @@ pub(super) struct Form {
 
 /// A range that is asked for.
 #[derive(Clone, Copy, Debug)]
-struct Wish<'c> {
+struct Options<'c> {
     ends: Ends<'c>,
     reverse: bool,
     with_scores: bool,
@@ -59,8 +59,8 @@ enum Ends<'c> {
     Members(LexRange<'c>),
 }
 
-impl<'c> Wish<'c> {
-    fn parse(args: &'c [&'c [u8]], form: Form) -> Result<Wish<'c>, ClientError> {
+impl<'c> Options<'c> {
+    fn parse(args: &'c [&'c [u8]], form: Form) -> Result<Options<'c>, ClientError> {
         let (mut by, mut reverse) = form.by.unzip();
         let (mut with_scores, mut offset, mut count) = (false, 0, -1);
         let int = |text: &[u8]| parse_i64(text).ok_or(error::NOT_INTEGER);
@@ -97,7 +97,7 @@ impl<'c> Wish<'c> {
             By::Score => Ends::Scores(bounds::scores(min, max)?),
             By::Lex => Ends::Members(bounds::members(min, max)?),
         };
-        Ok(Wish { ends, reverse, with_scores, offset, count })
+        Ok(Options { ends, reverse, with_scores, offset, count })
     }
 
     /// The ranks that are meant.
@@ -126,7 +126,7 @@ impl<'c> Wish<'c> {
         &self,
         set: SortedSetRef<'_>,
         ranks: Range<usize>,
-        portion: &mut Portion<'_, '_>,
+        step: &mut Step<'_, '_>,
     ) -> Range<usize> {
         let mut left = ranks;
         if left.is_empty() {
@@ -134,17 +134,17 @@ impl<'c> Wish<'c> {
         }
         if self.reverse {
             for (member, score) in set.entries_back(left.end - 1, left.len()) {
-                reply_member(portion.reply, member, score, self.with_scores);
+                reply_member(step.reply, member, score, self.with_scores);
                 left.end -= 1;
-                if !portion.has_room() {
+                if !step.has_room() {
                     break;
                 }
             }
         } else {
             for (member, score) in set.entries(left.start, left.len()) {
-                reply_member(portion.reply, member, score, self.with_scores);
+                reply_member(step.reply, member, score, self.with_scores);
                 left.start += 1;
-                if !portion.has_room() {
+                if !step.has_room() {
                     break;
                 }
             }
@@ -182,17 +182,17 @@ pub(super) fn zrevrangebylex(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn reply_range(call: &mut Call<'_, '_>, form: Form) -> Done {
-    let (wish, lane) = (Wish::parse(call.args, form)?, call.lane);
+    let (options, lane) = (Options::parse(call.args, form)?, call.lane);
     let read = call.read_whole(
         |keys, key| read(keys, key, lane),
         |set: &SortedSet, reply| {
-            let ranks = wish.ranks(set.view());
+            let ranks = options.ranks(set.view());
             check_lane(lane, ranks.len())?;
-            begin_members(reply, ranks.len(), wish.with_scores);
+            begin_members(reply, ranks.len(), options.with_scores);
             Ok(ranks)
         },
-        |set, ranks, portion| {
-            let left = wish.reply_members(set.view(), ranks, portion);
+        |set, ranks, step| {
+            let left = options.reply_members(set.view(), ranks, step);
             if left.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(left) }
         },
     )?;
@@ -203,23 +203,23 @@ fn reply_range(call: &mut Call<'_, '_>, form: Form) -> Done {
 }
 
 pub(super) fn zrangestore(call: &mut Call<'_, '_>) -> Done {
-    let wish = Wish::parse(call.args, Form { at: 3, by: None, stores: true })?;
+    let options = Options::parse(call.args, Form { at: 3, by: None, stores: true })?;
     let (from, lane, limits) = (call.nth_key(2, 1), call.lane, limits(call.limits));
     drop(read(call.keys, from, lane)?);
     let result = call.gather(
         &[from],
         |call| {
-            let ranks = view(&call.keys.peek(from))?.map_or(0..0, |set| wish.ranks(set));
+            let ranks = view(&call.keys.peek(from))?.map_or(0..0, |set| options.ranks(set));
             check_lane(lane, ranks.len())?;
             Ok((ranks, Copied::default()))
         },
-        |call, (ranks, copied), room| {
+        |call, (ranks, copied), budget| {
             let opened = call.keys.peek(from);
             let Some(set) = view(&opened)? else { return Ok(Gathered::Whole) };
-            for (member, score) in set.entries(ranks.start, ranks.len().min(room.left())) {
+            for (member, score) in set.entries(ranks.start, ranks.len().min(budget.left())) {
                 copied.push(member, score);
                 ranks.start += 1;
-                if !room.take(member.len()) {
+                if !budget.take(member.len()) {
                     break;
                 }
             }
@@ -247,14 +247,14 @@ pub(super) fn zremrangebylex(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn remove(call: &mut Call<'_, '_>, ends: Ends<'_>, event: Event) -> Done {
-    let wish = Wish { ends, reverse: false, with_scores: false, offset: 0, count: -1 };
+    let options = Options { ends, reverse: false, with_scores: false, offset: 0, count: -1 };
     let key = call.key();
     let mut opened = open(call.keys, key, call.lane)?;
     let Some(set) = view(&opened)? else {
         call.reply.int(0);
         return Ok(());
     };
-    let (ranks, len) = (wish.ranks(set), set.len());
+    let (ranks, len) = (options.ranks(set), set.len());
     let count = ranks.len();
     if count == len {
         // The whole: it is freed in the background.

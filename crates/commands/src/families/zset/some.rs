@@ -14,15 +14,15 @@ use crate::options::{ElementScan, LeaveOut, is_word};
 const MOST_REPLY_BYTES: usize = 512 << 20;
 
 /// How many members, and how.
-struct Wish {
+struct Options {
     count: usize,
     /// The same member may come more than once.
     repeats: bool,
     with_scores: bool,
 }
 
-impl Wish {
-    fn parse(args: &[&[u8]]) -> Result<Wish, ClientError> {
+impl Options {
+    fn parse(args: &[&[u8]]) -> Result<Options, ClientError> {
         let count = parse_i64(args[2]).ok_or(error::NOT_INTEGER)?;
         if count == i64::MIN {
             return Err(error::COUNT_OUT_OF_RANGE);
@@ -36,7 +36,7 @@ impl Wish {
             return Err(error::OUT_OF_RANGE);
         }
         let size = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-        Ok(Wish { count: size, repeats: count < 0, with_scores })
+        Ok(Options { count: size, repeats: count < 0, with_scores })
     }
 }
 
@@ -44,30 +44,30 @@ pub(super) fn zrandmember(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() == 2 {
         return one(call);
     }
-    let wish = Wish::parse(call.args)?;
+    let options = Options::parse(call.args)?;
     let (key, space) = (call.key(), call.space());
     let opened = read(call.keys, key, call.lane)?;
-    let Some(set) = view(&opened)?.filter(|_| wish.count > 0) else {
+    let Some(set) = view(&opened)?.filter(|_| options.count > 0) else {
         call.reply.array(0);
         return Ok(());
     };
     let mut chance = space.chance();
-    if !wish.repeats {
-        let count = wish.count.min(set.len());
+    if !options.repeats {
+        let count = options.count.min(set.len());
         check_lane(call.lane, count)?;
-        begin_members(&mut call.reply, count, wish.with_scores);
+        begin_members(&mut call.reply, count, options.with_scores);
         sample(set, count, &mut chance, &mut |rank| {
-            reply_rank(&mut call.reply, set, rank, wish.with_scores);
+            reply_rank(&mut call.reply, set, rank, options.with_scores);
         });
         return Ok(());
     }
-    check_lane(call.lane, wish.count)?;
+    check_lane(call.lane, options.count)?;
     let reply = &mut call.reply;
     let most_bytes = call.limits.most_output_bytes.min(reply.len() + MOST_REPLY_BYTES);
-    begin_members(reply, wish.count, wish.with_scores);
-    for _ in 0..wish.count {
+    begin_members(reply, options.count, options.with_scores);
+    for _ in 0..options.count {
         let rank = chance.below(set.len() as u64) as usize;
-        reply_rank(reply, set, rank, wish.with_scores);
+        reply_rank(reply, set, rank, options.with_scores);
         if reply.len() > most_bytes {
             return Err(error::OUT_OF_RANGE.into());
         }

@@ -22,7 +22,7 @@ use mlua::{Either, Error, Lua, Result, Table, Value};
 use super::Settings;
 use super::number::number;
 use crate::libs::NESTING_MAX;
-use crate::libs::room::Room;
+use crate::libs::budget::Budget;
 
 /// Tables within tables that are read by recursion, each some kilobytes of stack.
 const RECURSION_MAX: usize = 16;
@@ -34,7 +34,7 @@ pub(super) fn decode(lua: &Lua, text: &[u8], settings: &Settings) -> Result<Valu
     }
     let mut parser = Parser {
         lua,
-        room: Room::open(lua),
+        budget: Budget::open(lua),
         text,
         utf8: str::from_utf8(text).ok(),
         at: 0,
@@ -78,7 +78,7 @@ enum Stop {
 
 struct Parser<'a> {
     lua: &'a Lua,
-    room: Room<'a>,
+    budget: Budget<'a>,
     text: &'a [u8],
     utf8: Option<&'a str>,
     at: usize,
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
     }
 
     fn value(&mut self) -> Option<Piece<'a>> {
-        if let Err(error) = self.room.step() {
+        if let Err(error) = self.budget.step() {
             return self.failed(error);
         }
         match self.next_byte() {
@@ -328,7 +328,7 @@ impl<'a> Parser<'a> {
             };
             // Whom the value completes, it is the last one of.
             loop {
-                if let Err(error) = self.room.step() {
+                if let Err(error) = self.budget.step() {
                     return self.failed(error);
                 }
                 let Some(Open { table, key, is_object }) = open.pop() else {

@@ -20,7 +20,7 @@ use pantala_base::number::{push_general, push_i64};
 
 use super::{Invalid, Settings};
 use crate::libs::argument::type_name;
-use crate::libs::room::no_memory;
+use crate::libs::budget::no_memory;
 use crate::libs::{NESTING_MAX, OUTPUT_BYTES_MAX};
 
 const HOPEFUL_NESTING_MAX: usize = 32;

@@ -20,8 +20,8 @@ use std::rc::Rc;
 use mlua::{Function, Lua, MultiValue, Result, Table, Value};
 
 use super::argument::Arguments;
-use super::room::Room;
-use crate::door::Door;
+use super::budget::Budget;
+use crate::bridge::LuaBridge;
 
 /// How a table's functions work. Sizes and depths are C ints, as the scripts set them.
 #[derive(Clone, Copy)]
@@ -83,13 +83,13 @@ thread_local! {
 struct OfTheVm(Rc<Cell<Settings>>);
 
 /// The table of its functions.
-pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
-    let shared = Shared::new(lua.globals().get("next")?, door.jsonset());
+pub fn table(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
+    let shared = Shared::new(lua.globals().get("next")?, bridge.jsonset());
     lua.set_app_data(OfTheVm(shared.settings.clone()));
     let table = table_of(lua, shared)?;
     // As long as nothing is set; those of `cjson.new()` have no short way.
     for (name, whole) in [("encode", "cjson.encode"), ("decode", "cjson.decode")] {
-        table.raw_set(name, door.short(whole, table.raw_get(name)?)?)?;
+        table.raw_set(name, bridge.short(whole, table.raw_get(name)?)?)?;
     }
     Ok(table)
 }
@@ -178,8 +178,8 @@ fn encode(arguments: &Arguments, shared: &Shared) -> Result<Value> {
     buffer.clear();
     let text =
         encode::encode(&shared.next, value, &shared.settings.get(), &mut buffer).and_then(|()| {
-            let room = Room::open(arguments.lua);
-            room.fits(buffer.len())?;
+            let budget = Budget::open(arguments.lua);
+            budget.fits(buffer.len())?;
             arguments.lua.create_string(&buffer)
         });
     if buffer.capacity() <= KEPT_BYTES_MAX {

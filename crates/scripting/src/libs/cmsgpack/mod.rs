@@ -10,11 +10,11 @@ mod unpack;
 use mlua::{Error, Lua, MultiValue, Result, Table, Value, Variadic};
 
 use super::argument::Arguments;
-use super::room::Room;
-use crate::door::Door;
+use super::budget::Budget;
+use crate::bridge::LuaBridge;
 
 /// The table of its functions.
-pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
+pub fn table(lua: &Lua, bridge: &LuaBridge) -> Result<Table> {
     let table = lua.create_table()?;
     let set = |name: &str, function: fn(&Arguments) -> Result<Variadic<Value>>| {
         let function = lua.create_function(move |lua, values: MultiValue| {
@@ -28,7 +28,7 @@ pub fn table(lua: &Lua, door: &Door) -> Result<Table> {
     set("pack", pack)?;
     set("unpack", |arguments| unpack(arguments, 0, 0))?;
     for (name, whole) in [("pack", "cmsgpack.pack"), ("unpack", "cmsgpack.unpack")] {
-        table.raw_set(name, door.short(whole, table.raw_get(name)?)?)?;
+        table.raw_set(name, bridge.short(whole, table.raw_get(name)?)?)?;
     }
     set("unpack_one", |arguments| unpack(arguments, 1, arguments.integer_or(2, 0)?))?;
     set("unpack_limit", |arguments| {
@@ -47,8 +47,8 @@ fn pack(arguments: &Arguments) -> Result<Variadic<Value>> {
         return Err(arguments.bad(0, "MessagePack pack needs input."));
     }
     let bytes = pack::pack((1..=arguments.count()).filter_map(|place| arguments.get(place)))?;
-    let room = Room::open(arguments.lua);
-    room.fits(bytes.len())?;
+    let budget = Budget::open(arguments.lua);
+    budget.fits(bytes.len())?;
     Ok([Value::String(arguments.lua.create_string(&bytes)?)].into_iter().collect())
 }
 

@@ -16,7 +16,7 @@ use mlua::{Error, Result, Table, Value};
 
 use crate::libs::OUTPUT_BYTES_MAX;
 use crate::libs::argument::truncated;
-use crate::libs::room::no_memory;
+use crate::libs::budget::no_memory;
 
 const NESTING_MAX: usize = 16;
 /// What most values need.

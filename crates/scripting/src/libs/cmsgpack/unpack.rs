@@ -14,7 +14,7 @@ use std::str;
 
 use mlua::{Either, Error, Lua, Result, Table, Value};
 
-use crate::libs::room::Room;
+use crate::libs::budget::Budget;
 use crate::libs::{NESTING_MAX, RESULTS_MAX};
 
 /// The reference has no room for more values, or for deeper ones.
@@ -41,7 +41,7 @@ pub(super) fn unpack(
     limit: i64,
     values: &mut Vec<Value>,
 ) -> std::result::Result<usize, Stop> {
-    let mut reader = Reader { lua, room: Room::open(lua), bytes, depth: 0, stopped: None };
+    let mut reader = Reader { lua, budget: Budget::open(lua), bytes, depth: 0, stopped: None };
     let mut count = 0;
     while !reader.bytes.is_empty() && count < limit {
         if values.len() >= RESULTS_MAX {
@@ -70,7 +70,7 @@ fn owned(lua: &Lua, piece: Piece) -> Result<Value> {
 
 struct Reader<'a> {
     lua: &'a Lua,
-    room: Room<'a>,
+    budget: Budget<'a>,
     bytes: &'a [u8],
     depth: usize,
     stopped: Option<Stop>,
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
     /// A value, or what a table begins with.
     #[inline(always)]
     fn head(&mut self) -> Option<Head<'a>> {
-        if let Err(error) = self.room.step() {
+        if let Err(error) = self.budget.step() {
             return self.stop(Stop::Lua(error));
         }
         let tag = self.take(1)?[0];

@@ -65,8 +65,8 @@ fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result
     if user != USER || !fits {
         return Err(WRONG_PASSWORD);
     }
-    if call.session.standing == Standing::Stranger {
-        call.session.standing = Standing::Known;
+    if call.session.standing == Standing::Unauthenticated {
+        call.session.standing = Standing::Authenticated;
     }
     Ok(())
 }
@@ -86,14 +86,14 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
         None => call.session.version,
         Some(text) => parse_version(text)?,
     };
-    let wish = Wish::parse(call.args.get(2..).unwrap_or_default())?;
-    if let Some((user, password)) = wish.credentials {
+    let options = Options::parse(call.args.get(2..).unwrap_or_default())?;
+    if let Some((user, password)) = options.credentials {
         authenticate(call, user, password)?;
     }
     if !call.session.is_authenticated() {
         return Err(HELLO_FIRST.into());
     }
-    if let Some(name) = wish.name {
+    if let Some(name) = options.name {
         call.session.name = name.to_vec();
     }
     call.session.version = version;
@@ -114,25 +114,25 @@ fn parse_version(text: &[u8]) -> Result<Version, ClientError> {
 
 /// What HELLO is asked beside the version.
 #[derive(Default)]
-struct Wish<'a> {
+struct Options<'a> {
     credentials: Option<(&'a [u8], &'a [u8])>,
     name: Option<&'a [u8]>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> Options<'a> {
     fn parse(args: &[&'a [u8]]) -> Result<Self, ClientError> {
-        let mut wish = Wish::default();
+        let mut options = Options::default();
         let mut rest = args;
         loop {
             rest = match *rest {
-                [] => return Ok(wish),
+                [] => return Ok(options),
                 [word, user, password, ref rest @ ..] if is_word(word, "AUTH") => {
-                    wish.credentials = Some((user, password));
+                    options.credentials = Some((user, password));
                     rest
                 }
                 [word, text, ref rest @ ..] if is_word(word, "SETNAME") => {
                     super::check_printable(text, "Client names")?;
-                    wish.name = Some(text);
+                    options.name = Some(text);
                     rest
                 }
                 [word, ..] => {

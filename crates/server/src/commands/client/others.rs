@@ -20,14 +20,14 @@ use crate::inbox::Message;
 use crate::shared::Shared;
 
 /// How long the answers of all workers together may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Asks every worker; the answers that came in time.
 fn ask<T>(shared: &Shared, message: impl Fn(Sender<T>) -> Message) -> Vec<T> {
     let (sender, receiver) = channel();
     let count = shared.workers.post_all(|| message(sender.clone()));
     drop(sender);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let mut answers = Vec::with_capacity(count);
     // A worker that ends drops its message, and with it its sender.
     while let Ok(answer) = receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {

@@ -49,15 +49,15 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && before.len() > WORKER_PREFIXES {
         return Err(Stop::Lane);
     }
-    let mut wish = parse(shared, &call.args[3..])?;
+    let mut options = parse(shared, &call.args[3..])?;
     let client = call.session.id;
     if switch(call.args[2])? {
-        check_modes(&wish, old)?;
-        if wish.is_broadcast {
-            wish.prefixes = Arc::new(with_prefixes(before, &wish.prefixes)?);
+        check_modes(&options, old)?;
+        if options.is_broadcast {
+            options.prefixes = Arc::new(with_prefixes(before, &options.prefixes)?);
         }
-        shared.trackers.join(shared, client, &wish);
-        call.session.tracking = Some(Box::new(wish));
+        shared.trackers.join(shared, client, &options);
+        call.session.tracking = Some(Box::new(options));
     } else {
         shared.trackers.leave(shared, client);
         call.session.tracking = None;
@@ -67,31 +67,31 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn parse(shared: &Shared, args: &[&[u8]]) -> Result<Tracking, ClientError> {
-    let mut wish = Tracking::default();
+    let mut options = Tracking::default();
     let mut rest = args;
     loop {
         rest = match *rest {
-            [] => return Ok(wish),
+            [] => return Ok(options),
             [word, id, ref rest @ ..] if is_word(word, "REDIRECT") => {
-                if wish.redirect != 0 {
+                if options.redirect != 0 {
                     return Err(ONE_REDIRECT);
                 }
-                wish.redirect = parse_i64(id).ok_or(error::NOT_INTEGER)?.cast_unsigned();
-                if shared.directory.find(wish.redirect).is_none() {
+                options.redirect = parse_i64(id).ok_or(error::NOT_INTEGER)?.cast_unsigned();
+                if shared.directory.find(options.redirect).is_none() {
                     return Err(NO_SUCH_CLIENT);
                 }
                 rest
             }
             [word, prefix, ref rest @ ..] if is_word(word, "PREFIX") => {
-                Arc::make_mut(&mut wish.prefixes).push(prefix.to_vec());
+                Arc::make_mut(&mut options.prefixes).push(prefix.to_vec());
                 rest
             }
             [word, ref rest @ ..] => {
                 match word {
-                    _ if is_word(word, "BCAST") => wish.is_broadcast = true,
-                    _ if is_word(word, "OPTIN") => wish.opt_in = true,
-                    _ if is_word(word, "OPTOUT") => wish.opt_out = true,
-                    _ if is_word(word, "NOLOOP") => wish.no_loop = true,
+                    _ if is_word(word, "BCAST") => options.is_broadcast = true,
+                    _ if is_word(word, "OPTIN") => options.opt_in = true,
+                    _ if is_word(word, "OPTOUT") => options.opt_out = true,
+                    _ if is_word(word, "NOLOOP") => options.no_loop = true,
                     _ => return Err(error::SYNTAX),
                 }
                 rest
@@ -100,20 +100,20 @@ fn parse(shared: &Shared, args: &[&[u8]]) -> Result<Tracking, ClientError> {
     }
 }
 
-fn check_modes(wish: &Tracking, before: Option<&Tracking>) -> Result<(), ClientError> {
+fn check_modes(options: &Tracking, before: Option<&Tracking>) -> Result<(), ClientError> {
     let is_other = |of: fn(&Tracking) -> bool, than: fn(&Tracking) -> bool| {
-        of(wish) && before.is_some_and(than)
+        of(options) && before.is_some_and(than)
     };
-    if !wish.is_broadcast && !wish.prefixes.is_empty() {
+    if !options.is_broadcast && !options.prefixes.is_empty() {
         return Err(PREFIX_NEEDS_BCAST);
     }
-    if before.is_some_and(|before| before.is_broadcast != wish.is_broadcast) {
+    if before.is_some_and(|before| before.is_broadcast != options.is_broadcast) {
         return Err(BCAST_STAYS);
     }
-    if wish.is_broadcast && (wish.opt_in || wish.opt_out) {
+    if options.is_broadcast && (options.opt_in || options.opt_out) {
         return Err(NO_OPT_WITH_BCAST);
     }
-    if wish.opt_in && wish.opt_out {
+    if options.opt_in && options.opt_out {
         return Err(IN_OR_OUT);
     }
     if is_other(|one| one.opt_in, |one| one.opt_out)

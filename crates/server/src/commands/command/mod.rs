@@ -6,7 +6,7 @@ mod docs;
 
 use pantala_base::glob;
 use pantala_commands::{
-    Begin, Call, Category, ClientError, Command, Done, Find, Flags, Found, Group, KeyFlags,
+    Begin, Call, Category, ClientError, Command, CommandRef, Done, Find, Flags, Group, KeyFlags,
     KeySpec, error, help, key_positions, options::is_word,
 };
 use pantala_protocol::Reply;
@@ -202,10 +202,10 @@ fn reply_numbers(reply: &mut Reply<'_>, numbers: &[(&str, i64)]) {
 }
 
 /// The row of the command that the arguments from the third on are, and where its keys are.
-fn keyed(call: &Call<'_, '_>) -> Result<(Found, Vec<usize>), ClientError> {
+fn keyed(call: &Call<'_, '_>) -> Result<(CommandRef, Vec<usize>), ClientError> {
     let args = &call.args[2..];
     let found = call.server.registry().resolve(args);
-    let is_known = |found: &Found| found.row.subcommands.is_empty() || args.len() == 1;
+    let is_known = |found: &CommandRef| found.row.subcommands.is_empty() || args.len() == 1;
     let found = found.filter(is_known).ok_or(ClientError::text("ERR Invalid command specified"))?;
     if found.row.keys.iter().all(|spec| spec.flags == KeyFlags::NOT_KEY) {
         return Err(ClientError::text("ERR The command has no key arguments"));

@@ -44,7 +44,7 @@ const SLOTS: i64 = 16_384;
 const BATCH: u64 = 128;
 
 /// What is to be made.
-struct Wishes<'a> {
+struct Options<'a> {
     count: u64,
     prefix: &'a [u8],
     size: Option<usize>,
@@ -64,9 +64,9 @@ fn slot(word: &[u8]) -> Result<u16, ClientError> {
     number.map(|number| number as u16).ok_or(ClientError::text("ERR Invalid or out of range slot"))
 }
 
-impl<'a> Wishes<'a> {
-    fn parse(words: &[&'a [u8]], longest: usize) -> Result<Wishes<'a>, ClientError> {
-        let mut wishes = Wishes {
+impl<'a> Options<'a> {
+    fn parse(words: &[&'a [u8]], longest: usize) -> Result<Options<'a>, ClientError> {
+        let mut options = Options {
             count: positive(words[0])?,
             prefix: b"key",
             size: None,
@@ -77,20 +77,20 @@ impl<'a> Wishes<'a> {
             ttl_s: None,
         };
         if let Some(prefix) = words.get(1) {
-            wishes.prefix = prefix;
+            options.prefix = prefix;
         }
         if let Some(size) = words.get(2) {
             let size = usize::try_from(positive(size)?).unwrap_or(usize::MAX);
             if size > longest {
                 return Err(error::STRING_TOO_LONG);
             }
-            wishes.size = (size > 0).then_some(size);
+            options.size = (size > 0).then_some(size);
         }
         let mut rest = words.get(3..).unwrap_or_default();
-        while let Some(taken) = wishes.option(rest)? {
+        while let Some(taken) = options.option(rest)? {
             rest = &rest[taken..];
         }
-        Ok(wishes)
+        Ok(options)
     }
 
     /// Reads one option; how many words it took, `None` at the end.
@@ -232,7 +232,7 @@ impl<'a> Wishes<'a> {
 }
 
 pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
-    let wishes = Wishes::parse(&call.args[2..], call.limits.max_string_bytes)?;
+    let options = Options::parse(&call.args[2..], call.limits.max_string_bytes)?;
     if call.keys.holds_everything() {
         return Err(error::not_in_multi("debug|populate").into());
     }
@@ -241,24 +241,24 @@ pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
     let mut random = Rng::random();
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let (mut made, mut number) = (0_u64, 0_u64);
-    while made < wishes.count {
+    while made < options.count {
         key.clear();
-        key.extend_from_slice(wishes.prefix);
+        key.extend_from_slice(options.prefix);
         key.push(b':');
         pantala_base::number::push_u64(&mut key, number);
         number += 1;
-        if wishes.slots.is_some_and(|(from, to)| !(from..=to).contains(&slot_of(&key))) {
+        if options.slots.is_some_and(|(from, to)| !(from..=to).contains(&slot_of(&key))) {
             continue;
         }
-        wishes.value(number - 1, &mut random, &mut value);
+        options.value(number - 1, &mut random, &mut value);
         let key = scope.space.key(&key);
-        let expiry = wishes.expiry(scope.now, &mut random);
+        let expiry = options.expiry(scope.now, &mut random);
         let plan = LockPlan::of(std::iter::once(key.hash));
         let mut locked = scope.space.lock_waiting(&plan, scope);
-        if wishes.kind == Type::String {
+        if options.kind == Type::String {
             set_if_absent(&mut locked, key, &value, expiry);
         } else if !locked.peek(key).exists() {
-            wishes.fill(call, &mut locked, key, expiry, &mut random)?;
+            options.fill(call, &mut locked, key, expiry, &mut random)?;
         }
         drop(locked);
         made += 1;
@@ -286,17 +286,17 @@ fn pause(shared: &Shared) -> Result<(), ClientError> {
 mod tests {
     use super::*;
 
-    fn wishes<'a>(words: &[&'a str]) -> Result<Wishes<'a>, ClientError> {
+    fn options<'a>(words: &[&'a str]) -> Result<Options<'a>, ClientError> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        Wishes::parse(&words, 1 << 20)
+        Options::parse(&words, 1 << 20)
     }
 
     #[test]
     fn options_are_read() {
-        let all = wishes(&["9", "p", "0", "rand", "TYPE", "string", "SLOTS", "3", "5"]);
+        let all = options(&["9", "p", "0", "rand", "TYPE", "string", "SLOTS", "3", "5"]);
         let all = all.expect("well formed");
         assert_eq!((all.count, all.size, all.is_random, all.slots), (9, None, true, Some((3, 5))));
-        let one = wishes(&["1", "p", "7", "SLOT", "16383", "EXPIRE", "5", "5"]);
+        let one = options(&["1", "p", "7", "SLOT", "16383", "EXPIRE", "5", "5"]);
         assert_eq!(one.expect("well formed").slots, Some((16_383, 16_383)));
         for wrong in [
             &["x"][..],
@@ -308,7 +308,7 @@ mod tests {
             &["1", "p", "1", "EXPIRE", "5"],
             &["1", "p", "1", "TYPE", "NOSUCH"],
         ] {
-            assert!(wishes(wrong).is_err(), "{wrong:?}");
+            assert!(options(wrong).is_err(), "{wrong:?}");
         }
     }
 
@@ -321,7 +321,7 @@ mod tests {
             (&["1", "p", "9"], b"value:7\0\0"),
             (&["1", "p", "3"], b"val"),
         ] {
-            wishes(words).expect("well formed").value(7, &mut random, &mut value);
+            options(words).expect("well formed").value(7, &mut random, &mut value);
             assert_eq!(value, want);
         }
     }

@@ -13,10 +13,10 @@
 //! Invariants
 //! 1. Only the holder of the token waits for a partition while holding others. The others who hold
 //!    that partition wait for nothing, so they end, and there is no deadlock.
-//! 2. The token is never waited for with a partition held ([`Locked::try_wander`] only tries).
+//! 2. The token is never waited for with a partition held ([`Locked::try_take_token`] only tries).
 //! 3. The token is let go after the partitions.
 //!
-//! Not here: who takes it when (the server's `scripts`). Tests: `tests/wander.rs`.
+//! Not here: who takes it when (the server's `scripts`). Tests: `tests/token.rs`.
 
 use pantala_sync::lock::Guard;
 
@@ -24,7 +24,7 @@ use crate::Keyspace;
 use crate::key::PartitionId;
 use crate::locked::{AllHeld, Locked, Scope};
 use crate::plan::LockPlan;
-use crate::ticket::{Bell, Ticket};
+use crate::ticket::{Ticket, Waker};
 use crate::walk::Busy;
 
 /// The right to wait while holding; see the module.
@@ -50,15 +50,15 @@ impl Keyspace {
             if let Some(token) = self.try_token() {
                 return token;
             }
-            let bell = Bell::for_this_thread();
-            if self.token.park(Ticket::Thread(bell.clone())).is_ok() {
-                self.wait_at(&bell);
+            let waker = Waker::for_this_thread();
+            if self.token.park(Ticket::Thread(waker.clone())).is_ok() {
+                self.wait_at(&waker);
             }
         }
     }
 
     /// Takes all partitions of the plan, waiting for one after the other.
-    pub fn lock_wandering<'k>(
+    pub fn lock_incrementally<'k>(
         &'k self,
         token: Token<'k>,
         plan: &LockPlan,
@@ -73,7 +73,7 @@ impl Keyspace {
 
 impl<'k> Locked<'k> {
     /// Takes the token if it is free; whether it is held now.
-    pub fn try_wander(&mut self) -> bool {
+    pub fn try_take_token(&mut self) -> bool {
         if self.token.is_none() {
             self.token = self.scope.space.try_token();
         }
@@ -81,13 +81,13 @@ impl<'k> Locked<'k> {
     }
 
     /// Whether the token is held.
-    pub fn wanders(&self) -> bool {
+    pub fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
     /// Takes the partition of `hash`, waiting for it. Only with the token.
     pub fn reach_waiting(&mut self, hash: u64) {
-        debug_assert!(self.wanders(), "only who has the token waits while holding");
+        debug_assert!(self.has_token(), "only who has the token waits while holding");
         while !self.reach(hash) {
             self.scope.space.wait_for(Busy(PartitionId::of(hash)));
         }

@@ -12,9 +12,9 @@ use pantala_keyspace::Ticket;
 use pantala_protocol::Version;
 
 use super::Kind;
-use super::name::{Name, Seat};
-use super::news::News;
-use super::roll::{Key, Roll};
+use super::indexed_list::{IndexedList, Key};
+use super::message::Message;
+use super::name::{Name, SubscriberId};
 
 /// A connection between two workers keeps at most so many bytes of messages; with more it is
 /// closed when it arrives.
@@ -30,8 +30,8 @@ const FULL_BYTES: usize = 64 << 20;
 
 /// See the module.
 #[derive(Default)]
-pub struct Audience {
-    news: SegQueue<News>,
+pub struct WorkerSubscribers {
+    message: SegQueue<Message>,
     queued_bytes: AtomicUsize,
     waiting: Mutex<Waiting>,
     inside: Mutex<Inside>,
@@ -48,23 +48,23 @@ struct Waiting {
 #[derive(Default)]
 pub struct Inside {
     /// By kind: names, and who has subscribed to them at which moment.
-    names: [Roll<Name, Roll<Seat, u64>>; 3],
+    names: [IndexedList<Name, IndexedList<SubscriberId, u64>>; 3],
     /// The subscribers.
-    subscribers: Roll<Seat, Box<Subscriber>>,
+    subscribers: IndexedList<SubscriberId, Box<Subscriber>>,
 }
 
 /// One connection with subscriptions.
 #[derive(Default)]
 pub struct Subscriber {
     /// By kind: what it has subscribed to, in that order.
-    pub names: [Roll<Name, ()>; 3],
+    pub names: [IndexedList<Name, ()>; 3],
     /// On the way between two workers: messages for it, in this version of the protocol.
-    pub bag: Bag,
+    pub transit: Transit,
 }
 
 /// Messages for a connection that no worker serves at the moment.
 #[derive(Default)]
-pub struct Bag {
+pub struct Transit {
     /// As they are sent.
     pub bytes: Vec<u8>,
     /// There were too many.
@@ -73,34 +73,34 @@ pub struct Bag {
     pub version: Version,
 }
 
-impl Audience {
+impl WorkerSubscribers {
     /// Puts a message into the queue; whether so much lies there now, and did not before, that
     /// publishers have to wait.
-    pub fn leave(&self, news: News) -> bool {
+    pub fn leave(&self, message: Message) -> bool {
         let is_full = self.queued_bytes.load(Ordering::Relaxed) > FULL_BYTES;
-        let news = if is_full { news.lose() } else { news };
-        let bytes = news.len();
+        let message = if is_full { message.lose() } else { message };
+        let bytes = message.len();
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.news.push(news);
+        self.message.push(message);
         before <= CROWDED_BYTES && before + bytes > CROWDED_BYTES && self.become_crowded()
     }
 
     /// The next message.
-    pub fn take(&self) -> Option<News> {
-        let news = self.news.pop()?;
-        self.queued_bytes.fetch_sub(news.len(), Ordering::Relaxed);
-        Some(news)
+    pub fn take(&self) -> Option<Message> {
+        let message = self.message.pop()?;
+        self.queued_bytes.fetch_sub(message.len(), Ordering::Relaxed);
+        Some(message)
     }
 
     /// How many messages are in the queue.
     pub fn len(&self) -> usize {
-        self.news.len()
+        self.message.len()
     }
 
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.news.is_empty()
+        self.message.is_empty()
     }
 
     /// Lets publishers wait; false if they do already.
@@ -139,125 +139,154 @@ impl Audience {
 
 impl Subscriber {
     fn is_empty(&self) -> bool {
-        self.names.iter().all(Roll::is_empty)
+        self.names.iter().all(IndexedList::is_empty)
     }
 }
 
 impl Inside {
-    /// The subscriber at a seat.
-    pub fn subscriber(&self, seat: Seat) -> Option<&Subscriber> {
-        self.subscribers.get(seat.hash(), |found| *found == seat).map(|(_, found)| &**found)
+    /// The subscriber at a subscriber_id.
+    pub fn subscriber(&self, subscriber_id: SubscriberId) -> Option<&Subscriber> {
+        self.subscribers
+            .get(subscriber_id.hash(), |found| *found == subscriber_id)
+            .map(|(_, found)| &**found)
     }
 
     /// Whether a connection has subscribed to a name.
-    pub fn has(&self, seat: Seat, kind: Kind, hash: u64, name: &[u8]) -> bool {
-        let subscriber = self.subscriber(seat);
+    pub fn has(&self, subscriber_id: SubscriberId, kind: Kind, hash: u64, name: &[u8]) -> bool {
+        let subscriber = self.subscriber(subscriber_id);
         subscriber.is_some_and(|one| one.names[kind as usize].get(hash, Name::is(name)).is_some())
     }
 
     /// Enters a subscription that is not there yet; whether it is the connection's first.
-    pub fn join(&mut self, seat: Seat, kind: Kind, name: &Name, moment: u64) -> bool {
+    pub fn join(
+        &mut self,
+        subscriber_id: SubscriberId,
+        kind: Kind,
+        name: &Name,
+        moment: u64,
+    ) -> bool {
         let names = &mut self.names[kind as usize];
         let fits = Name::is(name.bytes());
         match names.get_mut(name.hash(), &fits) {
             Some(crowd) => crowd,
-            None => names.insert(name.clone(), Roll::default()),
+            None => names.insert(name.clone(), IndexedList::default()),
         }
-        .insert(seat, moment);
-        let is_first = self.subscriber(seat).is_none();
+        .insert(subscriber_id, moment);
+        let is_first = self.subscriber(subscriber_id).is_none();
         if is_first {
-            self.subscribers.insert(seat, Box::default());
+            self.subscribers.insert(subscriber_id, Box::default());
         }
-        if let Some(one) = self.subscribers.get_mut(seat.hash(), |found| *found == seat) {
+        if let Some(one) =
+            self.subscribers.get_mut(subscriber_id.hash(), |found| *found == subscriber_id)
+        {
             one.names[kind as usize].insert(name.clone(), ());
         }
         is_first
     }
 
     /// Removes a subscription; whether it was the connection's last.
-    pub fn leave(&mut self, seat: Seat, kind: Kind, hash: u64, name: &[u8]) -> bool {
+    pub fn leave(
+        &mut self,
+        subscriber_id: SubscriberId,
+        kind: Kind,
+        hash: u64,
+        name: &[u8],
+    ) -> bool {
         let fits = Name::is(name);
         let names = &mut self.names[kind as usize];
         if let Some(crowd) = names.get_mut(hash, &fits) {
-            crowd.remove(seat.hash(), |found| *found == seat);
+            crowd.remove(subscriber_id.hash(), |found| *found == subscriber_id);
             if crowd.is_empty() {
                 names.remove(hash, &fits);
             }
         }
-        let is_seat = |found: &Seat| *found == seat;
-        let Some(one) = self.subscribers.get_mut(seat.hash(), is_seat) else { return false };
+        let is_it = |found: &SubscriberId| *found == subscriber_id;
+        let Some(one) = self.subscribers.get_mut(subscriber_id.hash(), is_it) else { return false };
         one.names[kind as usize].remove(hash, fits);
         let is_last = one.is_empty();
         if is_last {
-            self.subscribers.remove(seat.hash(), is_seat);
+            self.subscribers.remove(subscriber_id.hash(), is_it);
         }
         is_last
     }
 
     /// Takes a subscriber out of the list of subscribers, but not out of those of its names.
-    pub fn take(&mut self, seat: Seat) -> Option<Box<Subscriber>> {
-        self.subscribers.remove(seat.hash(), |found| *found == seat).map(|(_, one)| one)
+    pub fn take(&mut self, subscriber_id: SubscriberId) -> Option<Box<Subscriber>> {
+        self.subscribers
+            .remove(subscriber_id.hash(), |found| *found == subscriber_id)
+            .map(|(_, one)| one)
     }
 
-    /// Gives a subscriber with no names yet its bag.
-    pub fn give_bag(&mut self, seat: Seat, bag: Bag) {
-        if let Some(one) = self.subscribers.get_mut(seat.hash(), |found| *found == seat) {
-            one.bag = bag;
+    /// Gives a subscriber with no names yet its transit.
+    pub fn give_transit(&mut self, subscriber_id: SubscriberId, transit: Transit) {
+        if let Some(one) =
+            self.subscribers.get_mut(subscriber_id.hash(), |found| *found == subscriber_id)
+        {
+            one.transit = transit;
         }
     }
 
     /// Calls `to` for every subscriber that a message is meant for: those of the channel, then
     /// those of the patterns, each pattern by itself.
-    pub fn deliver(&self, news: &News, mut to: impl FnMut(Seat, Option<&Name>)) {
-        let channels = &self.names[news.kind as usize];
-        if let Some((_, crowd)) = channels.get(news.hash, Name::is(news.channel())) {
-            for &(seat, joined) in crowd.rows() {
-                if joined <= news.moment {
-                    to(seat, None);
+    pub fn deliver(&self, message: &Message, mut to: impl FnMut(SubscriberId, Option<&Name>)) {
+        let channels = &self.names[message.kind as usize];
+        if let Some((_, crowd)) = channels.get(message.hash, Name::is(message.channel())) {
+            for &(subscriber_id, joined) in crowd.rows() {
+                if joined <= message.moment {
+                    to(subscriber_id, None);
                 }
             }
         }
-        for (pattern, moment) in news.patterns.iter().flatten() {
+        for (pattern, moment) in message.patterns.iter().flatten() {
             let patterns = &self.names[Kind::Pattern as usize];
             let found = patterns.get(pattern.hash(), |name| name == pattern);
-            for &(seat, joined) in found.map_or(&[][..], |(_, crowd)| crowd.rows()) {
+            for &(subscriber_id, joined) in found.map_or(&[][..], |(_, crowd)| crowd.rows()) {
                 if joined <= *moment {
-                    to(seat, Some(pattern));
+                    to(subscriber_id, Some(pattern));
                 }
             }
         }
     }
 
     /// Whether a message is meant for this subscriber, of the channel or of a pattern, still.
-    pub fn is_meant(&self, news: &News, seat: Seat, pattern: Option<&Name>) -> bool {
+    pub fn is_meant(
+        &self,
+        message: &Message,
+        subscriber_id: SubscriberId,
+        pattern: Option<&Name>,
+    ) -> bool {
         let (names, moment) = match pattern {
             None => {
-                let channels = &self.names[news.kind as usize];
-                (channels.get(news.hash, Name::is(news.channel())), Some(news.moment))
+                let channels = &self.names[message.kind as usize];
+                (channels.get(message.hash, Name::is(message.channel())), Some(message.moment))
             }
             Some(pattern) => {
                 let patterns = &self.names[Kind::Pattern as usize];
-                let mut fitting = news.patterns.iter().flatten();
+                let mut fitting = message.patterns.iter().flatten();
                 let moment = fitting.find(|(name, _)| name == pattern).map(|(_, moment)| *moment);
                 (patterns.get(pattern.hash(), |name| name == pattern), moment)
             }
         };
-        let crowd = names.and_then(|(_, crowd)| crowd.get(seat.hash(), |found| *found == seat));
+        let crowd = names.and_then(|(_, crowd)| {
+            crowd.get(subscriber_id.hash(), |found| *found == subscriber_id)
+        });
         crowd.zip(moment).is_some_and(|((_, joined), moment)| *joined <= moment)
     }
 
-    /// Puts a message into the bags of those who are on their way.
-    pub fn bag(&mut self, news: &News) {
+    /// Puts a message into the transits of those who are on their way.
+    pub fn transit(&mut self, message: &Message) {
         let mut meant = Vec::new();
-        self.deliver(news, |seat, pattern| meant.push((seat, pattern.cloned())));
-        for (seat, pattern) in meant {
-            let found = self.subscribers.get_mut(seat.hash(), |one| *one == seat);
-            let Some(bag) = found.map(|one| &mut one.bag) else { continue };
-            if bag.bytes.len() > BAG_BYTES {
-                bag.is_torn = true;
+        self.deliver(message, |subscriber_id, pattern| {
+            meant.push((subscriber_id, pattern.cloned()))
+        });
+        for (subscriber_id, pattern) in meant {
+            let found = self.subscribers.get_mut(subscriber_id.hash(), |one| *one == subscriber_id);
+            let Some(transit) = found.map(|one| &mut one.transit) else { continue };
+            if transit.bytes.len() > BAG_BYTES {
+                transit.is_torn = true;
                 continue;
             }
-            news.write(&mut bag.bytes, bag.version, pattern.as_ref());
+            message.write(&mut transit.bytes, transit.version, pattern.as_ref());
         }
     }
 }

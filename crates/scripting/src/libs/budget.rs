@@ -16,16 +16,16 @@ const LOOK_EVERY: u32 = 256;
 const FREE_PART: usize = 8;
 
 /// A stretch of work during which memory is watched.
-pub(super) struct Room<'a> {
+pub(super) struct Budget<'a> {
     lua: &'a Lua,
     limit_bytes: usize,
     until_look: u32,
 }
 
-impl<'a> Room<'a> {
-    pub fn open(lua: &'a Lua) -> Room<'a> {
+impl<'a> Budget<'a> {
+    pub fn open(lua: &'a Lua) -> Budget<'a> {
         let limit_bytes = lua.app_data_ref::<MemoryLimit>().map_or(0, |limit| limit.0);
-        Room { lua, limit_bytes, until_look: LOOK_EVERY }
+        Budget { lua, limit_bytes, until_look: LOOK_EVERY }
     }
 
     /// Called for each value. `Err`: "not enough memory".

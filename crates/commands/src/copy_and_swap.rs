@@ -1,4 +1,5 @@
-//! Changing a value aside, so that a command of many arguments does not hold its partition.
+//! Changing a copy of a value and swapping it in, so that a command of many arguments does not hold
+//! its partition.
 //!
 //! ```text
 //! lock, copy, watch | free: change the copy | lock, put it in the place of the value
@@ -30,11 +31,11 @@ use crate::call::{Call, Stop};
 
 /// A larger value is changed where it is: copying so much takes about a millisecond.
 const COPIED_BYTES: usize = 1 << 20;
-/// How often a value is changed aside, at most.
+/// How often a value is changed in a copy, at most.
 const MOST_ATTEMPTS: u32 = 2;
 
 impl Call<'_, '_> {
-    /// Whether there are so many arguments that the work may be done aside. Always false on a
+    /// Whether there are so many arguments that the work may be done in a copy. Always false on a
     /// worker, but in scripts and transactions.
     #[inline]
     pub(crate) fn has_many_args(&self) -> bool {
@@ -44,7 +45,7 @@ impl Call<'_, '_> {
     /// What `act` makes of the collection at the command's first key, of an empty one where there
     /// is none, and what it answers. The caller, for whom the partition is held, puts it there or
     /// leaves it. `None`: it is to be changed where it is. `act` may run again.
-    pub(crate) fn change_aside<C: Collection, R>(
+    pub(crate) fn copy_and_swap<C: Collection, R>(
         &mut self,
         mut act: impl FnMut(&mut C) -> R,
     ) -> Result<Option<(C, R)>, Stop> {
@@ -79,7 +80,7 @@ mod tests {
     use pantala_values::Set;
 
     use super::*;
-    use crate::neighbours::{World, wait, world};
+    use crate::test_support::{Fixture, fixture, wait};
 
     /// More arguments than are sent to the commands that read what was made.
     const ELEMENTS: usize = 3_000;
@@ -107,8 +108,8 @@ mod tests {
         ]
     }
 
-    fn show(world: &World, reading: &str) -> Vec<String> {
-        let shown = world.answer(reading).map(|shown| shown.lines().map(str::to_owned).collect());
+    fn show(fixture: &Fixture, reading: &str) -> Vec<String> {
+        let shown = fixture.answer(reading).map(|shown| shown.lines().map(str::to_owned).collect());
         let mut shown: Vec<String> = shown.unwrap_or_else(|stop| vec![format!("{stop:?}")]);
         if !reading.starts_with("LRANGE") {
             shown.sort_unstable();
@@ -118,10 +119,10 @@ mod tests {
 
     /// What `command` answers, with a neighbour that runs `other` as soon as it may, and whether
     /// that was in its midst.
-    fn beside(world: &Arc<World>, command: &str, other: &str) -> (Result<String, Stop>, bool) {
+    fn beside(fixture: &Arc<Fixture>, command: &str, other: &str) -> (Result<String, Stop>, bool) {
         let ran = Arc::new(AtomicUsize::new(0));
-        let (done, reply) = world.call(command, |call| {
-            wait(world, call.key(), other, &ran);
+        let (done, reply) = fixture.call(command, |call| {
+            wait(fixture, call.key(), other, &ran);
             (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed) == 1)
         });
         let in_the_midst = done == Ok(true);
@@ -135,9 +136,9 @@ mod tests {
                 if command.contains("XX") && first != small {
                     continue;
                 }
-                let (found, expected) = (world(), world());
-                for world in [&found, &expected] {
-                    world.answer(first).expect("it has room");
+                let (found, expected) = (fixture(), fixture());
+                for fixture in [&found, &expected] {
+                    fixture.answer(first).expect("it has room");
                 }
                 let (answer, in_the_midst) = beside(&found, &command, "TYPE key");
                 assert!(in_the_midst, "nobody ran in the midst of {}", &command[..20]);
@@ -164,9 +165,9 @@ mod tests {
                 ("TYPE key", "SET key text"),
                 (small, small),
             ] {
-                let (found, expected) = (world(), world());
-                for world in [&found, &expected] {
-                    world.answer(first).expect("it has room");
+                let (found, expected) = (fixture(), fixture());
+                for fixture in [&found, &expected] {
+                    fixture.answer(first).expect("it has room");
                 }
                 let (answer, _) = beside(&found, &command, change);
                 expected.answer(change).expect("it is none that fails");
@@ -178,13 +179,13 @@ mod tests {
 
     #[test]
     fn what_always_changes_is_changed_where_it_is() {
-        let world = world();
+        let fixture = fixture();
         let mut begun = 0;
-        let (made, _) = world.call("SADD key member", |call| {
-            call.change_aside(|set: &mut Set| {
+        let (made, _) = fixture.call("SADD key member", |call| {
+            call.copy_and_swap(|set: &mut Set| {
                 begun += 1;
                 assert_eq!(set.view().len(), begun - 1);
-                world.answer(&format!("SADD key new{begun}")).expect("it has room");
+                fixture.answer(&format!("SADD key new{begun}")).expect("it has room");
             })
             .map(|made| made.is_some())
         });
@@ -194,10 +195,10 @@ mod tests {
     #[test]
     fn a_transaction_keeps_its_partitions() {
         for (command, ..) in changes() {
-            let (world, ran) = (world(), Arc::new(AtomicUsize::new(0)));
-            let (ran, _) = world.call(&command, |call| {
+            let (fixture, ran) = (fixture(), Arc::new(AtomicUsize::new(0)));
+            let (ran, _) = fixture.call(&command, |call| {
                 call.may_wait = false;
-                wait(&world, call.key(), "TYPE key", &ran);
+                wait(&fixture, call.key(), "TYPE key", &ran);
                 (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
             });
             assert_eq!(ran, Ok(0));
@@ -206,12 +207,12 @@ mod tests {
 
     #[test]
     fn nobody_watches_the_key_behind_it() {
-        let world = world();
+        let fixture = fixture();
         for (command, ..) in changes() {
-            world.answer("DEL key").expect("it is none that fails");
-            let (answer, _) = beside(&world, &command, "TYPE key");
+            fixture.answer("DEL key").expect("it is none that fails");
+            let (answer, _) = beside(&fixture, &command, "TYPE key");
             assert!(answer.is_ok());
-            let (is_empty, _) = world.call("TYPE key", |call| {
+            let (is_empty, _) = fixture.call("TYPE key", |call| {
                 let key = call.key();
                 call.keys.waiters(key.hash).is_empty()
             });

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use pantala_base::clock::unix_us;
 use pantala_commands::{Command, Flags};
 
-/// Spikes an event keeps.
+/// LatencyMonitor an event keeps.
 pub const KEPT: usize = 160;
 
 /// One spike.
@@ -56,13 +56,13 @@ impl Event {
 
 /// See the module.
 #[derive(Default)]
-pub struct Spikes {
+pub struct LatencyMonitor {
     /// In milliseconds; 0: nothing is recorded.
     threshold_ms: AtomicU64,
     events: Mutex<BTreeMap<&'static str, Event>>,
 }
 
-impl Spikes {
+impl LatencyMonitor {
     /// Sets `latency-monitor-threshold`.
     pub fn configure(&self, threshold_ms: u64) {
         self.threshold_ms.store(threshold_ms, Ordering::Relaxed);

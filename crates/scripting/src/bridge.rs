@@ -8,7 +8,7 @@ use pantala_base::Rng;
 use crate::{TICK_INSTRUCTIONS, raw, slot};
 
 /// What lpantala.c offers; scripts never see it.
-pub struct Door {
+pub struct LuaBridge {
     /// run(f, keys, their count, args, their count): status, result.
     pub run: Function,
     /// The same for a library's function, which gets the lists as arguments.
@@ -39,9 +39,9 @@ pub const EMITTED: i64 = -2;
 /// The status of a run that ended well.
 pub const DONE: i64 = 0;
 
-impl Door {
-    /// Takes the door out of the globals and sets the limits up.
-    pub fn open(lua: &Lua, memory_bytes: usize) -> Result<Door> {
+impl LuaBridge {
+    /// Takes the bridge out of the globals and sets the limits up.
+    pub fn open(lua: &Lua, memory_bytes: usize) -> Result<LuaBridge> {
         let globals = lua.globals();
         let table: Table = globals.raw_get("__pantala")?;
         globals.raw_set("__pantala", Value::Nil)?;
@@ -52,7 +52,7 @@ impl Door {
         let [call, number, emit] = raw::functions();
         let limits = (memory_bytes as f64, TICK_INSTRUCTIONS, seed);
         setup.call::<()>((tick, convert, limits.0, limits.1, limits.2, call, number, emit))?;
-        Ok(Door {
+        Ok(LuaBridge {
             run: table.raw_get("run")?,
             call: table.raw_get("call")?,
             load: table.raw_get("load")?,

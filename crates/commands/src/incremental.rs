@@ -1,8 +1,8 @@
-//! Reading whole values in portions, so that a large one does not hold its partition.
+//! Reading whole values in steps, so that a large one does not hold its partition.
 //!
 //! ```text
-//! lock, open, begin | portion | portion ...              as one go: on a worker, in a transaction
-//! lock, open, begin, portion, watch | free | lock, portion | free | ... | lock, last portion
+//! lock, open, begin | step | step ...              as one go: on a worker, in a transaction
+//! lock, open, begin, step, watch | free | lock, step | free | ... | lock, last step
 //!                                             ^ changed: once more from its beginning
 //! ```
 //!
@@ -12,21 +12,21 @@
 //! taken again, and if nothing has changed the result is put where it belongs.
 //!
 //! SMEMBERS of ten million members copies for most of a second. On the slow lane it lets go of the
-//! partition after each portion, and whoever waits there is served. The key is watched meanwhile,
+//! partition after each step, and whoever waits there is served. The key is watched meanwhile,
 //! as WATCH does it, so that writers pay nothing new. When it has changed, what was written is
 //! dropped and the reading begins again; the third reading keeps the partition to its end.
 //!
 //! Invariants
-//! 1. The reply is the value of one moment: that of the last portion, since nothing has changed
-//!    a key between the first portion and then. What is stored is of the moment it is stored at.
+//! 1. The reply is the value of one moment: that of the last step, since nothing has changed
+//!    a key between the first step and then. What is stored is of the moment it is stored at.
 //! 2. The watch is there before the partitions are first free, and is asked with all of them held.
 //! 3. The reply grows while the partition is free, and so does what is put in front of it at the
 //!    end ([`Call::read_whole`]).
-//! 4. `now` is the same for all portions: what expires meanwhile is shown, unless it is removed,
+//! 4. `now` is the same for all steps: what expires meanwhile is shown, unless it is removed,
 //!    which is a change.
 //!
 //! Not here: transactions and scripts, which hold their partitions to their end; small encodings,
-//! which are one portion. Tests: at the foot.
+//! which are one step. Tests: at the foot.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ use pantala_values::Collection;
 use crate::call::{Call, Lane, Stop};
 use crate::command::Flags;
 
-/// A portion is about so many bytes of the reply: one to three thousand short elements, and 50 to
+/// A step is about so many bytes of the reply: one to three thousand short elements, and 50 to
 /// 200 microseconds.
-const PORTION_BYTES: usize = 64 << 10;
+const STEP_BYTES: usize = 64 << 10;
 
-/// A portion of what is gathered is so many short elements: each may be looked up elsewhere, or
+/// A step of what is gathered is so many short elements: each may be looked up elsewhere, or
 /// put into a table.
-const PORTION_ELEMENTS: usize = 500;
+const STEP_ELEMENTS: usize = 500;
 
 /// A longer element counts as several.
 const SHORT_BYTES: usize = 256;
@@ -52,40 +52,40 @@ const SHORT_BYTES: usize = 256;
 /// A reading begins again so often at most.
 const MOST_RESTARTS: u32 = 2;
 
-/// The reply, while a portion is added to it.
-pub struct Portion<'r, 'o> {
+/// The reply, while a step is added to it.
+pub struct Step<'r, 'o> {
     /// The reply.
     pub reply: &'r mut Reply<'o>,
     end: usize,
 }
 
-impl<'r, 'o> Portion<'r, 'o> {
+impl<'r, 'o> Step<'r, 'o> {
     fn new(reply: &'r mut Reply<'o>) -> Self {
-        let end = reply.len().saturating_add(PORTION_BYTES);
-        Portion { reply, end }
+        let end = reply.len().saturating_add(STEP_BYTES);
+        Step { reply, end }
     }
 
-    /// Whether the portion takes one more element.
+    /// Whether the step takes one more element.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.reply.len() < self.end && !self.reply.is_over()
     }
 }
 
-/// What is left of a portion that is measured in elements.
-pub struct Room {
+/// What is left of a step that is measured in elements.
+pub struct Budget {
     left: usize,
 }
 
-impl Room {
-    /// To find so many keys again takes a part of each portion, so it is the longer.
-    fn beside(keys: usize) -> Room {
-        Room { left: PORTION_ELEMENTS.max(keys) }
+impl Budget {
+    /// To find so many keys again takes a part of each step, so it is the longer.
+    fn beside(keys: usize) -> Budget {
+        Budget { left: STEP_ELEMENTS.max(keys) }
     }
 
     /// Without an end.
-    pub(crate) fn for_all() -> Room {
-        Room { left: usize::MAX }
+    pub(crate) fn for_all() -> Budget {
+        Budget { left: usize::MAX }
     }
 
     /// Whether there is room for an element.
@@ -179,7 +179,7 @@ impl Header {
     }
 }
 
-/// The end of a portion, if `next` is where to go on.
+/// The end of a step, if `next` is where to go on.
 #[inline]
 pub fn step<P>(next: Option<P>, header: Header) -> ControlFlow<Header, (P, Header)> {
     match next {
@@ -193,7 +193,7 @@ pub fn open<'l, 'k>(keys: &'l mut Locked<'k>, key: Key<'l>) -> Result<Opened<'l,
     Ok(keys.read(key))
 }
 
-/// What is known of a value that is read, between its portions.
+/// What is known of a value that is read, between its steps.
 #[derive(Default)]
 struct Reading {
     watch: Option<Arc<Watch>>,
@@ -204,7 +204,7 @@ impl<'c, 'k> Call<'c, 'k> {
     /// Reads the collection at the command's first key; `None` if there is none, or if the reply is
     /// over its limit ([`Reply::is_over`]), so that what follows does not matter. `begin` looks at
     /// it, writes what stands before the first element, and says where to begin. `go_on` writes
-    /// elements while the portion has room, and says where to go on, or how it ended. Both may run
+    /// elements while the step has budget, and says where to go on, or how it ended. Both may run
     /// again from the beginning.
     ///
     /// Behind it the key may not be opened any more; what takes long there (turning a header to the
@@ -213,7 +213,7 @@ impl<'c, 'k> Call<'c, 'k> {
         &mut self,
         open: impl for<'l> FnOnce(&'l mut Locked<'k>, Key<'l>) -> Result<Opened<'l, 'k>, Stop>,
         mut begin: impl FnMut(&C, &mut Reply<'c>) -> Result<P, Stop>,
-        mut go_on: impl FnMut(&C, P, &mut Portion<'_, 'c>) -> ControlFlow<R, P>,
+        mut go_on: impl FnMut(&C, P, &mut Step<'_, 'c>) -> ControlFlow<R, P>,
     ) -> Result<Option<R>, Stop> {
         let (key, start) = (self.key(), self.reply.len());
         let mut open = Some(open);
@@ -230,7 +230,7 @@ impl<'c, 'k> Call<'c, 'k> {
                     Some(at) => at,
                     None => begin(value, &mut self.reply)?,
                 };
-                go_on(value, at, &mut Portion::new(&mut self.reply))
+                go_on(value, at, &mut Step::new(&mut self.reply))
             };
             let end = match step {
                 ControlFlow::Continue(next) => {
@@ -244,7 +244,7 @@ impl<'c, 'k> Call<'c, 'k> {
                 reading.end(self, &[key]);
                 return Ok(end);
             }
-            if !reading.pause(self, &[key], |reply| reply.reserve(2 * PORTION_BYTES)) {
+            if !reading.pause(self, &[key], |reply| reply.reserve(2 * STEP_BYTES)) {
                 self.reply.truncate(start);
                 place = None;
             }
@@ -252,8 +252,8 @@ impl<'c, 'k> Call<'c, 'k> {
     }
 
     /// Makes something of the values at some keys, which the command has read before. `begin` makes
-    /// what is gathered, `go_on` adds to it or to the reply while there is room, and `finish` makes
-    /// the result. All may run again from the beginning.
+    /// what is gathered, `go_on` adds to it or to the reply while there is budget, and `finish`
+    /// makes the result. All may run again from the beginning.
     ///
     /// Behind it a command that writes holds all its partitions, and nothing it has read has
     /// changed. One that reads may open no key any more: on the lane the partitions are free from
@@ -262,14 +262,14 @@ impl<'c, 'k> Call<'c, 'k> {
         &mut self,
         keys: &[Key<'_>],
         mut begin: impl FnMut(&mut Self) -> Result<S, Stop>,
-        mut go_on: impl FnMut(&mut Self, &mut S, &mut Room) -> Result<Gathered, Stop>,
+        mut go_on: impl FnMut(&mut Self, &mut S, &mut Budget) -> Result<Gathered, Stop>,
         mut finish: impl FnMut(&mut Reply<'c>, S) -> R,
     ) -> Result<R, Stop> {
         let start = self.reply.len();
         let mut reading = Reading::default();
         'anew: loop {
             let mut gathered = begin(self)?;
-            while go_on(self, &mut gathered, &mut Room::beside(keys.len()))? == Gathered::Part {
+            while go_on(self, &mut gathered, &mut Budget::beside(keys.len()))? == Gathered::Part {
                 // Nobody reads a reply that is over its limit.
                 if self.reply.is_over() {
                     break;
@@ -319,7 +319,7 @@ impl<'c, 'k> Call<'c, 'k> {
             && self.may_wait
             && self.ready.is_none()
             && !self.keys.has_ready()
-            && !self.keys.wanders()
+            && !self.keys.has_token()
     }
 
     /// Whether the partitions are not needed once everything is read: nothing is to be written, and
@@ -330,7 +330,7 @@ impl<'c, 'k> Call<'c, 'k> {
 }
 
 impl Reading {
-    /// Between two portions: lets others have the partitions, where that may be. False: a key has
+    /// Between two steps: lets others have the partitions, where that may be. False: a key has
     /// changed.
     #[inline]
     fn pause<'c>(
@@ -390,7 +390,7 @@ impl Reading {
         }
     }
 
-    /// The last portion is written. A client that tracks keys is remembered with the partition
+    /// The last step is written. A client that tracks keys is remembered with the partition
     /// held; otherwise nobody needs it any more.
     fn end(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) {
         let was_long = self.watch.is_some();
@@ -410,31 +410,31 @@ mod tests {
 
     use super::*;
     use crate::error::BUSY_KEY;
-    use crate::neighbours::{NOW, World, wait, world};
+    use crate::test_support::{Fixture, NOW, fixture, wait};
 
-    /// Several portions of the shortest elements.
+    /// Several steps of the shortest elements.
     const ELEMENTS: usize = 20_000;
 
     /// A value of [`ELEMENTS`] elements at `key`.
-    fn fill(world: &World, command: &str, element: impl Fn(usize) -> String) {
+    fn fill(fixture: &Fixture, command: &str, element: impl Fn(usize) -> String) {
         for from in (0..ELEMENTS).step_by(5_000) {
             let words: Vec<String> = (from..from + 5_000).map(&element).collect();
-            world.answer(&format!("{command} key {}", words.join(" "))).expect("it has room");
+            fixture.answer(&format!("{command} key {}", words.join(" "))).expect("it has room");
         }
     }
 
-    fn filled(kind: &str) -> Arc<World> {
-        let world = world();
+    fn filled(kind: &str) -> Arc<Fixture> {
+        let fixture = fixture();
         match kind {
-            "set" => fill(&world, "SADD", |n| format!("m{n}")),
-            "hash" => fill(&world, "HSET", |n| format!("f{n} v{n}")),
-            "list" => fill(&world, "RPUSH", |n| n.to_string()),
-            "zset" => fill(&world, "ZADD", |n| format!("{n} m{n}")),
+            "set" => fill(&fixture, "SADD", |n| format!("m{n}")),
+            "hash" => fill(&fixture, "HSET", |n| format!("f{n} v{n}")),
+            "list" => fill(&fixture, "RPUSH", |n| n.to_string()),
+            "zset" => fill(&fixture, "ZADD", |n| format!("{n} m{n}")),
             _ => (1..ELEMENTS).for_each(|n| {
-                world.answer(&format!("XADD key {n} f v")).expect("ids ascend");
+                fixture.answer(&format!("XADD key {n} f v")).expect("ids ascend");
             }),
         }
-        world
+        fixture
     }
 
     /// Each kind of reading, and a change of what it reads.
@@ -455,15 +455,15 @@ mod tests {
     #[test]
     fn a_value_that_changes_meanwhile_is_read_as_it_is_then() {
         for (kind, reading, change) in READINGS {
-            let world = filled(kind);
-            world.answer("ZADD other 5 five").expect("it has room");
+            let fixture = filled(kind);
+            fixture.answer("ZADD other 5 five").expect("it has room");
             let ran = Arc::new(AtomicUsize::new(0));
-            let (done, reply) = world.call(reading, |call| {
-                wait(&world, call.key(), change, &ran);
+            let (done, reply) = fixture.call(reading, |call| {
+                wait(&fixture, call.key(), change, &ran);
                 (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
             });
             assert_eq!(done, Ok(1), "{change} did not run in the midst of {reading}");
-            let after = world.answer(reading).expect("it is readable");
+            let after = fixture.answer(reading).expect("it is readable");
             assert!(reply == after.as_bytes(), "{change} in the midst of {reading}");
         }
     }
@@ -471,24 +471,24 @@ mod tests {
     #[test]
     fn others_run_between_portions_and_change_nothing() {
         for (kind, reading, _) in READINGS {
-            let world = filled(kind);
-            let before = world.answer(reading).expect("it is readable");
+            let fixture = filled(kind);
+            let before = fixture.answer(reading).expect("it is readable");
             let ran = Arc::new(AtomicUsize::new(0));
-            let (done, reply) = world.call(reading, |call| {
-                wait(&world, call.key(), "TYPE key", &ran);
+            let (done, reply) = fixture.call(reading, |call| {
+                wait(&fixture, call.key(), "TYPE key", &ran);
                 (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
             });
             assert_eq!(done, Ok(1), "nobody ran in the midst of {reading}");
-            assert!(reply == before.as_bytes(), "{reading} in portions is not {reading}");
+            assert!(reply == before.as_bytes(), "{reading} in steps is not {reading}");
         }
     }
 
     #[test]
     fn a_value_of_another_type_by_then_is_an_error() {
-        let world = filled("set");
+        let fixture = filled("set");
         let ran = Arc::new(AtomicUsize::new(0));
-        let (done, _) = world.call("SMEMBERS key", |call| {
-            wait(&world, call.key(), "SET key text", &ran);
+        let (done, _) = fixture.call("SMEMBERS key", |call| {
+            wait(&fixture, call.key(), "SET key text", &ran);
             (call.command.handler)(call)
         });
         assert_eq!(done, Err(Stop::Error(crate::error::WRONG_TYPE)));
@@ -496,7 +496,7 @@ mod tests {
 
     /// Reads the set at `key`, with a neighbour that changes it at each beginning; how often it
     /// began, and how often the set was changed until it ended.
-    fn read_in_vain(world: &Arc<World>, call: &mut Call<'_, '_>) -> (usize, usize, usize) {
+    fn read_in_vain(fixture: &Arc<Fixture>, call: &mut Call<'_, '_>) -> (usize, usize, usize) {
         let (key, ran) = (call.key(), Arc::new(AtomicUsize::new(0)));
         let (mut begun, mut length) = (0, 0);
         call.read_whole(
@@ -504,13 +504,13 @@ mod tests {
             |set: &Set, _| {
                 begun += 1;
                 length = set.view().len();
-                wait(world, key, &format!("SADD key new{begun}"), &ran);
+                wait(fixture, key, &format!("SADD key new{begun}"), &ran);
                 Ok(0)
             },
-            |set, from, portion| {
+            |set, from, step| {
                 let next = set.view().part(from, NOW, |_| {
-                    portion.reply.null();
-                    portion.has_room()
+                    step.reply.null();
+                    step.has_room()
                 });
                 next.map_or(ControlFlow::Break(()), ControlFlow::Continue)
             },
@@ -521,8 +521,8 @@ mod tests {
 
     #[test]
     fn the_last_reading_keeps_the_partition() {
-        let world = filled("set");
-        let (found, reply) = world.call("SMEMBERS key", |call| read_in_vain(&world, call));
+        let fixture = filled("set");
+        let (found, reply) = fixture.call("SMEMBERS key", |call| read_in_vain(&fixture, call));
         let restarts = MOST_RESTARTS as usize;
         assert_eq!(found, (restarts + 1, restarts, ELEMENTS + restarts));
         assert_eq!(reply.len(), (ELEMENTS + restarts) * "$-1\r\n".len());
@@ -530,18 +530,18 @@ mod tests {
 
     #[test]
     fn a_transaction_keeps_its_partitions() {
-        let world = filled("set");
-        let (found, _) = world.call("SMEMBERS key", |call| {
+        let fixture = filled("set");
+        let (found, _) = fixture.call("SMEMBERS key", |call| {
             call.may_wait = false;
-            read_in_vain(&world, call)
+            read_in_vain(&fixture, call)
         });
         assert_eq!(found, (1, 0, ELEMENTS));
     }
 
     #[test]
     fn a_reply_over_its_limit_ends_early() {
-        let world = filled("list");
-        let (shown, _) = world.call("LRANGE key 0 -1", |call| {
+        let fixture = filled("list");
+        let (shown, _) = fixture.call("LRANGE key 0 -1", |call| {
             let (mut out, mut shown) = (Vec::new(), 0);
             let reply = Reply::new(&mut out, Version::Resp2).at_most(100);
             let mut call =
@@ -549,8 +549,8 @@ mod tests {
             let read = call.read_whole(
                 open,
                 |_: &List, _| Ok(()),
-                |_, (), portion| {
-                    portion.reply.bulk(b"0123456789");
+                |_, (), step| {
+                    step.reply.bulk(b"0123456789");
                     shown += 1;
                     ControlFlow::<(), ()>::Continue(())
                 },
@@ -562,26 +562,26 @@ mod tests {
 
     #[test]
     fn nobody_watches_the_key_behind_it() {
-        let world = filled("set");
+        let fixture = filled("set");
         let ran = Arc::new(AtomicUsize::new(0));
-        let (done, _) = world.call("SMEMBERS key", |call| {
-            wait(&world, call.key(), "TYPE key", &ran);
+        let (done, _) = fixture.call("SMEMBERS key", |call| {
+            wait(&fixture, call.key(), "TYPE key", &ran);
             (call.command.handler)(call)
         });
         assert_eq!((done, ran.load(Ordering::Relaxed)), (Ok(()), 1));
-        let (is_empty, _) = world.call("TYPE key", |call| {
+        let (is_empty, _) = fixture.call("TYPE key", |call| {
             let key = call.key();
             call.keys.waiters(key.hash).is_empty()
         });
         assert!(is_empty);
     }
 
-    /// Several portions of what is gathered.
-    const FEWER: usize = 4 * PORTION_ELEMENTS;
+    /// Several steps of what is gathered.
+    const FEWER: usize = 4 * STEP_ELEMENTS;
 
     /// Two values of [`FEWER`] elements each, half of which both have, at `one` and `two`.
-    fn pair(kind: &str) -> Arc<World> {
-        let world = world();
+    fn pair(kind: &str) -> Arc<Fixture> {
+        let fixture = fixture();
         let (command, element): (_, fn(usize) -> String) = match kind {
             "set" => ("SADD", |n| format!("m{n}")),
             "list" => ("RPUSH", |n| (n * 7 % FEWER).to_string()),
@@ -589,9 +589,9 @@ mod tests {
         };
         for (key, from) in [("one", 0), ("two", FEWER / 2)] {
             let words: Vec<String> = (from..from + FEWER).map(element).collect();
-            world.answer(&format!("{command} {key} {}", words.join(" "))).expect("it has room");
+            fixture.answer(&format!("{command} {key} {}", words.join(" "))).expect("it has room");
         }
-        world
+        fixture
     }
 
     /// What gathers, a change of what it gathers from, and what shows what it has stored.
@@ -622,18 +622,18 @@ mod tests {
     #[test]
     fn what_is_gathered_is_of_one_moment() {
         for (kind, gathering, change, shown) in GATHERINGS {
-            let world = pair(kind);
-            world.answer("SADD small s").expect("it has room");
+            let fixture = pair(kind);
+            fixture.answer("SADD small s").expect("it has room");
             let ran = Arc::new(AtomicUsize::new(0));
-            let changed = world.space.key(b"one");
-            let (done, reply) = world.call(gathering, |call| {
-                wait(&world, changed, change, &ran);
+            let changed = fixture.space.key(b"one");
+            let (done, reply) = fixture.call(gathering, |call| {
+                wait(&fixture, changed, change, &ran);
                 (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
             });
             assert_eq!(done, Ok(1), "{change} did not run in the midst of {gathering}");
-            let show = || shown.is_empty().then(String::new).or_else(|| world.answer(shown).ok());
+            let show = || shown.is_empty().then(String::new).or_else(|| fixture.answer(shown).ok());
             let stored = show();
-            let after = world.answer(gathering).expect("it is possible");
+            let after = fixture.answer(gathering).expect("it is possible");
             assert!(reply == after.as_bytes(), "{change} in the midst of {gathering}");
             assert!(stored == show(), "{change} in the midst of {gathering}: {shown}");
         }
@@ -641,24 +641,24 @@ mod tests {
 
     /// Gathers from the key `one`, which changes whenever that is possible when the result is made.
     /// How often it was made, and from how many members.
-    fn finish_in_vain(world: &World, call: &mut Call<'_, '_>) -> (usize, usize) {
-        let (key, mut finished) = (world.space.key(b"one"), 0);
+    fn finish_in_vain(fixture: &Fixture, call: &mut Call<'_, '_>) -> (usize, usize) {
+        let (key, mut finished) = (fixture.space.key(b"one"), 0);
         let members = call.gather(
             &[key],
             |_| Ok((Some(0), 0)),
-            |call, (from, members), room| {
+            |call, (from, members), budget| {
                 let opened = call.keys.peek(key);
                 let set = opened.collection::<Set>()?.expect("it is there").view();
                 *from = set.part(from.unwrap_or_default(), NOW, |_| {
                     *members += 1;
-                    room.take(0)
+                    budget.take(0)
                 });
                 Ok(Gathered::whole_if(from.is_none()))
             },
             |_, (_, members)| {
                 finished += 1;
-                if world.is_free(key) {
-                    world.answer(&format!("SADD one new{finished}")).expect("it has room");
+                if fixture.is_free(key) {
+                    fixture.answer(&format!("SADD one new{finished}")).expect("it has room");
                 }
                 members
             },
@@ -668,10 +668,10 @@ mod tests {
 
     #[test]
     fn what_is_stored_is_made_with_the_partitions_free_but_the_last_time() {
-        let world = pair("set");
-        let (found, _) = world.call("SUNIONSTORE to one two", |call| {
-            let found = finish_in_vain(&world, call);
-            assert!(!world.is_free(world.space.key(b"one")), "it is to be stored yet");
+        let fixture = pair("set");
+        let (found, _) = fixture.call("SUNIONSTORE to one two", |call| {
+            let found = finish_in_vain(&fixture, call);
+            assert!(!fixture.is_free(fixture.space.key(b"one")), "it is to be stored yet");
             found
         });
         let restarts = MOST_RESTARTS as usize;
@@ -680,29 +680,29 @@ mod tests {
 
     #[test]
     fn what_is_answered_is_made_once_with_the_partitions_free() {
-        let world = pair("set");
-        let (found, _) = world.call("SUNION one two", |call| finish_in_vain(&world, call));
+        let fixture = pair("set");
+        let (found, _) = fixture.call("SUNION one two", |call| finish_in_vain(&fixture, call));
         assert_eq!(found, (1, FEWER));
-        assert_eq!(world.answer("SCARD one"), Ok(format!(":{}\r\n", FEWER + 1)));
+        assert_eq!(fixture.answer("SCARD one"), Ok(format!(":{}\r\n", FEWER + 1)));
     }
 
     #[test]
     fn a_transaction_gathers_in_one_go() {
-        let world = pair("set");
-        let (found, _) = world.call("SUNION one two", |call| {
+        let fixture = pair("set");
+        let (found, _) = fixture.call("SUNION one two", |call| {
             call.may_wait = false;
-            finish_in_vain(&world, call)
+            finish_in_vain(&fixture, call)
         });
         assert_eq!(found, (1, FEWER));
-        assert_eq!(world.answer("SCARD one"), Ok(format!(":{FEWER}\r\n")));
+        assert_eq!(fixture.answer("SCARD one"), Ok(format!(":{FEWER}\r\n")));
     }
 
     #[test]
     fn nobody_watches_what_was_gathered_from() {
-        let world = pair("set");
+        let fixture = pair("set");
         for gathering in ["SUNION one two one", "SUNIONSTORE to one two one"] {
-            world.call(gathering, |call| (call.command.handler)(call)).0.expect("it is possible");
-            let (are_empty, _) = world.call("SUNION one two", |call| {
+            fixture.call(gathering, |call| (call.command.handler)(call)).0.expect("it is possible");
+            let (are_empty, _) = fixture.call("SUNION one two", |call| {
                 call.all_keys().iter().all(|key| call.keys.waiters(key.hash).is_empty())
             });
             assert!(are_empty, "{gathering}");
@@ -711,35 +711,35 @@ mod tests {
 
     #[test]
     fn many_sketches_are_counted_at_one_moment() {
-        let world = world();
+        let fixture = fixture();
         let keys: Vec<String> = (0..300).map(|n| format!("p{n}")).collect();
         for key in &keys {
-            world.answer(&format!("PFADD {key} {key}")).expect("it has room");
+            fixture.answer(&format!("PFADD {key} {key}")).expect("it has room");
         }
         let counting = format!("PFCOUNT {}", keys.join(" "));
         let ran = Arc::new(AtomicUsize::new(0));
-        let (done, reply) = world.call(&counting, |call| {
-            wait(&world, call.nth_key(1, 0), "PFADD p0 x1 x2 x3 x4 x5 x6 x7 x8 x9", &ran);
+        let (done, reply) = fixture.call(&counting, |call| {
+            wait(&fixture, call.nth_key(1, 0), "PFADD p0 x1 x2 x3 x4 x5 x6 x7 x8 x9", &ran);
             (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
         });
         assert_eq!(done, Ok(1), "nobody ran in the midst of it");
-        assert_eq!(world.answer(&counting).map(String::into_bytes), Ok(reply));
+        assert_eq!(fixture.answer(&counting).map(String::into_bytes), Ok(reply));
     }
 
     #[test]
     fn a_key_that_appears_while_a_payload_is_read_is_not_overwritten() {
-        let world = pair("set");
-        let (_, dumped) = world.call("DUMP one", |call| (call.command.handler)(call));
+        let fixture = pair("set");
+        let (_, dumped) = fixture.call("DUMP one", |call| (call.command.handler)(call));
         let start = dumped.iter().position(|byte| *byte == b'\n').expect("it has a length") + 1;
         let args: [&[u8]; 4] = [b"RESTORE", b"key", b"0", &dumped[start..dumped.len() - 2]];
         let ran = Arc::new(AtomicUsize::new(0));
-        let (done, _) = world.call_with(&args, |call| {
-            wait(&world, call.key(), "SET key text", &ran);
+        let (done, _) = fixture.call_with(&args, |call| {
+            wait(&fixture, call.key(), "SET key text", &ran);
             (call.command.handler)(call)
         });
         assert_eq!((done, ran.load(Ordering::Relaxed)), (Err(Stop::Error(BUSY_KEY)), 1));
-        world.answer("DEL key").expect("it is there");
-        world.call_with(&args, |call| (call.command.handler)(call)).0.expect("it is free");
-        assert_eq!(world.answer("SMEMBERS key"), world.answer("SMEMBERS one"));
+        fixture.answer("DEL key").expect("it is there");
+        fixture.call_with(&args, |call| (call.command.handler)(call)).0.expect("it is free");
+        assert_eq!(fixture.answer("SMEMBERS key"), fixture.answer("SMEMBERS one"));
     }
 }

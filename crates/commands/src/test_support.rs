@@ -43,12 +43,12 @@ const LIMITS: Limits = Limits {
 pub const NOW: UnixMs = UnixMs(1_000_000);
 
 /// A keyspace and its commands.
-pub struct World {
+pub struct Fixture {
     pub space: Keyspace,
     registry: Registry,
 }
 
-impl Server for World {
+impl Server for Fixture {
     fn any(&self) -> &dyn Any {
         self
     }
@@ -59,7 +59,7 @@ impl Server for World {
 }
 
 /// An empty one.
-pub fn world() -> Arc<World> {
+pub fn fixture() -> Arc<Fixture> {
     let families = [
         generic::ROWS,
         hash::ROWS,
@@ -71,15 +71,15 @@ pub fn world() -> Arc<World> {
         string::ROWS,
         zset::ROWS,
     ];
-    let (databases, worker_seats, lane_seats) = (1, 1, 1);
+    let (databases, worker_slots, lane_slots) = (1, 1, 1);
     let seed = HashSeed::from_words(3, 4);
-    Arc::new(World {
-        space: Keyspace::new(Config { seed, databases, worker_seats, lane_seats }),
+    Arc::new(Fixture {
+        space: Keyspace::new(Config { seed, databases, worker_slots, lane_slots }),
         registry: Registry::new(&families),
     })
 }
 
-impl World {
+impl Fixture {
     /// Runs something with a call of these words, whose partitions are held.
     pub fn call<R>(&self, words: &str, run: impl FnOnce(&mut Call<'_, '_>) -> R) -> (R, Vec<u8>) {
         let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
@@ -133,26 +133,26 @@ impl World {
 
 /// Somebody who waits for a partition and, when it is free, runs a command in it: on the thread
 /// that has freed it, before that goes on.
-struct Neighbour {
-    world: Arc<World>,
+struct Beside {
+    fixture: Arc<Fixture>,
     command: String,
     ran: Arc<AtomicUsize>,
 }
 
-impl Inbox for Neighbour {
+impl Inbox for Beside {
     fn unpark(&self, _connection: u64, _parking: u32) {
-        self.world.answer(&self.command).expect("it is none that fails");
+        self.fixture.answer(&self.command).expect("it is none that fails");
         self.ran.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn ring(&self) {}
+    fn wake(&self) {}
 }
 
 /// Lets one wait for the partition of `key`, which is held.
-pub fn wait(world: &Arc<World>, key: Key<'_>, command: &str, ran: &Arc<AtomicUsize>) {
-    let (world, command, ran) = (Arc::clone(world), command.to_owned(), Arc::clone(ran));
-    let space = Arc::clone(&world);
-    let inbox = Arc::new(Neighbour { world, command, ran });
+pub fn wait(fixture: &Arc<Fixture>, key: Key<'_>, command: &str, ran: &Arc<AtomicUsize>) {
+    let (fixture, command, ran) = (Arc::clone(fixture), command.to_owned(), Arc::clone(ran));
+    let space = Arc::clone(&fixture);
+    let inbox = Arc::new(Beside { fixture, command, ran });
     let ticket = Ticket::Connection { inbox, connection: 0, parking: 0 };
     assert!(space.space.park(Busy(PartitionId::of(key.hash)), ticket).is_ok());
 }

@@ -18,18 +18,18 @@ pub trait Key: Eq {
 }
 
 /// See the module.
-pub struct Roll<K, V> {
+pub struct IndexedList<K, V> {
     rows: Vec<(K, V)>,
     index: Option<Box<HashTable<u32>>>,
 }
 
-impl<K, V> Default for Roll<K, V> {
+impl<K, V> Default for IndexedList<K, V> {
     fn default() -> Self {
-        Roll { rows: Vec::new(), index: None }
+        IndexedList { rows: Vec::new(), index: None }
     }
 }
 
-impl<K: Key, V> Roll<K, V> {
+impl<K: Key, V> IndexedList<K, V> {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -134,22 +134,22 @@ mod tests {
     #[test]
     fn is_a_map_whatever_is_done_to_it() {
         let mut random = pantala_base::rng::Rng::from_seed(4);
-        let (mut roll, mut map) = (Roll::default(), BTreeMap::new());
+        let (mut list, mut map) = (IndexedList::default(), BTreeMap::new());
         for step in 0..20_000_u32 {
             let key = random.next_u64() as u8;
             let fits = |found: &u8| *found == key;
-            assert_eq!(roll.get(key.hash(), fits).map(|row| row.1), map.get(&key).copied());
+            assert_eq!(list.get(key.hash(), fits).map(|row| row.1), map.get(&key).copied());
             // Grows for a while, then shrinks for a while.
             let grows = step / 1000 % 2 == 0;
             if map.contains_key(&key) && (!grows || step % 3 == 0) {
-                assert_eq!(roll.remove(key.hash(), fits), map.remove_entry(&key));
+                assert_eq!(list.remove(key.hash(), fits), map.remove_entry(&key));
             } else if !map.contains_key(&key) && (grows || step % 3 == 0) {
-                roll.insert(key, step);
+                list.insert(key, step);
                 map.insert(key, step);
             }
-            assert_eq!(roll.rows().len(), map.len());
+            assert_eq!(list.rows().len(), map.len());
         }
-        let mut rows = roll.rows().to_vec();
+        let mut rows = list.rows().to_vec();
         rows.sort_unstable();
         assert!(rows.into_iter().eq(map));
     }

@@ -12,14 +12,14 @@ use pantala_reactor::{ListenerId, Ops, Token, net};
 use crate::connection::{Connection, Life};
 use crate::inbox::Message;
 use crate::listening::is_unix;
-use crate::worker::Desk;
+use crate::worker::Worker;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 const PROTECTED: &[u8] = b"-DENIED Pantala runs in protected mode: no password is set, so only \
     clients of this machine are served. Set a password (requirepass), bind to addresses you trust, \
     or turn protected-mode off.\r\n";
 
-impl Desk {
+impl Worker {
     /// A peer has connected: the least loaded worker gets it.
     pub(crate) fn accept(&mut self, socket: OwnedFd, listener: ListenerId, ops: &mut Ops<'_>) {
         let shared = Arc::clone(&self.shared);

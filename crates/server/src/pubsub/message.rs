@@ -18,7 +18,7 @@ pub struct Frame {
 }
 
 /// One message for one worker.
-pub struct News {
+pub struct Message {
     /// What is sent.
     pub frame: Frame,
     /// Of a channel or of a shard channel.
@@ -74,16 +74,16 @@ impl Frame {
     }
 }
 
-impl News {
+impl Message {
     /// A message of a channel with this hash.
     pub fn new(kind: Kind, hash: u64, channel: &[u8], message: &[u8], moment: u64) -> Self {
         let (frame, channel) = Frame::new(kind, channel, message);
-        News { frame, kind, hash, channel, moment, is_lost: false, patterns: None }
+        Message { frame, kind, hash, channel, moment, is_lost: false, patterns: None }
     }
 
     /// The same for another worker, to whose subscribers these patterns matter.
     pub fn with(&self, patterns: Option<Box<[(Name, u64)]>>) -> Self {
-        News { frame: self.frame.clone(), patterns, ..*self }
+        Message { frame: self.frame.clone(), patterns, ..*self }
     }
 
     /// What is left of it when there is no room: whom it was meant for.
@@ -92,7 +92,7 @@ impl News {
         let bytes = self.channel().to_vec();
         let channel = (0, bytes.len());
         let frame = Frame { bytes: Arc::new(bytes), channel_at: 0 };
-        News { frame, channel, is_lost: true, ..self }
+        Message { frame, channel, is_lost: true, ..self }
     }
 
     /// Appends it for a subscriber of the channel, or of a pattern.

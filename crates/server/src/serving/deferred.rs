@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pantala_commands::{ClientError, Flags, Found, OwnedArgs, Park, Wander};
+use pantala_commands::{ClientError, CommandRef, Flags, Locking, OwnedArgs, Park};
 use pantala_keyspace::{Busy, Ticket};
 
 use super::window::{Goal, Item, Taken, Window};
@@ -10,7 +10,7 @@ use crate::connection::{Connection, Waiting};
 use crate::execute::{Refusal, Turn, keep_for_exec};
 use crate::lane::Job;
 use crate::waiting::{Blocked, CountedAsBlocked};
-use crate::worker::Desk;
+use crate::worker::Worker;
 
 /// Longer requests run on the slow lane, which gets their bytes as they are: copying a value takes
 /// longer than other connections should wait. So do those of many arguments, which the worker has
@@ -18,37 +18,39 @@ use crate::worker::Desk;
 pub const LONG_REQUEST_BYTES: usize = 2 << 20;
 
 /// Something that a command of a group wants done when no partition is held.
-pub enum Later {
-    Lane(Found),
+pub enum Deferred {
+    Lane(CommandRef),
     /// To be kept for EXEC, with so many arguments.
-    Queue(Found, usize),
+    Queue(CommandRef, usize),
     Park(Park),
     Block(Blocked),
     Pause,
     /// It has run, and may have to be logged: how long it took and the bytes of its reply.
-    Log(Found, u64, usize),
+    Log(CommandRef, u64, usize),
 }
 
-impl Desk {
+impl Worker {
     /// Does what a command wants of other threads, now that no partition is held.
     #[cold]
-    pub(super) fn grant(
+    pub(super) fn perform(
         &mut self,
         window: &mut Window<'_>,
         turn: &Turn<'_>,
         position: usize,
-        wish: Later,
+        action: Deferred,
     ) {
         let parsed = &window.parsed[position];
         let index = window.chunks[parsed.chunk as usize].index;
-        match wish {
-            Later::Lane(found) if !window.is_long(parsed) => {
+        match action {
+            Deferred::Lane(found) if !window.is_long(parsed) => {
                 window.progress[parsed.chunk as usize].done = parsed.end;
                 self.give_to_lane(index, found, OwnedArgs::of(window.args_of(parsed)));
             }
-            Later::Lane(found) => window.take(position, found, Goal::Lane),
-            Later::Queue(found, arg_count) => window.take(position, found, Goal::Queue(arg_count)),
-            Later::Park(Park::Partition(busy)) => match self.shared.scripts.busy.error(busy.0) {
+            Deferred::Lane(found) => window.take(position, found, Goal::Lane),
+            Deferred::Queue(found, arg_count) => {
+                window.take(position, found, Goal::Queue(arg_count))
+            }
+            Deferred::Park(Park::Partition(busy)) => match self.shared.scripts.busy.error(busy.0) {
                 None => self.park_on(index, busy),
                 Some(error) => {
                     window.progress[parsed.chunk as usize].done = parsed.end;
@@ -57,21 +59,21 @@ impl Desk {
             },
             // Only commands that are served ask for this, only blocking ones, alone, for keys, and
             // only those on the lane for the token.
-            Later::Park(Park::Again | Park::Keys(_) | Park::Token(_)) => {}
-            Later::Block(blocked) => {
+            Deferred::Park(Park::Again | Park::Keys(_) | Park::Token(_)) => {}
+            Deferred::Block(blocked) => {
                 window.progress[parsed.chunk as usize].done = parsed.end;
                 if let Some(parked) = self.at(index).and_then(|one| one.parked.as_mut()) {
                     parked.waiting = Waiting::Keys;
                 }
                 self.block(index, blocked);
             }
-            Later::Log(found, took_us, reply_bytes) => {
+            Deferred::Log(found, took_us, reply_bytes) => {
                 let shared = Arc::clone(&self.shared);
                 let Some(connection) = self.at(index) else { return };
                 let args = window.args_of(parsed);
                 shared.logs.note(&connection.session, found, args, took_us, reply_bytes);
             }
-            Later::Pause => {
+            Deferred::Pause => {
                 let counted = CountedAsBlocked::new(&self.shared);
                 if let Some(connection) = self.at(index) {
                     connection.park(Waiting::Pause);
@@ -103,7 +105,7 @@ impl Desk {
         let inbox = Arc::clone(&self.inbox);
         let Some(connection) = self.at(index) else { return };
         turn.refuse(&mut connection.session, found, error, &mut connection.output);
-        connection.choke();
+        connection.throttle_output();
         let parking = connection.park(Waiting::Partition);
         pantala_keyspace::Inbox::unpark(&*inbox, connection.handle(), parking);
     }
@@ -121,7 +123,7 @@ impl Desk {
     }
 
     /// Gives a connection's command to the slow lane.
-    pub(super) fn give_to_lane(&mut self, index: u32, found: Found, args: OwnedArgs) {
+    pub(super) fn give_to_lane(&mut self, index: u32, found: CommandRef, args: OwnedArgs) {
         self.tally.laned.add(1);
         let inbox = Arc::clone(&self.inbox);
         let Some(connection) = self.at(index) else { return };
@@ -133,7 +135,7 @@ impl Desk {
             inbox,
             connection: connection.handle(),
             parking,
-            wander: Wander::No,
+            locking: Locking::Upfront,
         };
         if found.row.flags.has(Flags::TRANSACTION) {
             // Watching ends with EXEC; the lane knows of what.
@@ -151,12 +153,12 @@ pub fn answer_refusal(
     connection: &mut Connection,
     refusal: Refusal,
     args: &[&[u8]],
-) -> Option<Later> {
+) -> Option<Deferred> {
     let Connection { session, output, .. } = connection;
     match refusal {
         Refusal::Error(found, error) => {
             turn.refuse(session, found, &error, output);
-            connection.choke();
+            connection.throttle_output();
             None
         }
         Refusal::Queue(found) => {
@@ -164,7 +166,7 @@ pub fn answer_refusal(
             connection.finished(found.number);
             None
         }
-        Refusal::Lane(found) => Some(Later::Lane(found)),
-        Refusal::Pause => Some(Later::Pause),
+        Refusal::Lane(found) => Some(Deferred::Lane(found)),
+        Refusal::Pause => Some(Deferred::Pause),
     }
 }

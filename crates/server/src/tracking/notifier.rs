@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use pantala_keyspace::{Audience, ClientId, Effect, Readers, Ticket};
+use pantala_keyspace::{ChangeSink, ClientId, Effect, Readers, Ticket};
 
 use super::Everybody;
 use crate::inbox::Message;
-use crate::pubsub::{Bells, Kind};
+use crate::pubsub::{Kind, WakeSet};
 use crate::shared::Shared;
 
 /// Keys that have changed; shared by all who are told.
@@ -29,19 +29,19 @@ pub enum Word {
 }
 
 /// The keyspace's way to the other clients.
-pub struct Announcer(Weak<Shared>);
+pub struct Notifier(Weak<Shared>);
 
-impl Announcer {
+impl Notifier {
     /// For the keyspace of this server.
-    pub fn new(shared: &Arc<Shared>) -> Announcer {
-        Announcer(Arc::downgrade(shared))
+    pub fn new(shared: &Arc<Shared>) -> Notifier {
+        Notifier(Arc::downgrade(shared))
     }
 }
 
-impl Audience for Announcer {
-    fn hear(&self, happened: Vec<Effect>, bells: &mut Vec<Ticket>) {
+impl ChangeSink for Notifier {
+    fn hear(&self, happened: Vec<Effect>, wakes: &mut Vec<Ticket>) {
         let Some(shared) = self.0.upgrade() else { return };
-        let mut ringing = Bells::default();
+        let mut ringing = WakeSet::default();
         let mut changed = Vec::new();
         for effect in happened {
             match effect {
@@ -63,25 +63,25 @@ impl Audience for Announcer {
             }
             round.tell_broadcasts();
         }
-        hand_over(&shared, &ringing, bells);
+        hand_over(&shared, &ringing, wakes);
     }
 
-    fn forget_all(&self, bells: &mut Vec<Ticket>) {
+    fn forget_all(&self, wakes: &mut Vec<Ticket>) {
         let Some(shared) = self.0.upgrade() else { return };
         let everybody = shared.trackers.read();
-        let mut ringing = Bells::default();
+        let mut ringing = WakeSet::default();
         let mut round = Round::new(&shared, &everybody, &mut ringing);
         for &client in everybody.by_client.keys() {
             round.tell(client, None);
         }
-        hand_over(&shared, &ringing, bells);
+        hand_over(&shared, &ringing, wakes);
     }
 }
 
 /// Who is to be woken.
-fn hand_over(shared: &Shared, ringing: &Bells, bells: &mut Vec<Ticket>) {
+fn hand_over(shared: &Shared, ringing: &WakeSet, wakes: &mut Vec<Ticket>) {
     let inboxes = ringing.workers().filter_map(|worker| shared.workers.inbox(worker));
-    bells.extend(inboxes.map(|inbox| Ticket::Inbox(inbox)));
+    wakes.extend(inboxes.map(|inbox| Ticket::Inbox(inbox)));
 }
 
 /// Changed keys with one prefix, and who changed them.
@@ -92,13 +92,13 @@ struct Round<'s, 'b> {
     shared: &'s Shared,
     everybody: &'s Everybody,
     /// Workers that have messages.
-    bells: &'b mut Bells,
+    wakes: &'b mut WakeSet,
     broadcasts: BTreeMap<&'s [u8], Broadcast<'s>>,
 }
 
 impl<'s, 'b> Round<'s, 'b> {
-    fn new(shared: &'s Shared, everybody: &'s Everybody, bells: &'b mut Bells) -> Self {
-        Round { shared, everybody, bells, broadcasts: BTreeMap::new() }
+    fn new(shared: &'s Shared, everybody: &'s Everybody, wakes: &'b mut WakeSet) -> Self {
+        Round { shared, everybody, wakes, broadcasts: BTreeMap::new() }
     }
 
     fn invalidate(&mut self, key: Arc<[u8]>, readers: &Readers, author: ClientId) {
@@ -159,7 +159,7 @@ impl<'s, 'b> Round<'s, 'b> {
         let Some(place) = self.shared.directory.find(client) else { return false };
         let message = Message::Tell { connection: place.connection, client, word };
         if self.shared.workers.leave(usize::from(place.worker), message) {
-            self.bells.add(place.worker);
+            self.wakes.add(place.worker);
         }
         true
     }

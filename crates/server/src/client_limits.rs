@@ -18,9 +18,9 @@ use pantala_reactor::Ops;
 
 use crate::connection::{Connection, Life};
 use crate::inbox::Message;
-use crate::worker::Desk;
+use crate::worker::Worker;
 
-impl Desk {
+impl Worker {
     /// A connection takes `now` bytes instead of `before`.
     #[inline]
     pub(crate) fn count_bytes(&mut self, before: u64, now: u64) {

@@ -82,20 +82,20 @@ fn add(locked: &mut Locked<'_>, space: &Keyspace, number: usize, change: i64) {
 }
 
 /// Moves a unit between two accounts of which the second is learned of with the first held.
-fn wander(space: &Keyspace, tally: &Tally, from: usize, to: usize) -> &'static str {
+fn lock_incrementally(space: &Keyspace, tally: &Tally, from: usize, to: usize) -> &'static str {
     let hashes = [account(space, from).1, account(space, to).1];
     let plan = LockPlan::one(hashes[0]);
     let mut locked = space.lock_waiting(&plan, scope(space, tally, DB, NOW));
     if !locked.reach(hashes[1]) {
-        if !locked.try_wander() {
+        if !locked.try_take_token() {
             // As a script does: it lets go and begins again with the token.
             drop(locked);
             let token = space.wait_for_token();
-            locked = space.lock_wandering(token, &plan, scope(space, tally, DB, NOW));
+            locked = space.lock_incrementally(token, &plan, scope(space, tally, DB, NOW));
         }
         locked.reach_waiting(hashes[1]);
     }
-    let way = if locked.wanders() { "waited" } else { "reached" };
+    let way = if locked.has_token() { "waited" } else { "reached" };
     add(&mut locked, space, from, -1);
     add(&mut locked, space, to, 1);
     way
@@ -121,7 +121,7 @@ fn sum(locked: &mut Locked<'_>, space: &Keyspace) -> i64 {
 }
 
 #[test]
-fn wanderers_and_the_others_neither_deadlock_nor_lose_anything() {
+fn token_holders_and_the_others_neither_deadlock_nor_lose_anything() {
     let space = keyspace();
     for number in 0..ACCOUNTS {
         set(&space, DB, &account(&space, number).0, "0", Expiry::Never);
@@ -137,7 +137,7 @@ fn wanderers_and_the_others_neither_deadlock_nor_lose_anything() {
                     let (from, to) = (draw(), draw());
                     match seed % 3 {
                         0 => know(space, &tally, from, to),
-                        _ if wander(space, &tally, from, to) == "waited" => {
+                        _ if lock_incrementally(space, &tally, from, to) == "waited" => {
                             waited.fetch_add(1, Ordering::Relaxed);
                         }
                         _ => {}
@@ -150,7 +150,7 @@ fn wanderers_and_the_others_neither_deadlock_nor_lose_anything() {
         while seen < 200 || waited.load(Ordering::Relaxed) == 0 {
             let token = space.wait_for_token();
             let scope = scope(&space, &tally, DB, NOW);
-            let mut locked = space.lock_wandering(token, &LockPlan::empty(), scope);
+            let mut locked = space.lock_incrementally(token, &LockPlan::empty(), scope);
             locked.reach_everything();
             assert!(locked.holds_everything());
             assert_eq!(sum(&mut locked, &space), 0, "seen between two steps");

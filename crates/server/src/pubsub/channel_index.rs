@@ -10,8 +10,8 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use smallvec::SmallVec;
 
+use super::indexed_list::IndexedList;
 use super::name::Name;
-use super::roll::Roll;
 
 /// Subscribers of one name, by worker; only workers that have some.
 pub type Spread = SmallVec<[(u16, u32); 2]>;
@@ -20,7 +20,7 @@ pub type Spread = SmallVec<[(u16, u32); 2]>;
 #[derive(Default)]
 pub struct Stripe {
     /// The names and who has subscribed to them.
-    pub names: Roll<Name, Spread>,
+    pub names: IndexedList<Name, Spread>,
     /// Counts every change. A message carries it, and reaches those who came no later.
     pub changes: u64,
 }
@@ -30,16 +30,16 @@ pub struct Stripe {
 struct Cell(RwLock<Stripe>);
 
 /// See the module.
-pub struct Register {
+pub struct ChannelIndex {
     stripes: Box<[Cell]>,
     count: AtomicUsize,
 }
 
-impl Register {
+impl ChannelIndex {
     /// With so many stripes, a power of two.
     pub fn new(stripe_count: usize) -> Self {
         let stripes = (0..stripe_count).map(|_| Cell::default()).collect();
-        Register { stripes, count: AtomicUsize::new(0) }
+        ChannelIndex { stripes, count: AtomicUsize::new(0) }
     }
 
     /// How many names have subscribers.
