@@ -131,7 +131,7 @@ settings! {
     protected_mode: bool = live("protected-mode", Kind::Bool, "yes", Security);
     /// Who may use DEBUG. Redis and Valkey say no by default.
     enable_debug_command: Permission = start(
-        "enable-debug-command", Kind::Word(Permission::WORDS), "yes", Security);
+        "enable-debug-command", Kind::Word(Permission::WORDS), "local", Security);
     /// Who may change protected settings such as dir by CONFIG SET.
     enable_protected_configs: Permission = start(
         "enable-protected-configs", Kind::Word(Permission::WORDS), "no", Security);

@@ -27,6 +27,7 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Evict cold keys when maxmemory is reached."),
     start("cluster_mode", Word(&["", "emulated", "yes"]), "", Cluster)
         .beyond_redis()
+        .refused()
         .doc("Answer cluster clients: emulated is one node that owns every slot."),
     start("cluster_node_id", Text, "", Cluster).beyond_redis().doc("Identity of this node."),
     live("compression_mode", COUNT, "3", Persistence)
@@ -64,13 +65,16 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Bind threads to cores."),
     start("restricted_commands", Text, "", Security)
         .beyond_redis()
+        .refused()
         .doc("Commands allowed on the admin port only."),
     start("s3_endpoint", Text, "", Persistence).beyond_redis().doc("Object storage to save to."),
     start("save_schedule", Text, "", Persistence)
         .beyond_redis()
+        .refused()
         .doc("Times of day at which a snapshot is taken, as HH:MM."),
     live("snapshot_cron", Text, "", Persistence)
         .beyond_redis()
+        .refused()
         .doc("Times at which a snapshot is taken, as a cron line."),
     start("tcp_nodelay", Bool, "yes", Network).beyond_redis().doc("Send small packets at once."),
     start("tcp_user_timeout", COUNT, "0", Network)
@@ -82,7 +86,7 @@ pub(crate) const ROWS: &[Row] = &[
     start("tiered_prefix", Text, "", Memory)
         .beyond_redis()
         .doc("Path of the files to which values move."),
-    start("tls", Bool, "no", Tls).beyond_redis().doc("Encrypt the main port."),
+    start("tls", Bool, "no", Tls).beyond_redis().refused().doc("Encrypt the main port."),
     start("version_check", Bool, "yes", Process)
         .beyond_redis()
         .doc("Ask a server for newer versions. This one never does."),

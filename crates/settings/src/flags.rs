@@ -1,8 +1,9 @@
 //! Flags of the command line and of flag files, and variables of the environment: each becomes the
 //! row it names and the values it gives.
 //!
-//! Forms: `--name=value`, `--name value`, one dash instead of two, `--name` and `--noname` for
-//! switches, several values up to the next flag for settings that take many.
+//! Forms: `--name=value`, `--name value` as two arguments or as one, one dash instead of two,
+//! `--name` and `--noname` for switches, several values up to the next flag for settings that take
+//! many.
 //!
 //! Not here: judging values, precedence (`start`). Tests: in `start`.
 
@@ -97,34 +98,46 @@ fn one_flag<'a>(
     arg: &str,
     rest: &'a [String],
 ) -> Result<(Flag, &'a [String]), UsageError> {
-    let (name, given) = match arg.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None => (arg, None),
-    };
+    let (name, given) = cut(origin, arg)?;
     let origin = format!("{origin} {name}");
-    let Some(name) = undashed(name) else {
+    let Some(name) = undashed(&name) else {
         return Err(UsageError::new(&origin, "no flag, and not the first argument"));
     };
     if row::plain(name) == "flagfile" {
-        return match (given, rest) {
-            (Some(path), _) => Ok((Flag::File(path.into()), rest)),
-            (None, [path, after @ ..]) => Ok((Flag::File(path.clone()), after)),
-            (None, []) => Err(UsageError::new(&origin, "'flagfile' needs a path")),
+        return match (given.as_slice(), rest) {
+            ([path], _) => Ok((Flag::File(path.clone()), rest)),
+            ([], [path, after @ ..]) => Ok((Flag::File(path.clone()), after)),
+            _ => Err(UsageError::new(&origin, "'flagfile' needs one path")),
         };
     }
     let Named { row, words } =
         named(name).ok_or_else(|| UsageError::new(&origin, help::unknown("setting", name)))?;
-    let (values, after) = match (given, words) {
-        (Some(value), words) => (vec![translated(&origin, row, words, value)?], rest),
-        (None, Some(words)) => match rest {
+    let (values, after) = match (given.as_slice(), words) {
+        ([value], words) => (vec![translated(&origin, row, words, value)?], rest),
+        ([_, _, ..], _) => (given, rest),
+        ([], Some(words)) => match rest {
             [value, after @ ..] if !words.fixed && yes_or_no(value, Reading::Lenient).is_some() => {
                 (vec![translated(&origin, row, Some(words), value)?], after)
             }
             _ => (vec![words.on.into()], rest),
         },
-        (None, None) => values_ahead(&origin, row, rest)?,
+        ([], None) => values_ahead(&origin, row, rest)?,
     };
     Ok((Flag::Sets(Assignment { origin, row, values }), after))
+}
+
+/// A flag's name with its dashes, and the values that stand in the same argument: one after `=`, or
+/// words after a blank, as in a line of redis.conf.
+fn cut(origin: &str, arg: &str) -> Result<(String, Vec<String>), UsageError> {
+    let end = arg.find(|c: char| c == '=' || c.is_ascii_whitespace()).unwrap_or(arg.len());
+    let (name, values) = arg.split_at(end);
+    if let Some(value) = values.strip_prefix('=') {
+        return Ok((name.into(), vec![value.into()]));
+    }
+    let values = conf::words(values).ok_or_else(|| {
+        UsageError::new(&format!("{origin} {arg}"), "unbalanced quotes, or no UTF-8 text")
+    })?;
+    Ok((name.into(), values))
 }
 
 /// What a flag without value means, for settings that can have one.

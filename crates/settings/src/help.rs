@@ -45,7 +45,11 @@ fn help(shown: impl Fn(&Row) -> bool) -> String {
         }
         let _ = write!(text, "\n{}\n", group.title());
         for row in rows {
-            let inert = if row.effect == Effect::Inert { " (nothing acts on it yet)" } else { "" };
+            let inert = match (row.effect, row.promise) {
+                (Effect::Active, _) => "",
+                (Effect::Inert, None) => " (nothing acts on it yet)",
+                (Effect::Inert, Some(_)) => " (refused: nothing acts on it yet)",
+            };
             let default = if row.default.is_empty() { "\"\"" } else { row.default };
             let _ = writeln!(text, "  --{} (default {default}){inert}", row.name);
             let _ = writeln!(text, "      {}", row.doc);
@@ -66,22 +70,28 @@ pub fn page() -> String {
          *Live*: CONFIG SET changes it. *Start*: only a start does. *Protected*: CONFIG SET \
          changes it where\n`enable-protected-configs` allows. *Inert* settings are accepted and \
          kept, so that files load and\nCONFIG GET answers, but nothing acts on them yet; a start \
-         warns about them.\n",
+         warns about them. *Refused* settings are inert too,\nbut they promise \
+         safety: that data is kept, that traffic is encrypted, that strangers stay outside.\nA \
+         start and CONFIG SET refuse them, unless the value is the default, until something acts \
+         on them.\n",
     );
-    for (heading, effect) in
-        [("Settings that act", Effect::Active), ("Inert settings", Effect::Inert)]
-    {
+    type Part = fn(&Row) -> bool;
+    let parts: [(&str, Part); 3] = [
+        ("Settings that act", |row| row.effect == Effect::Active),
+        ("Refused settings", |row| row.promise.is_some()),
+        ("Inert settings", |row| row.effect == Effect::Inert && row.promise.is_none()),
+    ];
+    for (heading, is_part) in parts {
         let _ = write!(page, "\n## {heading}\n");
         for group in Group::ALL {
-            chapter(&mut page, group, effect);
+            chapter(&mut page, |row| row.group == group && is_part(row), group);
         }
     }
     page
 }
 
-fn chapter(page: &mut String, group: Group, effect: Effect) {
-    let mut rows =
-        row::rows().iter().filter(|row| row.group == group && row.effect == effect).peekable();
+fn chapter(page: &mut String, shown: impl Fn(&Row) -> bool, group: Group) {
+    let mut rows = row::rows().iter().filter(|row| shown(row)).peekable();
     if rows.peek().is_none() {
         return;
     }
@@ -181,7 +191,8 @@ mod tests {
     fn help_shows_what_acts_and_the_full_text_everything() {
         assert!(short().contains("--io_engine (default auto)"));
         assert!(!short().contains("--appendonly"));
-        assert!(full().contains("--appendonly (default no) (nothing acts on it yet)"));
+        assert!(full().contains("--appendonly (default no) (refused: nothing acts on it yet)"));
+        assert!(full().contains("--appendfsync (default everysec) (nothing acts on it yet)"));
         for row in row::rows() {
             assert!(full().contains(&format!("--{} ", row.name)), "{}", row.name);
         }

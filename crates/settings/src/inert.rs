@@ -1,6 +1,10 @@
 //! Settings of Redis and Valkey that are accepted and kept but not acted on yet: files that hold
 //! them load, CONFIG GET answers them, and a start warns when one is not at its default.
 //!
+//! Those that promise safety are `refused`: data believed to be on disk, traffic believed to be
+//! encrypted, or strangers believed to be kept out are worse than a server that does not start. A
+//! row of that kind is to say so. `save` is not refused, because its default promises as much.
+//!
 //! A row moves to `active` when the server begins to act on it. Tests: `row`, `tests/reference.rs`.
 
 use crate::field::{EvictionPolicy, Permission};
@@ -25,7 +29,7 @@ const SHUTDOWN: Kind = Kind::Shape(
 pub(crate) const ROWS: &[Row] = &[
     live("acl-pubsub-default", Word(&["allchannels", "resetchannels"]), "resetchannels", Security)
         .doc("Channels that a new ACL user may use."),
-    start("aclfile", Text, "", Security).doc("File of ACL users."),
+    start("aclfile", Text, "", Security).refused().doc("File of ACL users."),
     live("acllog-max-len", LONG, "128", Security).doc("Entries that ACL LOG keeps."),
     live("active-defrag-cycle-max", Int(1, 99), "25", Memory)
         .doc("Percentage of CPU that defragmentation takes at most."),
@@ -63,7 +67,9 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Base name of the append-only files."),
     live("appendfsync", Word(&["everysec", "always", "no"]), "everysec", Persistence)
         .doc("When the append-only file is synced to disk."),
-    live("appendonly", Bool, "no", Persistence).doc("Log every write to the append-only file."),
+    live("appendonly", Bool, "no", Persistence)
+        .refused()
+        .doc("Log every write to the append-only file."),
     live("auto-aof-rewrite-min-size", SIZE, "67108864", Persistence)
         .doc("Bytes below which the append-only file is not rewritten."),
     live("auto-aof-rewrite-percentage", COUNT, "100", Persistence)
@@ -105,7 +111,7 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Whether failing to save the cluster's state is fatal."),
     start("cluster-databases", Int(1, i32::MAX as i64), "1", Cluster)
         .doc("Logical databases in cluster mode."),
-    start("cluster-enabled", Bool, "no", Cluster).doc("Run as a node of a cluster."),
+    start("cluster-enabled", Bool, "no", Cluster).refused().doc("Run as a node of a cluster."),
     live("cluster-link-sendbuf-limit", BYTES, "0", Cluster)
         .doc("Unsent bytes that close a link between nodes."),
     live("cluster-manual-failover-timeout", Int(1, i32::MAX as i64), "5000", Cluster)
@@ -173,6 +179,7 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Seconds of lag up to which a replica counts."),
     live("min-replicas-to-write", COUNT, "0", Replication)
         .also(&["min-slaves-to-write"])
+        .refused()
         .doc("Replicas without which writes are refused."),
     start("mptcp", Bool, "no", Network).doc("Listen with multipath TCP."),
     live("no-appendfsync-on-rewrite", Bool, "no", Persistence)
@@ -268,6 +275,7 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Answer from old data while the link to the primary is down."),
     start("replicaof", Kind::Shape(shapes::primary, "host port, or no one"), "", Replication)
         .also(&["slaveof"])
+        .refused()
         .doc("Host and port of the primary to follow."),
     live(
         "save",
@@ -281,8 +289,12 @@ pub(crate) const ROWS: &[Row] = &[
         .also(&["server_cpulist"])
         .doc("CPUs for the main threads."),
     start("set-proc-title", Bool, "yes", Process).doc("Set the title of the process."),
-    live("shutdown-on-sigint", SHUTDOWN, "default", Process).doc("How SIGINT shuts down."),
-    live("shutdown-on-sigterm", SHUTDOWN, "default", Process).doc("How SIGTERM shuts down."),
+    live("shutdown-on-sigint", SHUTDOWN, "default", Process)
+        .refused_where(shapes::asks_to_save)
+        .doc("How SIGINT shuts down; `save` is refused."),
+    live("shutdown-on-sigterm", SHUTDOWN, "default", Process)
+        .refused_where(shapes::asks_to_save)
+        .doc("How SIGTERM shuts down; `save` is refused."),
     live("slot-migration-max-failover-repl-bytes", Kind::MemoryOrMinusOne, "0", Cluster)
         .doc("Bytes in flight up to which a migrated slot changes its owner; -1 means any."),
     start("socket-mark-id", Int(0, u32::MAX as i64), "0", Network).doc("Mark of outgoing packets."),
@@ -317,20 +329,20 @@ pub(crate) const ROWS: &[Row] = &[
     live("tls-client-key-file", Text, "", Tls).doc("File of the key for outgoing connections."),
     live("tls-client-key-file-pass", Text, "", Tls)
         .doc("Password of the key for outgoing connections."),
-    live("tls-cluster", Bool, "no", Tls).doc("Use TLS between nodes."),
+    live("tls-cluster", Bool, "no", Tls).refused().doc("Use TLS between nodes."),
     live("tls-dh-params-file", Text, "", Tls).doc("File of Diffie-Hellman parameters."),
     live("tls-key-file", Text, "", Tls).doc("File of the server's key."),
     live("tls-key-file-pass", Text, "", Tls).doc("Password of the server's key."),
-    live("tls-port", PORT, "0", Tls).doc("Port for TLS connections; 0 opens none."),
+    live("tls-port", PORT, "0", Tls).refused().doc("Port for TLS connections; 0 opens none."),
     live("tls-prefer-server-ciphers", Bool, "no", Tls)
         .doc("Let the server's order of ciphers decide."),
     live("tls-protocols", Text, "", Tls).doc("Versions of TLS that are allowed."),
-    live("tls-replication", Bool, "no", Tls).doc("Use TLS to the primary."),
+    live("tls-replication", Bool, "no", Tls).refused().doc("Use TLS to the primary."),
     live("tls-session-cache-size", COUNT, "20480", Tls).doc("Sessions that are cached."),
     live("tls-session-cache-timeout", COUNT, "300", Tls)
         .doc("Seconds for which a session is cached."),
     live("tls-session-caching", Bool, "yes", Tls).doc("Cache sessions."),
-    start("unixsocketgroup", Text, "", Network).doc("Group of the Unix socket."),
+    start("unixsocketgroup", Text, "", Network).refused().doc("Group of the Unix socket."),
     live("maxmemory-policy", Word(EvictionPolicy::WORDS), "noeviction", Memory)
         .doc("What happens when a write would exceed maxmemory."),
     live("active-expire-effort", Int(1, 10), "1", Memory)

@@ -96,6 +96,8 @@ impl Group {
     }
 }
 
+/// Whether a canonical value would promise safety that nothing keeps.
+pub(crate) type Promise = fn(&str) -> bool;
 /// Reads a typed field as canonical text.
 pub(crate) type Read = fn(&Settings) -> String;
 /// Puts canonical text into a typed field.
@@ -126,6 +128,9 @@ pub struct Row {
     pub accumulates: bool,
     /// Redis has no such setting.
     pub beyond_redis: bool,
+    /// Nothing acts on it, and some of its values promise safety (durability, encryption, access
+    /// only for some): a start and CONFIG SET refuse those. See [`Row::refuses`].
+    pub(crate) promise: Option<Promise>,
     pub(crate) field: Option<(Read, Write)>,
 }
 
@@ -149,6 +154,7 @@ impl Row {
             doc: "",
             accumulates: false,
             beyond_redis: false,
+            promise: None,
             field: None,
         }
     }
@@ -176,6 +182,22 @@ impl Row {
     pub(crate) const fn beyond_redis(mut self) -> Self {
         self.beyond_redis = true;
         self
+    }
+
+    /// Every value but the default promises safety, and nothing keeps the promise yet.
+    pub(crate) const fn refused(self) -> Self {
+        self.refused_where(|_| true)
+    }
+
+    /// Values for which `promise` holds promise safety, and nothing keeps the promise yet.
+    pub(crate) const fn refused_where(mut self, promise: Promise) -> Self {
+        self.promise = Some(promise);
+        self
+    }
+
+    /// Whether this canonical value is refused, for what it promises. The default never is.
+    pub(crate) fn refuses(&self, canonical: &str) -> bool {
+        canonical != self.default && self.promise.is_some_and(|promise| promise(canonical))
     }
 
     pub(crate) const fn acting(mut self, read: Read, write: Write) -> Self {
@@ -274,6 +296,14 @@ mod tests {
         for row in rows() {
             let canonical = row.kind.canonical(row.default, row.default, Reading::Strict);
             assert_eq!(canonical.as_deref(), Ok(row.default), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn only_what_nothing_acts_on_is_refused() {
+        for row in rows() {
+            assert!(row.promise.is_none() || row.effect == Effect::Inert, "{}", row.name);
+            assert!(!row.refuses(row.default), "{}", row.name);
         }
     }
 

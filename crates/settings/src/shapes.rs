@@ -108,6 +108,11 @@ pub(crate) fn event_classes(text: &str, _: &str) -> Canonical {
 
 const SHUTDOWN_WORDS: [&str; 7] = ["default", "save", "nosave", "now", "force", "safe", "failover"];
 
+/// Whether canonical shutdown words ask for a snapshot.
+pub(crate) fn asks_to_save(words: &str) -> bool {
+    words.split(' ').any(|word| word == "save")
+}
+
 /// What SIGINT or SIGTERM asks for: `default`, or several of the other words.
 pub(crate) fn shutdown_words(text: &str, _: &str) -> Canonical {
     let mut chosen = [false; SHUTDOWN_WORDS.len()];

@@ -13,8 +13,13 @@ use crate::kind::{Reading, Refusal};
 use crate::row::{self, Change, Row};
 use crate::{Settings, field::Permission};
 use pantala_base::{glob, limits};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Why a value is refused that promises safety.
+pub(crate) const UNKEPT: &str =
+    "does nothing yet, and what this value promises would not hold; leave it at its default";
 
 /// Why CONFIG SET changed nothing. Its text is the reply without the leading `ERR `.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +124,11 @@ impl Settings {
         let text =
             std::str::from_utf8(value).map_err(|_| Refusal::of("argument must be UTF-8 text"))?;
         let reading = if row.beyond_redis { Reading::Lenient } else { Reading::Strict };
-        row.kind.canonical(text, &self.value(row), reading)
+        let canonical = row.kind.canonical(text, &self.value(row), reading)?;
+        if row.refuses(&canonical) {
+            return Err(Refusal(Cow::Owned(format!("'{}' {UNKEPT}", row.name))));
+        }
+        Ok(canonical)
     }
 
     fn locked(&self, row: &Row, caller: Caller) -> Option<Refusal> {
@@ -137,7 +146,8 @@ impl Settings {
         row::rows().iter().filter(|row| self.value(row) != other.value(row)).collect()
     }
 
-    /// Sets one setting as a start would, for tests and tools: bounds are judged, locks are not.
+    /// Sets one setting as a start would, for tests and tools: bounds are judged; locks and
+    /// promises are not.
     pub fn with(mut self, name: &str, value: &str) -> Result<Self, SetError> {
         let row = row::find(name).ok_or_else(|| SetError::Unknown(name.into()))?;
         let canonical = row
@@ -271,6 +281,30 @@ mod tests {
             &["slowlog-log-slower-than", "3", "commandlog-execution-slower-than", "4"],
         );
         assert_eq!(s.unwrap().commandlog_execution_slower_than_us, 4);
+    }
+
+    #[test]
+    fn what_promises_safety_and_does_nothing_is_refused() {
+        for (name, harmless, promising) in [
+            ("appendonly", "no", "yes"),
+            ("min-slaves-to-write", "0", "1"),
+            ("tls-port", "0", "6380"),
+            ("tls-replication", "no", "yes"),
+            ("tls-cluster", "no", "yes"),
+            ("snapshot_cron", "", "* * * * *"),
+            ("shutdown-on-sigterm", "nosave now", "now save"),
+        ] {
+            assert!(set(&Settings::defaults(), &[name, harmless]).is_ok(), "{name}");
+            let own = row::find(name).map_or(name, |row| row.name);
+            check_refused(
+                &["timeout", "1", name, promising],
+                &format!(
+                    "CONFIG SET failed (possibly related to argument '{name}') - '{own}' does \
+                     nothing yet, and what this value promises would not hold; leave it at its \
+                     default"
+                ),
+            );
+        }
     }
 
     #[test]

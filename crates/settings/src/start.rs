@@ -17,7 +17,8 @@ use crate::flags::{self, Action, Assignment};
 use crate::help;
 use crate::kind::Reading;
 use crate::row::{self, Effect, Row};
-use std::collections::BTreeSet;
+use crate::snapshot::UNKEPT;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 const MAX_DEPTH: u32 = 16;
@@ -114,6 +115,7 @@ impl Settings {
                 draft.assign(assignment)?;
             }
         }
+        draft.check_promises()?;
         let Draft { settings, mut warnings, .. } = draft;
         warnings.extend(without_effect(&settings));
         let config_file = line.config_file;
@@ -139,6 +141,8 @@ struct Draft<'a> {
     warnings: Vec<String>,
     /// Accumulating settings that the present source has already mentioned.
     mentioned: BTreeSet<&'static str>,
+    /// Where the last mention was of each setting whose value promises safety that nothing keeps.
+    unkept: BTreeMap<&'static str, String>,
     lines_left: u32,
     sources: &'a mut dyn Sources,
 }
@@ -149,6 +153,7 @@ impl<'a> Draft<'a> {
             settings: Settings::defaults(),
             warnings: Vec::new(),
             mentioned: BTreeSet::new(),
+            unkept: BTreeMap::new(),
             lines_left: MAX_LINES,
             sources,
         }
@@ -257,8 +262,21 @@ impl<'a> Draft<'a> {
             )
         })?;
         let canonical = self.joined(row, canonical, &present);
+        match row.refuses(&canonical) {
+            true => self.unkept.insert(row.name, origin.clone()),
+            false => self.unkept.remove(row.name),
+        };
         self.settings.put(row, canonical);
         Ok(())
+    }
+
+    /// Refuses what would look safe and is not. A stronger source may have taken it back: then a
+    /// file that says `appendonly yes` loads.
+    fn check_promises(&self) -> Result<(), UsageError> {
+        match self.unkept.first_key_value() {
+            Some((name, origin)) => Err(UsageError::new(origin, format!("'{name}' {UNKEPT}"))),
+            None => Ok(()),
+        }
     }
 
     /// Adds to what the same source said before, where the setting accumulates.
@@ -274,7 +292,6 @@ impl<'a> Draft<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     #[derive(Default)]
     struct Fake(BTreeMap<&'static str, &'static str>);
@@ -350,7 +367,35 @@ mod tests {
         check(&["--tcp_keepalive=5", "--tcp-backlog", "6"], "tcp-backlog=6; tcp-keepalive=5");
         check(&["--slowlog-log-slower-than", "-1"], "commandlog-execution-slower-than=-1");
         check(&["--requirepass="], "");
+        check(&["--requirepass=a b"], "requirepass=a b");
         check(&["--requirepass", ""], "");
+    }
+
+    #[test]
+    fn name_and_value_may_be_one_argument() {
+        check(&["--maxmemory 700mb"], "maxmemory=734003200");
+        check(
+            &["--maxmemory 700mb", "--port 7", "--timeout", "3"],
+            "maxmemory=734003200; port=7; timeout=3",
+        );
+        check(&["-port  7000 "], "port=7000");
+        check(&["--port ", "7000"], "port=7000");
+        check(&["--protected-mode no"], "protected-mode=no");
+        check(&["--save 60 1", "--save ''"], "save=");
+        check(&["--save 60 1"], "save=60 1");
+        check(&["--requirepass \"a b=c\""], "requirepass=a b=c");
+        check(&["--force_epoll yes"], "io_engine=epoll");
+        check_refused(&["--port 1 2"], &[], "argument --port: 'port' takes one value");
+        check_refused(
+            &["--protected-mode yes no"],
+            &[],
+            "argument --protected-mode: 'protected-mode' takes one value",
+        );
+        check_refused(
+            &["--port \"1"],
+            &[],
+            "argument --port \"1: unbalanced quotes, or no UTF-8 text",
+        );
     }
 
     #[test]
@@ -373,7 +418,7 @@ mod tests {
             check(args, "protected-mode=no");
         }
         check(&["--no-appendfsync-on-rewrite"], "no-appendfsync-on-rewrite=yes");
-        check(&["--appendonly", "--port", "1"], "appendonly=yes; port=1");
+        check(&["--activedefrag", "--port", "1"], "activedefrag=yes; port=1");
     }
 
     #[test]
@@ -398,7 +443,7 @@ mod tests {
             "client-output-buffer-limit=normal 1048576 0 0 slave 268435456 67108864 60 \
              pubsub 33554432 8388608 60",
         );
-        check(&["--replicaof", "h", "6379"], "replicaof=h 6379");
+        check(&["--replicaof", "no", "one", "--port", "1"], "port=1");
     }
 
     #[test]
@@ -477,6 +522,44 @@ mod tests {
             "r.conf, line 1: 'user': ACL users are not there yet; use requirepass and take \
              this line out",
         );
+    }
+
+    #[test]
+    fn what_promises_safety_and_does_nothing_ends_the_start() {
+        const WHY: &str = "does nothing yet, and what this value promises would not hold; \
+                           leave it at its default";
+        for (args, origin, name) in [
+            (&["--appendonly", "yes"][..], "argument --appendonly", "appendonly"),
+            (&["--aclfile", "u.acl"], "argument --aclfile", "aclfile"),
+            (&["--tls-port", "6380"], "argument --tls-port", "tls-port"),
+            (&["--tls"], "argument --tls", "tls"),
+            (&["--slaveof", "h", "6379"], "argument --slaveof", "replicaof"),
+            (
+                &["--min-replicas-to-write=1"],
+                "argument --min-replicas-to-write",
+                "min-replicas-to-write",
+            ),
+            (&["--cluster-enabled", "yes"], "argument --cluster-enabled", "cluster-enabled"),
+            (&["--cluster_mode=emulated"], "argument --cluster_mode", "cluster_mode"),
+            (
+                &["--restricted_commands=KEYS"],
+                "argument --restricted_commands",
+                "restricted_commands",
+            ),
+            (&["--unixsocketgroup", "g"], "argument --unixsocketgroup", "unixsocketgroup"),
+            (&["--save_schedule", "*:00"], "argument --save_schedule", "save_schedule"),
+            (
+                &["--shutdown-on-sigint", "save", "now"],
+                "argument --shutdown-on-sigint",
+                "shutdown-on-sigint",
+            ),
+        ] {
+            check_refused(args, &[], &format!("{origin}: '{name}' {WHY}"));
+        }
+        let files = [("r.conf", "hz 10\nappendonly yes\n")];
+        check_refused(&["r.conf"], &files, &format!("r.conf, line 2: 'appendonly' {WHY}"));
+        let launch = launch(&["r.conf", "--appendonly", "no", "--tls-port", "0"], &[], &files);
+        assert_eq!(beside_defaults(&launch), "");
     }
 
     #[test]
