@@ -53,6 +53,34 @@ def endless_script_with_large_value(trial):
         server.stop()
 
 
+@scenario(started=False)
+def quick_script_meets_endless_one(trial):
+    """A script that was quick many times changes what is too large to be put back, and then names
+    a key that an endless script holds: it waits, and nobody else."""
+    server = trial.new_server(*NEVER_BUSY, threads=1)
+    server.start()
+    try:
+        with server.client() as script, server.client() as endless, server.client() as client:
+            client.want(len(LARGE), "RPUSH", "large", *LARGE)
+            body = ("redis.call('RPUSH', KEYS[1], 'x') "
+                    "return redis.call('EXISTS', ARGV[1])")
+            for _ in range(64):
+                client.want(0, "EVAL", body, "1", "large", "other")
+            endless.write(encode("EVAL", "redis.call('GET', 'held') while true do end", "0"))
+            until(lambda: figure(client, "lane_running") == 1, "the endless one runs")
+            script.write(encode("EVAL", body, "1", "large", "held"))
+            until(lambda: figure(client, "lane_running") + figure(client, "lane_waiting") == 2,
+                  "the quick one waits")
+            client.want(b"PONG", "PING")
+            client.want(b"OK", "SCRIPT", "KILL")
+            assert script.read() == 0
+            assert "killed" in endless.read()
+            client.want(len(LARGE) + 65, "LLEN", "large")
+    finally:
+        server.kill()
+        server.stop()
+
+
 def run_until_quick(client):
     """A script that a worker runs by now."""
     number = 0

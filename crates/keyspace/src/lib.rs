@@ -27,6 +27,7 @@ mod key;
 mod locked;
 mod opened;
 mod partition;
+mod patient;
 mod plan;
 mod sweep;
 mod tally;
@@ -53,6 +54,7 @@ pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 pub use locked::{Locked, Scope};
 pub use opened::{Expiry, Opened, WrongType};
 pub use partition::{Partition, Sizes, Waiters, Watch};
+pub use patient::NeverWaits;
 pub use plan::LockPlan;
 pub use sweep::{Sweep, Sweeper};
 pub use tally::{Count, Tally};
@@ -288,6 +290,7 @@ impl Keyspace {
     }
 
     pub(crate) fn hold_all(&self, plan: &LockPlan) -> AllHeld<'_> {
+        patient::check();
         for _ in 0..ALL_OR_NONE_TRIES {
             match self.try_hold_all(plan) {
                 Ok(held) => return held,
@@ -308,6 +311,7 @@ impl Keyspace {
 
     /// Takes one partition, waiting for it. Only for threads that may block.
     pub(crate) fn hold(&self, id: PartitionId) -> locked::Held<'_> {
+        patient::check();
         loop {
             match self.partition(id).spin_lock() {
                 Some(held) => return held,
@@ -318,6 +322,7 @@ impl Keyspace {
 
     /// Sleeps until a busy partition was freed once. Only on threads that may block.
     pub fn wait_for(&self, busy: Busy) {
+        patient::check();
         let Busy(id) = busy;
         let waker = Waker::for_this_thread();
         if self.partition(id).park(Ticket::Thread(waker.clone())).is_ok() {

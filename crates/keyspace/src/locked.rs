@@ -25,6 +25,7 @@ use crate::effects::{ClientId, Effect, Effects};
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::opened::{Opened, WrongType};
 use crate::partition::{Partition, Waiters, Watch};
+use crate::patient;
 use crate::plan::LockPlan;
 use crate::tally::Tally;
 use crate::ticket::{Ready, Ticket, Waker, Woken};
@@ -222,6 +223,7 @@ impl<'k> Locked<'k> {
     /// Frees everything, lets those have it who wait for it, and takes it again. What was read
     /// before may have changed. `meanwhile` runs while it is free. Only on threads that may block.
     pub fn give_way<R>(&mut self, meanwhile: impl FnOnce() -> R) -> R {
+        patient::check();
         let space = self.scope.space;
         let plan = LockPlan::of(self.held.iter().map(|(id, _)| u64::from(id.0)));
         let is_wanted = self.held.iter().any(|(id, _)| space.partition(*id).parked_count() > 0);

@@ -23,6 +23,7 @@ use pantala_sync::lock::Guard;
 use crate::Keyspace;
 use crate::key::PartitionId;
 use crate::locked::{AllHeld, Locked, Scope};
+use crate::patient;
 use crate::plan::LockPlan;
 use crate::ticket::{Ticket, Waker};
 use crate::walk::Busy;
@@ -46,6 +47,7 @@ impl Keyspace {
 
     /// The token, waiting for it. Only for threads that may block, with no partition held.
     pub fn wait_for_token(&self) -> Token<'_> {
+        patient::check();
         loop {
             if let Some(token) = self.try_token() {
                 return token;
@@ -74,6 +76,7 @@ impl Keyspace {
 impl<'k> Locked<'k> {
     /// Takes the token if it is free; whether it is held now.
     pub fn try_take_token(&mut self) -> bool {
+        patient::check();
         if self.token.is_none() {
             self.token = self.scope.space.try_token();
         }
@@ -88,6 +91,7 @@ impl<'k> Locked<'k> {
     /// Takes the partition of `hash`, waiting for it. Only with the token.
     pub fn reach_waiting(&mut self, hash: u64) {
         debug_assert!(self.has_token(), "only who has the token waits while holding");
+        patient::check();
         while !self.reach(hash) {
             self.scope.space.wait_for(Busy(PartitionId::of(hash)));
         }

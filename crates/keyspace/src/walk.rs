@@ -14,6 +14,7 @@ use pantala_values::Object;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::locked::{Held, Locked, Scope};
 use crate::partition::Partition;
+use crate::patient;
 use crate::tally::Tally;
 use crate::ticket::Ticket;
 use crate::{Effect, Effects, Garbage, Keyspace, Wanted};
@@ -292,6 +293,7 @@ impl<'k> Locked<'k> {
         if self.holds_everything() {
             return Ok(work(self));
         }
+        patient::check();
         let space = self.scope.space;
         let mut work = Some(work);
         let mut looks = FIRST_LOOKS;

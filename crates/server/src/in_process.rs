@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
 use pantala_commands::Session;
-use pantala_keyspace::Keyspace;
+use pantala_keyspace::{Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
 
@@ -61,7 +61,9 @@ impl InProcess {
             if chunks.is_empty() {
                 break;
             }
+            let guard = NeverWaits::new();
             self.worker.serve(std::mem::take(&mut chunks));
+            drop(guard);
             self.run_lane();
         }
         self.worker.touched.clear();

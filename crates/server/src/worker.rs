@@ -9,7 +9,8 @@
 //!
 //! Invariants
 //! 1. A command is run by the worker that received it, or by the slow lane on its behalf.
-//! 2. Nothing here blocks but the reactor's `wait` and, for microseconds, the gate.
+//! 2. Nothing here blocks but the reactor's `wait` and, for microseconds, the gate. What waits for
+//!    partitions checks that it is on no worker (`NeverWaits`).
 //! 3. A connection has at most one chunk a turn, and stands at most once in `touched`.
 //! 4. A connection that can go on without anything new arriving stands in `resumed`.
 //! 5. A worker that retires runs nothing more of what its connections send, be they ever so busy:
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{Place, Standing};
+use pantala_keyspace::NeverWaits;
 use pantala_reactor::{Event, Events, Ops, Reactor, Token};
 use pantala_settings::Settings;
 
@@ -87,6 +89,7 @@ impl WorkerThread {
 
     /// Serves until the server stops or this worker is retired and empty.
     pub fn serve(mut self) {
+        let _guard = NeverWaits::new();
         self.worker.shared.workers.began(self.worker.index);
         while !self.worker.is_finished() {
             match self.reactor.wait(self.worker.longest_sleep()) {

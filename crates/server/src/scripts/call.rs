@@ -81,8 +81,6 @@ pub(super) struct Run<'s, 'r> {
     /// It has changed something.
     pub has_written: bool,
     pub began_us: u64,
-    /// See `Known::is_proven`.
-    pub is_proven: bool,
     pub kind: Kind,
     pub name: &'s [u8],
     /// The command that runs it.
@@ -171,10 +169,10 @@ impl Run<'_, '_> {
         self.end_undoing(Reason::Locking(Locking::Incremental))
     }
 
-    /// From here on nothing can stop the script. Needs the token, on a worker too, where only a
-    /// script gets it that has proven to be quick: the others on that worker can but wait for it.
+    /// From here on nothing can stop the script. Needs the token, and a thread that may wait:
+    /// never a worker, whose clients would wait with it.
     fn end_undoing(&mut self, otherwise: Reason) -> Result<(), Abort> {
-        if self.turn.lane == Lane::Worker && !self.is_proven {
+        if self.turn.lane == Lane::Worker {
             return self.stop(Reason::Slow);
         }
         if !self.locked.try_take_token() {

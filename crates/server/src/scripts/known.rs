@@ -27,8 +27,6 @@ const QUICK_RUNS: u32 = 16;
 const NEW: u8 = 0;
 const QUICK: u8 = 1;
 const SLOW: u8 = 2;
-/// Quick so often that a worker may run it even where it can not be stopped any more.
-const PROVEN: u8 = 3;
 /// After so many runs in vain because of busy partitions a script is sent to the lane.
 const VAIN_RUNS: u32 = 3;
 
@@ -76,12 +74,7 @@ impl Known {
 
     /// Whether a worker may run it.
     pub fn is_quick(&self) -> bool {
-        matches!(self.pace.load(Ordering::Relaxed), QUICK | PROVEN)
-    }
-
-    /// Whether a worker may run it where nothing can stop it any more.
-    pub fn is_proven(&self) -> bool {
-        self.pace.load(Ordering::Relaxed) == PROVEN
+        self.pace.load(Ordering::Relaxed) == QUICK
     }
 
     /// It ran on the lane.
@@ -92,7 +85,7 @@ impl Known {
         match self.pace.load(Ordering::Relaxed) {
             NEW => self.pace.store(QUICK, Ordering::Relaxed),
             SLOW if self.quick_runs.fetch_add(1, Ordering::Relaxed) + 1 >= QUICK_RUNS => {
-                self.pace.store(PROVEN, Ordering::Relaxed);
+                self.pace.store(QUICK, Ordering::Relaxed);
             }
             _ => {}
         }
@@ -129,7 +122,7 @@ mod tests {
         let known = Known::script(Arc::new(Script::new(b"return 1").expect("no shebang")));
         assert!(!known.is_quick());
         known.ran_on_lane(QUICK_US);
-        assert!(known.is_quick() && !known.is_proven());
+        assert!(known.is_quick());
         known.was_slow();
         assert!(!known.is_quick());
         for _ in 0..QUICK_RUNS - 1 {
@@ -137,8 +130,8 @@ mod tests {
         }
         assert!(!known.is_quick());
         known.ran_on_lane(QUICK_US);
-        assert!(known.is_quick() && known.is_proven());
+        assert!(known.is_quick());
         known.ran_on_lane(QUICK_US + 1);
-        assert!(!known.is_quick() && !known.is_proven());
+        assert!(!known.is_quick());
     }
 }

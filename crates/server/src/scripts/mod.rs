@@ -21,9 +21,9 @@
 //! Invariants
 //! 1. A script that is undone has changed nothing and told nobody: its effects leave at its end.
 //! 2. A script waits for a partition only with the token, or with nothing held.
-//! 3. A script runs on a worker only when its last runs were quick. If it takes longer there after
-//!    all it is undone and goes to the lane. Where it can not be undone it gets the token on a
-//!    worker only when it was quick many times in a row, also with the token (`Known::is_proven`).
+//! 3. A script runs on a worker only when its last runs were quick, and can always be undone there:
+//!    if it takes longer after all, or is about to change what is too large to be copied, it is
+//!    undone and goes to the lane. So a worker never has the token, and never waits.
 //! 4. Interpreters are one for each thread and know nothing of each other; what a script is and how
 //!    it went is known to all (`Known`).
 //!

@@ -13,7 +13,7 @@ use pantala_protocol::Reply;
 use pantala_scripting::{Abort, Flags as ScriptFlags};
 use smallvec::SmallVec;
 
-use super::call::{Reason, Rights, Run, Stage, WORKER_US, session_for};
+use super::call::{Reason, Rights, Run, Stage, session_for};
 use super::known::{Known, Program};
 use super::running::Kind;
 use super::thread;
@@ -154,7 +154,6 @@ impl<'r> Turn<'r> {
         let ended = self.interpret(session, request.args, known, &mut run, output);
         let line = ended.err().flatten();
         let reason = ended.err().map(|_| run.reason.take().unwrap_or(Reason::Killed));
-        let is_final = run.stage == Stage::Final;
         let must_undo = reason.is_some_and(|reason| reason != Reason::Killed);
         if must_undo && run.stage == Stage::Undoable {
             run.undo();
@@ -176,20 +175,17 @@ impl<'r> Turn<'r> {
             self.serve_ready(locked);
         }
         if !is_inside {
-            self.learn_pace(known, is_final, began_us);
+            self.learn_pace(known, began_us);
             forget_caching(session);
         }
         self.count_script(session, request, before, errors_before, output);
         Verdict::Finished
     }
 
-    /// What this run tells of the next ones. On a worker only those are timed that nothing could
-    /// stop; the others would have been stopped.
-    fn learn_pace(&self, known: &Known, is_final: bool, began_us: u64) {
+    /// What this run tells of the next ones. On a worker a slow one would have been stopped.
+    fn learn_pace(&self, known: &Known, began_us: u64) {
         if self.lane == Lane::Slow {
             known.ran_on_lane(monotonic_us() - began_us);
-        } else if is_final && monotonic_us() - began_us > WORKER_US {
-            known.was_slow();
         }
     }
 
@@ -223,7 +219,6 @@ impl<'r> Turn<'r> {
             reason: None,
             has_written: false,
             began_us,
-            is_proven: known.is_proven(),
             kind,
             name,
             command: request.args,
