@@ -1,8 +1,13 @@
 //! Glob patterns as KEYS, SCAN, PSUBSCRIBE and CONFIG GET know them: `*`, `?`, `[ab]`, `[a-z]`,
 //! `[^a]`, `\x`.
 //!
-//! 1. Time is at most pattern length x text length: after a mismatch only the last `*` takes one
-//!    byte more, since every other element takes exactly one byte. No recursion.
+//! 1. Work is bounded. After a mismatch only the last `*` takes one byte more, since every other
+//!    element takes exactly one byte; no recursion. What is tried in vain so costs at most a budget
+//!    of [`STEPS_PER_BYTE`] bytes of the pattern for each byte of the text and [`FREE_STEPS`] more,
+//!    never above [`MOST_STEPS`]. Beyond it a part between two stars that is plain text is looked
+//!    for by Knuth, Morris and Pratt, and the last part is held against the text's end: both take
+//!    one look at pattern and text. Only a part with `?` or brackets, longer than
+//!    [`STEPS_PER_BYTE`] bytes, tried nearly to its end at most places, is given up as no match.
 //! 2. Odd patterns mean what valkey-server 9.1.2 makes of them: an unclosed bracket ends with the
 //!    pattern, `[]` matches nothing, `[^]` any byte, a last `\` stands for itself, bounds the wrong
 //!    way round are swapped, ranges compare bytes as signed, and a pattern of stars does not match
@@ -34,56 +39,141 @@ pub fn is_literal(pattern: &[u8]) -> bool {
     literal_prefix(pattern).len() == pattern.len()
 }
 
+/// See invariant 1.
+const STEPS_PER_BYTE: usize = 64;
+const FREE_STEPS: usize = 1 << 16;
+const MOST_STEPS: usize = 1 << 24;
+
+#[inline]
 fn run<const NOCASE: bool>(pattern: &[u8], text: &[u8]) -> bool {
-    if text.is_empty() {
-        return pattern.is_empty();
-    }
-    let (mut p, mut t) = (0, 0);
-    // Where to go on after a mismatch: behind the last star, and the text it is tried on.
-    let mut retry: Option<(usize, usize)> = None;
-    loop {
-        if t == text.len() {
-            if pattern[p..].iter().all(|&byte| byte == b'*') {
-                return true;
-            }
-            // What is left wants more text; a longer star only leaves less.
-            return false;
+    Match { pattern, text, steps: 0 }.run::<NOCASE>()
+}
+
+/// One match: the steps count bytes of the pattern that were looked at in vain.
+struct Match<'a> {
+    pattern: &'a [u8],
+    text: &'a [u8],
+    steps: usize,
+}
+
+impl Match<'_> {
+    #[inline]
+    fn run<const NOCASE: bool>(&mut self) -> bool {
+        let (pattern, text) = (self.pattern, self.text);
+        if text.is_empty() {
+            return pattern.is_empty();
         }
-        if pattern.get(p) == Some(&b'*') {
-            p += 1;
-            if p == pattern.len() {
-                return true;
+        let (mut p, mut t) = (0, 0);
+        // Where to go on after a mismatch: behind the last star, and the text it is tried on.
+        let mut retry: Option<(usize, usize)> = None;
+        loop {
+            if t == text.len() {
+                // Is something left, it wants more text; a longer star only leaves less.
+                return pattern[p..].iter().all(|&byte| byte == b'*');
             }
-            retry = Some((p, t));
-            continue;
-        }
-        match element::<NOCASE>(pattern, p, text[t]) {
-            Some(next) => {
-                p = next;
-                t += 1;
-            }
-            None => match &mut retry {
-                None => return false,
-                Some((star, start)) => {
-                    *start += 1;
-                    p = *star;
-                    t = *start;
+            if pattern.get(p) == Some(&b'*') {
+                p += 1;
+                if p == pattern.len() {
+                    return true;
                 }
-            },
+                retry = Some((p, t));
+                continue;
+            }
+            let (fits, next) = element::<NOCASE>(pattern, p, text[t]);
+            if fits {
+                (p, t) = (next, t + 1);
+                continue;
+            }
+            let Some((star, start)) = &mut retry else { return false };
+            *start += 1;
+            (p, t) = (*star, *start);
+            self.steps += next - *star + 1;
+            if self.steps > FREE_STEPS && self.is_spent() {
+                match self.find_part::<NOCASE>(p, t) {
+                    Some(found) => (p, t) = found,
+                    None => return false,
+                }
+            }
         }
+    }
+
+    #[cold]
+    fn is_spent(&self) -> bool {
+        let budget = FREE_STEPS.saturating_add(self.text.len().saturating_mul(STEPS_PER_BYTE));
+        self.steps > budget.min(MOST_STEPS)
+    }
+
+    /// Finds the part of the pattern that begins at `p`, after a star, in the text from `t` on, in
+    /// one look at both; the places behind it.
+    #[cold]
+    fn find_part<const NOCASE: bool>(&mut self, p: usize, t: usize) -> Option<(usize, usize)> {
+        let (mut end, mut elements, mut plain) = (p, 0, Some(Vec::new()));
+        while let Some(&byte) = self.pattern.get(end).filter(|byte| **byte != b'*') {
+            let next = element::<NOCASE>(self.pattern, end, 0).1;
+            match (byte, &mut plain) {
+                (b'?' | b'[', _) => plain = None,
+                (_, Some(plain)) => plain.push(self.pattern[next - 1]),
+                (_, None) => {}
+            }
+            (end, elements) = (next, elements + 1);
+        }
+        self.steps += end - p;
+        let rest = self.text.get(t..)?;
+        if end == self.pattern.len() {
+            // What is tried there is tried once: it fits, or there is nothing more to try.
+            let last = rest.len().checked_sub(elements)?;
+            let mut at = p;
+            for &byte in &rest[last..] {
+                let (fits, next) = element::<NOCASE>(self.pattern, at, byte);
+                at = fits.then_some(next)?;
+            }
+            return Some((end, self.text.len()));
+        }
+        let found = find::<NOCASE>(rest, &plain?, &mut self.steps)?;
+        Some((end, t + found))
     }
 }
 
-/// Matches `byte` against the element at `p`; the position behind the element if it fits.
+/// Where the first `part` in `text` ends: Knuth, Morris and Pratt, "Fast pattern matching in
+/// strings", 1977.
+fn find<const NOCASE: bool>(text: &[u8], part: &[u8], steps: &mut usize) -> Option<usize> {
+    // For each beginning of the part the length of its longest border.
+    let mut borders: Vec<u32> = Vec::with_capacity(part.len());
+    let mut border = 0;
+    for (at, &byte) in part.iter().enumerate() {
+        while at > 0 && border > 0 && !equal::<NOCASE>(part[border], byte) {
+            border = borders[border - 1] as usize;
+            *steps += 1;
+        }
+        border += usize::from(at > 0 && equal::<NOCASE>(part[border], byte));
+        borders.push(border as u32);
+    }
+    let mut fitting = 0;
+    for (at, &byte) in text.iter().enumerate() {
+        while fitting > 0 && !equal::<NOCASE>(part[fitting], byte) {
+            fitting = borders[fitting - 1] as usize;
+            *steps += 1;
+        }
+        fitting += usize::from(equal::<NOCASE>(part[fitting], byte));
+        if fitting == part.len() {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// Whether `byte` fits the element at `p`, and the position behind the element.
 #[inline]
-fn element<const NOCASE: bool>(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
-    let (fits, next) = match *pattern.get(p)? {
-        b'?' => (true, p + 1),
-        b'[' => bracket::<NOCASE>(pattern, p + 1, byte),
-        b'\\' if p + 1 < pattern.len() => (equal::<NOCASE>(pattern[p + 1], byte), p + 2),
-        literal => (equal::<NOCASE>(literal, byte), p + 1),
-    };
-    fits.then_some(next)
+fn element<const NOCASE: bool>(pattern: &[u8], p: usize, byte: u8) -> (bool, usize) {
+    match pattern.get(p) {
+        None => (false, p),
+        Some(b'?') => (true, p + 1),
+        Some(b'[') => bracket::<NOCASE>(pattern, p + 1, byte),
+        Some(b'\\') if p + 1 < pattern.len() => {
+            (equal::<NOCASE>(pattern[p + 1], byte), p + 2)
+        }
+        Some(literal) => (equal::<NOCASE>(*literal, byte), p + 1),
+    }
 }
 
 /// Whether `byte` is in the set whose text begins at `p`, and the position behind the set.
@@ -177,6 +267,59 @@ mod tests {
         let text = b"a".repeat(1_999);
         assert!(!matches(&pattern, &text));
         assert!(matches(&pattern[2..], &text));
+    }
+
+    /// Matches, and says whether the work was within its bound.
+    fn bounded(pattern: &[u8], text: &[u8]) -> bool {
+        let mut run = Match { pattern, text, steps: 0 };
+        let fits = run.run::<false>();
+        let budget = (text.len() * STEPS_PER_BYTE + FREE_STEPS).min(MOST_STEPS);
+        // One try more than the budget, and one look at pattern and text beyond it.
+        let most = budget + 2 * (pattern.len() + text.len());
+        assert!(run.steps <= most, "{} steps, at most {most}", run.steps);
+        fits
+    }
+
+    #[test]
+    fn work_is_bounded() {
+        let (part, text) = (b"a".repeat(100_000), b"a".repeat(200_000));
+        let with = |head: &[u8], tail: &[u8]| [head, &part, tail].concat();
+        let text_with = |tail: &[u8]| [&text, tail].concat();
+        // The last part, and one between two stars.
+        assert!(!bounded(&with(b"*", b"b"), &text));
+        assert!(bounded(&with(b"*", b"b"), &text_with(b"b")));
+        assert!(bounded(&with(b"*", b"?b"), &text_with(b"b")));
+        assert!(!bounded(&with(b"*", b"b*"), &text));
+        assert!(bounded(&with(b"*", b"b*"), &text_with(b"ba")));
+        assert!(bounded(&with(b"*", b"\\b*c*d"), &text_with(b"bxcxd")));
+        assert!(!bounded(&with(b"*", b"b*c*d"), &text_with(b"bxdxc")));
+        // Many parts, each tried in vain.
+        let parts = b"*aaaab".repeat(20_000);
+        assert!(!bounded(&parts, &text));
+        assert!(bounded(&[&parts[..], b"*"].concat(), &b"aaaaaab".repeat(20_000)));
+        // A bracket is as long as its text.
+        let bracket = [b"*[", &part[..], b"]"].concat();
+        assert!(!bounded(&bracket, &b"b".repeat(200_000)));
+        assert!(bounded(&bracket, &[&b"b".repeat(200_000)[..], b"a"].concat()));
+        // A long part that is no plain text is given up ...
+        assert!(!bounded(&with(b"*?", b"b*"), &text_with(b"b")));
+        // ... but no shorter one.
+        let short = [b"*?", &b"a".repeat(60)[..], b"b*"].concat();
+        assert!(bounded(&short, &text_with(b"b")));
+    }
+
+    #[test]
+    fn beyond_the_budget_the_answer_is_the_same() {
+        let mut rng = crate::rng::Rng::from_seed(7);
+        for _ in 0..20_000 {
+            let mut word = |most: u64, bytes: &[u8]| -> Vec<u8> {
+                let len = rng.below(most);
+                (0..len).map(|_| bytes[rng.below(bytes.len() as u64) as usize]).collect()
+            };
+            let (pattern, text) = (word(10, b"ab*b\\"), word(20, b"abab*"));
+            let mut spent = Match { pattern: &pattern, text: &text, steps: MOST_STEPS };
+            assert_eq!(spent.run::<false>(), matches(&pattern, &text), "{pattern:?} {text:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! A group counts what it reads. Such a count is right as long as nothing ahead of the group was
 //! deleted by its id; the stream remembers only the largest id so deleted. What can be told follows
-//! the reference case by case, because clients see when it is `nil`.
+//! the reference case by case, because clients see when it is `nil`. Clients may set the count of
+//! all entries to any number below 2^64, and what is reckoned with it wraps around as there.
 
 use super::group::Group;
 use super::id::StreamId;
@@ -43,9 +44,9 @@ impl Counts {
         }
         let no_gaps = self.max_deleted_id == StreamId::MIN || self.max_deleted_id < self.first_id;
         if no_gaps && id < self.first_id {
-            return Some(added - self.length as i64);
+            return Some(added.wrapping_sub(self.length as i64));
         }
-        (no_gaps && id == self.first_id).then(|| added - self.length as i64 + 1)
+        (no_gaps && id == self.first_id).then(|| added.wrapping_sub(self.length as i64).wrapping_add(1))
     }
 
     fn lag(&self, group: &Group) -> Option<i64> {
