@@ -169,9 +169,7 @@ fn element<const NOCASE: bool>(pattern: &[u8], p: usize, byte: u8) -> (bool, usi
         None => (false, p),
         Some(b'?') => (true, p + 1),
         Some(b'[') => bracket::<NOCASE>(pattern, p + 1, byte),
-        Some(b'\\') if p + 1 < pattern.len() => {
-            (equal::<NOCASE>(pattern[p + 1], byte), p + 2)
-        }
+        Some(b'\\') if p + 1 < pattern.len() => (equal::<NOCASE>(pattern[p + 1], byte), p + 2),
         Some(literal) => (equal::<NOCASE>(*literal, byte), p + 1),
     }
 }

@@ -484,6 +484,40 @@ mod tests {
     }
 
     #[test]
+    fn elements_by_chance_are_shown_in_steps() {
+        // With numbers, the words of the reply that are members.
+        for (kind, count, shown, stride) in [
+            ("set", "SRANDMEMBER key -30000", 30_000, 1),
+            ("set", "SRANDMEMBER key 19000", 19_000, 1),
+            ("set", "SRANDMEMBER key 5000", 5_000, 1),
+            ("set", "SRANDMEMBER key 30000", ELEMENTS, 1),
+            ("hash", "HRANDFIELD key -30000 WITHVALUES", 30_000, 2),
+            ("hash", "HRANDFIELD key 19000", 19_000, 1),
+            ("hash", "HRANDFIELD key 30000 WITHVALUES", ELEMENTS, 2),
+            ("zset", "ZRANDMEMBER key -30000", 30_000, 1),
+            ("zset", "ZRANDMEMBER key 19000 WITHSCORES", 19_000, 2),
+            ("zset", "ZRANDMEMBER key 30000", ELEMENTS, 1),
+        ] {
+            let fixture = filled(kind);
+            let ran = Arc::new(AtomicUsize::new(0));
+            let (done, reply) = fixture.call(count, |call| {
+                wait(&fixture, call.key(), "TYPE key", &ran);
+                (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
+            });
+            assert_eq!(done, Ok(1), "nobody ran in the midst of {count}");
+            let reply = String::from_utf8(reply).expect("text");
+            assert!(reply.starts_with(&format!("*{}\r\n", shown * stride)), "{count}");
+            let words = reply.lines().skip(2).step_by(2).step_by(stride);
+            let mut members: Vec<&str> = words.collect();
+            assert_eq!(members.len(), shown, "{count}");
+            assert!(members.iter().all(|word| word.starts_with(['m', 'f'])), "{count}");
+            members.sort_unstable();
+            members.dedup();
+            assert_eq!(members.len() == shown, !count.contains('-'), "{count}");
+        }
+    }
+
+    #[test]
     fn a_value_of_another_type_by_then_is_an_error() {
         let fixture = filled("set");
         let ran = Arc::new(AtomicUsize::new(0));

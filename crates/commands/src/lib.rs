@@ -20,6 +20,7 @@
 mod call;
 mod command;
 mod copy_and_swap;
+mod draws;
 pub mod error;
 pub mod families;
 mod help;

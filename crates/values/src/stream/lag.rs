@@ -46,7 +46,8 @@ impl Counts {
         if no_gaps && id < self.first_id {
             return Some(added.wrapping_sub(self.length as i64));
         }
-        (no_gaps && id == self.first_id).then(|| added.wrapping_sub(self.length as i64).wrapping_add(1))
+        (no_gaps && id == self.first_id)
+            .then(|| added.wrapping_sub(self.length as i64).wrapping_add(1))
     }
 
     fn lag(&self, group: &Group) -> Option<i64> {

@@ -1,5 +1,7 @@
 //! HRANDFIELD: fields by chance.
 
+use std::ops::ControlFlow;
+
 use pantala_base::number::parse_i64;
 use pantala_protocol::{Reply, Version};
 use pantala_table::StrRef;
@@ -7,11 +9,10 @@ use pantala_values::Hash;
 
 use super::check_lane;
 use crate::call::{Call, Done, reply_string};
+use crate::draws::{Selection, are_few};
 use crate::error::{self, ClientError};
+use crate::incremental::{self, Aggregate, Header};
 use crate::options::is_word;
-
-/// No reply is made longer than this, however many fields are wished for.
-const MOST_REPLY_BYTES: usize = 512 << 20;
 
 /// How many fields, and how.
 struct Options {
@@ -60,38 +61,70 @@ pub(super) fn hrandfield(call: &mut Call<'_, '_>) -> Done {
         return one(call);
     }
     let options = Options::parse(call.args)?;
-    let (key, now, space) = (call.key(), call.now(), call.space());
+    if !options.repeats {
+        return different(call, &options);
+    }
+    let (now, lane, mut chance) = (call.now(), call.lane, call.space().chance());
+    let each = options.elements(1, call.reply.version());
+    call.draw_repeatedly(
+        incremental::open,
+        (options.count, each),
+        || check_lane(lane, options.count),
+        |hash: &Hash, left, step| {
+            let mut drawn = 0;
+            hash.view().draw_many(left, &mut chance, now, |field, value| {
+                options.write(step.reply, field, value);
+                drawn += 1;
+                step.has_room()
+            });
+            drawn
+        },
+    )
+}
+
+fn different(call: &mut Call<'_, '_>, options: &Options) -> Done {
+    let (key, now, lane, mut chance) = (call.key(), call.now(), call.lane, call.space().chance());
+    let each = options.elements(1, call.reply.version());
     let opened = call.keys.read(key);
     let hash = opened.collection::<Hash>()?.map(Hash::view).filter(|_| options.count > 0);
     let Some(hash) = hash else {
         call.reply.array(0);
         return Ok(());
     };
-    let mut chance = space.chance();
-    let version = call.reply.version();
-    if !options.repeats {
-        let is_few = options.count.saturating_mul(3) <= hash.len();
-        check_lane(call.lane, if is_few { options.count } else { hash.len() })?;
+    if are_few(options.count, hash.len()) {
         let picked = hash.sample(options.count, &mut chance, now);
-        call.reply.array(options.elements(picked.len(), version));
-        for (field, value) in picked {
-            options.write(&mut call.reply, field, value);
-        }
+        call.reply.array(picked.len() * each);
+        picked.into_iter().for_each(|(field, value)| options.write(&mut call.reply, field, value));
         return Ok(());
     }
-    check_lane(call.lane, options.count)?;
-    let reply = &mut call.reply;
-    let most_bytes = call.limits.most_output_bytes.min(reply.len() + MOST_REPLY_BYTES);
-    let (mark, mut count) = (reply.begin(), 0);
-    hash.draw_many(options.count, &mut chance, now, |field, value| {
-        options.write(reply, field, value);
-        count += 1;
-        reply.len() <= most_bytes
-    });
-    if reply.len() > most_bytes {
-        return Err(error::OUT_OF_RANGE.into());
+    drop(opened);
+    let read = call.read_whole(
+        |keys, key| Ok(keys.peek(key)),
+        |hash: &Hash, reply| {
+            let hash = hash.view();
+            check_lane(lane, hash.len())?;
+            let selection = Selection::new(options.count, hash.live_len(now));
+            Ok((0, selection, Header::later(reply)))
+        },
+        |hash, (from, mut selection, mut header), step| {
+            selection.begin_step();
+            let next = hash.view().part(from, now, |field, value| {
+                if selection.picks(&mut chance) {
+                    options.write(step.reply, field, value);
+                    header.count += each;
+                }
+                selection.goes_on(step)
+            });
+            match next.filter(|_| !selection.is_done()) {
+                Some(next) => ControlFlow::Continue((next, selection, header)),
+                None => ControlFlow::Break(header),
+            }
+        },
+    )?;
+    match read {
+        Some(header) => header.end(Aggregate::Array, &mut call.reply),
+        None => call.reply.array(0),
     }
-    reply.end_array(mark, options.elements(count, version));
     Ok(())
 }
 

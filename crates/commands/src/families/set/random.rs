@@ -1,15 +1,17 @@
 //! Members by chance: SPOP takes them out, SRANDMEMBER only shows them.
 
+use std::ops::ControlFlow;
+
 use pantala_base::number::parse_i64;
 use pantala_keyspace::{Expiry, event};
 use pantala_values::Set;
 
 use super::{check_lane, limits, open, reply_member};
 use crate::call::{Call, Done};
+use crate::draws::{Selection, are_few};
 use crate::error;
+use crate::incremental::{self, Aggregate, Header};
 
-/// No reply is made longer than this, however many members are wished for.
-const MOST_REPLY_BYTES: usize = 512 << 20;
 /// When the members that stay are fewer than a fifth of those that go, those that stay are drawn.
 const GOING_FOR_STAYING: usize = 5;
 
@@ -114,48 +116,72 @@ fn show_one(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn show_many(call: &mut Call<'_, '_>) -> Done {
-    let options = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
-    if options == i64::MIN {
+    let wanted = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
+    if wanted == i64::MIN {
         return Err(error::COUNT_OUT_OF_RANGE.into());
     }
-    let count = usize::try_from(options.unsigned_abs()).unwrap_or(usize::MAX);
-    let (key, now, space) = (call.key(), call.now(), call.space());
+    let count = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX);
+    if wanted >= 0 {
+        return show_different(call, count);
+    }
+    let (now, lane, mut chance) = (call.now(), call.lane, call.space().chance());
+    call.draw_repeatedly(
+        incremental::open,
+        (count, 1),
+        || check_lane(lane, count),
+        |set: &Set, left, step| {
+            let mut drawn = 0;
+            set.view().draw_many(left, &mut chance, now, |member| {
+                reply_member(step.reply, member);
+                drawn += 1;
+                step.has_room()
+            });
+            drawn
+        },
+    )
+}
+
+fn show_different(call: &mut Call<'_, '_>, count: usize) -> Done {
+    let (key, now, lane, mut chance) = (call.key(), call.now(), call.lane, call.space().chance());
     let opened = call.keys.read(key);
     let set = opened.collection::<Set>()?.map(Set::view).filter(|_| count > 0);
     let Some(set) = set else {
         call.reply.array(0);
         return Ok(());
     };
-    let reply = &mut call.reply;
-    let mut chance = space.chance();
-    if options > 0 {
-        let is_few = count.saturating_mul(3) <= set.len();
-        check_lane(call.lane, if is_few { count } else { set.work() })?;
-        if count >= set.len() {
-            let (mark, mut shown) = (reply.begin(), 0);
-            for member in set.iter(now) {
-                reply_member(reply, member);
-                shown += 1;
-            }
-            reply.end_array(mark, shown);
-            return Ok(());
-        }
+    if are_few(count, set.len()) {
         let picked = set.sample(count, &mut chance, now);
-        reply.array(picked.len());
-        picked.into_iter().for_each(|member| reply_member(reply, member));
+        call.reply.array(picked.len());
+        picked.into_iter().for_each(|member| reply_member(&mut call.reply, member));
         return Ok(());
     }
-    check_lane(call.lane, count)?;
-    let most_bytes = call.limits.most_output_bytes.min(reply.len() + MOST_REPLY_BYTES);
-    let (mark, mut shown) = (reply.begin(), 0);
-    set.draw_many(count, &mut chance, now, |member| {
-        reply_member(reply, member);
-        shown += 1;
-        reply.len() <= most_bytes
-    });
-    if reply.len() > most_bytes {
-        return Err(error::OUT_OF_RANGE.into());
+    drop(opened);
+    let read = call.read_whole(
+        |keys, key| Ok(keys.peek(key)),
+        |set: &Set, reply| {
+            let set = set.view();
+            check_lane(lane, set.work())?;
+            let selection = Selection::new(count, set.live_len(now));
+            Ok((0, selection, Header::later(reply)))
+        },
+        |set, (from, mut selection, mut header), step| {
+            selection.begin_step();
+            let next = set.view().part(from, now, |member| {
+                if selection.picks(&mut chance) {
+                    reply_member(step.reply, member);
+                    header.count += 1;
+                }
+                selection.goes_on(step)
+            });
+            match next.filter(|_| !selection.is_done()) {
+                Some(next) => ControlFlow::Continue((next, selection, header)),
+                None => ControlFlow::Break(header),
+            }
+        },
+    )?;
+    match read {
+        Some(header) => header.end(Aggregate::Array, &mut call.reply),
+        None => call.reply.array(0),
     }
-    reply.end_array(mark, shown);
     Ok(())
 }

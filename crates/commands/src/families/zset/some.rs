@@ -1,17 +1,17 @@
 //! Some of the members: by chance, and in parts.
 
+use std::ops::ControlFlow;
+
 use pantala_base::number::{parse_i64, parse_u64, push_f64};
-use pantala_base::rng::Rng;
 use pantala_protocol::{Reply, Version};
+use pantala_values::SortedSet;
 use pantala_values::sorted_set::SortedSetRef;
 
 use super::{begin_members, check_lane, read, reply_member, view};
 use crate::call::{Call, Done, reply_string};
+use crate::draws::Shuffle;
 use crate::error::{self, ClientError};
 use crate::options::{ElementScan, LeaveOut, is_word};
-
-/// No reply is made longer than this, however many members are wished for.
-const MOST_REPLY_BYTES: usize = 512 << 20;
 
 /// How many members, and how.
 struct Options {
@@ -45,32 +45,50 @@ pub(super) fn zrandmember(call: &mut Call<'_, '_>) -> Done {
         return one(call);
     }
     let options = Options::parse(call.args)?;
-    let (key, space) = (call.key(), call.space());
-    let opened = read(call.keys, key, call.lane)?;
-    let Some(set) = view(&opened)?.filter(|_| options.count > 0) else {
-        call.reply.array(0);
-        return Ok(());
-    };
-    let mut chance = space.chance();
     if !options.repeats {
-        let count = options.count.min(set.len());
-        check_lane(call.lane, count)?;
-        begin_members(&mut call.reply, count, options.with_scores);
-        sample(set, count, &mut chance, &mut |rank| {
-            reply_rank(&mut call.reply, set, rank, options.with_scores);
-        });
-        return Ok(());
+        return different(call, &options);
     }
-    check_lane(call.lane, options.count)?;
-    let reply = &mut call.reply;
-    let most_bytes = call.limits.most_output_bytes.min(reply.len() + MOST_REPLY_BYTES);
-    begin_members(reply, options.count, options.with_scores);
-    for _ in 0..options.count {
-        let rank = chance.below(set.len() as u64) as usize;
-        reply_rank(reply, set, rank, options.with_scores);
-        if reply.len() > most_bytes {
-            return Err(error::OUT_OF_RANGE.into());
-        }
+    let (lane, mut chance) = (call.lane, call.space().chance());
+    let is_flat = options.with_scores && call.reply.version() == Version::Resp2;
+    call.draw_repeatedly(
+        |keys, key| read(keys, key, lane),
+        (options.count, 1 + usize::from(is_flat)),
+        || check_lane(lane, options.count),
+        |set: &SortedSet, left, step| {
+            let (set, mut drawn) = (set.view(), 0);
+            while drawn < left && step.has_room() {
+                let rank = chance.below(set.len() as u64) as usize;
+                reply_rank(step.reply, set, rank, options.with_scores);
+                drawn += 1;
+            }
+            drawn
+        },
+    )
+}
+
+/// Members of different ranks, in random order.
+fn different(call: &mut Call<'_, '_>, options: &Options) -> Done {
+    let (lane, mut chance) = (call.lane, call.space().chance());
+    let read = call.read_whole(
+        |keys, key| read(keys, key, lane),
+        |set: &SortedSet, reply| {
+            let count = options.count.min(set.view().len());
+            check_lane(lane, count)?;
+            begin_members(reply, count, options.with_scores);
+            Ok(Shuffle::new(count, set.view().len()))
+        },
+        |set, mut ranks, step| {
+            while let Some(rank) = ranks.next(&mut chance) {
+                reply_rank(step.reply, set.view(), rank, options.with_scores);
+                if !step.has_room() {
+                    return ControlFlow::Continue(ranks);
+                }
+            }
+            ControlFlow::Break(())
+        },
+    )?;
+    if read.is_none() {
+        call.reply.array(0);
     }
     Ok(())
 }
@@ -79,33 +97,6 @@ fn reply_rank(reply: &mut Reply<'_>, set: SortedSetRef<'_>, rank: usize, with_sc
     if let Some((member, score)) = set.entries(rank, 1).next() {
         reply_member(reply, member, score, with_scores);
     }
-}
-
-/// Shows `count` different ranks, each set of ranks as likely as any other, in a random order:
-/// Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987), then a shuffle.
-fn sample(set: SortedSetRef<'_>, count: usize, chance: &mut Rng, show: &mut dyn FnMut(usize)) {
-    let len = set.len();
-    let mut picked: Vec<usize> = Vec::with_capacity(count);
-    if count * 3 >= len {
-        picked.extend(0..len);
-        for at in 0..count {
-            let other = at + chance.below((len - at) as u64) as usize;
-            picked.swap(at, other);
-        }
-        picked.truncate(count);
-    } else {
-        let mut seen = std::collections::HashSet::with_capacity(count);
-        for last in len - count..len {
-            let rank = chance.below(last as u64 + 1) as usize;
-            let rank = if seen.insert(rank) { rank } else { last };
-            seen.insert(rank);
-            picked.push(rank);
-        }
-        for at in (1..count).rev() {
-            picked.swap(at, chance.below(at as u64 + 1) as usize);
-        }
-    }
-    picked.into_iter().for_each(show);
 }
 
 fn one(call: &mut Call<'_, '_>) -> Done {
