@@ -57,7 +57,7 @@ pub use partition::{Partition, Sizes, Waiters, Watch};
 pub use patient::NeverWaits;
 pub use plan::LockPlan;
 pub use sweep::{Sweep, Sweeper};
-pub use tally::{Count, Tally};
+pub use tally::{Count, CountClass, Tally};
 pub use ticket::{Inbox, Ready, Ticket, Waiter, Waker};
 pub use token::Token;
 pub use undo::Saved;

@@ -2,6 +2,12 @@
 //!
 //! A [`Tally`] belongs to one worker (or lane thread): it bumps with a plain load and store, on
 //! cache lines nobody else writes. INFO adds up the tallies of all threads.
+//!
+//! Invariants
+//! 1. A count is declared in one place, by [`counts!`](crate::counts), with its [`CountClass`]:
+//!    what CONFIG RESETSTAT begins anew and what an undone script takes back follow from it.
+//!
+//! Tests: at the foot.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,19 +43,156 @@ impl Count {
     }
 }
 
-/// What lookups and changes count.
-#[derive(Debug, Default)]
-pub struct Tally {
-    /// Reads that found their key.
-    pub hits: Count,
-    /// Reads that did not.
-    pub misses: Count,
-    /// Keys removed because their deadline had passed.
-    pub expired: Count,
-    /// Elements of collections removed because their own deadline had passed.
-    pub expired_elements: Count,
-    /// Changes published.
-    pub changes: Count,
-    /// Values handed to the background to be freed.
-    pub reclaimed: Count,
+/// What becomes of a count at CONFIG RESETSTAT, and when a script ends that counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountClass {
+    /// Scripts do not count it.
+    Thread,
+    /// A script that is undone has not counted it.
+    Script,
+    /// A script that is undone has counted it all the same: it stays done.
+    Kept,
+    /// What is there now, not what has happened: CONFIG RESETSTAT leaves it alone.
+    Level,
+}
+
+impl CountClass {
+    /// Whether CONFIG RESETSTAT begins it anew.
+    #[inline(always)]
+    pub const fn is_reset(self) -> bool {
+        !matches!(self, CountClass::Level)
+    }
+
+    /// Moves what a script counted `inside` to where it counts, if it counts.
+    #[inline(always)]
+    pub fn settle(self, mine: &Count, inside: &Count, has_happened: bool) {
+        match self {
+            CountClass::Thread | CountClass::Level => {}
+            CountClass::Kept => mine.add(inside.take()),
+            CountClass::Script => {
+                let counted = inside.take();
+                mine.add(if has_happened { counted } else { 0 });
+            }
+        }
+    }
+}
+
+/// Declares a struct of counts, each with its class; `beside` them may stand other fields.
+#[macro_export]
+macro_rules! counts {
+    (
+        $(#[$about:meta])*
+        struct $name:ident($($given:ident: $needs:ty)?) {
+            $($(#[$doc:meta])+ $count:ident: $class:ident,)+
+        }
+        $(beside {
+            $($(#[$part_doc:meta])+ $seen:vis $part:ident: $kind:ty = $made:expr,)+
+        })?
+    ) => {
+        $(#[$about])*
+        pub struct $name {
+            $($(#[$doc])+ pub $count: $crate::Count,)+
+            $($($(#[$part_doc])+ $seen $part: $kind,)+)?
+        }
+
+        impl $name {
+            /// Zeroes.
+            pub fn new($($given: $needs)?) -> Self {
+                Self {
+                    $($count: $crate::Count::default(),)+
+                    $($($part: $made,)+)?
+                }
+            }
+
+            /// Shows each count that CONFIG RESETSTAT begins anew, beside the other's.
+            pub fn each_count_with(
+                &self,
+                other: &Self,
+                see: &mut dyn FnMut(&$crate::Count, &$crate::Count),
+            ) {
+                $(if $crate::CountClass::$class.is_reset() {
+                    see(&self.$count, &other.$count);
+                })+
+            }
+
+            /// Takes over what a script counted inside; of one that was undone what stays done.
+            #[inline]
+            pub fn settle_counts(&self, inside: &Self, has_happened: bool) {
+                $($crate::CountClass::$class.settle(&self.$count, &inside.$count, has_happened);)+
+            }
+
+            /// Name, class and count of each.
+            pub fn counts(
+                &self,
+            ) -> impl Iterator<Item = (&'static str, $crate::CountClass, &$crate::Count)> {
+                [$((stringify!($count), $crate::CountClass::$class, &self.$count)),+].into_iter()
+            }
+        }
+    };
+}
+
+counts! {
+    /// What lookups and changes count.
+    #[derive(Debug)]
+    struct Tally() {
+        /// Reads that found their key.
+        hits: Script,
+        /// Reads that did not.
+        misses: Script,
+        /// Keys removed because their deadline had passed.
+        expired: Kept,
+        /// Elements of collections removed because their own deadline had passed.
+        expired_elements: Kept,
+        /// Changes published.
+        changes: Script,
+        /// Values handed to the background to be freed.
+        reclaimed: Kept,
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Count, CountClass};
+
+    counts! {
+        struct Some(start: u64) {
+            /// Of the thread.
+            turns: Thread,
+            /// Of scripts that happen.
+            hits: Script,
+            /// Of all scripts.
+            expired: Kept,
+            /// What there is.
+            bytes: Level,
+        }
+        beside {
+            /// Not a count.
+            began: u64 = start,
+        }
+    }
+
+    fn values(some: &Some) -> Vec<u64> {
+        some.counts().map(|(_, _, count)| count.get()).collect()
+    }
+
+    #[test]
+    fn what_happens_to_a_count_follows_from_its_class() {
+        let (some, inside) = (Some::new(7), Some::new(8));
+        inside.counts().for_each(|(_, _, count)| count.set(3));
+        some.settle_counts(&inside, false);
+        assert_eq!((values(&some), values(&inside)), (vec![0, 0, 3, 0], vec![3, 0, 0, 3]));
+        inside.counts().for_each(|(_, _, count)| count.set(3));
+        some.settle_counts(&inside, true);
+        assert_eq!((values(&some), values(&inside)), (vec![0, 3, 6, 0], vec![3, 0, 0, 3]));
+        some.each_count_with(&inside, &mut |mine: &Count, _| mine.set(9));
+        assert_eq!(values(&some), [9, 9, 9, 0]);
+        let named: Vec<_> = some.counts().map(|(name, class, _)| (name, class)).collect();
+        assert_eq!((named[3], some.began), (("bytes", CountClass::Level), 7));
+    }
 }

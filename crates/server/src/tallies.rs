@@ -1,95 +1,80 @@
 //! What each thread counts for INFO, and the sum over all threads.
+//!
+//! A count is declared once, by `counts!`; the sums, CONFIG RESETSTAT and what is left of an undone
+//! script derive from that. Tests: at the foot.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use pantala_keyspace::{Count, Tally};
+use pantala_keyspace::{Count, CountClass, Tally, counts};
 
 /// Buckets of a latency histogram: bucket `n` counts what took less than 2^n microseconds.
 pub const LATENCY_BUCKETS: usize = 32;
 
-/// Counts of one row of the command table.
-#[derive(Default)]
-pub struct CommandTally {
-    /// Executed.
-    pub calls: Count,
-    /// Time in execution, in nanoseconds.
-    pub nanoseconds: Count,
-    /// Refused before execution.
-    pub rejected: Count,
-    /// Ended with an error.
-    pub failed: Count,
-    /// Executions by their duration.
-    pub latency: [Count; LATENCY_BUCKETS],
+counts! {
+    /// Counts of one row of the command table.
+    struct CommandTally() {
+        /// Executed.
+        calls: Script,
+        /// Time in execution, in nanoseconds.
+        nanoseconds: Script,
+        /// Refused before execution.
+        rejected: Script,
+        /// Ended with an error.
+        failed: Script,
+    }
+    beside {
+        /// Executions by their duration.
+        pub latency: [Count; LATENCY_BUCKETS] = Default::default(),
+    }
 }
 
-/// Counts of one thread.
-pub struct ThreadTally {
-    /// Of the keyspace.
-    pub keys: Tally,
-    /// By row.
-    pub commands: Box<[CommandTally]>,
-    /// Bytes received.
-    pub received_bytes: Count,
-    /// Bytes sent.
-    pub sent_bytes: Count,
-    /// Receives with data.
-    pub reads: Count,
-    /// Sends completed.
-    pub writes: Count,
-    /// Connections accepted.
-    pub accepted: Count,
-    /// Connections refused.
-    pub refused: Count,
-    /// Turns of the loop.
-    pub turns: Count,
-    /// Commands that parked because a partition was busy.
-    pub parked: Count,
-    /// Commands given to the slow lane.
-    pub laned: Count,
-    /// Connections closed for too much output.
-    pub output_limit: Count,
-    /// Connections closed for too much input.
-    pub input_limit: Count,
-    /// Connections closed because all of them together had too much in their buffers.
-    pub evicted_clients: Count,
-    /// Connections given to another worker because this one was too busy.
-    pub moved: Count,
-    /// Bytes that connections and their buffers take now.
-    pub client_bytes: Count,
-    /// Error replies.
-    pub errors: Count,
-    /// Errors of ours.
-    pub unexpected_errors: Count,
-    /// See [`ThreadTally::inside`].
-    inside: OnceLock<Box<ThreadTally>>,
+counts! {
+    /// Counts of one thread, for a table of so many rows.
+    struct ThreadTally(rows: usize) {
+        /// Bytes received.
+        received_bytes: Thread,
+        /// Bytes sent.
+        sent_bytes: Thread,
+        /// Receives with data.
+        reads: Thread,
+        /// Sends completed.
+        writes: Thread,
+        /// Connections accepted.
+        accepted: Thread,
+        /// Connections refused.
+        refused: Thread,
+        /// Turns of the loop.
+        turns: Thread,
+        /// Commands that parked because a partition was busy.
+        parked: Thread,
+        /// Commands given to the slow lane.
+        laned: Thread,
+        /// Connections closed for too much output.
+        output_limit: Thread,
+        /// Connections closed for too much input.
+        input_limit: Thread,
+        /// Connections closed because all of them together had too much in their buffers.
+        evicted_clients: Thread,
+        /// Connections given to another worker because this one was too busy.
+        moved: Thread,
+        /// Bytes that connections and their buffers take now.
+        client_bytes: Level,
+        /// Error replies.
+        errors: Script,
+        /// Errors of ours.
+        unexpected_errors: Script,
+    }
+    beside {
+        /// Of the keyspace.
+        pub keys: Tally = Tally::default(),
+        /// By row.
+        pub commands: Box<[CommandTally]> = (0..rows).map(|_| CommandTally::new()).collect(),
+        /// See [`ThreadTally::inside`].
+        inside: OnceLock<Box<ThreadTally>> = OnceLock::new(),
+    }
 }
 
 impl ThreadTally {
-    /// Zeroes, for a table of this many rows.
-    pub fn new(rows: usize) -> Self {
-        ThreadTally {
-            keys: Tally::default(),
-            commands: (0..rows).map(|_| CommandTally::default()).collect(),
-            received_bytes: Count::default(),
-            sent_bytes: Count::default(),
-            reads: Count::default(),
-            writes: Count::default(),
-            accepted: Count::default(),
-            refused: Count::default(),
-            turns: Count::default(),
-            parked: Count::default(),
-            laned: Count::default(),
-            output_limit: Count::default(),
-            input_limit: Count::default(),
-            evicted_clients: Count::default(),
-            moved: Count::default(),
-            client_bytes: Count::default(),
-            errors: Count::default(),
-            unexpected_errors: Count::default(),
-            inside: OnceLock::new(),
-        }
-    }
-
     /// Where a script counts that may still be undone: all zeroes between two scripts, and in no
     /// sum.
     pub fn inside(&self) -> &ThreadTally {
@@ -100,23 +85,19 @@ impl ThreadTally {
     /// no more than what has expired meanwhile.
     pub fn settle_inside(&self, rows: &[u16], has_happened: bool) {
         let inside = self.inside();
-        let (mine, keys) = (&self.keys, &inside.keys);
-        mine.expired.add(keys.expired.take());
-        mine.expired_elements.add(keys.expired_elements.take());
-        mine.reclaimed.add(keys.reclaimed.take());
-        let happened = [
-            (&mine.hits, &keys.hits),
-            (&mine.misses, &keys.misses),
-            (&mine.changes, &keys.changes),
-            (&self.errors, &inside.errors),
-            (&self.unexpected_errors, &inside.unexpected_errors),
-        ];
-        for (mine, inside) in happened {
-            let counted = inside.take();
-            mine.add(if has_happened { counted } else { 0 });
-        }
+        self.settle_counts(inside, has_happened);
+        self.keys.settle_counts(&inside.keys, has_happened);
         for row in rows.iter().map(|&row| usize::from(row)) {
             self.commands[row].settle_inside(&inside.commands[row], has_happened);
+        }
+    }
+
+    /// Shows each count that CONFIG RESETSTAT begins anew, beside that of the other.
+    fn each_with(&self, other: &ThreadTally, see: &mut dyn FnMut(&Count, &Count)) {
+        self.each_count_with(other, see);
+        self.keys.each_count_with(&other.keys, see);
+        for (row, other) in self.commands.iter().zip(&other.commands) {
+            row.each_with(other, see);
         }
     }
 }
@@ -134,83 +115,22 @@ impl CommandTally {
     fn settle_inside(&self, inside: &CommandTally, has_happened: bool) {
         // What took no time, as most of a script's commands, is in the first bucket alone.
         let buckets = if inside.nanoseconds.get() == 0 { 1 } else { LATENCY_BUCKETS };
-        let counts = [
-            (&self.calls, &inside.calls),
-            (&self.nanoseconds, &inside.nanoseconds),
-            (&self.rejected, &inside.rejected),
-            (&self.failed, &inside.failed),
-        ];
-        let latency = self.latency.iter().zip(&inside.latency).take(buckets);
-        for (mine, inside) in counts.into_iter().chain(latency) {
-            let counted = inside.take();
-            mine.add(if has_happened { counted } else { 0 });
+        self.settle_counts(inside, has_happened);
+        for (mine, inside) in self.latency.iter().zip(&inside.latency).take(buckets) {
+            CountClass::Script.settle(mine, inside, has_happened);
         }
     }
 
-    fn each(&self, see: &mut dyn FnMut(&Count)) {
-        for count in [&self.calls, &self.nanoseconds, &self.rejected, &self.failed] {
-            see(count);
-        }
-        self.latency.iter().for_each(see);
-    }
-}
-
-impl ThreadTally {
-    /// Shows every count, always in the same order.
-    fn each(&self, see: &mut dyn FnMut(&Count)) {
-        let keys = &self.keys;
-        for count in [&keys.hits, &keys.misses, &keys.expired, &keys.changes, &keys.reclaimed] {
-            see(count);
-        }
-        for count in [&self.received_bytes, &self.sent_bytes, &self.reads, &self.writes] {
-            see(count);
-        }
-        for count in [&self.accepted, &self.refused, &self.turns, &self.parked, &self.laned] {
-            see(count);
-        }
-        for count in [&self.output_limit, &self.input_limit, &self.errors] {
-            see(count);
-        }
-        // Not client_bytes: what is there now is not forgotten by CONFIG RESETSTAT.
-        see(&self.unexpected_errors);
-        see(&keys.expired_elements);
-        see(&self.evicted_clients);
-        see(&self.moved);
-        self.commands.iter().for_each(|row| row.each(see));
-    }
-}
-
-/// The counts of one row, over all threads.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RowTotals {
-    /// Executed.
-    pub calls: u64,
-    /// Time in execution, in nanoseconds.
-    pub nanoseconds: u64,
-    /// Refused before execution.
-    pub rejected: u64,
-    /// Ended with an error.
-    pub failed: u64,
-    /// Executions by their duration.
-    pub latency: [u64; LATENCY_BUCKETS],
-}
-
-impl RowTotals {
-    /// Adds (or, with -1, takes off) the counts of one thread.
-    fn add(&mut self, row: &CommandTally, sign: i64) {
-        let times = |count: &Count| count.get().wrapping_mul(sign.cast_unsigned());
-        self.calls = self.calls.wrapping_add(times(&row.calls));
-        self.nanoseconds = self.nanoseconds.wrapping_add(times(&row.nanoseconds));
-        self.rejected = self.rejected.wrapping_add(times(&row.rejected));
-        self.failed = self.failed.wrapping_add(times(&row.failed));
-        for (sum, bucket) in self.latency.iter_mut().zip(&row.latency) {
-            *sum = sum.wrapping_add(times(bucket));
+    fn each_with(&self, other: &CommandTally, see: &mut dyn FnMut(&Count, &Count)) {
+        self.each_count_with(other, see);
+        for (mine, other) in self.latency.iter().zip(&other.latency) {
+            see(mine, other);
         }
     }
 
     /// Executions that were timed.
     pub fn timed(&self) -> u64 {
-        self.latency.iter().sum()
+        self.latency.iter().map(Count::get).sum()
     }
 }
 
@@ -252,34 +172,26 @@ impl Tallies {
     }
 
     /// The counts of one row, over all threads, since the last reset.
-    pub fn row(&self, number: usize) -> RowTotals {
-        let mut totals = RowTotals::default();
+    pub fn row(&self, number: usize) -> CommandTally {
+        let sums = CommandTally::new();
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         for tally in all.iter() {
-            totals.add(&tally.commands[number], 1);
+            sums.each_with(&tally.commands[number], &mut |sum, count| sum.add(count.get()));
         }
         let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
-        totals.add(&at_reset.commands[number], -1);
-        totals
+        let before = &at_reset.commands[number];
+        sums.each_with(before, &mut |sum, count| sum.set(sum.get().wrapping_sub(count.get())));
+        sums
     }
 
     /// CONFIG RESETSTAT: all sums begin again at zero.
     pub fn reset(&self) {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sums: Vec<u64> = Vec::new();
+        let sums = ThreadTally::new(self.rows);
         for tally in all.iter() {
-            let mut position = 0;
-            tally.each(&mut |count| {
-                if position == sums.len() {
-                    sums.push(0);
-                }
-                sums[position] = sums[position].wrapping_add(count.get());
-                position += 1;
-            });
+            sums.each_with(tally, &mut |sum, count| sum.add(count.get()));
         }
-        let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sums = sums.into_iter();
-        at_reset.each(&mut |count| count.set(sums.next().unwrap_or(0)));
+        *self.at_reset.lock().unwrap_or_else(PoisonError::into_inner) = sums;
     }
 }
 
@@ -296,13 +208,53 @@ mod tests {
         two.commands[1].calls.add(5);
         two.commands[1].latency[3].add(5);
         assert_eq!(tallies.sum(|tally| tally.reads.get()), 7);
-        assert_eq!((tallies.row(1).calls, tallies.row(1).timed()), (5, 5));
+        assert_eq!((tallies.row(1).calls.get(), tallies.row(1).timed()), (5, 5));
         tallies.reset();
         two.reads.add(1);
         two.commands[1].calls.add(2);
         assert_eq!(tallies.sum(|tally| tally.reads.get()), 1);
         assert_eq!(tallies.sum_ever(|tally| tally.reads.get()), 8);
-        assert_eq!((tallies.row(1).calls, tallies.row(1).timed()), (2, 0));
-        assert_eq!(tallies.row(0).calls, 0);
+        assert_eq!((tallies.row(1).calls.get(), tallies.row(1).timed()), (2, 0));
+        assert_eq!(tallies.row(0).calls.get(), 0);
+    }
+
+    /// Every count of a thread, of its keys and of one row.
+    fn every(tally: &ThreadTally) -> impl Iterator<Item = (CountClass, &Count)> {
+        let latency = tally.commands[0].latency.iter();
+        let counts = tally.counts().chain(tally.keys.counts()).chain(tally.commands[0].counts());
+        counts
+            .map(|(_, class, count)| (class, count))
+            .chain(latency.map(|count| (CountClass::Script, count)))
+    }
+
+    #[test]
+    fn no_count_is_forgotten_by_a_reset() {
+        let tallies = Tallies::new(1);
+        let tally = tallies.join();
+        every(&tally).for_each(|(_, count)| count.set(5));
+        tallies.reset();
+        let at_reset = tallies.at_reset.lock().expect("nobody else");
+        for (number, (class, count)) in every(&at_reset).enumerate() {
+            assert_eq!(count.get(), if class == CountClass::Level { 0 } else { 5 }, "{number}");
+        }
+    }
+
+    #[test]
+    fn no_count_of_a_script_is_forgotten_or_lost() {
+        for has_happened in [false, true] {
+            let tally = ThreadTally::new(1);
+            every(tally.inside()).for_each(|(_, count)| count.set(5));
+            tally.settle_inside(&[0], has_happened);
+            for (number, (class, count)) in every(&tally).enumerate() {
+                let counts =
+                    class == CountClass::Kept || class == CountClass::Script && has_happened;
+                assert_eq!(count.get(), if counts { 5 } else { 0 }, "{number}");
+            }
+            for (class, count) in every(tally.inside()) {
+                assert!(
+                    count.get() == 0 || matches!(class, CountClass::Thread | CountClass::Level)
+                );
+            }
+        }
     }
 }

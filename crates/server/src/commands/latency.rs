@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use pantala_base::clock::unix_us;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help};
+use pantala_keyspace::Count;
 
 use crate::latency_monitor::{Event, Spike};
 use crate::shared::Shared;
-use crate::tallies::RowTotals;
+use crate::tallies::CommandTally;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
 const TIPS: &[&str] =
@@ -203,7 +204,7 @@ fn doctor(call: &mut Call<'_, '_>) -> Done {
 
 fn histogram(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    let mut shown: Vec<(String, RowTotals)> = Vec::new();
+    let mut shown: Vec<(String, CommandTally)> = Vec::new();
     let is_asked = |name: &str| {
         call.args.len() == 2
             || call.args[2..].iter().any(|asked| {
@@ -229,8 +230,8 @@ fn histogram(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn reply_histogram(call: &mut Call<'_, '_>, totals: &RowTotals) {
-    let filled = totals.latency.iter().filter(|bucket| **bucket > 0).count();
+fn reply_histogram(call: &mut Call<'_, '_>, totals: &CommandTally) {
+    let filled = totals.latency.iter().filter(|bucket| bucket.get() > 0).count();
     let reply = &mut call.reply;
     reply.map(2);
     reply.bulk(b"calls");
@@ -238,8 +239,9 @@ fn reply_histogram(call: &mut Call<'_, '_>, totals: &RowTotals) {
     reply.bulk(b"histogram_usec");
     reply.map(filled);
     let mut sum = 0;
-    for (number, bucket) in totals.latency.iter().enumerate().filter(|(_, bucket)| **bucket > 0) {
-        sum += bucket;
+    let counts = totals.latency.iter().map(Count::get).enumerate();
+    for (number, count) in counts.filter(|(_, count)| *count > 0) {
+        sum += count;
         reply.int(upper_bound_us(number).cast_signed());
         reply.int(sum.cast_signed());
     }

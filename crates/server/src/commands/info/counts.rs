@@ -132,17 +132,18 @@ fn times(stat: &str) -> [f64; 4] {
 pub(super) fn commands(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     for (number, row) in shared.registry.rows().iter().enumerate() {
         let totals = shared.tallies.row(number);
-        if totals.calls == 0 && totals.rejected == 0 && totals.failed == 0 {
+        let (calls, nanoseconds) = (totals.calls.get(), totals.nanoseconds.get());
+        let (rejected, failed) = (totals.rejected.get(), totals.failed.get());
+        if calls == 0 && rejected == 0 && failed == 0 {
             continue;
         }
-        let microseconds = totals.nanoseconds / 1000;
-        let per_call = totals.nanoseconds as f64 / 1000.0 / (totals.calls.max(1) as f64);
+        let microseconds = nanoseconds / 1000;
+        let per_call = nanoseconds as f64 / 1000.0 / (calls.max(1) as f64);
         page.line(
             &format!("cmdstat_{}", row.full_name()),
             format!(
-                "calls={},usec={microseconds},usec_per_call={per_call:.2},rejected_calls={},\
-                 failed_calls={}",
-                totals.calls, totals.rejected, totals.failed
+                "calls={calls},usec={microseconds},usec_per_call={per_call:.2},\
+                 rejected_calls={rejected},failed_calls={failed}"
             ),
         );
     }
@@ -169,7 +170,7 @@ pub(super) fn latencies(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
             let rank = ((timed as f64) * percent / 100.0).ceil().max(1.0) as u64;
             let mut seen = 0;
             let at = totals.latency.iter().position(|bucket| {
-                seen += bucket;
+                seen += bucket.get();
                 seen >= rank
             });
             upper_bound_us(at.unwrap_or(0))
