@@ -1,5 +1,6 @@
 """The scenarios, by what goes wrong. A new module is imported here; it declares its scenarios."""
 
 from . import (  # noqa: F401
-    buffers, circumstances, clients, input, large_reads, limits, pubsub, scripts, threads,
+    buffers, circumstances, clients, input, large_reads, limits, monitors, pubsub, scripts,
+    threads,
 )

@@ -110,14 +110,15 @@ impl Worker {
         }
         let mut connection = make(token);
         self.land(&mut connection);
-        if connection.session.monitor {
-            self.shared.monitors.join(self.index);
-        }
         self.shared.directory.enter(connection.session.id, connection.session.place);
         connection.counted_bytes = connection.memory_bytes() as u64;
         self.count_bytes(0, connection.counted_bytes);
+        let is_monitor = connection.session.monitor;
         self.connections[index] = Some(connection);
         self.open_count += 1;
+        if is_monitor {
+            self.begin_to_monitor(token.index);
+        }
         Some(token)
     }
 
@@ -150,14 +151,13 @@ impl Worker {
             return;
         }
         self.take_off(conn.index);
+        self.feed_monitors();
+        self.end_monitoring(conn.index);
         let Some(mut connection) = self.connections[conn.index as usize].take() else { return };
         self.open_count -= 1;
         let counted = std::mem::take(&mut connection.counted_bytes);
         self.count_bytes(counted, 0);
         let workers = &self.shared.workers;
-        if connection.session.monitor {
-            self.shared.monitors.leave(self.index);
-        }
         workers.left(self.index);
         match connection.next_worker.take() {
             Some(next) => {

@@ -226,7 +226,11 @@ impl<'r> Turn<'r> {
         target: &ReplyTarget<'_>,
     ) -> Verdict {
         if found.row.flags.has(Flags::TRANSACTION) {
-            return self.run_transaction(session, found, output);
+            let verdict = self.run_transaction(session, found, output);
+            if self.is_monitored {
+                self.show(session, found, args, &verdict);
+            }
+            return verdict;
         }
         let positions = key_positions(found.row, args).unwrap_or_default();
         let hashes: SmallVec<[u64; 4]> =
@@ -250,11 +254,28 @@ impl<'r> Turn<'r> {
             self.shared.logs.note(session, found, args, took_us, reply_bytes);
             self.shared.latency_monitor.note(found.row, took_us);
         }
-        let is_shown = matches!(verdict, Verdict::Finished | Verdict::Blocked(_));
-        if self.is_monitored && is_shown {
-            self.shared.monitors.feed(&self.shared.workers, session, found, args);
+        if self.is_monitored {
+            self.show(session, found, args, &verdict);
         }
         verdict
+    }
+
+    /// Shows a command to those who watch, unless it is to run again; no partition is held.
+    #[cold]
+    fn show(&self, session: &Session, found: CommandRef, args: &[&[u8]], verdict: &Verdict) {
+        let (monitors, workers) = (&self.shared.monitors, &self.shared.workers);
+        match verdict {
+            Verdict::Finished | Verdict::Blocked(_) => monitors.feed(workers, session, found, args),
+            Verdict::Lane | Verdict::Parked(_) => monitors.call(workers),
+        }
+    }
+
+    /// Shows an EXEC that was refused: its MULTI was shown too.
+    #[cold]
+    pub fn show_refused_exec(&self, session: &Session, found: CommandRef, args: &[&[u8]]) {
+        if is_exec(found) {
+            self.shared.monitors.feed(&self.shared.workers, session, found, args);
+        }
     }
 
     /// Takes the partitions of a plan: all or none on a worker, waiting on the lane.

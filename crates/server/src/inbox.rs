@@ -70,11 +70,6 @@ pub enum Message {
         /// How it waits.
         blocked: Blocked,
     },
-    /// Bytes to send to a connection out of turn (MONITOR).
-    Feed {
-        /// What to send.
-        bytes: Arc<[u8]>,
-    },
     /// Describe the connections that the filter accepts, as CLIENT LIST does.
     List {
         /// Which.

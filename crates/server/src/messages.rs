@@ -9,10 +9,15 @@ use crate::describe::describe;
 use crate::inbox::Message;
 use crate::worker::Worker;
 
+/// A worker takes so many messages at a time, so that those who send them without end do not keep
+/// it from its connections.
+const TURN_MESSAGES: usize = 4096;
+
 impl Worker {
-    /// Takes everything that waits in the inbox.
+    /// Takes what waits in the inbox, or as much of it as one turn has time for.
     pub(crate) fn take_messages(&mut self, ops: &mut Ops<'_>) {
-        while let Some(message) = self.inbox.take() {
+        for _ in 0..TURN_MESSAGES {
+            let Some(message) = self.inbox.take() else { return };
             self.take_message(message, ops);
         }
     }
@@ -46,7 +51,6 @@ impl Worker {
             Message::LaneBlocked { connection, parking, blocked } => {
                 self.lane_blocked(connection, parking, blocked);
             }
-            Message::Feed { bytes } => self.feed_monitors(&bytes),
             Message::List { filter, answer } => {
                 let lines = self.matching(&filter);
                 // Nobody listens any more if the asker gave up.
@@ -113,19 +117,9 @@ impl Worker {
         }
         let index = connection.token.index;
         if is_new_monitor {
-            self.shared.monitors.join(self.index);
+            self.begin_to_monitor(index);
         }
         self.resume(index);
-    }
-
-    fn feed_monitors(&mut self, bytes: &[u8]) {
-        for index in 0..self.connections.len() as u32 {
-            let Some(connection) = self.at(index) else { continue };
-            if connection.session.monitor && connection.life == Life::Open {
-                connection.output.extend_from_slice(bytes);
-                self.touch(index);
-            }
-        }
     }
 
     fn matching(&self, filter: &ClientFilter) -> Vec<(u64, String)> {

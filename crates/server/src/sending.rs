@@ -127,7 +127,6 @@ impl Worker {
 
     /// Asks the reactor to close; what is unsent is lost.
     pub(crate) fn drop_connection(&mut self, conn: Token, ops: &mut Ops<'_>) {
-        let worker = self.index;
         let Some(connection) = self.find(conn) else { return };
         if connection.life == Life::Closing {
             return;
@@ -138,7 +137,7 @@ impl Worker {
         let client = connection.session.id;
         let watched = connection.session.monitor;
         if watched {
-            self.shared.monitors.leave(worker);
+            self.end_monitoring(conn.index);
         }
         self.count_bytes(counted, 0);
         self.end_subscriptions(standing, place);

@@ -158,7 +158,7 @@ impl<'r> Turn<'r> {
                 self.shared.logs.note(session, found, args, took_us, reply_bytes);
                 self.shared.latency_monitor.note(found.row, took_us);
                 if self.is_monitored {
-                    self.shared.monitors.feed(&self.shared.workers, session, found, args);
+                    self.shared.monitors.feed_inside(session, found, args);
                 }
             }
             Verdict::Lane if self.lane == Lane::Worker => {}

@@ -59,6 +59,8 @@ pub struct Worker {
     pub(crate) open_count: usize,
     pub(crate) touched: Vec<u32>,
     pub(crate) resumed: Vec<u32>,
+    /// The connections that watch all commands.
+    pub(crate) monitors: Vec<u32>,
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) scratch: Scratch,
     pub(crate) timeouts: Timeouts,
@@ -123,6 +125,7 @@ impl Worker {
             open_count: 0,
             touched: Vec::new(),
             resumed: Vec::new(),
+            monitors: Vec::new(),
             spare: Vec::new(),
             scratch: Scratch::default(),
             timeouts: Timeouts::default(),
@@ -149,7 +152,8 @@ impl Worker {
 
     /// How long the next `wait` may sleep.
     fn longest_sleep(&self) -> Option<Duration> {
-        if !self.resumed.is_empty() || !self.inbox.is_empty() || self.has_published() {
+        let has_lines = self.has_to_show();
+        if !self.resumed.is_empty() || !self.inbox.is_empty() || has_lines || self.has_published() {
             return Some(Duration::ZERO);
         }
         let pause = self.shared.pause.ends_in(monotonic_us);
@@ -177,6 +181,7 @@ impl Worker {
         }
         self.take_messages(ops);
         self.deliver_published();
+        self.feed_monitors();
         self.forget_listeners();
         self.end_waiting();
         self.take_resumed(&mut chunks);
@@ -187,6 +192,7 @@ impl Worker {
                 self.take_messages(ops);
             }
             self.deliver_published();
+            self.feed_monitors();
         }
         self.do_chores(ops);
         self.balance(ops);

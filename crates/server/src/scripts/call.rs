@@ -372,12 +372,7 @@ impl Host for Run<'_, '_> {
         let request = Request { found, args, hashes: &hashes };
         self.run_held(request, reply)?;
         if self.turn.is_monitored {
-            self.turn.shared.monitors.feed_from_script(
-                &self.turn.shared.workers,
-                &self.session,
-                found,
-                args,
-            );
+            self.turn.shared.monitors.feed_from_script(&self.session, found, args);
         }
         Ok(())
     }

@@ -145,7 +145,7 @@ impl<'r> Turn<'r> {
     ) -> Verdict {
         if self.is_monitored {
             let Request { found, args, .. } = request;
-            self.shared.monitors.feed_script(&self.shared.workers, session, found, args);
+            self.shared.monitors.feed_script(session, found, args);
         }
         let is_inside = !self.may_wait;
         let (before, errors_before) = (output.len(), self.tally.errors.get());

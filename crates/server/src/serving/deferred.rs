@@ -158,6 +158,9 @@ pub fn answer_refusal(
     match refusal {
         Refusal::Error(found, error) => {
             turn.refuse(session, found, &error, output);
+            if let Some(found) = found.filter(|_| turn.is_monitored) {
+                turn.show_refused_exec(session, found, args);
+            }
             connection.throttle_output();
             None
         }

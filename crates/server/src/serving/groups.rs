@@ -208,7 +208,7 @@ impl Worker {
                 Verdict::Finished => {
                     connection.finished(found.number);
                     if was_monitor && !connection.session.monitor {
-                        turn.shared.monitors.leave(self.index);
+                        self.end_monitoring(index);
                     }
                     window.progress[chunk].done = parsed.end;
                     if row_flags.has(PUBLISHING) {

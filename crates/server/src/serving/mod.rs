@@ -93,6 +93,7 @@ impl Worker {
         };
         while self.fill(&mut window, &turn, &arena) {
             self.run_window(&mut window, &turn);
+            self.feed_monitors();
         }
         turn.shrink_tracked();
         drop(inside);

@@ -217,7 +217,7 @@ pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("lane_commands", sum(|tally| tally.laned.get()));
     page.line("parked_commands", sum(|tally| tally.parked.get()));
     page.line("partitions", pantala_keyspace::PARTITION_COUNT);
-    page.line("monitors", u8::from(shared.monitors.is_used()));
+    page.line("monitors", shared.monitors.count());
     page.line("memory_limit", shared.memory.cgroup_limit().unwrap_or(0));
     page.line("keyspace_changes", sum(|tally| tally.keys.changes.get()));
 }
