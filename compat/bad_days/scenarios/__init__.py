@@ -2,5 +2,5 @@
 
 from . import (  # noqa: F401
     buffers, circumstances, clients, input, large_reads, limits, monitors, pubsub, scripts,
-    threads,
+    threads, waiting,
 )

@@ -7,6 +7,11 @@
 //!          --> partitions free --> sleepers are woken
 //! ```
 //!
+//! Of a command with very many effects some leave before its end, so that they take no memory
+//! without a bound; not while it can still be undone ([`Locked::hold_back_effects`]). Whoever may
+//! undo asks before each step whether there are too many, and goes on only as one that can not be
+//! undone.
+//!
 //! Invariants
 //! 1. Effects of one key are handed over in the order in which the key changed: before the key's
 //!    partition is free for anybody else.
@@ -14,6 +19,7 @@
 //!    wake.
 //! 3. Who reads a key and remembers that does both with its partition held, and a change takes the
 //!    readers out under the same lock: none is missed.
+//! 4. What is undone is not told. What happened by time alone (a key expired) is not undone.
 //!
 //! Not here: who listens where, and how it is told (the server). Tests: at the foot, and the
 //! server's `tests/events.rs`; compat's `events` compares with Valkey.
@@ -25,12 +31,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 
 use crate::Keyspace;
-use crate::event::{Event, EventClass};
+use crate::event::{EXPIRED, Event, EventClass};
 use crate::key::DbIndex;
 use crate::ticket::Ticket;
 
-/// More effects than this are handed over before their command has ended.
-const MOST_EFFECTS: usize = 1 << 16;
+/// More effects than this are handed over before their command has ended, or end its being undone.
+pub const MOST_EFFECTS: usize = 1 << 16;
 
 /// The number of a client, as CLIENT ID tells it. 0 is nobody.
 pub type ClientId = u64;
@@ -120,6 +126,8 @@ impl Wanted {
 #[derive(Debug, Default)]
 pub struct Effects {
     list: Vec<Effect>,
+    /// The places of those that last although the command is undone, ascending.
+    lasting: Vec<usize>,
     author: ClientId,
 }
 
@@ -144,14 +152,32 @@ impl Effects {
         self.list.is_empty()
     }
 
-    /// Throws away all from number `from` on, because what they tell of was undone. Who is no
-    /// longer remembered as a reader is told all the same: a cache may be emptied in vain.
+    /// Throws away all from number `from` on, because what they tell of was undone. Two kinds are
+    /// told all the same: that a key has expired, and that a cache is to forget a key whose readers
+    /// nobody remembers any more; the latter perhaps in vain.
     pub fn discard(&mut self, from: usize) {
-        let mut number = 0;
+        let mut lasting = std::mem::take(&mut self.lasting).into_iter().peekable();
+        let (mut place, mut kept) = (0, 0);
         self.list.retain(|effect| {
-            number += 1;
-            number <= from || matches!(effect, Effect::Invalidate { .. })
+            let lasts = lasting.next_if_eq(&place).is_some();
+            let stays = place < from || lasts || matches!(effect, Effect::Invalidate { .. });
+            if lasts {
+                self.lasting.push(kept);
+            }
+            place += 1;
+            kept += usize::from(stays);
+            stays
         });
+    }
+
+    /// A key has just expired, which is not undone with the command. Its event is the last, if
+    /// anybody wants to hear it.
+    pub(crate) fn last_one_lasts(&mut self) {
+        if let Some((Effect::Happened { event, .. }, before)) = self.list.split_last()
+            && *event == EXPIRED
+        {
+            self.lasting.push(before.len());
+        }
     }
 
     /// A key has changed.
@@ -183,11 +209,13 @@ impl Effects {
         if !self.list.is_empty()
             && let Some(change_sink) = space.change_sink()
         {
+            self.lasting.clear();
             change_sink.hear(std::mem::take(&mut self.list), bells);
         }
     }
 
-    pub(crate) fn is_too_long(&self) -> bool {
+    /// Whether there are so many that some are to leave before the end.
+    pub fn is_too_long(&self) -> bool {
         self.list.len() >= MOST_EFFECTS
     }
 }
@@ -344,6 +372,34 @@ mod tests {
             locked.tell_later(Effect::Publish { channel, message, by_slot: false });
         });
         assert_eq!(ear.heard(), ["new a", "set a", "publish m"]);
+    }
+
+    #[test]
+    fn what_may_be_undone_is_held_back() {
+        let (space, ear) = space(Wanted::events(EventClass::STRING.and(EventClass::EXPIRED)));
+        with(&space, &["a", "old"], |locked| {
+            {
+                let mut opened = locked.open(space.key(b"old"));
+                opened.set_string(b"x", Expiry::At(UnixMs(4)));
+                opened.publish(SET);
+            }
+            locked.hold_back_effects(true);
+            (0..MOST_EFFECTS).for_each(|_| set(locked, &space, "a"));
+            assert!(!locked.peek(space.key(b"old")).exists());
+            set(locked, &space, "a");
+            assert_eq!(ear.heard(), [""; 0]);
+            locked.discard_effects(1);
+            assert_eq!(locked.effect_count(), 2, "the first, and that a key has expired");
+            locked.discard_effects(0);
+            assert_eq!(locked.effect_count(), 1);
+            set(locked, &space, "a");
+        });
+        assert_eq!(ear.heard(), ["expired old", "set a"]);
+        with(&space, &["a"], |locked| {
+            (0..=MOST_EFFECTS).for_each(|_| set(locked, &space, "a"));
+            assert_eq!(ear.heard().len(), MOST_EFFECTS, "there are too many");
+        });
+        assert_eq!(ear.heard().len(), 1);
     }
 
     #[test]

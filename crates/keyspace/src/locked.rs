@@ -188,6 +188,16 @@ impl<'k> Locked<'k> {
         }
     }
 
+    /// From now on nothing is told before the end, because it may be undone; or it may be told.
+    pub fn hold_back_effects(&mut self, may_be_undone: bool) {
+        self.woken.holds_back = may_be_undone;
+    }
+
+    /// Whether there is so much to tell that it should not be held back any longer.
+    pub fn has_many_effects(&self) -> bool {
+        self.woken.effects.as_ref().is_some_and(|effects| effects.is_too_long())
+    }
+
     /// Takes what was to be told, to be put into another `Locked`.
     pub fn take_effects(&mut self) -> Option<Box<Effects>> {
         self.woken.effects.take()

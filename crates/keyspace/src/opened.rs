@@ -74,6 +74,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.remove();
         self.scope.tally.expired.add(1);
         self.publish(EXPIRED);
+        self.woken.last_effect_lasts();
     }
 
     /// Removes elements of a collection whose own deadline has passed, about `limit` at most, and
@@ -356,6 +357,7 @@ impl<'l, 'k> Opened<'l, 'k> {
             scope.tally.expired.add(1);
             timed.forget(expired.key());
             follow_up(waiters, woken, scope, expired.key(), EXPIRED);
+            woken.last_effect_lasts();
             space.discard(expired, scope.tally);
         });
     }
@@ -545,18 +547,14 @@ fn tell_change(
 ) {
     let effects = woken.effects();
     effects.note_change(&mut waiters.tracked, wanted, (scope.db, key), event);
-    if effects.is_too_long() {
-        woken.tell(scope.space);
-    }
+    woken.tell_if_too_many(scope.space);
 }
 
 #[cold]
 fn tell_event(woken: &mut Woken, wanted: Wanted, scope: &Scope<'_>, key: &[u8], event: Event) {
     let effects = woken.effects();
     effects.note_event(wanted, (scope.db, key), event);
-    if effects.is_too_long() {
-        woken.tell(scope.space);
-    }
+    woken.tell_if_too_many(scope.space);
 }
 
 #[cold]

@@ -202,6 +202,8 @@ pub(crate) struct Woken {
     tickets: Vec<Ticket>,
     pub(crate) ready: Vec<Ready>,
     pub(crate) effects: Option<Box<Effects>>,
+    /// Who runs may still undo it: nothing leaves before the end, be it ever so much.
+    pub(crate) holds_back: bool,
 }
 
 impl Woken {
@@ -219,6 +221,20 @@ impl Woken {
     pub(crate) fn tell(&mut self, space: &Keyspace) {
         if let Some(effects) = &mut self.effects {
             effects.hand_over(space, &mut self.tickets);
+        }
+    }
+
+    /// Tells others what has happened so far if it is very much and can not be undone.
+    pub(crate) fn tell_if_too_many(&mut self, space: &Keyspace) {
+        if !self.holds_back && self.effects.as_ref().is_some_and(|all| all.is_too_long()) {
+            self.tell(space);
+        }
+    }
+
+    /// What was told last is not undone with what told it; if anybody wants to hear it.
+    pub(crate) fn last_effect_lasts(&mut self) {
+        if let Some(effects) = &mut self.effects {
+            effects.last_one_lasts();
         }
     }
 

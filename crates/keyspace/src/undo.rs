@@ -5,8 +5,9 @@
 //! that happens. What is large is not copied: who would change it takes the token first, after
 //! which nothing can stop the script any more.
 //!
-//! What expired meanwhile stays expired. A WATCH that was touched stays touched: its transaction
-//! fails although nothing changed, which WATCH allows.
+//! What expired meanwhile stays expired, and is told. Who waits for a key that was changed is shown
+//! it as it is then: nothing is forgotten that time has done. A WATCH that was touched stays
+//! touched: its transaction fails although nothing changed, which WATCH allows.
 //!
 //! Tests: `tests/token.rs`.
 
@@ -61,10 +62,5 @@ impl Locked<'_> {
             opened.put(record);
         }
         opened.unchanged();
-    }
-
-    /// Forgets whom changes so far would have served or told: they did not happen.
-    pub fn forget_ready(&mut self) {
-        self.woken.ready.clear();
     }
 }

@@ -102,3 +102,24 @@ fn who_is_undone_has_run_once() {
         assert_eq!(events, format!("incrby n, append s, set came{run}"));
     }
 }
+
+#[test]
+fn who_has_very_much_to_tell_tells_it_once() {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    server.space().set_change_sink(Box::new(Ear(Arc::clone(&heard))));
+    ask(&mut server, &["SET", "large", &"x".repeat(10_000)]);
+    server.space().want(Wanted::events(EventClass::STRING));
+    let script = "for i = 1, 70000 do redis.call('SET', 'k', i) end \
+        redis.call('APPEND', 'large', 'y') return redis.call('GET', 'k')";
+    // It can not change what is large without the token, so it is undone.
+    let reply = server.with_token_taken(|server| ask(server, &["EVAL", script, "0"]));
+    assert_eq!(reply, "");
+    assert_eq!(heard.lock().expect("no panic under it").len(), 0);
+    let mut reply = Vec::new();
+    server.exchange(b"", &mut reply);
+    assert_eq!(String::from_utf8_lossy(&reply), "$5\r\n70000\r\n");
+    let heard = std::mem::take(&mut *heard.lock().expect("no panic under it"));
+    assert_eq!(heard.len(), 70_001);
+    assert_eq!(heard.last().map(String::as_str), Some("append large"));
+}

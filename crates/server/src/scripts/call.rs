@@ -4,6 +4,8 @@
 //! 1. A command runs only with the partitions of its keys held: those that are not yet are taken.
 //! 2. Before a command that writes runs, its keys are saved, or nothing can stop the script any
 //!    more ([`Stage::Final`]).
+//! 3. Others are told of nothing that can still be undone. With very much to tell
+//!    (`MOST_EFFECTS`) a script goes on only when nothing can stop it any more.
 
 use std::sync::Arc;
 
@@ -180,6 +182,7 @@ impl Run<'_, '_> {
         }
         self.stage = Stage::Final;
         self.saved = Vec::new();
+        self.locked.hold_back_effects(false);
         Ok(())
     }
 
@@ -227,7 +230,6 @@ impl Run<'_, '_> {
             self.locked.restore(saved);
         }
         self.locked.discard_effects(0);
-        self.locked.forget_ready();
     }
 
     /// Counts what it has counted so far, or forgets that.
@@ -342,6 +344,9 @@ impl Host for Run<'_, '_> {
         self.commands += 1;
         if self.commands.is_multiple_of(COMMANDS_A_LOOK) {
             self.look_at_clock()?;
+        }
+        if self.stage == Stage::Undoable && self.locked.has_many_effects() {
+            self.end_undoing(Reason::Locking(Locking::Incremental))?;
         }
         let found = match self.admit(args) {
             Ok(found) => found,

@@ -148,6 +148,7 @@ impl<'r> Turn<'r> {
             self.shared.monitors.feed_script(session, found, args);
         }
         let is_inside = !self.may_wait;
+        locked.hold_back_effects(!locked.has_token() && !is_inside);
         let (before, errors_before) = (output.len(), self.tally.errors.get());
         let mut run = self.begin(session, request, known, (locked, began_us));
         let kind = run.kind;
@@ -162,7 +163,11 @@ impl<'r> Turn<'r> {
             self.shared.logs.add_all(take(&mut run.notes));
         }
         drop(run);
+        locked.hold_back_effects(false);
         locked.set_scope(self.scope(session));
+        if locked.has_ready() && !is_inside {
+            self.serve_ready(locked);
+        }
         if let Some(reason) = reason.filter(|reason| *reason != Reason::Killed) {
             output.truncate(before);
             return self.begin_again(known, reason, is_inside);
@@ -170,9 +175,6 @@ impl<'r> Turn<'r> {
         if reason.is_some() {
             output.truncate(before);
             Reply::new(output, session.version).error(killed(kind, line));
-        }
-        if locked.has_ready() && !is_inside {
-            self.serve_ready(locked);
         }
         if !is_inside {
             self.learn_pace(known, began_us);
