@@ -215,3 +215,47 @@ def gone_in_the_lane(trial):
             client.abort()
         else:
             client.close()
+
+
+@scenario(slack_mb=96)
+def gone_while_blocked(trial):
+    """Clients that wait for a key, with much input after that, leave in each way: none of them is
+    given anything, and their descriptors come back."""
+    leave = {"close": Client.close, "reset": Client.abort,
+             "half": lambda client: client.sock.shutdown(socket.SHUT_WR)}
+    with trial.client() as other:
+        for how in leave:
+            other.want(b"PONG", "PING")
+            others = trial.server.fd_count()
+            gone = [trial.client() for _ in range(20)]
+            for client in gone:
+                client.write(encode("BLPOP", "q", 0) + encode("SET", "k", b"v" * MB) * 3)
+            until(lambda: blocked_count(other) == 20, "all are blocked")
+            for client in gone:
+                leave[how](client)
+            until(lambda: blocked_count(other) == 0, f"{how}: none is blocked any more")
+            until(lambda: trial.server.fd_count() <= others, f"{how}: descriptors come back")
+            other.want(3, "RPUSH", "q", "a", "b", "c")
+            other.want([b"a", b"b", b"c"], "LRANGE", "q", 0, -1)
+            other.want(0, "EXISTS", "k")
+            other.want(1, "DEL", "q")
+            for client in gone:
+                client.close()
+
+
+@scenario(slack_mb=96)
+def half_closed_and_served(trial):
+    """Who has finished sending behind a slow command, with much input after it, gets all of it."""
+    with trial.client() as other:
+        fill(other, 50_000)
+    with trial.client() as client:
+        raw = encode("KEYS", "nothing") + encode("ECHO", b"v" * MB) * 4
+        send_and_shut(client.sock, raw)
+        answer = client.rest()
+        wanted = len("*0\r\n") + 4 * (MB + len("$1048576\r\n\r\n"))
+        assert len(answer) == wanted, f"{len(answer)} bytes of {wanted}"
+
+
+def blocked_count(client):
+    text = client.call("INFO", "clients").decode()
+    return int(text.split("blocked_clients:")[1].split()[0])

@@ -43,6 +43,10 @@ pub enum Event<'r> {
     Data { conn: Token, bytes: &'r [u8] },
     /// The peer sends no more. The connection can still be written.
     Eof { conn: Token },
+    /// While reading is paused: the peer sends no more than what is still unread, or is gone
+    /// altogether; the two look alike until one reads on or writes. Told once a pause. A reset is
+    /// told as `Failed`.
+    HungUp { conn: Token },
     /// The whole buffer was taken by the kernel; here it is again, empty, with its capacity.
     Sent { conn: Token, buffer: Vec<u8> },
     /// The connection is broken (reset, `EPIPE`, ...). Told once; `close` it.

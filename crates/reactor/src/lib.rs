@@ -277,7 +277,8 @@ impl Ops<'_> {
         either!(self, core => core.prompt = true);
     }
 
-    /// Stops receiving. What is already on its way is still delivered.
+    /// Stops receiving. What is already on its way is still delivered, and `HungUp` tells when the
+    /// peer sends no more.
     pub fn pause_reading(&mut self, conn: Token) {
         either!(self, core => core.pause_reading(conn));
     }

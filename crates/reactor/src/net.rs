@@ -146,6 +146,16 @@ pub(crate) fn shutdown_write(socket: impl AsFd) {
     unsafe { libc::shutdown(socket.as_fd().as_raw_fd(), libc::SHUT_WR) };
 }
 
+/// The error that the kernel has for the next read or write, which it forgets by telling it.
+pub(crate) fn pending_error(socket: impl AsFd) -> Option<i32> {
+    let (mut error, mut bytes) = (0i32, size_of::<i32>() as u32);
+    let fd = socket.as_fd().as_raw_fd();
+    let (place, length) = ((&raw mut error).cast(), &raw mut bytes);
+    // SAFETY: at most four bytes are written to a local.
+    let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, place, length) };
+    (result == 0 && error != 0).then_some(error)
+}
+
 pub(crate) fn set_nonblocking(socket: impl AsFd) -> io::Result<()> {
     let mut yes: libc::c_int = 1;
     // SAFETY: an int is read from a local.

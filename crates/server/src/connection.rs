@@ -84,6 +84,9 @@ pub struct Connection {
     pub next_worker: Option<u16>,
     /// The peer has finished sending.
     pub peer_done: bool,
+    /// The peer has hung up, or has finished sending, while reading is paused: what it sent before
+    /// may still be unread.
+    pub peer_hung_up: bool,
     /// Reading is paused because `input` is full.
     pub reading_paused: bool,
     /// It goes on with its input in this turn or the next, without anything new arriving; or at
@@ -131,6 +134,7 @@ impl Connection {
             life: Life::Open,
             next_worker: None,
             peer_done: false,
+            peer_hung_up: false,
             reading_paused: false,
             is_resumed: false,
             chunk: None,
@@ -209,6 +213,7 @@ impl Connection {
         self.is_touched = false;
         self.is_resumed = false;
         self.reading_paused = false;
+        self.peer_hung_up = false;
         self.chunk = None;
     }
 

@@ -3,13 +3,24 @@
 //! What a connection does not read costs at most [`THROTTLE_BYTES`] of output plus one reply: above
 //! that its commands wait (their bytes are still received, so a client that writes a long pipeline
 //! before it reads is not held up), up to `client-query-buffer-limit`.
+//!
+//! Where a command waits for something that ends by itself (the lane, a partition, CLIENT PAUSE)
+//! further input is left to the kernel above [`PARKED_INPUT_BYTES`]. Not where it waits for keys,
+//! perhaps for ever: a FIN comes behind all input, so with a full window it would never arrive, and
+//! one who has gone would be served. There all is read, as in Valkey.
+//!
+//! A peer that has gone can not be told from one that has only finished sending: both are a FIN. So
+//! that ends whoever waits for keys, in both cases, as Valkey frees a blocked client whose peer
+//! half-closes. All others get what they asked for before. While reading is paused a hang-up is
+//! heard of if the window had room for it; it counts when the command begins to wait for keys. A
+//! reset is heard of at any time and ends everybody at once.
 
 use std::mem::{replace, take};
 
 use pantala_keyspace::Garbage;
 use pantala_reactor::{Ops, Receipt, Token};
 
-use crate::connection::Life;
+use crate::connection::{Life, Waiting};
 use crate::limits::Judgement;
 use crate::worker::Worker;
 
@@ -21,7 +32,7 @@ const KEPT_BUFFER_BYTES: usize = 32 << 10;
 const LARGE_BUFFER_BYTES: usize = 1 << 20;
 /// How many are kept.
 const KEPT_BUFFERS: usize = 128;
-/// A parked connection's further input is left to the kernel above this.
+/// A parked connection's further input is left to the kernel above this; see the module.
 const PARKED_INPUT_BYTES: usize = 1 << 20;
 
 impl Worker {
@@ -86,13 +97,8 @@ impl Worker {
                 return self.drop_connection(token, ops);
             }
         }
-        // A peer that finished sending still gets what it asked for before.
-        // One that waits for keys gets nothing any more.
-        let is_still = connection.is_ready() || connection.blocked.is_some();
-        let is_through = is_still && connection.peer_done && !connection.is_resumed;
-        if connection.life == Life::Open && (is_through || connection.session.closing) {
-            connection.life = Life::Ending;
-        }
+        self.end_if_through(index);
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         let is_last = connection.life == Life::Ending;
         if connection.in_flight > 0 {
             if is_last || !connection.output.is_empty() {
@@ -111,16 +117,34 @@ impl Worker {
         self.balance_reading(index, ops);
     }
 
-    /// Leaves input in the kernel while a parked connection has enough of it, so that its peer
-    /// feels it; takes it up again after.
+    /// Sends its last replies from now on, if no more commands are to run.
+    fn end_if_through(&mut self, index: u32) {
+        let Some(connection) = self.at(index).filter(|one| one.life == Life::Open) else { return };
+        // A peer that finished sending still gets what it asked for before.
+        let is_through = connection.is_ready() && connection.peer_done && !connection.is_resumed;
+        // One that waits for keys gets nothing any more: it might wait for ever.
+        let is_gone =
+            connection.blocked.is_some() && (connection.peer_done || connection.peer_hung_up);
+        if is_through || is_gone || connection.session.closing {
+            connection.life = Life::Ending;
+            // What it would be served with would be lost.
+            self.stop_waiting(index);
+        }
+    }
+
+    /// Leaves input in the kernel while a connection that is parked for a while has enough of it,
+    /// so that its peer feels it; takes it up again after.
     fn balance_reading(&mut self, index: u32, ops: &mut Ops<'_>) {
         let Some(connection) = self.at(index) else { return };
-        let is_full = connection.parked.is_some() && connection.input.len() > PARKED_INPUT_BYTES;
+        // A FIN arrives behind all that was sent, so who waits for keys is read from to the end.
+        let ends_by_itself =
+            connection.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
+        let is_full = ends_by_itself && connection.input.len() > PARKED_INPUT_BYTES;
         if is_full && !connection.reading_paused {
             connection.reading_paused = true;
             ops.pause_reading(connection.token);
         } else if !is_full && connection.reading_paused {
-            connection.reading_paused = false;
+            (connection.reading_paused, connection.peer_hung_up) = (false, false);
             ops.resume_reading(connection.token);
         }
     }

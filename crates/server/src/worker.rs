@@ -225,6 +225,12 @@ impl Worker {
                     self.touch(conn.index);
                 }
             }
+            Event::HungUp { conn } => {
+                if let Some(connection) = self.find(conn) {
+                    connection.peer_hung_up = true;
+                    self.touch(conn.index);
+                }
+            }
             Event::Failed { conn, error: _ } => self.drop_connection(conn, ops),
             Event::Closed { conn, buffer } => {
                 self.forget(conn);

@@ -68,6 +68,8 @@ const CLOSING: u16 = 1 << 8;
 const DETACHING: u16 = 1 << 9;
 const SHUT_AFTER_SEND: u16 = 1 << 10;
 const FINISHING: u16 = 1 << 11;
+/// `HungUp` was told in this pause.
+const HANG_UP_TOLD: u16 = 1 << 12;
 
 const NOT_TO_READ: u16 = PAUSED | ENDED | FAILED | CLOSING | DETACHING;
 
@@ -208,7 +210,7 @@ impl Epoll {
                 self.core.write(token, &mut self.sent, &mut self.happenings);
             }
             if events & !OUTPUT != 0 {
-                self.core.arrived(token, events & HANG_UP != 0);
+                self.core.arrived(token, events & HANG_UP != 0, &mut self.happenings);
             }
         }
     }
@@ -324,11 +326,14 @@ impl Core {
     pub(crate) fn pause_reading(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state |= PAUSED;
+        let mut queued = std::mem::take(&mut self.queued);
+        self.tell_of_hang_up(conn, &mut queued);
+        self.queued = queued;
     }
 
     pub(crate) fn resume_reading(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
-        connection.state &= !PAUSED;
+        connection.state &= !(PAUSED | HANG_UP_TOLD);
         self.queue(conn);
     }
 
@@ -364,10 +369,29 @@ impl Core {
 
     /// An edge: the connection has something to read, be it an end or an error.
     #[inline]
-    fn arrived(&mut self, conn: Token, hung_up: bool) {
+    fn arrived(&mut self, conn: Token, hung_up: bool, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state |= READABLE | if hung_up { HUNG_UP } else { 0 };
+        if connection.is(PAUSED) {
+            return self.tell_of_hang_up(conn, out);
+        }
         self.queue(conn);
+    }
+
+    /// Nobody reads, so nobody would find out.
+    fn tell_of_hang_up(&mut self, conn: Token, out: &mut Vec<Happening>) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        let is_told = connection.is(ENDED | FAILED | HANG_UP_TOLD | CLOSING | DETACHING);
+        if !connection.is(HUNG_UP) || is_told {
+            return;
+        }
+        match crate::net::pending_error(&connection.socket) {
+            Some(error) => self.fail(conn, io::Error::from_raw_os_error(error), out),
+            None => {
+                connection.state |= HANG_UP_TOLD;
+                out.push(Happening::Other(Event::HungUp { conn }));
+            }
+        }
     }
 
     /// Lets it have its turn at reading, if there is a reason (1).

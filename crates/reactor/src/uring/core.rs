@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     CancelAccept,
     Wake,
     AcceptAgain,
+    HangUp,
+    CancelHangUp,
     Other,
 }
 
@@ -52,7 +54,7 @@ impl Target {
 
     #[inline]
     pub(crate) fn from_user_data(data: u64) -> Target {
-        const KINDS: [Kind; 9] = [
+        const KINDS: [Kind; 11] = [
             Kind::Receive,
             Kind::QuickSend,
             Kind::Send,
@@ -62,6 +64,8 @@ impl Target {
             Kind::CancelAccept,
             Kind::Wake,
             Kind::AcceptAgain,
+            Kind::HangUp,
+            Kind::CancelHangUp,
         ];
         let kind = KINDS.get((data >> 56) as usize).copied().unwrap_or(Kind::Other);
         let index = (data >> 32) as u32 & 0xff_ffff;
@@ -92,6 +96,14 @@ const DETACHING: u16 = 1 << 9;
 const SHUT_AFTER_SEND: u16 = 1 << 10;
 /// It waits in `finishing`.
 const FINISHING: u16 = 1 << 11;
+/// The kernel holds a request that ends when the peer hangs up. It stays when reading goes on, for
+/// the next pause: it costs nothing.
+const WATCHED: u16 = 1 << 12;
+/// `HungUp` was told in this pause.
+const HANG_UP_TOLD: u16 = 1 << 13;
+
+/// The kernel holds a request.
+const HELD: u16 = RECEIVING | SENDING | WATCHED;
 
 const NOT_TO_RECEIVE: u16 = RECEIVING | QUEUED | PAUSED | ENDED | FAILED | CLOSING | DETACHING;
 
@@ -206,11 +218,12 @@ impl Core {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state |= PAUSED;
         self.stop_receiving(conn);
+        self.watch_for_hang_up(conn);
     }
 
     pub(crate) fn resume_reading(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
-        connection.state &= !PAUSED;
+        connection.state &= !(PAUSED | HANG_UP_TOLD);
         self.want_receive(conn);
     }
 
@@ -225,6 +238,7 @@ impl Core {
             self.cancel(Kind::CancelSend, Kind::Send, conn);
         }
         self.stop_receiving(conn);
+        self.stop_watching(conn);
         self.finish_if_idle(conn);
     }
 
@@ -235,6 +249,7 @@ impl Core {
         }
         connection.state |= DETACHING;
         self.stop_receiving(conn);
+        self.stop_watching(conn);
         self.finish_if_idle(conn);
     }
 
@@ -305,6 +320,28 @@ impl Core {
         if connection.is(RECEIVING) && !connection.is(STOPPING) {
             connection.state |= STOPPING;
             self.cancel(Kind::CancelReceive, Kind::Receive, conn);
+        }
+    }
+
+    /// Asks to be told when the peer hangs up, while nobody reads.
+    fn watch_for_hang_up(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        let is_told = connection.is(ENDED | FAILED | HANG_UP_TOLD);
+        if is_told || connection.is(WATCHED | CLOSING | DETACHING) {
+            return;
+        }
+        connection.state |= WATCHED;
+        let fd = Fd(connection.socket.as_raw_fd());
+        let entry = opcode::PollAdd::new(fd, libc::POLLRDHUP as u32)
+            .build()
+            .user_data(Target::user_data(Kind::HangUp, conn));
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.ring.push(entry) };
+    }
+
+    fn stop_watching(&mut self, conn: Token) {
+        if self.connections.get(conn).is_some_and(|connection| connection.is(WATCHED)) {
+            self.cancel(Kind::CancelHangUp, Kind::HangUp, conn);
         }
     }
 
@@ -393,7 +430,33 @@ impl Core {
                 }
             }
             Kind::AcceptAgain => self.accept_again(),
+            Kind::HangUp => self.hung_up(token, result, out),
+            Kind::CancelHangUp => self.stop_watching(token),
             Kind::Wake | Kind::Receive | Kind::Other => {}
+        }
+    }
+
+    /// The request of `watch_for_hang_up` is over.
+    fn hung_up(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        connection.state &= !WATCHED;
+        let is_deaf = !connection.is(PAUSED) || connection.is(ENDED | FAILED);
+        if connection.is(CLOSING | DETACHING) {
+            return self.finish_if_idle(conn);
+        }
+        if is_deaf {
+            // Whoever reads finds out by itself.
+            return;
+        }
+        if result < 0 {
+            return self.watch_for_hang_up(conn);
+        }
+        match crate::net::pending_error(&connection.socket) {
+            Some(error) => self.fail(conn, error, out),
+            None => {
+                connection.state |= HANG_UP_TOLD;
+                out.push(Happening::Other(Event::HungUp { conn }));
+            }
         }
     }
 
@@ -484,7 +547,7 @@ impl Core {
 
     fn finish_if_idle(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
-        if connection.is(CLOSING | DETACHING) && !connection.is(RECEIVING | SENDING | FINISHING) {
+        if connection.is(CLOSING | DETACHING) && !connection.is(HELD | FINISHING) {
             connection.state |= FINISHING;
             self.finishing.push(conn);
         }
@@ -531,7 +594,7 @@ impl Core {
             }
             self.reap();
             let unsettled = self.ring.has_unsubmitted();
-            let busy = self.connections.iter_mut().any(|(_, c)| c.is(RECEIVING | SENDING));
+            let busy = self.connections.iter_mut().any(|(_, c)| c.is(HELD));
             if !busy && !unsettled {
                 return true;
             }
@@ -557,6 +620,7 @@ impl Core {
             let Some(connection) = self.connections.get(target.token) else { continue };
             match target.kind {
                 Kind::Receive => connection.state &= !RECEIVING,
+                Kind::HangUp => connection.state &= !WATCHED,
                 Kind::Send | Kind::QuickSend => connection.state &= !(SENDING | QUICK),
                 _ => {}
             }

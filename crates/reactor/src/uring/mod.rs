@@ -14,9 +14,9 @@
 //! return at once, for nothing. What is left of a short write is sent by an ordinary request.
 //!
 //! Invariants
-//! 1. RECEIVING, SENDING say that the kernel holds a request for the connection. Its slot is freed
-//!    and its socket closed only when both are gone; so a completion never finds another tenant
-//!    (and carries the generation besides), and `output` outlives the send.
+//! 1. RECEIVING, SENDING, WATCHED say that the kernel holds a request for the connection. Its slot
+//!    is freed and its socket closed only when all are gone; so a completion never finds another
+//!    tenant (and carries the generation besides), and `output` outlives the send.
 //! 2. A request ends with exactly one completion without F_MORE; a quick send ends silently.
 //! 3. A cancellation may miss a request that is just between two states (`ENOENT`, `EALREADY`). So
 //!    it is repeated until the request's final completion has come.

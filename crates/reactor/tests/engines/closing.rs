@@ -64,21 +64,26 @@ fn what_was_sent_before_close_in_the_same_turn_is_offered() {
     });
 }
 
+/// Closes a connection with a reset.
+pub fn reset(peer: TcpStream) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    // SAFETY: the option is read from a local.
+    let set = unsafe {
+        let place = (&raw const linger).cast();
+        let bytes = size_of::<libc::linger>() as u32;
+        libc::setsockopt(peer.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, place, bytes)
+    };
+    assert_eq!(set, 0);
+    drop(peer);
+}
+
 #[test]
 fn a_reset_is_told_once() {
     on_every_engine(|config| {
         let mut world = World::new(config);
         let (conn, peer) = world.tcp();
         world.settle();
-        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-        // SAFETY: the option is read from a local.
-        let set = unsafe {
-            let place = (&raw const linger).cast();
-            let bytes = size_of::<libc::linger>() as u32;
-            libc::setsockopt(peer.as_raw_fd(), libc::SOL_SOCKET, libc::SO_LINGER, place, bytes)
-        };
-        assert_eq!(set, 0);
-        drop(peer);
+        reset(peer);
         world.until(|w| w.link(conn).failed.is_some());
         let kind = world.link(conn).failed.as_ref().unwrap().kind();
         assert_eq!(kind, ErrorKind::ConnectionReset);

@@ -74,6 +74,102 @@ fn a_paused_connection_is_silent_until_resumed() {
 }
 
 #[test]
+fn a_hang_up_is_told_once_a_pause_and_loses_no_bytes() {
+    on_every_engine(|config| {
+        let mut world = World::new(config);
+        for tcp in [false, true] {
+            let (conn, mut peer): (_, Box<dyn ReadWriteEnd>) = if tcp {
+                let (conn, peer) = world.tcp();
+                (conn, Box::new(peer))
+            } else {
+                let (conn, peer) = world.pair();
+                (conn, Box::new(peer))
+            };
+            world.settle();
+            world.reactor.ops().pause_reading(conn);
+            world.settle();
+            peer.write_all(b"unread").unwrap();
+            world.settle();
+            assert_eq!(world.link(conn).hung_up, 0, "it has only written");
+            peer.end();
+            world.until(|w| w.link(conn).hung_up == 1);
+            world.reactor.ops().pause_reading(conn);
+            world.settle();
+            assert_eq!(world.link(conn).hung_up, 1);
+            assert!(!world.link(conn).eof && world.link(conn).received.is_empty());
+            world.reactor.ops().resume_reading(conn);
+            world.until(|w| w.link(conn).eof);
+            assert_eq!(world.link(conn).received, b"unread");
+            world.reactor.ops().pause_reading(conn);
+            world.settle();
+            assert_eq!(world.link(conn).hung_up, 1, "the end was told");
+        }
+    });
+}
+
+#[test]
+fn who_hung_up_before_the_pause_is_told_of_too() {
+    on_every_engine(|config| {
+        let mut world = World::new(config);
+        for again in [false, true] {
+            let (conn, mut peer) = world.pair();
+            world.settle();
+            world.reactor.ops().pause_reading(conn);
+            world.settle();
+            peer.write_all(&pattern(1, 100_000)).unwrap();
+            drop(peer);
+            world.until(|w| w.link(conn).hung_up == 1);
+            if again {
+                world.reactor.ops().resume_reading(conn);
+                world.reactor.ops().pause_reading(conn);
+                world.until(|w| w.link(conn).hung_up == 2);
+            }
+            world.reactor.ops().close(conn);
+            world.until(|w| w.link(conn).closed == 1);
+        }
+    });
+}
+
+#[test]
+fn a_reset_is_told_while_reading_is_paused() {
+    on_every_engine(|config| {
+        let mut world = World::new(config);
+        let (conn, mut peer) = world.tcp();
+        world.settle();
+        world.reactor.ops().pause_reading(conn);
+        world.settle();
+        peer.write_all(b"unread").unwrap();
+        crate::closing::reset(peer);
+        world.until(|w| w.link(conn).failed.is_some());
+        let kind = world.link(conn).failed.as_ref().unwrap().kind();
+        assert_eq!(kind, std::io::ErrorKind::ConnectionReset);
+        world.reactor.ops().close(conn);
+        world.until(|w| w.link(conn).closed == 1);
+    });
+}
+
+#[test]
+fn a_paused_connection_is_closed_and_given_up_at_once() {
+    on_every_engine(|config| {
+        let mut world = World::new(config);
+        let (closed, mut of_closed) = world.tcp();
+        let (given, mut of_given) = world.pair();
+        world.settle();
+        world.reactor.ops().pause_reading(closed);
+        world.reactor.ops().pause_reading(given);
+        world.settle();
+        of_given.write_all(b"later").unwrap();
+        world.reactor.ops().close(closed);
+        world.reactor.ops().detach(given);
+        world.until(|w| w.link(closed).closed == 1 && w.link(given).detached.is_some());
+        assert_eq!(of_closed.read_to_end(&mut Vec::new()).unwrap(), 0);
+        let socket = world.links.remove(&given).unwrap().detached.unwrap();
+        let again = world.adopt(socket);
+        world.until(|w| w.link(again).received == b"later");
+    });
+}
+
+#[test]
 fn pausing_and_resuming_at_random_loses_nothing() {
     on_every_engine(|config| {
         let mut world = World::new(config);

@@ -18,6 +18,7 @@ pub struct Link {
     pub received: Vec<u8>,
     pub pieces: usize,
     pub eof: bool,
+    pub hung_up: usize,
     pub sent: usize,
     pub failed: Option<std::io::Error>,
     pub closed: usize,
@@ -157,6 +158,7 @@ fn note(links: &mut HashMap<Token, Link>, echo: bool, event: Event<'_>) -> Token
     let conn = match &event {
         Event::Data { conn, .. }
         | Event::Eof { conn }
+        | Event::HungUp { conn }
         | Event::Sent { conn, .. }
         | Event::Failed { conn, .. }
         | Event::Closed { conn, .. }
@@ -180,6 +182,10 @@ fn note(links: &mut HashMap<Token, Link>, echo: bool, event: Event<'_>) -> Token
         Event::Eof { .. } => {
             assert!(!link.eof, "Eof twice");
             link.eof = true;
+        }
+        Event::HungUp { .. } => {
+            assert!(!link.eof, "HungUp after Eof");
+            link.hung_up += 1;
         }
         Event::Sent { buffer, .. } => {
             assert!(buffer.is_empty(), "a returned buffer is empty");
