@@ -20,7 +20,7 @@ const FLOORS: [(&str, &[&str]); 17] = [
     ("crates/keyspace", &["base", "memory", "sync", "table", "values"]),
     (
         "crates/commands",
-        &["base", "memory", "protocol", "sync", "table", "values", "rdb", "keyspace"],
+        &["base", "memory", "settings", "protocol", "sync", "table", "values", "rdb", "keyspace"],
     ),
     ("crates/scripting", &["base", "protocol"]),
     ("crates/server", ANY),

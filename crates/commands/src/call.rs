@@ -6,7 +6,8 @@ use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 use pantala_keyspace::{Aborted, Busy, Key, Keyspace, Locked, WrongType};
 use pantala_protocol::Reply;
-use pantala_table::StrRef;
+use pantala_settings::Settings;
+use pantala_table::{MAX_STRING_BYTES, StrRef};
 use pantala_values::Type;
 use pantala_values::list::Fill;
 use smallvec::SmallVec;
@@ -131,65 +132,6 @@ pub enum Lane {
     Slow,
 }
 
-/// Settings that handlers of data commands need.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The longest string, in bytes (`proto-max-bulk-len`).
-    pub max_string_bytes: usize,
-    /// KEYS answers at most so many (`keys_output_limit`); 0: all.
-    pub keys_output_limit: usize,
-    /// Whether FLUSHDB and FLUSHALL free in the background unless told
-    /// (`lazyfree-lazy-user-flush`).
-    pub lazy_user_flush: bool,
-    /// Whether `maxmemory-policy` is one that counts how often a key is used.
-    pub is_lfu: bool,
-    /// Up to where collections are packed.
-    pub packed: PackedLimits,
-    /// A connection with more output than this is closed, so no more need be written.
-    pub most_output_bytes: usize,
-    /// The longest output that a command which reads makes on a worker.
-    pub most_worker_bytes: usize,
-    /// Who waits for a script that has run for so long gets BUSY, in milliseconds; 0: never.
-    pub busy_after_ms: u64,
-}
-
-/// The settings `*-max-*`: up to where a collection has its small encoding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PackedLimits {
-    /// `hash-max-listpack-entries`.
-    pub hash_entries: usize,
-    /// `hash-max-listpack-value`.
-    pub hash_value_bytes: usize,
-    /// `list-max-listpack-size`: elements, or a code from -1 to -5.
-    pub list_size: i64,
-    /// `list-compress-depth`: chunks at each end that are not compressed, or 0.
-    pub list_depth: u32,
-    /// `set-max-intset-entries`.
-    pub set_ints: usize,
-    /// `set-max-listpack-entries`.
-    pub set_entries: usize,
-    /// `set-max-listpack-value`.
-    pub set_value_bytes: usize,
-    /// `zset-max-listpack-entries`.
-    pub zset_entries: usize,
-    /// `zset-max-listpack-value`.
-    pub zset_value_bytes: usize,
-    /// `hll-sparse-max-bytes`.
-    pub hll_sparse_bytes: usize,
-    /// `stream-node-max-bytes`.
-    pub stream_node_bytes: usize,
-    /// `stream-node-max-entries`.
-    pub stream_node_entries: usize,
-}
-
-impl PackedLimits {
-    /// What the settings say about a list.
-    #[inline]
-    pub fn list(&self) -> Fill {
-        Fill::new(self.list_size).compressing(self.list_depth)
-    }
-}
-
 /// The server as commands about the server see it: they know what is behind it.
 pub trait Server: Send + Sync {
     /// What is behind it.
@@ -214,8 +156,8 @@ pub struct Call<'c, 'k> {
     pub session: &'c mut Session,
     /// The server.
     pub server: &'c dyn Server,
-    /// Settings.
-    pub limits: &'c Limits,
+    /// The settings.
+    pub settings: &'c Settings,
     /// Where it runs.
     pub lane: Lane,
     /// For a command that waited: the key that changed, which alone may be looked at. Other keys it
@@ -234,6 +176,26 @@ impl<'c, 'k> Call<'c, 'k> {
         }
         wait.at_timeout.reply(&mut self.reply);
         Ok(())
+    }
+
+    /// The longest string: `proto-max-bulk-len`, as far as the table can follow.
+    #[inline]
+    pub fn most_string_bytes(&self) -> usize {
+        let most = usize::try_from(self.settings.proto_max_bulk_len).unwrap_or(usize::MAX);
+        most.min(MAX_STRING_BYTES)
+    }
+
+    /// A connection with more output than this is closed, so no more need be written.
+    #[inline]
+    pub fn most_output_bytes(&self) -> usize {
+        self.settings.client_output_buffer_limit.normal.most_bytes()
+    }
+
+    /// What the settings say about how a list is packed.
+    #[inline]
+    pub fn fill(&self) -> Fill {
+        let settings = self.settings;
+        Fill::new(settings.list_max_listpack_size).compressing(settings.list_compress_depth)
     }
 
     /// The time at which the command runs; the same for all it does.

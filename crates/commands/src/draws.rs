@@ -43,7 +43,7 @@ impl<'c, 'k> Call<'c, 'k> {
         mut draw: impl FnMut(&C, usize, &mut Step<'_, 'c>) -> usize,
     ) -> Done {
         let most_bytes = self.reply.len() + MOST_REPLY_BYTES;
-        let most_bytes = most_bytes.min(self.limits.most_output_bytes);
+        let most_bytes = most_bytes.min(self.most_output_bytes());
         let is_too_long = count.saturating_mul(LEAST_ELEMENT_BYTES) > most_bytes;
         let read = self.read_whole(
             open,

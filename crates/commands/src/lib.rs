@@ -34,10 +34,7 @@ pub mod syntax;
 #[cfg(test)]
 mod test_support;
 
-pub use call::{
-    AtTimeout, Call, Done, KeyWait, Lane, Limits, Locking, PackedLimits, Park, Server, Stop,
-    WaitedKeys,
-};
+pub use call::{AtTimeout, Call, Done, KeyWait, Lane, Locking, Park, Server, Stop, WaitedKeys};
 pub use command::{
     Begin, Category, Command, Find, Flags, FlagsOf, Group, Handler, IsSecret, KeyFlags, KeySpec,
     Program, key_positions,

@@ -2,8 +2,8 @@
 //! that holds it is under way.
 
 use std::any::Any;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use pantala_base::UnixMs;
 use pantala_base::hash::HashSeed;
@@ -11,34 +11,22 @@ use pantala_keyspace::{
     Busy, Config, DbIndex, Inbox, Key, Keyspace, LockPlan, PartitionId, Scope, Tally, Ticket,
 };
 use pantala_protocol::{Reply, Version};
+use pantala_settings::Settings;
 
 use crate::call::{Call, Lane, Stop};
 use crate::families::{generic, hash, hyperloglog, list, set, sort, stream, string, zset};
-use crate::{Limits, PackedLimits, Registry, Server, Session};
+use crate::{Registry, Server, Session};
 
-const LIMITS: Limits = Limits {
-    max_string_bytes: 1 << 20,
-    keys_output_limit: 0,
-    lazy_user_flush: false,
-    is_lfu: false,
-    packed: PackedLimits {
-        hash_entries: 8,
-        hash_value_bytes: 64,
-        list_size: -2,
-        list_depth: 0,
-        set_ints: 8,
-        set_entries: 8,
-        set_value_bytes: 64,
-        zset_entries: 8,
-        zset_value_bytes: 64,
-        hll_sparse_bytes: 3000,
-        stream_node_bytes: 4096,
-        stream_node_entries: 100,
-    },
-    most_output_bytes: usize::MAX,
-    most_worker_bytes: usize::MAX,
-    busy_after_ms: 0,
-};
+/// Settings under which collections are soon large.
+static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+    let mut settings = Settings::defaults();
+    settings.proto_max_bulk_len = 1 << 20;
+    settings.hash_max_listpack_entries = 8;
+    settings.set_max_intset_entries = 8;
+    settings.set_max_listpack_entries = 8;
+    settings.zset_max_listpack_entries = 8;
+    settings
+});
 /// When everything happens.
 pub const NOW: UnixMs = UnixMs(1_000_000);
 
@@ -107,7 +95,7 @@ impl Fixture {
             hashes: &hashes,
             session: &mut Session::new(1, true),
             server: self,
-            limits: &LIMITS,
+            settings: &SETTINGS,
             lane: Lane::Slow,
             ready: None,
             may_wait: true,

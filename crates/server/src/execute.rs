@@ -15,13 +15,14 @@ use std::sync::Arc;
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    Call, ClientError, CommandRef, Done, Flags, Lane, Limits, Locking, OwnedArgs, Park, Queue,
-    ReplyMode, Session, Standing, Stop, error, key_positions,
+    Call, ClientError, CommandRef, Done, Flags, Lane, Locking, OwnedArgs, Park, Queue, ReplyMode,
+    Session, Standing, Stop, error, key_positions,
 };
 use pantala_keyspace::{DbIndex, LockPlan, Locked, Scope};
 use pantala_protocol::Reply;
 use smallvec::SmallVec;
 
+use crate::limits::Limited;
 use crate::shared::Shared;
 use crate::tallies::ThreadTally;
 use crate::waiting::{Blocked, ReplyTarget};
@@ -33,8 +34,8 @@ pub struct Turn<'r> {
     pub shared: &'r Shared,
     /// The counters of this thread.
     pub tally: &'r ThreadTally,
-    /// Settings for handlers.
-    pub limits: &'r Limits,
+    /// The settings.
+    pub limited: &'r Limited,
     /// Where this is.
     pub lane: Lane,
     /// The time.
@@ -361,7 +362,7 @@ impl<'r> Turn<'r> {
             hashes,
             session,
             server: self.shared,
-            limits: self.limits,
+            settings: &self.limited.settings,
             lane: self.lane,
             ready: None,
             may_wait: self.may_wait,
@@ -394,7 +395,7 @@ impl<'r> Turn<'r> {
         found: CommandRef,
         output: &'o mut Vec<u8>,
     ) -> Reply<'o> {
-        let limits = self.limits;
+        let limits = self.limited;
         let may_be_short = self.lane == Lane::Worker && found.row.flags.has(Flags::READONLY);
         let most = match may_be_short {
             true => limits.most_worker_bytes,

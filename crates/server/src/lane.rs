@@ -298,16 +298,16 @@ fn run_command(
     let (found, session) = (*found, &mut **session);
     let args = args.slices();
     let settings = shared.settings.current();
-    let limited = Limited::new(&settings);
+    let limited = Limited::new(settings);
     let is_outside = found.row.flags.has(Flags::OUTSIDE);
     let inside = (!is_outside).then(|| shared.space.gate().enter(Role::Lane, slot));
     let turn = Turn {
         shared,
         tally,
-        limits: &limited.for_handlers,
+        limited: &limited,
         lane: pantala_commands::Lane::Slow,
         now: unix_ms(),
-        is_full: shared.memory.is_full(settings.maxmemory),
+        is_full: shared.memory.is_full(limited.settings.maxmemory),
         is_monitored: shared.monitors.is_used(),
         is_timed: limited.is_timed,
         paused: shared.pause.state(monotonic_us()),

@@ -1,8 +1,10 @@
-//! Settings as a worker uses them: ready to compare with, made anew when the settings change.
+//! The settings as a worker uses them, and what follows from several of them: made anew when they
+//! change.
 
-use pantala_commands::{Limits, PackedLimits, Session, Standing};
+use std::sync::Arc;
+
+use pantala_commands::{Session, Standing};
 use pantala_settings::Settings;
-use pantala_settings::field::OutputLimits;
 use pantala_table::MAX_STRING_BYTES;
 
 use crate::connection::Connection;
@@ -40,8 +42,12 @@ pub enum Judgement {
 pub struct Limited {
     /// For the parser.
     pub parser: ParserLimits,
-    /// For handlers.
-    pub for_handlers: Limits,
+    /// The settings themselves, for handlers.
+    pub settings: Arc<Settings>,
+    /// A connection with more output than this is closed, so no more need be written.
+    pub most_output_bytes: usize,
+    /// The longest output that a command which reads makes on a worker.
+    pub most_worker_bytes: usize,
     /// Every command is timed by itself, because fast ones may have to be logged too.
     pub is_timed: bool,
     /// Commands that take at least so long have to be logged, in microseconds.
@@ -51,8 +57,6 @@ pub struct Limited {
     /// Requests and replies of at least this size, in bytes, may have to be logged: for the size,
     /// or because they took long.
     pub large_bytes: usize,
-    max_input_bytes: usize,
-    output: OutputLimits,
 }
 
 /// Moving fewer bytes than this never takes as long as [`TIMED_BELOW_US`].
@@ -64,25 +68,15 @@ const TIMED_BELOW_US: i64 = 1000;
 
 impl Limited {
     /// From a snapshot of the settings.
-    pub fn new(settings: &Settings) -> Self {
-        let output = settings.client_output_buffer_limit;
-        let most_output_bytes = match output.normal.hard_bytes {
-            0 => usize::MAX,
-            most => to_usize(most),
-        };
+    pub fn new(settings: Arc<Settings>) -> Self {
+        let most_output_bytes = settings.client_output_buffer_limit.normal.most_bytes();
         let slow_us = settings.commandlog_execution_slower_than_us;
         Limited {
-            parser: ParserLimits { max_bulk_bytes: string_bytes(settings) },
-            for_handlers: Limits {
-                max_string_bytes: string_bytes(settings),
-                keys_output_limit: to_usize(settings.keys_output_limit),
-                lazy_user_flush: settings.lazyfree_lazy_user_flush,
-                is_lfu: is_lfu(settings),
-                packed: packed(settings),
-                busy_after_ms: settings.busy_reply_threshold_ms,
-                most_output_bytes,
-                most_worker_bytes: WORKER_OUTPUT_BYTES.min(most_output_bytes),
+            parser: ParserLimits {
+                max_bulk_bytes: to_usize(settings.proto_max_bulk_len).min(MAX_STRING_BYTES),
             },
+            most_output_bytes,
+            most_worker_bytes: WORKER_OUTPUT_BYTES.min(most_output_bytes),
             slow_us: u64::try_from(slow_us).unwrap_or(u64::MAX),
             most_client_bytes: settings.maxmemory_clients.bytes(settings.maxmemory),
             is_timed: (0..TIMED_BELOW_US).contains(&slow_us)
@@ -90,37 +84,39 @@ impl Limited {
             large_bytes: threshold(settings.commandlog_request_larger_than_bytes)
                 .min(threshold(settings.commandlog_reply_larger_than_bytes))
                 .min(SLOW_BYTES),
-            max_input_bytes: to_usize(settings.client_query_buffer_limit),
-            output,
+            settings,
         }
     }
 
     /// How much unsent output a connection may have.
     #[inline]
-    pub fn most_output_bytes(&self, connection: &Connection) -> usize {
+    pub fn most_unsent_bytes(&self, connection: &Connection) -> usize {
+        let output = &self.settings.client_output_buffer_limit;
         let class = match connection.session.standing {
-            Standing::Subscribed => &self.output.pubsub,
-            _ if watches(&connection.session) => &self.output.replica,
-            _ => &self.output.normal,
+            Standing::Subscribed => &output.pubsub,
+            _ if watches(&connection.session) => &output.replica,
+            _ => &output.normal,
         };
-        if class.hard_bytes == 0 { usize::MAX } else { to_usize(class.hard_bytes) }
+        class.most_bytes()
     }
 
     /// Looks at a connection's buffers.
     #[inline]
     pub fn judge(&self, connection: &mut Connection, now_us: u64) -> Judgement {
-        if connection.input.len() - connection.input_done > self.max_input_bytes {
+        let unread = (connection.input.len() - connection.input_done) as u64;
+        if unread > self.settings.client_query_buffer_limit {
             return Judgement::TooMuchInput;
         }
-        let mut output = self.output.normal;
+        let limits = &self.settings.client_output_buffer_limit;
+        let mut output = limits.normal;
         if connection.session.standing == Standing::Subscribed {
-            output = self.output.pubsub;
+            output = limits.pubsub;
         } else if output.hard_bytes == 0 && output.soft_bytes == 0 {
             // One who only watches must not fill the memory if he does not look.
             if !watches(&connection.session) {
                 return Judgement::Fine;
             }
-            output = self.output.replica;
+            output = limits.replica;
         }
         let unsent = connection.unsent_bytes() as u64;
         if output.hard_bytes > 0 && unsent > output.hard_bytes {
@@ -141,33 +137,6 @@ impl Limited {
 /// Whether a client is sent what others do, without asking each time.
 fn watches(session: &Session) -> bool {
     session.monitor || session.tracking.as_ref().is_some_and(|tracking| tracking.is_broadcast)
-}
-
-fn packed(settings: &Settings) -> PackedLimits {
-    PackedLimits {
-        hash_entries: to_usize(settings.hash_max_listpack_entries),
-        hash_value_bytes: to_usize(settings.hash_max_listpack_value_bytes),
-        list_size: settings.list_max_listpack_size,
-        list_depth: settings.list_compress_depth,
-        set_ints: to_usize(settings.set_max_intset_entries),
-        set_entries: to_usize(settings.set_max_listpack_entries),
-        set_value_bytes: to_usize(settings.set_max_listpack_value_bytes),
-        zset_entries: to_usize(settings.zset_max_listpack_entries),
-        zset_value_bytes: to_usize(settings.zset_max_listpack_value_bytes),
-        hll_sparse_bytes: to_usize(settings.hll_sparse_max_bytes),
-        stream_node_bytes: to_usize(settings.stream_node_max_bytes),
-        stream_node_entries: to_usize(settings.stream_node_max_entries),
-    }
-}
-
-/// `proto-max-bulk-len`, as far as the table can follow.
-fn string_bytes(settings: &Settings) -> usize {
-    to_usize(settings.proto_max_bulk_len).min(MAX_STRING_BYTES)
-}
-
-/// The policy itself is not acted on yet; OBJECT answers by it all the same.
-fn is_lfu(settings: &Settings) -> bool {
-    settings.get(&["maxmemory-policy"]).iter().any(|(_, policy)| policy.ends_with("-lfu"))
 }
 
 /// A threshold in bytes; negative ones are never reached.

@@ -228,7 +228,7 @@ impl Worker {
             let Some(connection) = self.connections[index as usize].as_deref_mut() else {
                 continue;
             };
-            let most_bytes = self.limited.most_output_bytes(connection);
+            let most_bytes = self.limited.most_unsent_bytes(connection);
             connection.tell(most_bytes, |out, _| out.extend_from_slice(&lines));
             if is_torn {
                 self.end_torn(index);

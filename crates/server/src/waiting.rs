@@ -221,7 +221,7 @@ impl Turn<'_> {
             hashes: &[hash],
             session: &mut session,
             server: self.shared,
-            limits: self.limits,
+            settings: &self.limited.settings,
             lane: self.lane,
             ready: Some(Key { bytes: &ready.key, hash }),
             may_wait: true,

@@ -54,7 +54,7 @@ pub struct Worker {
     pub(crate) tally: Arc<ThreadTally>,
     pub(crate) settings: Arc<Settings>,
     settings_version: u64,
-    pub(crate) limited: Limited,
+    pub(crate) limited: Arc<Limited>,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub(crate) open_count: usize,
     pub(crate) touched: Vec<u32>,
@@ -111,7 +111,7 @@ impl WorkerThread {
 impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> Self {
         let settings = shared.settings.current();
-        let limited = Limited::new(&settings);
+        let limited = Arc::new(Limited::new(Arc::clone(&settings)));
         let tally = shared.tallies.join();
         Worker {
             shared,
@@ -208,7 +208,7 @@ impl Worker {
         if version != self.settings_version {
             self.settings_version = version;
             self.settings = self.shared.settings.current();
-            self.limited = Limited::new(&self.settings);
+            self.limited = Arc::new(Limited::new(Arc::clone(&self.settings)));
             self.has_grown = true;
         }
         self.is_retiring = self.shared.workers.is_retiring(self.index);

@@ -95,13 +95,13 @@ settings! {
     lazyfree_lazy_user_flush: bool = live("lazyfree-lazy-user-flush", Kind::Bool, "yes", Memory);
 
     /// Fields up to which a hash is packed.
-    hash_max_listpack_entries: u64 = live("hash-max-listpack-entries", LONG, "512", Encodings)
+    hash_max_listpack_entries: usize = live("hash-max-listpack-entries", LONG, "512", Encodings)
         .also(&["hash-max-ziplist-entries"]);
     /// Bytes of a field or value up to which a hash is packed.
-    hash_max_listpack_value_bytes: u64 = live("hash-max-listpack-value", SIZE, "64", Encodings)
+    hash_max_listpack_value_bytes: usize = live("hash-max-listpack-value", SIZE, "64", Encodings)
         .also(&["hash-max-ziplist-value"]);
     /// Bytes up to which a HyperLogLog is sparse.
-    hll_sparse_max_bytes: u64 = live("hll-sparse-max-bytes", SIZE, "3000", Encodings);
+    hll_sparse_max_bytes: usize = live("hll-sparse-max-bytes", SIZE, "3000", Encodings);
     /// Nodes at each end of a list beyond which they are compressed; 0 means none is.
     list_compress_depth: u32 = live("list-compress-depth", COUNT, "0", Encodings);
     /// Elements of a list's node, or -1 to -5 for 4 to 64 KB.
@@ -109,21 +109,21 @@ settings! {
         "list-max-listpack-size", Kind::Int(i32::MIN as i64, i32::MAX as i64), "-2", Encodings)
         .also(&["list-max-ziplist-size"]);
     /// Members up to which a set of integers is packed as such.
-    set_max_intset_entries: u64 = live("set-max-intset-entries", LONG, "512", Encodings);
+    set_max_intset_entries: usize = live("set-max-intset-entries", LONG, "512", Encodings);
     /// Members up to which a set is packed.
-    set_max_listpack_entries: u64 = live("set-max-listpack-entries", LONG, "128", Encodings);
+    set_max_listpack_entries: usize = live("set-max-listpack-entries", LONG, "128", Encodings);
     /// Bytes of a member up to which a set is packed.
-    set_max_listpack_value_bytes: u64 = live("set-max-listpack-value", LONG, "64", Encodings);
+    set_max_listpack_value_bytes: usize = live("set-max-listpack-value", LONG, "64", Encodings);
     /// Members up to which a sorted set is packed.
-    zset_max_listpack_entries: u64 = live("zset-max-listpack-entries", LONG, "128", Encodings)
+    zset_max_listpack_entries: usize = live("zset-max-listpack-entries", LONG, "128", Encodings)
         .also(&["zset-max-ziplist-entries"]);
     /// Bytes of a member up to which a sorted set is packed.
-    zset_max_listpack_value_bytes: u64 = live("zset-max-listpack-value", SIZE, "64", Encodings)
+    zset_max_listpack_value_bytes: usize = live("zset-max-listpack-value", SIZE, "64", Encodings)
         .also(&["zset-max-ziplist-value"]);
     /// Bytes of a stream's block.
-    stream_node_max_bytes: u64 = live("stream-node-max-bytes", SIZE, "4096", Encodings);
+    stream_node_max_bytes: usize = live("stream-node-max-bytes", SIZE, "4096", Encodings);
     /// Entries of a stream's block.
-    stream_node_max_entries: u64 = live("stream-node-max-entries", LONG, "100", Encodings);
+    stream_node_max_entries: usize = live("stream-node-max-entries", LONG, "100", Encodings);
 
     /// Password of the default user; empty means none is asked for.
     requirepass: String = live("requirepass", Kind::Text, "", Security);
@@ -194,5 +194,5 @@ settings! {
         "lua_memory_limit", Kind::Memory(0, i64::MAX as u64), "268435456", Commands)
         .beyond_redis();
     /// Keys that KEYS returns at most; 0 means no limit.
-    keys_output_limit: u64 = live("keys_output_limit", LONG, "0", Commands).beyond_redis();
+    keys_output_limit: usize = live("keys_output_limit", LONG, "0", Commands).beyond_redis();
 }

@@ -106,6 +106,16 @@ pub struct OutputLimit {
     pub soft_s: u32,
 }
 
+impl OutputLimit {
+    /// `hard_bytes`, as a length.
+    pub fn most_bytes(&self) -> usize {
+        match self.hard_bytes {
+            0 => usize::MAX,
+            most => usize::try_from(most).unwrap_or(usize::MAX),
+        }
+    }
+}
+
 /// Limits of the three classes of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLimits {

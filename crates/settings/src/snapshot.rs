@@ -158,6 +158,12 @@ impl Settings {
         Ok(self)
     }
 
+    /// Whether `maxmemory-policy` is one that counts how often a key is used. The policy itself is
+    /// not acted on yet; OBJECT answers by it all the same.
+    pub fn counts_uses(&self) -> bool {
+        self.inert.get("maxmemory-policy").is_some_and(|policy| policy.ends_with("-lfu"))
+    }
+
     /// How many worker threads to start: `threads`, or one for each core this process may use.
     pub fn worker_count(&self) -> usize {
         match self.threads {
@@ -201,6 +207,15 @@ mod tests {
             next.put(row, defaults.value(row));
             assert_eq!(next, defaults, "{}", row.name);
         }
+    }
+
+    #[test]
+    fn the_policy_says_whether_uses_are_counted() {
+        let counts = |policy| {
+            let settings = Settings::defaults().with("maxmemory-policy", policy);
+            settings.map(|settings| settings.counts_uses())
+        };
+        assert_eq!((counts("allkeys-lfu"), counts("allkeys-lru")), (Ok(true), Ok(false)));
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn db_size(call: &mut Call<'_, '_>) -> Done {
 
 fn flush(call: &mut Call<'_, '_>, only: Option<DbIndex>) -> Done {
     let in_background = match &call.args[1..] {
-        [] => call.limits.lazy_user_flush,
+        [] => call.settings.lazyfree_lazy_user_flush,
         [word] if is_word(word, "ASYNC") => true,
         [word] if is_word(word, "SYNC") => false,
         _ => return Err(error::SYNTAX.into()),

@@ -214,7 +214,7 @@ impl Worker {
         if connection.handle() != handle {
             return;
         }
-        connection.tell(limited.most_output_bytes(connection), write);
+        connection.tell(limited.most_unsent_bytes(connection), write);
         if !connection.is_touched {
             connection.is_touched = true;
             self.touched.push(index);

@@ -304,7 +304,7 @@ impl Run<'_, '_> {
 
     /// Who waits for its partitions gets BUSY from some time on.
     fn tell_busy(&mut self, took_us: u64) {
-        let most_ms = self.turn.limits.busy_after_ms;
+        let most_ms = self.turn.limited.settings.busy_reply_threshold_ms;
         let held = self.locked.partitions();
         if most_ms == 0 || took_us / 1000 < most_ms || held.len() == self.told_busy {
             return;

@@ -61,12 +61,12 @@ impl Worker {
     pub(crate) fn serve(&mut self, chunks: Vec<Chunk<'_>>) {
         let shared = Arc::clone(&self.shared);
         let tally = Arc::clone(&self.tally);
-        let limits = self.limited.for_handlers;
+        let limited = Arc::clone(&self.limited);
         let inside = shared.space.gate().enter(Role::Worker, self.index);
         let turn = Turn {
             shared: &shared,
             tally: &tally,
-            limits: &limits,
+            limited: &limited,
             lane: Lane::Worker,
             now: unix_ms(),
             is_full: shared.memory.is_full(self.settings.maxmemory),

@@ -26,7 +26,7 @@ pub(super) const SETBIT: Command = Command::write("SETBIT", setbit, Group::Bitma
     .summary("Sets or clears one bit of the string at a key, which grows to reach it.");
 
 fn getbit(call: &mut Call<'_, '_>) -> Done {
-    let offset = bit_offset(call.args[2], call.limits.max_string_bytes)?;
+    let offset = bit_offset(call.args[2], call.most_string_bytes())?;
     let key = call.key();
     let opened = call.keys.read(key);
     let mut budget = IntText::new();
@@ -36,7 +36,7 @@ fn getbit(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn setbit(call: &mut Call<'_, '_>) -> Done {
-    let offset = bit_offset(call.args[2], call.limits.max_string_bytes)?;
+    let offset = bit_offset(call.args[2], call.most_string_bytes())?;
     let on = match call.args[3] {
         b"0" => false,
         b"1" => true,

@@ -119,7 +119,7 @@ fn place(kind: &[u8], offset: &[u8], most: usize) -> Result<(Field, usize), Clie
 }
 
 fn bitfield(call: &mut Call<'_, '_>) -> Done {
-    let operations = parse(&call.args[2..], call.limits.max_string_bytes)?;
+    let operations = parse(&call.args[2..], call.most_string_bytes())?;
     let writing = operations.iter().filter(|one| one.act != Act::Get);
     match writing.map(Operation::end_bytes).max() {
         Some(bytes) => write(call, &operations, bytes),
@@ -128,7 +128,7 @@ fn bitfield(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn bitfield_ro(call: &mut Call<'_, '_>) -> Done {
-    let operations = parse(&call.args[2..], call.limits.max_string_bytes)?;
+    let operations = parse(&call.args[2..], call.most_string_bytes())?;
     if operations.iter().any(|one| one.act != Act::Get) {
         return Err(error::BITFIELD_ONLY_GET.into());
     }

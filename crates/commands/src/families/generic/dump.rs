@@ -5,14 +5,11 @@ use pantala_base::number::parse_i64;
 use pantala_keyspace::{Expiry, Opened, event};
 use pantala_rdb::{Limits, Value, payload};
 use pantala_table::{IntText, OwnedRecord};
-use pantala_values::hash::HashLimits;
-use pantala_values::set::SetLimits;
-use pantala_values::sorted_set::SortedSetLimits;
-use pantala_values::stream::BlockLimits;
 
-use crate::call::{self, Call, Done, Lane, Stop};
+use crate::call::{Call, Done, Lane, Stop};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
+use crate::families::{hash, set, stream, zset};
 use crate::options::is_word;
 
 /// A value of more bytes than this is written on the slow lane: it takes some 500 microseconds.
@@ -118,7 +115,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     check_free(call, &options)?;
     let ttl = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     let deadline = deadline(ttl, options.is_absolute, now)?;
-    let (payload, limits) = (call.args[3], limits(call.limits));
+    let (payload, limits) = (call.args[3], limits(call));
     let value = call.meanwhile(|| {
         let body = payload::open(payload).ok_or(BAD_PAYLOAD)?;
         payload::read(body, &limits).map_err(|_| BAD_DATA)
@@ -172,24 +169,14 @@ fn put(opened: &mut Opened<'_, '_>, value: Value<'_>, deadline: Option<UnixMs>) 
 }
 
 /// The settings that say how a value is kept.
-fn limits(limits: &call::Limits) -> Limits {
-    let packed = &limits.packed;
+fn limits(call: &Call<'_, '_>) -> Limits {
+    let settings = call.settings;
     Limits {
-        text_bytes: limits.max_string_bytes,
-        hash: HashLimits { entries: packed.hash_entries, value_bytes: packed.hash_value_bytes },
-        list: packed.list(),
-        set: SetLimits {
-            ints: packed.set_ints,
-            entries: packed.set_entries,
-            value_bytes: packed.set_value_bytes,
-        },
-        sorted_set: SortedSetLimits {
-            entries: packed.zset_entries,
-            value_bytes: packed.zset_value_bytes,
-        },
-        stream: BlockLimits {
-            bytes: packed.stream_node_bytes,
-            entries: packed.stream_node_entries,
-        },
+        text_bytes: call.most_string_bytes(),
+        hash: hash::limits(settings),
+        list: call.fill(),
+        set: set::limits(settings),
+        sorted_set: zset::limits(settings),
+        stream: stream::limits(settings),
     }
 }

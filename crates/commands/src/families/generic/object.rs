@@ -84,7 +84,7 @@ fn frequency(call: &mut Call<'_, '_>) -> Done {
     let opened = call.keys.look_unheard(call.key());
     match opened.record() {
         None => call.reply.null(),
-        Some(_) if !call.limits.is_lfu => return Err(error::NOT_LFU.into()),
+        Some(_) if !call.settings.counts_uses() => return Err(error::NOT_LFU.into()),
         Some((table, place)) => call.reply.int(i64::from(table.hotness(place))),
     }
     Ok(())
@@ -94,7 +94,7 @@ fn frequency(call: &mut Call<'_, '_>) -> Done {
 fn idle_time(call: &mut Call<'_, '_>) -> Done {
     match call.keys.look_unheard(call.key()).exists() {
         false => call.reply.null(),
-        true if call.limits.is_lfu => return Err(error::NOT_LRU.into()),
+        true if call.settings.counts_uses() => return Err(error::NOT_LRU.into()),
         true => call.reply.int(0),
     }
     Ok(())

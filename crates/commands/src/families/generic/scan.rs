@@ -52,7 +52,7 @@ fn keys(call: &mut Call<'_, '_>) -> Done {
             count += 1;
         }
     } else {
-        let limit = match call.limits.keys_output_limit {
+        let limit = match call.settings.keys_output_limit {
             0 => usize::MAX,
             limit => limit,
         };

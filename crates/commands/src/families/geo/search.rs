@@ -204,7 +204,7 @@ fn store(
     let mut entries: Vec<(&[u8], f64)> =
         hits.found.iter().map(|hit| (hits.text(hit), score(hit))).collect();
     entries.sort_unstable_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(b.0)));
-    let limits = zset::limits(call.limits);
+    let limits = zset::limits(call.settings);
     let mut opened = call.keys.open(target);
     if entries.is_empty() {
         if opened.remove() {

@@ -27,7 +27,7 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
         return Err(error::wrong_arity(call.command.name).into());
     }
     check_arguments(call)?;
-    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
     let longest = pairs.iter().map(|text| text.len()).max().unwrap_or(0);
     let set = |hash: &mut Hash| {
@@ -70,7 +70,7 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
 
 pub(super) fn hsetnx(call: &mut Call<'_, '_>) -> Done {
     let (field, value) = (call.args[2], call.args[3]);
-    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
     let mut opened = open(call.keys, key)?;
     let found = opened.collection::<Hash>()?.and_then(|hash| hash.view().get(field, now));

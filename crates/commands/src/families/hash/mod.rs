@@ -26,11 +26,12 @@ mod words;
 
 use pantala_base::UnixMs;
 use pantala_keyspace::{Key, Locked, Opened, WrongType};
+use pantala_settings::Settings;
 use pantala_table::is_expired;
 use pantala_values::hash::HashLimits;
 use pantala_values::{Collection, Hash};
 
-use crate::call::{Call, Lane, Limits, Stop};
+use crate::call::{Call, Lane, Stop};
 
 pub use rows::ROWS;
 
@@ -40,9 +41,11 @@ const WORKER_FIELDS: usize = 10_000;
 /// So many expired fields go before a hash is changed.
 const EXPIRED_AT_ONCE: usize = 64;
 
-fn limits(limits: &Limits) -> HashLimits {
-    let packed = &limits.packed;
-    HashLimits { entries: packed.hash_entries, value_bytes: packed.hash_value_bytes }
+pub(in crate::families) fn limits(settings: &Settings) -> HashLimits {
+    HashLimits {
+        entries: settings.hash_max_listpack_entries,
+        value_bytes: settings.hash_max_listpack_value_bytes,
+    }
 }
 
 /// Opens a key to change a hash: some of what has expired goes first, and says so.

@@ -12,7 +12,7 @@ use crate::error;
 
 pub(super) fn hincrby(call: &mut Call<'_, '_>) -> Done {
     let (field, step) = (call.args[2], call.int(3)?);
-    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
     let mut opened = open(call.keys, key)?;
     let old = opened.collection::<Hash>()?.and_then(|hash| hash.view().get(field, now));
@@ -40,7 +40,7 @@ pub(super) fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
     if step.is_nan() || step.is_infinite() {
         return Err(error::INCREMENT_NAN.into());
     }
-    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
     let mut opened = open(call.keys, key)?;
     let old = opened.collection::<Hash>()?.and_then(|hash| hash.view().get(field, now));

@@ -40,7 +40,7 @@ pub(super) fn hsetex(call: &mut Call<'_, '_>) -> Done {
         _ => Lifetime::Forever,
     };
     let hash = opened.collection_or_new::<Hash>()?;
-    let limits = limits(call.limits);
+    let limits = limits(call.settings);
     let mut expired = 0;
     for pair in pairs.chunks_exact(2) {
         let before = hash.set(pair[0], pair[1], lifetime, limits, now);

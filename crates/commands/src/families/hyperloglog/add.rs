@@ -23,7 +23,7 @@ pub(super) const PFADD: Command = Command::write("PFADD", pfadd, Group::HyperLog
 
 fn pfadd(call: &mut Call<'_, '_>) -> Done {
     let (key, elements) = (call.key(), &call.args[2..]);
-    let sparse_max = call.limits.packed.hll_sparse_bytes;
+    let sparse_max = call.settings.hll_sparse_max_bytes;
     let mut opened = call.keys.open(key);
     let has_changed = match sketch(&opened)? {
         None => {

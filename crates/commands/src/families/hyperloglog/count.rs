@@ -135,7 +135,7 @@ fn pfmerge(call: &mut Call<'_, '_>) -> Done {
                 draft = Draft::from_vec(to_dense(&draft)?);
                 all.pack_into(&mut draft);
             } else if !is_known {
-                all.raise(&mut draft, call.limits.packed.hll_sparse_bytes)?;
+                all.raise(&mut draft, call.settings.hll_sparse_max_bytes)?;
             }
             outdate(&mut draft);
             opened.set_string(&draft, Expiry::Keep);

@@ -28,7 +28,7 @@ use pantala_base::number::parse_i64;
 use pantala_keyspace::event;
 use pantala_protocol::Reply;
 use pantala_values::List;
-use pantala_values::list::{End, Fill, Way};
+use pantala_values::list::{End, Way};
 use pantala_values::packed::Element;
 
 use crate::call::{Call, Done, Lane, Stop};
@@ -54,12 +54,6 @@ fn storable(text: &[u8]) -> Result<&[u8], ClientError> {
 }
 
 impl Call<'_, '_> {
-    /// The setting that says how long a small list may be.
-    #[inline]
-    fn fill(&self) -> Fill {
-        self.limits.packed.list()
-    }
-
     /// Work on so many elements: on the lane, if they are many.
     #[inline]
     fn touches(&self, elements: usize) -> Result<(), Stop> {

@@ -62,7 +62,7 @@ fn gather_union<'c, R>(
     begin: impl Fn(&[SetRef<'_>], &mut Reply<'c>) -> CommandRef,
     finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
 ) -> Result<R, Stop> {
-    let work = (limits(call.limits), call.now());
+    let work = (limits(call.settings), call.now());
     read_all(call.keys, keys)?;
     call.gather(
         keys,
@@ -174,7 +174,7 @@ fn gather_difference<'c, R>(
     is_shown: bool,
     finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
 ) -> Result<R, Stop> {
-    let work = (limits(call.limits), call.now());
+    let work = (limits(call.settings), call.now());
     read_all(call.keys, keys)?;
     call.gather(
         keys,

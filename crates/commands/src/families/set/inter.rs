@@ -74,7 +74,7 @@ pub(super) fn sinter(call: &mut Call<'_, '_>) -> Done {
 
 /// What is stored has the form the reference gives it.
 pub(super) fn sinterstore(call: &mut Call<'_, '_>) -> Done {
-    let (keys, now, limits) = (source_keys(call), call.now(), limits(call.limits));
+    let (keys, now, limits) = (source_keys(call), call.now(), limits(call.settings));
     let result = gather_common(
         call,
         &keys,

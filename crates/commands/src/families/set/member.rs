@@ -24,7 +24,7 @@ fn set_of(members: &[&[u8]], limits: SetLimits, now: UnixMs) -> Set {
 }
 
 pub(super) fn sadd(call: &mut Call<'_, '_>) -> Done {
-    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let members = &call.args[2..];
     if call.has_many_args() {
         return add_many(call, members);
@@ -55,7 +55,7 @@ pub(super) fn sadd(call: &mut Call<'_, '_>) -> Done {
 /// SADD of many members: what is small or new is changed in a copy.
 #[cold]
 fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
-    let (key, now, limits) = (call.key(), call.now(), limits(call.limits));
+    let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     check_lane(call.lane, members.len())?;
     let add = |set: &mut Set| {
         if set.view().is_empty() {
@@ -166,7 +166,7 @@ pub(super) fn scard(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn smove(call: &mut Call<'_, '_>) -> Done {
     let (from, to, member) = (call.nth_key(1, 0), call.nth_key(2, 1), call.args[3]);
-    let (now, limits) = (call.now(), limits(call.limits));
+    let (now, limits) = (call.now(), limits(call.settings));
     let source = open(call.keys, from)?;
     let Some(set) = source.collection::<Set>()? else {
         call.reply.int(0);

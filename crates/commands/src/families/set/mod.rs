@@ -24,13 +24,14 @@ use pantala_base::UnixMs;
 use pantala_keyspace::event::{DEL, Event};
 use pantala_keyspace::{Expiry, Key, Locked, Opened, WrongType};
 use pantala_protocol::Reply;
+use pantala_settings::Settings;
 use pantala_table::is_expired;
 use pantala_values::packed::Element;
 use pantala_values::set::{Member, SetLimits, SetRef};
 use pantala_values::{Collection as _, Set};
 use smallvec::SmallVec;
 
-use crate::call::{Call, Lane, Limits, Stop};
+use crate::call::{Call, Lane, Stop};
 use crate::incremental::{Aggregate, Budget, Gathered, Header};
 
 pub use rows::ROWS;
@@ -41,12 +42,11 @@ const WORKER_MEMBERS: usize = 10_000;
 /// So many expired members go before a set is changed.
 const EXPIRED_AT_ONCE: usize = 64;
 
-fn limits(limits: &Limits) -> SetLimits {
-    let packed = &limits.packed;
+pub(in crate::families) fn limits(settings: &Settings) -> SetLimits {
     SetLimits {
-        ints: packed.set_ints,
-        entries: packed.set_entries,
-        value_bytes: packed.set_value_bytes,
+        ints: settings.set_max_intset_entries,
+        entries: settings.set_max_listpack_entries,
+        value_bytes: settings.set_max_listpack_value_bytes,
     }
 }
 

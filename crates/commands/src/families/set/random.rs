@@ -48,7 +48,7 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
     let count = parse_i64(call.args[2]).and_then(|count| usize::try_from(count).ok());
     let count = count.ok_or(error::NOT_POSITIVE)?;
     let (key, now, space) = (call.key(), call.now(), call.space());
-    let limits = limits(call.limits);
+    let limits = limits(call.settings);
     let mut opened = open(call.keys, key)?;
     if let Some(set) = opened.collection::<Set>()?.map(Set::view)
         && !set.is_exact(now)

@@ -108,7 +108,7 @@ fn sort(call: &mut Call<'_, '_>) -> Done {
 /// No pattern names a key: the elements are all that is read, and their order is made with the
 /// partitions free where they are many.
 fn sort_elements(call: &mut Call<'_, '_>, query: &Query<'_>) -> Done {
-    let (key, fill) = (call.nth_key(1, 0), call.limits.packed.list());
+    let (key, fill) = (call.nth_key(1, 0), call.fill());
     texts::read(call)?;
     let list = call.gather(
         &[key],
@@ -165,11 +165,12 @@ fn attempt(call: &mut Call<'_, '_>, query: &Query<'_>) -> Result<Option<Missed>,
     if let Some(missed) = reach(call, &query.gets, &elements, picked) {
         return Ok(Some(missed));
     }
+    let fill = call.fill();
     let meanings = &mut Meanings::of(call.keys);
     if query.store.is_none() {
         answer(&mut call.reply, meanings, query, &elements, picked);
     } else {
-        let list = results(meanings, query, &elements, picked, call.limits.packed.list())?;
+        let list = results(meanings, query, &elements, picked, fill)?;
         store(call, list);
     }
     Ok(None)

@@ -3,10 +3,10 @@
 use pantala_base::UnixMs;
 use pantala_keyspace::event;
 use pantala_values::Stream;
-use pantala_values::stream::{BlockLimits, Counters, StreamId, next_id};
+use pantala_values::stream::{Counters, StreamId, next_id};
 
 use super::options::{self, AddOptions, NewId};
-use super::{fast, leave_if_long, reply_id};
+use super::{fast, leave_if_long, limits, reply_id};
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
@@ -65,7 +65,7 @@ fn xadd(call: &mut Call<'_, '_>) -> Done {
         return Err(ZERO_ID.into());
     }
     let (key, now) = (call.key(), call.now());
-    let limits = block_limits(call);
+    let limits = limits(call.settings);
     let mut opened = call.keys.open(key);
     let stream = opened.collection::<Stream>()?;
     if stream.is_none() && options.only_existing {
@@ -89,11 +89,6 @@ fn xadd(call: &mut Call<'_, '_>) -> Done {
     }
     reply_id(&mut call.reply, id);
     Ok(())
-}
-
-fn block_limits(call: &Call<'_, '_>) -> BlockLimits {
-    let packed = &call.limits.packed;
-    BlockLimits { bytes: packed.stream_node_bytes, entries: packed.stream_node_entries }
 }
 
 /// The id of a new entry behind `last`.

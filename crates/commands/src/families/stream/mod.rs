@@ -28,8 +28,9 @@ mod range;
 mod read;
 
 use pantala_protocol::Reply;
+use pantala_settings::Settings;
 use pantala_values::packed::Element;
-use pantala_values::stream::{Entry, ID_TEXT_MAX_BYTES, StreamId};
+use pantala_values::stream::{BlockLimits, Entry, ID_TEXT_MAX_BYTES, StreamId};
 
 use crate::call::{Lane, Stop};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
@@ -55,6 +56,11 @@ pub const ROWS: &[Command] = &[
     add::XSETID,
     add::XTRIM,
 ];
+
+/// Up to where a block is filled.
+pub(in crate::families) fn limits(settings: &Settings) -> BlockLimits {
+    BlockLimits { bytes: settings.stream_node_max_bytes, entries: settings.stream_node_max_entries }
+}
 
 /// More entries than this are worked on by the slow lane.
 const WORKER_ENTRIES: u64 = 10_000;

@@ -1,9 +1,10 @@
 //! What several commands of the family parse: ids, intervals, how to trim.
 
 use pantala_base::number::parse_i64;
+use pantala_settings::Settings;
 use pantala_values::stream::{Bound, References, Sequence, StreamId, Trim};
 
-use crate::call::{Call, Limits};
+use crate::call::Call;
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 
@@ -120,12 +121,12 @@ struct Words {
 impl AddOptions {
     /// XADD's, up to the id.
     pub fn of_xadd(call: &Call<'_, '_>) -> Result<AddOptions, ClientError> {
-        Words::parse(call.args, true)?.judge(call.limits, true)
+        Words::parse(call.args, true)?.judge(call.settings, true)
     }
 
     /// XTRIM's.
     pub fn of_xtrim(call: &Call<'_, '_>) -> Result<AddOptions, ClientError> {
-        Words::parse(call.args, false)?.judge(call.limits, false)
+        Words::parse(call.args, false)?.judge(call.settings, false)
     }
 }
 
@@ -183,7 +184,7 @@ impl Words {
         Ok(at_value + 1)
     }
 
-    fn judge(self, limits: &Limits, adds: bool) -> Result<AddOptions, ClientError> {
+    fn judge(self, settings: &Settings, adds: bool) -> Result<AddOptions, ClientError> {
         let limit = self.limit.unwrap_or(0).unsigned_abs();
         if self.bound.is_none() && limit != 0 {
             return Err(LIMIT_OF_NOTHING);
@@ -198,7 +199,7 @@ impl Words {
             return Ok(AddOptions { only_existing: self.only_existing, trim: None, id: self.id });
         };
         let limit = match self.limit {
-            None if self.approximate => default_limit(limits.packed.stream_node_entries as u64),
+            None if self.approximate => default_limit(settings.stream_node_max_entries as u64),
             _ => limit,
         };
         let references = self.references.unwrap_or_default();

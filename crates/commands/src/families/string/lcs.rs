@@ -90,7 +90,7 @@ fn check_size(call: &mut Call<'_, '_>) -> Result<(), Stop> {
         let value = opened.string().map_err(|_| error::LCS_NOT_STRINGS)?;
         cells = cells.saturating_mul(value.map_or(0, |value| value.len()) + 1);
     }
-    if cells.saturating_mul(size_of::<u32>()) > call.limits.max_string_bytes {
+    if cells.saturating_mul(size_of::<u32>()) > call.most_string_bytes() {
         return Err(error::LCS_TOO_LARGE.into());
     }
     if call.lane == Lane::Worker && cells > WORKER_CELLS {

@@ -10,11 +10,11 @@ use crate::error::{self, ClientError};
 const WORKER_FILL_BYTES: usize = 1 << 20;
 
 pub(super) fn append(call: &mut Call<'_, '_>) -> Done {
-    let (key, tail) = (call.key(), call.args[2]);
+    let (key, tail, most_bytes) = (call.key(), call.args[2], call.most_string_bytes());
     let mut opened = call.keys.open(key);
     let length = match opened.string()?.map(|value| value.len()) {
         Some(length) => {
-            check_length(call.limits.max_string_bytes, length, tail.len())?;
+            check_length(most_bytes, length, tail.len())?;
             opened.append(tail)
         }
         None => {
@@ -56,14 +56,14 @@ fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
 
 pub(super) fn setrange(call: &mut Call<'_, '_>) -> Done {
     let offset = usize::try_from(call.int(2)?).map_err(|_| error::OFFSET_OUT_OF_RANGE)?;
-    let (key, bytes) = (call.key(), call.args[3]);
+    let (key, bytes, most_bytes) = (call.key(), call.args[3], call.most_string_bytes());
     let mut opened = call.keys.open(key);
     let old_length = opened.string()?.map(|value| value.len());
     if bytes.is_empty() {
         call.reply.int(old_length.unwrap_or(0) as i64);
         return Ok(());
     }
-    check_length(call.limits.max_string_bytes, offset, bytes.len())?;
+    check_length(most_bytes, offset, bytes.len())?;
     let length = old_length.unwrap_or(0);
     if call.lane == Lane::Worker && offset.saturating_sub(length) > WORKER_FILL_BYTES {
         return Err(Stop::Lane);

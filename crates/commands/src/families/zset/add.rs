@@ -159,7 +159,7 @@ pub(in crate::families) fn put(
     entries: &[(f64, &[u8])],
 ) -> Done {
     check_lane(call.lane, entries.len())?;
-    let (key, limits, lane) = (call.key(), limits(call.limits), call.lane);
+    let (key, limits, lane) = (call.key(), limits(call.settings), call.lane);
     let longest = || entries.iter().map(|(_, member)| member.len()).max().unwrap_or(0);
     let mut swapped = None;
     if call.has_many_args() {

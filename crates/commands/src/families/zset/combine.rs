@@ -496,7 +496,7 @@ pub(super) fn zdiffstore(call: &mut Call<'_, '_>) -> Done {
 
 fn combine_and_store(call: &mut Call<'_, '_>, kind: Kind, event: Event) -> Done {
     let options = Options::parse(call, kind, Words::Store, 2)?;
-    let limits = limits(call.limits);
+    let limits = limits(call.settings);
     let set = options.run(call, |_, found| found.to_set(limits))?;
     store(call, set, event);
     Ok(())

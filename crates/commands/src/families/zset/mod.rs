@@ -28,11 +28,12 @@ mod some;
 use pantala_base::UnixMs;
 use pantala_keyspace::{Key, Locked, Opened, WrongType};
 use pantala_protocol::{Reply, Version};
+use pantala_settings::Settings;
 use pantala_table::{StrRef, is_expired};
 use pantala_values::sorted_set::{SortedSetLimits, SortedSetRef};
 use pantala_values::{Collection as _, SortedSet};
 
-use crate::call::{Lane, Limits, Stop, reply_string};
+use crate::call::{Lane, Stop, reply_string};
 
 pub use rows::ROWS;
 
@@ -42,9 +43,11 @@ const WORKER_MEMBERS: usize = 10_000;
 /// So many expired members are removed in one go.
 const EXPIRED_AT_ONCE: usize = 1000;
 
-pub(in crate::families) fn limits(limits: &Limits) -> SortedSetLimits {
-    let packed = &limits.packed;
-    SortedSetLimits { entries: packed.zset_entries, value_bytes: packed.zset_value_bytes }
+pub(in crate::families) fn limits(settings: &Settings) -> SortedSetLimits {
+    SortedSetLimits {
+        entries: settings.zset_max_listpack_entries,
+        value_bytes: settings.zset_max_listpack_value_bytes,
+    }
 }
 
 /// Opens a key to read a sorted set.

@@ -204,7 +204,7 @@ fn reply_range(call: &mut Call<'_, '_>, form: Form) -> Done {
 
 pub(super) fn zrangestore(call: &mut Call<'_, '_>) -> Done {
     let options = Options::parse(call.args, Form { at: 3, by: None, stores: true })?;
-    let (from, lane, limits) = (call.nth_key(2, 1), call.lane, limits(call.limits));
+    let (from, lane, limits) = (call.nth_key(2, 1), call.lane, limits(call.settings));
     drop(read(call.keys, from, lane)?);
     let result = call.gather(
         &[from],

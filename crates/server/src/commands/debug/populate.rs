@@ -171,7 +171,7 @@ impl<'a> Options<'a> {
                 hashes: &[key.hash],
                 session: &mut call.session.clone(),
                 server: call.server,
-                limits: call.limits,
+                settings: call.settings,
                 lane: call.lane,
                 ready: None,
                 may_wait: false,
@@ -232,7 +232,7 @@ impl<'a> Options<'a> {
 }
 
 pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
-    let options = Options::parse(&call.args[2..], call.limits.max_string_bytes)?;
+    let options = Options::parse(&call.args[2..], call.most_string_bytes())?;
     if call.keys.holds_everything() {
         return Err(error::not_in_multi("debug|populate").into());
     }
