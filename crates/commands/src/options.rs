@@ -1,6 +1,6 @@
 //! Pieces of argument parsing that several commands share.
 
-use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64, parse_f64, parse_i64};
+use pantala_base::number::{I64_TEXT_MAX_BYTES, LongDouble, fmt_u64, parse_i64, parse_u64};
 use pantala_base::{UnixMs, glob};
 use pantala_keyspace::{DbIndex, Keyspace};
 use pantala_protocol::Reply;
@@ -84,15 +84,19 @@ pub fn field_deadline(
     moment.ok_or_else(|| invalid_time(command))
 }
 
-/// How long a blocking command waits: seconds, with a fraction; 0 for ever. Rounded up to
-/// milliseconds.
+/// How long a blocking command waits: seconds, with a fraction, as an 80-bit float like the
+/// reference's; 0 for ever. Rounded up to milliseconds.
 pub fn timeout(text: &[u8], now: UnixMs) -> Result<Option<UnixMs>, ClientError> {
-    let seconds = parse_f64(text).filter(|seconds| !seconds.is_nan());
-    let milliseconds = (seconds.ok_or(error::TIMEOUT_NOT_FLOAT)? * 1000.0).ceil();
-    if milliseconds > i64::MAX as f64 {
-        return Err(error::TIMEOUT_OUT_OF_RANGE);
-    }
-    match milliseconds as i64 {
+    let milliseconds = match parse_u64(text) {
+        // What most clients send takes no float.
+        Some(seconds @ 0..=0xffff_ffff) => seconds as i64 * 1000,
+        _ => {
+            let seconds = LongDouble::parse(text).ok_or(error::TIMEOUT_NOT_FLOAT)?;
+            let milliseconds = seconds * LongDouble::from_i64(1000);
+            milliseconds.ceil_i64().ok_or(error::TIMEOUT_OUT_OF_RANGE)?
+        }
+    };
+    match milliseconds {
         ..0 => Err(error::TIMEOUT_NEGATIVE),
         0 => Ok(None),
         wait => match now.0.checked_add(wait) {

@@ -8,7 +8,7 @@
 //! file, tests/numbers.rs with sums read off valkey-server 9.1.2.
 
 use rustc_apfloat::ieee::{Double, X87DoubleExtended};
-use rustc_apfloat::{Float as _, FloatConvert as _};
+use rustc_apfloat::{Float as _, FloatConvert as _, Round, Status};
 
 /// Texts of this length or more are refused.
 const TEXT_LIMIT_BYTES: usize = 5 * 1024;
@@ -74,6 +74,14 @@ impl LongDouble {
         self.0.is_infinite()
     }
 
+    /// The whole number at or above it; `None` above all that 64 bits hold. What is below them is
+    /// the least of them.
+    pub fn ceil_i64(self) -> Option<i64> {
+        let whole = self.0.to_i128_r(64, Round::TowardPositive, &mut false);
+        let is_beyond = whole.status.contains(Status::INVALID_OP);
+        if is_beyond && !self.0.is_negative() { None } else { i64::try_from(whole.value).ok() }
+    }
+
     /// Appends the form for people: at most 17 decimal places, no zeros at the end, never "-0".
     pub fn push_human(self, out: &mut Vec<u8>) {
         if self.0.is_nan() {
@@ -106,6 +114,15 @@ impl std::ops::Add for LongDouble {
 
     fn add(self, other: LongDouble) -> LongDouble {
         LongDouble((self.0 + other.0).value)
+    }
+}
+
+/// The rounded product.
+impl std::ops::Mul for LongDouble {
+    type Output = LongDouble;
+
+    fn mul(self, other: LongDouble) -> LongDouble {
+        LongDouble((self.0 * other.0).value)
     }
 }
 
@@ -368,6 +385,29 @@ mod tests {
         }
         assert_eq!(human(&"1".repeat(5 * 1024)), None);
         assert!(human(&format!("{}1", "0".repeat(5 * 1024 - 2))).is_some());
+    }
+
+    #[test]
+    fn whole_numbers_above() {
+        let ceil = |text: &str| LongDouble::parse(text.as_bytes()).expect("a number").ceil_i64();
+        for (text, whole) in [
+            ("0", 0),
+            ("-0", 0),
+            ("1.25", 2),
+            ("-1.25", -1),
+            ("1e-4000", 1),
+            ("9223372036854775806.5", i64::MAX),
+            ("9223372036854775807", i64::MAX),
+            ("-9223372036854775808", i64::MIN),
+            ("-inf", i64::MIN),
+        ] {
+            assert_eq!(ceil(text), Some(whole), "{text}");
+        }
+        for text in ["9223372036854775808", "1e400", "inf"] {
+            assert_eq!(ceil(text), None, "{text}");
+        }
+        let product = LongDouble::from_i64(3) * LongDouble::from_f64(0.5);
+        assert_eq!(product.ceil_i64(), Some(2));
     }
 
     #[test]

@@ -58,7 +58,8 @@ impl Aggregate {
         }
     }
 
-    /// The sum of opposite infinities is 0.
+    /// The sum of opposite infinities is 0, and so is one with no number; of two scores of which
+    /// the other is no number it is the one.
     fn of(self, one: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => zero_for_nan(one + other),
@@ -313,11 +314,14 @@ impl<'c> Options<'c> {
         Ok(())
     }
 
+    /// The first score of a member. Infinity by nothing is nothing.
+    fn weigh_first(&self, input: usize, score: f64) -> f64 {
+        zero_for_nan(self.weigh(input, score))
+    }
+
+    /// Infinity by nothing is no number: what comes of it with another score the aggregate knows.
     fn weigh(&self, input: usize, score: f64) -> f64 {
-        match self.weights.get(input) {
-            Some(weight) => zero_for_nan(weight * score),
-            None => score,
-        }
+        self.weights.get(input).map_or(score, |weight| weight * score)
     }
 
     /// Reads each input; of those that are sorted sets, what has expired goes first.
@@ -387,7 +391,8 @@ impl<'c> Options<'c> {
             let opened = call.keys.peek(self.keys[input]);
             let source = Source::of(&opened, now)?;
             let is_done = if self.kind == Kind::Union || *nth == 0 {
-                let push = |member: StrRef<'_>, score| found.push(member, self.weigh(input, score));
+                let push =
+                    |member: StrRef<'_>, score| found.push(member, self.weigh_first(input, score));
                 let next = source.part(*from, budget, push);
                 *from = next.unwrap_or_default();
                 next.is_none()
