@@ -155,6 +155,7 @@ fn back_len_bytes(len: usize) -> usize {
 }
 
 /// Bytes of the entry of a text of this length.
+#[inline]
 pub fn text_entry_len(text_len: usize) -> usize {
     let len = text_len
         + match text_len {
@@ -166,6 +167,7 @@ pub fn text_entry_len(text_len: usize) -> usize {
 }
 
 /// Bytes of the entry of an element.
+#[inline]
 pub fn encoded_len(element: Element<'_>) -> usize {
     let len = match element {
         Element::Int(0..=127) => 1,

@@ -16,8 +16,9 @@
 //! 2. Ids ascend strictly, and none is below `first`.
 //! 3. At least half of the entries kept are live; what would break that rewrites the block.
 //!
-//! `put` counts all entries that were ever put here: the limit on entries counts these, so that
-//! blocks end where the reference's do.
+//! `put` counts all entries that were ever put here, and `listpack` the bytes that the reference's
+//! listpack of them would take: the limits count these, so that blocks end where its nodes do, and
+//! approximate trimming leaves as much as there.
 //!
 //! Not here: how texts are written (`text`), which block an entry belongs to (`mod`). Tests: at the
 //! foot of the file and `tests/stream.rs`.
@@ -28,7 +29,7 @@ use smallvec::SmallVec;
 use super::id::StreamId;
 use super::sorted::Keyed;
 use super::text;
-use crate::packed::Element;
+use crate::packed::{Element, entry};
 
 const DELETED: u8 = 1;
 const SHARES_NAMES: u8 = 2;
@@ -39,15 +40,17 @@ const MORE_TIME: u8 = 0x80;
 
 /// What an entry takes beside its texts, at most.
 const ENTRY_MAX_BYTES: usize = 1 + 4 * text::LEB_MAX_BYTES;
+/// What a listpack takes without elements, and the end of a node's head in it.
+const LISTPACK_BYTES: usize = 7 + 2;
 /// Blocks never grow beyond this; a limit of 0 means this one.
 const HARD_LIMIT_BYTES: usize = 1 << 30;
 
 /// Up to where a block is filled; 0: without end.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLimits {
-    /// Bytes.
+    /// Bytes, as the reference counts them.
     pub bytes: usize,
-    /// Entries.
+    /// Entries, those included that were deleted.
     pub entries: usize,
 }
 
@@ -61,6 +64,8 @@ pub struct Block {
     put: u32,
     /// Where the entries begin.
     begin: u32,
+    /// See the module; without the counts of live and deleted entries at its head.
+    listpack: u32,
 }
 
 impl Keyed for Block {
@@ -142,11 +147,13 @@ impl Block {
         let names = pairs.iter().step_by(2);
         let names_bytes: usize = names.clone().map(|name| text::len(name)).sum();
         let head_bytes = text::leb_len(pairs.len() as u64 / 2) + names_bytes;
-        let bytes = Vec::with_capacity(head_bytes + entry_bound(pairs));
-        let mut block =
-            Block { first: id, bytes, live: 0, kept: 0, put: 0, begin: head_bytes as u32 };
+        let texts_bytes = pairs.iter().map(|text| text.len()).sum();
+        let bytes = Vec::with_capacity(head_bytes + entry_bound(pairs.len(), texts_bytes));
+        let begin = head_bytes as u32;
+        let mut block = Block { first: id, bytes, live: 0, kept: 0, put: 0, begin, listpack: 0 };
         text::push_leb(&mut block.bytes, pairs.len() as u64 / 2);
-        names.for_each(|name| text::push(&mut block.bytes, name));
+        let names = names.map(|name| text::push(&mut block.bytes, name)).sum::<usize>();
+        block.grow_listpack(LISTPACK_BYTES + int_len(pairs.len() as u64 / 2) + names);
         block.write(id, pairs, true);
         block
     }
@@ -161,21 +168,30 @@ impl Block {
             0 => HARD_LIMIT_BYTES,
             bytes => bytes.min(HARD_LIMIT_BYTES),
         };
-        let shares_names = self.has_names(pairs);
-        let mut bound = entry_bound(pairs);
-        if self.bytes.len() + bound > limit {
-            bound = self.exact_len(id, pairs, shares_names);
-            if self.bytes.len() + bound > limit {
-                return false;
-            }
+        let texts_bytes = pairs.iter().map(|text| text.len()).sum();
+        if self.listpack_bytes().saturating_add(texts_bytes) >= limit {
+            return false;
         }
+        let bound = entry_bound(pairs.len(), texts_bytes);
         let (len, room) = (self.bytes.len(), self.bytes.capacity());
         if room - len < bound {
             let wanted = (2 * room).min(limit).max(len + bound);
             self.bytes.reserve_exact(wanted - len);
         }
+        let shares_names = self.has_names(pairs);
         self.write(id, pairs, shares_names);
         true
+    }
+
+    /// Bytes of the reference's listpack of all entries that were put here.
+    fn listpack_bytes(&self) -> usize {
+        let counts = int_len(u64::from(self.live)) + int_len(u64::from(self.put - self.live));
+        self.listpack as usize + counts
+    }
+
+    fn grow_listpack(&mut self, bytes: usize) {
+        // More than 4 GB of an entry's heads is as good as full.
+        self.listpack = self.listpack.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
     /// Whether these are the names the block begins with.
@@ -222,13 +238,20 @@ impl Block {
         }
         let length_at = out.len();
         out.push(0);
-        if shares_names {
-            pairs.iter().skip(1).step_by(2).for_each(|value| text::push(out, value));
+        let count = pairs.len() / 2;
+        let (texts, elements) = if shares_names {
+            let values = pairs.iter().skip(1).step_by(2);
+            (values.map(|value| text::push(out, value)).sum::<usize>(), count)
         } else {
-            text::push_leb(out, pairs.len() as u64 / 2);
-            pairs.iter().for_each(|text| text::push(out, text));
-        }
+            text::push_leb(out, count as u64);
+            let texts = pairs.iter().map(|text| text::push(out, text)).sum::<usize>();
+            (texts + int_len(count as u64), 2 * count + 1)
+        };
         self.set_length(length_at);
+        // There an entry is flags, time, sequence, its texts and how many elements all that is.
+        let relative =
+            int_len(id.ms - self.first.ms) + int_len(id.seq.wrapping_sub(self.first.seq));
+        self.grow_listpack(int_len(0) + relative + texts + int_len(elements as u64 + 3));
         (self.live, self.kept) = (self.live + 1, self.kept + 1);
         self.put = self.put.saturating_add(1);
     }
@@ -244,19 +267,6 @@ impl Block {
         let mut length = Vec::with_capacity(text::LEB_MAX_BYTES);
         text::push_leb(&mut length, len as u64);
         self.bytes.splice(at..=at, length);
-    }
-
-    /// Bytes that [`Block::write`] will append.
-    fn exact_len(&self, id: StreamId, pairs: &[&[u8]], shares_names: bool) -> usize {
-        let (time, seq) = self.relative(id);
-        let time_len = if time > u64::from(TIME_MASK) { text::leb_len(time >> 4) } else { 0 };
-        let seq_len = if seq > 0 { text::leb_len(seq) } else { 0 };
-        let texts = |texts: &mut dyn Iterator<Item = &&[u8]>| texts.map(|t| text::len(t)).sum();
-        let body: usize = match shares_names {
-            true => texts(&mut pairs.iter().skip(1).step_by(2)),
-            false => text::leb_len(pairs.len() as u64 / 2) + texts(&mut pairs.iter()),
-        };
-        1 + time_len + seq_len + text::leb_len(body as u64) + body
     }
 
     #[inline]
@@ -397,11 +407,16 @@ impl Block {
     }
 }
 
-/// Bytes an entry of these texts takes at most.
+/// Bytes an entry of so many texts takes at most.
 #[inline]
-fn entry_bound(pairs: &[&[u8]]) -> usize {
-    let texts: usize = pairs.iter().map(|text| text.len() + text::HEAD_MAX_BYTES).sum();
-    texts + ENTRY_MAX_BYTES
+fn entry_bound(texts: usize, texts_bytes: usize) -> usize {
+    texts_bytes + texts * text::HEAD_MAX_BYTES + ENTRY_MAX_BYTES
+}
+
+/// Bytes of a number in a listpack.
+#[inline]
+fn int_len(number: u64) -> usize {
+    entry::encoded_len(Element::Int(number.cast_signed()))
 }
 
 /// See [`Block::entries`].

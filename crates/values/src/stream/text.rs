@@ -14,7 +14,7 @@
 //! Invariant
 //! 1. A text has one encoding, and the text of a number is kept as the number.
 
-use crate::packed::Element;
+use crate::packed::{Element, entry};
 
 const LONGER: u8 = 0xc0;
 const LONGEST: u8 = 0xd0;
@@ -23,10 +23,11 @@ pub const HEAD_MAX_BYTES: usize = 5;
 /// Most bytes of a length.
 pub const LEB_MAX_BYTES: usize = 10;
 
-/// Appends a text.
+/// Appends a text; how many bytes a listpack would take for it.
 #[inline]
-pub fn push(out: &mut Vec<u8>, text: &[u8]) {
-    match Element::of(text) {
+pub fn push(out: &mut Vec<u8>, text: &[u8]) -> usize {
+    let element = Element::of(text);
+    match element {
         Element::Int(number) => push_int(out, number),
         Element::Bytes(_) => {
             match text.len() {
@@ -42,6 +43,7 @@ pub fn push(out: &mut Vec<u8>, text: &[u8]) {
             out.extend_from_slice(text);
         }
     }
+    entry::encoded_len(element)
 }
 
 fn push_int(out: &mut Vec<u8>, number: i64) {
