@@ -1,8 +1,8 @@
 """Scripts that do not end: only who needs what they hold waits for them."""
 
-from client import encode
+from client import Closed, encode
 from server import until
-from trial import scenario
+from trial import is_error, scenario
 
 # Longer than any scenario: nobody is told BUSY.
 NEVER_BUSY = ("--busy-reply-threshold", "600000")
@@ -79,6 +79,165 @@ def quick_script_meets_endless_one(trial):
     finally:
         server.kill()
         server.stop()
+
+
+# A script is too slow for those who wait after so many milliseconds.
+SOON_BUSY = ("--busy-reply-threshold", "100")
+HOLD = "redis.call('GET', KEYS[1]) while true do end"
+READ = "return redis.call('EXISTS', KEYS[1])"
+# More than the lane can have threads.
+CROWD = 70
+
+
+def run_endless(trial, client, body, *keys):
+    """A client whose script has begun and does not end."""
+    script = trial.client()
+    before = figure(client, "lane_running")
+    script.write(encode("EVAL", body, str(len(keys)), *keys))
+    until(lambda: figure(client, "lane_running") == before + 1, "the script runs")
+    return script
+
+
+def kill(client, *scripts):
+    """Ends endless scripts that have changed nothing."""
+    client.want(b"OK", "SCRIPT", "KILL")
+    for script in scripts:
+        assert "killed" in script.read()
+        script.close()
+
+
+def is_busy(reply):
+    return is_error(reply, "BUSY Valkey is busy running a script")
+
+
+@scenario(*NEVER_BUSY)
+def crowd_waits_for_script(trial):
+    """Many scripts wait for an endless one: they take no thread from others."""
+    with trial.client() as client:
+        endless = run_endless(trial, client, HOLD, "held")
+        crowd = [trial.client() for _ in range(CROWD)]
+        for one in crowd:
+            one.write(encode("EVAL", READ, "1", "held"))
+        until(lambda: figure(client, "lane_waiting") == CROWD, "all of them wait")
+        assert figure(client, "lane_running") == 1
+        client.want(0, "EVAL", READ + " ", "1", "other")
+        kill(client, endless)
+        for one in crowd:
+            assert one.read() == 0
+            one.close()
+
+
+@scenario(*NEVER_BUSY)
+def lane_full_of_waiting(trial):
+    """All threads of the lane wait for an endless script: operators are heard all the same."""
+    with trial.client() as client:
+        endless = run_endless(trial, client, HOLD, "held")
+        crowd = [trial.client() for _ in range(CROWD)]
+        for one in crowd:
+            one.write(encode("KEYS", "*"))
+        client.want(b"OK", "SET", "some", "key")
+        until(lambda: figure(client, "lane_waiting") > 0, "no thread is left")
+        lines = client.call("CLIENT", "LIST").decode().splitlines()
+        assert len(lines) >= CROWD
+        number = next(line for line in lines if "cmd=keys" in line).split()[0].split("=")[1]
+        client.want(1, "CLIENT", "KILL", "ID", number)
+        client.want(b"OK", "MEMORY", "PURGE")
+        kill(client, endless)
+        ends = [end_of(one) for one in crowd]
+        assert ends.count(None) == 1
+        for one in crowd:
+            one.close()
+
+
+def end_of(client):
+    """The reply that was waited for; None if the connection was closed instead."""
+    try:
+        return client.read()
+    except (Closed, OSError):
+        return None
+
+
+@scenario(*SOON_BUSY)
+def who_waits_for_script_gets_busy(trial):
+    """Whatever waits for a script that is too slow is told so, wherever it waits."""
+    with trial.client() as client:
+        client.want(b"OK", "SET", "held", "x")
+        endless = run_endless(trial, client, HOLD, "held")
+        wide = ["k%d" % number for number in range(3000)]
+        calls = [
+            ["EVAL", READ, "1", "held"],
+            ["EVAL", "redis.call('SET', 'mine', 1) return redis.call('GET', 'held')", "0"],
+            ["EVAL", "return redis.call('KEYS', '*')", "0"],
+            ["GET", "held"], ["MGET", "held", *wide], ["KEYS", "*"],
+            ["FLUSHALL"], ["FLUSHDB"], ["SWAPDB", "0", "1"], ["DEBUG", "JMAP"],
+        ]
+        for call in calls:
+            for _ in range(CROWD if call[0] == "EVAL" and call[2] == "1" else 2):
+                reply = client.call(*call)
+                assert is_busy(reply), (call[:2], reply)
+        client.want(0, "EVAL", READ + " ", "1", "other")
+        client.want(0, "EXISTS", "mine")
+        for queued in ("GET held", "KEYS *"):
+            client.want(b"OK", "MULTI")
+            client.want(b"QUEUED", *queued.split())
+            reply = client.call("EXEC")
+            assert is_error(reply, "EXECABORT") and "BUSY" in reply, reply
+        kill(client, endless)
+        client.want([b"held"], "KEYS", "*")
+        client.want(b"OK", "FLUSHALL")
+
+
+@scenario(*SOON_BUSY)
+def script_that_holds_nothing_is_busy(trial):
+    """A script without keys is in the way of FLUSHALL too, and of nothing else."""
+    with trial.client() as client:
+        endless = run_endless(trial, client, "while true do end")
+        for call in (["FLUSHALL"], ["FLUSHDB"], ["SWAPDB", "0", "1"]):
+            assert is_busy(client.call(*call)), call
+        client.want([], "KEYS", "*")
+        kill(client, endless)
+        client.want(b"OK", "FLUSHALL")
+
+
+@scenario(started=False)
+def script_with_the_token_is_busy(trial):
+    """A script that can not be undone any more, and who needs the same right."""
+    server = trial.new_server(*SOON_BUSY, threads=1)
+    server.start()
+    try:
+        with server.client() as script, server.client() as client:
+            for key in ("large", "other"):
+                client.want(len(LARGE), "RPUSH", key, *LARGE)
+            push = "redis.call('RPUSH', KEYS[1], 'x')"
+            script.write(encode("EVAL", push + " while true do end", "1", "large"))
+            until(lambda: is_busy(client.call("LLEN", "large")), "the script is too slow")
+            assert is_busy(client.call("EVAL", push, "1", "other"))
+            client.want(len(LARGE), "LLEN", "other")
+    finally:
+        server.kill()
+        server.stop()
+
+
+@scenario(*SOON_BUSY)
+def script_waits_for_busy_script(trial):
+    """A script that waits with keys in hand is undone; where it can not be, its keys are busy."""
+    with trial.client() as client:
+        client.want(len(LARGE), "RPUSH", "large", *LARGE)
+        endless = run_endless(trial, client, HOLD, "held")
+        until(lambda: is_busy(client.call("GET", "held")), "it is too slow")
+        body = "redis.call('SET', 'mine', 1) return redis.call('GET', KEYS[2])"
+        assert is_busy(client.call("EVAL", body, "2", "mine", "held"))
+        body = "redis.call('SET', 'mine', 1) return redis.call('GET', 'held')"
+        assert is_busy(client.call("EVAL", body, "0"))
+        client.want(None, "GET", "mine")
+        with trial.client() as final:
+            body = "redis.call('RPUSH', 'large', 'x') return redis.call('EXISTS', 'held')"
+            final.write(encode("EVAL", body, "0"))
+            until(lambda: is_busy(client.call("LLEN", "large")), "who holds the list waits")
+            kill(client, endless)
+            assert final.read() == 0
+        client.want(len(LARGE) + 1, "LLEN", "large")
+        client.want(1, "DEL", "large")
 
 
 def run_until_quick(client):

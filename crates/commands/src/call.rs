@@ -4,7 +4,7 @@ use std::any::Any;
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::{Aborted, Busy, Key, Keyspace, Locked, WrongType};
+use pantala_keyspace::{Aborted, Awaited, Busy, Key, Keyspace, Locked, WrongType};
 use pantala_protocol::Reply;
 use pantala_settings::Settings;
 use pantala_table::{MAX_STRING_BYTES, StrRef};
@@ -43,6 +43,9 @@ pub enum Park {
     Again,
     /// The keyspace's token, to begin like this.
     Token(Locking),
+    /// Nothing: a script has had this for too long, and waiting was given up. It is answered so,
+    /// or runs again if the script has ended.
+    Aborted(Awaited),
 }
 
 /// What a command that learns of its keys while it runs begins with.
@@ -112,8 +115,14 @@ impl From<WrongType> for Stop {
 }
 
 impl From<Aborted> for Stop {
-    fn from(_: Aborted) -> Self {
-        Stop::Error(error::BUSY_SCRIPT)
+    fn from(Aborted(awaited): Aborted) -> Self {
+        Stop::Park(Park::Aborted(awaited))
+    }
+}
+
+impl From<Aborted> for Park {
+    fn from(Aborted(awaited): Aborted) -> Self {
+        Park::Aborted(awaited)
     }
 }
 

@@ -71,6 +71,9 @@ impl Flags {
     /// Its keys may be none.
     pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 18);
 
+    /// Ours: what operators need when nothing else goes on: on the lane it never waits behind other
+    /// commands. It takes no partition.
+    pub const OPERATOR: Flags = Flags(1 << 19);
     /// Ours: changes a key of another database, too.
     pub const OTHER_DB: Flags = Flags(1 << 22);
     /// Ours: runs a script.

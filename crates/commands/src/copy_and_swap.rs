@@ -62,12 +62,12 @@ impl Call<'_, '_> {
             let watch = Arc::new(Watch::default());
             self.keys.watch(key, &watch);
             let mut answer = None;
-            self.keys.give_way(|| answer = Some(act(&mut value)));
+            self.keys.give_way(|| answer = Some(act(&mut value)))?;
             if !watch.is_touched() {
                 self.keys.unwatch(key, &watch);
                 return Ok(answer.map(|answer| (value, answer)));
             }
-            self.keys.give_way(|| drop(value));
+            self.keys.give_way(|| drop(value))?;
         }
         Ok(None)
     }

@@ -31,7 +31,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use pantala_keyspace::{Key, Locked, Opened, Watch};
+use pantala_keyspace::{Aborted, Key, Locked, Opened, Watch};
 use pantala_protocol::{Mark, Reply};
 use pantala_values::Collection;
 
@@ -244,7 +244,7 @@ impl<'c, 'k> Call<'c, 'k> {
                 reading.end(self, &[key]);
                 return Ok(end);
             }
-            if !reading.pause(self, &[key], |reply| reply.reserve(2 * STEP_BYTES)) {
+            if !reading.pause(self, &[key], |reply| reply.reserve(2 * STEP_BYTES))? {
                 self.reply.truncate(start);
                 place = None;
             }
@@ -274,8 +274,8 @@ impl<'c, 'k> Call<'c, 'k> {
                 if self.reply.is_over() {
                     break;
                 }
-                if !reading.pause(self, keys, |_| ()) {
-                    self.forget(gathered, start);
+                if !reading.pause(self, keys, |_| ())? {
+                    self.forget(gathered, start)?;
                     continue 'anew;
                 }
             }
@@ -284,11 +284,12 @@ impl<'c, 'k> Call<'c, 'k> {
                 self.has_read();
                 return Ok(finish(&mut self.reply, gathered));
             }
-            let (result, is_of_now) = reading.finish(self, keys, |reply| finish(reply, gathered));
+            let (result, is_of_now) =
+                reading.finish(self, keys, |reply| finish(reply, gathered))?;
             if is_of_now {
                 return Ok(result);
             }
-            self.forget(result, start);
+            self.forget(result, start)?;
         }
     }
 
@@ -302,15 +303,15 @@ impl<'c, 'k> Call<'c, 'k> {
 
     /// Runs what takes long and needs no key, with the partitions free where that may be. What was
     /// looked at before may have changed.
-    pub(crate) fn meanwhile<R>(&mut self, run: impl FnOnce() -> R) -> R {
-        if self.may_pause() { self.keys.give_way(run) } else { run() }
+    pub(crate) fn meanwhile<R>(&mut self, run: impl FnOnce() -> R) -> Result<R, Aborted> {
+        if self.may_pause() { self.keys.give_way(run) } else { Ok(run()) }
     }
 
     /// What was gathered is of no use. To free much takes long.
     #[cold]
-    fn forget<S>(&mut self, gathered: S, start: usize) {
+    fn forget<S>(&mut self, gathered: S, start: usize) -> Result<(), Aborted> {
         self.reply.truncate(start);
-        self.keys.give_way(|| drop(gathered));
+        self.keys.give_way(|| drop(gathered))
     }
 
     /// Whether nobody minds that others have the partitions in the midst of this command.
@@ -338,10 +339,11 @@ impl Reading {
         call: &mut Call<'c, '_>,
         keys: &[Key<'_>],
         meanwhile: impl FnOnce(&mut Reply<'c>),
-    ) -> bool {
-        self.restarts == MOST_RESTARTS
-            || !call.may_pause()
-            || self.let_others(call, keys, meanwhile).1
+    ) -> Result<bool, Aborted> {
+        if self.restarts == MOST_RESTARTS || !call.may_pause() {
+            return Ok(true);
+        }
+        Ok(self.let_others(call, keys, meanwhile)?.1)
     }
 
     /// Runs something with the partitions free. False: a key has changed.
@@ -351,20 +353,20 @@ impl Reading {
         call: &mut Call<'c, '_>,
         keys: &[Key<'_>],
         meanwhile: impl FnOnce(&mut Reply<'c>) -> R,
-    ) -> (R, bool) {
+    ) -> Result<(R, bool), Aborted> {
         let watch = self.watch.get_or_insert_with(|| {
             let watch = Arc::new(Watch::default());
             keys.iter().for_each(|key| call.keys.watch(*key, &watch));
             watch
         });
         let reply = &mut call.reply;
-        let result = call.keys.give_way(|| meanwhile(reply));
+        let result = call.keys.give_way(|| meanwhile(reply))?;
         let has_changed = watch.is_touched();
         if has_changed {
             self.forget(call, keys);
             self.restarts += 1;
         }
-        (result, !has_changed)
+        Ok((result, !has_changed))
     }
 
     /// Everything is gathered, and what is left to do takes as long as the gathering: where that
@@ -374,13 +376,13 @@ impl Reading {
         call: &mut Call<'c, '_>,
         keys: &[Key<'_>],
         finish: impl FnOnce(&mut Reply<'c>) -> R,
-    ) -> (R, bool) {
+    ) -> Result<(R, bool), Aborted> {
         if self.watch.is_none() {
-            return (finish(&mut call.reply), true);
+            return Ok((finish(&mut call.reply), true));
         }
-        let ended = self.let_others(call, keys, finish);
+        let ended = self.let_others(call, keys, finish)?;
         self.forget(call, keys);
-        ended
+        Ok(ended)
     }
 
     /// Nobody asks the watch any more.

@@ -39,7 +39,6 @@ mod walk;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
@@ -54,14 +53,14 @@ pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 pub use locked::{Locked, Scope};
 pub use opened::{Expiry, Opened, WrongType};
 pub use partition::{Partition, Sizes, Waiters, Watch};
-pub use patient::NeverWaits;
+pub use patient::{Aborted, Awaited, LONG_WAIT, LongWaitObserver, NeverWaits};
 pub use plan::LockPlan;
 pub use sweep::{Sweep, Sweeper};
 pub use tally::{Count, CountClass, Tally};
 pub use ticket::{Inbox, Ready, Ticket, Waiter, Waker};
 pub use token::Token;
 pub use undo::Saved;
-pub use walk::{Aborted, Busy, Met, ScanCursor};
+pub use walk::{Busy, Met, ScanCursor};
 
 use locked::AllHeld;
 use partition::AllSizes;
@@ -91,20 +90,6 @@ pub trait Reclaimer: Send + Sync {
     /// Takes the garbage; must not block.
     fn reclaim(&self, garbage: Garbage);
 }
-
-/// Somebody who is told when a thread waits for long: for a partition, or to be alone.
-pub trait LongWaitObserver: Send + Sync {
-    /// It has waited for [`LONG_WAIT`] or about so long, and goes on waiting.
-    fn wait_started(&self);
-    /// It has what it waited for.
-    fn wait_ended(&self);
-    /// Whether somebody has held partitions for so long that nobody should wait for all others to
-    /// be outside.
-    fn is_aborted(&self) -> bool;
-}
-
-/// Waiting longer than this is told.
-pub const LONG_WAIT: Duration = Duration::from_millis(100);
 
 /// How a new keyspace is made.
 pub struct Config {
@@ -194,11 +179,16 @@ impl Keyspace {
     /// Waits until those that stayed inside the gate were outside, with the gate open for others.
     pub(crate) fn await_leaving(&self, occupied: &Occupied) -> Result<(), Aborted> {
         let observer = self.observer.get();
-        let is_aborted = || observer.is_some_and(|observer| observer.is_aborted());
+        let is_aborted = || self.is_aborted(Awaited::Gate);
         observer.inspect(|observer| observer.wait_started());
         let have_left = self.gate.await_leaving(occupied, &is_aborted);
         observer.inspect(|observer| observer.wait_ended());
-        if have_left { Ok(()) } else { Err(Aborted) }
+        if have_left { Ok(()) } else { Err(Aborted(Awaited::Gate)) }
+    }
+
+    /// Whether nobody should wait for this.
+    pub(crate) fn is_aborted(&self, awaited: Awaited) -> bool {
+        self.observer.get().is_some_and(|observer| observer.is_aborted(awaited))
     }
 
     /// Sets who is told of long waits; once, at the start.
@@ -284,21 +274,44 @@ impl Keyspace {
         Ok(Locked::new(self.try_hold_all(plan)?, scope))
     }
 
-    /// Takes all partitions of the plan, waiting for them. Only for threads that may block.
+    /// Takes all partitions of the plan, waiting for them, however long. Only for threads that may
+    /// block, and where no command waits for it.
     pub fn lock_waiting<'k>(&'k self, plan: &LockPlan, scope: Scope<'k>) -> Locked<'k> {
-        Locked::new(self.hold_all(plan), scope)
+        loop {
+            if let Ok(locked) = self.lock_or_abort(plan, scope) {
+                return locked;
+            }
+            std::thread::sleep(LONG_WAIT);
+        }
     }
 
-    pub(crate) fn hold_all(&self, plan: &LockPlan) -> AllHeld<'_> {
+    /// Takes all partitions of the plan, waiting for them. Only for threads that may block.
+    ///
+    /// # Errors
+    /// One of them has been held for too long; nothing is held.
+    pub fn lock_or_abort<'k>(
+        &'k self,
+        plan: &LockPlan,
+        scope: Scope<'k>,
+    ) -> Result<Locked<'k>, Aborted> {
+        Ok(Locked::new(self.hold_all(plan)?, scope))
+    }
+
+    pub(crate) fn hold_all(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Aborted> {
         patient::check();
         for _ in 0..ALL_OR_NONE_TRIES {
             match self.try_hold_all(plan) {
-                Ok(held) => return held,
-                Err(busy) => self.wait_for(busy),
+                Ok(held) => return Ok(held),
+                Err(busy) => self.wait_for(busy)?,
             }
         }
-        let _token = self.wait_for_token();
-        plan.partitions().iter().map(|&id| (id, self.hold(id))).collect()
+        let _token = self.wait_for_token()?;
+        self.hold_each(plan)
+    }
+
+    /// Takes the partitions one after the other, keeping what it has. Only with the token.
+    pub(crate) fn hold_each(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Aborted> {
+        plan.partitions().iter().map(|&id| Ok((id, self.hold(id)?))).collect()
     }
 
     fn try_hold_all(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Busy> {
@@ -310,35 +323,71 @@ impl Keyspace {
     }
 
     /// Takes one partition, waiting for it. Only for threads that may block.
-    pub(crate) fn hold(&self, id: PartitionId) -> locked::Held<'_> {
+    pub(crate) fn hold(&self, id: PartitionId) -> Result<locked::Held<'_>, Aborted> {
+        patient::check();
+        loop {
+            match self.partition(id).spin_lock() {
+                Some(held) => return Ok(held),
+                None => self.wait_for(Busy(id))?,
+            }
+        }
+    }
+
+    /// Takes one partition, waiting for it however long. Only for threads that may block.
+    pub(crate) fn hold_at_last(&self, id: PartitionId) -> locked::Held<'_> {
         patient::check();
         loop {
             match self.partition(id).spin_lock() {
                 Some(held) => return held,
-                None => self.wait_for(Busy(id)),
+                None => self.wait_long_for(Busy(id)),
             }
         }
     }
 
     /// Sleeps until a busy partition was freed once. Only on threads that may block.
-    pub fn wait_for(&self, busy: Busy) {
+    ///
+    /// # Errors
+    /// It has been held for too long.
+    pub fn wait_for(&self, busy: Busy) -> Result<(), Aborted> {
+        self.wait_while(busy, &|| self.is_aborted(Awaited::Partition(busy.0)))
+    }
+
+    /// Sleeps until a busy partition was freed once, however long that takes: for who can not be
+    /// undone. Only on threads that may block.
+    pub fn wait_long_for(&self, busy: Busy) {
+        let waited = self.wait_while(busy, &|| false);
+        debug_assert!(waited.is_ok(), "nothing ends it but the partition");
+    }
+
+    fn wait_while(&self, busy: Busy, is_aborted: &dyn Fn() -> bool) -> Result<(), Aborted> {
         patient::check();
         let Busy(id) = busy;
         let waker = Waker::for_this_thread();
-        if self.partition(id).park(Ticket::Thread(waker.clone())).is_ok() {
-            self.wait_at(&waker);
-        }
+        let has_waited = self.partition(id).park(Ticket::Thread(waker.clone())).is_err()
+            || self.wait_at(&waker, is_aborted);
+        if has_waited { Ok(()) } else { Err(Aborted(Awaited::Partition(id))) }
     }
 
-    /// Sleeps until the waker is called.
-    pub(crate) fn wait_at(&self, waker: &Waker) {
+    /// Sleeps until the waker is called; false: it gave up.
+    pub(crate) fn wait_at(&self, waker: &Waker, is_aborted: &dyn Fn() -> bool) -> bool {
+        if is_aborted() {
+            return false;
+        }
         if waker.wait_at_most(LONG_WAIT) {
-            return;
+            return true;
         }
         let observer = self.observer.get();
         observer.inspect(|observer| observer.wait_started());
-        waker.wait();
+        let was_called = loop {
+            if is_aborted() {
+                break false;
+            }
+            if waker.wait_at_most(LONG_WAIT) {
+                break true;
+            }
+        };
         observer.inspect(|observer| observer.wait_ended());
+        was_called
     }
 
     /// Leaves a ticket with a busy partition. `Err`: it is free by now, try again.

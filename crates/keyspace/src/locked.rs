@@ -25,7 +25,7 @@ use crate::effects::{ClientId, Effect, Effects};
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::opened::{Opened, WrongType};
 use crate::partition::{Partition, Waiters, Watch};
-use crate::patient;
+use crate::patient::{self, Aborted};
 use crate::plan::LockPlan;
 use crate::tally::Tally;
 use crate::ticket::{Ready, Ticket, Waker, Woken};
@@ -215,12 +215,16 @@ impl<'k> Locked<'k> {
 
     /// Frees everything, then takes what was held and the partitions of more keys, waiting for
     /// them. What was read before may have changed. Only on threads that may block.
-    pub fn widen(&mut self, hashes: impl IntoIterator<Item = u64>) {
+    ///
+    /// # Errors
+    /// One of them has been held for too long; nothing is held, and the command can but end.
+    pub fn widen(&mut self, hashes: impl IntoIterator<Item = u64>) -> Result<(), Aborted> {
         let held = self.held.iter().map(|(id, _)| u64::from(id.0));
         let plan = LockPlan::of(held.chain(hashes));
         self.let_go();
-        self.held = self.scope.space.hold_all(&plan);
         self.at = 0;
+        self.held = self.scope.space.hold_all(&plan)?;
+        Ok(())
     }
 
     /// Frees everything before the command has ended; it opens no key any more.
@@ -232,7 +236,11 @@ impl<'k> Locked<'k> {
 
     /// Frees everything, lets those have it who wait for it, and takes it again. What was read
     /// before may have changed. `meanwhile` runs while it is free. Only on threads that may block.
-    pub fn give_way<R>(&mut self, meanwhile: impl FnOnce() -> R) -> R {
+    ///
+    /// # Errors
+    /// It has been held by somebody else for too long; nothing is held, and the command can but
+    /// end.
+    pub fn give_way<R>(&mut self, meanwhile: impl FnOnce() -> R) -> Result<R, Aborted> {
         patient::check();
         let space = self.scope.space;
         let plan = LockPlan::of(self.held.iter().map(|(id, _)| u64::from(id.0)));
@@ -242,9 +250,9 @@ impl<'k> Locked<'k> {
         if is_wanted {
             Waker::for_this_thread().wait_at_most(GIVEN_WAY);
         }
-        self.held = space.hold_all(&plan);
         self.at = 0;
-        result
+        self.held = space.hold_all(&plan)?;
+        Ok(result)
     }
 
     /// Whether the partition of `hash` is held already.

@@ -1,10 +1,44 @@
-//! Which threads may wait for a partition, the token, or the gate.
+//! Which threads may wait for a partition, the token, or the gate, and for how long.
 //!
 //! A worker never does: all its clients would wait with it. So a worker says so of itself
 //! ([`NeverWaits`]), and whatever waits asks ([`check`]); debug builds, which all tests are, stop
 //! there.
+//!
+//! Others wait until whoever has it has had it for too long: then they give up ([`Aborted`]), and
+//! their command is answered instead of being run. A thread looks at that every [`LONG_WAIT`].
 
 use std::cell::Cell;
+use std::time::Duration;
+
+use crate::key::PartitionId;
+
+/// Waiting longer than this is told.
+pub const LONG_WAIT: Duration = Duration::from_millis(100);
+
+/// What somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// A partition.
+    Partition(PartitionId),
+    /// The token.
+    Token,
+    /// That all others are outside the gate.
+    Gate,
+}
+
+/// Waiting was given up: somebody has this, and has had it for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aborted(pub Awaited);
+
+/// Somebody who is told when a thread waits for long, and who knows when that is in vain.
+pub trait LongWaitObserver: Send + Sync {
+    /// It has waited for [`LONG_WAIT`] or about so long, and goes on waiting.
+    fn wait_started(&self);
+    /// It has what it waited for, or has given up.
+    fn wait_ended(&self);
+    /// Whether somebody has had this for so long that nobody should wait for it.
+    fn is_aborted(&self, awaited: Awaited) -> bool;
+}
 
 thread_local! {
     static NEVER_WAITS: Cell<bool> = const { Cell::new(false) };
@@ -36,11 +70,71 @@ pub(crate) fn check() {
     debug_assert!(!NEVER_WAITS.get(), "a worker waits for a partition, the token or the gate");
 }
 
-#[cfg(all(test, debug_assertions))]
+#[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    use pantala_base::UnixMs;
+    use pantala_base::hash::HashSeed;
+
     use super::*;
+    use crate::{Config, DbIndex, Keyspace, LockPlan, Scope, Tally};
+
+    /// Counts who waits; what is in vain is said of partitions and the token alike.
+    #[derive(Clone, Default)]
+    struct Observer(Arc<(AtomicU32, AtomicBool)>);
+
+    impl LongWaitObserver for Observer {
+        fn wait_started(&self) {
+            self.0.0.fetch_add(1, Ordering::Release);
+        }
+
+        fn wait_ended(&self) {
+            self.0.0.fetch_sub(1, Ordering::Release);
+        }
+
+        fn is_aborted(&self, awaited: Awaited) -> bool {
+            awaited != Awaited::Gate && self.0.1.load(Ordering::Acquire)
+        }
+    }
 
     #[test]
+    fn who_waits_in_vain_gives_up() {
+        let seed = HashSeed::from_words(1, 2);
+        let config = Config { seed, databases: 1, worker_slots: 1, lane_slots: 1 };
+        let (space, observer) = (Keyspace::new(config), Observer::default());
+        space.set_long_wait_observer(Box::new(observer.clone()));
+        let plan = LockPlan::one(7);
+        std::thread::scope(|threads| {
+            let tally = Tally::default();
+            let held = space.lock(&plan, scope_of(&space, &tally)).expect("nobody has it");
+            let token = space.try_token().expect("nobody has it");
+            let waits = || {
+                let tally = Tally::default();
+                space.lock_or_abort(&plan, scope_of(&space, &tally)).map(|_| ())
+            };
+            let waiting =
+                [threads.spawn(waits), threads.spawn(|| space.wait_for_token().map(|_| ()))];
+            while observer.0.0.load(Ordering::Acquire) < 2 {
+                std::thread::yield_now();
+            }
+            observer.0.1.store(true, Ordering::Release);
+            let ends = waiting.map(|one| one.join().expect("no panic"));
+            let partition = Awaited::Partition(PartitionId::of(7));
+            assert_eq!(ends, [Err(Aborted(partition)), Err(Aborted(Awaited::Token))]);
+            assert_eq!(observer.0.0.load(Ordering::Acquire), 0);
+            drop((held, token));
+            assert_eq!(waits(), Ok(()), "what is free is not waited for");
+        });
+    }
+
+    fn scope_of<'k>(space: &'k Keyspace, tally: &'k Tally) -> Scope<'k> {
+        Scope { space, db: DbIndex(0), now: UnixMs(5), tally, touch: true }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
     fn only_who_may_wait_waits() {
         check();
         let worker = NeverWaits::new();

@@ -155,7 +155,7 @@ impl Keyspace {
         let mut found = Found::default();
         let mut earliest = NEVER;
         {
-            let _held = self.hold(id);
+            let _held = self.hold_at_last(id);
             self.sweep.earliest[id.index()].store(NEVER, Ordering::SeqCst);
         }
         for db in (0..self.database_count()).map(DbIndex) {
@@ -166,7 +166,7 @@ impl Keyspace {
                 earliest = earliest.min(self.sweep_elements(id, db, now, tally, &mut found));
             }
         }
-        let _held = self.hold(id);
+        let _held = self.hold_at_last(id);
         let bound = &self.sweep.earliest[id.index()];
         bound.store(bound.load(Ordering::Relaxed).min(earliest), Ordering::SeqCst);
         found
@@ -186,7 +186,7 @@ impl Keyspace {
         while let Some(from) = at {
             let mut woken = Woken::default();
             let mut removed = Vec::new();
-            let mut held = self.hold(id);
+            let mut held = self.hold_at_last(id);
             let mut called = Vec::new();
             let (part, waiters) = held.db_and_waiters(db);
             let timed = &mut part.timed;
@@ -224,13 +224,13 @@ impl Keyspace {
         tally: &Tally,
         found: &mut Found,
     ) -> i64 {
-        let keys = self.hold(id).db(db).timed.due(now, TIMED_KEYS_PER_GO);
+        let keys = self.hold_at_last(id).db(db).timed.due(now, TIMED_KEYS_PER_GO);
         let scope = Scope { space: self, db, now, tally, touch: false };
         for key in &keys {
             let key = self.key(key);
             loop {
                 let mut woken = Woken::default();
-                let mut held = self.hold(id);
+                let mut held = self.hold_at_last(id);
                 let mut opened = Opened::find(&mut held, &mut woken, id, scope, key);
                 let removed = opened.expire_elements(ELEMENTS_PER_LOCK);
                 let is_done = removed == 0 || !opened.has_due_elements();
@@ -249,7 +249,7 @@ impl Keyspace {
                 }
             }
         }
-        let mut held = self.hold(id);
+        let mut held = self.hold_at_last(id);
         held.db(db).timed.earliest().map_or(NEVER, |moment| moment.0)
     }
 }

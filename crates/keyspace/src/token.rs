@@ -22,8 +22,8 @@ use pantala_sync::lock::Guard;
 
 use crate::Keyspace;
 use crate::key::PartitionId;
-use crate::locked::{AllHeld, Locked, Scope};
-use crate::patient;
+use crate::locked::{Locked, Scope};
+use crate::patient::{self, Aborted, Awaited};
 use crate::plan::LockPlan;
 use crate::ticket::{Ticket, Waker};
 use crate::walk::Busy;
@@ -46,30 +46,38 @@ impl Keyspace {
     }
 
     /// The token, waiting for it. Only for threads that may block, with no partition held.
-    pub fn wait_for_token(&self) -> Token<'_> {
+    ///
+    /// # Errors
+    /// Somebody has had it for too long.
+    pub fn wait_for_token(&self) -> Result<Token<'_>, Aborted> {
         patient::check();
         loop {
             if let Some(token) = self.try_token() {
-                return token;
+                return Ok(token);
             }
             let waker = Waker::for_this_thread();
-            if self.token.park(Ticket::Thread(waker.clone())).is_ok() {
-                self.wait_at(&waker);
+            let is_aborted = || self.is_aborted(Awaited::Token);
+            if self.token.park(Ticket::Thread(waker.clone())).is_ok()
+                && !self.wait_at(&waker, &is_aborted)
+            {
+                return Err(Aborted(Awaited::Token));
             }
         }
     }
 
     /// Takes all partitions of the plan, waiting for one after the other.
+    ///
+    /// # Errors
+    /// One of them has been held for too long; nothing is held, nor is the token.
     pub fn lock_incrementally<'k>(
         &'k self,
         token: Token<'k>,
         plan: &LockPlan,
         scope: Scope<'k>,
-    ) -> Locked<'k> {
-        let held: AllHeld<'k> = plan.partitions().iter().map(|&id| (id, self.hold(id))).collect();
-        let mut locked = Locked::new(held, scope);
+    ) -> Result<Locked<'k>, Aborted> {
+        let mut locked = Locked::new(self.hold_each(plan)?, scope);
         locked.token = Some(token);
-        locked
+        Ok(locked)
     }
 }
 
@@ -88,20 +96,40 @@ impl<'k> Locked<'k> {
         self.token.is_some()
     }
 
+    /// Lets the token go: the command needs no partition beyond those that are held.
+    pub fn drop_token(&mut self) {
+        self.token = None;
+    }
+
     /// Takes the partition of `hash`, waiting for it. Only with the token.
-    pub fn reach_waiting(&mut self, hash: u64) {
+    ///
+    /// # Errors
+    /// It has been held for too long.
+    pub fn reach_waiting(&mut self, hash: u64) -> Result<(), Aborted> {
         debug_assert!(self.has_token(), "only who has the token waits while holding");
         patient::check();
         while !self.reach(hash) {
-            self.scope.space.wait_for(Busy(PartitionId::of(hash)));
+            self.scope.space.wait_for(Busy(PartitionId::of(hash)))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the partition of `hash`, waiting for it however long: for who can not be undone. Only
+    /// with the token.
+    pub fn reach_at_last(&mut self, hash: u64) {
+        debug_assert!(self.has_token(), "only who has the token waits while holding");
+        patient::check();
+        while !self.reach(hash) {
+            self.scope.space.wait_long_for(Busy(PartitionId::of(hash)));
         }
     }
 
     /// Takes all partitions there are, waiting for them. Only with the token.
-    pub fn reach_everything(&mut self) {
-        for id in PartitionId::all() {
-            self.reach_waiting(u64::from(id.0));
-        }
+    ///
+    /// # Errors
+    /// One of them has been held for too long. What was taken by then is held.
+    pub fn reach_everything(&mut self) -> Result<(), Aborted> {
+        PartitionId::all().try_for_each(|id| self.reach_waiting(u64::from(id.0)))
     }
 
     /// The partitions that are held.

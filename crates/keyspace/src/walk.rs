@@ -14,7 +14,7 @@ use pantala_values::Object;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::locked::{Held, Locked, Scope};
 use crate::partition::Partition;
-use crate::patient;
+use crate::patient::{self, Aborted, Awaited};
 use crate::tally::Tally;
 use crate::ticket::Ticket;
 use crate::{Effect, Effects, Garbage, Keyspace, Wanted};
@@ -25,10 +25,6 @@ const FIRST_LOOKS: u32 = 600;
 /// A partition that somebody else holds at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy(pub PartitionId);
-
-/// Being alone was given up: somebody holds partitions and does not end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aborted;
 
 /// Where a SCAN stands: the partition in the low ten bits, the table's own cursor above. Zero is
 /// the start and, as an answer, the end.
@@ -159,10 +155,18 @@ impl<'k> Locked<'k> {
     }
 
     /// A partition, held already or waited for.
-    fn visit_waiting(&mut self, id: PartitionId) -> Visited<'_, 'k> {
+    fn visit_waiting(&mut self, id: PartitionId) -> Result<Visited<'_, 'k>, Aborted> {
+        match self.place_of(id) {
+            Some(place) => Ok(Visited::Held(&mut self.held[place].1)),
+            None => self.scope.space.hold(id).map(Visited::Taken),
+        }
+    }
+
+    /// A partition, held already or free: nobody else is inside but for moments.
+    fn visit_alone(&mut self, id: PartitionId) -> Visited<'_, 'k> {
         match self.place_of(id) {
             Some(place) => Visited::Held(&mut self.held[place].1),
-            None => Visited::Taken(self.scope.space.hold(id)),
+            None => Visited::Taken(self.scope.space.hold_at_last(id)),
         }
     }
 
@@ -209,13 +213,16 @@ impl<'k> Locked<'k> {
 
     /// Shows every key of a database once, a whole partition at a time, waiting for each: only for
     /// threads that may block. `meet` says whether to go on.
-    pub fn walk(&mut self, meet: &mut dyn FnMut(&Met<'_>) -> bool) {
+    ///
+    /// # Errors
+    /// A partition has been held for too long.
+    pub fn walk(&mut self, meet: &mut dyn FnMut(&Met<'_>) -> bool) -> Result<(), Aborted> {
         let Scope { space, db, now, .. } = self.scope;
         for id in PartitionId::all() {
             if space.sizes(db).is_none_or(|sizes| sizes.keys_in(id) == 0) {
                 continue;
             }
-            let held = self.visit_waiting(id);
+            let held = self.visit_waiting(id)?;
             let Some(part) = held.db_if_used(db) else { continue };
             let mut go_on = true;
             let mut cursor = Cursor::START;
@@ -228,9 +235,10 @@ impl<'k> Locked<'k> {
                 });
             }
             if !go_on {
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
     /// A key of the database, each about as likely as any other; `None` if there is none.
@@ -273,14 +281,18 @@ impl<'k> Locked<'k> {
 
     /// Shows each partition's part of the database, waiting for each: for reports, on threads that
     /// may block.
-    pub fn each_table(&mut self, see: &mut dyn FnMut(&Table<Object>)) {
+    ///
+    /// # Errors
+    /// A partition has been held for too long.
+    pub fn each_table(&mut self, see: &mut dyn FnMut(&Table<Object>)) -> Result<(), Aborted> {
         let db = self.scope.db;
         for id in PartitionId::all() {
-            let held = self.visit_waiting(id);
+            let held = self.visit_waiting(id)?;
             if let Some(part) = held.db_if_used(db) {
                 see(&part.table);
             }
         }
+        Ok(())
     }
 
     /// Runs `work` with everything its own: by the partitions that are held already, or with nobody
@@ -298,9 +310,13 @@ impl<'k> Locked<'k> {
         let mut work = Some(work);
         let mut looks = FIRST_LOOKS;
         loop {
+            // Before the gate is closed: others would wait for that in vain.
+            if space.is_aborted(Awaited::Gate) {
+                return Err(Aborted(Awaited::Gate));
+            }
             let tried = space.gate().try_alone(looks, || work.take().map(|work| work(self)));
             match tried {
-                Ok(result) => return result.ok_or(Aborted),
+                Ok(result) => return result.ok_or(Aborted(Awaited::Gate)),
                 Err(occupied) => space.await_leaving(&occupied)?,
             }
             looks = looks.saturating_mul(2);
@@ -316,7 +332,7 @@ impl<'k> Locked<'k> {
         self.alone(|locked| {
             let is_meant = |db: DbIndex| only.is_none_or(|only| only == db);
             for id in PartitionId::all() {
-                locked.visit_waiting(id).waiters.tracked.clear();
+                locked.visit_alone(id).waiters.tracked.clear();
                 locked.touch_all(id, &is_meant);
             }
             let space = locked.scope.space;
@@ -324,7 +340,7 @@ impl<'k> Locked<'k> {
             for db in (0..space.database_count()).map(DbIndex).filter(|db| is_meant(*db)) {
                 let Some(sizes) = space.sizes(db) else { continue };
                 for id in PartitionId::all().filter(|id| sizes.keys_in(*id) > 0) {
-                    let mut held = locked.visit_waiting(id);
+                    let mut held = locked.visit_alone(id);
                     let db = held.db(db);
                     tables.push(std::mem::take(db).table);
                     sizes.publish(id, db);
@@ -351,7 +367,7 @@ impl<'k> Locked<'k> {
     /// is there, and calls who waits for one, once the partitions are free.
     fn touch_all(&mut self, id: PartitionId, is_meant: &dyn Fn(DbIndex) -> bool) {
         let space = self.scope.space;
-        let mut held = self.visit_waiting(id);
+        let mut held = self.visit_alone(id);
         if held.waiters.is_empty() {
             return;
         }
@@ -382,7 +398,7 @@ impl<'k> Locked<'k> {
             let space = locked.scope.space;
             for id in PartitionId::all() {
                 locked.touch_all(id, &is_meant);
-                let mut held = locked.visit_waiting(id);
+                let mut held = locked.visit_alone(id);
                 held.waiters.tracked.clear();
                 held.swap(left, right);
                 for db in [left, right] {

@@ -26,7 +26,7 @@ fn step(
         });
         match step {
             Ok(next) => return next,
-            Err(busy) => space.wait_for(busy),
+            Err(busy) => space.wait_long_for(busy),
         }
     }
 }

@@ -90,10 +90,11 @@ fn lock_incrementally(space: &Keyspace, tally: &Tally, from: usize, to: usize) -
         if !locked.try_take_token() {
             // As a script does: it lets go and begins again with the token.
             drop(locked);
-            let token = space.wait_for_token();
-            locked = space.lock_incrementally(token, &plan, scope(space, tally, DB, NOW));
+            let token = space.wait_for_token().expect("nobody gives up");
+            let scope = scope(space, tally, DB, NOW);
+            locked = space.lock_incrementally(token, &plan, scope).expect("nobody gives up");
         }
-        locked.reach_waiting(hashes[1]);
+        locked.reach_waiting(hashes[1]).expect("nobody gives up");
     }
     let way = if locked.has_token() { "waited" } else { "reached" };
     add(&mut locked, space, from, -1);
@@ -148,17 +149,19 @@ fn token_holders_and_the_others_neither_deadlock_nor_lose_anything() {
         let tally = Tally::default();
         let mut seen = 0;
         while seen < 200 || waited.load(Ordering::Relaxed) == 0 {
-            let token = space.wait_for_token();
+            let token = space.wait_for_token().expect("nobody gives up");
             let scope = scope(&space, &tally, DB, NOW);
-            let mut locked = space.lock_incrementally(token, &LockPlan::empty(), scope);
-            locked.reach_everything();
+            let locked = space.lock_incrementally(token, &LockPlan::empty(), scope);
+            let mut locked = locked.expect("nobody gives up");
+            locked.reach_everything().expect("nobody gives up");
             assert!(locked.holds_everything());
             assert_eq!(sum(&mut locked, &space), 0, "seen between two steps");
             let mut met = 0;
-            locked.walk(&mut |_| {
+            let walked = locked.walk(&mut |_| {
                 met += 1;
                 true
             });
+            walked.expect("nobody gives up");
             assert_eq!(met, ACCOUNTS, "a walk inside looks at what is held");
             seen += 1;
         }

@@ -52,6 +52,8 @@ pub struct Turn<'r> {
     pub may_wait: bool,
     /// What a script begins with.
     pub locking: Locking,
+    /// Some partition was busy each time, many times: now it waits for them, with the token.
+    pub is_starved: bool,
 }
 
 /// What CLIENT PAUSE holds back.
@@ -279,7 +281,7 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Takes the partitions of a plan: all or none on a worker, waiting on the lane.
+    /// Takes the partitions of a plan: all or none. Only with the token it waits for them.
     pub(crate) fn lock(
         &self,
         plan: &LockPlan,
@@ -287,18 +289,17 @@ impl<'r> Turn<'r> {
         locking: Locking,
     ) -> Result<Locked<'r>, Park> {
         let space = scope.space;
-        if locking != Locking::Upfront {
-            let token = space.try_token().ok_or(Park::Token(locking))?;
-            let mut locked = space.lock_incrementally(token, plan, scope);
-            if locking == Locking::Everything {
-                locked.reach_everything();
-            }
-            return Ok(locked);
+        if locking == Locking::Upfront && !self.is_starved {
+            return space.lock(plan, scope).map_err(Park::Partition);
         }
-        match self.lane {
-            Lane::Worker => space.lock(plan, scope).map_err(Park::Partition),
-            Lane::Slow => Ok(space.lock_waiting(plan, scope)),
+        let token = space.try_token().ok_or(Park::Token(locking))?;
+        let mut locked = space.lock_incrementally(token, plan, scope)?;
+        match locking {
+            Locking::Upfront => locked.drop_token(),
+            Locking::Incremental => {}
+            Locking::Everything => locked.reach_everything()?,
         }
+        Ok(locked)
     }
 
     /// Locks what a command names and runs it; it may begin to wait for its keys.

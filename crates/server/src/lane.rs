@@ -1,18 +1,29 @@
 //! The slow lane: a few threads that own no connection and run what would hold up a worker.
 //!
 //! A worker gives a command's arguments and its session away ([`Job`]) and parks the connection; a
-//! thread of the lane runs the command from its start, waiting for locks where it must, and sends
-//! reply and session back through the worker's inbox.
+//! thread of the lane runs the command from its start, and sends reply and session back through the
+//! worker's inbox.
+//!
+//! ```text
+//! submit --> queue --> a thread: run --> answered
+//!              ^                  |----> a key is busy, or the token: laid aside, without a thread
+//!              '------------------'      whoever frees it, or is too slow to, puts it back
+//! submit --> queue of operators --> a thread of its own
+//! ```
 //!
 //! Invariants
 //! 1. A lane thread is inside the gate while it runs a command, except for commands marked
-//!    `OUTSIDE`, which close the gate themselves or only wait.
+//!    `OUTSIDE`, which close the gate themselves or only wait, and `OPERATOR`, which take nothing.
 //! 2. Each job is answered exactly once, also when its command panics.
 //! 3. At most so many jobs run at a time as the setting `slow_lane_threads` says, not counting
 //!    those that have shown to be very long, or wait for one that is: for each of these a
 //!    compensating thread runs, so that some endless scripts do not shut the lane.
-//! 4. A job that needs the keyspace's token while somebody else has it waits for it and takes no
-//!    thread: whoever frees the token puts it back into the queue.
+//! 4. A job that has nothing yet, and needs a partition or the token while somebody else has it,
+//!    lies aside and takes no thread. One that has met busy partitions many times takes the token
+//!    and waits for them on its thread, so that it is not starved.
+//! 5. What waits for something that a script has had for longer than `busy-reply-threshold` is
+//!    answered BUSY: aside ([`Lane::recheck`]) or on a thread (`LongWaitObserver::is_aborted`).
+//! 6. Commands of operators (`OPERATOR`) wait for each other only.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +31,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_commands::{CommandRef, Flags, Locking, OwnedArgs, Park, Session};
-use pantala_keyspace::Ticket;
+use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
 use pantala_sync::gate::Role;
 
 use crate::execute::{Turn, Verdict, report_panic};
@@ -49,12 +60,16 @@ pub struct Job {
     pub parking: u32,
     /// What it begins with.
     pub locking: Locking,
+    /// How often it has met a busy partition.
+    pub tries: u32,
 }
 
 /// Jobs that wait for a thread, and the threads.
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
+    /// Those that never wait behind others.
+    of_operators: VecDeque<Job>,
     /// Threads that run a job.
     active: usize,
     /// Those whose job is very long.
@@ -76,7 +91,8 @@ impl Queue {
 pub struct Lane {
     queue: Mutex<Queue>,
     arrived: Condvar,
-    for_token: Mutex<TokenQueue>,
+    operator_arrived: Condvar,
+    aside: Mutex<Aside>,
 }
 
 /// A job that is very long: while this lives, another thread runs in its place.
@@ -104,22 +120,22 @@ impl pantala_keyspace::LongWaitObserver for Compensate {
         }
     }
 
-    fn is_aborted(&self) -> bool {
-        self.0.upgrade().is_some_and(|shared| shared.scripts.busy.is_any())
+    fn is_aborted(&self, awaited: Awaited) -> bool {
+        self.0.upgrade().is_some_and(|shared| shared.scripts.busy.error(awaited).is_some())
     }
 }
 
-/// Jobs that wait for the token, by a number each.
+/// Jobs that wait for something somebody has, by a number each.
 #[derive(Default)]
-struct TokenQueue {
-    jobs: HashMap<u64, Job>,
+struct Aside {
+    jobs: HashMap<u64, (Awaited, Job)>,
     count: u64,
 }
 
-/// Where the token calls a job that waits.
-struct TokenWaiter(Arc<Shared>);
+/// Where the token or a partition calls a job that waits for it.
+struct AsideWaiter(Arc<Shared>);
 
-impl pantala_keyspace::Inbox for TokenWaiter {
+impl pantala_keyspace::Inbox for AsideWaiter {
     fn unpark(&self, job: u64, _parking: u32) {
         self.0.lane.take_back(job);
     }
@@ -130,6 +146,10 @@ impl pantala_keyspace::Inbox for TokenWaiter {
 impl Lane {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn aside(&self) -> MutexGuard<'_, Aside> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets how many jobs run at a time; once, at the start. The caller starts as many threads.
@@ -164,14 +184,20 @@ impl Lane {
 
     /// Puts a job in.
     pub fn submit(&self, job: Job) {
-        self.queue().jobs.push_back(job);
-        self.arrived.notify_one();
+        if job.found.row.flags.has(Flags::OPERATOR) {
+            self.queue().of_operators.push_back(job);
+            self.operator_arrived.notify_one();
+        } else {
+            self.queue().jobs.push_back(job);
+            self.arrived.notify_one();
+        }
     }
 
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        let for_token = self.for_token.lock().unwrap_or_else(PoisonError::into_inner).jobs.len();
-        for_token + self.queue().jobs.len()
+        let aside = self.aside().jobs.len();
+        let queue = self.queue();
+        aside + queue.jobs.len() + queue.of_operators.len()
     }
 
     /// How many run.
@@ -179,28 +205,42 @@ impl Lane {
         self.queue().active
     }
 
-    /// Keeps a job until the token is free.
-    fn put_in_token_queue(&self, shared: &Shared, job: Job) {
+    /// Keeps a job until somebody lets go of what it waits for, or is too slow.
+    fn put_aside(&self, shared: &Shared, awaited: Awaited, job: Job) {
         let Some(myself) = shared.arc() else { return self.submit(job) };
-        let mut for_token = self.for_token.lock().unwrap_or_else(PoisonError::into_inner);
-        for_token.count += 1;
-        let number = for_token.count;
-        for_token.jobs.insert(number, job);
-        drop(for_token);
-        let inbox = Arc::new(TokenWaiter(myself));
+        let mut aside = self.aside();
+        aside.count += 1;
+        let number = aside.count;
+        aside.jobs.insert(number, (awaited, job));
+        drop(aside);
+        let inbox = Arc::new(AsideWaiter(myself));
         let ticket = Ticket::Connection { inbox, connection: number, parking: 0 };
-        if shared.space.park_at_token(ticket).is_err() {
+        let is_parked = match awaited {
+            Awaited::Partition(id) => shared.space.park(Busy(id), ticket).is_ok(),
+            Awaited::Token => shared.space.park_at_token(ticket).is_ok(),
+            Awaited::Gate => false,
+        };
+        // A script may have become too slow before the job was here to be told so.
+        if !is_parked || shared.scripts.busy.error(awaited).is_some() {
             self.take_back(number);
         }
     }
 
     fn take_back(&self, number: u64) {
-        let mut for_token = self.for_token.lock().unwrap_or_else(PoisonError::into_inner);
-        let job = for_token.jobs.remove(&number);
-        drop(for_token);
-        if let Some(job) = job {
+        let job = self.aside().jobs.remove(&number);
+        if let Some((_, job)) = job {
             self.submit(job);
         }
+    }
+
+    /// A script has run for too long: the jobs that wait for what it has begin again, and are told.
+    pub fn recheck(&self, shared: &Shared) {
+        let busy = &shared.scripts.busy;
+        let mut aside = self.aside();
+        let in_vain = aside.jobs.extract_if(|_, (awaited, _)| busy.error(*awaited).is_some());
+        let in_vain: Vec<Job> = in_vain.map(|(_, (_, job))| job).collect();
+        drop(aside);
+        in_vain.into_iter().for_each(|job| self.submit(job));
     }
 
     fn next(&self, shared: &Shared) -> Option<Job> {
@@ -231,15 +271,31 @@ impl Lane {
         }
     }
 
+    /// The next job of an operator.
+    fn next_of_operators(&self, shared: &Shared) -> Option<Job> {
+        let mut queue = self.queue();
+        loop {
+            if shared.shutdown.is_final() {
+                return None;
+            }
+            if let Some(job) = queue.of_operators.pop_front() {
+                return Some(job);
+            }
+            queue = self.operator_arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// The next job, if one waits.
     pub fn try_next(&self) -> Option<Job> {
-        self.queue().jobs.pop_front()
+        let mut queue = self.queue();
+        queue.of_operators.pop_front().or_else(|| queue.jobs.pop_front())
     }
 
     /// Wakes all threads, to see that the server stops.
     pub fn wake_all(&self) {
         let _queue = self.queue();
         self.arrived.notify_all();
+        self.operator_arrived.notify_all();
     }
 }
 
@@ -254,6 +310,15 @@ pub fn run(shared: &Shared, slot: usize) {
     pantala_memory::release_seat();
 }
 
+/// The life of the thread that runs operators' commands alone. It passes no gate.
+pub fn run_operators(shared: &Shared) {
+    let tally = shared.tallies.join();
+    while let Some(job) = shared.lane.next_of_operators(shared) {
+        run_job(shared, &tally, LANE_SLOTS, job);
+    }
+    pantala_memory::release_seat();
+}
+
 /// Runs one job and answers it.
 pub fn run_job(shared: &Shared, tally: &ThreadTally, slot: usize, mut job: Job) {
     let mut reply = Vec::new();
@@ -264,10 +329,7 @@ pub fn run_job(shared: &Shared, tally: &ThreadTally, slot: usize, mut job: Job) 
         Ok(Ran::Blocked(blocked)) => {
             return job.inbox.post(Message::LaneBlocked { connection, parking, blocked });
         }
-        Ok(Ran::NeedsToken(locking)) => {
-            job.locking = locking;
-            return shared.lane.put_in_token_queue(shared, job);
-        }
+        Ok(Ran::Aside(awaited)) => return shared.lane.put_aside(shared, awaited, job),
         Ok(Ran::Answered) | Err(_) => {}
     }
     if ran.is_err() {
@@ -283,7 +345,7 @@ pub fn run_job(shared: &Shared, tally: &ThreadTally, slot: usize, mut job: Job) 
 enum Ran {
     Answered,
     Blocked(Blocked),
-    NeedsToken(Locking),
+    Aside(Awaited),
 }
 
 fn run_command(
@@ -293,13 +355,13 @@ fn run_command(
     job: &mut Job,
     reply: &mut Vec<u8>,
 ) -> Ran {
-    let Job { args, found, session, inbox, connection, parking, locking } = job;
+    let Job { args, found, session, inbox, connection, parking, locking, tries } = job;
     let place = ReplyTarget { inbox, connection: *connection, parking: *parking };
     let (found, session) = (*found, &mut **session);
     let args = args.slices();
     let settings = shared.settings.current();
     let limited = Limited::new(settings);
-    let is_outside = found.row.flags.has(Flags::OUTSIDE);
+    let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
     let inside = (!is_outside).then(|| shared.space.gate().enter(Role::Lane, slot));
     let turn = Turn {
         shared,
@@ -313,21 +375,28 @@ fn run_command(
         paused: shared.pause.state(monotonic_us()),
         may_wait: true,
         locking: *locking,
+        is_starved: *tries >= ALL_OR_NONE_TRIES,
     };
-    loop {
-        match turn.run(session, found, &args, reply, &place) {
-            Verdict::Finished => break,
-            Verdict::Blocked(blocked) => return Ran::Blocked(blocked),
-            Verdict::Parked(Park::Token(locking)) => return Ran::NeedsToken(locking),
-            // A walk met a busy partition: here one may wait for it.
-            Verdict::Parked(Park::Partition(busy)) => {
-                shared.space.wait_for(busy);
-            }
-            Verdict::Lane | Verdict::Parked(_) => {
-                tracing::error!(command = found.row.name, "asks for the lane on the lane");
-                break;
-            }
+    let awaited = match turn.run(session, found, &args, reply, &place) {
+        Verdict::Finished => None,
+        Verdict::Blocked(blocked) => return Ran::Blocked(blocked),
+        Verdict::Parked(Park::Token(wanted)) => {
+            *locking = wanted;
+            Some(Awaited::Token)
         }
+        Verdict::Parked(Park::Partition(Busy(id))) => {
+            *tries = tries.saturating_add(1);
+            Some(Awaited::Partition(id))
+        }
+        Verdict::Parked(Park::Aborted(awaited)) => Some(awaited),
+        Verdict::Lane | Verdict::Parked(_) => {
+            tracing::error!(command = found.row.name, "asks for the lane on the lane");
+            None
+        }
+    };
+    if let Some(awaited) = awaited {
+        let Some(error) = shared.scripts.busy.error(awaited) else { return Ran::Aside(awaited) };
+        turn.refuse(session, Some(found), error, reply);
     }
     if inside.is_some() {
         turn.shrink_tracked();

@@ -87,6 +87,8 @@ pub fn start_with(
         let shared = Arc::clone(&shared);
         threads.push(spawn("lane", move || lane::run(&shared, slot))?);
     }
+    let of_operators = Arc::clone(&shared);
+    threads.push(spawn("lane-op", move || lane::run_operators(&of_operators))?);
     let mut listeners = Some(listeners);
     for index in 0..workers {
         threads.push(open_worker(&shared, index, listeners.take().unwrap_or_default())?);

@@ -436,6 +436,7 @@ impl Worker {
             connection: handle_and(&self.connections, index),
             parking,
             locking: Locking::Upfront,
+            tries: 0,
         });
     }
 

@@ -79,8 +79,9 @@ pub fn names(space: &Keyspace, db: DbIndex) -> Vec<String> {
         locked.walk(&mut |met| {
             names.push(String::from_utf8(met.key().to_vec()).expect("all keys here are text"));
             true
-        });
-    });
+        })
+    })
+    .expect("nobody gives up");
     names.sort();
     names
 }

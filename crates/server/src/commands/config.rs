@@ -54,7 +54,7 @@ const SUBCOMMANDS: &[Command] = &[
     Command::new("REWRITE", rewrite, Group::Server)
         .of("CONFIG")
         .arity(2)
-        .flags(ADMIN.and(Flags::LANE))
+        .flags(ADMIN.and(Flags::LANE).and(Flags::OPERATOR))
         .tips(ALL_NODES)
         .since("2.8.0")
         .summary("Writes the settings in force to the configuration file."),

@@ -7,7 +7,7 @@ use pantala_commands::{Call, Command, Done, Flags, Group};
 pub const ROWS: &[Command] = &[Command::new("MONITOR", monitor, Group::Server)
     .arity(1)
     .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
-    .flags(Flags::LANE)
+    .flags(Flags::LANE.and(Flags::OPERATOR))
     .summary("Shows every command that the server runs, from now on.")];
 
 fn monitor(call: &mut Call<'_, '_>) -> Done {

@@ -13,7 +13,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, Locking, Park, Session, error, key_positions,
 };
-use pantala_keyspace::{Busy, Key, Locked, PartitionId, Saved};
+use pantala_keyspace::{Aborted, Awaited, Busy, Key, Locked, PartitionId, Saved};
 use pantala_protocol::Version;
 use pantala_scripting::{Abort, Host, Level};
 use smallvec::SmallVec;
@@ -41,9 +41,10 @@ const SAVED_KEYS: usize = 32;
 /// Whether a script can still be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Whatever it changes is saved first.
+    /// Whatever it changes is saved first. With the token it waits for what it names.
     Undoable,
-    /// It has the right to wait for partitions, and runs to its end.
+    /// It has changed what can not be put back, or others before it in its transaction have: it has
+    /// the token, and runs to its end.
     Final,
 }
 
@@ -58,6 +59,8 @@ pub(super) enum Reason {
     Locking(Locking),
     /// It takes too long for a worker, or nobody knows that it will not.
     Slow,
+    /// Another script has had this for too long.
+    Aborted(Awaited),
 }
 
 /// What a script may do, by its flags and by how it was called.
@@ -89,8 +92,8 @@ pub(super) struct Run<'s, 'r> {
     pub command: &'s [&'s [u8]],
     pub listed: Option<Arc<Running>>,
     pub compensation: Option<CompensatingThread<'r>>,
-    /// So many of its partitions are told to be busy.
-    pub told_busy: usize,
+    /// So many of its partitions are told to be busy, and whether the token is.
+    pub told_busy: Option<(usize, bool)>,
     pub commands: u32,
     /// What its commands leave in the logs.
     pub notes: Notes,
@@ -155,20 +158,33 @@ impl Run<'_, '_> {
                 continue;
             }
             self.begin_waiting(Reason::Busy(PartitionId::of(hash)))?;
-            self.locked.reach_waiting(hash);
+            if let Err(aborted) = self.locked.reach_waiting(hash) {
+                self.give_up(aborted)?;
+                self.locked.reach_at_last(hash);
+            }
         }
         Ok(())
     }
 
     /// Gets the right to wait, on a thread that may; stops the script where there is none.
     fn begin_waiting(&mut self, otherwise: Reason) -> Result<(), Abort> {
-        if self.stage == Stage::Final {
-            return Ok(());
-        }
         if self.turn.lane == Lane::Worker {
             return self.stop(otherwise);
         }
-        self.end_undoing(Reason::Locking(Locking::Incremental))
+        if !self.locked.try_take_token() {
+            return self.stop(Reason::Locking(Locking::Incremental));
+        }
+        Ok(())
+    }
+
+    /// What it waits for is held by a script that runs for too long. It is undone and its client
+    /// told so. Where it can not be undone it waits on, and who waits for it is told the same.
+    fn give_up(&mut self, Aborted(awaited): Aborted) -> Result<(), Abort> {
+        if self.stage == Stage::Undoable {
+            return self.stop(Reason::Aborted(awaited));
+        }
+        self.tell_busy();
+        Ok(())
     }
 
     /// From here on nothing can stop the script. Needs the token, and a thread that may wait:
@@ -189,7 +205,10 @@ impl Run<'_, '_> {
     fn reach_everything(&mut self) -> Result<(), Abort> {
         if !self.locked.holds_everything() {
             self.begin_waiting(Reason::Locking(Locking::Everything))?;
-            self.locked.reach_everything();
+            if let Err(aborted) = self.locked.reach_everything() {
+                self.give_up(aborted)?;
+                PartitionId::all().for_each(|id| self.locked.reach_at_last(u64::from(id.0)));
+            }
         }
         Ok(())
     }
@@ -254,7 +273,7 @@ impl Run<'_, '_> {
                 let here = Turn { lane: Lane::Slow, ..self.turn };
                 here.run_locked(&mut self.session, request, self.locked, reply);
             }
-            Verdict::Parked(Park::Partition(Busy(id))) if self.stage == Stage::Undoable => {
+            Verdict::Parked(Park::Partition(Busy(id))) if !self.locked.has_token() => {
                 return self.stop(Reason::Busy(id));
             }
             Verdict::Parked(_) | Verdict::Blocked(_) => {
@@ -302,16 +321,21 @@ impl Run<'_, '_> {
         running
     }
 
-    /// Who waits for its partitions gets BUSY from some time on.
-    fn tell_busy(&mut self, took_us: u64) {
-        let most_ms = self.turn.limited.settings.busy_reply_threshold_ms;
-        let held = self.locked.partitions();
-        if most_ms == 0 || took_us / 1000 < most_ms || held.len() == self.told_busy {
+    /// From now on who waits for what it has gets BUSY.
+    fn tell_busy(&mut self) {
+        let shared = self.turn.shared;
+        let (held, has_token) = (self.locked.partitions(), self.locked.has_token());
+        let now = Some((held.len(), has_token));
+        if self.told_busy == now {
             return;
         }
-        self.told_busy = held.len();
-        self.turn.shared.scripts.busy.enter(held, self.kind);
-        self.turn.shared.workers.post_all(|| Message::ScriptIsBusy);
+        if self.told_busy.is_none() {
+            shared.scripts.busy.enter(self.kind);
+        }
+        self.told_busy = now;
+        shared.scripts.busy.holds(held, has_token, self.kind);
+        shared.lane.recheck(shared);
+        shared.workers.post_all(|| Message::ScriptIsBusy);
     }
 
     fn look_at_clock(&mut self) -> Result<(), Abort> {
@@ -329,7 +353,10 @@ impl Run<'_, '_> {
         if took_us > VERY_LONG_US && self.compensation.is_none() && self.turn.lane == Lane::Slow {
             self.compensation = Some(self.turn.shared.lane.compensate(self.turn.shared));
         }
-        self.tell_busy(took_us);
+        let busy_after_ms = self.turn.limited.settings.busy_reply_threshold_ms;
+        if busy_after_ms > 0 && took_us / 1000 >= busy_after_ms {
+            self.tell_busy();
+        }
         // SHUTDOWN NOSAVE is the way out where nothing else is.
         let is_over = self.turn.shared.shutdown.is_final();
         if listed.fate.is_killed() || is_over {
@@ -410,8 +437,8 @@ impl Drop for Run<'_, '_> {
         if let Some(listed) = self.listed.take() {
             self.turn.shared.scripts.running.leave(&listed);
         }
-        if self.told_busy > 0 {
-            self.turn.shared.scripts.busy.leave(self.locked.partitions());
+        if let Some((_, has_token)) = self.told_busy {
+            self.turn.shared.scripts.busy.leave(self.locked.partitions(), has_token, self.kind);
         }
     }
 }

@@ -205,7 +205,7 @@ impl<'r> Turn<'r> {
         let flags = known.flags;
         let reads_only =
             request.found.row.flags.has(Flags::READONLY) || flags.has(ScriptFlags::NO_WRITES);
-        let is_final = locked.has_token() || !self.may_wait;
+        let is_final = !self.may_wait;
         let tally = if is_final { self.tally } else { self.tally.inside() };
         Run {
             turn: Turn { may_wait: false, tally, ..*self },
@@ -226,7 +226,7 @@ impl<'r> Turn<'r> {
             command: request.args,
             listed: None,
             compensation: None,
-            told_busy: 0,
+            told_busy: None,
             commands: 0,
             notes: Notes::default(),
             tally: (!is_final).then_some(self.tally),
@@ -271,6 +271,7 @@ impl<'r> Turn<'r> {
                 known.was_slow();
                 Verdict::Lane
             }
+            Reason::Aborted(awaited) => Verdict::Parked(Park::Aborted(awaited)),
             Reason::Locking(locking) => {
                 if locking == Locking::Everything {
                     known.wants_everything();

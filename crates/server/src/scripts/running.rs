@@ -5,11 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{ClientError, error};
-use pantala_keyspace::PartitionId;
+use pantala_keyspace::{Awaited, PartitionId};
 
 /// What it was called by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,43 +126,81 @@ impl RunningNow {
     }
 }
 
-/// Partitions held by scripts that have run for longer than `busy-reply-threshold`: who waits for
-/// one of them is told so.
+/// What scripts have that have run for longer than `busy-reply-threshold`: who waits for any of it
+/// is told so.
 #[derive(Debug, Default)]
-pub struct BusyPartitions {
+pub struct BusyScripts {
+    /// How many scripts.
     count: AtomicUsize,
-    by_partition: Mutex<HashMap<PartitionId, Kind>>,
+    held: Mutex<Held>,
 }
 
-impl BusyPartitions {
-    /// A script holds these.
-    pub fn enter(&self, partitions: impl Iterator<Item = PartitionId>, kind: Kind) {
-        let mut all = self.by_partition.lock().unwrap_or_else(PoisonError::into_inner);
-        all.extend(partitions.map(|id| (id, kind)));
-        self.count.store(all.len(), Ordering::Release);
+#[derive(Debug, Default)]
+struct Held {
+    scripts: Vec<Kind>,
+    partitions: HashMap<PartitionId, Kind>,
+    token: Option<Kind>,
+}
+
+impl BusyScripts {
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more script.
+    pub fn enter(&self, kind: Kind) {
+        let mut held = self.held();
+        held.scripts.push(kind);
+        self.count.store(held.scripts.len(), Ordering::Release);
+    }
+
+    /// It has these now.
+    pub fn holds(
+        &self,
+        partitions: impl Iterator<Item = PartitionId>,
+        has_token: bool,
+        kind: Kind,
+    ) {
+        let mut held = self.held();
+        held.partitions.extend(partitions.map(|id| (id, kind)));
+        if has_token {
+            held.token = Some(kind);
+        }
     }
 
     /// It ends.
-    pub fn leave(&self, partitions: impl Iterator<Item = PartitionId>) {
-        let mut all = self.by_partition.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn leave(
+        &self,
+        partitions: impl Iterator<Item = PartitionId>,
+        has_token: bool,
+        kind: Kind,
+    ) {
+        let mut held = self.held();
         for id in partitions {
-            all.remove(&id);
+            held.partitions.remove(&id);
         }
-        self.count.store(all.len(), Ordering::Release);
+        if has_token {
+            held.token = None;
+        }
+        if let Some(at) = held.scripts.iter().position(|one| *one == kind) {
+            held.scripts.swap_remove(at);
+        }
+        self.count.store(held.scripts.len(), Ordering::Release);
     }
 
-    /// Whether there is any.
-    pub fn is_any(&self) -> bool {
-        self.count.load(Ordering::Acquire) > 0
-    }
-
-    /// What is told to who waits for this partition.
-    pub fn error(&self, id: PartitionId) -> Option<&'static ClientError> {
+    /// What is told to who waits for this; `None`: no busy script has it.
+    pub fn error(&self, awaited: Awaited) -> Option<&'static ClientError> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let all = self.by_partition.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(match all.get(&id)? {
+        let held = self.held();
+        let kind = match awaited {
+            Awaited::Partition(id) => held.partitions.get(&id).copied(),
+            Awaited::Token => held.token,
+            // All of them are inside.
+            Awaited::Gate => held.scripts.first().copied(),
+        };
+        Some(match kind? {
             Kind::Script => &BUSY_SCRIPT,
             Kind::Function => &BUSY_FUNCTION,
         })

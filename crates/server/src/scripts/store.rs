@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use pantala_scripting::{ErrorText, SHA_HEX_BYTES, Script};
 
 use super::known::{Known, Program};
-use super::running::{BusyPartitions, RunningNow};
+use super::running::{BusyScripts, RunningNow};
 
 /// Scripts of EVAL that are remembered; one more drops the oldest.
 const EVALS_KEPT: usize = 500;
@@ -58,7 +58,7 @@ pub struct Scripts {
     /// Scripts that take long, at this moment.
     pub running: RunningNow,
     /// Partitions they hold.
-    pub busy: BusyPartitions,
+    pub busy: BusyScripts,
 }
 
 /// What the interpreter of one thread uses. That thread alone writes it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pantala_commands::{ClientError, CommandRef, Flags, Locking, OwnedArgs, Park};
-use pantala_keyspace::{Busy, Ticket};
+use pantala_keyspace::{Awaited, Busy, Ticket};
 
 use super::window::{Goal, Item, Taken, Window};
 use crate::connection::{Connection, Waiting};
@@ -50,16 +50,18 @@ impl Worker {
             Deferred::Queue(found, arg_count) => {
                 window.take(position, found, Goal::Queue(arg_count))
             }
-            Deferred::Park(Park::Partition(busy)) => match self.shared.scripts.busy.error(busy.0) {
-                None => self.park_on(index, busy),
-                Some(error) => {
-                    window.progress[parsed.chunk as usize].done = parsed.end;
-                    self.refuse_waiting(index, turn, &parsed.item, error);
+            Deferred::Park(Park::Partition(busy)) => {
+                match self.shared.scripts.busy.error(Awaited::Partition(busy.0)) {
+                    None => self.park_on(index, busy),
+                    Some(error) => {
+                        window.progress[parsed.chunk as usize].done = parsed.end;
+                        self.refuse_waiting(index, turn, &parsed.item, error);
+                    }
                 }
-            },
+            }
             // Only commands that are served ask for this, only blocking ones, alone, for keys, and
-            // only those on the lane for the token.
-            Deferred::Park(Park::Again | Park::Keys(_) | Park::Token(_)) => {}
+            // only those on the lane for the token, or after they have waited.
+            Deferred::Park(Park::Again | Park::Keys(_) | Park::Token(_) | Park::Aborted(_)) => {}
             Deferred::Block(blocked) => {
                 window.progress[parsed.chunk as usize].done = parsed.end;
                 if let Some(parked) = self.at(index).and_then(|one| one.parked.as_mut()) {
@@ -136,6 +138,7 @@ impl Worker {
             connection: connection.handle(),
             parking,
             locking: Locking::Upfront,
+            tries: 0,
         };
         if found.row.flags.has(Flags::TRANSACTION) {
             // Watching ends with EXEC; the lane knows of what.

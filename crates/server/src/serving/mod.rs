@@ -75,6 +75,7 @@ impl Worker {
             paused: shared.pause.state(self.now_us),
             may_wait: true,
             locking: Locking::Upfront,
+            is_starved: false,
         };
         let arena = Arena::default();
         let mut scratch = take(&mut self.scratch);

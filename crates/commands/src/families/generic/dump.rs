@@ -119,7 +119,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     let value = call.meanwhile(|| {
         let body = payload::open(payload).ok_or(BAD_PAYLOAD)?;
         payload::read(body, &limits).map_err(|_| BAD_DATA)
-    })?;
+    })??;
     // Somebody may have made the key meanwhile.
     check_free(call, &options)?;
     let mut opened = call.keys.open(call.nth_key(1, 0));

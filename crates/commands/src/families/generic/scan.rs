@@ -63,7 +63,7 @@ fn keys(call: &mut Call<'_, '_>) -> Done {
                 count += 1;
             }
             count < limit
-        });
+        })?;
     }
     call.reply.end_array(mark, count);
     Ok(())

@@ -97,9 +97,9 @@ fn sort(call: &mut Call<'_, '_>) -> Done {
             return Err(Stop::Lane);
         }
         if round < TRIES {
-            call.keys.widen(missed);
+            call.keys.widen(missed)?;
         } else {
-            call.keys.widen(PartitionId::all().map(|id| u64::from(id.0)));
+            call.keys.widen(PartitionId::all().map(|id| u64::from(id.0)))?;
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command 
 /// Runs while a script runs too long: it touches nothing but its own connection.
 const OWN: Flags = Flags::ALLOW_BUSY;
 /// Asks all workers, and waits for them.
-const ASKS: Flags = Flags::LANE.and(Flags::OUTSIDE);
+const ASKS: Flags = Flags::LANE.and(Flags::OUTSIDE).and(Flags::OPERATOR);
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

@@ -121,7 +121,7 @@ pub(super) fn jmap(call: &mut Call<'_, '_>) -> Done {
         }
     };
     let mut map = Map::default();
-    call.keys.each_table(&mut |table| map.take(table, largest));
+    call.keys.each_table(&mut |table| map.take(table, largest))?;
     call.reply.verbatim(b"txt", map.text().as_bytes());
     Ok(())
 }

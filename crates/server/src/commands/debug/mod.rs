@@ -16,7 +16,7 @@ use pantala_base::number::parse_i64;
 use pantala_commands::{
     Call, ClientError, Command, Done, Flags, Group, error, options::is_word, reply_help,
 };
-use pantala_keyspace::{Expiry, Locked, PartitionId, Scope};
+use pantala_keyspace::{Aborted, Expiry, Locked, PartitionId, Scope};
 use pantala_settings::field::Permission;
 use pantala_table::{Encoding, ValueRef};
 
@@ -195,7 +195,7 @@ fn digest(call: &mut Call<'_, '_>) -> Done {
 
 fn digest_values(call: &mut Call<'_, '_>) -> Done {
     for key in &call.args[2..] {
-        if with_key(call.keys, key, |locked, key| locked.peek(key).exists()) {
+        if with_key(call.keys, key, |locked, key| locked.peek(key).exists())? {
             return unable(call);
         }
     }
@@ -209,14 +209,14 @@ fn with_key<'k, T>(
     keys: &mut Locked<'k>,
     key: &[u8],
     act: impl FnOnce(&mut Locked<'k>, pantala_keyspace::Key<'_>) -> T,
-) -> T {
+) -> Result<T, Aborted> {
     let scope: Scope<'k> = *keys.scope();
     let key = scope.space.key(key);
     if keys.is_held(key.hash) {
-        return act(keys, key);
+        return Ok(act(keys, key));
     }
     let plan = pantala_keyspace::LockPlan::of(std::iter::once(key.hash));
-    act(&mut scope.space.lock_waiting(&plan, scope), key)
+    Ok(act(&mut scope.space.lock_or_abort(&plan, scope)?, key))
 }
 
 fn object(call: &mut Call<'_, '_>) -> Done {
@@ -243,7 +243,7 @@ fn object(call: &mut Call<'_, '_>) -> Done {
             PartitionId::of(key.hash).0,
             table.record_bytes(place),
         ))
-    });
+    })?;
     call.reply.simple(&line.ok_or(error::NO_SUCH_KEY)?);
     Ok(())
 }

@@ -254,7 +254,7 @@ pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
         let key = scope.space.key(&key);
         let expiry = options.expiry(scope.now, &mut random);
         let plan = LockPlan::of(std::iter::once(key.hash));
-        let mut locked = scope.space.lock_waiting(&plan, scope);
+        let mut locked = scope.space.lock_or_abort(&plan, scope)?;
         if options.kind == Type::String {
             set_if_absent(&mut locked, key, &value, expiry);
         } else if !locked.peek(key).exists() {
