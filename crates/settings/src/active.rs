@@ -7,7 +7,7 @@ use crate::field::{
     Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits, Percentiles, Permission,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SIZE};
-use crate::row::{Group, Row, live, protected, start};
+use crate::row::{Group, OnChange, Row, live, protected, start};
 use crate::shapes;
 use Group::{Commands, Encodings, Memory, Network, Observe, Process, Security, Threads};
 use std::collections::BTreeMap;
@@ -63,7 +63,8 @@ settings! {
     /// Seconds of silence after which TCP asks whether the client lives; 0 means never.
     tcp_keepalive_s: u32 = live("tcp-keepalive", COUNT, "300", Network);
     /// Connections at most at one time.
-    maxclients: u32 = live("maxclients", Kind::Int(1, u32::MAX as i64), "10000", Network);
+    maxclients: u32 = live("maxclients", Kind::Int(1, u32::MAX as i64), "10000", Network)
+        .on_change(OnChange::Clients);
     /// Unsent replies that cost a client its connection: class, hard bytes, soft bytes and seconds.
     client_output_buffer_limit: OutputLimits = live(
         "client-output-buffer-limit",
@@ -78,7 +79,7 @@ settings! {
 
     /// Worker threads; auto is one for each available core.
     threads: usize = live("threads", Kind::IntOr(0, 1024, "auto"), "0", Threads)
-        .understood(&["proactor_threads"]).beyond_redis();
+        .understood(&["proactor_threads"]).beyond_redis().on_change(OnChange::Workers);
     /// What moves bytes between sockets and memory; auto is io_uring where allowed, else epoll.
     io_engine: IoEngine = start("io_engine", Kind::Word(IoEngine::WORDS), "auto", Threads)
         .beyond_redis();
@@ -126,7 +127,7 @@ settings! {
     stream_node_max_entries: usize = live("stream-node-max-entries", LONG, "100", Encodings);
 
     /// Password of the default user; empty means none is asked for.
-    requirepass: String = live("requirepass", Kind::Text, "", Security);
+    requirepass: String = live("requirepass", Kind::Text, "", Security).secret();
     /// Without a password, serve only clients of this machine.
     protected_mode: bool = live("protected-mode", Kind::Bool, "yes", Security);
     /// Who may use DEBUG. Redis and Valkey say no by default.
@@ -137,30 +138,33 @@ settings! {
         "enable-protected-configs", Kind::Word(Permission::WORDS), "no", Security);
 
     /// Least important lines that are logged.
-    loglevel: LogLevel = live("loglevel", Kind::Word(LogLevel::WORDS), "notice", Observe);
+    loglevel: LogLevel = live("loglevel", Kind::Word(LogLevel::WORDS), "notice", Observe)
+        .on_change(OnChange::LogLevel);
     /// File to log to; empty means standard output.
     logfile: String = start("logfile", Kind::Text, "", Observe);
     /// Microseconds from which a command enters the slow log; -1 turns it off.
     commandlog_execution_slower_than_us: i64 = live(
         "commandlog-execution-slower-than", THRESHOLD, "10000", Observe)
-        .also(&["slowlog-log-slower-than"]);
+        .also(&["slowlog-log-slower-than"]).on_change(OnChange::Logs);
     /// Entries the slow log keeps.
     commandlog_slow_execution_max_len: u64 = live(
-        "commandlog-slow-execution-max-len", LONG, "128", Observe).also(&["slowlog-max-len"]);
+        "commandlog-slow-execution-max-len", LONG, "128", Observe).also(&["slowlog-max-len"])
+        .on_change(OnChange::Logs);
     /// Bytes from which a request enters the log of large requests; -1 turns it off.
     commandlog_request_larger_than_bytes: i64 = live(
-        "commandlog-request-larger-than", THRESHOLD, "1048576", Observe);
+        "commandlog-request-larger-than", THRESHOLD, "1048576", Observe).on_change(OnChange::Logs);
     /// Entries the log of large requests keeps.
     commandlog_large_request_max_len: u64 = live(
-        "commandlog-large-request-max-len", LONG, "128", Observe);
+        "commandlog-large-request-max-len", LONG, "128", Observe).on_change(OnChange::Logs);
     /// Bytes from which a reply enters the log of large replies; -1 turns it off.
     commandlog_reply_larger_than_bytes: i64 = live(
-        "commandlog-reply-larger-than", THRESHOLD, "1048576", Observe);
+        "commandlog-reply-larger-than", THRESHOLD, "1048576", Observe).on_change(OnChange::Logs);
     /// Entries the log of large replies keeps.
     commandlog_large_reply_max_len: u64 = live(
-        "commandlog-large-reply-max-len", LONG, "128", Observe);
+        "commandlog-large-reply-max-len", LONG, "128", Observe).on_change(OnChange::Logs);
     /// Milliseconds from which LATENCY records an event; 0 turns it off.
-    latency_monitor_threshold_ms: u64 = live("latency-monitor-threshold", LONG, "0", Observe);
+    latency_monitor_threshold_ms: u64 = live("latency-monitor-threshold", LONG, "0", Observe)
+        .on_change(OnChange::Logs);
     /// Keep a histogram of times per command for INFO and LATENCY HISTOGRAM.
     latency_tracking: bool = live("latency-tracking", Kind::Bool, "yes", Observe);
     /// Percentiles that INFO latencystats shows.
@@ -183,16 +187,17 @@ settings! {
         "notify-keyspace-events",
         Kind::Checked(shapes::event_classes, "letters of Ag$lshzxeKEtmdn"),
         "",
-        Commands);
+        Commands).on_change(OnChange::Events);
     /// Keys remembered for clients that track what they read; 0 means no limit.
-    tracking_table_max_keys: u64 = live("tracking-table-max-keys", LONG, "1000000", Commands);
+    tracking_table_max_keys: u64 = live("tracking-table-max-keys", LONG, "1000000", Commands)
+        .on_change(OnChange::Events);
     /// Milliseconds after which clients that wait for a running script get BUSY; 0 means never.
     busy_reply_threshold_ms: u64 = live("busy-reply-threshold", LONG, "5000", Commands)
         .also(&["lua-time-limit"]);
     /// Bytes that Lua may use for the scripts of one thread; 0 means no limit.
     lua_memory_limit_bytes: u64 = live(
         "lua_memory_limit", Kind::Memory(0, i64::MAX as u64), "268435456", Commands)
-        .beyond_redis();
+        .beyond_redis().on_change(OnChange::Scripts);
     /// Keys that KEYS returns at most; 0 means no limit.
     keys_output_limit: usize = live("keys_output_limit", LONG, "0", Commands).beyond_redis();
 }

@@ -197,6 +197,7 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Commands whose memory is prefetched together."),
     live("primaryauth", Text, "", Replication)
         .also(&["masterauth"])
+        .secret()
         .doc("Password to send to the primary."),
     live("primaryuser", Text, "", Replication)
         .also(&["masteruser"])
@@ -328,11 +329,12 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("File of the certificate for outgoing connections."),
     live("tls-client-key-file", Text, "", Tls).doc("File of the key for outgoing connections."),
     live("tls-client-key-file-pass", Text, "", Tls)
+        .secret()
         .doc("Password of the key for outgoing connections."),
     live("tls-cluster", Bool, "no", Tls).refused().doc("Use TLS between nodes."),
     live("tls-dh-params-file", Text, "", Tls).doc("File of Diffie-Hellman parameters."),
     live("tls-key-file", Text, "", Tls).doc("File of the server's key."),
-    live("tls-key-file-pass", Text, "", Tls).doc("Password of the server's key."),
+    live("tls-key-file-pass", Text, "", Tls).secret().doc("Password of the server's key."),
     live("tls-port", PORT, "0", Tls).refused().doc("Port for TLS connections; 0 opens none."),
     live("tls-prefer-server-ciphers", Bool, "no", Tls)
         .doc("Let the server's order of ciphers decide."),

@@ -38,6 +38,6 @@ mod start;
 pub use active::Settings;
 pub use disk::Disk;
 pub use help::page;
-pub use row::{Change, Effect, Group, Row, find, rows};
+pub use row::{Change, Effect, Group, OnChange, Row, find, rows};
 pub use snapshot::{Caller, SetError};
 pub use start::{Launch, Sources, Start, UsageError};

@@ -31,6 +31,25 @@ pub enum Effect {
     Inert,
 }
 
+/// What the server does once CONFIG SET has changed a setting, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnChange {
+    /// Nothing: who goes by the setting looks at the snapshot in force.
+    Nothing,
+    /// The log has another level.
+    LogLevel,
+    /// The logs of slow and large commands, and LATENCY's, have other thresholds and lengths.
+    Logs,
+    /// Interpreters have another limit of memory.
+    Scripts,
+    /// Others are told what happens to keys.
+    Events,
+    /// Accepting is tried again: there may be room for more clients.
+    Clients,
+    /// Workers are started or sent home. It takes a while, and may fail.
+    Workers,
+}
+
 /// Chapters of the help text and of the documentation page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
@@ -128,6 +147,10 @@ pub struct Row {
     pub accumulates: bool,
     /// Redis has no such setting.
     pub beyond_redis: bool,
+    /// Logs and MONITOR do not show its value.
+    pub secret: bool,
+    /// What is to be done when it has changed.
+    pub on_change: OnChange,
     /// Nothing acts on it, and some of its values promise safety (durability, encryption, access
     /// only for some): a start and CONFIG SET refuse those. See [`Row::refuses`].
     pub(crate) promise: Option<Promise>,
@@ -154,6 +177,8 @@ impl Row {
             doc: "",
             accumulates: false,
             beyond_redis: false,
+            secret: false,
+            on_change: OnChange::Nothing,
             promise: None,
             field: None,
         }
@@ -181,6 +206,16 @@ impl Row {
 
     pub(crate) const fn beyond_redis(mut self) -> Self {
         self.beyond_redis = true;
+        self
+    }
+
+    pub(crate) const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
+    pub(crate) const fn on_change(mut self, on_change: OnChange) -> Self {
+        self.on_change = on_change;
         self
     }
 
@@ -304,6 +339,23 @@ mod tests {
         for row in rows() {
             assert!(row.promise.is_none() || row.effect == Effect::Inert, "{}", row.name);
             assert!(!row.refuses(row.default), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn passwords_are_secret() {
+        for row in rows() {
+            let is_named_so = row.name.ends_with("pass") || row.name.ends_with("auth");
+            assert_eq!(row.secret, is_named_so && matches!(row.kind, Kind::Text), "{}", row.name);
+        }
+        assert!(find("masterauth").is_some_and(|row| row.secret));
+    }
+
+    #[test]
+    fn what_is_done_on_a_change_can_be_asked_for() {
+        for row in rows().iter().filter(|row| row.on_change != OnChange::Nothing) {
+            let is_live = row.change == Change::Live && row.effect == Effect::Active;
+            assert!(is_live, "{}", row.name);
         }
     }
 

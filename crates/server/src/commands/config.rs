@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Lane, Stop, error, help};
-use pantala_settings::{Caller, Settings, find};
+use pantala_settings::{Caller, OnChange, Row, Settings, find};
 
 use super::is_local;
 use crate::inbox::Message;
@@ -66,13 +66,14 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Tells what the subcommands do."),
 ];
 
-/// Settings whose values nobody is shown.
-const SECRETS: [&str; 5] =
-    ["requirepass", "primaryauth", "masterauth", "tls-key-file-pass", "tls-client-key-file-pass"];
+/// The setting that an argument names.
+fn named(name: &[u8]) -> Option<&'static Row> {
+    std::str::from_utf8(name).ok().and_then(find)
+}
 
 fn is_secret(args: &[&[u8]], at: usize) -> bool {
     let is_value = at >= 3 && at % 2 == 1;
-    is_value && SECRETS.iter().any(|name| args[at - 1].eq_ignore_ascii_case(name.as_bytes()))
+    is_value && named(args[at - 1]).is_some_and(|row| row.secret)
 }
 
 fn get(call: &mut Call<'_, '_>) -> Done {
@@ -93,7 +94,7 @@ fn set(call: &mut Call<'_, '_>) -> Done {
         return Err(error::SYNTAX.into());
     }
     let pairs: Vec<(&[u8], &[u8])> = words.chunks(2).map(|pair| (pair[0], pair[1])).collect();
-    if call.lane == Lane::Worker && pairs.iter().any(|(name, _)| is_threads(name)) {
+    if call.lane == Lane::Worker && pairs.iter().any(|(name, _)| takes_long(name)) {
         // Threads and their event loops take a while to make.
         return Err(Stop::Lane);
     }
@@ -103,36 +104,48 @@ fn set(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn is_threads(name: &[u8]) -> bool {
-    let row = std::str::from_utf8(name).ok().and_then(find);
-    row.is_some_and(|row| row.name == "threads")
+fn takes_long(name: &[u8]) -> bool {
+    named(name).is_some_and(|row| row.on_change == OnChange::Workers)
 }
 
 /// Changes the settings and does what the change asks for.
 fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<(), ClientError> {
-    let (mut workers_before, mut clients_before) = (0, 0);
+    let mut reactions = Vec::new();
     let now = shared.settings.change(|before| {
-        (workers_before, clients_before) = (before.worker_count(), before.maxclients);
         let next = before
             .set(pairs, caller)
             .map_err(|refused| ClientError::new(format!("ERR {refused}")))?;
         make_room_for_clients(before, &next)?;
+        let rows = pairs.iter().filter_map(|(name, _)| named(name));
+        let changed = rows.filter(|row| before.value(row) != next.value(row));
+        reactions = changed.map(|row| row.on_change).collect();
         Ok::<Settings, ClientError>(next)
     })?;
-    shared.apply_log_settings();
-    shared.apply_script_settings();
-    shared.apply_event_settings();
-    set_level(now.loglevel);
-    if now.worker_count() != workers_before
-        && let Some(shared) = shared.arc()
-    {
-        set_workers(&shared, now.worker_count()).map_err(|trouble| failed("threads", &trouble))?;
-    }
-    if now.maxclients > clients_before {
-        shared.workers.post_all(|| Message::MoreDescriptors);
-    }
+    reactions.sort_unstable();
+    reactions.dedup();
+    let done = reactions.into_iter().try_for_each(|reaction| react(shared, &now, reaction));
     // Whoever sleeps learns of new timeouts.
     shared.workers.post_all(|| Message::LookUp);
+    done
+}
+
+fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), ClientError> {
+    match reaction {
+        OnChange::Nothing => {}
+        OnChange::LogLevel => set_level(now.loglevel),
+        OnChange::Logs => shared.apply_log_settings(),
+        OnChange::Scripts => shared.apply_script_settings(),
+        OnChange::Events => shared.apply_event_settings(),
+        OnChange::Clients => {
+            shared.workers.post_all(|| Message::MoreDescriptors);
+        }
+        OnChange::Workers => {
+            if let Some(shared) = shared.arc() {
+                let workers = set_workers(&shared, now.worker_count());
+                workers.map_err(|trouble| failed("threads", &trouble))?;
+            }
+        }
+    }
     Ok(())
 }
 
@@ -212,9 +225,9 @@ mod tests {
     #[test]
     fn values_of_passwords_are_secret() {
         let args: Vec<&[u8]> =
-            vec![b"CONFIG", b"SET", b"timeout", b"1", b"RequirePass", b"x", b"hz", b"10"];
+            vec![b"CONFIG", b"SET", b"timeout", b"1", b"RequirePass", b"x", b"MASTERAUTH", b"y"];
         let secret: Vec<usize> = (0..args.len()).filter(|&at| is_secret(&args, at)).collect();
-        assert_eq!(secret, [5]);
+        assert_eq!(secret, [5, 7]);
     }
 
     #[test]
