@@ -74,6 +74,9 @@ impl Flags {
     /// Ours: what operators need when nothing else goes on: on the lane it never waits behind other
     /// commands. It takes no partition.
     pub const OPERATOR: Flags = Flags(1 << 19);
+    /// Ours: leaves nothing behind but its own session and what is told at the end, so that a
+    /// transaction can begin again after it. As true of every `READONLY` command.
+    pub const REVERSIBLE: Flags = Flags(1 << 20);
     /// Ours: changes a key of another database, too.
     pub const OTHER_DB: Flags = Flags(1 << 22);
     /// Ours: runs a script.

@@ -467,8 +467,7 @@ impl<'r> Turn<'r> {
     /// Writes and counts an error reply.
     #[cold]
     pub fn reply_error(&self, session: &Session, error: &ClientError, output: &mut Vec<u8>) {
-        self.tally.errors.add(1);
-        self.shared.errors.count(error.code());
+        self.tally.count_error(&self.shared.errors, error.code());
         Reply::new(output, session.version).error(&*error.0);
     }
 
@@ -517,8 +516,7 @@ pub(crate) fn report_panic(
     let command = found.map(|found| found.row.full_name()).unwrap_or_default();
     tracing::error!(command, "a command panicked; its connection is closed");
     tally.unexpected_errors.add(1);
-    tally.errors.add(1);
-    shared.errors.count(ERROR.code());
+    tally.count_error(&shared.errors, ERROR.code());
     Reply::new(output, session.version).error(&*ERROR.0);
 }
 

@@ -78,12 +78,20 @@ pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 impl ErrorCounts {
     /// One more.
     pub fn count(&self, code: &str) {
+        self.add(code.into(), 1);
+    }
+
+    /// So many more.
+    pub fn add(&self, code: String, more: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.len() >= ERROR_CODES && !counts.contains_key(code) {
-            *counts.entry("ERRORSTATS_DISABLED".into()).or_default() += 1;
-        } else {
-            *counts.entry(code.into()).or_default() += 1;
-        }
+        let is_one_too_many = counts.len() >= ERROR_CODES && !counts.contains_key(&code);
+        let code = if is_one_too_many { "ERRORSTATS_DISABLED".into() } else { code };
+        *counts.entry(code).or_default() += more;
+    }
+
+    /// All counts, which begin again.
+    pub fn take(&self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// All counts, by code.

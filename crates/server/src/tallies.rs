@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use pantala_keyspace::{Count, CountClass, Tally, counts};
 
+use crate::shared::ErrorCounts;
+
 /// Buckets of a latency histogram: bucket `n` counts what took less than 2^n microseconds.
 pub const LATENCY_BUCKETS: usize = 32;
 
@@ -69,22 +71,40 @@ counts! {
         pub keys: Tally = Tally::default(),
         /// By row.
         pub commands: Box<[CommandTally]> = (0..rows).map(|_| CommandTally::new()).collect(),
+        /// Error replies by code, of what may still be undone.
+        codes: OnceLock<ErrorCounts> = OnceLock::new(),
         /// See [`ThreadTally::inside`].
         inside: OnceLock<Box<ThreadTally>> = OnceLock::new(),
     }
 }
 
 impl ThreadTally {
-    /// Where a script counts that may still be undone: all zeroes between two scripts, and in no
-    /// sum.
+    /// Where a script or transaction counts that may still be undone: all zeroes between two of
+    /// them, and in no sum.
     pub fn inside(&self) -> &ThreadTally {
-        self.inside.get_or_init(|| Box::new(ThreadTally::new(self.commands.len())))
+        self.inside.get_or_init(|| {
+            let inside = ThreadTally::new(self.commands.len());
+            inside.codes.get_or_init(ErrorCounts::default);
+            Box::new(inside)
+        })
+    }
+
+    /// Counts an error reply, whose code all threads count together.
+    #[cold]
+    pub fn count_error(&self, errors: &ErrorCounts, code: &str) {
+        self.errors.add(1);
+        self.codes.get().unwrap_or(errors).count(code);
     }
 
     /// Takes over what was counted inside, by commands of these rows; or, when it did not happen,
     /// no more than what has expired meanwhile.
-    pub fn settle_inside(&self, rows: &[u16], has_happened: bool) {
+    pub fn settle_inside(&self, rows: &[u16], has_happened: bool, errors: &ErrorCounts) {
         let inside = self.inside();
+        let has_errors = inside.errors.get() > 0;
+        if let Some(codes) = inside.codes.get().filter(|_| has_errors) {
+            let counted = codes.take().into_iter().filter(|_| has_happened);
+            counted.for_each(|(code, count)| errors.add(code, count));
+        }
         self.settle_counts(inside, has_happened);
         self.keys.settle_counts(&inside.keys, has_happened);
         for row in rows.iter().map(|&row| usize::from(row)) {
@@ -244,7 +264,7 @@ mod tests {
         for has_happened in [false, true] {
             let tally = ThreadTally::new(1);
             every(tally.inside()).for_each(|(_, count)| count.set(5));
-            tally.settle_inside(&[0], has_happened);
+            tally.settle_inside(&[0], has_happened, &ErrorCounts::default());
             for (number, (class, count)) in every(&tally).enumerate() {
                 let counts =
                     class == CountClass::Kept || class == CountClass::Script && has_happened;

@@ -1,5 +1,9 @@
 //! What takes long goes to the slow lane before a worker has spent time on it.
 
+use std::sync::{Arc, Mutex};
+
+use pantala_keyspace::event::EventClass;
+use pantala_keyspace::{ChangeSink, Effect, Ticket, Wanted};
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
 
@@ -224,4 +228,103 @@ fn what_is_wrong_with_many_arguments_is_said_without_the_lane() {
     assert_eq!(wrong, "-ERR wrong number of arguments for 'get' command\r\n+PONG\r\n");
     assert_eq!(laned(&mut server), before);
     assert_eq!(exchange(&mut server, &[wide("POST /", MANY), b"PING\r\n".to_vec()]), "");
+}
+
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<Vec<String>>>);
+
+impl ChangeSink for Ear {
+    fn hear(&self, happened: Vec<Effect>, _wakers: &mut Vec<Ticket>) {
+        let mut heard = self.0.lock().expect("no panic under it");
+        heard.extend(happened.into_iter().map(|effect| match effect {
+            Effect::Happened { event, key, .. } => {
+                format!("{} {}", event.name, String::from_utf8_lossy(&key))
+            }
+            Effect::Publish { message, .. } => String::from_utf8_lossy(&message).into_owned(),
+            Effect::Invalidate { .. } => "invalidate".into(),
+        }));
+    }
+
+    fn forget_all(&self, _wakers: &mut Vec<Ticket>) {}
+}
+
+/// What a transaction of these commands answers, and what was told meanwhile.
+fn transaction(server: &mut InProcess, ear: &Ear, commands: &[&str]) -> (String, Vec<String>) {
+    line(server, "MULTI");
+    for command in commands {
+        assert_eq!(line(server, command), b"+QUEUED\r\n", "{command}");
+    }
+    let reply = line(server, "EXEC");
+    let start = String::from_utf8_lossy(&reply[..reply.len().min(60)]).replace("\r\n", " ");
+    (start, std::mem::take(&mut *ear.0.lock().expect("no panic under it")))
+}
+
+#[test]
+fn a_transaction_that_goes_to_the_lane_has_done_nothing_before() {
+    let mut server = server_with(&vec![b'v'; LONG_BYTES]);
+    let ear = Ear::default();
+    server.space().set_change_sink(Box::new(ear.clone()));
+    server.space().want(Wanted::events(EventClass(!0)));
+    line(&mut server, "SET foo 0");
+    line(&mut server, "SELECT 5");
+    line(&mut server, "SET foo five");
+    line(&mut server, "SELECT 0");
+    line(&mut server, "CONFIG RESETSTAT");
+    ear.0.lock().expect("no panic under it").clear();
+
+    let before = laned(&mut server);
+    let commands = [
+        "STRLEN foo",
+        "SELECT 5",
+        "STRLEN foo",
+        "PUBLISH c m",
+        "HGET foo x",
+        "GET no",
+        "CLIENT SETNAME me",
+        "SELECT 0",
+        "GET s",
+    ];
+    let (reply, told) = transaction(&mut server, &ear, &commands);
+    assert_eq!(laned(&mut server), before + 1);
+    assert!(reply.starts_with("*9 :1 +OK :4 :0 -WRONGTYPE "), "{reply}");
+    assert_eq!(told, ["m", "keymiss no"]);
+    assert_eq!(line(&mut server, "CLIENT GETNAME"), b"$2\r\nme\r\n");
+    assert_eq!(line(&mut server, "GET foo"), b"$1\r\n0\r\n", "database 0 is selected again");
+    let info = String::from_utf8(line(&mut server, "INFO everything")).expect("text");
+    for expected in [
+        "cmdstat_strlen:calls=2,",
+        "cmdstat_select:calls=2,",
+        "cmdstat_publish:calls=1,",
+        "errorstat_WRONGTYPE:count=1\r",
+        "total_error_replies:1\r",
+        "keyspace_misses:1\r",
+        "cmdstat_hget:calls=1,",
+        "cmdstat_exec:calls=1,",
+    ] {
+        assert!(info.contains(expected), "{expected}: {info}");
+    }
+    for expected in ["strlen", "publish", "select"] {
+        let histogram = line(&mut server, &format!("LATENCY HISTOGRAM {expected}"));
+        let histogram = String::from_utf8(histogram).expect("text").replace("\r\n", " ");
+        let calls = if expected == "publish" { "calls :1 " } else { "calls :2 " };
+        assert!(histogram.contains(calls), "{histogram}");
+    }
+}
+
+#[test]
+fn the_session_is_as_it_was_when_a_transaction_begins_again() {
+    let mut server = server_with(&vec![b'v'; LONG_BYTES]);
+    let ear = Ear::default();
+    line(&mut server, "SELECT 5");
+    line(&mut server, "SET foo five");
+    line(&mut server, "SELECT 0");
+    let (reply, _) =
+        transaction(&mut server, &ear, &["DEL foo", "SELECT 5", "STRLEN foo", "SELECT 0", "GET s"]);
+    assert!(reply.starts_with("*5 :0 +OK :4 +OK $3145728 "), "{reply}");
+    let (reply, _) = transaction(&mut server, &ear, &["HGETALL h", "HELLO 3", "HGETALL h"]);
+    assert!(reply.starts_with("*3 *2 $1 f $3145728 "), "{reply}");
+    let (reply, _) = transaction(&mut server, &ear, &["HELLO 2", "GET no", "GET s"]);
+    assert!(reply.starts_with("*3 "), "{reply}");
+    let (reply, _) = transaction(&mut server, &ear, &["GET no", "HELLO 3", "GET no", "GET s"]);
+    assert!(reply.starts_with("*4 $-1 "), "{reply}");
 }

@@ -10,12 +10,12 @@ use crate::error;
 pub const ROWS: &[Command] = &[
     Command::new("ECHO", echo, Group::Connection)
         .arity(2)
-        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE))
+        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::REVERSIBLE))
         .syntax("message")
         .summary("Answers the message."),
     Command::new("PING", ping, Group::Connection)
         .arity(-1)
-        .flags(Flags::FAST.and(Flags::SUBSCRIBED))
+        .flags(Flags::FAST.and(Flags::SUBSCRIBED).and(Flags::REVERSIBLE))
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
         .syntax("[message]")
         .summary("Answers PONG, or the message."),
@@ -34,7 +34,13 @@ pub const ROWS: &[Command] = &[
         .summary("Closes the connection."),
     Command::new("SELECT", select, Group::Connection)
         .arity(2)
-        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::ALLOW_BUSY))
+        .flags(
+            Flags::FAST
+                .and(Flags::LOADING)
+                .and(Flags::STALE)
+                .and(Flags::ALLOW_BUSY)
+                .and(Flags::REVERSIBLE),
+        )
         .syntax("index:int")
         .summary("Chooses the logical database."),
 ];

@@ -31,6 +31,7 @@ const SLOT_CHANNELS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)]
 const SUBSCRIBING: Flags =
     Flags::PUBSUB.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::SUBSCRIBED);
 const ASKING: Flags = Flags::PUBSUB.and(Flags::LOADING).and(Flags::STALE);
+const PUBLISHING: Flags = ASKING.and(Flags::FAST).and(Flags::MAY_REPLICATE).and(Flags::REVERSIBLE);
 
 const fn row(name: &'static str, handler: pantala_commands::Handler) -> Command {
     Command::new(name, handler, Group::PubSub).since("2.0.0")
@@ -46,7 +47,7 @@ pub const ROWS: &[Command] = &[
         .summary("Listens to all channels that match one of the patterns."),
     row("PUBLISH", publish)
         .arity(3)
-        .flags(ASKING.and(Flags::FAST).and(Flags::MAY_REPLICATE))
+        .flags(PUBLISHING)
         .complexity("O(N+M) for N subscribers of the channel and M patterns")
         .syntax("channel message")
         .summary("Sends a message to all who listen to a channel; how many they are."),
@@ -62,7 +63,7 @@ pub const ROWS: &[Command] = &[
         .summary("Ends the listening to patterns, or to all of them."),
     row("SPUBLISH", spublish)
         .arity(3)
-        .flags(ASKING.and(Flags::FAST).and(Flags::MAY_REPLICATE))
+        .flags(PUBLISHING)
         .keys(SLOT_CHANNEL)
         .since("7.0.0")
         .complexity("O(N) for N subscribers of the channel")

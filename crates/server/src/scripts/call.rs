@@ -254,7 +254,7 @@ impl Run<'_, '_> {
     /// Counts what it has counted so far, or forgets that.
     pub fn settle_counts(&mut self, has_happened: bool) {
         if let Some(tally) = self.tally.take() {
-            tally.settle_inside(&self.rows, has_happened);
+            tally.settle_inside(&self.rows, has_happened, &self.turn.shared.errors);
         }
     }
 

@@ -296,9 +296,9 @@ impl<'r> Turn<'r> {
             tally.failed.add(1);
             // An error of a command inside is counted already.
             if self.tally.errors.get() == errors_before {
-                self.tally.errors.add(1);
                 let code = reply[1..].split(|byte| b" \r".contains(byte)).next();
-                self.shared.errors.count(&String::from_utf8_lossy(code.unwrap_or_default()));
+                let code = String::from_utf8_lossy(code.unwrap_or_default());
+                self.tally.count_error(&self.shared.errors, &code);
             }
         }
         let mode = session.reply_mode;

@@ -246,8 +246,7 @@ fn reject_http(connection: &mut Connection) {
 /// Answers what is no command, and ends the connection.
 #[cold]
 fn protocol_error(turn: &Turn<'_>, connection: &mut Connection, error: &ProtocolError) {
-    turn.tally.errors.add(1);
-    turn.shared.errors.count("ERR");
+    turn.tally.count_error(&turn.shared.errors, "ERR");
     error.push_reply(&mut connection.output);
     connection.life = Life::Ending;
 }

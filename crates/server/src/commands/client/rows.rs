@@ -11,7 +11,7 @@ const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command 
 }
 
 /// Runs while a script runs too long: it touches nothing but its own connection.
-const OWN: Flags = Flags::ALLOW_BUSY;
+const OWN: Flags = Flags::ALLOW_BUSY.and(Flags::REVERSIBLE);
 /// Asks all workers, and waits for them.
 const ASKS: Flags = Flags::LANE.and(Flags::OUTSIDE).and(Flags::OPERATOR);
 
@@ -47,7 +47,8 @@ const GREETING: Flags = Flags::NOSCRIPT
     .and(Flags::STALE)
     .and(Flags::FAST)
     .and(Flags::NO_AUTH)
-    .and(Flags::ALLOW_BUSY);
+    .and(Flags::ALLOW_BUSY)
+    .and(Flags::REVERSIBLE);
 
 const CLIENT: &[Command] = &[
     sub("CACHING", tracking::caching)
