@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use pantala_base::clock::unix_us;
-use pantala_commands::{CommandRef, Flags, Session};
+use pantala_commands::{CommandRef, Flags, Session, SharedText};
 
 /// Arguments an entry keeps.
 const KEPT_ARGUMENTS: usize = 32;
@@ -37,7 +37,7 @@ pub struct Entry {
     /// The client's address.
     pub peer: String,
     /// The client's name.
-    pub name: Vec<u8>,
+    pub name: SharedText,
 }
 
 impl Entry {

@@ -94,7 +94,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
         return Err(HELLO_FIRST.into());
     }
     if let Some(name) = options.name {
-        call.session.name = name.to_vec();
+        call.session.name = name.into();
     }
     call.session.version = version;
     call.reply.speak(version);

@@ -47,7 +47,7 @@ fn id(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn getname(call: &mut Call<'_, '_>) -> Done {
-    match call.session.name.as_slice() {
+    match &*call.session.name {
         [] => call.reply.null(),
         name => call.reply.bulk(name),
     }
@@ -56,7 +56,7 @@ fn getname(call: &mut Call<'_, '_>) -> Done {
 
 fn setname(call: &mut Call<'_, '_>) -> Done {
     check_printable(call.args[2], "Client names")?;
-    call.session.name = call.args[2].to_vec();
+    call.session.name = call.args[2].into();
     call.reply.ok();
     Ok(())
 }
@@ -65,10 +65,10 @@ fn setinfo(call: &mut Call<'_, '_>) -> Done {
     let (word, text) = (call.args[2], call.args[3]);
     if is_word(word, "LIB-NAME") {
         check_printable(text, "LIB-NAME")?;
-        call.session.lib_name = text.to_vec();
+        call.session.lib_name = text.into();
     } else if is_word(word, "LIB-VER") {
         check_printable(text, "LIB-VER")?;
-        call.session.lib_version = text.to_vec();
+        call.session.lib_version = text.into();
     } else {
         let word = String::from_utf8_lossy(word);
         return Err(ClientError::new(format!("ERR Unrecognized option '{word}'")).into());
