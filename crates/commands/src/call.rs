@@ -145,6 +145,8 @@ pub enum Lane {
 pub trait Server: Send + Sync {
     /// What is behind it.
     fn any(&self) -> &dyn Any;
+    /// The engine that runs the command.
+    fn engine(&self) -> &dyn Any;
     /// The command table.
     fn registry(&self) -> &Registry;
 }

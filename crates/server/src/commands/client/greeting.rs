@@ -7,8 +7,10 @@ use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Done, Lane, ReplyMode, Session, Standing, Stop, error};
 use pantala_protocol::Version;
 
-use crate::commands::{REDIS_VERSION, pubsub};
+use crate::commands::REDIS_VERSION;
 use crate::shared::Shared;
+use pantala_engine::Engine;
+use pantala_engine::pubsub::commands as pubsub;
 
 /// What clients are told they talk to: they look at it to know which commands there are.
 const SERVER: &str = "redis";
@@ -48,7 +50,7 @@ pub(super) fn auth(call: &mut Call<'_, '_>) -> Done {
         [_, user, password] => (Some(user), password),
         _ => return Err(error::SYNTAX.into()),
     };
-    let is_open = Shared::of(call).settings.current().requirepass.is_empty();
+    let is_open = Engine::of(call).settings.current().requirepass.is_empty();
     if user.is_none() && is_open {
         return Err(NO_PASSWORD_SET.into());
     }
@@ -59,7 +61,7 @@ pub(super) fn auth(call: &mut Call<'_, '_>) -> Done {
 
 /// Lets the connection in, or says why not; a connection that is in already stays in.
 fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), ClientError> {
-    let settings = Shared::of(call).settings.current();
+    let settings = Engine::of(call).settings.current();
     let secret = settings.requirepass.as_bytes();
     let fits = secret.is_empty() || is_same_secret(password, secret);
     if user != USER || !fits {
@@ -170,12 +172,12 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && pubsub::is_long(&call.session.subscriptions) {
         return Err(Stop::Lane);
     }
-    let is_open = Shared::of(call).settings.current().requirepass.is_empty();
-    Shared::of(call).pubsub.forget(call.session.place);
+    let is_open = Engine::of(call).settings.current().requirepass.is_empty();
+    Engine::of(call).notices.pubsub.forget(call.session.place);
     let old = std::mem::replace(call.session, Session::new(call.session.id, is_open));
     if old.tracking.is_some() {
         let shared = Shared::of(call);
-        shared.trackers.leave(shared, old.id);
+        shared.engine.notices.trackers.leave(&shared.engine, old.id);
     }
     let session = &mut *call.session;
     session.lib_name = old.lib_name;

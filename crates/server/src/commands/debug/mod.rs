@@ -22,6 +22,7 @@ use pantala_table::{Encoding, ValueRef};
 
 use super::is_local;
 use crate::shared::Shared;
+use pantala_engine::Engine;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[Command::new("DEBUG", debug, Group::Server)
@@ -109,7 +110,7 @@ fn debug(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn is_allowed(call: &Call<'_, '_>) -> bool {
-    match Shared::of(call).settings.current().enable_debug_command {
+    match Engine::of(call).settings.current().enable_debug_command {
         Permission::Yes => true,
         Permission::No => false,
         Permission::Local => is_local(call.session),

@@ -26,6 +26,7 @@ use pantala_values::Type;
 
 use super::set_if_absent;
 use crate::shared::Shared;
+use pantala_engine::Engine;
 
 /// The arguments, for HELP.
 pub(super) const SYNTAX: &str = "count:int [prefix] [size:int] [RAND] [TYPE type] \
@@ -161,7 +162,7 @@ impl<'a> Options<'a> {
             let to = (from + ELEMENTS_AT_ONCE).min(self.elements);
             let words = self.command(key.bytes, from..to, random);
             let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            let Some(found) = Shared::of(call).registry.find(args[0]) else { break };
+            let Some(found) = Engine::of(call).registry.find(args[0]) else { break };
             let mut reply = Vec::new();
             (found.row.handler)(&mut Call {
                 args: &args,
@@ -272,10 +273,10 @@ pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
 
 /// Lets others in; ends early where there is no memory, or no server any more.
 fn pause(shared: &Shared) -> Result<(), ClientError> {
-    if shared.shutdown.is_final() {
+    if shared.engine.shutdown.is_final() {
         return Err(ClientError::text("ERR the server stops"));
     }
-    if shared.memory.is_full(shared.settings.current().maxmemory) {
+    if shared.engine.memory.is_full(shared.engine.settings.current().maxmemory) {
         return Err(error::OUT_OF_MEMORY);
     }
     std::thread::yield_now();
