@@ -215,8 +215,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Delete snapshot files made only for a replica."),
     live("rdb-save-incremental-fsync", Bool, "yes", Persistence)
         .doc("Sync a snapshot to disk in steps."),
-    live("rdb-version-check", Word(&["strict", "relaxed"]), "strict", Persistence)
-        .doc("Whether a snapshot of a newer format is tried."),
     start("rdbchecksum", Bool, "yes", Persistence).doc("End a snapshot with a checksum."),
     live("rdbcompression", Bool, "yes", Persistence).doc("Compress strings in a snapshot."),
     live("rdma-bind", Text, "", Network).doc("Addresses to listen on for RDMA."),

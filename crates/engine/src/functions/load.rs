@@ -55,7 +55,8 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Done {
         [_] => return Err(BAD_POLICY.into()),
         _ => return Err(error::subcommand_syntax("FUNCTION", call.args[1]).into()),
     };
-    let codes = functions::read(call.args[2], call.most_string_bytes()).map_err(told)?;
+    let codes = functions::read(call.args[2], call.rdb_versions(), call.most_string_bytes())
+        .map_err(told)?;
     let mut libraries = Vec::with_capacity(codes.len());
     for code in codes {
         let library = Header::parse(&code).and_then(|header| examine(header, &code));
