@@ -59,6 +59,11 @@ impl InProcess {
         &self.worker.shared.engine.space
     }
 
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.worker.shared
+    }
+
     /// Runs the commands in `request` and appends their replies to `reply`. What is left of half a
     /// command waits for the next call.
     pub fn exchange(&mut self, request: &[u8], reply: &mut Vec<u8>) {
