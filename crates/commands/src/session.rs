@@ -1,6 +1,5 @@
 //! What the server remembers of one connection between two commands.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -39,24 +38,6 @@ impl Tracking {
             Tracking { opt_out: true, .. } => !self.caching,
             _ => true,
         }
-    }
-}
-
-/// Text that a client has given, of any length: all copies of its session share it.
-#[derive(Clone, Debug, Default)]
-pub struct SharedText(Option<Arc<[u8]>>);
-
-impl From<&[u8]> for SharedText {
-    fn from(text: &[u8]) -> Self {
-        SharedText((!text.is_empty()).then(|| text.into()))
-    }
-}
-
-impl Deref for SharedText {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.0.as_deref().unwrap_or_default()
     }
 }
 
@@ -107,8 +88,7 @@ pub struct Subscriptions {
     pub bytes: usize,
 }
 
-/// See the module. Cloned to the slow lane with a command and copied back after it: so what may be
-/// large is shared, not copied.
+/// See the module. Cloned to the slow lane with a command and copied back after it.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The client's number, for CLIENT ID; never used twice.
@@ -124,21 +104,23 @@ pub struct Session {
     /// Where it is served.
     pub place: Place,
     /// CLIENT SETNAME.
-    pub name: SharedText,
+    pub name: Vec<u8>,
     /// CLIENT SETINFO LIB-NAME.
-    pub lib_name: SharedText,
+    pub lib_name: Vec<u8>,
     /// CLIENT SETINFO LIB-VER.
-    pub lib_version: SharedText,
+    pub lib_version: Vec<u8>,
     /// The commands since MULTI.
     pub multi: Option<Arc<Queue>>,
     /// The keys of WATCH.
-    pub watching: Option<Arc<Watching>>,
+    pub watching: Option<Box<Watching>>,
     /// CLIENT REPLY.
     pub reply_mode: ReplyMode,
     /// CLIENT NO-TOUCH is on.
     pub no_touch: bool,
     /// CLIENT NO-EVICT is on.
     pub no_evict: bool,
+    /// CLIENT IMPORT-SOURCE is on.
+    pub is_import_source: bool,
     /// CLIENT CAPA REDIRECT.
     pub can_redirect: bool,
     /// CLIENT TRACKING.
@@ -171,14 +153,15 @@ impl Session {
             },
             subscriptions: Subscriptions::default(),
             place: Place::default(),
-            name: SharedText::default(),
-            lib_name: SharedText::default(),
-            lib_version: SharedText::default(),
+            name: Vec::new(),
+            lib_name: Vec::new(),
+            lib_version: Vec::new(),
             multi: None,
             watching: None,
             reply_mode: ReplyMode::On,
             no_touch: false,
             no_evict: false,
+            is_import_source: false,
             can_redirect: false,
             tracking: None,
             is_script: false,
@@ -206,32 +189,5 @@ impl Session {
         self.subscriptions = now;
         let is_subscribed = now != Subscriptions::default();
         self.standing = if is_subscribed { Standing::Subscribed } else { Standing::Authenticated };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_shares_what_may_be_large() {
-        let mut session = Session::new(1, true);
-        assert_eq!(&*session.name, b"", "none yet");
-        let long = vec![b'n'; 1 << 20];
-        session.name = long.as_slice().into();
-        session.lib_name = long.as_slice().into();
-        session.lib_version = long.as_slice().into();
-        let key = (DbIndex(0), long.as_slice().into());
-        session.watching = Some(Arc::new(Watching { keys: vec![key], ..Watching::default() }));
-        session.multi = Some(Arc::default());
-        let copy = session.clone();
-        let texts =
-            |one: &Session| [&one.name, &one.lib_name, &one.lib_version].map(|text| text.as_ptr());
-        assert_eq!(texts(&copy), texts(&session));
-        let shared = |one: &Session| {
-            let (watching, multi) = (one.watching.as_ref(), one.multi.as_ref());
-            (watching.map(Arc::as_ptr), multi.map(Arc::as_ptr))
-        };
-        assert_eq!(shared(&copy), shared(&session));
     }
 }

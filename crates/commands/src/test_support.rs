@@ -41,10 +41,6 @@ impl Server for Fixture {
         self
     }
 
-    fn engine(&self) -> &dyn Any {
-        self
-    }
-
     fn registry(&self) -> &Registry {
         &self.registry
     }

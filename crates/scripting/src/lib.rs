@@ -6,7 +6,6 @@
 
 mod api;
 mod bridge;
-mod compiled;
 mod faults;
 mod flags;
 mod from_lua;

@@ -51,13 +51,6 @@ pub struct Registered {
     pub flags: Flags,
 }
 
-impl Registered {
-    /// What its texts take.
-    pub fn bytes(&self) -> usize {
-        self.name.len() + self.description.as_ref().map_or(0, Vec::len)
-    }
-}
-
 impl Library {
     /// A library of this code, which registered these functions.
     ///

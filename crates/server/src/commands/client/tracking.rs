@@ -56,10 +56,10 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Done {
         if options.is_broadcast {
             options.prefixes = Arc::new(with_prefixes(before, &options.prefixes)?);
         }
-        shared.engine.notices.trackers.join(&shared.engine, client, &options);
+        shared.trackers.join(shared, client, &options);
         call.session.tracking = Some(Box::new(options));
     } else {
-        shared.engine.notices.trackers.leave(&shared.engine, client);
+        shared.trackers.leave(shared, client);
         call.session.tracking = None;
     }
     call.reply.ok();
@@ -77,7 +77,7 @@ fn parse(shared: &Shared, args: &[&[u8]]) -> Result<Tracking, ClientError> {
                     return Err(ONE_REDIRECT);
                 }
                 options.redirect = parse_i64(id).ok_or(error::NOT_INTEGER)?.cast_unsigned();
-                if shared.engine.notices.directory.find(options.redirect).is_none() {
+                if shared.directory.find(options.redirect).is_none() {
                     return Err(NO_SUCH_CLIENT);
                 }
                 rest
