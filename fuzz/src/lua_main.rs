@@ -151,7 +151,12 @@ fn main() -> std::process::ExitCode {
 
 fn case(seed: u64) {
     let mut rng = Rng::from_seed(seed);
-    let limits = VmLimits { memory_bytes: 4 << 20, scripts: 20, reply_bytes: 1 << 20 };
+    let limits = VmLimits {
+        memory_bytes: 4 << 20,
+        scripts: 20,
+        scripts_bytes: 1 << 20,
+        reply_bytes: 1 << 20,
+    };
     let mut vm = VM.take().unwrap_or_else(|| Vm::new(limits));
     for _ in 0..20 {
         let body = source(&mut rng);

@@ -7,7 +7,7 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 17] = [
+const FLOORS: [(&str, &[&str]); 18] = [
     ("crates/base", &[]),
     ("crates/sync", &["base"]),
     ("crates/memory", &["base"]),
@@ -23,6 +23,22 @@ const FLOORS: [(&str, &[&str]); 17] = [
         &["base", "memory", "settings", "protocol", "sync", "table", "values", "rdb", "keyspace"],
     ),
     ("crates/scripting", &["base", "protocol"]),
+    (
+        "crates/engine",
+        &[
+            "base",
+            "memory",
+            "sync",
+            "settings",
+            "protocol",
+            "table",
+            "values",
+            "rdb",
+            "keyspace",
+            "commands",
+            "scripting",
+        ],
+    ),
     ("crates/server", ANY),
     ("bench/load", &["base"]),
     ("compat", ANY),
@@ -43,6 +59,7 @@ const ANY: &[&str] = &[
     "keyspace",
     "commands",
     "scripting",
+    "engine",
     "server",
 ];
 

@@ -6,7 +6,9 @@ use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 use pantala_keyspace::{Aborted, Awaited, Busy, Key, Keyspace, Locked, WrongType};
 use pantala_protocol::Reply;
+use pantala_rdb::payload::Versions;
 use pantala_settings::Settings;
+use pantala_settings::field::VersionCheck;
 use pantala_table::{MAX_STRING_BYTES, StrRef};
 use pantala_values::Type;
 use pantala_values::list::Fill;
@@ -145,6 +147,8 @@ pub enum Lane {
 pub trait Server: Send + Sync {
     /// What is behind it.
     fn any(&self) -> &dyn Any;
+    /// The engine that runs the command.
+    fn engine(&self) -> &dyn Any;
     /// The command table.
     fn registry(&self) -> &Registry;
 }
@@ -198,6 +202,14 @@ impl<'c, 'k> Call<'c, 'k> {
     #[inline]
     pub fn most_output_bytes(&self) -> usize {
         self.settings.client_output_buffer_limit.normal.most_bytes()
+    }
+
+    /// Which versions of payloads are taken.
+    pub fn rdb_versions(&self) -> Versions {
+        match self.settings.rdb_version_check {
+            VersionCheck::Strict => Versions::Known,
+            VersionCheck::Relaxed => Versions::All,
+        }
     }
 
     /// What the settings say about how a list is packed.

@@ -173,8 +173,6 @@ pub enum Group {
     Scripting,
     /// `pubsub`
     PubSub,
-    /// `cluster`
-    Cluster,
 }
 
 impl Group {
@@ -196,7 +194,6 @@ impl Group {
             Group::Transactions => "transactions",
             Group::Scripting => "scripting",
             Group::PubSub => "pubsub",
-            Group::Cluster => "cluster",
         }
     }
 }
@@ -486,7 +483,7 @@ impl Command {
                 Group::Geo => &[Category::Geo],
                 Group::Transactions => &[Category::Transaction],
                 Group::Scripting => &[Category::Scripting],
-                Group::PubSub | Group::Cluster => &[],
+                Group::PubSub => &[],
             },
             tips: &[],
             since: "1.0.0",

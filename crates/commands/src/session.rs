@@ -1,5 +1,6 @@
 //! What the server remembers of one connection between two commands.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -38,6 +39,24 @@ impl Tracking {
             Tracking { opt_out: true, .. } => !self.caching,
             _ => true,
         }
+    }
+}
+
+/// Text that a client has given, of any length: all copies of its session share it.
+#[derive(Clone, Debug, Default)]
+pub struct SharedText(Option<Arc<[u8]>>);
+
+impl From<&[u8]> for SharedText {
+    fn from(text: &[u8]) -> Self {
+        SharedText((!text.is_empty()).then(|| text.into()))
+    }
+}
+
+impl Deref for SharedText {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
     }
 }
 
@@ -88,7 +107,8 @@ pub struct Subscriptions {
     pub bytes: usize,
 }
 
-/// See the module. Cloned to the slow lane with a command and copied back after it.
+/// See the module. Cloned to the slow lane with a command and copied back after it: so what may be
+/// large is shared, not copied.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// The client's number, for CLIENT ID; never used twice.
@@ -104,23 +124,21 @@ pub struct Session {
     /// Where it is served.
     pub place: Place,
     /// CLIENT SETNAME.
-    pub name: Vec<u8>,
+    pub name: SharedText,
     /// CLIENT SETINFO LIB-NAME.
-    pub lib_name: Vec<u8>,
+    pub lib_name: SharedText,
     /// CLIENT SETINFO LIB-VER.
-    pub lib_version: Vec<u8>,
+    pub lib_version: SharedText,
     /// The commands since MULTI.
     pub multi: Option<Arc<Queue>>,
     /// The keys of WATCH.
-    pub watching: Option<Box<Watching>>,
+    pub watching: Option<Arc<Watching>>,
     /// CLIENT REPLY.
     pub reply_mode: ReplyMode,
     /// CLIENT NO-TOUCH is on.
     pub no_touch: bool,
     /// CLIENT NO-EVICT is on.
     pub no_evict: bool,
-    /// CLIENT IMPORT-SOURCE is on.
-    pub is_import_source: bool,
     /// CLIENT CAPA REDIRECT.
     pub can_redirect: bool,
     /// CLIENT TRACKING.
@@ -153,15 +171,14 @@ impl Session {
             },
             subscriptions: Subscriptions::default(),
             place: Place::default(),
-            name: Vec::new(),
-            lib_name: Vec::new(),
-            lib_version: Vec::new(),
+            name: SharedText::default(),
+            lib_name: SharedText::default(),
+            lib_version: SharedText::default(),
             multi: None,
             watching: None,
             reply_mode: ReplyMode::On,
             no_touch: false,
             no_evict: false,
-            is_import_source: false,
             can_redirect: false,
             tracking: None,
             is_script: false,
@@ -189,5 +206,32 @@ impl Session {
         self.subscriptions = now;
         let is_subscribed = now != Subscriptions::default();
         self.standing = if is_subscribed { Standing::Subscribed } else { Standing::Authenticated };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_shares_what_may_be_large() {
+        let mut session = Session::new(1, true);
+        assert_eq!(&*session.name, b"", "none yet");
+        let long = vec![b'n'; 1 << 20];
+        session.name = long.as_slice().into();
+        session.lib_name = long.as_slice().into();
+        session.lib_version = long.as_slice().into();
+        let key = (DbIndex(0), long.as_slice().into());
+        session.watching = Some(Arc::new(Watching { keys: vec![key], ..Watching::default() }));
+        session.multi = Some(Arc::default());
+        let copy = session.clone();
+        let texts =
+            |one: &Session| [&one.name, &one.lib_name, &one.lib_version].map(|text| text.as_ptr());
+        assert_eq!(texts(&copy), texts(&session));
+        let shared = |one: &Session| {
+            let (watching, multi) = (one.watching.as_ref(), one.multi.as_ref());
+            (watching.map(Arc::as_ptr), multi.map(Arc::as_ptr))
+        };
+        assert_eq!(shared(&copy), shared(&session));
     }
 }

@@ -41,6 +41,10 @@ impl Server for Fixture {
         self
     }
 
+    fn engine(&self) -> &dyn Any {
+        self
+    }
+
     fn registry(&self) -> &Registry {
         &self.registry
     }

@@ -7,6 +7,7 @@ use pantala_base::crc::crc64;
 use pantala_table::IntText;
 
 use crate::input::Input;
+use crate::payload::Versions;
 use crate::{payload, text};
 
 /// The mark before a library's code in payloads and snapshot files.
@@ -42,8 +43,8 @@ pub fn write<'a>(codes: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
 }
 
 /// The codes in a payload, each of up to `most_bytes`.
-pub fn read(payload: &[u8], most_bytes: usize) -> Result<Vec<Vec<u8>>, Fault> {
-    let mut input = Input::new(payload::open(payload).ok_or(Fault::Seal)?);
+pub fn read(payload: &[u8], versions: Versions, most_bytes: usize) -> Result<Vec<Vec<u8>>, Fault> {
+    let mut input = Input::new(payload::open(payload, versions).ok_or(Fault::Seal)?.body);
     let mut codes = Vec::new();
     while let Ok(mark) = input.byte() {
         match mark {
@@ -74,10 +75,13 @@ mod tests {
         let codes = [&b"#!lua name=b\nfoo"[..], b"12", b"", &long];
         let mut payload = Vec::new();
         write(codes, &mut payload);
-        assert_eq!(read(&payload, 1 << 20).as_deref(), Ok(&codes.map(<[u8]>::to_vec)[..]));
-        assert!(read(&payload, 1000).is_err());
+        assert_eq!(
+            read(&payload, Versions::Known, 1 << 20).as_deref(),
+            Ok(&codes.map(<[u8]>::to_vec)[..])
+        );
+        assert!(read(&payload, Versions::Known, 1000).is_err());
         for cut in 0..payload.len() {
-            assert_eq!(read(&payload[..cut], 1 << 20), Err(Fault::Seal));
+            assert_eq!(read(&payload[..cut], Versions::Known, 1 << 20), Err(Fault::Seal));
         }
     }
 
@@ -87,7 +91,7 @@ mod tests {
         let redis = b"\x0a\0\x5d\x9b\x5c\x40\x0f\x7f\xa2\xda";
         let valkey = b"\x50\0\x92\xb1\x95\xd1\x91\x2d\xc5\x2e";
         for empty in [redis, valkey] {
-            assert_eq!(read(empty, 1 << 20), Ok(Vec::new()));
+            assert_eq!(read(empty, Versions::Known, 1 << 20), Ok(Vec::new()));
         }
         let mut ours = Vec::new();
         write([], &mut ours);
@@ -103,7 +107,7 @@ mod tests {
             (b"\xf5\x02a", Fault::Code),
             (b"\xf5\x01a\0", Fault::NotAFunction),
         ] {
-            assert_eq!(read(&sealed(body), 1 << 20), Err(fault));
+            assert_eq!(read(&sealed(body), Versions::Known, 1 << 20), Err(fault));
         }
     }
 }

@@ -5,8 +5,8 @@
 //! newer than they are, and what they could read they should get. So Redis 7.0 takes everything
 //! from here but hashes with deadlines and streams whose consumers have two times.
 //!
-//! Versions 12 to 79 are Redis's own, where kinds from 22 on mean something else than in Valkey;
-//! they are refused, as Valkey does.
+//! Versions 12 to 79 are Redis's own, where kinds from 22 on mean something else than in Valkey.
+//! They are refused, as Valkey does, unless all versions are asked for; then those kinds alone are.
 
 use pantala_base::UnixMs;
 use pantala_base::crc::crc64;
@@ -22,6 +22,34 @@ const CHECKSUM_BYTES: usize = 8;
 /// The last version that Redis and Valkey share, and the first and last of Valkey's own.
 const LAST_SHARED: u16 = 11;
 const VALKEY: std::ops::RangeInclusive<u16> = 80..=80;
+/// Versions of Redis's own, and the first of the kinds that are different there.
+const FOREIGN: std::ops::Range<u16> = LAST_SHARED + 1..*VALKEY.start();
+const FIRST_FOREIGN_KIND: Kind = Kind::HASH_2;
+
+/// Which versions are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Versions {
+    /// Those whose kinds are all known.
+    Known,
+    /// Redis's own and those to come, too: most kinds stay what they are.
+    All,
+}
+
+/// A payload whose version and checksum are right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payload<'a> {
+    /// Kind and value.
+    pub body: &'a [u8],
+    version: u16,
+}
+
+impl Payload<'_> {
+    /// The kind, if it is one of Redis's own.
+    pub fn foreign_kind(&self) -> Option<Kind> {
+        let kind = Kind(*self.body.first()?);
+        (FOREIGN.contains(&self.version) && kind.0 >= FIRST_FOREIGN_KIND.0).then_some(kind)
+    }
+}
 
 /// Appends the payload of a value. What has expired at `now` is left out.
 pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, out: &mut Vec<u8>) {
@@ -34,18 +62,25 @@ pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, out: &mut Vec<u8>) {
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// Kind and value of a payload, if version and checksum are right.
-pub fn open(payload: &[u8]) -> Option<&[u8]> {
+/// A payload, if version and checksum are right.
+pub fn open(payload: &[u8], versions: Versions) -> Option<Payload<'_>> {
     let (sealed, checksum) = payload.split_last_chunk::<CHECKSUM_BYTES>()?;
     let (body, version) = sealed.split_last_chunk::<VERSION_BYTES>()?;
     let version = u16::from_le_bytes(*version);
-    let is_known = (1..=LAST_SHARED).contains(&version) || VALKEY.contains(&version);
-    (is_known && crc64(0, sealed) == u64::from_le_bytes(*checksum)).then_some(body)
+    let is_taken = match versions {
+        Versions::Known => (1..=LAST_SHARED).contains(&version) || VALKEY.contains(&version),
+        Versions::All => version > 0,
+    };
+    let is_taken = is_taken && crc64(0, sealed) == u64::from_le_bytes(*checksum);
+    is_taken.then_some(Payload { body, version })
 }
 
 /// The value of an opened payload.
-pub fn read<'a>(body: &'a [u8], limits: &Limits) -> Result<Value<'a>, Malformed> {
-    let mut input = Input::new(body);
+pub fn read<'a>(payload: &Payload<'a>, limits: &Limits) -> Result<Value<'a>, Malformed> {
+    if payload.foreign_kind().is_some() {
+        return Err(Malformed("a kind of Redis's own"));
+    }
+    let mut input = Input::new(payload.body);
     let kind = Kind(input.byte()?);
     let value = crate::read(kind, &mut input, limits)?;
     if input.is_empty() { Ok(value) } else { Err(Malformed("more bytes than the value has")) }
@@ -61,7 +96,8 @@ mod tests {
         let mut out = Vec::new();
         write(&ValueRef::Str(StrRef::Bytes(b"abc")), UnixMs(0), &mut out);
         assert_eq!(&out[..6], b"\0\x03abc\x06");
-        assert_eq!(open(&out), Some(&b"\0\x03abc"[..]));
+        let open = |bytes: &[u8]| open(bytes, Versions::All).map(|payload| payload.body.to_vec());
+        assert_eq!(open(&out), Some(b"\0\x03abc".to_vec()));
         for at in 0..out.len() {
             let mut wrong = out.clone();
             wrong[at] ^= 1;
@@ -72,19 +108,40 @@ mod tests {
         let valkey = b"\0\x03abc\x50\0\x16\x86\xf9\xac\xdf\x20\xc5\x16";
         let redis = b"\0\x03abc\x0a\0\xd9\xac\x30\x3d\x41\x72\xa2\xe2";
         assert_eq!(open(valkey), open(redis));
-        assert_eq!(open(valkey), Some(&b"\0\x03abc"[..]));
+        assert_eq!(open(valkey), Some(b"\0\x03abc".to_vec()));
+    }
+
+    fn sealed(body: &[u8], version: u16) -> Vec<u8> {
+        let mut payload = [body, &version.to_le_bytes()].concat();
+        let checksum = crc64(0, &payload);
+        payload.extend_from_slice(&checksum.to_le_bytes());
+        payload
     }
 
     #[test]
-    fn unknown_versions_are_refused() {
+    fn unknown_versions_are_refused_unless_all_are_taken() {
         for (version, is_known) in
             [(0, false), (1, true), (11, true), (12, false), (79, false), (80, true), (81, false)]
         {
-            let mut payload = b"\0\x01a".to_vec();
-            payload.extend_from_slice(&u16::to_le_bytes(version));
-            let checksum = crc64(0, &payload);
-            payload.extend_from_slice(&checksum.to_le_bytes());
-            assert_eq!(open(&payload).is_some(), is_known, "{version}");
+            let payload = sealed(b"\0\x01a", version);
+            assert_eq!(open(&payload, Versions::Known).is_some(), is_known, "{version}");
+            assert_eq!(open(&payload, Versions::All).is_some(), version > 0, "{version}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_redis_alone_are_told() {
+        for (version, kind, is_foreign) in [
+            (12, 21, false),
+            (12, 22, true),
+            (79, 250, true),
+            (11, 22, false),
+            (80, 22, false),
+            (81, 22, false),
+        ] {
+            let payload = sealed(&[kind, 1], version);
+            let payload = open(&payload, Versions::All).expect("it is sealed");
+            assert_eq!(payload.foreign_kind().is_some(), is_foreign, "{version} {kind}");
         }
     }
 }

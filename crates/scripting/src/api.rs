@@ -33,6 +33,8 @@ pub struct Shared {
     pub most_bytes: Cell<usize>,
     /// The line at which the last run was that the host ended; 0: not known.
     pub aborted_line: Cell<u32>,
+    /// The host has said at a tick that the run ends.
+    pub has_aborted: Cell<bool>,
     /// A panic on its way over frames of C.
     panic: Cell<Option<Panic>>,
 }
@@ -185,8 +187,11 @@ pub fn push_number(out: &mut Vec<u8>, value: f64) {
 
 /// The last reply as a value, where lpantala.c does not know its type.
 fn last_reply(lua: &Lua) -> Result<Value> {
-    let value = slot::run(|_, shared| to_lua::value(lua, &shared.reply.borrow()));
-    value.unwrap_or(Ok(Value::Nil))
+    // Taken out, so that the host can be asked meanwhile whether to go on.
+    let reply = slot::run(|_, shared| shared.reply.take()).unwrap_or_default();
+    let value = to_lua::value(lua, &reply);
+    slot::run(|_, shared| shared.reply.replace(reply));
+    value
 }
 
 fn sha1hex(lua: &Lua, args: MultiValue) -> Result<Outcome> {

@@ -5,7 +5,7 @@
 use mlua::{Error, Function, Lua, Result, Table, Value};
 use pantala_base::Rng;
 
-use crate::{TICK_INSTRUCTIONS, raw, slot};
+use crate::{TICK_INSTRUCTIONS, raw};
 
 /// What lpantala.c offers; scripts never see it.
 pub struct LuaBridge {
@@ -19,6 +19,8 @@ pub struct LuaBridge {
     pub compile: Function,
     /// rest(): what is to be tidied up between runs.
     pub rest: Function,
+    /// drop(): keys and arguments of the last run are garbage.
+    pub drop: Function,
     /// `bit`.
     pub bit: Table,
     /// The error handler, for the globals of scripts.
@@ -31,6 +33,10 @@ pub struct LuaBridge {
     jsonset: Function,
     short: Function,
 }
+
+/// charge(n): so many instructions' worth of work of a function of ours. An error ends the script,
+/// whoever catches it.
+pub struct Charge(pub Function);
 
 /// The status of a run that the host ended.
 pub const ABORTED: i64 = -1;
@@ -46,18 +52,19 @@ impl LuaBridge {
         let table: Table = globals.raw_get("__pantala")?;
         globals.raw_set("__pantala", Value::Nil)?;
         let setup: Function = table.raw_get("setup")?;
-        let tick = lua.create_function(|_, ()| Ok(slot::tick().is_ok()))?;
         let convert = lua.create_function(|lua, error: Value| error_text(lua, error))?;
         let seed = Rng::random().next_u64() as i32;
-        let [call, number, emit] = raw::functions();
+        let [call, number, emit, tick] = raw::functions();
         let limits = (memory_bytes as f64, TICK_INSTRUCTIONS, seed);
-        setup.call::<()>((tick, convert, limits.0, limits.1, limits.2, call, number, emit))?;
+        setup.call::<()>((convert, limits.0, limits.1, limits.2, call, number, emit, tick))?;
+        lua.set_app_data(Charge(table.raw_get("charge")?));
         Ok(LuaBridge {
             run: table.raw_get("run")?,
             call: table.raw_get("call")?,
             load: table.raw_get("load")?,
             compile: table.raw_get("compile")?,
             rest: table.raw_get("rest")?,
+            drop: table.raw_get("drop")?,
             errhandler: table.raw_get("errhandler")?,
             bit: table.raw_get("bit")?,
             raising: table.raw_get("raising")?,

@@ -21,7 +21,11 @@ use crate::{Abort, slot};
 /// A table in a table in a table ...
 const MAX_DEPTH: usize = 200;
 /// Values between two questions whether to go on.
-const TICK_VALUES: u32 = 10_000;
+const TICK_VALUES: usize = 10_000;
+/// What a table counts as: its slots may be many, and empty.
+const TABLE_VALUES: usize = 500;
+/// Bytes that are as much work as a value.
+const BYTES_A_VALUE: usize = 1024;
 
 /// Why a value cannot be sent.
 pub enum Fault {
@@ -51,7 +55,7 @@ pub struct Writer<'r, 'o> {
     /// What the script chose with `redis.setresp`.
     script: Version,
     most_bytes: usize,
-    until_tick: u32,
+    until_tick: usize,
 }
 
 impl<'r, 'o> Writer<'r, 'o> {
@@ -62,9 +66,13 @@ impl<'r, 'o> Writer<'r, 'o> {
 
     /// Appends `value`.
     pub fn value(&mut self, value: &Value, depth: usize) -> Result<(), Fault> {
-        self.step()?;
+        self.work(1)?;
         match value {
-            Value::String(text) => self.reply.bulk(&text.as_bytes()),
+            Value::String(text) => {
+                let bytes = text.as_bytes();
+                self.work(bytes.len() / BYTES_A_VALUE)?;
+                self.reply.bulk(&bytes);
+            }
             Value::Integer(number) => self.reply.int(*number),
             Value::Number(number) => self.reply.int(integer(*number)),
             Value::Boolean(truth) if self.script == Version::Resp3 => self.reply.bool(*truth),
@@ -76,11 +84,11 @@ impl<'r, 'o> Writer<'r, 'o> {
         Ok(())
     }
 
-    fn step(&mut self) -> Result<(), Fault> {
+    fn work(&mut self, values: usize) -> Result<(), Fault> {
         if self.reply.len() > self.most_bytes {
             return Err(Fault::TooLarge);
         }
-        self.until_tick -= 1;
+        self.until_tick = self.until_tick.saturating_sub(values);
         if self.until_tick == 0 {
             self.until_tick = TICK_VALUES;
             slot::tick()?;
@@ -89,6 +97,7 @@ impl<'r, 'o> Writer<'r, 'o> {
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<(), Fault> {
+        self.work(TABLE_VALUES)?;
         if let Value::String(text) = table.raw_get("err")? {
             self.reply.error(text.as_bytes());
             return Ok(());
@@ -140,6 +149,7 @@ impl<'r, 'o> Writer<'r, 'o> {
     fn map(&mut self, map: &Table, depth: usize) -> Result<(), Fault> {
         let mut count = 0;
         for pair in map.pairs::<Value, Value>() {
+            self.work(1)?;
             pair?;
             count += 1;
         }
@@ -155,6 +165,7 @@ impl<'r, 'o> Writer<'r, 'o> {
     fn set(&mut self, set: &Table, depth: usize) -> Result<(), Fault> {
         let mut count = 0;
         for pair in set.pairs::<Value, Value>() {
+            self.work(1)?;
             pair?;
             count += 1;
         }

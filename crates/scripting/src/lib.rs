@@ -6,6 +6,7 @@
 
 mod api;
 mod bridge;
+mod compiled;
 mod faults;
 mod flags;
 mod from_lua;

@@ -51,6 +51,13 @@ pub struct Registered {
     pub flags: Flags,
 }
 
+impl Registered {
+    /// What its texts take.
+    pub fn bytes(&self) -> usize {
+        self.name.len() + self.description.as_ref().map_or(0, Vec::len)
+    }
+}
+
 impl Library {
     /// A library of this code, which registered these functions.
     ///

@@ -4,12 +4,13 @@
 //!
 //! Tests: crates/scripting/tests/libraries.rs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
 use crate::bridge::LuaBridge;
+use crate::libs::budget::Budget;
 use crate::{ErrorText, Flags, Registered, api};
 
 /// What was registered so far by the library that loads.
@@ -17,21 +18,29 @@ pub type Gathered = Rc<RefCell<Vec<(Registered, Function)>>>;
 
 /// Functions that one library may register.
 const FUNCTIONS_MAX: usize = 100_000;
+/// Bytes of their names and descriptions: as much as its code may have at most.
+const TEXTS_BYTES_MAX: usize = 64 << 20;
 
 /// `redis` as it is while a library loads.
 pub fn table(lua: &Lua, bridge: &LuaBridge, gathered: &Gathered) -> mlua::Result<Table> {
     let redis = api::facts(lua, bridge)?;
     let gathered = Rc::clone(gathered);
+    let text_bytes_left = Cell::new(TEXTS_BYTES_MAX);
     let register = lua.create_function(move |lua, args| {
         // Who loads holds it, too; a function that kept `redis` comes later.
         if Rc::strong_count(&gathered) == 1 {
             let late = "server.register_function can only be called on FUNCTION LOAD command";
             return failed(lua, late);
         }
+        let function = registered(lua, &args);
         let mut gathered = gathered.borrow_mut();
-        match registered(lua, &args) {
+        match function {
             Ok(_) if gathered.len() == FUNCTIONS_MAX => failed(lua, "too many functions"),
+            Ok((facts, _)) if facts.bytes() > text_bytes_left.get() => {
+                failed(lua, "too long names and descriptions")
+            }
             Ok(function) => {
+                text_bytes_left.set(text_bytes_left.get() - function.0.bytes());
                 gathered.push(function);
                 Ok((Value::Nil, Value::Nil))
             }
@@ -97,7 +106,7 @@ fn by_names(lua: &Lua, named: &Table) -> Result<(Registered, Function), Refused>
                 Value::Function(function) => callback = Some(function),
                 _ => return Err(must("callback", "a function")),
             },
-            b"flags" => flags = flags_of(&value)?,
+            b"flags" => flags = flags_of(lua, &value)?,
             _ => return Err(unknown()),
         }
     }
@@ -107,14 +116,16 @@ fn by_names(lua: &Lua, named: &Table) -> Result<(Registered, Function), Refused>
     Ok((Registered { name, description, flags }, callback))
 }
 
-fn flags_of(value: &Value) -> Result<Flags, Refused> {
+fn flags_of(lua: &Lua, value: &Value) -> Result<Flags, Refused> {
     let Value::Table(list) = value else {
         return Err("flags argument to server.register_function must be a table representing \
                     function flags"
             .into());
     };
     let mut flags = Flags::empty();
+    let mut budget = Budget::open(lua);
     for name in list.sequence_values::<Value>() {
+        budget.step().map_err(|error| error.to_string())?;
         let known = match name {
             Ok(Value::String(name)) => Flags::named(&name.as_bytes().to_ascii_lowercase()),
             _ => None,
@@ -124,12 +135,13 @@ fn flags_of(value: &Value) -> Result<Flags, Refused> {
     Ok(flags)
 }
 
-/// A string, or a number as text.
+/// A string, or a number as text. Copying a long one is work.
 fn text(lua: &Lua, value: &Value) -> Option<Vec<u8>> {
     let fits = matches!(value, Value::String(_) | Value::Integer(_) | Value::Number(_));
     let text = lua.coerce_string(value.clone()).ok().flatten().filter(|_| fits)?;
-    let bytes = text.as_bytes().to_vec();
-    Some(bytes)
+    let bytes = text.as_bytes();
+    Budget::open(lua).bytes(bytes.len()).ok()?;
+    Some(bytes.to_vec())
 }
 
 /// Whether what a library registered can be called. `Err`: the text of an error reply.

@@ -23,6 +23,7 @@ use mlua::LightUserData;
 use smallvec::SmallVec;
 
 use crate::api::{self, Emitted};
+use crate::slot;
 
 /// As in lpantala.h.
 #[repr(C)]
@@ -64,9 +65,10 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// The functions that lpantala.c calls: `HostCall`, `HostNumber` and `HostEmit`.
-pub fn functions() -> [LightUserData; 3] {
-    [call as *mut c_void, number as *mut c_void, emit as *mut c_void].map(LightUserData)
+/// The functions that lpantala.c calls: `HostCall`, `HostNumber`, `HostEmit` and `HostTick`.
+pub fn functions() -> [LightUserData; 4] {
+    [call as *mut c_void, number as *mut c_void, emit as *mut c_void, tick as *mut c_void]
+        .map(LightUserData)
 }
 
 const NUMBER_BYTES: usize = 40;
@@ -129,6 +131,17 @@ extern "C" fn emit(kind: c_int, data: *const u8, len: usize, number: f64) -> c_i
         Err(panic) => {
             api::keep_panic(panic);
             0
+        }
+    }
+}
+
+/// `HostTick`: 0, or the script is to be aborted.
+extern "C" fn tick() -> c_int {
+    match catch_unwind(slot::tick) {
+        Ok(asked) => c_int::from(asked.is_err()),
+        Err(panic) => {
+            api::keep_panic(panic);
+            1
         }
     }
 }

@@ -57,5 +57,10 @@ pub fn host<R>(ask: impl FnOnce(&mut dyn Host) -> R) -> Option<R> {
 
 /// Whether to go on; yes where nobody is asked, as while a VM is made.
 pub fn tick() -> Result<(), Abort> {
-    host(|host| host.tick(TICK_INSTRUCTIONS)).unwrap_or(Ok(()))
+    let asked = run(|host, shared| {
+        let asked = host.tick(TICK_INSTRUCTIONS);
+        shared.has_aborted.set(asked.is_err());
+        asked
+    });
+    asked.unwrap_or(Ok(()))
 }

@@ -14,17 +14,20 @@
 use mlua::{Error, Lua, Result, Table, Value};
 use pantala_base::number;
 
+use crate::libs::budget::Budget;
+
 /// Replies of this server nest four deep at most.
 const MAX_DEPTH: usize = 64;
 
 /// The value of the whole of `bytes`.
 pub fn value(lua: &Lua, bytes: &[u8]) -> Result<Value> {
-    Reader { lua, rest: bytes }.value(0)
+    Reader { lua, rest: bytes, budget: Budget::open(lua) }.value(0)
 }
 
 struct Reader<'a> {
     lua: &'a Lua,
     rest: &'a [u8],
+    budget: Budget<'a>,
 }
 
 impl<'a> Reader<'a> {
@@ -32,6 +35,7 @@ impl<'a> Reader<'a> {
         if depth > MAX_DEPTH {
             return Err(malformed());
         }
+        self.budget.step()?;
         let line = self.line()?;
         let (kind, text) = line.split_first().ok_or_else(malformed)?;
         match kind {

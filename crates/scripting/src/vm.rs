@@ -16,15 +16,16 @@
 //!    own: a library that counts in a local counts per thread, and starts again at any time.
 //! 3. Whatever a script does ends in a reply or in the host's `Abort`. Memory: `VmLimits`; depth:
 //!    Lua's own bounds; time: `Host::tick`, about each `TICK_INSTRUCTIONS` of work, also inside
-//!    library functions; an abort passes every pcall, coroutine and handler.
+//!    library functions and while it is compiled; an abort passes every pcall, coroutine and
+//!    handler. C charges its loops with `lua_charge`, Rust with `libs::budget`.
 //! 4. A reply is appended as a whole or, on `Abort`, not at all.
 //!
 //! Not here: what the globals are (`sandbox`), `redis.*` (`api`), conversions (`to_lua`,
 //! `from_lua`). Tests: crates/scripting/tests.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::mem;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use mlua::{Function, Lua, LuaOptions, StdLib, Value};
@@ -32,39 +33,45 @@ use pantala_protocol::{Reply, Version};
 
 use crate::api::Shared;
 use crate::bridge::{ABORTED, DONE, EMITTED, LuaBridge};
+use crate::compiled::Compiled;
 use crate::from_lua::{Fault, Writer};
+use crate::libs::budget::Budget;
 use crate::loading::{self, Gathered};
 use crate::raw::Spans;
 use crate::sandbox::Sandbox;
-use crate::{
-    Abort, ErrorText, Host, Library, Registered, SHA_HEX_BYTES, Script, faults, libs, slot,
-};
+use crate::{Abort, ErrorText, Host, Library, Registered, Script, faults, libs, slot};
 
 /// What one VM may use.
 #[derive(Clone, Copy, Debug)]
 pub struct VmLimits {
-    /// Lua's own memory, scripts and what they hold; reached: the script fails with "not enough
-    /// memory". 0: no limit.
+    /// Lua's own memory, what scripts hold; reached: the script fails with "not enough memory". 0:
+    /// no limit.
     pub memory_bytes: usize,
     /// Compiled scripts kept; one more drops the oldest. Libraries are counted apart, as many.
     pub scripts: usize,
+    /// What these take, beside `memory_bytes`; more drops the oldest, too.
+    pub scripts_bytes: usize,
     /// The longest reply that a script may return; beyond: an error reply instead.
     pub reply_bytes: usize,
 }
 
 impl Default for VmLimits {
     fn default() -> VmLimits {
-        VmLimits { memory_bytes: 256 << 20, scripts: 500, reply_bytes: 1 << 30 }
+        VmLimits {
+            memory_bytes: 256 << 20,
+            scripts: 500,
+            scripts_bytes: 64 << 20,
+            reply_bytes: 1 << 30,
+        }
     }
 }
 
 /// An interpreter: made by the thread that uses it, on first use.
 pub struct Vm {
     limits: VmLimits,
-    scripts: HashMap<[u8; SHA_HEX_BYTES], Function, BuildHasherDefault<Digest>>,
-    script_order: VecDeque<[u8; SHA_HEX_BYTES]>,
+    scripts: Compiled,
     libraries: VecDeque<Loaded>,
-    shared: Shared,
+    shared: Rc<Shared>,
     tidy_above_bytes: usize,
     sandbox: Sandbox,
     bridge: LuaBridge,
@@ -98,6 +105,11 @@ type Ended = mlua::Result<(i64, Value)>;
 
 /// Growth of a VM after which it is asked whether it is time to tidy up.
 const TIDY_BYTES: usize = 1 << 20;
+/// Keys and arguments of so few bytes are not held against the limit of memory.
+const ALWAYS_ROOM_BYTES: usize = 64 << 10;
+const NO_ROOM: &str = "ERR not enough memory for the keys and arguments of the script";
+/// What Lua says.
+const NO_MEMORY: &[u8] = b"not enough memory";
 const SCRIPT_NAME: &str = "@user_script";
 const LIBRARY_NAME: &str = "@user_function";
 
@@ -114,60 +126,73 @@ impl Vm {
         let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(true))?;
         lua.set_app_data(MemoryLimit(limits.memory_bytes));
         let bridge = LuaBridge::open(&lua, limits.memory_bytes)?;
-        let shared = Shared::default();
+        let shared = Rc::<Shared>::default();
         let sandbox = Sandbox::build(&lua, &bridge)?;
         bridge.idle()?;
-        let (scripts, script_order) = (HashMap::default(), VecDeque::new());
+        let scripts = Compiled::new(limits.scripts.max(1), limits.scripts_bytes);
         let libraries = VecDeque::new();
         let tidy_above_bytes = lua.used_memory() + TIDY_BYTES;
-        Ok(Vm {
-            limits,
-            scripts,
-            script_order,
-            libraries,
-            shared,
-            tidy_above_bytes,
-            sandbox,
-            bridge,
-            lua,
-        })
+        Ok(Vm { limits, scripts, libraries, shared, tidy_above_bytes, sandbox, bridge, lua })
     }
 
     /// Compiles `script` unless it is known here. `Err`: the text of an error reply, without `-`.
     pub fn compile(&mut self, script: &Arc<Script>) -> Result<(), ErrorText> {
-        if self.scripts.contains_key(script.sha()) {
-            return Ok(());
-        }
-        let function = match self.compiled(script.code(), SCRIPT_NAME, None) {
-            Ok(function) => function,
-            Err(message) => {
-                let what = b"ERR Error compiling script (new function): ".as_slice();
-                return Err([what, &message].concat());
-            }
-        };
-        if self.scripts.len() >= self.limits.scripts.max(1)
-            && let Some(oldest) = self.script_order.pop_front()
-        {
-            self.scripts.remove(&oldest);
-        }
-        self.scripts.insert(*script.sha(), function);
-        self.script_order.push_back(*script.sha());
-        Ok(())
+        self.function_of(script).map(drop).map_err(|unloaded| match unloaded {
+            Unloaded::Refused(message) => message,
+            Unloaded::Aborted => b"ERR the script took too long to compile".to_vec(),
+        })
     }
 
+    fn function_of(&mut self, script: &Script) -> Result<Function, Unloaded> {
+        if let Some(function) = self.scripts.get(script.sha()) {
+            return Ok(function.clone());
+        }
+        let (function, bytes) =
+            self.compiled(script.code(), SCRIPT_NAME, None).map_err(|unloaded| match unloaded {
+                Unloaded::Refused(message) => {
+                    let what = b"ERR Error compiling script (new function): ".as_slice();
+                    Unloaded::Refused([what, &message].concat())
+                }
+                Unloaded::Aborted => Unloaded::Aborted,
+            })?;
+        self.scripts.keep(*script.sha(), function.clone(), bytes);
+        self.apply_limit();
+        Ok(function)
+    }
+
+    /// A function and what it weighs. The host is asked for ticks, if one is there.
     fn compiled(
         &mut self,
         code: &[u8],
         name: &str,
         environment: Option<&mlua::Table>,
-    ) -> Result<Function, ErrorText> {
-        let code = |lua: &Lua| lua.create_string(code);
-        let compiled = code(&self.lua)
-            .and_then(|code| self.bridge.compile.call::<(Value, Value)>((code, name, environment)));
+    ) -> Result<(Function, usize), Unloaded> {
+        let mut compiled = self.compiled_at_once(code, name, environment);
+        if matches!(&compiled, Err(Unloaded::Refused(message)) if message.ends_with(NO_MEMORY)) {
+            // What was dropped, and what others have left, is garbage.
+            let _ = self.lua.gc_collect();
+            compiled = self.compiled_at_once(code, name, environment);
+        }
+        compiled
+    }
+
+    fn compiled_at_once(
+        &self,
+        code: &[u8],
+        name: &str,
+        environment: Option<&mlua::Table>,
+    ) -> Result<(Function, usize), Unloaded> {
+        let compile = &self.bridge.compile;
+        let compiled = self.lua.create_string(code).and_then(|code| {
+            compile.call::<(Value, Value, Option<bool>)>((code, name, environment))
+        });
         match compiled {
-            Ok((Value::Function(function), _)) => Ok(function),
-            Ok((_, message)) => Err(faults::plain(&message)),
-            Err(error) => Err(error.to_string().into_bytes()),
+            Ok((Value::Function(function), weight, _)) => {
+                Ok((function, weight.as_usize().unwrap_or(0)))
+            }
+            Ok((_, _, Some(true))) => Err(Unloaded::Aborted),
+            Ok((_, message, _)) => Err(Unloaded::Refused(faults::plain(&message))),
+            Err(error) => Err(Unloaded::Refused(error.to_string().into_bytes())),
         }
     }
 
@@ -183,17 +208,20 @@ impl Vm {
         host: &mut dyn Host,
         reply: &mut Vec<u8>,
     ) -> Result<(), Abort> {
-        let function = match self.scripts.get(script.sha()) {
-            Some(function) => function,
-            None => {
-                if let Err(message) = self.compile(script) {
-                    Reply::new(reply, version).error(message);
-                    return Ok(());
-                }
-                &self.scripts[script.sha()]
+        if let Some(function) = self.scripts.get(script.sha()) {
+            return self.perform(&self.bridge.run, function, (keys, args), version, host, reply);
+        }
+        let shared = Rc::clone(&self.shared);
+        match slot::with_host(host, &shared, || self.function_of(script)) {
+            Ok(function) => {
+                self.perform(&self.bridge.run, &function, (keys, args), version, host, reply)
             }
-        };
-        self.perform(&self.bridge.run, function, (keys, args), version, host, reply)
+            Err(Unloaded::Aborted) => Err(Abort),
+            Err(Unloaded::Refused(message)) => {
+                Reply::new(reply, version).error(message);
+                Ok(())
+            }
+        }
     }
 
     /// Runs a function that is compiled, and appends its reply.
@@ -212,6 +240,11 @@ impl Vm {
         shared.version.set(Version::Resp2);
         shared.wire.set(version);
         shared.aborted_line.set(0);
+        shared.has_aborted.set(false);
+        if !self.has_room_for(keys, args) {
+            Reply::new(reply, version).error(NO_ROOM);
+            return Ok(());
+        }
         shared.most_bytes.set(start.saturating_add(self.limits.reply_bytes));
         // The reply lies with what functions share meanwhile, so that Lua's values go right there.
         shared.out.replace(mem::take(reply));
@@ -276,16 +309,37 @@ impl Vm {
                 }
             }
             Ok((_, error)) => reply.error(faults::uncaught(&error)),
+            Err(_) if self.shared.has_aborted.get() => return Err(Abort),
             Err(error) => reply.error(format!("ERR {error}")),
         }
         Ok(())
     }
 
+    /// Whether keys and arguments are within the limit of memory: Lua gets copies of them.
+    fn has_room_for(&self, keys: &[&[u8]], args: &[&[u8]]) -> bool {
+        let more_bytes: usize = keys.iter().chain(args).map(|text| text.len()).sum();
+        // What is little beside what Lua itself needs costs no call.
+        more_bytes < ALWAYS_ROOM_BYTES
+            || self.bridge.drop.call::<()>(()).is_ok()
+                && Budget::open(&self.lua).fits(more_bytes).is_ok()
+    }
+
+    /// Compiled scripts have their own limit: theirs is added to that of the others.
+    fn apply_limit(&mut self) {
+        let bytes = match self.limits.memory_bytes {
+            0 => 0,
+            bytes => bytes.saturating_add(self.scripts.bytes()),
+        };
+        if self.bridge.limit(bytes).is_ok() {
+            self.lua.set_app_data(MemoryLimit(bytes));
+        }
+    }
+
     /// Drops every compiled script and every library: SCRIPT FLUSH, FUNCTION FLUSH.
     pub fn forget(&mut self) {
         self.scripts.clear();
-        self.script_order.clear();
         self.libraries.clear();
+        self.apply_limit();
         let _ = self.bridge.idle();
     }
 
@@ -301,9 +355,9 @@ impl Vm {
 
     /// How much memory scripts may have from the next run on; 0: no limit.
     pub fn limit_memory(&mut self, bytes: usize) {
-        if self.limits.memory_bytes != bytes && self.bridge.limit(bytes).is_ok() {
+        if self.limits.memory_bytes != bytes {
             self.limits.memory_bytes = bytes;
-            self.lua.set_app_data(MemoryLimit(bytes));
+            self.apply_limit();
         }
     }
 
@@ -335,10 +389,19 @@ impl Vm {
         let gathered = Gathered::default();
         let ours = |error: mlua::Error| format!("ERR {error}").into_bytes();
         let (environment, meta) = self.environment(&gathered).map_err(ours)?;
-        let compiled = self.compiled(after_shebang(code), LIBRARY_NAME, Some(&environment));
-        let function = compiled
-            .map_err(|message| [b"ERR Error compiling function: ".as_slice(), &message].concat())?;
-        let ended: Ended = slot::with_host(host, &self.shared, || self.bridge.load.call(function));
+        let shared = Rc::clone(&self.shared);
+        let code = after_shebang(code);
+        let compiled = slot::with_host(host, &shared, || {
+            self.compiled(code, LIBRARY_NAME, Some(&environment))
+        });
+        let (function, _) = compiled.map_err(|unloaded| match unloaded {
+            Unloaded::Refused(message) => {
+                let what = b"ERR Error compiling function: ".as_slice();
+                Unloaded::Refused([what, &message].concat())
+            }
+            Unloaded::Aborted => Unloaded::Aborted,
+        })?;
+        let ended: Ended = slot::with_host(host, &shared, || self.bridge.load.call(function));
         match ended.map_err(ours)? {
             (DONE, _) => {}
             (ABORTED, _) => return Err(Unloaded::Aborted),
@@ -405,8 +468,17 @@ impl Vm {
 
     /// Loads a library to stay, in the place of an older one of its name: where it lies.
     fn keep(&mut self, library: &Arc<Library>, host: &mut dyn Host) -> Result<usize, Unloaded> {
-        let before_bytes = self.memory_bytes();
-        let gathered = self.gather(&library.code, host)?;
+        let mut before_bytes = self.memory_bytes();
+        let mut gathered = self.gather(&library.code, host);
+        // Those that are here come back when they are called.
+        while matches!(&gathered, Err(Unloaded::Refused(message)) if message.ends_with(NO_MEMORY))
+            && self.libraries.pop_front().is_some()
+        {
+            let _ = self.lua.gc_collect();
+            before_bytes = self.memory_bytes();
+            gathered = self.gather(&library.code, host);
+        }
+        let gathered = gathered?;
         let functions = gathered.into_iter().map(|(facts, function)| (facts.name, function));
         self.libraries.retain(|one| one.library.name != library.name);
         if self.libraries.len() >= self.limits.scripts.max(1) {
@@ -416,26 +488,6 @@ impl Vm {
         let bytes = self.memory_bytes().saturating_sub(before_bytes);
         self.libraries.push_back(Loaded { library, bytes, functions });
         Ok(self.libraries.len() - 1)
-    }
-}
-
-/// Digests are their own hash. Scripts that share one are for their authors to make, by brute
-/// force, and there are `VmLimits::scripts` of them at most.
-#[derive(Default)]
-struct Digest(u64);
-
-impl Hasher for Digest {
-    fn write(&mut self, bytes: &[u8]) {
-        // Sixteen digits, each with four bits that differ; the length comes as a write of its own.
-        let (first, second) = bytes.split_at(8.min(bytes.len()));
-        if let (Some(first), Some(second)) = (first.first_chunk(), second.first_chunk()) {
-            let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
-            self.0 = (first ^ second.rotate_left(4)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

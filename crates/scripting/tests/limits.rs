@@ -212,6 +212,83 @@ fn compiled_scripts_are_bounded() {
     assert!(bench.vm.memory_bytes() < start + 50_000);
 }
 
+/// A script with a great many numbers in it, another for each name.
+fn large(name: usize) -> String {
+    let numbers: Vec<String> =
+        (0..20_000).map(|number| (number * 1_000 + name).to_string()).collect();
+    format!("local t = {{{}}} return {name}", numbers.join(","))
+}
+
+/// Large scripts never fill the memory that all of them have to run in: the oldest go.
+#[test]
+fn large_compiled_scripts_are_bounded() {
+    let scripts_bytes = 4 << 20;
+    let mut bench =
+        Bench::with(VmLimits { memory_bytes: 8 << 20, scripts_bytes, ..VmLimits::default() });
+    let start = bench.vm.memory_bytes();
+    let grows = "return #string.rep('x', 1500000)";
+    for name in 0..100 {
+        bench.check(&large(name), &format!(":{name}|"));
+        bench.check(grows, ":1500000|");
+    }
+    // One that was dropped comes back.
+    bench.check(&large(0), ":0|");
+    bench.vm.forget();
+    assert!(bench.vm.memory_bytes() < start + 100_000);
+    // Without room for more than one.
+    let mut bench =
+        Bench::with(VmLimits { memory_bytes: 4 << 20, scripts_bytes: 1, ..VmLimits::default() });
+    for name in (0..30).chain(0..3) {
+        bench.check(&large(name), &format!(":{name}|"));
+    }
+    bench.fails(&format!("--{}", "x".repeat(5 << 20)), "not enough memory");
+    bench.check("return 1", ":1|");
+}
+
+/// Libraries that fill the memory make room for the one that is called.
+#[test]
+fn large_libraries_make_room() {
+    let mut bench = small();
+    let code = |name: usize| {
+        let code = "local t, i = {}, 1 while i < 60000 do t[i] = i i = i + 1 end \
+            redis.register_function('f', function() return #t + ";
+        format!("{code}{name} end)")
+    };
+    let libraries: Vec<_> = (0..20)
+        .map(|name| {
+            let library = Bench::new().load(&code(name)).expect("it registers");
+            let mut library = std::sync::Arc::into_inner(library).expect("nobody else has it");
+            library.name = format!("lib{name}").into_bytes();
+            std::sync::Arc::new(library)
+        })
+        .collect();
+    for _ in 0..2 {
+        for (name, library) in libraries.iter().enumerate() {
+            assert_eq!(bench.fcall(library, "f"), format!(":{}|", 59_999 + name));
+        }
+    }
+}
+
+/// Keys and arguments count, too: they are copied into Lua's memory.
+#[test]
+fn arguments_are_within_the_limit_of_memory() {
+    let mut bench = small();
+    let long = vec![b'x'; 5_000_000];
+    for _ in 0..5 {
+        assert_eq!(bench.eval("return #ARGV[1]", &[], &[&long]), Some(b":5000000\r\n".to_vec()));
+    }
+    let before = bench.vm.memory_bytes();
+    for (keys, args) in [(&[&long[..], &long[..]][..], &[][..]), (&[&long[..]], &[&long[..]])] {
+        let reply = bench.eval("return 1", keys, args).expect("a reply");
+        let text = "-ERR not enough memory for the keys and arguments of the script\r\n";
+        assert_eq!(String::from_utf8_lossy(&reply), text);
+    }
+    assert!(bench.vm.memory_bytes() <= before);
+    bench.check("return 1", ":1|");
+    bench.vm.limit_memory(0);
+    assert!(bench.eval("return 1", &[], &[&long, &long]).is_some_and(|reply| reply[0] == b':'));
+}
+
 /// Replies and arguments of any size pass.
 #[test]
 fn large_things() {

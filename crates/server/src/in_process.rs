@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
 use pantala_commands::Session;
-use pantala_keyspace::{Keyspace, NeverWaits};
+use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
 
-use crate::connection::Connection;
-use crate::inbox::Inbox;
-use crate::lane;
-use crate::shared::Shared;
-use crate::tallies::ThreadTally;
+use crate::shared::{Launch, Shared};
 use crate::worker::Worker;
+use crate::worker::connection::Connection;
+use crate::workers::inbox::Inbox;
+use pantala_engine::lane;
+use pantala_engine::stats::tallies::ThreadTally;
 
 /// A server with one client.
 pub struct InProcess {
@@ -30,14 +30,23 @@ impl InProcess {
     /// # Errors
     /// The system has no descriptors left.
     pub fn new(settings: Settings) -> Result<Self, String> {
-        let shared = Arc::new(Shared::new(settings, None, HashSeed::from_words(1, 2), &[]));
-        shared.set_self_ref();
-        shared.apply_log_settings();
-        shared.apply_script_settings();
+        InProcess::observed(settings, None)
+    }
+
+    /// The same, with somebody else who is told of what happens to keys.
+    ///
+    /// # Errors
+    /// The system has no descriptors left.
+    pub fn observed(
+        settings: Settings,
+        change_sink: Option<Box<dyn ChangeSink>>,
+    ) -> Result<Self, String> {
+        let seed = HashSeed::from_words(1, 2);
+        let shared = Shared::new(Launch { settings, file: None, seed, more: &[], change_sink });
         let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
         let reactor = Reactor::new(config).map_err(|error| error.to_string())?;
         let inbox = Arc::new(Inbox::new(reactor.waker()));
-        let lane_tally = shared.tallies.join();
+        let lane_tally = shared.engine.stats.tallies.join();
         let mut worker = Worker::new(shared, 0, inbox);
         let token = Token { index: 0, generation: 0 };
         let session = Session::new(1, true);
@@ -47,7 +56,12 @@ impl InProcess {
 
     /// Its data.
     pub fn space(&self) -> &Keyspace {
-        &self.worker.shared.space
+        &self.worker.shared.engine.space
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.worker.shared
     }
 
     /// Runs the commands in `request` and appends their replies to `reply`. What is left of half a
@@ -79,16 +93,16 @@ impl InProcess {
     /// Does `work` while somebody else has the keyspace's token.
     pub fn with_token_taken<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> R {
         let shared = Arc::clone(&self.worker.shared);
-        let _token = shared.space.try_token();
+        let _token = shared.engine.space.try_token();
         work(self)
     }
 
     fn run_lane(&mut self) {
         let shared = Arc::clone(&self.worker.shared);
-        while let Some(job) = shared.lane.try_next() {
-            lane::run_job(&shared, &self.lane_tally, 0, job);
+        while let Some(job) = shared.engine.lane.try_next() {
+            lane::run_job(&*shared, &self.lane_tally, 0, job);
         }
-        self.worker.take_lane_answers();
+        self.worker.take_engine_messages();
     }
 }
 

@@ -1,53 +1,32 @@
-//! The server: settings, sessions, wiring. The only crate that knows all others.
+//! The server: threads, connections, the process. The only crate that knows all others.
 //!
 //! ```text
-//! main -> start: threads
-//!   worker   one a core: reactor, connections, commands       worker, serving, sending, messages
-//!   lane     commands that take long                          lane
-//!   sweep    expired keys, resident memory                    background
-//!   reclaim  large garbage                                    background
-//! shared: what they all see (keyspace, command table, settings, counters)
+//! main -> process::start: threads
+//!   worker   one a core: reactor, connections, what arrived      worker, worker::serving
+//!   lane     commands that take long                             pantala_engine::lane
+//!   sweep    expired keys, resident memory                       process::background
+//!   reclaim  large garbage                                       process::background
+//! shared: the engine, the workers, and what stands around them
 //! ```
 //!
-//! Commands about the server itself stand in `commands`; all others in the crate `commands`.
+//! | room | what |
+//! |---|---|
+//! | `worker` | one thread, its event loop and its connections |
+//! | `workers` | all of them, and their inboxes |
+//! | `clients` | clients as operators see them: filters, CLIENT LIST, their memory |
+//! | `commands` | commands about the server itself; all others are in `commands` and `engine` |
+//! | `process` | starting, stopping, signals, listening sockets, the log |
+//!
+//! What happens between a request and its reply is the crate `engine`'s.
 
 #![forbid(unsafe_code)]
 
-mod accept;
-mod background;
-mod balance;
-mod client_filter;
-mod client_limits;
 pub mod commands;
-mod connection;
-mod describe;
-mod directory;
-mod events;
-mod execute;
 pub mod in_process;
-mod inbox;
-mod lane;
-mod latency_monitor;
-mod limits;
-mod listening;
-pub mod logging;
-mod logs;
-mod memory;
-mod messages;
-mod monitors;
-mod pause;
-mod pubsub;
-mod rates;
-pub mod scripts;
-mod sending;
-mod serving;
+pub mod process;
 pub mod shared;
-mod shutdown;
-pub mod signals;
-pub mod start;
-mod tallies;
-mod tracking;
-mod transaction;
-mod waiting;
+
+mod clients;
+mod rates;
 mod worker;
 mod workers;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use pantala_server::{logging, signals, start};
+use pantala_server::process::{logging, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};
 
 #[global_allocator]

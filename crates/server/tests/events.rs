@@ -40,9 +40,9 @@ fn plant_expired(space: &Keyspace, name: &str) {
 /// What is told of `command` where `before` has run and the keys of `expired` have expired.
 #[track_caller]
 fn check(before: &[&str], expired: &[&str], command: &str, expected: &[&str]) {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
     let heard = Heard::default();
-    server.space().set_change_sink(Box::new(Ear(Arc::clone(&heard))));
+    let sink = Box::new(Ear(Arc::clone(&heard)));
+    let mut server = InProcess::observed(Settings::defaults(), Some(sink)).expect("descriptors");
     let other = EventClass::NEW.0 | EventClass::KEY_MISS.0;
     server.space().want(Wanted::events(EventClass(!other)));
     let mut reply = Vec::new();

@@ -35,7 +35,11 @@ fn laned(server: &mut InProcess) -> u64 {
 
 /// A server with `text` as a string, in a list, in a hash, and in many elements.
 fn server_with(text: &[u8]) -> InProcess {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    observed(text, None)
+}
+
+fn observed(text: &[u8], sink: Option<Box<dyn ChangeSink>>) -> InProcess {
+    let mut server = InProcess::observed(Settings::defaults(), sink).expect("descriptors");
     ask(&mut server, &[b"SET", b"s", text]);
     ask(&mut server, &[b"SET", b"t", text]);
     ask(&mut server, &[b"RPUSH", b"l", b"a", text]);
@@ -261,9 +265,8 @@ fn transaction(server: &mut InProcess, ear: &Ear, commands: &[&str]) -> (String,
 
 #[test]
 fn a_transaction_that_goes_to_the_lane_has_done_nothing_before() {
-    let mut server = server_with(&vec![b'v'; LONG_BYTES]);
     let ear = Ear::default();
-    server.space().set_change_sink(Box::new(ear.clone()));
+    let mut server = observed(&vec![b'v'; LONG_BYTES], Some(Box::new(ear.clone())));
     server.space().want(Wanted::events(EventClass(!0)));
     line(&mut server, "SET foo 0");
     line(&mut server, "SELECT 5");

@@ -19,7 +19,7 @@ use pantala_commands::{
     WaitedKeys,
 };
 use pantala_keyspace::event::RPUSH;
-use pantala_server::start::{Running, start_with};
+use pantala_server::process::start::{Running, start_with};
 use pantala_settings::{Disk, Settings, Start};
 use pantala_values::List;
 use pantala_values::list::End;

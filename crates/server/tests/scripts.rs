@@ -83,9 +83,9 @@ fn who_is_undone_is_counted_once() {
 
 #[test]
 fn who_is_undone_has_run_once() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
     let heard = Arc::default();
-    server.space().set_change_sink(Box::new(Ear(Arc::clone(&heard))));
+    let sink = Box::new(Ear(Arc::clone(&heard)));
+    let mut server = InProcess::observed(Settings::defaults(), Some(sink)).expect("descriptors");
     server.space().want(Wanted::events(EventClass::STRING));
     for (run, loops) in ["1", "1", "1", LONG, "1", LONG].into_iter().enumerate() {
         ask(&mut server, &["SET", "gone", "v"]);
@@ -105,9 +105,9 @@ fn who_is_undone_has_run_once() {
 
 #[test]
 fn who_has_very_much_to_tell_tells_it_once() {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-    server.space().set_change_sink(Box::new(Ear(Arc::clone(&heard))));
+    let sink = Box::new(Ear(Arc::clone(&heard)));
+    let mut server = InProcess::observed(Settings::defaults(), Some(sink)).expect("descriptors");
     ask(&mut server, &["SET", "large", &"x".repeat(10_000)]);
     server.space().want(Wanted::events(EventClass::STRING));
     let script = "for i = 1, 70000 do redis.call('SET', 'k', i) end \

@@ -5,11 +5,14 @@
 
 use crate::field::{
     Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits, Percentiles, Permission,
+    VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
 use crate::shapes;
-use Group::{Commands, Encodings, Memory, Network, Observe, Process, Security, Threads};
+use Group::{
+    Commands, Encodings, Memory, Network, Observe, Persistence, Process, Security, Threads,
+};
 use std::collections::BTreeMap;
 
 macro_rules! settings {
@@ -52,11 +55,6 @@ settings! {
     /// Addresses to listen on; `*` and `::*` are all of IPv4 and IPv6; one after `-` may fail.
     bind: Vec<String> = start(
         "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network);
-    /// Zone that INFO and HELLO report.
-    availability_zone: String = live("availability-zone", Kind::Text, "", Process);
-    /// Clients may say that they bring another server's data (CLIENT IMPORT-SOURCE). Keys expire
-    /// all the same, as yet.
-    import_mode: bool = live("import-mode", Kind::Bool, "no", Commands);
     /// Connections the kernel keeps waiting for accept.
     tcp_backlog: u32 = start("tcp-backlog", COUNT, "511", Network);
     /// Path of a Unix socket to listen on as well.
@@ -108,6 +106,9 @@ settings! {
         .also(&["hash-max-ziplist-value"]);
     /// Bytes up to which a HyperLogLog is sparse.
     hll_sparse_max_bytes: usize = live("hll-sparse-max-bytes", SIZE, "3000", Encodings);
+    /// Whether RESTORE and FUNCTION RESTORE take payloads of Redis's own and of newer versions.
+    rdb_version_check: VersionCheck = live(
+        "rdb-version-check", Kind::Word(VersionCheck::WORDS), "strict", Persistence);
     /// Nodes at each end of a list beyond which they are compressed; 0 means none is.
     list_compress_depth: u32 = live("list-compress-depth", COUNT, "0", Encodings);
     /// Elements of a list's node, or -1 to -5 for 4 to 64 KB.

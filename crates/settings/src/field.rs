@@ -226,6 +226,14 @@ words! {
         Local = "local",
     }
 
+    /// Which versions of the format of snapshots and payloads are taken.
+    VersionCheck {
+        /// Those that are known.
+        Strict = "strict",
+        /// All.
+        Relaxed = "relaxed",
+    }
+
     /// What happens when a write would exceed `maxmemory`.
     EvictionPolicy {
         /// Evict among keys with a deadline, least recently used first.

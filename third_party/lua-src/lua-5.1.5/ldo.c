@@ -275,7 +275,11 @@ static StkId tryfuncTM (lua_State *L, StkId func) {
 int luaP_host (lua_State *L) {
   global_State *g = G(L);
   lu_byte memfree = g->memfree;
+  const TValue *arg;
   int n;
+  for (arg = L->base; arg < L->top; arg++)  /* at least they are read */
+    if (ttisstring(arg) && tsvalue(arg)->len >= 1024)
+      luaD_charge(L, tsvalue(arg)->len / 64);
   g->memfree = 1;
   n = (*g->hostfn)(L);
   g->memfree = memfree;
@@ -455,7 +459,7 @@ void luaD_sharecount (lua_State *from, lua_State *to) {
 
 /*
 ** `n' instructions' worth of work that the interpreter does not see. Only where
-** Lua functions may be called.
+** errors may be raised; the stack stays where it is, and nothing is collected.
 */
 void luaD_charge (lua_State *L, size_t n) {
   if (!(L->hookmask & LUA_MASKCOUNT) || L->hookcount <= 0) return;
@@ -463,8 +467,18 @@ void luaD_charge (lua_State *L, size_t n) {
     L->hookcount -= cast_int(n);
   else {
     resethookcount(L);
-    luaD_callhook(L, LUA_HOOKCOUNT, -1);
+    if (L->allowhook) luaP_tick(L);
   }
+}
+
+
+/*
+** The same where no error may be raised: the host is asked at the next instruction,
+** or when a library charges next.
+*/
+void luaD_chargelater (lua_State *L, size_t n) {
+  if (L->hookcount > 1)
+    L->hookcount = (n < cast(size_t, L->hookcount)) ? L->hookcount - cast_int(n) : 1;
 }
 
 

@@ -38,6 +38,7 @@
 typedef void (*Pfunc) (lua_State *L, void *ud);
 
 LUAI_FUNC void luaD_charge (lua_State *L, size_t n);
+LUAI_FUNC void luaD_chargelater (lua_State *L, size_t n);
 LUAI_FUNC void luaD_sharecount (lua_State *from, lua_State *to);
 LUAI_FUNC int luaD_protectedparser (lua_State *L, ZIO *z, const char *name);
 LUAI_FUNC void luaD_callhook (lua_State *L, int event, int line);

@@ -25,7 +25,10 @@
 
 
 
-#define next(ls) (ls->current = zgetc(ls->z))
+/* a token, or what is skipped before it, may be as long as the source */
+#define next(ls) \
+  ((++ls->read & 0xfff) == 0 ? lua_charge(ls->L, 0x400) : (void)0, \
+   ls->current = zgetc(ls->z))
 
 
 
@@ -143,6 +146,7 @@ void luaX_setinput (lua_State *L, LexState *ls, ZIO *z, TString *source) {
   ls->lookahead.token = TK_EOS;  /* no look-ahead token */
   ls->z = z;
   ls->fs = NULL;
+  ls->read = 0;
   ls->linenumber = 1;
   ls->lastline = 1;
   ls->source = source;

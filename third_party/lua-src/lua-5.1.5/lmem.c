@@ -80,10 +80,7 @@ void *luaM_realloc_ (lua_State *L, void *block, size_t osize, size_t nsize) {
       (nsize - osize > g->memlimit ||
        g->totalbytes > g->memlimit - (nsize - osize)))
     luaD_throw(L, LUA_ERRMEM);
-  if (nsize > 4096 && L->hookcount > 1) {  /* filling it is work, too */
-    size_t n = nsize / 64;
-    L->hookcount = (n < (size_t)L->hookcount) ? L->hookcount - (int)n : 1;
-  }
+  if (nsize > 4096) luaD_chargelater(L, nsize / 64);  /* filling it is work, too */
   block = (*g->frealloc)(g->ud, block, osize, nsize);
   if (block == NULL && nsize > 0)
     luaD_throw(L, LUA_ERRMEM);

@@ -54,6 +54,7 @@ static int abortscript (lua_State *L) {
   global_State *g = G(L);
   if (!g->aborting) g->abortline = currentline(L);
   g->aborting = 1;
+  L->hookcount = 1;  /* whoever goes on all the same comes back here */
   lua_pushliteral(L, "script aborted");
   return lua_error(L);
 }
@@ -143,6 +144,7 @@ static const char *pushreply (lua_State *L, const char *at, const char *end,
       at = pushreply(L, at, end, depth + 1);
       if (at == NULL) return NULL;
       lua_rawseti(L, -2, i);
+      if ((i & 63) == 63) lua_charge(L, 64);
     }
   }
   return at;
@@ -291,6 +293,7 @@ static void pushlist (lua_State *L, const HostSpan *spans, int n) {
   for (i = 0; i < n; i++) {
     TString *ts = luaS_newlstr(L, spans[i].data, spans[i].len);
     setsvalue2n(L, &t->array[i], ts);
+    if ((i & 63) == 63) lua_charge(L, 64);  /* strings of one hash take long */
   }
 }
 
@@ -334,7 +337,11 @@ static void tidy (lua_State *L) {
 static int emit (lua_State *L, const TValue *o, int depth, int *budget);
 
 
-static int emittext (lua_State *L, int kind, const TValue *o) {
+/* a kilobyte is as much work as a value; one text may be as long as it likes */
+static int emittext (lua_State *L, int kind, const TValue *o, int *budget) {
+  size_t work = tsvalue(o)->len / 1024;
+  if (*budget < EMIT_VALUES - 1 && work > (size_t)*budget) return 0;
+  *budget -= (work < (size_t)*budget) ? (int)work : *budget;
   return G(L)->hostemit(kind, svalue(o), tsvalue(o)->len, 0);
 }
 
@@ -356,8 +363,8 @@ static int emittable (lua_State *L, Table *t, int depth, int *budget) {
   if (t->lsizenode > 0 || !ttisnil(gval(gnode(t, 0)))) {  /* any fields? */
     const TValue *err = luaH_getstr(t, g->fields[0]);
     const TValue *ok = luaH_getstr(t, g->fields[1]);
-    if (ttisstring(err)) return emittext(L, HOST_ERROR, err);
-    if (ttisstring(ok)) return emittext(L, HOST_STATUS, ok);
+    if (ttisstring(err)) return emittext(L, HOST_ERROR, err, budget);
+    if (ttisstring(ok)) return emittext(L, HOST_STATUS, ok, budget);
     for (i = 2; i < HOST_FIELDS; i++)
       if (!ttisnil(luaH_getstr(t, g->fields[i]))) return 0;
   }
@@ -370,7 +377,7 @@ static int emit (lua_State *L, const TValue *o, int depth, int *budget) {
   HostEmit host = G(L)->hostemit;
   if (depth > EMIT_DEPTH || --*budget <= 0) return 0;
   switch (ttype(o)) {
-    case LUA_TSTRING: return emittext(L, HOST_BULK, o);
+    case LUA_TSTRING: return emittext(L, HOST_BULK, o, budget);
     case LUA_TNUMBER: return host(HOST_NUMBER, NULL, 0, nvalue(o));
     case LUA_TBOOLEAN: return host(bvalue(o) ? HOST_TRUE : HOST_FALSE, NULL, 0, 0);
     case LUA_TTABLE: return emittable(L, hvalue(o), depth, budget);
@@ -404,6 +411,7 @@ static int protect (lua_State *L, int nargs, int emits) {
   status = lua_pcall(L, nargs, 1, handler);
   g->memfree = 1;
   g->memsoft = MAX_LUMEM;
+  luaP_restscratch(g);
   if (g->aborting) {
     status = ABORTED;
     setnvalue(L->top - 1, cast_num(g->abortline));
@@ -452,6 +460,7 @@ static void sharelist (lua_State *L, TString *name, int i) {
 
 /* run(f, ...): a script */
 static int run (lua_State *L) {
+  G(L)->aborting = 0;
   sharelist(L, G(L)->keysname, 2);
   sharelist(L, G(L)->argvname, 4);
   lua_settop(L, 1);
@@ -461,6 +470,7 @@ static int run (lua_State *L) {
 
 /* call(f, ...): a library's function */
 static int callfunction (lua_State *L) {
+  G(L)->aborting = 0;
   pushlists(L);
   setshared(L, G(L)->keysname, 0);
   setshared(L, G(L)->argvname, 0);
@@ -477,26 +487,55 @@ static int loadlibrary (lua_State *L) {
 }
 
 
-/* compile(text, chunk name [, environment]): function, or nil and an error */
+/*
+** What a compiled function takes, with those in it. Strings that others have, too,
+** count again.
+*/
+static size_t weight (const Proto *f) {
+  size_t bytes = sizeof(Proto) + sizeof(Instruction) * (size_t)f->sizecode +
+                 sizeof(TValue) * (size_t)f->sizek + sizeof(Proto *) * (size_t)f->sizep +
+                 sizeof(int) * (size_t)f->sizelineinfo +
+                 sizeof(LocVar) * (size_t)f->sizelocvars +
+                 sizeof(TString *) * (size_t)f->sizeupvalues;
+  int i;
+  for (i = 0; i < f->sizek; i++)
+    if (ttisstring(&f->k[i])) bytes += sizestring(tsvalue(&f->k[i]));
+  for (i = 0; i < f->sizelocvars; i++)
+    if (f->locvars[i].varname) bytes += sizestring(&f->locvars[i].varname->tsv);
+  for (i = 0; i < f->sizep; i++)  /* as deep as the parser goes, 200 */
+    bytes += weight(f->p[i]);
+  return bytes;
+}
+
+
+/*
+** compile(text, chunk name [, environment]): function and its weight in bytes, or
+** nil, an error, and whether that is the host's will
+*/
 static int compile (lua_State *L) {
   global_State *g = G(L);
   size_t len;
   const char *text = luaL_checklstring(L, 1, &len);
   const char *name = luaL_checkstring(L, 2);
   int status;
+  g->aborting = 0;
+  resethookcount(L);
   g->memfree = 0;
   status = luaL_loadbuffer(L, text, len, name);
   g->memfree = 1;
   if (status != 0) {
     lua_pushnil(L);
     lua_insert(L, -2);
-    return 2;
+    lua_pushboolean(L, g->aborting);
+    g->aborting = 0;
+    return 3;
   }
   if (lua_istable(L, 3)) {
     lua_pushvalue(L, 3);
     lua_setfenv(L, -2);
   }
-  return 1;
+  lua_pushnumber(L, (lua_Number)weight(clvalue(L->top - 1)->l.p));
+  return 2;
 }
 
 
@@ -508,17 +547,20 @@ static int readonly (lua_State *L) {
 }
 
 
-static void hook (lua_State *L, lua_Debug *ar) {
+/*
+** The host asks nothing of Lua meanwhile: so a library may be in the midst of its
+** tables here, and nothing is collected under it.
+*/
+void luaP_tick (lua_State *L) {
   global_State *g = G(L);
-  int goon;
+  if (g->hosttick == NULL) return;
+  if (g->aborting || g->hosttick() != 0) abortscript(L);
+}
+
+
+static void hook (lua_State *L, lua_Debug *ar) {
   (void)ar;
-  if (g->tickref == 0) return;
-  if (g->aborting) abortscript(L);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, g->tickref);
-  lua_call(L, 0, 1);
-  goon = lua_toboolean(L, -1);
-  lua_pop(L, 1);
-  if (!goon) abortscript(L);
+  luaP_tick(L);
 }
 
 
@@ -530,28 +572,28 @@ static TString *fixedname (lua_State *L, const char *name) {
 
 
 /*
-** setup(tick, convert, bytes, instructions, seed, call, number, emit): once, for
-** the whole state; the last three are pointers to functions of the host
+** setup(convert, bytes, instructions, seed, call, number, emit, tick): once, for
+** the whole state; the last four are pointers to functions of the host
 */
 static int setup (lua_State *L) {
   global_State *g = G(L);
   static const char *const fields[HOST_FIELDS] =
     {"err", "ok", "double", "map", "set", "big_number", "verbatim_string"};
   int i;
-  lua_Number bytes = luaL_checknumber(L, 3);
-  int instructions = luaL_checkint(L, 4);
-  luaP_seed(L, luaL_checkint(L, 5));
-  g->hostcall = (HostCall)lua_touserdata(L, 6);
-  g->hostnumber = (HostNumber)lua_touserdata(L, 7);
-  g->hostemit = (HostEmit)lua_touserdata(L, 8);
+  lua_Number bytes = luaL_checknumber(L, 2);
+  int instructions = luaL_checkint(L, 3);
+  luaP_seed(L, luaL_checkint(L, 4));
+  g->hostcall = (HostCall)lua_touserdata(L, 5);
+  g->hostnumber = (HostNumber)lua_touserdata(L, 6);
+  g->hostemit = (HostEmit)lua_touserdata(L, 7);
+  g->hosttick = (HostTick)lua_touserdata(L, 8);
   for (i = 0; i < HOST_FIELDS; i++)
     g->fields[i] = fixedname(L, fields[i]);
   g->keysname = fixedname(L, "KEYS");
   g->argvname = fixedname(L, "ARGV");
   g->hostfn = lua_tocfunction(L, 1);  /* one for all functions of mlua */
-  lua_settop(L, 2);
+  lua_settop(L, 1);
   g->convertref = luaL_ref(L, LUA_REGISTRYINDEX);
-  g->tickref = luaL_ref(L, LUA_REGISTRYINDEX);
   g->memlimit = (lu_mem)bytes;
   lua_sethook(L, hook, LUA_MASKCOUNT, instructions);
   return 0;
@@ -561,6 +603,13 @@ static int setup (lua_State *L) {
 /* limit(bytes): how many a script may have from now on; 0: no limit */
 static int limit (lua_State *L) {
   G(L)->memlimit = (lu_mem)luaL_checknumber(L, 1);
+  return 0;
+}
+
+
+/* charge(n): work that a function of the host has done */
+static int charge (lua_State *L) {
+  lua_charge(L, (size_t)luaL_checknumber(L, 1));
   return 0;
 }
 
@@ -576,6 +625,14 @@ static int jsonset (lua_State *L) {
 static int idle (lua_State *L) {
   luaC_fullgc(L);
   G(L)->idlebytes = G(L)->totalbytes;
+  return 0;
+}
+
+
+/* drop(): the keys and arguments of the last run are garbage */
+static int drop (lua_State *L) {
+  setshared(L, G(L)->keysname, 0);
+  setshared(L, G(L)->argvname, 0);
   return 0;
 }
 
@@ -738,6 +795,8 @@ static const luaL_Reg funcs[] = {
   {"jsonset", jsonset},
   {"short", luaP_short},
   {"rest", rest},
+  {"drop", drop},
+  {"charge", charge},
   {NULL, NULL}
 };
 

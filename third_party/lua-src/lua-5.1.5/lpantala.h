@@ -17,6 +17,9 @@ typedef struct HostSpan {
 ** the next call. */
 typedef int (*HostCall) (const HostSpan *args, size_t count, HostSpan *reply);
 
+/* whether a script may go on: 0, or it is to be aborted. Touches nothing of Lua's. */
+typedef int (*HostTick) (void);
+
 /* what a script returns, value by value; 0: no more of it */
 typedef int (*HostEmit) (int kind, const char *data, size_t len, double number);
 
@@ -40,10 +43,14 @@ typedef size_t (*HostNumber) (double number, char *text);
 LUAI_FUNC void luaP_open (lua_State *L);
 /* runs the host's part of the function that runs (ldo.c) */
 LUAI_FUNC int luaP_host (lua_State *L);
+/* asks the host whether to go on; raises what nothing catches if not */
+LUAI_FUNC void luaP_tick (lua_State *L);
 /* short(name, f), in lplibs.c */
 LUAI_FUNC int luaP_short (lua_State *L);
 struct global_State;
 LUAI_FUNC void luaP_freescratch (struct global_State *g);
+/* lets go of a large one */
+LUAI_FUNC void luaP_restscratch (struct global_State *g);
 /* the text of a number, as LUA_NUMBER_FMT has it */
 LUAI_FUNC void luaP_number2str (char *s, lua_Number n);
 /* 31 random bits */

@@ -11,6 +11,9 @@
 ** 3. Readers hold no pointer but into their argument, which stays on the stack, and
 **    read no byte at or behind `end' but the zero there.
 ** 4. Nothing recurses deeper than DEPTH.
+** 5. Work is charged as it is done, also by who gives up: values, bytes, and the
+**    slots of tables that are looked at, most of which may be empty. The host may end
+**    the script there (luaP_tick), which changes nothing else of Lua's.
 **
 ** Not part of Lua 5.1.5. Tests: crates/scripting/tests/libs_*.rs.
 */
@@ -40,8 +43,21 @@ typedef unsigned long long word;
 #define SCRATCH_BYTES_KEPT	((size_t)64 << 10)
 /* what a byte of text may become in Lua's memory, at most: "[]," is a table */
 #define BYTES_OF_BYTE	40
-/* bytes that are as much work as an instruction */
+/* bytes that are as much work as an instruction, and slots of a table */
 #define BYTES_CHARGED	16
+#define SLOTS_CHARGED	8
+/* work between two charges */
+#define WORK_CHARGED	64
+
+
+static void charge (lua_State *L, size_t *due, size_t work) {
+  *due += work;
+  if (*due >= WORK_CHARGED) {
+    work = *due;
+    *due = 0;
+    lua_charge(L, work);
+  }
+}
 
 
 /*
@@ -51,8 +67,10 @@ typedef unsigned long long word;
 */
 
 typedef struct Out {
+  lua_State *L;
   global_State *g;
   size_t len;
+  size_t due;  /* work that is not charged yet */
 } Out;
 
 
@@ -107,7 +125,7 @@ static int putword (Out *o, int tag, word w, int n) {
 }
 
 
-static void restscratch (global_State *g) {
+void luaP_restscratch (global_State *g) {
   if (g->scratchsize > SCRATCH_BYTES_KEPT) luaP_freescratch(g);
 }
 
@@ -130,16 +148,18 @@ static int fits (lua_State *L, size_t n) {
 static int finish (lua_State *L, Out *o) {
   if (!fits(L, o->len + 1024)) return 0;
   lua_pushlstring(L, o->g->scratch, o->len);
-  restscratch(o->g);
-  lua_charge(L, o->len / BYTES_CHARGED);
+  luaP_restscratch(o->g);
+  lua_charge(L, o->due);
   return 1;
 }
 
 
 static Out begin (lua_State *L) {
   Out o;
+  o.L = L;
   o.g = G(L);
   o.len = 0;
+  o.due = 0;
   return o;
 }
 
@@ -157,10 +177,11 @@ static long long truncated (lua_Number n) {
 ** Whether a table is a list, all of it in its array part: how many elements, or -1.
 ** `*members': whether it has anything else.
 */
-static int listlen (const Table *t, int *members) {
+static int listlen (Out *o, const Table *t, int *members) {
   int n = 0;
   int i;
   *members = 0;
+  charge(o->L, &o->due, ((size_t)t->sizearray + sizenode(t)) / SLOTS_CHARGED);
   while (n < t->sizearray && !ttisnil(&t->array[n])) n++;
   for (i = n; i < t->sizearray; i++)
     if (!ttisnil(&t->array[i])) return -1;
@@ -225,6 +246,7 @@ static int jsonstring (Out *o, const TString *ts) {
   const char *end = at + ts->tsv.len;
   char *first, *to;
   if (ts->tsv.len > OUTPUT_BYTES_MAX / 8) return 0;
+  charge(o->L, &o->due, ts->tsv.len / BYTES_CHARGED);
   first = to = room(o, 6 * ts->tsv.len + 2);
   if (to == NULL) return 0;
   *to++ = '"';
@@ -296,7 +318,7 @@ static int jsonvalue (Out *o, const TValue *v, int depth);
 static int jsontable (Out *o, const Table *t, int depth) {
   int members, i;
   int count = 0;
-  int n = listlen(t, &members);
+  int n = listlen(o, t, &members);
   if (depth > DEPTH || n < 0 || (n > 0 && members)) return 0;
   if (n > 0) {
     for (i = 0; i < n; i++)
@@ -318,6 +340,7 @@ static int jsontable (Out *o, const Table *t, int depth) {
 
 
 static int jsonvalue (Out *o, const TValue *v, int depth) {
+  charge(o->L, &o->due, 1);
   switch (ttype(v)) {
     case LUA_TSTRING: return jsonstring(o, rawtsvalue(v));
     case LUA_TNUMBER: return jsonnumber(o, nvalue(v));
@@ -350,6 +373,7 @@ typedef struct In {
   const char *at;
   const char *end;
   int depth;
+  size_t due;  /* as in Out */
 } In;
 
 
@@ -554,6 +578,7 @@ static int jsonmembers (In *in, int close) {
 static int jsonread (In *in) {
   lua_State *L = in->L;
   int c = next(in);
+  charge(L, &in->due, 1);
   switch (c) {
     case '{': return jsonmembers(in, '}');
     case '[': return jsonmembers(in, ']');
@@ -579,6 +604,7 @@ static int bytesof (lua_State *L, In *in) {
   in->at = svalue(arg);
   in->end = in->at + tsvalue(arg)->len;
   in->depth = 0;
+  in->due = tsvalue(arg)->len / BYTES_CHARGED;
   return tsvalue(arg)->len < OUTPUT_BYTES_MAX / BYTES_OF_BYTE &&
          fits(L, tsvalue(arg)->len * BYTES_OF_BYTE);
 }
@@ -586,15 +612,13 @@ static int bytesof (lua_State *L, In *in) {
 
 static int json_decode (lua_State *L) {
   In in;
-  size_t len;
   if (G(L)->jsonset || lua_gettop(L) != 1 || !bytesof(L, &in)) return luaP_host(L);
-  len = (size_t)(in.end - in.at);
   if (!jsonread(&in) || next(&in) != 0 || in.at != in.end) {
     lua_settop(L, 1);
     return luaP_host(L);
   }
-  restscratch(G(L));
-  lua_charge(L, len / BYTES_CHARGED);
+  luaP_restscratch(G(L));
+  lua_charge(L, in.due);
   return 1;
 }
 
@@ -643,6 +667,7 @@ static int packnumber (Out *o, lua_Number n) {
 static int packstring (Out *o, const TString *ts) {
   size_t len = ts->tsv.len;
   int ok;
+  charge(o->L, &o->due, len / BYTES_CHARGED);
   if (len <= 31) ok = putbyte(o, 0xa0 | (int)len);
   else if (len <= 0xff) ok = putword(o, 0xd9, len, 1);
   else if (len <= 0xffff) ok = putword(o, 0xda, len, 2);
@@ -664,7 +689,7 @@ static int packvalue (Out *o, const TValue *v, int depth);
 static int packtable (Out *o, const Table *t, int depth) {
   int members, i;
   int count = 0;
-  int n = listlen(t, &members);
+  int n = listlen(o, t, &members);
   if (n < 0 || (n > 0 && members)) return 0;
   if (!members) {
     if (!packhead(o, 0x90, 0xdc, n)) return 0;
@@ -690,6 +715,7 @@ static int packtable (Out *o, const Table *t, int depth) {
 
 
 static int packvalue (Out *o, const TValue *v, int depth) {
+  charge(o->L, &o->due, 1);
   switch (ttype(v)) {
     case LUA_TSTRING: return packstring(o, rawtsvalue(v));
     case LUA_TNUMBER: return packnumber(o, nvalue(v));
@@ -798,6 +824,7 @@ static int unpackvalue (In *in) {
   lua_State *L = in->L;
   int tag;
   word w;
+  charge(L, &in->due, 1);
   if (in->at == in->end) return 0;
   tag = (byte)*in->at++;
   if (tag <= 0x7f || tag >= 0xe0) {
@@ -829,17 +856,15 @@ static int unpackvalue (In *in) {
 
 static int msgpack_unpack (lua_State *L) {
   In in;
-  size_t len;
   int n = 0;
   if (lua_gettop(L) != 1 || !bytesof(L, &in)) return luaP_host(L);
-  len = (size_t)(in.end - in.at);
   while (in.at < in.end)
     if (n == UNPACK_VALUES || !lua_checkstack(L, 2) || !unpackvalue(&in)) {
       lua_settop(L, 1);
       return luaP_host(L);
     }
     else n++;
-  lua_charge(L, len / BYTES_CHARGED);
+  lua_charge(L, in.due);
   return n;
 }
 
@@ -901,6 +926,7 @@ static int structtext (Out *o, int c, const char **f, const TValue *arg) {
   size_t len;
   if (!ttisstring(arg) || n < 0 || (size_t)n > tsvalue(arg)->len) return 0;
   len = (n == 0) ? tsvalue(arg)->len : (size_t)n;
+  charge(o->L, &o->due, len / BYTES_CHARGED);
   return put(o, svalue(arg), len) && (c == 'c' || putbyte(o, 0));
 }
 
@@ -931,6 +957,7 @@ static int structpack (lua_State *L, Out *o) {
   f = svalue(arg++);
   while (*f != '\0') {
     int c = *f++;
+    charge(L, &o->due, 1);
     if (c == '<' || c == '>') big = (c == '>');
     else if (c == 'x') {
       if (!putbyte(o, 0)) return 0;
@@ -975,6 +1002,7 @@ static int structread (In *in, int c, const char **f, int big) {
   else if (c == 's') {
     const char *zero = (const char *)memchr(in->at, 0, (size_t)left);
     if (zero == NULL) return 0;
+    charge(L, &in->due, (size_t)(zero - in->at) / BYTES_CHARGED);
     lua_pushlstring(L, in->at, (size_t)(zero - in->at));
     in->at = zero + 1;
   }
@@ -1021,6 +1049,7 @@ static int structunpack (lua_State *L) {
   if (!ttisstring(L->base) || !ttisstring(L->base + 1)) return -1;
   f = svalue(L->base);
   in.L = L;
+  in.due = 0;
   first = in.at = svalue(L->base + 1);
   in.end = in.at + tsvalue(L->base + 1)->len;
   if (lua_gettop(L) == 3) {
@@ -1032,6 +1061,7 @@ static int structunpack (lua_State *L) {
   }
   while (*f != '\0') {
     int c = *f++;
+    charge(L, &in.due, 1);
     if (c == '<' || c == '>') big = (c == '>');
     else if (c == 'x') {
       if (in.at == in.end) return -1;
@@ -1044,6 +1074,7 @@ static int structunpack (lua_State *L) {
     }
   }
   lua_pushnumber(L, (lua_Number)(in.at - first + 1));
+  lua_charge(L, in.due);
   return n + 1;
 }
 

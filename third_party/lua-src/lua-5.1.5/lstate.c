@@ -185,7 +185,7 @@ LUA_API lua_State *lua_newstate (lua_Alloc f, void *ud) {
   g->aborting = 0;
   g->abortline = 0;
   g->converting = 0;
-  g->tickref = 0;
+  g->hosttick = NULL;
   g->convertref = 0;
   g->idlebytes = 0;
   g->hostfn = NULL;

@@ -98,7 +98,7 @@ typedef struct global_State {
   lu_byte aborting;  /* the host ends the script: nothing may catch that */
   int abortline;  /* where it was then; 0: not known */
   lu_byte converting;  /* a host error is being made into a Lua one */
-  int tickref;  /* registry: asked while a script runs; 0: none */
+  HostTick hosttick;  /* asked while a script runs; NULL: nobody is */
   lu_mem idlebytes;  /* in use when no script had left anything */
   unsigned long long random;  /* the state of math.random */
   HostCall hostcall;  /* redis.call */

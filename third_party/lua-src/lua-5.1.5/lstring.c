@@ -12,6 +12,7 @@
 
 #include "lua.h"
 
+#include "ldo.h"
 #include "lmem.h"
 #include "lobject.h"
 #include "lstate.h"
@@ -113,7 +114,9 @@ static unsigned int hashstring (const char *str, size_t l) {
 
 TString *luaS_newlstr (lua_State *L, const char *str, size_t l) {
   GCObject *o;
+  size_t met = 0;
   unsigned int h = hashstring(str, l);
+  if (l > 4096) luaD_chargelater(L, l / 16);  /* also of a string that is there */
   for (o = G(L)->strt.hash[lmod(h, G(L)->strt.size)];
        o != NULL;
        o = o->gch.next) {
@@ -123,7 +126,9 @@ TString *luaS_newlstr (lua_State *L, const char *str, size_t l) {
       if (isdead(G(L), o)) changewhite(o);
       return ts;
     }
+    met++;
   }
+  if (met > 64) luaD_chargelater(L, met);  /* of the same hash, on purpose */
   return newlstr(L, str, l, h);  /* not found */
 }
 

@@ -23,6 +23,9 @@
 /* longest result of string.rep; the limit of memory is what counts */
 #define MAXSTRING	((size_t)1 << 31)
 
+/* charges for loops over bytes, every 4096 of them */
+#define chargenow(L,i)	(((i) & 4095) == 4095 ? lua_charge(L, 512) : (void)0)
+
 /* macro to `unsign' a character */
 #define uchar(c)        ((unsigned char)(c))
 
@@ -62,7 +65,10 @@ static int str_reverse (lua_State *L) {
   luaL_Buffer b;
   const char *s = luaL_checklstring(L, 1, &l);
   luaL_buffinit(L, &b);
-  while (l--) luaL_addchar(&b, s[l]);
+  while (l--) {
+    chargenow(L, l);
+    luaL_addchar(&b, s[l]);
+  }
   luaL_pushresult(&b);
   return 1;
 }
@@ -74,8 +80,10 @@ static int str_lower (lua_State *L) {
   luaL_Buffer b;
   const char *s = luaL_checklstring(L, 1, &l);
   luaL_buffinit(L, &b);
-  for (i=0; i<l; i++)
+  for (i=0; i<l; i++) {
+    chargenow(L, i);
     luaL_addchar(&b, tolower(uchar(s[i])));
+  }
   luaL_pushresult(&b);
   return 1;
 }
@@ -87,8 +95,10 @@ static int str_upper (lua_State *L) {
   luaL_Buffer b;
   const char *s = luaL_checklstring(L, 1, &l);
   luaL_buffinit(L, &b);
-  for (i=0; i<l; i++)
+  for (i=0; i<l; i++) {
+    chargenow(L, i);
     luaL_addchar(&b, toupper(uchar(s[i])));
+  }
   luaL_pushresult(&b);
   return 1;
 }
@@ -114,8 +124,11 @@ static int str_rep (lua_State *L) {
     luaL_addlstring(&b, block, (size_t)n);
     n = 0;
   }
-  while (n-- > 0)
+  while (n-- > 0) {
+    if (l < 4096) chargenow(L, n);
+    else lua_charge(L, l / 64);
     luaL_addlstring(&b, s, l);
+  }
   luaL_pushresult(&b);
   return 1;
 }
@@ -185,6 +198,9 @@ static int str_dump (lua_State *L) {
 #define CAP_UNFINISHED	(-1)
 #define CAP_POSITION	(-2)
 
+/* steps of matching between two charges */
+#define MATCHSTEPS	1000
+
 typedef struct MatchState {
   const char *src_init;  /* init of source string */
   const char *src_end;  /* end (`\0') of source string */
@@ -219,7 +235,30 @@ static int capture_to_close (MatchState *ms) {
 }
 
 
+/* `n' steps of matching at a time */
+static void steps (MatchState *ms, size_t n) {
+  if (n < (size_t)ms->steps) ms->steps -= (int)n;
+  else {
+    ms->steps = MATCHSTEPS;
+    lua_charge(ms->L, n + MATCHSTEPS);
+  }
+}
+
+
+static void step (MatchState *ms) {
+  if (--ms->steps == 0) {
+    ms->steps = MATCHSTEPS;
+    lua_charge(ms->L, MATCHSTEPS);
+  }
+}
+
+
+/* a loop over bytes of the subject or of the pattern, every 256 of them */
+#define stepnow(ms,i)	(((i) & 255) == 0 ? steps(ms, 64) : (void)0)
+
+
 static const char *classend (MatchState *ms, const char *p) {
+  size_t n = 0;
   switch (*p++) {
     case L_ESC: {
       if (*p == '\0')
@@ -229,6 +268,8 @@ static const char *classend (MatchState *ms, const char *p) {
     case '[': {
       if (*p == '^') p++;
       do {  /* look for a `]' */
+        n++;
+        stepnow(ms, n);
         if (*p == '\0')
           luaL_error(ms->L, "malformed pattern (missing " LUA_QL("]") ")");
         if (*(p++) == L_ESC && *p != '\0')
@@ -262,13 +303,17 @@ static int match_class (int c, int cl) {
 }
 
 
-static int matchbracketclass (int c, const char *p, const char *ec) {
+static int matchbracketclass (MatchState *ms, int c, const char *p,
+                              const char *ec) {
   int sig = 1;
+  size_t n = 0;
   if (*(p+1) == '^') {
     sig = 0;
     p++;  /* skip the `^' */
   }
   while (++p < ec) {
+    n++;
+    stepnow(ms, n);
     if (*p == L_ESC) {
       p++;
       if (match_class(c, uchar(*p)))
@@ -285,11 +330,11 @@ static int matchbracketclass (int c, const char *p, const char *ec) {
 }
 
 
-static int singlematch (int c, const char *p, const char *ep) {
+static int singlematch (MatchState *ms, int c, const char *p, const char *ep) {
   switch (*p) {
     case '.': return 1;  /* matches any char */
     case L_ESC: return match_class(c, uchar(*(p+1)));
-    case '[': return matchbracketclass(c, p, ep-1);
+    case '[': return matchbracketclass(ms, c, p, ep-1);
     default:  return (uchar(*p) == c);
   }
 }
@@ -300,26 +345,11 @@ static const char *match (MatchState *ms, const char *s, const char *p);
 
 /* deepest recursion of `match': some 100 bytes of C stack each */
 #define MAXMATCHDEPTH	1000
-/* steps of matching between two charges */
-#define MATCHSTEPS	1000
 
 static void startmatch (MatchState *ms, lua_State *L) {
   ms->L = L;
   ms->depth = MAXMATCHDEPTH;
   ms->steps = MATCHSTEPS;
-}
-
-
-static void step (MatchState *ms) {
-  if (--ms->steps == 0) {
-    ms->steps = MATCHSTEPS;
-    lua_charge(ms->L, MATCHSTEPS);
-  }
-}
-
-
-static void steps (MatchState *ms, ptrdiff_t n) {
-  if (n > 64) lua_charge(ms->L, (size_t)n/4);
 }
 
 
@@ -332,8 +362,10 @@ static const char *matchbalance (MatchState *ms, const char *s,
     int b = *p;
     int e = *(p+1);
     int cont = 1;
-    steps(ms, ms->src_end - s);
+    size_t n = 0;
     while (++s < ms->src_end) {
+      n++;
+      stepnow(ms, n);
       if (*s == e) {
         if (--cont == 0) return s+1;
       }
@@ -347,9 +379,10 @@ static const char *matchbalance (MatchState *ms, const char *s,
 static const char *max_expand (MatchState *ms, const char *s,
                                  const char *p, const char *ep) {
   ptrdiff_t i = 0;  /* counts maximum expand for item */
-  while ((s+i)<ms->src_end && singlematch(uchar(*(s+i)), p, ep))
+  while ((s+i)<ms->src_end && singlematch(ms, uchar(*(s+i)), p, ep)) {
     i++;
-  steps(ms, i);
+    stepnow(ms, i);
+  }
   /* keeps trying to match with the maximum repetitions */
   while (i>=0) {
     const char *res = match(ms, (s+i), ep+1);
@@ -366,7 +399,7 @@ static const char *min_expand (MatchState *ms, const char *s,
     const char *res = match(ms, s, ep+1);
     if (res != NULL)
       return res;
-    else if (s<ms->src_end && singlematch(uchar(*s), p, ep))
+    else if (s<ms->src_end && singlematch(ms, uchar(*s), p, ep))
       s++;  /* try with one more repetition */
     else return NULL;
   }
@@ -450,8 +483,8 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
                                LUA_QL("%%f") " in pattern");
           ep = classend(ms, p);  /* points to what is next */
           previous = (s == ms->src_init) ? '\0' : *(s-1);
-          if (matchbracketclass(uchar(previous), p, ep-1) ||
-             !matchbracketclass(uchar(*s), p, ep-1)) return NULL;
+          if (matchbracketclass(ms, uchar(previous), p, ep-1) ||
+             !matchbracketclass(ms, uchar(*s), p, ep-1)) return NULL;
           p=ep; goto init;  /* else return match(ms, s, ep); */
         }
         default: {
@@ -474,7 +507,7 @@ static const char *domatch (MatchState *ms, const char *s, const char *p) {
     }
     default: dflt: {  /* it is a pattern item */
       const char *ep = classend(ms, p);  /* points to what is next */
-      int m = s<ms->src_end && singlematch(uchar(*s), p, ep);
+      int m = s<ms->src_end && singlematch(ms, uchar(*s), p, ep);
       switch (*ep) {
         case '?': {  /* optional */
           const char *res;
@@ -561,6 +594,7 @@ static int str_find_aux (lua_State *L, int find) {
   ptrdiff_t init = posrelat(luaL_optinteger(L, 3, 1), l1) - 1;
   if (init < 0) init = 0;
   else if ((size_t)(init) > l1) init = (ptrdiff_t)l1;
+  if (l2 > 1024) lua_charge(L, l2 / 16);  /* looking for special characters */
   if (find && (lua_toboolean(L, 4) ||  /* explicit request? */
       strpbrk(p, SPECIALS) == NULL)) {  /* or no special characters? */
     /* do a plain search */
@@ -652,8 +686,11 @@ static int gfind_nodef (lua_State *L) {
 static void add_s (MatchState *ms, luaL_Buffer *b, const char *s,
                                                    const char *e) {
   size_t l, i;
+  size_t n = 0;
   const char *news = lua_tolstring(ms->L, 3, &l);
   for (i = 0; i < l; i++) {
+    n++;
+    stepnow(ms, n);
     if (news[i] != L_ESC)
       luaL_addchar(b, news[i]);
     else {
@@ -760,6 +797,7 @@ static void addquoted (lua_State *L, luaL_Buffer *b, int arg) {
   const char *s = luaL_checklstring(L, arg, &l);
   luaL_addchar(b, '"');
   while (l--) {
+    chargenow(L, l);
     switch (*s) {
       case '"': case '\\': case '\n': {
         luaL_addchar(b, '\\');
@@ -824,6 +862,7 @@ static int str_format (lua_State *L) {
   luaL_Buffer b;
   luaL_buffinit(L, &b);
   while (strfrmt < strfrmt_end) {
+    chargenow(L, strfrmt_end - strfrmt);
     if (*strfrmt != L_ESC)
       luaL_addchar(&b, *strfrmt++);
     else if (*++strfrmt == L_ESC)

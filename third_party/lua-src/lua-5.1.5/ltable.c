@@ -162,10 +162,7 @@ static int findindex (lua_State *L, Table *t, StkId key) {
 /* what was skipped to find an element counts as work, or `next' in a loop over
 ** an emptied table would take for ever unseen; settled at the next instruction */
 static void chargeskip (lua_State *L, int n) {
-  if (n > 64 && L->hookcount > 1) {
-    n /= 4;
-    L->hookcount = (n < L->hookcount) ? L->hookcount - n : 1;
-  }
+  if (n > 64) luaD_chargelater(L, cast(size_t, n) / 4);
 }
 
 
@@ -314,6 +311,8 @@ static void resize (lua_State *L, Table *t, int nasize, int nhsize) {
   int oldasize = t->sizearray;
   int oldhsize = t->lsizenode;
   Node *nold = t->node;  /* save old hash ... */
+  /* counting and moving what is there; `newkey' may ask for it again and again */
+  luaD_chargelater(L, (cast(size_t, oldasize) + sizenode(t)) / 8);
   if (nasize > oldasize)  /* array part must grow? */
     setarrayvector(L, t, nasize);
   /* create new hash part with appropriate size */
@@ -545,7 +544,7 @@ TValue *luaH_setstr (lua_State *L, Table *t, TString *key) {
 }
 
 
-static int unbound_search (Table *t, unsigned int j) {
+static int unbound_search (lua_State *L, Table *t, unsigned int j) {
   unsigned int i = j;  /* i is zero or a present index */
   j++;
   /* find `i' and `j' such that i is present and j is not */
@@ -556,6 +555,7 @@ static int unbound_search (Table *t, unsigned int j) {
       /* table was built with bad purposes: resort to linear search */
       i = 1;
       while (!ttisnil(luaH_getnum(t, i))) i++;
+      luaD_chargelater(L, i);
       return i - 1;
     }
   }
@@ -573,7 +573,7 @@ static int unbound_search (Table *t, unsigned int j) {
 ** Try to find a boundary in table `t'. A `boundary' is an integer index
 ** such that t[i] is non-nil and t[i+1] is nil (and 0 if t[1] is nil).
 */
-int luaH_getn (Table *t) {
+int luaH_getn (lua_State *L, Table *t) {
   unsigned int j = t->sizearray;
   if (j > 0 && ttisnil(&t->array[j - 1])) {
     /* there is a boundary in the array part: (binary) search for it */
@@ -588,7 +588,7 @@ int luaH_getn (Table *t) {
   /* else must find a boundary in hash part */
   else if (t->node == dummynode)  /* hash part is empty? */
     return j;  /* that is easy... */
-  else return unbound_search(t, j);
+  else return unbound_search(L, t, j);
 }
 
 

@@ -145,7 +145,8 @@ static void addfield (lua_State *L, luaL_Buffer *b, int i) {
   if (!lua_isstring(L, -1))
     luaL_error(L, "invalid value (%s) at index %d in table for "
                   LUA_QL("concat"), luaL_typename(L, -1), i);
-    luaL_addvalue(b);
+  if (lua_objlen(L, -1) > 1024) lua_charge(L, lua_objlen(L, -1) / 64);
+  luaL_addvalue(b);
 }
 
 

@@ -79,7 +79,8 @@ fn unwatch(call: &mut Call<'_, '_>) -> Done {
 fn watch(call: &mut Call<'_, '_>) -> Done {
     let db = call.session.db;
     for key in call.all_keys() {
-        let watching = call.session.watching.get_or_insert_with(Box::<Watching>::default);
+        let watching = call.session.watching.get_or_insert_with(Arc::<Watching>::default);
+        let watching = Arc::make_mut(watching);
         if watching.keys.iter().any(|(other, name)| *other == db && **name == *key.bytes) {
             continue;
         }

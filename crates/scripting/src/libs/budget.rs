@@ -1,42 +1,77 @@
-//! Many new values at a time: Lua's own limit of memory is off while our functions run, so they
-//! look themselves.
+//! Long work of our functions: the host is asked whether it may go on, and many new values find the
+//! limit of memory, which Lua itself does not look at while our functions run.
 //!
 //! 1. What is made between two looks is at most `LOOK_EVERY` values, strings no longer than the
-//!    argument they were read from.
+//!    argument they were read from. A table counts as `TABLE_WORK`: its slots may be many, and
+//!    empty.
 //! 2. Garbage is collected before a refusal. What is refused then is what leaves less than
 //!    1/`FREE_PART` free, so that collections are as rare as they are useful.
+//! 3. The error of a script that is to end passes whoever catches it (lpantala.c, `abortscript`);
+//!    it need not be told from others here.
 //!
-//! Tests: tests/libs_limits.rs.
+//! Tests: tests/libs_limits.rs, tests/endless.rs.
 
 use mlua::{Error, Lua, Result};
 
+use crate::bridge::Charge;
 use crate::vm::MemoryLimit;
 
-const LOOK_EVERY: u32 = 256;
+/// Work between two looks, in values.
+const LOOK_EVERY: usize = 256;
+/// What a table's own slots count as.
+pub(crate) const TABLE_WORK: usize = 32;
+/// Bytes that are as much work as a value.
+const BYTES_A_VALUE: usize = 256;
+/// What a value counts as when the host is asked: mlua's way for each is long.
+const VALUE_INSTRUCTIONS: usize = 8;
 const FREE_PART: usize = 8;
 
-/// A stretch of work during which memory is watched.
-pub(super) struct Budget<'a> {
+/// A stretch of work.
+pub(crate) struct Budget<'a> {
     lua: &'a Lua,
     limit_bytes: usize,
-    until_look: u32,
+    /// Work since the last look.
+    done: usize,
 }
 
 impl<'a> Budget<'a> {
     pub fn open(lua: &'a Lua) -> Budget<'a> {
         let limit_bytes = lua.app_data_ref::<MemoryLimit>().map_or(0, |limit| limit.0);
-        Budget { lua, limit_bytes, until_look: LOOK_EVERY }
+        Budget { lua, limit_bytes, done: 0 }
     }
 
-    /// Called for each value. `Err`: "not enough memory".
+    /// Called for each value. `Err`: "not enough memory", or the script is to end.
     #[inline]
     pub fn step(&mut self) -> Result<()> {
-        self.until_look -= 1;
-        if self.until_look == 0 {
-            self.until_look = LOOK_EVERY;
-            return self.fits(0);
+        self.work(1)
+    }
+
+    /// Called for the bytes of a long value.
+    #[inline]
+    pub fn bytes(&mut self, count: usize) -> Result<()> {
+        self.work(count / BYTES_A_VALUE)
+    }
+
+    /// Called for work of so many values.
+    #[inline]
+    pub fn work(&mut self, values: usize) -> Result<()> {
+        self.done += values;
+        if self.done >= LOOK_EVERY {
+            return self.look();
         }
         Ok(())
+    }
+
+    /// Looks now.
+    #[cold]
+    pub fn look(&mut self) -> Result<()> {
+        let instructions = self.done.saturating_mul(VALUE_INSTRUCTIONS);
+        self.done = 0;
+        let charge = self.lua.app_data_ref::<Charge>().map(|charge| charge.0.clone());
+        if let Some(charge) = charge {
+            charge.call::<()>(instructions)?;
+        }
+        self.fits(0)
     }
 
     /// Whether so many bytes more would be within the limit.

@@ -12,7 +12,7 @@
 //! Tests: foot of each file, and crates/scripting/tests/libs_*.rs.
 
 mod argument;
-mod budget;
+pub(crate) mod budget;
 pub mod cjson;
 pub mod cmsgpack;
 pub mod structs;

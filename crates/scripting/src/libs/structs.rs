@@ -146,9 +146,11 @@ fn pack(arguments: &mut Arguments) -> Result<Vec<u8>> {
     // The reference finds its own mark where an argument lacks, and calls it nil.
     arguments.push_nil();
     let mut format = Format::new(&text);
+    let mut budget = Budget::open(arguments.lua);
     let mut out = Vec::with_capacity(EXPECTED_BYTES);
     let mut place = 2;
     while let Some(item) = format.next()? {
+        budget.step()?;
         out.resize(out.len() + format.padding(out.len(), item), 0);
         match item.letter {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
@@ -174,6 +176,7 @@ fn pack(arguments: &mut Arguments) -> Result<Vec<u8>> {
                     // The reference has counted on already.
                     return Err(arguments.bad(place, "string too short"));
                 };
+                budget.bytes(bytes.len())?;
                 out.extend_from_slice(bytes);
                 if item.letter == b's' {
                     out.push(0);
@@ -239,6 +242,7 @@ fn unpack(arguments: &Arguments) -> Result<Variadic<Value>> {
             return Err(Error::runtime(TOO_MANY));
         }
         budget.step()?;
+        budget.bytes(item.size)?;
         let mut size = item.size;
         match item.letter {
             b'b' | b'B' | b'h' | b'H' | b'l' | b'L' | b'T' | b'i' | b'I' => {
@@ -266,6 +270,7 @@ fn unpack(arguments: &Arguments) -> Result<Variadic<Value>> {
                     return Err(Error::runtime("unfinished string in data"));
                 };
                 size = len + 1;
+                budget.bytes(size)?;
                 found.push(Value::String(lua.create_string(&rest[..len])?));
             }
             letter => format.control(arguments, letter)?,
@@ -318,8 +323,10 @@ fn signed(value: u64, size: usize) -> f64 {
 fn size(arguments: &Arguments) -> Result<Number> {
     let text = arguments.bytes(1)?;
     let mut format = Format::new(&text);
+    let mut budget = Budget::open(arguments.lua);
     let mut position = 0usize;
     while let Some(item) = format.next()? {
+        budget.step()?;
         position = position.wrapping_add(format.padding(position, item));
         if item.letter == b's' {
             return Err(arguments.bad(1, "option 's' has no fixed size"));

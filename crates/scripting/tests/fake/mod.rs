@@ -7,6 +7,9 @@ use std::sync::Arc;
 use pantala_protocol::{Reply, Version};
 use pantala_scripting::{Abort, Host, Level, Library, Script, Vm, VmLimits};
 
+/// Ticks that are left from `ARM` on.
+pub const ARMED_TICKS: u64 = 20;
+
 /// Commands by name: SET, GET, ECHO, PING, HGETALL, ZSCORE, MGET, ABORT, PANIC, WRONG, COUNT...
 #[derive(Default)]
 pub struct Fake {
@@ -58,6 +61,11 @@ impl Host for Fake {
             (b"BIG", []) => reply.big_number(b"12345678901234567890"),
             (b"RAW", [bytes]) => reply.raw(bytes),
             (b"ABORT", _) => return Err(Abort),
+            // From here on so many ticks are left.
+            (b"ARM", []) => {
+                self.last_tick = self.ticks + ARMED_TICKS;
+                reply.ok();
+            }
             (b"PANIC", _) => panic!("a command panics"),
             (b"WRONG", _) => {
                 reply.error("WRONGTYPE Operation against a key holding the wrong kind of value")

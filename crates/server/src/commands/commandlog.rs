@@ -3,8 +3,8 @@
 use pantala_base::number::parse_i64;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help, options::is_word};
 
-use crate::logs::{Entry, Kind, Log};
-use crate::shared::Shared;
+use pantala_engine::Engine;
+use pantala_engine::stats::logs::{Entry, Kind, Log};
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::STALE);
 const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
@@ -107,11 +107,11 @@ fn log<'c>(call: &Call<'c, '_>, position: usize) -> Result<&'c Log, ClientError>
     ];
     let kind = kinds.into_iter().find(|(name, _)| is_word(word, name));
     let (_, kind) = kind.ok_or(ClientError::text(WRONG))?;
-    Ok(Shared::of(call).logs.of(kind))
+    Ok(Engine::of(call).stats.logs.of(kind))
 }
 
 fn slow<'c>(call: &Call<'c, '_>) -> &'c Log {
-    Shared::of(call).logs.of(Kind::Slow)
+    Engine::of(call).stats.logs.of(Kind::Slow)
 }
 
 fn count(word: &[u8]) -> Result<usize, ClientError> {
@@ -163,13 +163,13 @@ fn reply_entries(call: &mut Call<'_, '_>, entries: &[Entry]) {
 }
 
 fn len(call: &mut Call<'_, '_>) -> Done {
-    let len = log(call, 2)?.len();
+    let len = log(call, 2)?.count();
     call.reply.int(len.cast_signed() as i64);
     Ok(())
 }
 
 fn slow_len(call: &mut Call<'_, '_>) -> Done {
-    let len = slow(call).len();
+    let len = slow(call).count();
     call.reply.int(len.cast_signed() as i64);
     Ok(())
 }

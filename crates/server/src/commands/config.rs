@@ -11,10 +11,11 @@ use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Lane, Sto
 use pantala_settings::{Caller, OnChange, Row, Settings, find};
 
 use super::is_local;
-use crate::inbox::Message;
-use crate::logging::set_level;
+use crate::process::logging::set_level;
+use crate::process::start::{OWN_DESCRIPTORS, set_workers};
 use crate::shared::Shared;
-use crate::start::{OWN_DESCRIPTORS, set_workers};
+use crate::workers::inbox::Message;
+use pantala_engine::Engine;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -79,7 +80,7 @@ fn is_secret(args: &[&[u8]], at: usize) -> bool {
 fn get(call: &mut Call<'_, '_>) -> Done {
     let patterns: Vec<_> = call.args[2..].iter().map(|arg| String::from_utf8_lossy(arg)).collect();
     let patterns: Vec<&str> = patterns.iter().map(|pattern| &**pattern).collect();
-    let found = Shared::of(call).settings.current().get(&patterns);
+    let found = Engine::of(call).settings.current().get(&patterns);
     call.reply.map(found.len());
     for (name, value) in found {
         call.reply.bulk(name.as_bytes());
@@ -111,7 +112,7 @@ fn takes_long(name: &[u8]) -> bool {
 /// Changes the settings and does what the change asks for.
 fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<(), ClientError> {
     let mut reactions = Vec::new();
-    let now = shared.settings.change(|before| {
+    let now = shared.engine.settings.change(|before| {
         let next = before
             .set(pairs, caller)
             .map_err(|refused| ClientError::new(format!("ERR {refused}")))?;
@@ -133,9 +134,9 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Clie
     match reaction {
         OnChange::Nothing => {}
         OnChange::LogLevel => set_level(now.loglevel),
-        OnChange::Logs => shared.apply_log_settings(),
-        OnChange::Scripts => shared.apply_script_settings(),
-        OnChange::Events => shared.apply_event_settings(),
+        OnChange::Logs => shared.engine.apply_log_settings(),
+        OnChange::Scripts => shared.engine.apply_script_settings(),
+        OnChange::Events => shared.engine.apply_event_settings(),
         OnChange::Clients => {
             shared.workers.post_all(|| Message::MoreDescriptors);
         }
@@ -170,19 +171,19 @@ fn failed(name: &str, why: &str) -> ClientError {
 
 fn reset_statistics(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    shared.tallies.reset();
-    shared.errors.reset();
+    shared.engine.stats.tallies.reset();
+    shared.engine.stats.errors.reset();
     call.reply.ok();
     Ok(())
 }
 
 fn rewrite(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    let Some(file) = &shared.settings.file else {
+    let Some(file) = &shared.engine.settings.file else {
         let none = "ERR The server is running without a config file";
         return Err(ClientError::text(none).into());
     };
-    replace(file, &shared.settings.current()).map_err(|trouble| {
+    replace(file, &shared.engine.settings.current()).map_err(|trouble| {
         tracing::warn!(%trouble, "CONFIG REWRITE failed");
         ClientError::new(format!("ERR Rewriting config file: {trouble}"))
     })?;

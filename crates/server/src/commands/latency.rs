@@ -1,4 +1,5 @@
-//! LATENCY: commands that took very long (`crate::spikes`), and histograms of all.
+//! LATENCY: commands that took very long (`pantala_engine::stats::latency_monitor`), and histograms
+//! of all.
 
 use std::fmt::Write;
 
@@ -6,9 +7,10 @@ use pantala_base::clock::unix_us;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help};
 use pantala_keyspace::Count;
 
-use crate::latency_monitor::{Event, Spike};
 use crate::shared::Shared;
-use crate::tallies::CommandTally;
+use pantala_engine::Engine;
+use pantala_engine::stats::latency_monitor::{Event, Spike};
+use pantala_engine::stats::tallies::CommandTally;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
 const TIPS: &[&str] =
@@ -82,7 +84,7 @@ pub(super) fn upper_bound_us(bucket: usize) -> u64 {
 }
 
 fn latest(call: &mut Call<'_, '_>) -> Done {
-    let events = Shared::of(call).latency_monitor.all();
+    let events = Engine::of(call).stats.latency_monitor.all();
     let reply = &mut call.reply;
     reply.array(events.len());
     for (name, event) in events {
@@ -99,7 +101,7 @@ fn latest(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn history(call: &mut Call<'_, '_>) -> Done {
-    let event = Shared::of(call).latency_monitor.event(call.args[2]).unwrap_or_default();
+    let event = Engine::of(call).stats.latency_monitor.event(call.args[2]).unwrap_or_default();
     call.reply.array(event.spikes.len());
     for spike in &event.spikes {
         call.reply.array(2);
@@ -110,14 +112,14 @@ fn history(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn reset(call: &mut Call<'_, '_>) -> Done {
-    let forgotten = Shared::of(call).latency_monitor.forget(&call.args[2..]);
+    let forgotten = Engine::of(call).stats.latency_monitor.forget(&call.args[2..]);
     call.reply.int(forgotten.cast_signed() as i64);
     Ok(())
 }
 
 fn graph(call: &mut Call<'_, '_>) -> Done {
     let name = String::from_utf8_lossy(call.args[2]);
-    let Some(event) = Shared::of(call).latency_monitor.event(call.args[2]) else {
+    let Some(event) = Engine::of(call).stats.latency_monitor.event(call.args[2]) else {
         let text = format!("ERR No samples available for event '{name}'");
         return Err(ClientError::new(text).into());
     };
@@ -171,8 +173,8 @@ fn age(seconds: i64) -> String {
 
 fn doctor(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    let threshold_ms = shared.settings.current().latency_monitor_threshold_ms;
-    let events = shared.latency_monitor.all();
+    let threshold_ms = shared.engine.settings.current().latency_monitor_threshold_ms;
+    let events = shared.engine.stats.latency_monitor.all();
     let mut text = String::new();
     if threshold_ms == 0 {
         text.push_str(
@@ -213,10 +215,10 @@ fn histogram(call: &mut Call<'_, '_>) -> Done {
                     || asked.eq_ignore_ascii_case(parent.as_bytes())
             })
     };
-    for (number, row) in shared.registry.rows().iter().enumerate() {
+    for (number, row) in shared.engine.registry.rows().iter().enumerate() {
         let name = row.full_name();
         if is_asked(&name) {
-            let totals = shared.tallies.row(number);
+            let totals = shared.engine.stats.tallies.row(number);
             if totals.timed() > 0 {
                 shown.push((name, totals));
             }

@@ -97,12 +97,12 @@ pub(super) struct ScriptBytes {
 
 impl ScriptBytes {
     fn take(shared: &Shared) -> ScriptBytes {
-        let (vm, libraries_in_vm) = shared.scripts.vm_bytes();
-        let functions = shared.functions.current();
+        let (vm, libraries_in_vm) = shared.engine.scripts.vm_bytes();
+        let functions = shared.engine.functions.current();
         ScriptBytes {
             vm_eval: vm.saturating_sub(libraries_in_vm) as u64,
             vm_functions: libraries_in_vm as u64,
-            texts: shared.scripts.counts().1 as u64,
+            texts: shared.engine.scripts.counts().1 as u64,
             libraries: functions.iter().map(|library| library.bytes() as u64).sum(),
         }
     }
@@ -119,15 +119,15 @@ impl ScriptBytes {
 
 impl Account {
     pub(super) fn take(shared: &Shared) -> Account {
-        let used = shared.memory.used();
-        let startup = shared.memory.at_startup();
-        let clients = shared.tallies.sum(|tally| tally.client_bytes.get());
+        let used = shared.engine.memory.used();
+        let startup = shared.engine.memory.at_startup();
+        let clients = shared.engine.stats.tallies.sum(|tally| tally.client_bytes.get());
         let scripts = ScriptBytes::take(shared);
-        let databases = (0..shared.space.database_count()).map(DbIndex);
-        let tables: u64 = databases.map(|db| shared.space.index_bytes(db)).sum();
+        let databases = (0..shared.engine.space.database_count()).map(DbIndex);
+        let tables: u64 = databases.map(|db| shared.engine.space.index_bytes(db)).sum();
         Account {
             used,
-            peak: shared.memory.peak(),
+            peak: shared.engine.memory.peak(),
             startup,
             overhead: startup + clients + scripts.all() + tables,
             clients,
@@ -253,7 +253,7 @@ fn reply_figures(reply: &mut Reply<'_>, figures: &[(&str, Figure)]) {
 
 /// Databases with keys: how many, and the bytes of their tables.
 fn used_databases(shared: &Shared) -> Vec<(DbIndex, u64, u64)> {
-    let space = &shared.space;
+    let space = &shared.engine.space;
     let keys = |db| space.sizes(db).map_or(0, pantala_keyspace::Sizes::keys);
     (0..space.database_count())
         .map(DbIndex)
@@ -270,7 +270,7 @@ fn doctor(call: &mut Call<'_, '_>) -> Done {
     let account = Account::take(shared);
     let mut findings = Vec::new();
     let (used, rss) = (account.used, rss_bytes());
-    let limit = shared.settings.current().maxmemory;
+    let limit = shared.engine.settings.current().maxmemory;
     if limit > 0 && used > limit / 10 * 9 {
         findings.push(format!("{} of {} (maxmemory) are in use.", human(used), human(limit)));
     }

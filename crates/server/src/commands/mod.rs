@@ -1,25 +1,20 @@
 //! Commands about the server itself; each file a family, as in the crate `commands`.
 
-mod absent;
 pub mod client;
 mod command;
 mod commandlog;
 mod config;
-pub mod debug;
-mod function;
+mod debug;
 mod info;
 mod latency;
 mod lolwut;
 mod memory;
 mod monitor;
-mod pubsub;
 mod server;
 
 use pantala_commands::{Command, Session, families};
 
-pub use function::Functions;
-
-use crate::accept::is_loopback;
+use crate::worker::accept::is_loopback;
 
 /// The version of Redis whose commands clients may expect: they look at it to know what there is.
 /// All of 7.4 is here, and redis-py keeps no cache before it.
@@ -42,20 +37,19 @@ pub fn families() -> Vec<&'static [Command]> {
         families::hyperloglog::ROWS,
         families::geo::ROWS,
         families::sort::ROWS,
-        absent::ROWS,
         client::ROWS,
         command::ROWS,
         commandlog::ROWS,
         config::ROWS,
         debug::ROWS,
-        function::ROWS,
+        pantala_engine::functions::ROWS,
         info::ROWS,
         latency::ROWS,
         lolwut::ROWS,
         memory::ROWS,
         monitor::ROWS,
-        pubsub::ROWS,
-        crate::scripts::ROWS,
+        pantala_engine::pubsub::commands::ROWS,
+        pantala_engine::scripts::ROWS,
         server::ROWS,
     ]
 }

@@ -6,6 +6,7 @@ use pantala_commands::{
 };
 
 use crate::shared::Shared;
+use pantala_engine::Engine;
 
 const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
 const OPERATORS: &[Category] = &[Category::Admin, Category::Dangerous];
@@ -50,7 +51,7 @@ fn time(call: &mut Call<'_, '_>) -> Done {
 
 /// Nothing is saved yet: as in Redis, the start counts.
 fn last_save(call: &mut Call<'_, '_>) -> Done {
-    let started = Shared::of(call).started_unix_s;
+    let started = Shared::of(call).run.started_unix_s;
     call.reply.int(started);
     Ok(())
 }
@@ -107,6 +108,6 @@ fn shut_down(call: &mut Call<'_, '_>) -> Done {
     }
     tracing::info!(client = call.session.peer, "SHUTDOWN: the server stops");
     call.session.closing = true;
-    Shared::of(call).shutdown.begin();
+    Engine::of(call).shutdown.begin();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 use pantala_keyspace::{Expiry, Opened, event};
-use pantala_rdb::{Limits, Value, payload};
+use pantala_rdb::{Kind, Limits, Value, payload};
 use pantala_table::{IntText, OwnedRecord};
 
 use crate::call::{Call, Done, Lane, Stop};
@@ -23,6 +23,7 @@ const BAD_FREQUENCY: ClientError =
     ClientError::text("ERR Invalid FREQ value, must be >= 0 and <= 255");
 const BAD_PAYLOAD: ClientError =
     ClientError::text("ERR DUMP payload version or checksum are wrong");
+const FOREIGN_HASH: ClientError = ClientError::text("ERR Unsupported foreign data type: 22");
 const BAD_DATA: ClientError = ClientError::text("ERR Bad data format");
 
 pub(super) const DUMP: Command = Command::read("DUMP", dump, Group::Generic)
@@ -115,10 +116,13 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     check_free(call, &options)?;
     let ttl = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     let deadline = deadline(ttl, options.is_absolute, now)?;
-    let (payload, limits) = (call.args[3], limits(call));
+    let (payload, versions, limits) = (call.args[3], call.rdb_versions(), limits(call));
     let value = call.meanwhile(|| {
-        let body = payload::open(payload).ok_or(BAD_PAYLOAD)?;
-        payload::read(body, &limits).map_err(|_| BAD_DATA)
+        let payload = payload::open(payload, versions).ok_or(BAD_PAYLOAD)?;
+        if payload.foreign_kind() == Some(Kind::HASH_2) {
+            return Err(FOREIGN_HASH);
+        }
+        payload::read(&payload, &limits).map_err(|_| BAD_DATA)
     })??;
     // Somebody may have made the key meanwhile.
     check_free(call, &options)?;

@@ -15,12 +15,12 @@
 //!
 //! Tests: tests/libs_answers.rs, tests/libs_limits.rs.
 
-use mlua::{Error, FromLua, Function, Result, Table, Value};
+use mlua::{Error, FromLua, Function, Lua, Result, Table, Value};
 use pantala_base::number::{push_general, push_i64};
 
 use super::{Invalid, Settings};
 use crate::libs::argument::type_name;
-use crate::libs::budget::no_memory;
+use crate::libs::budget::{Budget, TABLE_WORK, no_memory};
 use crate::libs::{NESTING_MAX, OUTPUT_BYTES_MAX};
 
 const HOPEFUL_NESTING_MAX: usize = 32;
@@ -28,16 +28,20 @@ const WASTE_BYTES: usize = 64 << 10;
 
 /// Appends `value` as JSON. `next` is Lua's.
 pub(super) fn encode(
+    lua: &Lua,
     next: &Function,
     value: &Value,
     settings: &Settings,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    if (Hopeful { settings, out, wasted_bytes: 0 }).value(value, 0).is_ok() {
+    let mut budget = Budget::open(lua);
+    if (Hopeful { budget: &mut budget, settings, out, wasted_bytes: 0 }).value(value, 0).is_ok() {
         return Ok(());
     }
     out.clear();
-    Careful { next, settings, out }.value(value.clone())
+    // What disappointed may have been that the script is to end.
+    budget.look()?;
+    Careful { budget, next, settings, out }.value(value.clone())
 }
 
 /// Appends what is not a table. `false`: nothing was appended, JSON has no such thing.
@@ -167,7 +171,8 @@ struct Disappointed;
 
 type Hope = std::result::Result<(), Disappointed>;
 
-struct Hopeful<'a> {
+struct Hopeful<'a, 'l> {
+    budget: &'a mut Budget<'l>,
     settings: &'a Settings,
     out: &'a mut Vec<u8>,
     /// Bytes that were written and taken back.
@@ -184,18 +189,22 @@ enum Shape {
     Unclear,
 }
 
-impl Hopeful<'_> {
+impl Hopeful<'_, '_> {
     fn value(&mut self, value: &Value, depth: usize) -> Hope {
-        if let Value::Table(table) = value {
-            return self.table(table, depth + 1);
-        }
+        let worked = match value {
+            Value::Table(table) => return self.table(table, depth + 1),
+            Value::String(text) => self.budget.bytes(text.as_bytes().len()),
+            _ => Ok(()),
+        };
+        worked.and_then(|()| self.budget.step()).map_err(|_| Disappointed)?;
         if push_scalar(self.out, value, self.settings) { Ok(()) } else { Err(Disappointed) }
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Hope {
         let depth_max = HOPEFUL_NESTING_MAX.min(self.settings.encode_max_depth as usize);
         let start = self.out.len();
-        if depth > depth_max || start > OUTPUT_BYTES_MAX {
+        let may_go_on = self.budget.work(TABLE_WORK).is_ok();
+        if depth > depth_max || start > OUTPUT_BYTES_MAX || !may_go_on {
             return Err(Disappointed);
         }
         let mut shape = Shape::Unknown;
@@ -251,7 +260,11 @@ impl Hopeful<'_> {
     /// The reference's way: first all keys, then the values.
     fn unclear(&mut self, table: &Table, depth: usize) -> Hope {
         let mut keys = Keys::default();
-        let _ = walk(table, |key, _: bool| if keys.see(&key) { Ok(()) } else { Err(Disappointed) });
+        let budget = &mut *self.budget;
+        let _ = walk(table, |key, _: bool| match keys.see(&key) && budget.step().is_ok() {
+            true => Ok(()),
+            false => Err(Disappointed),
+        });
         match keys.array_len(self.settings) {
             Len::Array(len) => {
                 for place in 1..=len {
@@ -339,6 +352,7 @@ impl Keys {
 
 /// Writes everything, and says why it does not. Slow: each step is a call of Lua's `next`.
 struct Careful<'a> {
+    budget: Budget<'a>,
     next: &'a Function,
     settings: &'a Settings,
     out: &'a mut Vec<u8>,
@@ -375,6 +389,9 @@ impl Careful<'_> {
 
     /// Appends a value, or the beginning of a table.
     fn begin(&mut self, value: Value, open: &mut Vec<Open>) -> Result<()> {
+        if let Value::String(text) = &value {
+            self.budget.bytes(text.as_bytes().len())?;
+        }
         let Value::Table(table) = value else {
             return match push_scalar(self.out, &value, self.settings) {
                 true => Ok(()),
@@ -386,8 +403,10 @@ impl Careful<'_> {
             let text = format!("Cannot serialise, excessive nesting ({depth})");
             return Err(Error::runtime(text));
         }
+        self.budget.work(TABLE_WORK)?;
         let mut keys = Keys::default();
         for pair in table.pairs::<Value, bool>() {
+            self.budget.step()?;
             if !keys.see(&pair?.0) {
                 break;
             }
@@ -408,6 +427,7 @@ impl Careful<'_> {
 
     /// Goes on in a table: a value that is to be written now. `None`: it is complete.
     fn step(&mut self, open: &mut Open) -> Result<Option<Value>> {
+        self.budget.step()?;
         match &mut open.place {
             Place::Array(place, len) if place == len => {
                 self.out.push(b']');

@@ -174,13 +174,13 @@ fn encode(arguments: &Arguments, shared: &Shared) -> Result<Value> {
     let Some(value) = arguments.get(1).filter(|_| arguments.count() == 1) else {
         return Err(arguments.bad(1, "expected 1 argument"));
     };
+    let lua = arguments.lua;
     let mut buffer = shared.buffer.take();
     buffer.clear();
-    let text =
-        encode::encode(&shared.next, value, &shared.settings.get(), &mut buffer).and_then(|()| {
-            let budget = Budget::open(arguments.lua);
-            budget.fits(buffer.len())?;
-            arguments.lua.create_string(&buffer)
+    let text = encode::encode(lua, &shared.next, value, &shared.settings.get(), &mut buffer)
+        .and_then(|()| {
+            Budget::open(lua).fits(buffer.len())?;
+            lua.create_string(&buffer)
         });
     if buffer.capacity() <= KEPT_BYTES_MAX {
         shared.buffer.replace(buffer);

@@ -46,10 +46,11 @@ fn pack(arguments: &Arguments) -> Result<Variadic<Value>> {
     if arguments.count() == 0 {
         return Err(arguments.bad(0, "MessagePack pack needs input."));
     }
-    let bytes = pack::pack((1..=arguments.count()).filter_map(|place| arguments.get(place)))?;
-    let budget = Budget::open(arguments.lua);
-    budget.fits(bytes.len())?;
-    Ok([Value::String(arguments.lua.create_string(&bytes)?)].into_iter().collect())
+    let lua = arguments.lua;
+    let values = (1..=arguments.count()).filter_map(|place| arguments.get(place));
+    let bytes = pack::pack(lua, values)?;
+    Budget::open(lua).fits(bytes.len())?;
+    Ok([Value::String(lua.create_string(&bytes)?)].into_iter().collect())
 }
 
 /// At most `limit` values from `offset` on, behind the place where the next begins (-1: none does);

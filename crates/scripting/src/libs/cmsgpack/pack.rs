@@ -12,22 +12,28 @@
 //!
 //! Tests: tests/libs_answers.rs.
 
-use mlua::{Error, Result, Table, Value};
+use mlua::{Error, Lua, Result, Table, Value};
 
 use crate::libs::OUTPUT_BYTES_MAX;
 use crate::libs::argument::truncated;
-use crate::libs::budget::no_memory;
+use crate::libs::budget::{Budget, TABLE_WORK, no_memory};
 
 const NESTING_MAX: usize = 16;
 /// What most values need.
 const EXPECTED_BYTES: usize = 128;
 
 /// The bytes of `values`, one behind the other.
-pub(super) fn pack<'a>(values: impl Iterator<Item = &'a Value> + Clone) -> Result<Vec<u8>> {
-    let mut packer = Packer { out: Vec::with_capacity(EXPECTED_BYTES), hopeful: true };
+pub(super) fn pack<'a>(
+    lua: &Lua,
+    values: impl Iterator<Item = &'a Value> + Clone,
+) -> Result<Vec<u8>> {
+    let out = Vec::with_capacity(EXPECTED_BYTES);
+    let mut packer = Packer { budget: Budget::open(lua), out, hopeful: true };
     if values.clone().any(|value| packer.value(value, 0).is_err()) {
         packer.out.clear();
         packer.hopeful = false;
+        // What disappointed may have been that the script is to end.
+        packer.budget.look()?;
         for value in values {
             packer.value(value, 0)?;
         }
@@ -35,15 +41,21 @@ pub(super) fn pack<'a>(values: impl Iterator<Item = &'a Value> + Clone) -> Resul
     Ok(packer.out)
 }
 
-struct Packer {
+struct Packer<'l> {
+    budget: Budget<'l>,
     out: Vec<u8>,
     hopeful: bool,
 }
 
-impl Packer {
+impl Packer<'_> {
     fn value(&mut self, value: &Value, level: usize) -> Result<()> {
+        self.budget.step()?;
         match value {
-            Value::String(text) => self.string(&text.as_bytes()),
+            Value::String(text) => {
+                let bytes = text.as_bytes();
+                self.budget.bytes(bytes.len())?;
+                self.string(&bytes);
+            }
             Value::Integer(number) => self.integer(*number),
             Value::Number(number) => self.number(*number),
             Value::Boolean(on) => self.out.push(if *on { 0xc3 } else { 0xc2 }),
@@ -57,6 +69,7 @@ impl Packer {
         if self.out.len() > OUTPUT_BYTES_MAX {
             return Err(no_memory());
         }
+        self.budget.work(TABLE_WORK)?;
         if !self.hopeful {
             return self.carefully(table, level);
         }
@@ -105,7 +118,7 @@ impl Packer {
     }
 
     fn carefully(&mut self, table: &Table, level: usize) -> Result<()> {
-        let (count, is_array) = counted(table)?;
+        let (count, is_array) = counted(&mut self.budget, table)?;
         if is_array {
             self.head(count, ARRAY);
             for place in 1..=count {
@@ -186,12 +199,13 @@ const ARRAY: Kind = Kind { small: 0x90, long: 0xdc };
 const MAP: Kind = Kind { small: 0x80, long: 0xde };
 
 /// How many keys a table has, and whether they are the numbers from 1 on.
-fn counted(table: &Table) -> Result<(usize, bool)> {
+fn counted(budget: &mut Budget<'_>, table: &Table) -> Result<(usize, bool)> {
     let mut count = 0;
     let mut max = 0;
     let mut all_places = true;
     for pair in table.pairs::<Value, bool>() {
         count += 1;
+        budget.step()?;
         match pair?.0 {
             Value::Integer(place) if (1..=i64::from(i32::MAX)).contains(&place) => {
                 max = place.max(max);

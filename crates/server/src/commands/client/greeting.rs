@@ -7,14 +7,16 @@ use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Done, Lane, ReplyMode, Session, Standing, Stop, error};
 use pantala_protocol::Version;
 
-use crate::commands::{REDIS_VERSION, pubsub};
+use crate::commands::REDIS_VERSION;
 use crate::shared::Shared;
+use pantala_engine::Engine;
+use pantala_engine::pubsub::commands as pubsub;
 
 /// What clients are told they talk to: they look at it to know which commands there are.
 const SERVER: &str = "redis";
 
 /// The only user there is.
-pub const USER: &[u8] = b"default";
+const USER: &[u8] = b"default";
 
 const WRONG_PASSWORD: ClientError =
     ClientError::text("WRONGPASS invalid username-password pair or user is disabled.");
@@ -48,7 +50,7 @@ pub(super) fn auth(call: &mut Call<'_, '_>) -> Done {
         [_, user, password] => (Some(user), password),
         _ => return Err(error::SYNTAX.into()),
     };
-    let is_open = Shared::of(call).settings.current().requirepass.is_empty();
+    let is_open = Engine::of(call).settings.current().requirepass.is_empty();
     if user.is_none() && is_open {
         return Err(NO_PASSWORD_SET.into());
     }
@@ -59,7 +61,7 @@ pub(super) fn auth(call: &mut Call<'_, '_>) -> Done {
 
 /// Lets the connection in, or says why not; a connection that is in already stays in.
 fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), ClientError> {
-    let settings = Shared::of(call).settings.current();
+    let settings = Engine::of(call).settings.current();
     let secret = settings.requirepass.as_bytes();
     let fits = secret.is_empty() || is_same_secret(password, secret);
     if user != USER || !fits {
@@ -94,7 +96,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
         return Err(HELLO_FIRST.into());
     }
     if let Some(name) = options.name {
-        call.session.name = name.to_vec();
+        call.session.name = name.into();
     }
     call.session.version = version;
     call.reply.speak(version);
@@ -147,10 +149,8 @@ impl<'a> Options<'a> {
 
 fn reply_greeting(call: &mut Call<'_, '_>) {
     let id = call.session.id.cast_signed();
-    let settings = Shared::of(call).settings.current();
-    let zone = settings.availability_zone.as_bytes();
     let reply = &mut call.reply;
-    reply.map(7 + usize::from(!zone.is_empty()));
+    reply.map(7);
     reply.bulk(b"server");
     reply.bulk(SERVER.as_bytes());
     reply.bulk(b"version");
@@ -165,10 +165,6 @@ fn reply_greeting(call: &mut Call<'_, '_>) {
     reply.bulk(b"master");
     reply.bulk(b"modules");
     reply.array(0);
-    if !zone.is_empty() {
-        reply.bulk(b"availability_zone");
-        reply.bulk(zone);
-    }
 }
 
 /// Back to how the connection began; what it said of its library stays.
@@ -176,12 +172,12 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && pubsub::is_long(&call.session.subscriptions) {
         return Err(Stop::Lane);
     }
-    let is_open = Shared::of(call).settings.current().requirepass.is_empty();
-    Shared::of(call).pubsub.forget(call.session.place);
+    let is_open = Engine::of(call).settings.current().requirepass.is_empty();
+    Engine::of(call).notices.pubsub.forget(call.session.place);
     let old = std::mem::replace(call.session, Session::new(call.session.id, is_open));
     if old.tracking.is_some() {
         let shared = Shared::of(call);
-        shared.trackers.leave(shared, old.id);
+        shared.engine.notices.trackers.leave(&shared.engine, old.id);
     }
     let session = &mut *call.session;
     session.lib_name = old.lib_name;

@@ -20,9 +20,6 @@ mod words;
 use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Done, ReplyMode, error};
 
-use crate::shared::Shared;
-
-pub use greeting::USER;
 pub use rows::ROWS;
 pub use tracking::redirect;
 
@@ -50,7 +47,7 @@ fn id(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn getname(call: &mut Call<'_, '_>) -> Done {
-    match call.session.name.as_slice() {
+    match &*call.session.name {
         [] => call.reply.null(),
         name => call.reply.bulk(name),
     }
@@ -59,7 +56,7 @@ fn getname(call: &mut Call<'_, '_>) -> Done {
 
 fn setname(call: &mut Call<'_, '_>) -> Done {
     check_printable(call.args[2], "Client names")?;
-    call.session.name = call.args[2].to_vec();
+    call.session.name = call.args[2].into();
     call.reply.ok();
     Ok(())
 }
@@ -68,10 +65,10 @@ fn setinfo(call: &mut Call<'_, '_>) -> Done {
     let (word, text) = (call.args[2], call.args[3]);
     if is_word(word, "LIB-NAME") {
         check_printable(text, "LIB-NAME")?;
-        call.session.lib_name = text.to_vec();
+        call.session.lib_name = text.into();
     } else if is_word(word, "LIB-VER") {
         check_printable(text, "LIB-VER")?;
-        call.session.lib_version = text.to_vec();
+        call.session.lib_version = text.into();
     } else {
         let word = String::from_utf8_lossy(word);
         return Err(ClientError::new(format!("ERR Unrecognized option '{word}'")).into());
@@ -119,13 +116,11 @@ fn reply(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Whoever is a source may say so no more at any time; the rest is for the import mode.
+/// There is no import mode yet, so nobody can be a source.
 fn import_source(call: &mut Call<'_, '_>) -> Done {
-    let word = call.args[2];
-    if !is_word(word, "OFF") && !Shared::of(call).settings.current().import_mode {
+    if !is_word(call.args[2], "OFF") {
         return Err(ClientError::text("ERR Server is not in import mode").into());
     }
-    call.session.is_import_source = switch(word)?;
     call.reply.ok();
     Ok(())
 }

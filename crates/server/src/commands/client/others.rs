@@ -14,10 +14,11 @@ use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Done, error};
 
 use super::words;
-use crate::client_filter::ClientFilter;
-use crate::execute::Paused;
-use crate::inbox::Message;
+use crate::clients::filter::ClientFilter;
 use crate::shared::Shared;
+use crate::workers::inbox::Message;
+use pantala_engine::Engine;
+use pantala_engine::execute::Paused;
 
 /// How long the answers of all workers together may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -130,14 +131,14 @@ pub(super) fn pause(call: &mut Call<'_, '_>) -> Done {
     }
     let now_us = monotonic_us();
     let until_us = now_us.saturating_add(timeout_ms.saturating_mul(1000));
-    Shared::of(call).pause.begin(until_us, paused, now_us);
+    Engine::of(call).pause.begin(until_us, paused, now_us);
     call.reply.ok();
     Ok(())
 }
 
 pub(super) fn unpause(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    shared.pause.end();
+    shared.engine.pause.end();
     shared.workers.post_all(|| Message::PauseChanged);
     call.reply.ok();
     Ok(())

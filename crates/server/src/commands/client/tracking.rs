@@ -56,10 +56,10 @@ pub(super) fn tracking(call: &mut Call<'_, '_>) -> Done {
         if options.is_broadcast {
             options.prefixes = Arc::new(with_prefixes(before, &options.prefixes)?);
         }
-        shared.trackers.join(shared, client, &options);
+        shared.engine.notices.trackers.join(&shared.engine, client, &options);
         call.session.tracking = Some(Box::new(options));
     } else {
-        shared.trackers.leave(shared, client);
+        shared.engine.notices.trackers.leave(&shared.engine, client);
         call.session.tracking = None;
     }
     call.reply.ok();
@@ -77,7 +77,7 @@ fn parse(shared: &Shared, args: &[&[u8]]) -> Result<Tracking, ClientError> {
                     return Err(ONE_REDIRECT);
                 }
                 options.redirect = parse_i64(id).ok_or(error::NOT_INTEGER)?.cast_unsigned();
-                if shared.directory.find(options.redirect).is_none() {
+                if shared.engine.notices.directory.find(options.redirect).is_none() {
                     return Err(NO_SUCH_CLIENT);
                 }
                 rest

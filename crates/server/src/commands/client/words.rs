@@ -4,7 +4,7 @@ use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
 use pantala_commands::{ClientError, error};
 
-use crate::client_filter::{ClientFilter, ClientKind, Traits};
+use crate::clients::filter::{ClientFilter, ClientKind, Traits};
 
 /// The letters CLIENT LIST shows as flags, here and in the reference.
 const FLAGS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";

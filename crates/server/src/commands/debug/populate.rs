@@ -11,21 +11,30 @@
 //! `count` in all; with EXPIRE each gets a time to live between the two, in seconds. Keys that are
 //! there stay as they are.
 //!
-//! One partition is held for one key; between batches the thread gives way.
+//! Threads of its own, one for each core, take the numbers in batches; what they make does not
+//! depend on how many they are. One partition is held for one key; between batches a thread gives
+//! way. They end before the command does: the gate knows of them by the thread that waits for them.
+//!
+//! Tests: at the foot, compat/transcripts/server/debug.txt.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, ScopedJoinHandle};
 
 use pantala_base::UnixMs;
 use pantala_base::crc::slot_of;
+use pantala_base::limits::available_cores;
 use pantala_base::number::parse_i64;
 use pantala_base::rng::Rng;
-use pantala_commands::{Call, ClientError, Done, Stop, error, options::is_word};
-use pantala_keyspace::{Expiry, Key, LockPlan, Locked};
+use pantala_commands::{Call, ClientError, Done, Lane, Session, error, options::is_word};
+use pantala_keyspace::{Expiry, Key, LockPlan, Locked, PartitionId, Scope, Tally};
 use pantala_protocol::Reply;
+use pantala_settings::Settings;
 use pantala_values::Type;
 
 use super::set_if_absent;
-use crate::shared::Shared;
+use pantala_engine::Engine;
 
 /// The arguments, for HELP.
 pub(super) const SYNTAX: &str = "count:int [prefix] [size:int] [RAND] [TYPE type] \
@@ -40,8 +49,17 @@ const ELEMENTS_AT_ONCE: u64 = 256;
 const NOT_POSITIVE: ClientError = ClientError::text("ERR value is out of range, must be positive");
 /// Cluster slots.
 const SLOTS: i64 = 16_384;
-/// Keys made before other threads are let in and memory is looked at.
-const BATCH: u64 = 128;
+/// Keys made before other threads are let in and memory is looked at: as many as have their buckets
+/// in the nearest cache together.
+const BATCH: usize = 128;
+/// Numbers looked at for keys of the wanted slots, before other threads are let in.
+const MOST_LOOKED_AT: usize = 1 << 14;
+/// Keys that are worth a thread.
+const KEYS_OF_A_THREAD: u64 = 1 << 10;
+/// Keys whose slots tell whether a prefix keeps all of them in one.
+const TRIED_SLOTS: u64 = 64;
+const NO_SUCH_KEY: ClientError =
+    ClientError::text("ERR no key with this prefix belongs to these slots");
 
 /// What is to be made.
 struct Options<'a> {
@@ -136,6 +154,35 @@ impl<'a> Options<'a> {
         }
     }
 
+    /// Appends the name of the key with this number.
+    fn name(&self, number: u64, name: &mut Vec<u8>) {
+        name.extend_from_slice(self.prefix);
+        name.push(b':');
+        pantala_base::number::push_u64(name, number);
+    }
+
+    /// Whether the key with this number is to be made. `name` is scratch.
+    fn is_wanted(&self, number: u64, name: &mut Vec<u8>) -> bool {
+        let Some((from, to)) = self.slots else { return true };
+        name.clear();
+        self.name(number, name);
+        (from..=to).contains(&slot_of(name))
+    }
+
+    /// Whether there are such keys at all: a prefix with `{...}` has all its keys in one slot.
+    fn has_keys(&self) -> bool {
+        let mut name = Vec::new();
+        (0..TRIED_SLOTS).any(|number| self.is_wanted(number, &mut name)) || {
+            let mut slot = |number| {
+                name.clear();
+                self.name(number, &mut name);
+                slot_of(&name)
+            };
+            let first = slot(0);
+            (1..TRIED_SLOTS).any(|number| slot(number) != first)
+        }
+    }
+
     fn value(&self, number: u64, random: &mut Rng, value: &mut Vec<u8>) {
         value.clear();
         value.extend_from_slice(b"value:");
@@ -145,45 +192,6 @@ impl<'a> Options<'a> {
         if self.is_random {
             random.bytes(value);
         }
-    }
-
-    /// Makes a collection under a key that is free, by the commands that clients use.
-    fn fill(
-        &self,
-        call: &mut Call<'_, '_>,
-        locked: &mut Locked<'_>,
-        key: Key<'_>,
-        expiry: Expiry,
-        random: &mut Rng,
-    ) -> Result<(), Stop> {
-        let mut from = 0;
-        while from < self.elements {
-            let to = (from + ELEMENTS_AT_ONCE).min(self.elements);
-            let words = self.command(key.bytes, from..to, random);
-            let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            let Some(found) = Shared::of(call).registry.find(args[0]) else { break };
-            let mut reply = Vec::new();
-            (found.row.handler)(&mut Call {
-                args: &args,
-                command: found.row,
-                reply: Reply::new(&mut reply, call.session.version),
-                keys: locked,
-                hashes: &[key.hash],
-                session: &mut call.session.clone(),
-                server: call.server,
-                settings: call.settings,
-                lane: call.lane,
-                ready: None,
-                may_wait: false,
-            })?;
-            from = to;
-        }
-        if let Expiry::At(deadline) = expiry {
-            let mut opened = locked.peek(key);
-            opened.set_deadline(Some(deadline));
-            opened.publish(pantala_keyspace::event::EXPIRE);
-        }
-        Ok(())
     }
 
     /// The command that adds these elements.
@@ -231,51 +239,198 @@ impl<'a> Options<'a> {
     }
 }
 
+/// The numbers of the keys that are still to be made.
+struct Numbers<'a> {
+    options: &'a Options<'a>,
+    /// How many, and the first that nobody has looked at.
+    left: Mutex<(u64, u64)>,
+}
+
+impl<'a> Numbers<'a> {
+    fn of(options: &'a Options<'a>) -> Self {
+        Numbers { options, left: Mutex::new((options.count, 0)) }
+    }
+
+    /// Puts the next ones into `batch`, possibly none; whether there may be more.
+    fn take(&self, batch: &mut Vec<u64>) -> bool {
+        batch.clear();
+        let mut name = Vec::new();
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, next) = *left;
+        let most = count.min(BATCH as u64) as usize;
+        let looked_at = (next..).take(MOST_LOOKED_AT);
+        let wanted = looked_at.filter(|&number| self.options.is_wanted(number, &mut name));
+        batch.extend(wanted.take(most));
+        let is_full = batch.len() == most;
+        let seen = if is_full { batch.last().map(|&last| last + 1) } else { None };
+        *left = (count - batch.len() as u64, seen.unwrap_or(next + MOST_LOOKED_AT as u64));
+        count > 0
+    }
+
+    /// Gives out no more.
+    fn stop(&self) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).0 = 0;
+    }
+}
+
+/// What each thread needs to make keys.
+#[derive(Clone, Copy)]
+struct Maker<'a> {
+    options: &'a Options<'a>,
+    numbers: &'a Numbers<'a>,
+    engine: &'a Engine,
+    settings: &'a Settings,
+    scope: Scope<'a>,
+}
+
+impl Maker<'_> {
+    /// The life of a thread: makes keys until there are no more numbers, or something is wrong.
+    fn run(self, session: Session) -> (Done, Tally) {
+        let tally = Tally::default();
+        let done = Maker { scope: Scope { tally: &tally, ..self.scope }, ..self }.make(session);
+        if done.is_err() {
+            self.numbers.stop();
+        }
+        (done, tally)
+    }
+
+    fn make(&self, mut session: Session) -> Done {
+        let (space, db) = (self.scope.space, self.scope.db);
+        let mut random = Rng::random();
+        let (mut names, mut value) = (Vec::new(), Vec::new());
+        let (mut batch, mut keys) = (Vec::new(), Vec::new());
+        while self.numbers.take(&mut batch) {
+            pause(self.engine)?;
+            names.clear();
+            keys.clear();
+            for &number in &batch {
+                let start = names.len();
+                self.options.name(number, &mut names);
+                let hash = space.hash(&names[start..]);
+                space.prefetch_bucket(db, hash);
+                keys.push((number, start..names.len(), hash));
+            }
+            for (number, name, hash) in keys.drain(..) {
+                let key = Key { bytes: &names[name], hash };
+                self.options.value(number, &mut random, &mut value);
+                self.make_one(key, &value, &mut random, &mut session)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_one(
+        &self,
+        key: Key<'_>,
+        value: &[u8],
+        random: &mut Rng,
+        session: &mut Session,
+    ) -> Done {
+        let (scope, options) = (self.scope, self.options);
+        let expiry = options.expiry(scope.now, random);
+        let mut locked = match scope.space.lock_one(PartitionId::of(key.hash), scope) {
+            Ok(locked) => locked,
+            Err(_) => scope.space.lock_or_abort(&LockPlan::of([key.hash]), scope)?,
+        };
+        if options.kind == Type::String {
+            set_if_absent(&mut locked, key, value, expiry);
+        } else if !locked.peek(key).exists() {
+            self.fill(&mut locked, key, expiry, random, session)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a collection under a key that is free, by the commands that clients use.
+    fn fill(
+        &self,
+        locked: &mut Locked<'_>,
+        key: Key<'_>,
+        expiry: Expiry,
+        random: &mut Rng,
+        session: &mut Session,
+    ) -> Done {
+        let mut from = 0;
+        while from < self.options.elements {
+            let to = (from + ELEMENTS_AT_ONCE).min(self.options.elements);
+            let words = self.options.command(key.bytes, from..to, random);
+            let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let Some(found) = self.engine.registry.find(args[0]) else { break };
+            let mut reply = Vec::new();
+            (found.row.handler)(&mut Call {
+                args: &args,
+                command: found.row,
+                reply: Reply::new(&mut reply, session.version),
+                keys: locked,
+                hashes: &[key.hash],
+                session,
+                server: self.engine,
+                settings: self.settings,
+                lane: Lane::Slow,
+                ready: None,
+                may_wait: false,
+            })?;
+            from = to;
+        }
+        if let Expiry::At(deadline) = expiry {
+            let mut opened = locked.peek(key);
+            opened.set_deadline(Some(deadline));
+            opened.publish(pantala_keyspace::event::EXPIRE);
+        }
+        Ok(())
+    }
+}
+
 pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
     let options = Options::parse(&call.args[2..], call.most_string_bytes())?;
     if call.keys.holds_everything() {
         return Err(error::not_in_multi("debug|populate").into());
     }
-    let shared = Shared::of(call);
-    let scope = *call.keys.scope();
-    let mut random = Rng::random();
-    let (mut key, mut value) = (Vec::new(), Vec::new());
-    let (mut made, mut number) = (0_u64, 0_u64);
-    while made < options.count {
-        key.clear();
-        key.extend_from_slice(options.prefix);
-        key.push(b':');
-        pantala_base::number::push_u64(&mut key, number);
-        number += 1;
-        if options.slots.is_some_and(|(from, to)| !(from..=to).contains(&slot_of(&key))) {
-            continue;
-        }
-        options.value(number - 1, &mut random, &mut value);
-        let key = scope.space.key(&key);
-        let expiry = options.expiry(scope.now, &mut random);
-        let plan = LockPlan::of(std::iter::once(key.hash));
-        let mut locked = scope.space.lock_or_abort(&plan, scope)?;
-        if options.kind == Type::String {
-            set_if_absent(&mut locked, key, &value, expiry);
-        } else if !locked.peek(key).exists() {
-            options.fill(call, &mut locked, key, expiry, &mut random)?;
-        }
-        drop(locked);
-        made += 1;
-        if made.is_multiple_of(BATCH) {
-            pause(shared)?;
-        }
+    if !options.has_keys() {
+        return Err(NO_SUCH_KEY.into());
     }
+    let threads = (options.count / KEYS_OF_A_THREAD).clamp(1, available_cores() as u64);
+    let maker = Maker {
+        options: &options,
+        numbers: &Numbers::of(&options),
+        engine: Engine::of(call),
+        settings: call.settings,
+        scope: *call.keys.scope(),
+    };
+    let session = &*call.session;
+    let results = std::thread::scope(|threads_scope| {
+        let start = |_| {
+            let session = session.clone();
+            let life = move || {
+                let result = maker.run(session);
+                pantala_memory::release_seat();
+                result
+            };
+            // Where the system has no more threads, fewer do.
+            Builder::new().name("populate".into()).spawn_scoped(threads_scope, life).ok()
+        };
+        let others: Vec<_> = (1..threads).filter_map(start).collect();
+        let mut results = vec![maker.run(session.clone())];
+        let join = |thread: ScopedJoinHandle<'_, _>| match thread.join() {
+            Ok(result) => result,
+            Err(panicked) => resume_unwind(panicked),
+        };
+        results.extend(others.into_iter().map(join));
+        results
+    });
+    for (_, tally) in &results {
+        maker.scope.tally.settle_counts(tally, true);
+    }
+    results.into_iter().try_for_each(|(done, _)| done)?;
     call.reply.ok();
     Ok(())
 }
 
 /// Lets others in; ends early where there is no memory, or no server any more.
-fn pause(shared: &Shared) -> Result<(), ClientError> {
-    if shared.shutdown.is_final() {
+fn pause(engine: &Engine) -> Result<(), ClientError> {
+    if engine.shutdown.is_final() {
         return Err(ClientError::text("ERR the server stops"));
     }
-    if shared.memory.is_full(shared.settings.current().maxmemory) {
+    if engine.memory.is_full(engine.settings.current().maxmemory) {
         return Err(error::OUT_OF_MEMORY);
     }
     std::thread::yield_now();
@@ -285,6 +440,7 @@ fn pause(shared: &Shared) -> Result<(), ClientError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::in_process::InProcess;
 
     fn options<'a>(words: &[&'a str]) -> Result<Options<'a>, ClientError> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -324,5 +480,63 @@ mod tests {
             options(words).expect("well formed").value(7, &mut random, &mut value);
             assert_eq!(value, want);
         }
+    }
+
+    fn server() -> InProcess {
+        InProcess::new(Settings::defaults()).expect("descriptors")
+    }
+
+    fn ask(server: &mut InProcess, request: &str) -> String {
+        let mut reply = Vec::new();
+        server.exchange(request.as_bytes(), &mut reply);
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    #[test]
+    fn many_threads_make_what_one_would() {
+        let mut server = server();
+        const COUNT: usize = 20_000;
+        assert_eq!(ask(&mut server, "SET key:7 old\r\n"), "+OK\r\n");
+        assert_eq!(ask(&mut server, &format!("DEBUG POPULATE {COUNT} key 9\r\n")), "+OK\r\n");
+        assert_eq!(ask(&mut server, "DBSIZE\r\n"), format!(":{COUNT}\r\n"));
+        for number in 0..COUNT {
+            let value = match number {
+                7 => "$3\r\nold\r\n".into(),
+                _ => format!("$9\r\n{:\0<9.9}\r\n", format!("value:{number}")),
+            };
+            assert_eq!(ask(&mut server, &format!("GET key:{number}\r\n")), value);
+        }
+        let changes = server.shared().engine.stats.tallies.sum(|tally| tally.keys.changes.get());
+        assert_eq!(changes, COUNT as u64);
+    }
+
+    #[test]
+    fn keys_of_some_slots_are_the_first_ones() {
+        let mut server = server();
+        assert_eq!(ask(&mut server, "DEBUG POPULATE 3000 key 0 SLOTS 0 999\r\n"), "+OK\r\n");
+        let wanted = (0..).filter(|number| slot_of(format!("key:{number}").as_bytes()) < 1000);
+        for number in wanted.take(3000) {
+            assert_eq!(ask(&mut server, &format!("EXISTS key:{number}\r\n")), ":1\r\n");
+        }
+        assert_eq!(ask(&mut server, "DBSIZE\r\n"), ":3000\r\n");
+    }
+
+    #[test]
+    fn what_can_not_end_does_not_begin() {
+        let mut server = server();
+        let refused = format!("-{}\r\n", String::from_utf8_lossy(&NO_SUCH_KEY.0));
+        let slot = slot_of(b"tag");
+        let ask_for = |slot| format!("DEBUG POPULATE 5 {{tag}} 8 SLOT {slot}\r\n");
+        assert_eq!(ask(&mut server, &ask_for(slot ^ 1)), refused);
+        assert_eq!(ask(&mut server, &ask_for(slot)), "+OK\r\n");
+    }
+
+    #[test]
+    fn a_server_that_stops_waits_for_no_keys() {
+        let mut server = server();
+        server.shared().engine.shutdown.begin();
+        let told = ask(&mut server, "DEBUG POPULATE 1000000000 key 8\r\n");
+        assert_eq!(told, "-ERR the server stops\r\n");
+        assert_eq!(ask(&mut server, "DBSIZE\r\n"), ":0\r\n");
     }
 }

@@ -9,15 +9,15 @@ use std::sync::atomic::Ordering;
 
 use super::Page;
 use crate::commands::latency::upper_bound_us;
-use crate::pubsub::Kind;
 use crate::shared::Shared;
-use crate::tallies::ThreadTally;
+use pantala_engine::pubsub::Kind;
+use pantala_engine::stats::tallies::ThreadTally;
 
 /// Ticks a second of the times in /proc; the kernel shows the same on every machine.
 const TICKS_PER_S: f64 = 100.0;
 
 pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
-    let sum = |pick: fn(&ThreadTally) -> u64| shared.tallies.sum(pick);
+    let sum = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum(pick);
     let rates = rates(shared);
     page.line("total_connections_received", sum(|tally| tally.accepted.get()));
     page.line("total_commands_processed", sum(calls));
@@ -38,21 +38,21 @@ pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.each(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
     page.line("evicted_keys", 0);
     page.line("evicted_clients", sum(|tally| tally.evicted_clients.get()));
-    page.line("evicted_scripts", shared.scripts.counts().2);
+    page.line("evicted_scripts", shared.engine.scripts.counts().2);
     page.each(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"], 0);
     page.line("keyspace_hits", sum(|tally| tally.keys.hits.get()));
     page.line("keyspace_misses", sum(|tally| tally.keys.misses.get()));
-    page.line("pubsub_channels", shared.pubsub.count(Kind::Channel));
-    page.line("pubsub_patterns", shared.pubsub.count(Kind::Pattern));
-    page.line("pubsubshard_channels", shared.pubsub.count(Kind::SlotChannel));
+    page.line("pubsub_channels", shared.engine.notices.pubsub.count(Kind::Channel));
+    page.line("pubsub_patterns", shared.engine.notices.pubsub.count(Kind::Pattern));
+    page.line("pubsubshard_channels", shared.engine.notices.pubsub.count(Kind::SlotChannel));
     page.each(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"], 0);
     page.each(&["slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"], 0);
     page.each(&["active_defrag_key_hits", "active_defrag_key_misses"], 0);
     page.each(&["total_active_defrag_time", "current_active_defrag_time"], 0);
-    let tracked = shared.space.tracked();
+    let tracked = shared.engine.space.tracked();
     page.line("tracking_total_keys", tracked.keys.load(Ordering::Relaxed));
     page.line("tracking_total_items", tracked.readers.load(Ordering::Relaxed));
-    page.line("tracking_total_prefixes", shared.trackers.prefix_count());
+    page.line("tracking_total_prefixes", shared.engine.notices.trackers.prefix_count());
     page.line("unexpected_error_replies", sum(|tally| tally.unexpected_errors.get()));
     page.line("total_error_replies", sum(|tally| tally.errors.get()));
     page.line("dump_payload_sanitizations", 0);
@@ -60,7 +60,7 @@ pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
 }
 
 fn connections(shared: &Shared, page: &mut Page, turns_per_s: f64) {
-    let sum = |pick: fn(&ThreadTally) -> u64| shared.tallies.sum(pick);
+    let sum = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum(pick);
     page.line("total_reads_processed", sum(|tally| tally.reads.get()));
     page.line("total_writes_processed", sum(|tally| tally.writes.get()));
     page.each(&["io_threaded_reads_processed", "io_threaded_writes_processed"], 0);
@@ -92,14 +92,14 @@ fn nanoseconds(tally: &ThreadTally) -> u64 {
 
 /// Commands, bytes in, bytes out and turns of the loop, per second since the INFO before.
 fn rates(shared: &Shared) -> [f64; 4] {
-    let ever = |pick: fn(&ThreadTally) -> u64| shared.tallies.sum_ever(pick);
+    let ever = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum_ever(pick);
     let counts = [
         ever(calls),
         ever(|tally| tally.received_bytes.get()),
         ever(|tally| tally.sent_bytes.get()),
         ever(|tally| tally.turns.get()),
     ];
-    let up_us = monotonic_us().saturating_sub(shared.started_us);
+    let up_us = monotonic_us().saturating_sub(shared.run.started_us);
     shared.rates.lock().unwrap_or_else(PoisonError::into_inner).sample(up_us, counts)
 }
 
@@ -130,8 +130,8 @@ fn times(stat: &str) -> [f64; 4] {
 }
 
 pub(super) fn commands(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
-    for (number, row) in shared.registry.rows().iter().enumerate() {
-        let totals = shared.tallies.row(number);
+    for (number, row) in shared.engine.registry.rows().iter().enumerate() {
+        let totals = shared.engine.stats.tallies.row(number);
         let (calls, nanoseconds) = (totals.calls.get(), totals.nanoseconds.get());
         let (rejected, failed) = (totals.rejected.get(), totals.failed.get());
         if calls == 0 && rejected == 0 && failed == 0 {
@@ -150,18 +150,18 @@ pub(super) fn commands(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
 }
 
 pub(super) fn errors(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
-    for (code, count) in shared.errors.all() {
+    for (code, count) in shared.engine.stats.errors.all() {
         page.line(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }
 
 pub(super) fn latencies(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
-    let settings = shared.settings.current();
+    let settings = shared.engine.settings.current();
     if !settings.latency_tracking {
         return;
     }
-    for (number, row) in shared.registry.rows().iter().enumerate() {
-        let totals = shared.tallies.row(number);
+    for (number, row) in shared.engine.registry.rows().iter().enumerate() {
+        let totals = shared.engine.stats.tallies.row(number);
         let timed = totals.timed();
         if timed == 0 {
             continue;
@@ -187,14 +187,14 @@ pub(super) fn latencies(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
 
 pub(super) fn keyspace(call: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     let mut random = Rng::random();
-    for db in (0..shared.space.database_count()).map(DbIndex) {
-        let Some(sizes) = shared.space.sizes(db) else { continue };
+    for db in (0..shared.engine.space.database_count()).map(DbIndex) {
+        let Some(sizes) = shared.engine.space.sizes(db) else { continue };
         let (keys, expires) = (sizes.keys(), sizes.with_deadline());
         let timed = sizes.with_timed_elements();
         if keys == 0 {
             continue;
         }
-        let ttl_ms = shared.space.mean_ttl_ms(db, call.now(), &mut random);
+        let ttl_ms = shared.engine.space.mean_ttl_ms(db, call.now(), &mut random);
         page.line(
             &format!("db{}", db.0),
             format!(

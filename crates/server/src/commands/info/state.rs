@@ -10,17 +10,17 @@ use pantala_commands::Call;
 use super::Page;
 use crate::commands::REDIS_VERSION;
 use crate::commands::memory::{Account, ratio};
-use crate::execute::Paused;
 use crate::shared::Shared;
+use pantala_engine::execute::Paused;
 
 /// The version of Valkey whose answers are the measure.
 const VALKEY_VERSION: &str = "9.1.2";
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
 pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
-    let settings = shared.settings.current();
+    let settings = shared.engine.settings.current();
     let now_us = unix_us();
-    let uptime_s = monotonic_us().saturating_sub(shared.started_us) / 1_000_000;
+    let uptime_s = monotonic_us().saturating_sub(shared.run.started_us) / 1_000_000;
     page.line("redis_version", REDIS_VERSION);
     page.line("server_name", "pantala");
     page.line("pantala_version", env!("CARGO_PKG_VERSION"));
@@ -33,11 +33,11 @@ pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("os", system());
     page.line("arch_bits", usize::BITS);
     page.line("monotonic_clock", "POSIX clock_gettime");
-    page.line("multiplexing_api", shared.engine.get().map_or("", String::as_str));
+    page.line("multiplexing_api", shared.run.io_engine.get().map_or("", String::as_str));
     page.line("gcc_version", "0.0.0");
     page.line("process_id", std::process::id());
     page.line("process_supervised", "no");
-    page.line("run_id", &shared.run_id);
+    page.line("run_id", &shared.run.id);
     page.line("tcp_port", settings.port);
     page.line("server_time_usec", now_us);
     page.line("uptime_in_seconds", uptime_s);
@@ -47,10 +47,10 @@ pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("lru_clock", (now_us / 1_000_000) & 0xff_ffff);
     let executable = std::env::current_exe().unwrap_or_default();
     page.line("executable", executable.display());
-    let file = shared.settings.file.clone().unwrap_or_default();
+    let file = shared.engine.settings.file.clone().unwrap_or_default();
     page.line("config_file", file.display());
     page.line("io_threads_active", 0);
-    page.line("availability_zone", &shared.settings.current().availability_zone);
+    page.line("availability_zone", setting(shared, "availability-zone"));
     let addresses: Vec<String> =
         settings.bind.iter().map(|address| format!("bind={address}")).collect();
     let addresses = addresses.join(",");
@@ -59,7 +59,9 @@ pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
 
 /// The value of a setting that has no field of its own.
 fn setting(shared: &Shared, name: &str) -> String {
-    pantala_settings::find(name).map(|row| shared.settings.current().value(row)).unwrap_or_default()
+    pantala_settings::find(name)
+        .map(|row| shared.engine.settings.current().value(row))
+        .unwrap_or_default()
 }
 
 fn system() -> String {
@@ -79,23 +81,23 @@ pub(super) fn tls(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
 pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("connected_clients", shared.workers.connection_count());
     page.line("cluster_connections", 0);
-    page.line("maxclients", shared.settings.current().maxclients);
+    page.line("maxclients", shared.engine.settings.current().maxclients);
     page.each(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);
-    page.line("blocked_clients", shared.blocked.get());
-    page.line("tracking_clients", shared.trackers.count());
-    page.line("pubsub_clients", shared.pubsub.client_count());
+    page.line("blocked_clients", shared.engine.blocked.get());
+    page.line("tracking_clients", shared.engine.notices.trackers.count());
+    page.line("pubsub_clients", shared.engine.notices.pubsub.client_count());
     page.line("watching_clients", 0);
     page.each(&["clients_in_timeout_table", "total_watched_keys"], 0);
-    page.line("total_blocking_keys", shared.space.waited_keys());
+    page.line("total_blocking_keys", shared.engine.space.waited_keys());
     page.line("total_blocking_keys_on_nokey", 0);
-    let (reason, actions) = match shared.pause.state(monotonic_us()) {
+    let (reason, actions) = match shared.engine.pause.state(monotonic_us()) {
         Paused::Nothing => ("none", "none"),
         Paused::Writes => ("client_pause", "write"),
         Paused::All => ("client_pause", "all"),
     };
     page.line("paused_reason", reason);
     page.line("paused_actions", actions);
-    let left = shared.pause.ends_in(monotonic_us).unwrap_or_default();
+    let left = shared.engine.pause.ends_in(monotonic_us).unwrap_or_default();
     page.line("paused_timeout_milliseconds", left.as_millis());
 }
 
@@ -122,15 +124,15 @@ pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     with_human(page, "used_memory_lua", of_scripts.vm_eval);
     page.line("used_memory_vm_eval", of_scripts.vm_eval);
     page.line("used_memory_scripts_eval", of_scripts.texts);
-    page.line("number_of_cached_scripts", shared.scripts.counts().0);
-    let libraries = shared.functions.current();
+    page.line("number_of_cached_scripts", shared.engine.scripts.counts().0);
+    let libraries = shared.engine.functions.current();
     page.line("number_of_functions", libraries.function_count());
     page.line("number_of_libraries", libraries.library_count());
     page.line("used_memory_vm_functions", of_scripts.vm_functions);
     with_human(page, "used_memory_vm_total", of_scripts.vm());
     page.line("used_memory_functions", of_scripts.libraries);
     with_human(page, "used_memory_scripts", of_scripts.texts + of_scripts.libraries);
-    with_human(page, "maxmemory", shared.settings.current().maxmemory);
+    with_human(page, "maxmemory", shared.engine.settings.current().maxmemory);
     page.line("maxmemory_policy", setting(shared, "maxmemory-policy"));
     fragmentation(page, "allocator_frag", allocator.active, allocator.allocated);
     fragmentation(page, "allocator_rss", allocator.resident, allocator.active);
@@ -146,7 +148,10 @@ pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("mem_overhead_db_hashtable_rehashing", 0);
     page.line("active_defrag_running", 0);
     page.line("lazyfree_pending_objects", 0);
-    page.line("lazyfreed_objects", shared.tallies.sum(|tally| tally.keys.reclaimed.get()));
+    page.line(
+        "lazyfreed_objects",
+        shared.engine.stats.tallies.sum(|tally| tally.keys.reclaimed.get()),
+    );
 }
 
 fn with_human(page: &mut Page, name: &str, bytes: u64) {
@@ -165,10 +170,10 @@ pub(super) fn persistence(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("current_cow_size_age", 0);
     page.line("current_fork_perc", "0.00");
     page.each(&["current_save_keys_processed", "current_save_keys_total"], 0);
-    let changes = shared.tallies.sum_ever(|tally| tally.keys.changes.get());
+    let changes = shared.engine.stats.tallies.sum_ever(|tally| tally.keys.changes.get());
     page.line("rdb_changes_since_last_save", changes);
     page.line("rdb_bgsave_in_progress", 0);
-    page.line("rdb_last_save_time", shared.started_unix_s);
+    page.line("rdb_last_save_time", shared.run.started_unix_s);
     page.line("rdb_last_bgsave_status", "ok");
     page.each(&["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"], -1);
     page.each(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired"], 0);
@@ -186,7 +191,7 @@ pub(super) fn replication(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("role", "master");
     page.each(&["connected_slaves", "replicas_waiting_psync"], 0);
     page.line("master_failover_state", "no-failover");
-    page.line("master_replid", &shared.run_id);
+    page.line("master_replid", &shared.run.id);
     page.line("master_replid2", ZEROS);
     page.line("master_repl_offset", 0);
     page.line("second_repl_offset", -1);
@@ -200,7 +205,9 @@ pub(super) fn engines(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
 }
 
 pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
-    let sum = |pick: fn(&crate::tallies::ThreadTally) -> u64| shared.tallies.sum(pick);
+    let sum = |pick: fn(&pantala_engine::stats::tallies::ThreadTally) -> u64| {
+        shared.engine.stats.tallies.sum(pick)
+    };
     let mut loads = shared.loads.lock().unwrap_or_else(PoisonError::into_inner);
     let loads = loads.sample(shared, monotonic_us());
     page.line("workers", loads.len());
@@ -210,14 +217,14 @@ pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
         page.line(&format!("worker_{worker}"), line);
     }
     page.line("moved_connections", sum(|tally| tally.moved.get()));
-    page.line("engine", shared.engine.get().map_or("", String::as_str));
-    page.line("lane_threads", shared.settings.current().slow_lane_threads);
-    page.line("lane_waiting", shared.lane.waiting());
-    page.line("lane_running", shared.lane.running());
+    page.line("engine", shared.run.io_engine.get().map_or("", String::as_str));
+    page.line("lane_threads", shared.engine.settings.current().slow_lane_threads);
+    page.line("lane_waiting", shared.engine.lane.waiting());
+    page.line("lane_running", shared.engine.lane.running());
     page.line("lane_commands", sum(|tally| tally.laned.get()));
     page.line("parked_commands", sum(|tally| tally.parked.get()));
     page.line("partitions", pantala_keyspace::PARTITION_COUNT);
-    page.line("monitors", shared.monitors.count());
-    page.line("memory_limit", shared.memory.cgroup_limit().unwrap_or(0));
+    page.line("monitors", shared.engine.notices.monitors.count());
+    page.line("memory_limit", shared.engine.memory.cgroup_limit().unwrap_or(0));
     page.line("keyspace_changes", sum(|tally| tally.keys.changes.get()));
 }

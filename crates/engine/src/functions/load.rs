@@ -1,0 +1,130 @@
+//! FUNCTION LOAD and RESTORE: a library's code is run to see what it registers.
+
+use std::sync::Arc;
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::options::is_word;
+use pantala_commands::{Call, ClientError, Done, error};
+use pantala_protocol::{Reply, Version};
+use pantala_rdb::functions::{self, Fault};
+use pantala_scripting::{Abort, ErrorText, Header, Host, Level, Libraries, Library, Vm, VmLimits};
+
+use super::store::{Kept, keep};
+use crate::engine::Engine;
+
+/// A library's code may run for so long while it is loaded.
+pub const MOST_MS: u64 = 500;
+/// While it is loaded, a library may take so much memory.
+const MOST_BYTES: usize = 64 << 20;
+
+const BAD_POLICY: ClientError = ClientError::text(
+    "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+);
+
+pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
+    let Some((code, options)) = call.args[2..].split_last() else {
+        return Err(error::wrong_arity(&call.command.full_name()).into());
+    };
+    for option in options {
+        if !is_word(option, "REPLACE") {
+            let text = [b"ERR Unknown option given: ", *option].concat();
+            return Err(ClientError::bytes(text).into());
+        }
+    }
+    let replace = !options.is_empty();
+    let engine = Engine::of(call);
+    let header = Header::parse(code).map_err(ClientError::bytes)?;
+    if !replace {
+        // Told before the code runs, as the reference does.
+        engine.functions.current().check_absent(&header.name).map_err(ClientError::bytes)?;
+    }
+    let library = examine(header, code).map_err(ClientError::bytes)?;
+    engine
+        .change_functions(|libraries| libraries.with(&library, replace, keep))
+        .map_err(ClientError::bytes)?;
+    call.reply.bulk(&library.name);
+    Ok(())
+}
+
+pub(super) fn restore(call: &mut Call<'_, '_>) -> Done {
+    let (flushes, replace) = match &call.args[3..] {
+        [] => (false, false),
+        [word] if is_word(word, "APPEND") => (false, false),
+        [word] if is_word(word, "REPLACE") => (false, true),
+        [word] if is_word(word, "FLUSH") => (true, false),
+        [_] => return Err(BAD_POLICY.into()),
+        _ => return Err(error::subcommand_syntax("FUNCTION", call.args[1]).into()),
+    };
+    let codes = functions::read(call.args[2], call.rdb_versions(), call.most_string_bytes())
+        .map_err(told)?;
+    let mut libraries = Vec::with_capacity(codes.len());
+    for code in codes {
+        let library = Header::parse(&code).and_then(|header| examine(header, &code));
+        libraries.push(library.map_err(ClientError::bytes)?);
+    }
+    let change = |now: &Libraries<Kept>| match flushes {
+        true => Libraries::default().merged(&libraries, false, keep),
+        false => now.merged(&libraries, replace, keep),
+    };
+    Engine::of(call).change_functions(change).map_err(ClientError::bytes)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn told(fault: Fault) -> ClientError {
+    ClientError::text(match fault {
+        Fault::Seal => "ERR DUMP payload version or checksum are wrong",
+        Fault::BeforeRelease => "ERR Pre-GA function format not supported",
+        Fault::NotAFunction => "ERR given type is not a function",
+        Fault::Code => "ERR Failed loading library payload",
+    })
+}
+
+/// Runs a library's code, to see what it registers.
+fn examine(header: Header, code: &[u8]) -> Result<Arc<Library>, ErrorText> {
+    let limits = VmLimits { memory_bytes: MOST_BYTES, ..VmLimits::default() };
+    let until_us = monotonic_us() + MOST_MS * 1000;
+    let mut host = Loading { until_us };
+    let registered =
+        Vm::new(limits).load_library(code, &mut host).map_err(|error| match host.until_us {
+            0 => b"ERR Error registering functions: ERR FUNCTION LOAD timeout".to_vec(),
+            _ => error,
+        })?;
+    Library::new(header, code, registered).map(Arc::new)
+}
+
+/// The server, as a library sees it while it is loaded.
+struct Loading {
+    /// Until when it may run (monotonic); 0 once the time was over.
+    until_us: u64,
+}
+
+impl Host for Loading {
+    fn call(&mut self, _: &[&[u8]], version: Version, reply: &mut Vec<u8>) -> Result<(), Abort> {
+        Reply::new(reply, version).error("ERR can not run commands while a library is loaded");
+        Ok(())
+    }
+
+    fn may_run(&mut self, _: &[&[u8]]) -> Result<bool, ErrorText> {
+        Ok(false)
+    }
+
+    fn log(&mut self, level: Level, message: &[u8]) {
+        let message = String::from_utf8_lossy(message);
+        match level {
+            Level::Debug | Level::Verbose => {
+                tracing::debug!(target: "pantala::script", "{message}")
+            }
+            Level::Notice => tracing::info!(target: "pantala::script", "{message}"),
+            Level::Warning => tracing::warn!(target: "pantala::script", "{message}"),
+        }
+    }
+
+    fn tick(&mut self, _: u64) -> Result<(), Abort> {
+        if monotonic_us() < self.until_us {
+            return Ok(());
+        }
+        self.until_us = 0;
+        Err(Abort)
+    }
+}

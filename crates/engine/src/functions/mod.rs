@@ -1,0 +1,159 @@
+//! FUNCTION: libraries of functions. FCALL's rows stand here, too; what runs them is `scripts`.
+//!
+//! ```text
+//! LOAD, RESTORE   (slow lane) run the code once, to see what it registers --> a new state
+//! FCALL           the state that this thread knows --> the function --> `scripts` runs it
+//! ```
+//!
+//! 1. There is one current state of all libraries (`Functions`), replaced as a whole; a function
+//!    that runs keeps the state it was found in.
+//! 2. A library's code runs in an interpreter of its own while it is loaded, for at most
+//!    [`load::MOST_MS`]; it can ask the server for nothing but lines in the log.
+//! 3. All libraries of a RESTORE are there at once, or none.
+//!
+//! Not here: what a library is and which names clash (`pantala_scripting::library`), DUMP's bytes
+//! (`pantala_rdb::functions`). Tests: compat/transcripts/functions, compat/clients/dump.py.
+
+mod load;
+mod show;
+mod store;
+
+use pantala_commands::options::is_word;
+use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Program, error, help};
+
+use crate::engine::Engine;
+use crate::scripts::{self, KillError, Kind};
+
+pub use store::Functions;
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    Command::container("FUNCTION", Group::Scripting, SUBCOMMANDS)
+        .since("7.0.0")
+        .complexity("Depends on the subcommand.")
+        .summary("Libraries of functions that the server keeps."),
+    scripts::runs("FCALL", Program::Function)
+        .since("7.0.0")
+        .complexity("That of the function.")
+        .syntax("function numkeys:int [key ...] [arg ...]")
+        .summary("Calls a function of a library, as one step."),
+    scripts::runs_read_only("FCALL_RO", Program::Function)
+        .complexity("That of the function.")
+        .syntax("function numkeys:int [key ...] [arg ...]")
+        .summary("Calls a function that only reads."),
+];
+
+const TO_ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+
+const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command {
+    Command::new(name, handler, Group::Scripting).of("FUNCTION").since("7.0.0")
+}
+
+/// What changes libraries. Outside the gate: it takes nothing of the keyspace.
+const CHANGES: Flags = Flags::NOSCRIPT.and(Flags::WRITE);
+const LOADS: Flags = CHANGES.and(Flags::DENYOOM).and(Flags::LANE).and(Flags::OUTSIDE);
+
+const SUBCOMMANDS: &[Command] = &[
+    sub("DELETE", delete)
+        .arity(3)
+        .flags(CHANGES)
+        .tips(TO_ALL)
+        .complexity("O(N) for N libraries")
+        .syntax("library-name")
+        .summary("Removes a library and its functions."),
+    sub("DUMP", dump)
+        .arity(2)
+        .flags(Flags::NOSCRIPT)
+        .complexity("O(N) for N libraries")
+        .summary("Returns all libraries as a payload for FUNCTION RESTORE."),
+    sub("FLUSH", flush)
+        .arity(-2)
+        .flags(CHANGES)
+        .tips(TO_ALL)
+        .complexity("O(N) for N libraries")
+        .syntax("[ASYNC | SYNC]")
+        .summary("Removes all libraries."),
+    sub("HELP", help)
+        .arity(2)
+        .flags(Flags::LOADING.and(Flags::STALE))
+        .summary("Tells what the subcommands do."),
+    sub("KILL", kill)
+        .arity(2)
+        .flags(Flags::NOSCRIPT.and(Flags::ALLOW_BUSY))
+        .tips(&["request_policy:all_shards", "response_policy:one_succeeded"])
+        .summary("Ends running functions that have changed nothing."),
+    sub("LIST", show::list)
+        .arity(-2)
+        .flags(Flags::NOSCRIPT)
+        .tips(&["nondeterministic_output_order"])
+        .complexity("O(N) for N functions")
+        .syntax("[LIBRARYNAME library-name-pattern] [WITHCODE]")
+        .summary("Tells the libraries and their functions, with their code if asked."),
+    sub("LOAD", load::load)
+        .arity(-3)
+        .flags(LOADS)
+        .tips(TO_ALL)
+        .complexity("O(N) for N libraries, and what the code does while it is loaded")
+        .syntax("[REPLACE] function-code")
+        .summary("Makes a library of this code, in the place of one of its name if told."),
+    sub("RESTORE", load::restore)
+        .arity(-3)
+        .flags(LOADS)
+        .tips(TO_ALL)
+        .complexity("O(N) for N libraries, and what their code does while it is loaded")
+        .syntax("serialized-value [FLUSH | APPEND | REPLACE]")
+        .summary("Makes the libraries of a payload of FUNCTION DUMP."),
+    sub("STATS", show::stats)
+        .arity(2)
+        .flags(Flags::NOSCRIPT.and(Flags::ALLOW_BUSY))
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .summary("Tells which function runs, and how many libraries and functions there are."),
+];
+
+const LIBRARY_NOT_FOUND: ClientError = ClientError::text("ERR Library not found");
+const NOT_BUSY: ClientError = ClientError::text("NOTBUSY No scripts in execution right now.");
+const HAVE_WRITTEN: ClientError = ClientError::text(
+    "UNKILLABLE Sorry the script already executed write commands against the dataset. You can \
+     either wait the script termination or kill the server in a hard way using the SHUTDOWN \
+     NOSAVE command.",
+);
+const FLUSH_MODE: ClientError =
+    ClientError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
+
+fn delete(call: &mut Call<'_, '_>) -> Done {
+    let name = call.args[2];
+    Engine::of(call).change_functions(|now| now.without(name).ok_or(LIBRARY_NOT_FOUND))?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// The old state is freed by the last thread that knows it, whatever the mode.
+fn flush(call: &mut Call<'_, '_>) -> Done {
+    match &call.args[2..] {
+        [] => {}
+        [mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
+        [_] => return Err(FLUSH_MODE.into()),
+        _ => return Err(error::subcommand_syntax("FUNCTION", call.args[1]).into()),
+    }
+    Engine::of(call).change_functions(|_| Ok::<_, ClientError>(Default::default()))?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn dump(call: &mut Call<'_, '_>) -> Done {
+    let libraries = Engine::of(call).functions.current();
+    let mut payload = Vec::new();
+    let codes = libraries.iter().map(|library| library.code.as_slice());
+    pantala_rdb::functions::write(codes, &mut payload);
+    call.reply.bulk(&payload);
+    Ok(())
+}
+
+fn kill(call: &mut Call<'_, '_>) -> Done {
+    match Engine::of(call).scripts.running.kill(Kind::Function) {
+        Ok(()) => call.reply.ok(),
+        Err(KillError::NotBusy) => return Err(NOT_BUSY.into()),
+        Err(KillError::HaveWritten) => return Err(HAVE_WRITTEN.into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! The current state of all libraries, and what each thread knows of it.
+//!
+//! FCALL looks into the state its thread has, which is exchanged when the version has changed: so
+//! calls share nothing but a line that is only read.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pantala_commands::ClientError;
+use pantala_scripting::{Libraries, Library, Registered};
+
+use crate::engine::Engine;
+use crate::scripts::Known;
+
+/// What is kept for a function: itself, and how it went so far.
+pub type Kept = Arc<Known>;
+
+/// See the module.
+#[derive(Default)]
+pub struct Functions {
+    current: Mutex<Arc<Libraries<Kept>>>,
+    version: AtomicU64,
+}
+
+const NOT_FOUND: ClientError = ClientError::text("ERR Function not found");
+
+/// What a thread knows.
+#[derive(Default)]
+struct Here {
+    /// Of which server: tests have several in one thread.
+    server: usize,
+    version: u64,
+    libraries: Arc<Libraries<Kept>>,
+}
+
+thread_local! {
+    static HERE: RefCell<Here> = RefCell::new(Here::default());
+}
+
+impl Functions {
+    /// The state now. It stays as it is, whatever is loaded later.
+    pub fn current(&self) -> Arc<Libraries<Kept>> {
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A function, by its name in any case.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn find(&self, name: &[u8]) -> Result<Kept, ClientError> {
+        let (server, version) = (std::ptr::from_ref(self).addr(), self.version());
+        HERE.with_borrow_mut(|here| {
+            if here.version != version || here.server != server {
+                *here = Here { server, version, libraries: self.current() };
+            }
+            here.libraries.function(name).cloned().ok_or(NOT_FOUND)
+        })
+    }
+
+    /// Changes with every change of a library.
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    fn change<E>(
+        &self,
+        change: impl FnOnce(&Libraries<Kept>) -> Result<Libraries<Kept>, E>,
+    ) -> Result<(), E> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = Arc::new(change(&current)?);
+        let before = std::mem::replace(&mut *current, next);
+        // Behind the change: who sees the new version finds the new state, or a later one.
+        self.version.fetch_add(1, Ordering::Release);
+        drop(current);
+        drop(before);
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// The function that FCALL means.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn function(&self, name: &[u8]) -> Result<Kept, ClientError> {
+        self.functions.find(name)
+    }
+
+    /// Puts what `change` makes of the current state of all libraries in its place. Nothing changes
+    /// on an error.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub fn change_functions<E>(
+        &self,
+        change: impl FnOnce(&Libraries<Kept>) -> Result<Libraries<Kept>, E>,
+    ) -> Result<(), E> {
+        let had_some = self.functions.current().library_count() > 0;
+        self.functions.change(change)?;
+        if had_some {
+            // A library that is gone lets go of its memory in every interpreter.
+            self.scripts.forget_compiled();
+        }
+        Ok(())
+    }
+}
+
+/// What is kept for a function of a library.
+pub fn keep(library: &Arc<Library>, function: &Registered) -> Kept {
+    Arc::new(Known::function(Arc::clone(library), &function.name, function.flags))
+}

@@ -1,0 +1,133 @@
+//! How much memory is used, and when writes are refused for it.
+//!
+//! Two limits: `maxmemory`, and the memory limit of the cgroup this process lives in. The kernel
+//! kills who exceeds the latter, so writes are refused a little below it.
+//!
+//! `used` is exact and costs a sum over the threads' counters, once a turn and only if there is a
+//! limit. What counts against the cgroup is resident memory, which the sweeping thread reads from
+//! time to time ([`MemoryGuard::look`]). A fast client writes much in that time: so the thread
+//! looks more often when it gets close, and from then on `used`, which resident memory follows, has
+//! the cgroup's limit too.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use pantala_base::limits::{cgroup_memory_limit, rss_bytes};
+
+/// Of the cgroup's limit, this part (in percent) is used before writes are refused.
+const CGROUP_PERCENT: u64 = 92;
+/// Above this part (in percent) resident memory is looked at often.
+const CLOSE_PERCENT: u64 = 60;
+/// How often: then, and otherwise.
+const CLOSE_LOOK: Duration = Duration::from_millis(10);
+const FAR_LOOK: Duration = Duration::from_millis(100);
+/// Without a limit there is nothing to look at.
+const NO_LOOK: Duration = Duration::from_secs(3600);
+
+/// See the module.
+pub struct MemoryGuard {
+    cgroup_limit: Option<u64>,
+    /// What the cgroup lets `used` be, by the last look: 0 above the limit, all while far from it.
+    group_most: AtomicU64,
+    peak: AtomicU64,
+    startup: u64,
+}
+
+impl Default for MemoryGuard {
+    /// Reads the cgroup's limit.
+    fn default() -> Self {
+        MemoryGuard {
+            cgroup_limit: cgroup_memory_limit(),
+            group_most: AtomicU64::new(u64::MAX),
+            peak: AtomicU64::new(0),
+            startup: pantala_memory::allocated(),
+        }
+    }
+}
+
+impl MemoryGuard {
+    /// Bytes given out by the allocator.
+    pub fn used(&self) -> u64 {
+        let used = pantala_memory::allocated();
+        self.peak.fetch_max(used, Ordering::Relaxed);
+        used
+    }
+
+    /// The most that `used` has ever answered.
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// What was used before there was data.
+    pub fn at_startup(&self) -> u64 {
+        self.startup
+    }
+
+    /// The cgroup's limit, if there is one.
+    pub fn cgroup_limit(&self) -> Option<u64> {
+        self.cgroup_limit
+    }
+
+    /// Whether commands that need memory are refused now.
+    #[inline]
+    pub fn is_full(&self, maxmemory: u64) -> bool {
+        let group_most = self.group_most.load(Ordering::Relaxed);
+        let most = if maxmemory > 0 { maxmemory.min(group_most) } else { group_most };
+        most < u64::MAX && self.used() > most
+    }
+
+    /// Compares resident memory with the cgroup's limit, from a background thread; how long it may
+    /// sleep until the next look.
+    pub fn look(&self) -> Duration {
+        let Some(limit) = self.cgroup_limit else { return NO_LOOK };
+        let resident = rss_bytes();
+        let most = percent(CGROUP_PERCENT, limit);
+        let is_close = resident > percent(CLOSE_PERCENT, limit);
+        let group_most = match is_close {
+            _ if resident > most => 0,
+            true => most,
+            false => u64::MAX,
+        };
+        self.group_most.store(group_most, Ordering::Relaxed);
+        if is_close { CLOSE_LOOK } else { FAR_LOOK }
+    }
+}
+
+fn percent(part: u64, limit: u64) -> u64 {
+    limit / 100 * part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(cgroup_limit: Option<u64>) -> MemoryGuard {
+        MemoryGuard {
+            cgroup_limit,
+            group_most: AtomicU64::new(u64::MAX),
+            peak: AtomicU64::new(0),
+            startup: 0,
+        }
+    }
+
+    #[test]
+    fn a_group_that_this_process_fills_is_full_after_a_look() {
+        let guard = guard(Some(rss_bytes() / 2));
+        assert_eq!(guard.look(), CLOSE_LOOK);
+        assert_eq!(guard.group_most.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_group_with_much_room_is_looked_at_seldom() {
+        let guard = guard(Some(rss_bytes() * 100));
+        assert_eq!(guard.look(), FAR_LOOK);
+        assert!(!guard.is_full(0));
+    }
+
+    #[test]
+    fn without_limits_nothing_is_full() {
+        let guard = guard(None);
+        assert_eq!(guard.look(), NO_LOOK);
+        assert!(!guard.is_full(0));
+    }
+}

@@ -1,0 +1,233 @@
+//! MONITOR: every command, shown to those who watch.
+//!
+//! ```text
+//! a thread runs a command --> the feed of each worker with monitors   (any thread)
+//! the worker, each turn   --> all that lies in its feed, to each of its monitors, in one piece
+//! ```
+//!
+//! Invariants
+//! 1. A feed holds at most [`FEED_BYTES`] and one line. A worker that is so far behind closes its
+//!    monitors, as their output limit does: none of them has a gap in what it sees.
+//! 2. A worker walks its monitors, never its connections.
+//! 3. Nobody is woken while partitions are held: what a transaction or a script shows is left in
+//!    the feeds, and `call` follows when it has let go.
+//!
+//! Tests: compat/transcripts/server/monitor.txt, the bad days `a_monitor_in_a_crowd` and
+//! `monitor_that_does_not_read`.
+
+use std::mem::take;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pantala_base::clock::unix_us;
+use pantala_commands::{CommandRef, Flags, Session};
+
+use crate::mailbox::{MAX_WORKERS, WorkerSet};
+use crate::stats::logs::REDACTED;
+
+/// What may wait for a worker to show it. A worker takes it all in each turn.
+const FEED_BYTES: usize = 32 << 20;
+/// A feed's buffer up to this size is kept for the next turn.
+const KEPT_FEED_BYTES: usize = 1 << 20;
+
+/// What waits to be shown to the monitors of one worker.
+#[derive(Default)]
+pub struct Feed {
+    watching: AtomicUsize,
+    has_lines: AtomicBool,
+    queue: Mutex<Lines>,
+}
+
+/// Lines that wait.
+#[derive(Default)]
+pub struct Lines {
+    /// Their bytes.
+    pub lines: Vec<u8>,
+    /// Something did not fit.
+    pub is_torn: bool,
+    /// The worker has been woken for what lies here.
+    is_called: bool,
+}
+
+impl Feed {
+    fn queue(&self) -> MutexGuard<'_, Lines> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, line: &[u8]) {
+        let mut queue = self.queue();
+        if queue.lines.len() > FEED_BYTES {
+            queue.is_torn = true;
+        } else {
+            queue.lines.extend_from_slice(line);
+        }
+        self.has_lines.store(true, Ordering::Release);
+    }
+
+    /// Whether the worker is to be woken.
+    fn is_to_be_called(&self) -> bool {
+        let mut queue = self.queue();
+        self.has_lines.load(Ordering::Relaxed) && !std::mem::replace(&mut queue.is_called, true)
+    }
+
+    /// All that waits.
+    pub fn take(&self) -> Lines {
+        let mut queue = self.queue();
+        self.has_lines.store(false, Ordering::Release);
+        take(&mut *queue)
+    }
+
+    /// Gives an empty buffer back.
+    pub fn keep(&self, mut lines: Vec<u8>) {
+        lines.clear();
+        let mut queue = self.queue();
+        if queue.lines.capacity() == 0 && lines.capacity() <= KEPT_FEED_BYTES {
+            queue.lines = lines;
+        }
+    }
+}
+
+/// Who watches, by worker, and what they are to be shown.
+pub struct Monitors {
+    total: AtomicUsize,
+    feeds: Box<[Feed]>,
+}
+
+impl Default for Monitors {
+    fn default() -> Self {
+        Monitors {
+            total: AtomicUsize::new(0),
+            feeds: (0..MAX_WORKERS).map(|_| Feed::default()).collect(),
+        }
+    }
+}
+
+impl Monitors {
+    /// What waits to be shown to the monitors of a worker.
+    pub fn feed_of(&self, worker: usize) -> &Feed {
+        &self.feeds[worker]
+    }
+
+    /// Whether anybody watches.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.count() > 0
+    }
+
+    /// How many watch.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Whether something waits to be shown to the monitors of this worker.
+    #[inline]
+    pub fn has_lines(&self, worker: usize) -> bool {
+        self.feeds[worker].has_lines.load(Ordering::Acquire)
+    }
+
+    /// A connection of this worker begins to watch.
+    pub fn join(&self, worker: usize) {
+        let feed = &self.feeds[worker];
+        if feed.watching.load(Ordering::Relaxed) == 0 {
+            // Meant for one that has gone.
+            drop(feed.take());
+        }
+        feed.watching.fetch_add(1, Ordering::Relaxed);
+        self.total.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection of this worker watches no more.
+    pub fn leave(&self, worker: usize) {
+        let feed = &self.feeds[worker];
+        self.total.fetch_sub(1, Ordering::Relaxed);
+        if feed.watching.fetch_sub(1, Ordering::Relaxed) == 1 {
+            // Nobody is there to be shown it.
+            drop(feed.take());
+        }
+    }
+
+    /// Shows a command to all who watch. To be called with no partition held.
+    #[cold]
+    pub fn feed(
+        &self,
+        workers: &dyn WorkerSet,
+        session: &Session,
+        found: CommandRef,
+        args: &[&[u8]],
+    ) {
+        self.leave_command(session, &session.peer, found, args);
+        self.call(workers);
+    }
+
+    /// Leaves a command of a transaction to be shown.
+    #[cold]
+    pub fn feed_inside(&self, session: &Session, found: CommandRef, args: &[&[u8]]) {
+        self.leave_command(session, &session.peer, found, args);
+    }
+
+    /// Leaves a command that is about to run a script to be shown: before those of the script.
+    #[cold]
+    pub fn feed_script(&self, session: &Session, found: CommandRef, args: &[&[u8]]) {
+        self.add(&line(session, &session.peer, found, args));
+    }
+
+    /// Leaves a command that a script runs to be shown.
+    #[cold]
+    pub fn feed_from_script(&self, session: &Session, found: CommandRef, args: &[&[u8]]) {
+        self.leave_command(session, "lua", found, args);
+    }
+
+    fn leave_command(&self, session: &Session, peer: &str, found: CommandRef, args: &[&[u8]]) {
+        if !found.row.flags.has(Flags::SKIP_MONITOR.and(Flags::ADMIN)) {
+            self.add(&line(session, peer, found, args));
+        }
+    }
+
+    fn add(&self, line: &[u8]) {
+        let is_watched = |feed: &&Feed| feed.watching.load(Ordering::Relaxed) > 0;
+        self.feeds.iter().filter(is_watched).for_each(|feed| feed.add(line));
+    }
+
+    /// Wakes the workers that have something to show. To be called with no partition held.
+    #[cold]
+    pub fn call(&self, workers: &dyn WorkerSet) {
+        for (worker, feed) in self.feeds.iter().enumerate() {
+            if feed.watching.load(Ordering::Relaxed) > 0 && feed.is_to_be_called() {
+                workers.wake(worker);
+            }
+        }
+    }
+}
+
+fn line(session: &Session, peer: &str, found: CommandRef, args: &[&[u8]]) -> Vec<u8> {
+    let now_us = unix_us();
+    let mut line =
+        format!("+{}.{:06} [{} {}]", now_us / 1_000_000, now_us % 1_000_000, session.db.0, peer)
+            .into_bytes();
+    for (at, arg) in args.iter().enumerate() {
+        let is_secret = found.row.is_secret.is_some_and(|is_secret| is_secret(args, at));
+        line.push(b' ');
+        quote(if is_secret { REDACTED } else { arg }, &mut line);
+    }
+    line.extend_from_slice(b"\r\n");
+    line
+}
+
+/// An argument between quotes, with what cannot be shown escaped.
+pub fn quote(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    for &byte in bytes {
+        match byte {
+            b'\\' | b'"' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x07 => out.extend_from_slice(b"\\a"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            b' '..=b'~' => out.push(byte),
+            _ => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        }
+    }
+    out.push(b'"');
+}

@@ -1,0 +1,125 @@
+//! A published message on its way to the subscribers of one worker.
+
+use std::sync::Arc;
+
+use pantala_base::number::push_u64;
+use pantala_protocol::Version;
+
+use super::Kind;
+use super::name::Name;
+
+/// A message as it is sent: one text for both protocol versions, which differ in its first byte.
+#[derive(Clone)]
+pub struct Frame {
+    /// `*3`, the kind of message, the channel, the message.
+    bytes: Arc<Vec<u8>>,
+    /// Where the channel begins: what stands from there on is the same for subscribers of patterns.
+    channel_at: usize,
+}
+
+/// One message for one worker.
+pub struct Message {
+    /// What is sent.
+    pub frame: Frame,
+    /// Of a channel or of a shard channel.
+    pub kind: Kind,
+    /// The hash of the channel.
+    pub hash: u64,
+    /// The channel: where it stands in the frame.
+    channel: (usize, usize),
+    /// Who subscribed to the channel later than this gets nothing.
+    pub moment: u64,
+    /// There was no room for it: the connections it is meant for are closed.
+    pub is_lost: bool,
+    /// Patterns that match, with such a moment each.
+    pub patterns: Option<Box<[(Name, u64)]>>,
+}
+
+impl Frame {
+    /// Writes a message.
+    fn new(kind: Kind, channel: &[u8], message: &[u8]) -> (Frame, (usize, usize)) {
+        const ROOM: usize = 80;
+        let head: &[u8] = match kind {
+            Kind::SlotChannel => b"*3\r\n$8\r\nsmessage\r\n",
+            Kind::Channel | Kind::Pattern => b"*3\r\n$7\r\nmessage\r\n",
+        };
+        let mut bytes = Vec::with_capacity(channel.len() + message.len() + ROOM);
+        bytes.extend_from_slice(head);
+        push_bulk(&mut bytes, channel);
+        let channel_begin = bytes.len() - 2 - channel.len();
+        push_bulk(&mut bytes, message);
+        let frame = Frame { bytes: Arc::new(bytes), channel_at: head.len() };
+        (frame, (channel_begin, channel.len()))
+    }
+
+    /// Appends it for a subscriber of the channel.
+    #[inline]
+    fn write(&self, out: &mut Vec<u8>, version: Version) {
+        let begin = out.len();
+        out.extend_from_slice(&self.bytes);
+        if version == Version::Resp3 {
+            out[begin] = b'>';
+        }
+    }
+
+    /// Appends it for a subscriber of a pattern.
+    fn write_for_pattern(&self, out: &mut Vec<u8>, version: Version, pattern: &[u8]) {
+        let begin = out.len();
+        out.extend_from_slice(b"*4\r\n$8\r\npmessage\r\n");
+        push_bulk(out, pattern);
+        out.extend_from_slice(&self.bytes[self.channel_at..]);
+        if version == Version::Resp3 {
+            out[begin] = b'>';
+        }
+    }
+}
+
+impl Message {
+    /// A message of a channel with this hash.
+    pub fn new(kind: Kind, hash: u64, channel: &[u8], message: &[u8], moment: u64) -> Self {
+        let (frame, channel) = Frame::new(kind, channel, message);
+        Message { frame, kind, hash, channel, moment, is_lost: false, patterns: None }
+    }
+
+    /// The same for another worker, to whose subscribers these patterns matter.
+    pub fn with(&self, patterns: Option<Box<[(Name, u64)]>>) -> Self {
+        Message { frame: self.frame.clone(), patterns, ..*self }
+    }
+
+    /// What is left of it when there is no room: whom it was meant for.
+    #[cold]
+    pub fn lose(self) -> Self {
+        let bytes = self.channel().to_vec();
+        let channel = (0, bytes.len());
+        let frame = Frame { bytes: Arc::new(bytes), channel_at: 0 };
+        Message { frame, channel, is_lost: true, ..self }
+    }
+
+    /// Appends it for a subscriber of the channel, or of a pattern.
+    #[inline]
+    pub fn write(&self, out: &mut Vec<u8>, version: Version, pattern: Option<&Name>) {
+        match pattern {
+            None => self.frame.write(out, version),
+            Some(pattern) => self.frame.write_for_pattern(out, version, pattern.bytes()),
+        }
+    }
+
+    /// Bytes of the message as it is sent.
+    pub fn wire_bytes(&self) -> usize {
+        self.frame.bytes.len()
+    }
+
+    /// The channel.
+    pub fn channel(&self) -> &[u8] {
+        let (begin, len) = self.channel;
+        &self.frame.bytes[begin..][..len]
+    }
+}
+
+fn push_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'$');
+    push_u64(out, bytes.len() as u64);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,455 @@
+//! What a running script asks of the server: `redis.call`, and whether it may go on.
+//!
+//! Invariants
+//! 1. A command runs only with the partitions of its keys held: those that are not yet are taken.
+//! 2. Before a command that writes runs, its keys are saved, or nothing can stop the script any
+//!    more ([`Stage::Final`]).
+//! 3. Others are told of nothing that can still be undone. With very much to tell
+//!    (`MOST_EFFECTS`) a script goes on only when nothing can stop it any more.
+
+use std::sync::Arc;
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::{
+    ClientError, CommandRef, Flags, Lane, Locking, Park, Session, error, key_positions,
+};
+use pantala_keyspace::{Aborted, Awaited, Busy, Key, Locked, PartitionId, Saved};
+use pantala_protocol::Version;
+use pantala_scripting::{Abort, Host, Level};
+use smallvec::SmallVec;
+
+use super::running::{Fate, Kind, Running};
+use crate::execute::{Request, Turn, Verdict};
+use crate::lane::CompensatingThread;
+use crate::mailbox::Message;
+use crate::stats::logs::Notes;
+use crate::stats::tallies::ThreadTally;
+
+/// A worker's script that takes longer is undone and goes to the lane.
+pub(super) const WORKER_US: u64 = 2000;
+/// A script that has taken so long is listed for SCRIPT KILL.
+const LISTED_US: u64 = 1000;
+/// A script that has taken so long is very long: a compensating thread serves the others.
+const VERY_LONG_US: u64 = 100_000;
+/// Commands between two looks at the clock.
+const COMMANDS_A_LOOK: u32 = 64;
+/// A value up to this many bytes is copied so that it can be put back,
+const SAVED_BYTES: usize = 2048;
+/// and up to so many values.
+const SAVED_KEYS: usize = 32;
+
+/// Whether a script can still be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Whatever it changes is saved first. With the token it waits for what it names.
+    Undoable,
+    /// It has changed what can not be put back, or others before it in its transaction have: it has
+    /// the token, and runs to its end.
+    Final,
+}
+
+/// Why it was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// SCRIPT KILL, FUNCTION KILL, or the server stops.
+    Killed,
+    /// A partition is busy.
+    Busy(PartitionId),
+    /// It is to begin again like this, on the lane.
+    Locking(Locking),
+    /// It takes too long for a worker, or nobody knows that it will not.
+    Slow,
+    /// Another script has had this for too long.
+    Aborted(Awaited),
+}
+
+/// What a script may do, by its flags and by how it was called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rights {
+    /// It may change data.
+    pub writes: bool,
+    /// It may use more memory although there is none.
+    pub grows: bool,
+}
+
+/// One run of a script.
+pub(super) struct Run<'s, 'r> {
+    pub turn: Turn<'r>,
+    pub locked: &'s mut Locked<'r>,
+    pub session: Session,
+    /// Whose script it is.
+    pub client: &'s Session,
+    pub rights: Rights,
+    pub stage: Stage,
+    pub saved: Vec<Saved>,
+    pub reason: Option<Reason>,
+    /// It has changed something.
+    pub has_written: bool,
+    pub began_us: u64,
+    pub kind: Kind,
+    pub name: &'s [u8],
+    /// The command that runs it.
+    pub command: &'s [&'s [u8]],
+    pub listed: Option<Arc<Running>>,
+    pub compensation: Option<CompensatingThread<'r>>,
+    /// So many of its partitions are told to be busy, and whether the token is.
+    pub told_busy: Option<(usize, bool)>,
+    pub commands: u32,
+    /// What its commands leave in the logs.
+    pub notes: Notes,
+    /// Where its counts go in the end; `None`: they are there, as those of who can not be undone.
+    pub tally: Option<&'r ThreadTally>,
+    /// The rows of its commands.
+    pub rows: SmallVec<[u16; 8]>,
+}
+
+const UNKNOWN: ClientError = ClientError::text("ERR Unknown command called from script");
+const WRONG_ARITY: ClientError =
+    ClientError::text("ERR Wrong number of args calling command from script");
+const NOT_FROM_SCRIPT: ClientError =
+    ClientError::text("ERR This Valkey command is not allowed from script");
+const READ_ONLY: ClientError =
+    ClientError::text("ERR Write commands are not allowed from read-only scripts.");
+
+impl Run<'_, '_> {
+    fn stop<T>(&mut self, reason: Reason) -> Result<T, Abort> {
+        self.reason = Some(reason);
+        Err(Abort)
+    }
+
+    fn admit(&mut self, args: &[&[u8]]) -> Result<CommandRef, ClientError> {
+        let found = self.turn.engine.registry.resolve(args).ok_or(UNKNOWN)?;
+        if !self.rows.contains(&found.number) {
+            self.rows.push(found.number);
+        }
+        if found.row.flags.has(Flags::CONTAINER) && args.len() > 1 {
+            return Err(error::unknown_subcommand(found.row.name, args[1]));
+        }
+        self.judge(found, args).inspect_err(|_| {
+            self.turn.tally.commands[usize::from(found.number)].rejected.add(1);
+        })?;
+        Ok(found)
+    }
+
+    /// Whether a command may run.
+    fn judge(&self, found: CommandRef, args: &[&[u8]]) -> Result<(), ClientError> {
+        let flags = found.row.flags;
+        if !found.row.accepts(args.len()) {
+            return Err(WRONG_ARITY);
+        }
+        if flags.has(Flags::NOSCRIPT) {
+            return Err(NOT_FROM_SCRIPT);
+        }
+        if flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE)) && !self.rights.writes {
+            return Err(READ_ONLY);
+        }
+        // A script that has begun to write goes on to its end, as the reference has it.
+        let may_grow = self.rights.grows || self.has_written;
+        if flags.has(Flags::DENYOOM) && self.turn.is_full && !may_grow {
+            return Err(error::OUT_OF_MEMORY);
+        }
+        Ok(())
+    }
+
+    /// Takes the partitions of these keys.
+    fn reach(&mut self, hashes: &[u64]) -> Result<(), Abort> {
+        for &hash in hashes {
+            if self.locked.reach(hash) {
+                continue;
+            }
+            self.begin_waiting(Reason::Busy(PartitionId::of(hash)))?;
+            if let Err(aborted) = self.locked.reach_waiting(hash) {
+                self.give_up(aborted)?;
+                self.locked.reach_at_last(hash);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets the right to wait, on a thread that may; stops the script where there is none.
+    fn begin_waiting(&mut self, otherwise: Reason) -> Result<(), Abort> {
+        if self.turn.lane == Lane::Worker {
+            return self.stop(otherwise);
+        }
+        if !self.locked.try_take_token() {
+            return self.stop(Reason::Locking(Locking::Incremental));
+        }
+        Ok(())
+    }
+
+    /// What it waits for is held by a script that runs for too long. It is undone and its client
+    /// told so. Where it can not be undone it waits on, and who waits for it is told the same.
+    fn give_up(&mut self, Aborted(awaited): Aborted) -> Result<(), Abort> {
+        if self.stage == Stage::Undoable {
+            return self.stop(Reason::Aborted(awaited));
+        }
+        self.tell_busy();
+        Ok(())
+    }
+
+    /// From here on nothing can stop the script. Needs the token, and a thread that may wait:
+    /// never a worker, whose clients would wait with it.
+    fn end_undoing(&mut self, otherwise: Reason) -> Result<(), Abort> {
+        if self.turn.lane == Lane::Worker {
+            return self.stop(Reason::Slow);
+        }
+        if !self.locked.try_take_token() {
+            return self.stop(otherwise);
+        }
+        self.stage = Stage::Final;
+        self.saved = Vec::new();
+        self.locked.hold_back_effects(false);
+        Ok(())
+    }
+
+    fn reach_everything(&mut self) -> Result<(), Abort> {
+        if !self.locked.holds_everything() {
+            self.begin_waiting(Reason::Locking(Locking::Everything))?;
+            if let Err(aborted) = self.locked.reach_everything() {
+                self.give_up(aborted)?;
+                PartitionId::all().for_each(|id| self.locked.reach_at_last(u64::from(id.0)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what the keys are, before a command changes them.
+    fn save(&mut self, found: CommandRef, keys: &[Key<'_>]) -> Result<(), Abort> {
+        self.has_written = true;
+        if self.listed.as_ref().is_some_and(|listed| !listed.fate.write()) {
+            return self.stop(Reason::Killed);
+        }
+        if self.stage == Stage::Final {
+            return Ok(());
+        }
+        let otherwise = Reason::Locking(Locking::Incremental);
+        if found.row.flags.has(Flags::WHOLE.and(Flags::OTHER_DB)) {
+            return self.end_undoing(otherwise);
+        }
+        let db = self.session.db;
+        self.locked.set_scope(self.turn.scope(&self.session));
+        for &key in keys {
+            if self.saved.iter().any(|saved| saved.is(db, key)) {
+                continue;
+            }
+            let saved = (self.saved.len() < SAVED_KEYS)
+                .then(|| self.locked.save(key, SAVED_BYTES))
+                .flatten();
+            match saved {
+                Some(saved) => self.saved.push(saved),
+                None => return self.end_undoing(otherwise),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts everything back. Nobody has seen it.
+    pub fn undo(&mut self) {
+        for saved in std::mem::take(&mut self.saved).into_iter().rev() {
+            self.locked.restore(saved);
+        }
+        self.locked.discard_effects(0);
+    }
+
+    /// Counts what it has counted so far, or forgets that.
+    pub fn settle_counts(&mut self, has_happened: bool) {
+        if let Some(tally) = self.tally.take() {
+            tally.settle_inside(&self.rows, has_happened, &self.turn.engine.stats.errors);
+        }
+    }
+
+    /// Runs a command whose partitions are held.
+    fn run_held(&mut self, request: Request<'_>, reply: &mut Vec<u8>) -> Result<(), Abort> {
+        let is_steady = request.found.row.flags.has(Flags::FAST.and(Flags::STEADY));
+        let began_us = (self.turn.is_timed || !is_steady).then(monotonic_us);
+        let verdict = self.turn.run_locked(&mut self.session, request, self.locked, reply);
+        match verdict {
+            Verdict::Finished => {}
+            Verdict::Lane if self.stage == Stage::Undoable && self.turn.lane == Lane::Worker => {
+                return self.stop(Reason::Slow);
+            }
+            Verdict::Lane => {
+                // It is there, or it is too late to go.
+                let here = Turn { lane: Lane::Slow, ..self.turn };
+                here.run_locked(&mut self.session, request, self.locked, reply);
+            }
+            Verdict::Parked(Park::Partition(Busy(id))) if !self.locked.has_token() => {
+                return self.stop(Reason::Busy(id));
+            }
+            Verdict::Parked(_) | Verdict::Blocked(_) => {
+                self.refuse(&NOT_FROM_SCRIPT, self.session.version, reply);
+                return Ok(());
+            }
+        }
+        self.measure(request, began_us, reply.len());
+        Ok(())
+    }
+
+    /// Counts the time of a command that has run. Only those are timed that may take long, as in a
+    /// worker's groups: the others are over before a clock would say so.
+    fn measure(&mut self, request: Request<'_>, began_us: Option<u64>, reply_bytes: usize) {
+        let Request { found, args, .. } = request;
+        let engine = self.turn.engine;
+        let took_us = began_us.map(|began_us| monotonic_us() - began_us);
+        match took_us {
+            Some(took_us) => {
+                self.turn.count_time(found, took_us * 1000);
+                engine.stats.latency_monitor.note(found.row, took_us);
+            }
+            None => self.turn.count_quick(found),
+        }
+        let command = (found, args);
+        engine.stats.logs.note_inside(&mut self.notes, self.client, command, took_us, reply_bytes);
+    }
+
+    fn refuse(&mut self, error: &ClientError, version: Version, reply: &mut Vec<u8>) {
+        self.session.version = version;
+        self.turn.reply_error(&self.session, error, reply);
+    }
+
+    /// Puts the script on the list of those that take long.
+    fn list(&mut self) -> Arc<Running> {
+        let running = Arc::new(Running {
+            kind: self.kind,
+            name: self.name.to_vec(),
+            command: self.command.iter().map(|arg| arg.to_vec()).collect(),
+            since_us: self.began_us,
+            fate: Fate::new(self.has_written),
+        });
+        self.turn.engine.scripts.running.enter(Arc::clone(&running));
+        self.listed = Some(Arc::clone(&running));
+        running
+    }
+
+    /// From now on who waits for what it has gets BUSY.
+    fn tell_busy(&mut self) {
+        let engine = self.turn.engine;
+        let (held, has_token) = (self.locked.partitions(), self.locked.has_token());
+        let now = Some((held.len(), has_token));
+        if self.told_busy == now {
+            return;
+        }
+        if self.told_busy.is_none() {
+            engine.scripts.busy.enter(self.kind);
+        }
+        self.told_busy = now;
+        engine.scripts.busy.holds(held, has_token, self.kind);
+        engine.lane.recheck(engine);
+        engine.workers.post_all(&|| Message::ScriptIsBusy);
+    }
+
+    fn look_at_clock(&mut self) -> Result<(), Abort> {
+        let took_us = monotonic_us().saturating_sub(self.began_us);
+        if self.turn.lane == Lane::Worker && self.stage == Stage::Undoable && took_us > WORKER_US {
+            return self.stop(Reason::Slow);
+        }
+        if took_us < LISTED_US {
+            return Ok(());
+        }
+        let listed = match &self.listed {
+            Some(listed) => Arc::clone(listed),
+            None => self.list(),
+        };
+        if took_us > VERY_LONG_US && self.compensation.is_none() && self.turn.lane == Lane::Slow {
+            self.compensation = Some(self.turn.engine.lane.compensate(self.turn.engine));
+        }
+        let busy_after_ms = self.turn.limited.settings.busy_reply_threshold_ms;
+        if busy_after_ms > 0 && took_us / 1000 >= busy_after_ms {
+            self.tell_busy();
+        }
+        // SHUTDOWN NOSAVE is the way out where nothing else is.
+        let is_over = self.turn.engine.shutdown.is_final();
+        if listed.fate.is_killed() || is_over {
+            return self.stop(Reason::Killed);
+        }
+        Ok(())
+    }
+}
+
+impl Host for Run<'_, '_> {
+    fn call(&mut self, args: &[&[u8]], version: Version, reply: &mut Vec<u8>) -> Result<(), Abort> {
+        self.commands += 1;
+        if self.commands.is_multiple_of(COMMANDS_A_LOOK) {
+            self.look_at_clock()?;
+        }
+        if self.stage == Stage::Undoable && self.locked.has_many_effects() {
+            self.end_undoing(Reason::Locking(Locking::Incremental))?;
+        }
+        let found = match self.admit(args) {
+            Ok(found) => found,
+            Err(error) => {
+                self.refuse(&error, version, reply);
+                return Ok(());
+            }
+        };
+        let flags = found.row.flags;
+        let positions = key_positions(found.row, args).unwrap_or_default();
+        let hashes: SmallVec<[u64; 4]> =
+            positions.iter().map(|&position| self.turn.engine.space.hash(args[position])).collect();
+        if flags.has(Flags::WHOLE) {
+            self.reach_everything()?;
+        } else {
+            self.reach(&hashes)?;
+        }
+        if flags.has(Flags::WRITE) {
+            let keys: SmallVec<[Key<'_>; 4]> = positions
+                .iter()
+                .zip(&hashes)
+                .map(|(&position, &hash)| Key { bytes: args[position], hash })
+                .collect();
+            self.save(found, &keys)?;
+        }
+        self.session.version = version;
+        self.locked.set_scope(self.turn.scope(&self.session));
+        let request = Request { found, args, hashes: &hashes };
+        self.run_held(request, reply)?;
+        if self.turn.is_monitored {
+            self.turn.engine.notices.monitors.feed_from_script(&self.session, found, args);
+        }
+        Ok(())
+    }
+
+    fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, Vec<u8>> {
+        match self.turn.engine.registry.resolve(args) {
+            Some(found) if args.len() == 1 || !found.row.flags.has(Flags::CONTAINER) => Ok(true),
+            _ => Err(b"ERR Invalid command passed to server.acl_check_cmd()".to_vec()),
+        }
+    }
+
+    fn log(&mut self, level: Level, message: &[u8]) {
+        let message = String::from_utf8_lossy(message);
+        match level {
+            Level::Debug => tracing::debug!(target: "pantala::script", "{message}"),
+            Level::Verbose => tracing::debug!(target: "pantala::script", "{message}"),
+            Level::Notice => tracing::info!(target: "pantala::script", "{message}"),
+            Level::Warning => tracing::warn!(target: "pantala::script", "{message}"),
+        }
+    }
+
+    fn tick(&mut self, _instructions: u64) -> Result<(), Abort> {
+        self.look_at_clock()
+    }
+}
+
+impl Drop for Run<'_, '_> {
+    fn drop(&mut self) {
+        self.settle_counts(false);
+        if let Some(listed) = self.listed.take() {
+            self.turn.engine.scripts.running.leave(&listed);
+        }
+        if let Some((_, has_token)) = self.told_busy {
+            self.turn.engine.scripts.busy.leave(self.locked.partitions(), has_token, self.kind);
+        }
+    }
+}
+
+/// The session a script's commands see: in the client's database, and its own otherwise.
+pub(super) fn session_for(client: &Session) -> Session {
+    let mut session = Session::new(client.id, true);
+    session.is_script = true;
+    session.db = client.db;
+    session.no_touch = client.no_touch;
+    // What a script reads, its client has read.
+    session.tracking = client.tracking.clone();
+    session
+}

@@ -1,0 +1,332 @@
+//! From the command to the interpreter and back.
+
+use std::mem::take;
+use std::sync::Arc;
+
+use pantala_base::clock::monotonic_us;
+use pantala_base::number::parse_i64;
+use pantala_commands::{
+    ClientError, Flags, Lane, Locking, Park, Program as Named, ReplyMode, Session, error,
+};
+use pantala_keyspace::{Busy, LockPlan, Locked};
+use pantala_protocol::Reply;
+use pantala_scripting::{Abort, Flags as ScriptFlags};
+use smallvec::SmallVec;
+
+use super::call::{Reason, Rights, Run, Stage, session_for};
+use super::known::{Known, Program};
+use super::running::Kind;
+use super::thread;
+use crate::execute::{Request, Turn, Verdict, suppress_reply};
+use crate::stats::logs::Notes;
+use crate::tracking::reading::forget_caching;
+
+const NO_SCRIPT: ClientError = ClientError::text("NOSCRIPT No matching script.");
+const NEGATIVE_KEYS: ClientError = ClientError::text("ERR Number of keys can't be negative");
+/// What FCALL says where EVAL says that it is no integer.
+const BAD_KEYS: ClientError = ClientError::text("ERR Bad number of keys provided");
+const TOO_MANY_KEYS: ClientError =
+    ClientError::text("ERR Number of keys can't be greater than number of args");
+const WRITES_IN_READ_ONLY: ClientError =
+    ClientError::text("ERR Can not execute a script with write flag using *_ro command.");
+const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
+const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL.";
+
+impl<'r> Turn<'r> {
+    /// Runs EVAL or one of its kin from its start: takes what it names, and more as it goes.
+    pub(crate) fn run_script(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        output: &mut Vec<u8>,
+        began_us: u64,
+    ) -> Verdict {
+        let known = match self.find_program(request) {
+            Ok(known) => known,
+            Err(error) => return self.fail_script(session, request, &error, output),
+        };
+        if self.lane == Lane::Worker && (!known.is_quick() || known.needs_everything()) {
+            return Verdict::Lane;
+        }
+        let locking = match known.needs_everything() {
+            true => Locking::Everything,
+            false => self.locking,
+        };
+        let plan = LockPlan::of(request.hashes.iter().copied());
+        let mut locked = match self.lock(&plan, self.scope(session), locking) {
+            Ok(locked) => locked,
+            Err(park) => return Verdict::Parked(park),
+        };
+        // On the lane it may have waited for its partitions.
+        let began_us = if self.lane == Lane::Slow { monotonic_us() } else { began_us };
+        self.run_program(session, request, &known, (&mut locked, began_us), output)
+    }
+
+    /// Runs it inside a transaction, which has the right to wait.
+    pub(crate) fn run_script_inside(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        locked: &mut Locked<'r>,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        match self.find_program(request) {
+            Ok(known) => {
+                self.run_program(session, request, &known, (locked, monotonic_us()), output)
+            }
+            Err(error) => self.fail_script(session, request, &error, output),
+        }
+    }
+
+    fn find_program(&self, request: Request<'_>) -> Result<Arc<Known>, ClientError> {
+        let known = self.look_up(request)?;
+        if request.found.row.flags.has(Flags::READONLY) && known.flags.says_that_it_writes() {
+            return Err(WRITES_IN_READ_ONLY);
+        }
+        if self.is_full && known.flags.says_that_it_grows() {
+            return Err(error::OUT_OF_MEMORY);
+        }
+        Ok(known)
+    }
+
+    fn look_up(&self, request: Request<'_>) -> Result<Arc<Known>, ClientError> {
+        let Request { found, args, .. } = request;
+        let scripts = &self.engine.scripts;
+        match found.row.program {
+            Some(Named::Body) => {
+                check_key_count(args, &error::NOT_INTEGER)?;
+                thread::by_body(scripts, args[1]).map_err(ClientError::bytes)
+            }
+            Some(Named::Digest) => {
+                check_key_count(args, &error::NOT_INTEGER)?;
+                thread::by_sha(scripts, args[1]).ok_or(NO_SCRIPT)
+            }
+            Some(Named::Function) | None => {
+                let known = self.engine.function(args[1])?;
+                check_key_count(args, &BAD_KEYS)?;
+                Ok(known)
+            }
+        }
+    }
+
+    /// Whether there is no memory for what a script says that it needs. It is refused before
+    /// anything else is said of it, and has not run.
+    #[cold]
+    pub(crate) fn has_no_memory_for(&self, request: Request<'_>) -> bool {
+        self.look_up(request).is_ok_and(|known| known.flags.says_that_it_grows())
+    }
+
+    fn fail_script(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        error: &ClientError,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        let before = output.len();
+        let tally = &self.tally.commands[usize::from(request.found.number)];
+        tally.calls.add(1);
+        tally.failed.add(1);
+        self.reply_error(session, error, output);
+        let mode = session.reply_mode;
+        if mode != ReplyMode::On {
+            suppress_reply(session, mode, before, output);
+        }
+        Verdict::Finished
+    }
+
+    fn run_program(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        known: &Arc<Known>,
+        (locked, began_us): (&mut Locked<'r>, u64),
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        if self.is_monitored {
+            let Request { found, args, .. } = request;
+            self.engine.notices.monitors.feed_script(session, found, args);
+        }
+        let is_inside = !self.may_wait;
+        locked.hold_back_effects(!locked.has_token() && !is_inside);
+        let (before, errors_before) = (output.len(), self.tally.errors.get());
+        let mut run = self.begin(session, request, known, (locked, began_us));
+        let kind = run.kind;
+        let ended = self.interpret(session, request.args, known, &mut run, output);
+        let line = ended.err().flatten();
+        let reason = ended.err().map(|_| run.reason.take().unwrap_or(Reason::Killed));
+        let must_undo = reason.is_some_and(|reason| reason != Reason::Killed);
+        if must_undo && run.stage == Stage::Undoable {
+            run.undo();
+        } else {
+            run.settle_counts(true);
+            self.engine.stats.logs.add_all(take(&mut run.notes));
+        }
+        drop(run);
+        locked.hold_back_effects(false);
+        locked.set_scope(self.scope(session));
+        if locked.has_ready() && !is_inside {
+            self.serve_ready(locked);
+        }
+        if let Some(reason) = reason.filter(|reason| *reason != Reason::Killed) {
+            output.truncate(before);
+            return self.begin_again(known, reason, is_inside);
+        }
+        if reason.is_some() {
+            output.truncate(before);
+            Reply::new(output, session.version).error(killed(kind, line));
+        }
+        if !is_inside {
+            self.learn_pace(known, began_us);
+            forget_caching(session);
+        }
+        self.count_script(session, request, before, errors_before, output);
+        Verdict::Finished
+    }
+
+    /// What this run tells of the next ones. On a worker a slow one would have been stopped.
+    fn learn_pace(&self, known: &Known, began_us: u64) {
+        if self.lane == Lane::Slow {
+            known.ran_on_lane(monotonic_us() - began_us);
+        }
+    }
+
+    fn begin<'s>(
+        &self,
+        session: &'s Session,
+        request: Request<'s>,
+        known: &'s Known,
+        (locked, began_us): (&'s mut Locked<'r>, u64),
+    ) -> Run<'s, 'r> {
+        let (kind, name) = match &known.program {
+            Program::Script(_) => (Kind::Script, &[][..]),
+            Program::Function { name, .. } => (Kind::Function, &**name),
+        };
+        let flags = known.flags;
+        let reads_only =
+            request.found.row.flags.has(Flags::READONLY) || flags.has(ScriptFlags::NO_WRITES);
+        let is_final = !self.may_wait;
+        let tally = if is_final { self.tally } else { self.tally.inside() };
+        Run {
+            turn: Turn { may_wait: false, tally, ..*self },
+            locked,
+            session: session_for(session),
+            client: session,
+            rights: Rights {
+                writes: !reads_only,
+                grows: flags.has(ScriptFlags::ALLOW_OOM) && !flags.has(ScriptFlags::COMPATIBLE),
+            },
+            stage: if is_final { Stage::Final } else { Stage::Undoable },
+            saved: Vec::new(),
+            reason: None,
+            has_written: false,
+            began_us,
+            kind,
+            name,
+            command: request.args,
+            listed: None,
+            compensation: None,
+            told_busy: None,
+            commands: 0,
+            notes: Notes::default(),
+            tally: (!is_final).then_some(self.tally),
+            rows: SmallVec::new(),
+        }
+    }
+
+    /// `Err`: it was ended, at this line if that is known.
+    fn interpret(
+        &self,
+        session: &Session,
+        args: &[&[u8]],
+        known: &Known,
+        run: &mut Run<'_, 'r>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), Option<u32>> {
+        let key_count = parse_i64(args[2]).map_or(0, |count| count.unsigned_abs() as usize);
+        let (keys, rest) = args[3..].split_at(key_count.min(args.len() - 3));
+        let version = session.version;
+        thread::with_vm(&self.engine.scripts, |vm| {
+            let ended = match &known.program {
+                Program::Script(script) => vm.run(script, keys, rest, version, run, output),
+                Program::Function { library, name } => {
+                    vm.call_function(library, name, keys, rest, version, run, output)
+                }
+            };
+            ended.map_err(|Abort| vm.aborted_line())
+        })
+    }
+
+    /// What follows when a script was stopped and undone.
+    fn begin_again(&self, known: &Known, reason: Reason, is_inside: bool) -> Verdict {
+        debug_assert!(!is_inside, "a transaction's script is never undone");
+        let is_worker = self.lane == Lane::Worker;
+        match reason {
+            Reason::Busy(id) if is_worker && !known.ran_in_vain() => {
+                Verdict::Parked(Park::Partition(Busy(id)))
+            }
+            Reason::Busy(_) if is_worker => Verdict::Lane,
+            Reason::Busy(_) | Reason::Killed => Verdict::Parked(Park::Token(Locking::Incremental)),
+            Reason::Slow => {
+                known.was_slow();
+                Verdict::Lane
+            }
+            Reason::Aborted(awaited) => Verdict::Parked(Park::Aborted(awaited)),
+            Reason::Locking(locking) => {
+                if locking == Locking::Everything {
+                    known.wants_everything();
+                }
+                if is_worker { Verdict::Lane } else { Verdict::Parked(Park::Token(locking)) }
+            }
+        }
+    }
+
+    fn count_script(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        before: usize,
+        errors_before: u64,
+        output: &mut Vec<u8>,
+    ) {
+        let tally = &self.tally.commands[usize::from(request.found.number)];
+        tally.calls.add(1);
+        let reply = &output[before..];
+        if reply.first() == Some(&b'-') {
+            tally.failed.add(1);
+            // An error of a command inside is counted already.
+            if self.tally.errors.get() == errors_before {
+                let code = reply[1..].split(|byte| b" \r".contains(byte)).next();
+                let code = String::from_utf8_lossy(code.unwrap_or_default());
+                self.tally.count_error(&self.engine.stats.errors, &code);
+            }
+        }
+        let mode = session.reply_mode;
+        if mode != ReplyMode::On {
+            suppress_reply(session, mode, before, output);
+        }
+    }
+}
+
+/// What is told to whose script was killed.
+fn killed(kind: Kind, line: Option<u32>) -> String {
+    let (text, source) = match kind {
+        Kind::Script => (KILLED, "@user_script"),
+        Kind::Function => (FUNCTION_KILLED, "@user_function"),
+    };
+    match line {
+        Some(line) => format!("{text} script: on {source}:{line}."),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether the count of keys, argument 2, fits the arguments behind it.
+fn check_key_count(args: &[&[u8]], no_number: &ClientError) -> Result<(), ClientError> {
+    let count = parse_i64(args[2]).ok_or_else(|| no_number.clone())?;
+    let most = (args.len() - 3) as i64;
+    match count {
+        count if count > most => Err(TOO_MANY_KEYS),
+        count if count < 0 => Err(NEGATIVE_KEYS),
+        _ => Ok(()),
+    }
+}

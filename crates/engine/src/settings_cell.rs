@@ -1,0 +1,44 @@
+//! The settings in force, for all threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pantala_settings::Settings;
+
+/// The settings as they are now; readers keep a snapshot and look at the version.
+pub struct SettingsCell {
+    version: AtomicU64,
+    current: RwLock<Arc<Settings>>,
+    /// The file the server was started with, for CONFIG REWRITE.
+    pub file: Option<std::path::PathBuf>,
+}
+
+impl SettingsCell {
+    /// The settings at the start.
+    pub fn new(settings: Settings, file: Option<std::path::PathBuf>) -> Self {
+        SettingsCell { version: AtomicU64::new(1), current: RwLock::new(Arc::new(settings)), file }
+    }
+
+    /// Changes with every change of a setting.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The snapshot in force.
+    pub fn current(&self) -> Arc<Settings> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts what `change` makes of the settings in force. Nothing changes on an error.
+    pub fn change<E>(
+        &self,
+        change: impl FnOnce(&Settings) -> Result<Settings, E>,
+    ) -> Result<Arc<Settings>, E> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = Arc::new(change(&current)?);
+        *current = Arc::clone(&changed);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(changed)
+    }
+}

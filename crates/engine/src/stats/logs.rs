@@ -1,0 +1,244 @@
+//! What took long or was large: COMMANDLOG (and SLOWLOG, its older name).
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pantala_base::clock::unix_us;
+use pantala_commands::{CommandRef, Flags, Session, SharedText};
+
+/// Arguments an entry keeps.
+const KEPT_ARGUMENTS: usize = 32;
+/// Bytes of an argument an entry keeps.
+const KEPT_BYTES: usize = 128;
+
+/// The three logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Commands that took long.
+    Slow,
+    /// Large requests.
+    LargeRequest,
+    /// Large replies.
+    LargeReply,
+}
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its number; never used twice in its log.
+    pub id: u64,
+    /// When (Unix, seconds).
+    pub unix_s: i64,
+    /// Microseconds, or bytes.
+    pub value: i64,
+    /// The arguments, shortened.
+    pub args: Vec<Vec<u8>>,
+    /// The client's address.
+    pub peer: String,
+    /// The client's name.
+    pub name: SharedText,
+}
+
+impl Entry {
+    /// Of now; its log gives it a number.
+    #[cold]
+    fn new(session: &Session, found: CommandRef, args: &[&[u8]], value: i64) -> Self {
+        Entry {
+            id: 0,
+            unix_s: unix_us() / 1_000_000,
+            value,
+            args: shorten(found, args),
+            peer: session.peer.clone(),
+            name: session.name.clone(),
+        }
+    }
+}
+
+/// Entries of commands in a script, until it ends: one that is undone has done nothing.
+#[derive(Default)]
+pub struct Notes {
+    slow: VecDeque<Entry>,
+    large_replies: VecDeque<Entry>,
+}
+
+/// One log: the newest entries, and when to make one.
+pub struct Log {
+    /// What is this or more is logged; negative: nothing is.
+    threshold: AtomicI64,
+    most: AtomicU64,
+    next_id: AtomicU64,
+    entries: Mutex<VecDeque<Entry>>,
+}
+
+impl Log {
+    fn new() -> Self {
+        Log {
+            threshold: AtomicI64::new(-1),
+            most: AtomicU64::new(0),
+            next_id: AtomicU64::new(0),
+            entries: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Sets when to make an entry and how many to keep.
+    pub fn configure(&self, threshold: i64, most: u64) {
+        self.threshold.store(threshold, Ordering::Relaxed);
+        self.most.store(most, Ordering::Relaxed);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+    }
+
+    #[inline]
+    fn wants(&self, value: i64) -> bool {
+        let threshold = self.threshold.load(Ordering::Relaxed);
+        threshold >= 0 && value >= threshold
+    }
+
+    fn most(&self) -> usize {
+        usize::try_from(self.most.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
+    }
+
+    #[cold]
+    fn add(&self, mut entry: Entry) {
+        let most = self.most();
+        entry.id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.push_front(entry);
+        entries.truncate(most);
+    }
+
+    /// Keeps an entry for later, where those before it are dropped that the log would drop.
+    #[cold]
+    fn put_off(&self, entry: Entry, entries: &mut VecDeque<Entry>) {
+        if entries.len() >= self.most() {
+            entries.pop_front();
+        }
+        entries.push_back(entry);
+    }
+
+    /// The newest `count` entries.
+    pub fn newest(&self, count: usize) -> Vec<Entry> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().take(count).cloned().collect()
+    }
+
+    /// How many entries there are.
+    pub fn count(&self) -> usize {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&self) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// See the module.
+pub struct Logs {
+    slow: Log,
+    large_request: Log,
+    large_reply: Log,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Logs { slow: Log::new(), large_request: Log::new(), large_reply: Log::new() }
+    }
+}
+
+impl Logs {
+    /// One of the logs.
+    pub fn of(&self, kind: Kind) -> &Log {
+        match kind {
+            Kind::Slow => &self.slow,
+            Kind::LargeRequest => &self.large_request,
+            Kind::LargeReply => &self.large_reply,
+        }
+    }
+
+    /// Looks at a command that has run, and logs what is worth it.
+    pub fn note(
+        &self,
+        session: &Session,
+        found: CommandRef,
+        args: &[&[u8]],
+        took_us: u64,
+        reply_bytes: usize,
+    ) {
+        if found.row.flags.has(Flags::SKIP_COMMANDLOG) {
+            return;
+        }
+        let took_us = took_us.cast_signed();
+        if self.slow.wants(took_us) {
+            self.slow.add(Entry::new(session, found, args, took_us));
+        }
+        let request_bytes: usize = args.iter().map(|arg| arg.len()).sum();
+        if self.large_request.wants(request_bytes.cast_signed() as i64) {
+            let request_bytes = request_bytes.cast_signed() as i64;
+            self.large_request.add(Entry::new(session, found, args, request_bytes));
+        }
+        if self.large_reply.wants(reply_bytes.cast_signed() as i64) {
+            let reply_bytes = reply_bytes.cast_signed() as i64;
+            self.large_reply.add(Entry::new(session, found, args, reply_bytes));
+        }
+    }
+
+    /// Looks at a command that a script of this client has run, timed or not. What a script sends
+    /// is no request.
+    #[inline]
+    pub fn note_inside(
+        &self,
+        notes: &mut Notes,
+        client: &Session,
+        (found, args): (CommandRef, &[&[u8]]),
+        took_us: Option<u64>,
+        reply_bytes: usize,
+    ) {
+        let took_us = took_us.map(u64::cast_signed).filter(|took_us| self.slow.wants(*took_us));
+        let reply_bytes = reply_bytes.cast_signed() as i64;
+        let is_large = self.large_reply.wants(reply_bytes);
+        if (took_us.is_none() && !is_large) || found.row.flags.has(Flags::SKIP_COMMANDLOG) {
+            return;
+        }
+        if let Some(took_us) = took_us {
+            self.slow.put_off(Entry::new(client, found, args, took_us), &mut notes.slow);
+        }
+        if is_large {
+            let entry = Entry::new(client, found, args, reply_bytes);
+            self.large_reply.put_off(entry, &mut notes.large_replies);
+        }
+    }
+
+    /// Puts into the logs what a script has run.
+    pub fn add_all(&self, notes: Notes) {
+        notes.slow.into_iter().for_each(|entry| self.slow.add(entry));
+        notes.large_replies.into_iter().for_each(|entry| self.large_reply.add(entry));
+    }
+}
+
+/// What is shown in place of a secret.
+pub const REDACTED: &[u8] = b"(redacted)";
+
+fn shorten(found: CommandRef, args: &[&[u8]]) -> Vec<Vec<u8>> {
+    let shown = if args.len() > KEPT_ARGUMENTS { KEPT_ARGUMENTS - 1 } else { args.len() };
+    let is_secret = |at| found.row.is_secret.is_some_and(|is_secret| is_secret(args, at));
+    let shown_one = |at: usize| match is_secret(at) {
+        true => REDACTED.to_vec(),
+        false => shorten_one(args[at]),
+    };
+    let mut kept: Vec<Vec<u8>> = (0..shown).map(shown_one).collect();
+    if shown < args.len() {
+        kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
+    }
+    kept
+}
+
+fn shorten_one(arg: &[u8]) -> Vec<u8> {
+    if arg.len() <= KEPT_BYTES {
+        return arg.to_vec();
+    }
+    let mut kept = arg[..KEPT_BYTES].to_vec();
+    kept.extend_from_slice(format!("... ({} more bytes)", arg.len() - KEPT_BYTES).as_bytes());
+    kept
+}

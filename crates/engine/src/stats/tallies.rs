@@ -1,0 +1,280 @@
+//! What each thread counts for INFO, and the sum over all threads.
+//!
+//! A count is declared once, by `counts!`; the sums, CONFIG RESETSTAT and what is left of an undone
+//! script derive from that. Tests: at the foot.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use pantala_keyspace::{Count, CountClass, Tally, counts};
+
+use super::errors::ErrorCounts;
+
+/// Buckets of a latency histogram: bucket `n` counts what took less than 2^n microseconds.
+pub const LATENCY_BUCKETS: usize = 32;
+
+counts! {
+    /// Counts of one row of the command table.
+    struct CommandTally() {
+        /// Executed.
+        calls: Script,
+        /// Time in execution, in nanoseconds.
+        nanoseconds: Script,
+        /// Refused before execution.
+        rejected: Script,
+        /// Ended with an error.
+        failed: Script,
+    }
+    beside {
+        /// Executions by their duration.
+        pub latency: [Count; LATENCY_BUCKETS] = Default::default(),
+    }
+}
+
+counts! {
+    /// Counts of one thread, for a table of so many rows.
+    struct ThreadTally(rows: usize) {
+        /// Bytes received.
+        received_bytes: Thread,
+        /// Bytes sent.
+        sent_bytes: Thread,
+        /// Receives with data.
+        reads: Thread,
+        /// Sends completed.
+        writes: Thread,
+        /// Connections accepted.
+        accepted: Thread,
+        /// Connections refused.
+        refused: Thread,
+        /// Turns of the loop.
+        turns: Thread,
+        /// Commands that parked because a partition was busy.
+        parked: Thread,
+        /// Commands given to the slow lane.
+        laned: Thread,
+        /// Connections closed for too much output.
+        output_limit: Thread,
+        /// Connections closed for too much input.
+        input_limit: Thread,
+        /// Connections closed because all of them together had too much in their buffers.
+        evicted_clients: Thread,
+        /// Connections given to another worker because this one was too busy.
+        moved: Thread,
+        /// Bytes that connections and their buffers take now.
+        client_bytes: Level,
+        /// Error replies.
+        errors: Script,
+        /// Errors of ours.
+        unexpected_errors: Script,
+    }
+    beside {
+        /// Of the keyspace.
+        pub keys: Tally = Tally::default(),
+        /// By row.
+        pub commands: Box<[CommandTally]> = (0..rows).map(|_| CommandTally::new()).collect(),
+        /// Error replies by code, of what may still be undone.
+        codes: OnceLock<ErrorCounts> = OnceLock::new(),
+        /// See [`ThreadTally::inside`].
+        inside: OnceLock<Box<ThreadTally>> = OnceLock::new(),
+    }
+}
+
+impl ThreadTally {
+    /// Where a script or transaction counts that may still be undone: all zeroes between two of
+    /// them, and in no sum.
+    pub fn inside(&self) -> &ThreadTally {
+        self.inside.get_or_init(|| {
+            let inside = ThreadTally::new(self.commands.len());
+            inside.codes.get_or_init(ErrorCounts::default);
+            Box::new(inside)
+        })
+    }
+
+    /// Counts an error reply, whose code all threads count together.
+    #[cold]
+    pub fn count_error(&self, errors: &ErrorCounts, code: &str) {
+        self.errors.add(1);
+        self.codes.get().unwrap_or(errors).count(code);
+    }
+
+    /// Takes over what was counted inside, by commands of these rows; or, when it did not happen,
+    /// no more than what has expired meanwhile.
+    pub fn settle_inside(&self, rows: &[u16], has_happened: bool, errors: &ErrorCounts) {
+        let inside = self.inside();
+        let has_errors = inside.errors.get() > 0;
+        if let Some(codes) = inside.codes.get().filter(|_| has_errors) {
+            let counted = codes.take().into_iter().filter(|_| has_happened);
+            counted.for_each(|(code, count)| errors.add(code, count));
+        }
+        self.settle_counts(inside, has_happened);
+        self.keys.settle_counts(&inside.keys, has_happened);
+        for row in rows.iter().map(|&row| usize::from(row)) {
+            self.commands[row].settle_inside(&inside.commands[row], has_happened);
+        }
+    }
+
+    /// Shows each count that CONFIG RESETSTAT begins anew, beside that of the other.
+    fn each_with(&self, other: &ThreadTally, see: &mut dyn FnMut(&Count, &Count)) {
+        self.each_count_with(other, see);
+        self.keys.each_count_with(&other.keys, see);
+        for (row, other) in self.commands.iter().zip(&other.commands) {
+            row.each_with(other, see);
+        }
+    }
+}
+
+impl CommandTally {
+    /// Adds one execution to the time and the histogram.
+    #[inline]
+    pub fn took(&self, nanoseconds: u64) {
+        self.nanoseconds.add(nanoseconds);
+        let microseconds = nanoseconds / 1000;
+        let bucket = (u64::BITS - microseconds.leading_zeros()) as usize;
+        self.latency[bucket.min(LATENCY_BUCKETS - 1)].add(1);
+    }
+
+    fn settle_inside(&self, inside: &CommandTally, has_happened: bool) {
+        // What took no time, as most of a script's commands, is in the first bucket alone.
+        let buckets = if inside.nanoseconds.get() == 0 { 1 } else { LATENCY_BUCKETS };
+        self.settle_counts(inside, has_happened);
+        for (mine, inside) in self.latency.iter().zip(&inside.latency).take(buckets) {
+            CountClass::Script.settle(mine, inside, has_happened);
+        }
+    }
+
+    fn each_with(&self, other: &CommandTally, see: &mut dyn FnMut(&Count, &Count)) {
+        self.each_count_with(other, see);
+        for (mine, other) in self.latency.iter().zip(&other.latency) {
+            see(mine, other);
+        }
+    }
+
+    /// Executions that were timed.
+    pub fn timed(&self) -> u64 {
+        self.latency.iter().map(Count::get).sum()
+    }
+}
+
+/// The tallies of all threads that ever counted.
+///
+/// A count has one writer, so CONFIG RESETSTAT cannot set it back: it notes where all stand,
+/// and that is taken off from then on.
+pub struct Tallies {
+    all: Mutex<Vec<Arc<ThreadTally>>>,
+    at_reset: Mutex<ThreadTally>,
+    rows: usize,
+}
+
+impl Tallies {
+    /// For a table of this many rows.
+    pub fn new(rows: usize) -> Self {
+        let at_reset = Mutex::new(ThreadTally::new(rows));
+        Tallies { all: Mutex::new(Vec::new()), at_reset, rows }
+    }
+
+    /// A new thread's tally.
+    pub fn join(&self) -> Arc<ThreadTally> {
+        let tally = Arc::new(ThreadTally::new(self.rows));
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&tally));
+        tally
+    }
+
+    /// One count, over all threads, since the last reset.
+    pub fn sum(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
+        let sum = self.sum_ever(&pick);
+        let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.wrapping_sub(pick(&at_reset))
+    }
+
+    /// One count, over all threads, since the start.
+    pub fn sum_ever(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|tally| pick(tally)).fold(0, u64::wrapping_add)
+    }
+
+    /// The counts of one row, over all threads, since the last reset.
+    pub fn row(&self, number: usize) -> CommandTally {
+        let sums = CommandTally::new();
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        for tally in all.iter() {
+            sums.each_with(&tally.commands[number], &mut |sum, count| sum.add(count.get()));
+        }
+        let at_reset = self.at_reset.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = &at_reset.commands[number];
+        sums.each_with(before, &mut |sum, count| sum.set(sum.get().wrapping_sub(count.get())));
+        sums
+    }
+
+    /// CONFIG RESETSTAT: all sums begin again at zero.
+    pub fn reset(&self) {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let sums = ThreadTally::new(self.rows);
+        for tally in all.iter() {
+            sums.each_with(tally, &mut |sum, count| sum.add(count.get()));
+        }
+        *self.at_reset.lock().unwrap_or_else(PoisonError::into_inner) = sums;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_over_threads_begin_again() {
+        let tallies = Tallies::new(2);
+        let (one, two) = (tallies.join(), tallies.join());
+        one.reads.add(3);
+        two.reads.add(4);
+        two.commands[1].calls.add(5);
+        two.commands[1].latency[3].add(5);
+        assert_eq!(tallies.sum(|tally| tally.reads.get()), 7);
+        assert_eq!((tallies.row(1).calls.get(), tallies.row(1).timed()), (5, 5));
+        tallies.reset();
+        two.reads.add(1);
+        two.commands[1].calls.add(2);
+        assert_eq!(tallies.sum(|tally| tally.reads.get()), 1);
+        assert_eq!(tallies.sum_ever(|tally| tally.reads.get()), 8);
+        assert_eq!((tallies.row(1).calls.get(), tallies.row(1).timed()), (2, 0));
+        assert_eq!(tallies.row(0).calls.get(), 0);
+    }
+
+    /// Every count of a thread, of its keys and of one row.
+    fn every(tally: &ThreadTally) -> impl Iterator<Item = (CountClass, &Count)> {
+        let latency = tally.commands[0].latency.iter();
+        let counts = tally.counts().chain(tally.keys.counts()).chain(tally.commands[0].counts());
+        counts
+            .map(|(_, class, count)| (class, count))
+            .chain(latency.map(|count| (CountClass::Script, count)))
+    }
+
+    #[test]
+    fn no_count_is_forgotten_by_a_reset() {
+        let tallies = Tallies::new(1);
+        let tally = tallies.join();
+        every(&tally).for_each(|(_, count)| count.set(5));
+        tallies.reset();
+        let at_reset = tallies.at_reset.lock().expect("nobody else");
+        for (number, (class, count)) in every(&at_reset).enumerate() {
+            assert_eq!(count.get(), if class == CountClass::Level { 0 } else { 5 }, "{number}");
+        }
+    }
+
+    #[test]
+    fn no_count_of_a_script_is_forgotten_or_lost() {
+        for has_happened in [false, true] {
+            let tally = ThreadTally::new(1);
+            every(tally.inside()).for_each(|(_, count)| count.set(5));
+            tally.settle_inside(&[0], has_happened, &ErrorCounts::default());
+            for (number, (class, count)) in every(&tally).enumerate() {
+                let counts =
+                    class == CountClass::Kept || class == CountClass::Script && has_happened;
+                assert_eq!(count.get(), if counts { 5 } else { 0 }, "{number}");
+            }
+            for (class, count) in every(tally.inside()) {
+                assert!(
+                    count.get() == 0 || matches!(class, CountClass::Thread | CountClass::Level)
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What commands have done becomes messages for the workers of those who are to be told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use pantala_keyspace::{ChangeSink, ClientId, Effect, Readers, Ticket};
+
+use super::Everybody;
+use crate::engine::Engine;
+use crate::mailbox::Message;
+use crate::pubsub::{Kind, WakeSet};
+
+/// Keys that have changed; shared by all who are told.
+pub type Keys = Arc<[Arc<[u8]>]>;
+
+/// What one client is told.
+#[derive(Clone)]
+pub enum Word {
+    /// These keys have changed; `None`: all may have.
+    Stale {
+        /// The keys.
+        keys: Option<Keys>,
+        /// It is told in another client's place.
+        is_redirected: bool,
+    },
+    /// The client that was told in its place is gone.
+    Broken(ClientId),
+}
+
+/// The keyspace's way to the other clients.
+pub struct Notifier(Weak<Engine>);
+
+impl Notifier {
+    /// For the keyspace of this server.
+    pub fn new(engine: &Arc<Engine>) -> Notifier {
+        Notifier(Arc::downgrade(engine))
+    }
+}
+
+impl ChangeSink for Notifier {
+    fn hear(&self, happened: Vec<Effect>, wakes: &mut Vec<Ticket>) {
+        let Some(engine) = self.0.upgrade() else { return };
+        let mut ringing = WakeSet::default();
+        let mut changed = Vec::new();
+        for effect in happened {
+            match effect {
+                Effect::Happened { db, key, event } => {
+                    engine.notices.events.tell(
+                        &engine.notices.pubsub,
+                        (db, &key),
+                        event,
+                        &mut ringing,
+                    );
+                }
+                Effect::Publish { channel, message, by_slot } => {
+                    let kind = if by_slot { Kind::SlotChannel } else { Kind::Channel };
+                    engine.notices.pubsub.leave(kind, &channel, &message, &mut ringing);
+                }
+                Effect::Invalidate { key, readers, author } => changed.push((key, readers, author)),
+            }
+        }
+        if !changed.is_empty() {
+            let everybody = engine.notices.trackers.read();
+            let mut round = Round::new(&engine, &everybody, &mut ringing);
+            for (key, readers, author) in changed {
+                round.invalidate(key.into(), &readers, author);
+            }
+            round.tell_broadcasts();
+        }
+        hand_over(&engine, &ringing, wakes);
+    }
+
+    fn forget_all(&self, wakes: &mut Vec<Ticket>) {
+        let Some(engine) = self.0.upgrade() else { return };
+        let everybody = engine.notices.trackers.read();
+        let mut ringing = WakeSet::default();
+        let mut round = Round::new(&engine, &everybody, &mut ringing);
+        for &client in everybody.by_client.keys() {
+            round.tell(client, None);
+        }
+        hand_over(&engine, &ringing, wakes);
+    }
+}
+
+/// Who is to be woken.
+fn hand_over(engine: &Engine, ringing: &WakeSet, wakes: &mut Vec<Ticket>) {
+    let inboxes = ringing.workers().filter_map(|worker| engine.workers.mailbox(worker));
+    wakes.extend(inboxes.map(|inbox| Ticket::Inbox(inbox)));
+}
+
+/// Changed keys with one prefix, and who changed them.
+type Broadcast<'s> = (&'s BTreeSet<ClientId>, BTreeMap<Arc<[u8]>, ClientId>);
+
+/// One going through of everybody who is to be told.
+struct Round<'s, 'b> {
+    engine: &'s Engine,
+    everybody: &'s Everybody,
+    /// Workers that have messages.
+    wakes: &'b mut WakeSet,
+    broadcasts: BTreeMap<&'s [u8], Broadcast<'s>>,
+}
+
+impl<'s, 'b> Round<'s, 'b> {
+    fn new(engine: &'s Engine, everybody: &'s Everybody, wakes: &'b mut WakeSet) -> Self {
+        Round { engine, everybody, wakes, broadcasts: BTreeMap::new() }
+    }
+
+    fn invalidate(&mut self, key: Arc<[u8]>, readers: &Readers, author: ClientId) {
+        for (prefix, clients) in self.everybody.prefixes_of(&key) {
+            let broadcast = self.broadcasts.entry(prefix);
+            let changed = &mut broadcast.or_insert_with(|| (clients, BTreeMap::new())).1;
+            let first = *changed.entry(key.clone()).or_insert(author);
+            if first != author {
+                // Each of them is to hear of the other.
+                changed.insert(key.clone(), 0);
+            }
+        }
+        let keys: Keys = [key].into();
+        for reader in readers.iter().filter(|reader| **reader != author) {
+            // What one that broadcasts now has read before counts no more.
+            let tracker = self.everybody.by_client.get(reader);
+            if tracker.is_some_and(|tracker| tracker.prefixes.is_empty()) {
+                self.tell(*reader, Some(keys.clone()));
+            }
+        }
+    }
+
+    /// Every client that tracks a prefix is told of all its keys at one time.
+    fn tell_broadcasts(&mut self) {
+        for (clients, changed) in std::mem::take(&mut self.broadcasts).into_values() {
+            let all: Keys = changed.keys().cloned().collect();
+            let authors: BTreeSet<ClientId> = changed.values().copied().collect();
+            for &client in clients {
+                let keys = match authors.contains(&client) {
+                    false => all.clone(),
+                    true => changed
+                        .iter()
+                        .filter(|(_, author)| **author != client)
+                        .map(|(key, _)| key.clone())
+                        .collect(),
+                };
+                if !keys.is_empty() {
+                    self.tell(client, Some(keys));
+                }
+            }
+        }
+    }
+
+    /// Leaves word for a client that tracks, or for whoever is told in its place.
+    fn tell(&mut self, client: ClientId, keys: Option<Keys>) {
+        let Some(tracker) = self.everybody.by_client.get(&client) else { return };
+        let is_redirected = tracker.redirect != 0;
+        let told = if is_redirected { tracker.redirect } else { client };
+        if self.leave(told, Word::Stale { keys, is_redirected }) || !is_redirected {
+            return;
+        }
+        tracker.is_broken.store(true, Ordering::Relaxed);
+        self.leave(client, Word::Broken(told));
+    }
+
+    /// Whether the client is there.
+    fn leave(&mut self, client: ClientId, word: Word) -> bool {
+        let Some(place) = self.engine.notices.directory.find(client) else { return false };
+        let message = Message::Tell { connection: place.connection, client, word };
+        if self.engine.workers.leave(usize::from(place.worker), message) {
+            self.wakes.add(place.worker);
+        }
+        true
+    }
+}

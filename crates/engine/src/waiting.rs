@@ -1,0 +1,310 @@
+//! Commands that wait for something to appear under a key: BLPOP and its kin.
+//!
+//! ```text
+//! a command finds nothing --> Waiter in the queue of each of its keys   (locks still held)
+//! somebody changes the key --> serves the queue in order, before the key is free for anyone else
+//!                          --> the reply goes to the waiter's worker
+//! ```
+//!
+//! So whoever waits longest is served first, and no command in between sees what it was served
+//! with. Its own worker ends the waiting at a timeout, by CLIENT UNBLOCK or with the connection.
+//!
+//! Invariants
+//! 1. A waiter enters and leaves the queues of its keys with their partitions locked.
+//! 2. A waiter is claimed before its command runs on another's behalf; so exactly one side ends it.
+//! 3. A command that is served looks at the key that changed and at nothing else, except at keys
+//!    whose partitions were free at that moment. Otherwise it runs again by itself.
+//!
+//! Tests: compat (transcripts of the blocking commands, `serial`); tests/panics.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::{
+    AtTimeout, Call, CommandRef, KeyWait, OwnedArgs, Park, Session, Stop, WaitedKeys, key_positions,
+};
+use pantala_keyspace::{Key, Locked, Ready, Ticket, Waiter};
+use pantala_protocol::Reply;
+
+use crate::engine::Engine;
+use crate::execute::Turn;
+use crate::mailbox::{Mailbox, Message};
+use crate::tracking::reading::remember_served;
+
+/// Where a command that may wait is called: its worker and its connection.
+pub struct ReplyTarget<'s> {
+    /// The worker's inbox.
+    pub inbox: &'s Arc<dyn Mailbox>,
+    /// The connection.
+    pub connection: u64,
+    /// The number its parking will have.
+    pub parking: u32,
+}
+
+/// What a waiter wants to be run.
+pub struct Pending {
+    /// The row.
+    pub found: CommandRef,
+    /// The arguments.
+    pub args: OwnedArgs,
+    keys: WaitedKeys,
+    /// The session when it began to wait.
+    pub session: Session,
+    inbox: Arc<dyn Mailbox>,
+}
+
+/// How many connections have a command that waits for keys, or for the end of CLIENT PAUSE.
+#[derive(Default)]
+pub struct BlockedCount(AtomicU64);
+
+impl BlockedCount {
+    /// One more.
+    pub fn join(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less.
+    pub fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// How many. One that is served counts until its worker has heard of it.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One more of them, while it lives.
+pub struct CountedAsBlocked(Arc<Engine>);
+
+impl CountedAsBlocked {
+    /// From now on.
+    pub fn new(engine: &Arc<Engine>) -> Self {
+        engine.blocked.join();
+        CountedAsBlocked(Arc::clone(engine))
+    }
+}
+
+impl Drop for CountedAsBlocked {
+    fn drop(&mut self) {
+        self.0.blocked.leave();
+    }
+}
+
+/// A command that waits, as its worker keeps it.
+pub struct Blocked {
+    /// In the queues of its keys.
+    pub waiter: Arc<Waiter>,
+    /// When it ends in vain (monotonic, microseconds).
+    pub until_us: Option<u64>,
+    /// What it answers then.
+    pub at_timeout: AtTimeout,
+}
+
+impl Turn<'_> {
+    /// Puts a command that found nothing into the queues of its keys, which are held.
+    pub fn enqueue(
+        &self,
+        session: &Session,
+        (found, args): (CommandRef, &[&[u8]]),
+        mut wait: KeyWait,
+        locked: &mut Locked<'_>,
+        target: &ReplyTarget<'_>,
+    ) -> Blocked {
+        let args = match wait.args.take() {
+            Some(others) => OwnedArgs::of(&others),
+            None => OwnedArgs::of(args),
+        };
+        let pending = Pending {
+            found,
+            args: args.clone(),
+            keys: wait.keys,
+            session: session.clone(),
+            inbox: Arc::clone(target.inbox),
+        };
+        let inbox: Arc<dyn pantala_keyspace::Inbox> = target.inbox.clone();
+        let waiter = Waiter::new(Box::new(pending), inbox, target.connection, target.parking);
+        for key in waited_keys(found, &args, wait.keys) {
+            let hash = self.engine.space.hash(key);
+            locked.waiters(hash).wait(session.db, key, Arc::clone(&waiter));
+        }
+        let until_us = wait.until.map(|until| {
+            let left_ms = u64::try_from(until.0.saturating_sub(self.now.0)).unwrap_or(0);
+            monotonic_us().saturating_add(left_ms.saturating_mul(1000))
+        });
+        Blocked { waiter, until_us, at_timeout: wait.at_timeout }
+    }
+
+    /// Serves everybody who waits for keys that the command at hand has changed. Its partitions
+    /// are still held.
+    #[cold]
+    pub fn serve_ready(&self, locked: &mut Locked<'_>) {
+        let before = *locked.scope();
+        while let Some(ready) = locked.next_ready() {
+            let hash = self.engine.space.hash(&ready.key);
+            locked.set_scope(pantala_keyspace::Scope { db: ready.db, ..before });
+            let key = Key { bytes: &ready.key, hash };
+            let was_there = locked.peek(key).exists();
+            let mut rest = locked.waiters(hash).take(ready.db, &ready.key);
+            let mut left = VecDeque::new();
+            while let Some(waiter) = rest.pop_front() {
+                if !waiter.claim() {
+                    continue;
+                }
+                if self.serve_safely(locked, &ready, hash, &waiter) {
+                    continue;
+                }
+                waiter.let_go();
+                left.push_back(waiter);
+                // Those before have taken everything: there is nothing for those behind.
+                if was_there && !locked.peek(key).exists() {
+                    break;
+                }
+            }
+            left.append(&mut rest);
+            locked.waiters(hash).put_back(ready.db, &ready.key, left);
+        }
+        locked.set_scope(before);
+    }
+
+    /// The same as `serve_one`. Should the waiter's command panic, whoever changed the key does not
+    /// pay for it: it runs again by itself, where a panic is answered.
+    fn serve_safely(
+        &self,
+        locked: &mut Locked<'_>,
+        ready: &Ready,
+        hash: u64,
+        waiter: &Arc<Waiter>,
+    ) -> bool {
+        let scope = *locked.scope();
+        let served = catch_unwind(AssertUnwindSafe(|| self.serve_one(locked, ready, hash, waiter)));
+        served.unwrap_or_else(|_| {
+            locked.set_scope(scope);
+            locked.effects().set_author(0);
+            run_by_itself(locked, waiter)
+        })
+    }
+
+    /// Runs a claimed waiter's command for the key that changed. False: it goes on waiting.
+    fn serve_one(
+        &self,
+        locked: &mut Locked<'_>,
+        ready: &Ready,
+        hash: u64,
+        waiter: &Arc<Waiter>,
+    ) -> bool {
+        let Some(pending) = waiter.request.downcast_ref::<Pending>() else { return false };
+        let scope = *locked.scope();
+        let args = pending.args.slices();
+        let mut session = pending.session.clone();
+        let mut reply = Vec::new();
+        let mut call = Call {
+            args: &args,
+            command: pending.found.row,
+            reply: Reply::new(&mut reply, session.version),
+            keys: locked,
+            hashes: &[hash],
+            session: &mut session,
+            server: self.server,
+            settings: &self.limited.settings,
+            lane: self.lane,
+            ready: Some(Key { bytes: &ready.key, hash }),
+            may_wait: true,
+        };
+        let is_author = pending.session.tracking.as_ref().is_some_and(|one| one.no_loop);
+        if is_author {
+            call.keys.effects().set_author(pending.session.id);
+        }
+        let began_us = monotonic_us();
+        let done = (pending.found.row.handler)(&mut call);
+        let took_us = monotonic_us() - began_us;
+        if is_author {
+            locked.effects().set_author(0);
+        }
+        locked.set_scope(scope);
+        let tally = &self.tally.commands[usize::from(pending.found.number)];
+        match done {
+            Ok(()) => {
+                tally.calls.add(1);
+                let key = Key { bytes: &ready.key, hash };
+                remember_served(&pending.session, pending.found, key, locked);
+            }
+            Err(Stop::Error(error)) => {
+                reply.clear();
+                tally.calls.add(1);
+                tally.failed.add(1);
+                self.reply_error(&pending.session, &error, &mut reply);
+            }
+            Err(Stop::Park(Park::Keys(_))) => return false,
+            Err(Stop::Lane | Stop::Park(_)) => return run_by_itself(locked, waiter),
+        }
+        waiter.end();
+        self.count_time(pending.found, took_us * 1000);
+        let (connection, parking) = (waiter.connection, waiter.parking);
+        pending.inbox.leave(Message::Served { connection, parking, reply, took_us });
+        locked.wake_later(Ticket::Inbox(Arc::clone(&waiter.inbox)));
+        true
+    }
+}
+
+/// Lets a claimed waiter's connection run the command again. It is not in the queue any more: true.
+fn run_by_itself(locked: &mut Locked<'_>, waiter: &Waiter) -> bool {
+    waiter.end();
+    locked.wake_later(waiter.ticket());
+    true
+}
+
+fn waited_keys(found: CommandRef, args: &OwnedArgs, which: WaitedKeys) -> Vec<&[u8]> {
+    let args = args.slices();
+    let positions = key_positions(found.row, &args).unwrap_or_default();
+    let count = match which {
+        WaitedKeys::All => positions.len(),
+        WaitedKeys::First => 1,
+    };
+    let mut keys: Vec<&[u8]> = positions.into_iter().take(count).map(|at| args[at]).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+impl Blocked {
+    /// Takes the right to serve it, so that nobody else does, and takes it out of the queues.
+    /// False when somebody has served it, or has called it, in this moment.
+    pub fn give_up(&self, engine: &Engine) -> bool {
+        let is_won = self.waiter.claim();
+        if is_won {
+            self.waiter.end();
+            self.forget(engine, 1);
+        }
+        is_won
+    }
+
+    /// Logs its command, which has ended, if that is worth it; the row of it.
+    pub fn note(
+        &self,
+        engine: &Engine,
+        session: &Session,
+        took_us: u64,
+        reply_bytes: usize,
+    ) -> Option<CommandRef> {
+        let Pending { found, args, .. } = self.waiter.request.downcast_ref()?;
+        engine.stats.logs.note(session, *found, &args.slices(), took_us, reply_bytes);
+        engine.stats.latency_monitor.note(found.row, took_us);
+        Some(*found)
+    }
+
+    /// Takes it out of the queues of its keys, if these are so many. It has ended.
+    pub fn forget(&self, engine: &Engine, at_least: usize) {
+        let Some(pending) = self.waiter.request.downcast_ref::<Pending>() else { return };
+        let keys = waited_keys(pending.found, &pending.args, pending.keys);
+        if keys.len() >= at_least {
+            let (space, db) = (&engine.space, pending.session.db);
+            for key in keys {
+                space.forget_waiter(db, space.key(key), &self.waiter);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Which clients CLIENT LIST and CLIENT KILL mean.
+
+use pantala_commands::Standing;
+
+use crate::clients::describe;
+use crate::worker::connection::{Connection, Life};
+
+/// The kinds of clients that CLIENT LIST TYPE tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientKind {
+    /// Sends commands.
+    Normal,
+    /// Is subscribed to channels.
+    PubSub,
+    /// Is a replica of this server.
+    Replica,
+    /// Is what this server is a replica of.
+    Primary,
+}
+
+impl ClientKind {
+    /// The kind with this name, in any case.
+    pub fn from_name(name: &[u8]) -> Option<ClientKind> {
+        let names = [
+            ("normal", ClientKind::Normal),
+            ("pubsub", ClientKind::PubSub),
+            ("replica", ClientKind::Replica),
+            ("slave", ClientKind::Replica),
+            ("primary", ClientKind::Primary),
+            ("master", ClientKind::Primary),
+        ];
+        let found = names.iter().find(|(text, _)| name.eq_ignore_ascii_case(text.as_bytes()));
+        found.map(|(_, kind)| *kind)
+    }
+
+    fn of(connection: &Connection) -> ClientKind {
+        match connection.session.standing {
+            Standing::Subscribed => ClientKind::PubSub,
+            _ => ClientKind::Normal,
+        }
+    }
+}
+
+/// What a client may be told by; what is `None` is not asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Traits {
+    /// One of these numbers.
+    pub ids: Option<Vec<u64>>,
+    /// This kind.
+    pub kind: Option<ClientKind>,
+    /// This user.
+    pub user: Option<Vec<u8>>,
+    /// This peer address.
+    pub address: Option<Vec<u8>>,
+    /// Connected to this address of ours.
+    pub local_address: Option<Vec<u8>>,
+    /// This name.
+    pub name: Option<Vec<u8>>,
+    /// All of these flags, as CLIENT LIST writes them.
+    pub flags: Option<Vec<u8>>,
+    /// This library.
+    pub lib_name: Option<Vec<u8>>,
+    /// This version of the library.
+    pub lib_version: Option<Vec<u8>>,
+    /// This database.
+    pub db: Option<u32>,
+    /// All of these capabilities, as CLIENT LIST writes them.
+    pub capabilities: Option<Vec<u8>>,
+    /// This peer IP.
+    pub ip: Option<Vec<u8>>,
+}
+
+impl Traits {
+    /// What each trait comes to; `None` if it is not asked for.
+    fn look(&self, connection: &Connection) -> [Option<bool>; 12] {
+        let session = &connection.session;
+        let ip = session.peer.rsplit_once(':').map_or("", |(ip, _)| ip).trim_matches(['[', ']']);
+        let is =
+            |wanted: &Option<Vec<u8>>, found: &[u8]| wanted.as_ref().map(|wanted| wanted == found);
+        let has = |wanted: &Option<Vec<u8>>, found: &str| {
+            let all = |wanted: &Vec<u8>| wanted.iter().all(|flag| found.as_bytes().contains(flag));
+            wanted.as_ref().map(all)
+        };
+        [
+            self.ids.as_ref().map(|ids| ids.contains(&session.id)),
+            self.kind.map(|kind| kind == ClientKind::of(connection)),
+            is(&self.user, b"default"),
+            is(&self.address, session.peer.as_bytes()),
+            is(&self.local_address, session.local.as_bytes()),
+            is(&self.name, &session.name),
+            self.flags.as_ref().and_then(|_| has(&self.flags, &describe::flags(connection))),
+            is(&self.lib_name, &session.lib_name),
+            is(&self.lib_version, &session.lib_version),
+            self.db.map(|db| db == session.db.0),
+            has(&self.capabilities, describe::capabilities(session)),
+            is(&self.ip, ip.as_bytes()),
+        ]
+    }
+}
+
+/// All conditions must hold; an empty filter accepts every client.
+#[derive(Clone, Debug, Default)]
+pub struct ClientFilter {
+    /// What a client must be.
+    pub wanted: Traits,
+    /// What a client must not be (the words that begin with `NOT-`), each by itself.
+    pub unwanted: Traits,
+    /// Only clients at least this old, in seconds.
+    pub min_age_s: Option<u64>,
+    /// Only clients idle at least this long, in seconds.
+    pub min_idle_s: Option<u64>,
+    /// The client that asks.
+    pub asker: u64,
+    /// Leave the asker out.
+    pub skip_asker: bool,
+}
+
+impl ClientFilter {
+    /// Whether the connection is meant.
+    pub fn accepts(&self, connection: &Connection, now_us: u64) -> bool {
+        let session = &connection.session;
+        let age_s = now_us.saturating_sub(session.since_us) / 1_000_000;
+        let idle_s = now_us.saturating_sub(connection.active_us) / 1_000_000;
+        connection.life != Life::Closing
+            && self.min_age_s.is_none_or(|wanted| age_s >= wanted)
+            && self.min_idle_s.is_none_or(|wanted| idle_s >= wanted)
+            && !(self.skip_asker && self.asker == session.id)
+            && self.wanted.look(connection).iter().all(|found| *found != Some(false))
+            && self.unwanted.look(connection).iter().all(|found| *found != Some(true))
+    }
+}

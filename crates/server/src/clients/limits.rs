@@ -1,0 +1,65 @@
+//! `maxmemory-clients`: what clients take together is bounded, and the largest go first.
+//!
+//! Each worker keeps the sum of what its own connections take in a counter of its own, brought up
+//! to date when a connection is flushed. A worker of which one has grown adds up all these counters
+//! at the end of the turn. If that is too much the largest client of all goes, wherever it is: a
+//! worker tells how large its largest may be, and who finds a larger one elsewhere calls that one
+//! instead of closing a smaller one of its own.
+//!
+//! Invariants
+//! 1. `largest_bytes` is no less than any client of the worker takes that may go. It is brought
+//!    down to the truth when the clients are gone through; so who is called in vain is not called
+//!    again for the same reason.
+//! 2. A worker closes only its own connections.
+//!
+//! Tests: the bad days `clients_together` and `the_largest_client_goes`.
+
+use pantala_reactor::Ops;
+
+use crate::worker::Worker;
+use crate::worker::connection::{Connection, Life};
+use crate::workers::inbox::Message;
+
+impl Worker {
+    /// A connection takes `now` bytes instead of `before`.
+    #[inline]
+    pub(crate) fn count_bytes(&mut self, before: u64, now: u64) {
+        self.tally.client_bytes.set(self.tally.client_bytes.get() - before + now);
+        self.has_grown |= now > before;
+        if now > self.largest_bytes {
+            self.set_largest(now);
+        }
+    }
+
+    #[cold]
+    fn set_largest(&mut self, bytes: u64) {
+        self.largest_bytes = bytes;
+        self.shared.workers.tell_largest(self.index, bytes);
+    }
+
+    /// Closes the largest connections, while all of them together take too much.
+    #[cold]
+    pub(crate) fn evict_clients(&mut self, ops: &mut Ops<'_>) {
+        let shared = std::sync::Arc::clone(&self.shared);
+        let sum = || shared.engine.stats.tallies.sum(|tally| tally.client_bytes.get());
+        while sum() >= self.limited.most_client_bytes {
+            let may_go = |one: &&Connection| !one.session.no_evict && one.life == Life::Open;
+            let all = self.connections.iter().flatten().map(Box::as_ref).filter(may_go);
+            let largest = all.max_by_key(|one| one.counted_bytes);
+            let largest = largest.map(|one| (one.token, one.session.id, one.counted_bytes));
+            let bytes = largest.map_or(0, |(_, _, bytes)| bytes);
+            self.set_largest(bytes);
+            if let Some((worker, elsewhere)) = shared.workers.largest_but(self.index)
+                && elsewhere > bytes
+            {
+                // One that has left is not found again.
+                let _left = shared.workers.post(worker, Message::EvictClients);
+                return;
+            }
+            let Some((token, client, bytes)) = largest else { return };
+            tracing::info!(client, bytes, "a client is evicted: maxmemory-clients is reached");
+            self.tally.evicted_clients.add(1);
+            self.drop_connection(token, ops);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Threads that keep house: one frees large garbage, one sweeps expired keys.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use pantala_base::clock::unix_ms;
+use pantala_keyspace::{Garbage, Reclaimer, Sweeper};
+
+use crate::shared::Shared;
+
+/// The sending half: what partitions hand over.
+pub struct ToReclaimer(Sender<Garbage>);
+
+impl Reclaimer for ToReclaimer {
+    fn reclaim(&self, garbage: Garbage) {
+        // Without the thread the garbage comes back in the error and is freed here.
+        let _freed_here = self.0.send(garbage);
+    }
+}
+
+/// The two halves of the reclaimer.
+pub fn reclaimer() -> (ToReclaimer, Receiver<Garbage>) {
+    let (sender, receiver) = channel();
+    (ToReclaimer(sender), receiver)
+}
+
+/// The life of the thread that frees.
+pub fn reclaim(garbage: &Receiver<Garbage>) {
+    for piece in garbage {
+        drop(piece);
+    }
+    pantala_memory::release_seat();
+}
+
+/// The life of the thread that sweeps and watches resident memory.
+pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Waker>)) {
+    let tally = shared.engine.stats.tallies.join();
+    let mut sweeper = Sweeper::new(&shared.engine.space);
+    started(sweeper.waker());
+    while !shared.engine.shutdown.is_final() {
+        if !shared.is_sweep_off.load(Ordering::Relaxed) {
+            sweeper.round(&shared.engine.space, unix_ms(), &tally.keys);
+        }
+        let longest = shared.engine.memory.look();
+        sweeper.sleep(&shared.engine.space, unix_ms(), longest);
+    }
+    pantala_memory::release_seat();
+}

@@ -1,0 +1,207 @@
+//! Starting, changing and stopping the threads of the server. Only this file starts threads.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::{Builder, JoinHandle};
+
+use pantala_commands::Command;
+use pantala_reactor::{Config, EngineChoice, Reactor};
+use pantala_settings::Settings;
+use pantala_settings::field::IoEngine;
+
+use crate::shared::{Launch, Shared};
+use crate::worker::WorkerThread;
+use crate::workers::MAX_WORKERS;
+use crate::workers::inbox::{Inbox, Message};
+use pantala_engine::lane;
+
+use super::{background, listening};
+
+/// Descriptors the process needs beside its clients'.
+pub(crate) const OWN_DESCRIPTORS: u64 = 64;
+
+/// Receive buffers of a worker: all of them are touched in time, so they count as resident.
+const RECEIVE_BUFFERS: usize = 128;
+/// The size of one.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 10;
+
+/// A server that runs in this process.
+pub struct Running {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    sweeper_waker: Arc<pantala_keyspace::Waker>,
+}
+
+/// Starts everything.
+///
+/// # Errors
+/// A text for the operator.
+pub fn start(settings: Settings, file: Option<std::path::PathBuf>) -> Result<Running, String> {
+    start_with(settings, file, &[])
+}
+
+/// The same with commands of the caller's beside our own: how tests make one panic.
+///
+/// # Errors
+/// A text for the operator.
+pub fn start_with(
+    settings: Settings,
+    file: Option<std::path::PathBuf>,
+    more: &'static [Command],
+) -> Result<Running, String> {
+    let wanted = u64::from(settings.maxclients) + OWN_DESCRIPTORS;
+    let got = pantala_base::os::raise_fd_limit(wanted);
+    if got < wanted {
+        tracing::warn!(
+            wanted,
+            got,
+            "the system allows fewer open files than maxclients needs; some clients will be refused"
+        );
+    }
+    let listeners = listening::open(&settings)?;
+    let workers = settings.worker_count().clamp(1, MAX_WORKERS);
+    let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
+    let seed = pantala_base::hash::HashSeed::random();
+    let shared = Shared::new(Launch { settings, file, seed, more, change_sink: None });
+    let mut threads = Vec::new();
+    let (to_reclaimer, garbage) = background::reclaimer();
+    shared.engine.space.set_reclaimer(Box::new(to_reclaimer));
+    // Detached: it ends with the process, or when the keyspace goes.
+    spawn("reclaim", move || background::reclaim(&garbage))?;
+    let (waker_sender, waker) = channel();
+    let of_sweeper = Arc::clone(&shared);
+    threads.push(spawn("sweep", move || {
+        background::sweep(&of_sweeper, |waker| {
+            // The receiver waits below.
+            let _ = waker_sender.send(waker);
+        });
+    })?);
+    let sweeper_waker = waker.recv().map_err(|_| "the sweeping thread did not start")?;
+    shared.engine.lane.open(lane_threads);
+    let of_lane = Arc::downgrade(&shared);
+    shared.engine.set_thread_starter(Box::new(move |slot| {
+        of_lane.upgrade().is_some_and(|shared| open_lane_thread(&shared, slot))
+    }));
+    for slot in 0..lane_threads {
+        let shared = Arc::clone(&shared);
+        threads.push(spawn("lane", move || lane::run(&*shared, slot))?);
+    }
+    let of_operators = Arc::clone(&shared);
+    threads.push(spawn("lane-op", move || lane::run_operators(&*of_operators))?);
+    let mut listeners = Some(listeners);
+    for index in 0..workers {
+        threads.push(open_worker(&shared, index, listeners.take().unwrap_or_default())?);
+    }
+    Ok(Running { shared, threads, sweeper_waker })
+}
+
+impl Running {
+    /// What the threads share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Says in the log that the server is ready.
+    pub fn announce(&self) {
+        let settings = self.shared.engine.settings.current();
+        let engine = self.shared.run.io_engine.get().map_or("", String::as_str);
+        let workers = self.shared.workers.serving().len();
+        let (port, version) = (settings.port, env!("CARGO_PKG_VERSION"));
+        tracing::info!(version, port, workers, engine, "ready to accept connections");
+    }
+
+    /// Waits until the server is told to stop, and stops it.
+    pub fn wait(self) {
+        self.shared.engine.shutdown.wait();
+        self.shared.workers.post_all(|| Message::LookUp);
+        self.shared.engine.lane.wake_all();
+        self.sweeper_waker.wake();
+        for thread in self.threads {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+        listening::close(&self.shared.engine.settings.current());
+    }
+
+    /// Tells the server to stop.
+    pub fn stop(&self) {
+        self.shared.engine.shutdown.begin();
+    }
+}
+
+fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
+    Builder::new().name(name.into()).spawn(life).map_err(|e| format!("cannot start a thread: {e}"))
+}
+
+fn reactor(settings: &Settings) -> Result<Reactor, String> {
+    let choice = match settings.io_engine {
+        IoEngine::Auto => EngineChoice::Auto,
+        IoEngine::Uring => EngineChoice::Uring,
+        IoEngine::Epoll => EngineChoice::Epoll,
+    };
+    let config = Config {
+        choice,
+        buffer_count: RECEIVE_BUFFERS,
+        buffer_bytes: RECEIVE_BUFFER_BYTES,
+        ..Config::default()
+    };
+    Reactor::new(config).map_err(|error| format!("cannot start the event loop: {error}"))
+}
+
+fn open_worker(
+    shared: &Arc<Shared>,
+    index: usize,
+    listeners: Vec<(pantala_reactor::ListenerId, std::os::fd::OwnedFd)>,
+) -> Result<JoinHandle<()>, String> {
+    let mut reactor = reactor(&shared.engine.settings.current())?;
+    shared.run.io_engine.get_or_init(|| reactor.features());
+    let inbox = Arc::new(Inbox::new(reactor.waker()));
+    for (id, socket) in listeners {
+        reactor.ops().listen(socket, id).map_err(|error| format!("cannot listen: {error}"))?;
+    }
+    shared.workers.opened(index, Arc::clone(&inbox));
+    let worker_shared = Arc::clone(shared);
+    spawn(&format!("worker-{index}"), move || {
+        WorkerThread::new(worker_shared, index, reactor, inbox).serve();
+    })
+}
+
+/// One more thread for the slow lane; whether it was started. It ends with the process.
+pub(crate) fn open_lane_thread(shared: &Arc<Shared>, slot: usize) -> bool {
+    let shared = Arc::clone(shared);
+    match spawn("lane", move || lane::run(&*shared, slot)) {
+        Ok(_detached) => true,
+        Err(error) => {
+            tracing::warn!("the slow lane gets no further thread: {error}");
+            false
+        }
+    }
+}
+
+/// Raises or lowers the number of workers (`CONFIG SET threads`). Connections of those that go are
+/// served on by those that stay.
+///
+/// # Errors
+/// A text for the operator; then fewer workers than wanted may have been added.
+pub fn set_workers(shared: &Arc<Shared>, wanted: usize) -> Result<(), String> {
+    let wanted = wanted.clamp(1, MAX_WORKERS);
+    let _changing = shared.workers.changing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let serving = shared.workers.serving();
+    // The first worker accepts: it stays.
+    for &index in serving.iter().skip(wanted) {
+        shared.workers.ask_to_retire(index);
+    }
+    let mut count = serving.len();
+    for index in 0..MAX_WORKERS {
+        if count >= wanted {
+            break;
+        }
+        if shared.workers.is_vacant(index) {
+            // Not joined at the end: `Running::wait` waits for the workers' places to become
+            // vacant.
+            drop(open_worker(shared, index, Vec::new())?);
+            count += 1;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Connections that come and go: accepting, spreading over workers, moving.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::Session;
+use pantala_reactor::{ListenerId, Ops, Token, net};
+
+use crate::process::listening::is_unix;
+use crate::worker::Worker;
+use crate::worker::connection::{Connection, Life};
+use crate::workers::inbox::Message;
+
+const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+const PROTECTED: &[u8] = b"-DENIED Pantala runs in protected mode: no password is set, so only \
+    clients of this machine are served. Set a password (requirepass), bind to addresses you trust, \
+    or turn protected-mode off.\r\n";
+
+impl Worker {
+    /// A peer has connected: the least loaded worker gets it.
+    pub(crate) fn accept(&mut self, socket: OwnedFd, listener: ListenerId, ops: &mut Ops<'_>) {
+        let shared = Arc::clone(&self.shared);
+        if shared.workers.connection_count() >= self.settings.maxclients as usize {
+            return self.turn_away(socket, TOO_MANY);
+        }
+        let id = shared.next_client_id();
+        let mut session = Session::new(id, self.settings.requirepass.is_empty());
+        session.since_us = monotonic_us();
+        if is_unix(listener) {
+            session.peer = format!("{}:0", self.settings.unixsocket);
+            session.local = session.peer.clone();
+        } else {
+            session.peer = net::peer_name(&socket);
+            session.local = net::local_name(&socket);
+            if self.is_protected() && !is_loopback(&session.peer) {
+                return self.turn_away(socket, PROTECTED);
+            }
+            net::set_nodelay(&socket);
+            net::set_keepalive(&socket, self.settings.tcp_keepalive_s);
+        }
+        self.tally.accepted.add(1);
+        if shared.workers.least_loaded() == self.index {
+            shared.workers.joined(self.index);
+            self.adopt(socket, session, ops);
+        } else {
+            shared.workers.seat(Message::Accepted { socket, session: Box::new(session) });
+        }
+    }
+
+    fn is_protected(&self) -> bool {
+        let settings = &self.settings;
+        let is_default_bind = settings.bind.iter().any(|address| address.starts_with('*'));
+        settings.protected_mode && settings.requirepass.is_empty() && is_default_bind
+    }
+
+    /// Says why, as far as the socket's buffer takes it at once, and closes.
+    fn turn_away(&self, socket: OwnedFd, why: &[u8]) {
+        self.tally.refused.add(1);
+        let mut stream = TcpStream::from(socket);
+        let _best_effort = stream.set_nonblocking(true).and_then(|()| stream.write(why));
+    }
+
+    /// Serves a new socket. The workers' count already has it.
+    pub(crate) fn adopt(&mut self, socket: OwnedFd, session: Session, ops: &mut Ops<'_>) {
+        let now_us = self.now_us;
+        self.seat(socket, ops, |token| Box::new(Connection::new(token, session, now_us)));
+    }
+
+    /// Serves a socket that another worker gave up.
+    pub(crate) fn take_over(
+        &mut self,
+        socket: OwnedFd,
+        mut connection: Box<Connection>,
+        ops: &mut Ops<'_>,
+    ) {
+        let session = connection.session.clone();
+        let seated = self.seat(socket, ops, |token| {
+            connection.become_open(token);
+            connection
+        });
+        match seated {
+            Some(token) => {
+                self.told_while_moving(token.index);
+                self.resume(token.index);
+            }
+            None => self.end_session(&session),
+        }
+    }
+
+    fn seat(
+        &mut self,
+        socket: OwnedFd,
+        ops: &mut Ops<'_>,
+        make: impl FnOnce(Token) -> Box<Connection>,
+    ) -> Option<Token> {
+        let token = match ops.adopt(socket) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::warn!(%error, "cannot serve a connection");
+                self.shared.workers.left(self.index);
+                return None;
+            }
+        };
+        let index = token.index as usize;
+        if index >= self.connections.len() {
+            self.connections.resize_with(index + 1, || None);
+        }
+        let mut connection = make(token);
+        self.land(&mut connection);
+        self.shared.engine.notices.directory.enter(connection.session.id, connection.session.place);
+        connection.counted_bytes = connection.memory_bytes() as u64;
+        self.count_bytes(0, connection.counted_bytes);
+        let is_monitor = connection.session.monitor;
+        self.connections[index] = Some(connection);
+        self.open_count += 1;
+        if is_monitor {
+            self.begin_to_monitor(token.index);
+        }
+        Some(token)
+    }
+
+    /// Lets a connection of a worker that retires go, unless something of it is under way.
+    pub(crate) fn give_away(&mut self, index: u32, ops: &mut Ops<'_>) {
+        self.take_back(index);
+        self.let_go(index, ops);
+    }
+
+    /// Lets a connection go that waits for no key, unless something of it is under way.
+    pub(crate) fn let_go(&mut self, index: u32, ops: &mut Ops<'_>) {
+        let Some(connection) = self.at(index).filter(|connection| connection.can_leave()) else {
+            return;
+        };
+        (connection.parked, connection.paused) = (None, None);
+        connection.life = Life::Leaving;
+        ops.detach(connection.token);
+    }
+
+    /// A client has gone for good: nobody tells it anything any more.
+    pub(crate) fn end_session(&mut self, session: &Session) {
+        self.end_subscriptions(session.standing, session.place);
+        self.shared.engine.notices.directory.leave(session.id);
+        self.shared.engine.notices.trackers.leave(&self.shared.engine, session.id);
+    }
+
+    /// The reactor has given a socket up: another worker gets it.
+    pub(crate) fn hand_over(&mut self, conn: Token, socket: OwnedFd) {
+        if self.find(conn).is_none() {
+            return;
+        }
+        self.take_off(conn.index);
+        self.feed_monitors();
+        self.end_monitoring(conn.index);
+        let Some(mut connection) = self.connections[conn.index as usize].take() else { return };
+        self.open_count -= 1;
+        let counted = std::mem::take(&mut connection.counted_bytes);
+        self.count_bytes(counted, 0);
+        let workers = &self.shared.workers;
+        workers.left(self.index);
+        match connection.next_worker.take() {
+            Some(next) => {
+                self.tally.moved.add(1);
+                workers.seat_at(usize::from(next), Message::Moved { socket, connection });
+            }
+            None => workers.seat(Message::Moved { socket, connection }),
+        }
+    }
+}
+
+pub(crate) fn is_loopback(peer: &str) -> bool {
+    peer.starts_with("127.") || peer.starts_with("[::1]") || peer.starts_with("[::ffff:127.")
+}

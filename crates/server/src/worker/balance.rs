@@ -1,0 +1,279 @@
+//! Busy connections move from a worker that has too much to do to one that has little.
+//!
+//! ```text
+//! a tenth of a second:  was I awake for most of it?       no: forget everything
+//! yes, three in a row:  who slept for most of that time?  nobody: begin again
+//! the sleepiest:        gets connections worth half of the difference
+//! ```
+//!
+//! A worker looks at the time that its turn has read anyway, and asks the kernel how long it was
+//! awake ten times a second, if it is awake at all; how long the others were is asked of the kernel
+//! too, so they need not answer, and write nothing. What a connection is worth is counted in its
+//! commands since the first of the looks.
+//!
+//! Invariants
+//! 1. A connection goes only if it brings the two workers nearer to each other: one that alone is
+//!    the load stays where it is. So nothing goes to and fro.
+//! 2. Whoever has given something away looks anew for [`BUSY_LOOKS`] before it gives more.
+//! 3. A connection leaves between two commands, with input, output and session. It stays
+//!    when it watches, tracks, subscribes, or waits for a key or for the slow lane; that may be
+//!    otherwise at the next look.
+//!
+//! Not here: how a connection moves (`accept`). Tests: foot of the file; the bad days
+//! `a_crowded_worker` and `one_busy_client`.
+
+use std::mem::take;
+
+use pantala_commands::Standing;
+use pantala_reactor::{Ops, Token};
+
+use crate::shared::Shared;
+use crate::worker::Worker;
+use crate::worker::connection::Connection;
+
+/// How far looks are apart, at least.
+const LOOK_US: u64 = 100_000;
+/// So many looks in a row must show a busy worker.
+const BUSY_LOOKS: usize = 3;
+/// Awake for so much of the time is busy.
+const BUSY_PERCENT: u64 = 80;
+/// Awake for so much of the time is mostly idle.
+const IDLE_PERCENT: u64 = 30;
+/// Connections that go at a time: each takes some microseconds.
+const MOST_MOVES: usize = 256;
+
+/// How long a worker had been awake at a moment, both in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sample {
+    at_us: u64,
+    awake_us: u64,
+}
+
+impl Sample {
+    fn of(shared: &Shared, worker: usize, at_us: u64) -> Option<Sample> {
+        shared.workers.awake_us(worker).map(|awake_us| Sample { at_us, awake_us })
+    }
+
+    /// The share of the time since `before` for which it was awake.
+    fn percent_since(self, before: Sample) -> u64 {
+        let passed_us = self.at_us.saturating_sub(before.at_us).max(1);
+        (self.awake_us.saturating_sub(before.awake_us) * 100 / passed_us).min(100)
+    }
+}
+
+/// What a worker remembers between looks.
+#[derive(Default)]
+pub struct Balance {
+    next_look_us: u64,
+    /// Itself at the last look.
+    last: Option<Sample>,
+    /// How many looks in a row have shown it busy.
+    busy_looks: usize,
+    /// All workers at the first of these.
+    first: Vec<(usize, Sample)>,
+    /// Those that go as soon as nothing of them is under way, and where to.
+    leaving: Vec<(Token, u16)>,
+}
+
+impl Balance {
+    fn begin_anew(&mut self) {
+        self.busy_looks = 0;
+        self.first.clear();
+    }
+}
+
+impl Worker {
+    /// Looks whether this worker is too busy, now and then, and lets go who is to go.
+    #[inline]
+    pub(crate) fn balance(&mut self, ops: &mut Ops<'_>) {
+        if self.now_us >= self.balance.next_look_us {
+            self.look_at_load();
+        }
+        if !self.balance.leaving.is_empty() {
+            self.let_all_go(ops);
+        }
+    }
+
+    #[cold]
+    fn look_at_load(&mut self) {
+        let shared = std::sync::Arc::clone(&self.shared);
+        self.balance.next_look_us = self.now_us + LOOK_US;
+        // Who could not go until now has much under way.
+        self.balance.leaving.clear();
+        let workers = shared.workers.serving();
+        let now = match workers.len() {
+            0 | 1 => None,
+            _ => Sample::of(&shared, self.index, self.now_us),
+        };
+        let last = std::mem::replace(&mut self.balance.last, now);
+        let (Some(now), Some(last)) = (now, last) else { return self.balance.begin_anew() };
+        if now.percent_since(last) < BUSY_PERCENT || self.is_retiring {
+            return self.balance.begin_anew();
+        }
+        self.balance.busy_looks += 1;
+        let sample = |&worker: &usize| Some((worker, Sample::of(&shared, worker, self.now_us)?));
+        if self.balance.busy_looks == 1 {
+            self.balance.first = workers.iter().filter_map(sample).collect();
+            self.weigh(|_, _| {});
+        } else if self.balance.busy_looks > BUSY_LOOKS {
+            let samples: Vec<_> = workers.iter().filter_map(sample).collect();
+            let loads = loads(&take(&mut self.balance.first), &samples);
+            self.balance.begin_anew();
+            if let Some((own, other, worker)) = sleepiest(&loads, self.index) {
+                self.choose(own, other, worker);
+            }
+        }
+    }
+
+    /// Goes through the connections that have run something since this was last called.
+    fn weigh(&mut self, mut see: impl FnMut(&Connection, u64)) {
+        for connection in self.connections.iter_mut().flatten() {
+            let weight = connection.commands - connection.commands_seen;
+            connection.commands_seen = connection.commands;
+            if weight > 0 {
+                see(connection, weight);
+            }
+        }
+    }
+
+    /// Chooses who goes to this worker.
+    fn choose(&mut self, own: u64, other: u64, worker: usize) {
+        let (mut total, mut movable) = (0, Vec::new());
+        self.weigh(|connection, weight| {
+            total += weight;
+            let session = &connection.session;
+            // One that tracks would have to forget all it remembers.
+            let is_plain =
+                session.standing == Standing::Authenticated && session.tracking.is_none();
+            if is_plain && !session.monitor && connection.blocked.is_none() {
+                movable.push((connection.token, weight));
+            }
+        });
+        let chosen = worth(&movable, total, own, other);
+        self.balance.leaving.extend(chosen.map(|token| (token, worker as u16)));
+    }
+
+    #[cold]
+    fn let_all_go(&mut self, ops: &mut Ops<'_>) {
+        for (token, worker) in take(&mut self.balance.leaving) {
+            let Some(connection) = self.find(token) else { continue };
+            if connection.blocked.is_some() || !connection.can_leave() {
+                self.balance.leaving.push((token, worker));
+                continue;
+            }
+            connection.next_worker = Some(worker);
+            self.let_go(token.index, ops);
+        }
+    }
+}
+
+/// What share of the time each worker was awake between two samples, in percent.
+fn loads(before: &[(usize, Sample)], after: &[(usize, Sample)]) -> Vec<(usize, u64)> {
+    let of = |&(worker, now): &(usize, Sample)| {
+        let (_, then) = before.iter().find(|(one, _)| *one == worker)?;
+        Some((worker, now.percent_since(*then)))
+    };
+    after.iter().filter_map(of).collect()
+}
+
+/// The load of this worker, the least load of another, if that is mostly idle, and who it is.
+fn sleepiest(loads: &[(usize, u64)], own: usize) -> Option<(u64, u64, usize)> {
+    let own_load = loads.iter().find(|(worker, _)| *worker == own)?.1;
+    let others = loads.iter().filter(|(worker, load)| *worker != own && *load <= IDLE_PERCENT);
+    let &(worker, load) = others.min_by_key(|(_, load)| *load)?;
+    (own_load >= BUSY_PERCENT).then_some((own_load, load, worker))
+}
+
+/// Those that together are worth at most half of the difference between two workers, where all
+/// that is worth `total` loads the busy one with `own` percent.
+fn worth(
+    movable: &[(Token, u64)],
+    total: u64,
+    own: u64,
+    other: u64,
+) -> impl Iterator<Item = Token> + '_ {
+    let mut room = total * (own - other) / (2 * own);
+    let fits = move |&&(_, weight): &&(Token, u64)| {
+        let fits = weight <= room;
+        if fits {
+            room -= weight;
+        }
+        fits
+    };
+    movable.iter().filter(fits).take(MOST_MOVES).map(|(token, _)| *token)
+}
+
+/// The loads that INFO shows: means since the INFO before, as its rates are.
+#[derive(Default)]
+pub struct Loads {
+    at_us: u64,
+    samples: Vec<(usize, Sample)>,
+    percents: Vec<(usize, u64)>,
+}
+
+impl Loads {
+    /// The workers that serve, and what share of the time each was awake, in percent.
+    pub fn sample(&mut self, shared: &Shared, now_us: u64) -> Vec<(usize, u64)> {
+        let workers = shared.workers.serving();
+        if now_us.saturating_sub(self.at_us) >= LOOK_US {
+            self.at_us = now_us;
+            let sample = |&worker: &usize| Some((worker, Sample::of(shared, worker, now_us)?));
+            let samples: Vec<_> = workers.iter().filter_map(sample).collect();
+            self.percents = loads(&self.samples, &samples);
+            self.samples = samples;
+        }
+        let percent_of = |worker: usize| {
+            self.percents.iter().find(|(one, _)| *one == worker).map_or(0, |(_, percent)| *percent)
+        };
+        workers.into_iter().map(|worker| (worker, percent_of(worker))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at_us: u64, awake_us: u64) -> Sample {
+        Sample { at_us, awake_us }
+    }
+
+    #[test]
+    fn loads_are_of_those_who_were_there_all_the_time() {
+        let before = [(0, sample(0, 500)), (2, sample(0, 0))];
+        let after = [(0, sample(1000, 1400)), (1, sample(1000, 9)), (2, sample(1000, 2000))];
+        assert_eq!(loads(&before, &after), [(0, 90), (2, 100)]);
+    }
+
+    #[test]
+    fn only_a_busy_worker_gives_and_only_an_idle_one_gets() {
+        assert_eq!(sleepiest(&[(0, 90), (1, 30), (4, 2)], 0), Some((90, 2, 4)));
+        assert_eq!(sleepiest(&[(0, 90), (1, 31)], 0), None, "both are busy");
+        assert_eq!(sleepiest(&[(0, 79), (1, 0)], 0), None, "it has time left");
+        assert_eq!(sleepiest(&[(1, 0)], 0), None, "it is not known how busy it is");
+        assert_eq!(sleepiest(&[(0, 100)], 0), None, "nobody else is there");
+    }
+
+    fn chosen(weights: &[u64], own: u64, other: u64) -> Vec<u32> {
+        let token = |index: usize| Token { index: index as u32, generation: 0 };
+        let movable: Vec<_> =
+            weights.iter().enumerate().map(|(index, weight)| (token(index), *weight)).collect();
+        let total = weights.iter().sum();
+        worth(&movable, total, own, other).map(|token| token.index).collect()
+    }
+
+    #[test]
+    fn half_of_the_difference_goes() {
+        assert_eq!(chosen(&[10; 8], 100, 0).len(), 4);
+        assert_eq!(chosen(&[10; 8], 100, 30).len(), 2);
+        assert_eq!(chosen(&[10; 3], 100, 0), [0]);
+        assert_eq!(chosen(&[1; 10_000], 100, 0).len(), MOST_MOVES);
+    }
+
+    #[test]
+    fn who_alone_is_the_load_stays_and_the_others_go() {
+        assert_eq!(chosen(&[100], 100, 0), []);
+        assert_eq!(chosen(&[3, 900, 7], 100, 0), [0, 2]);
+        assert_eq!(chosen(&[50, 51], 100, 0), [0], "the two come nearer to each other");
+        assert_eq!(chosen(&[50, 51], 100, 30), []);
+    }
+}

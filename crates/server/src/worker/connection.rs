@@ -1,0 +1,281 @@
+//! One connection, as its worker keeps it.
+
+use pantala_commands::Session;
+use pantala_protocol::{RequestParser, Version};
+use pantala_reactor::Token;
+
+use crate::worker::sending::THROTTLE_BYTES;
+use pantala_engine::waiting::{Blocked, CountedAsBlocked};
+
+/// Shorter replies are copied: the connection's own buffer is used again.
+const MOVED_REPLY_BYTES: usize = 16 << 10;
+
+/// Why a connection's pipeline stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// A partition is busy.
+    Partition,
+    /// The slow lane runs its command.
+    Lane,
+    /// CLIENT PAUSE.
+    Pause,
+    /// It has published more than can be delivered at once.
+    Room,
+    /// Its command waits for something to appear under a key.
+    Keys,
+    /// Its command, which the lane ran, waited for keys and is to run again; that was heard before
+    /// the lane's word that it waits.
+    Called,
+}
+
+/// A state of parking. The number tells late wake-ups apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Parked {
+    /// Why.
+    pub waiting: Waiting,
+    /// Which parking of this connection.
+    pub number: u32,
+}
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Serving.
+    Open,
+    /// The last replies are being sent, then it is closed.
+    Ending,
+    /// The reactor was asked to close it.
+    Closing,
+    /// The reactor was asked for its socket, to give it to another worker.
+    Leaving,
+}
+
+/// See the module.
+pub struct Connection {
+    /// Its name in the reactor.
+    pub token: Token,
+    /// What commands know of it.
+    pub session: Session,
+    /// Where the parser stands in `input`.
+    pub parser: RequestParser,
+    /// Received and not yet executed: the rest of a pipeline, or half a command.
+    pub input: Vec<u8>,
+    /// Bytes at the start of `input` that have been executed. Less than half of it.
+    pub input_done: usize,
+    /// Replies not yet given to the reactor.
+    pub output: Vec<u8>,
+    /// Bytes the reactor is sending.
+    pub in_flight: usize,
+    /// Whether the pipeline stands still, and why.
+    pub parked: Option<Parked>,
+    /// The command that waits for keys.
+    pub blocked: Option<Box<Blocked>>,
+    /// While CLIENT PAUSE holds it back: INFO counts it among the blocked.
+    pub paused: Option<CountedAsBlocked>,
+    /// Messages that came while its command was on the slow lane; they go behind the reply.
+    pub kept: Vec<u8>,
+    /// How often it was parked.
+    pub parkings: u32,
+    /// So much output waits to be sent that commands wait too.
+    pub is_throttled: bool,
+    /// Where it is in its life.
+    pub life: Life,
+    /// The worker that is to serve it next, where that is settled.
+    pub next_worker: Option<u16>,
+    /// The peer has finished sending.
+    pub peer_done: bool,
+    /// The peer has hung up, or has finished sending, while reading is paused: what it sent before
+    /// may still be unread.
+    pub peer_hung_up: bool,
+    /// Reading is paused because `input` is full.
+    pub reading_paused: bool,
+    /// It goes on with its input in this turn or the next, without anything new arriving; or at
+    /// its next worker.
+    pub is_resumed: bool,
+    /// Its chunk in the turn at hand.
+    pub chunk: Option<u32>,
+    /// It stands in the worker's list for the end of the turn.
+    pub is_touched: bool,
+    /// Since when the output has been above the soft limit (monotonic, microseconds).
+    pub over_soft_since_us: Option<u64>,
+    /// Its part of the worker's `client_bytes`.
+    pub counted_bytes: u64,
+    /// What `commands` was at the last look at who is busy.
+    pub commands_seen: u64,
+    /// When it last did something (monotonic, microseconds).
+    pub active_us: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Commands executed.
+    pub commands: u64,
+    /// The row of its last command, by number.
+    pub last_command: Option<u16>,
+}
+
+impl Connection {
+    /// A connection as it begins.
+    pub fn new(token: Token, session: Session, now_us: u64) -> Self {
+        Connection {
+            token,
+            session,
+            parser: RequestParser::default(),
+            input: Vec::new(),
+            input_done: 0,
+            output: Vec::new(),
+            kept: Vec::new(),
+            in_flight: 0,
+            parked: None,
+            blocked: None,
+            paused: None,
+            parkings: 0,
+            is_throttled: false,
+            life: Life::Open,
+            next_worker: None,
+            peer_done: false,
+            peer_hung_up: false,
+            reading_paused: false,
+            is_resumed: false,
+            chunk: None,
+            is_touched: false,
+            over_soft_since_us: None,
+            counted_bytes: 0,
+            commands_seen: 0,
+            active_us: now_us,
+            received_bytes: 0,
+            sent_bytes: 0,
+            commands: 0,
+            last_command: None,
+        }
+    }
+
+    /// The number under which other threads speak of it.
+    pub fn handle(&self) -> u64 {
+        handle_of(self.token)
+    }
+
+    /// Whether commands may run now.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.parked.is_none() && !self.is_throttled && self.life == Life::Open
+    }
+
+    /// Whether it can be given to another worker at this moment, with what it has still to run and
+    /// to send.
+    pub fn can_leave(&self) -> bool {
+        let is_still = match self.parked.map(|parked| parked.waiting) {
+            // It would only try again.
+            None | Some(Waiting::Partition | Waiting::Pause | Waiting::Room) => true,
+            Some(Waiting::Lane | Waiting::Keys | Waiting::Called) => false,
+        };
+        is_still && self.life == Life::Open && self.in_flight == 0 && self.chunk.is_none()
+    }
+
+    /// A command has run: counts it, and looks whether others may follow.
+    #[inline]
+    pub fn finished(&mut self, row_number: u16) {
+        self.commands += 1;
+        self.last_command = Some(row_number);
+        self.throttle_output();
+        if self.session.closing {
+            self.life = Life::Ending;
+        }
+    }
+
+    /// The memory it takes in bytes: itself, its buffers, what it has subscribed to, and the
+    /// commands since MULTI.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
+        let buffers = self.input.capacity() + self.output.capacity() + self.kept.capacity();
+        let session = self.session.subscriptions.bytes + self.queue_bytes();
+        size_of::<Connection>() + buffers + self.in_flight + session
+    }
+
+    /// The memory that the commands since MULTI take, in bytes.
+    #[inline]
+    pub fn queue_bytes(&self) -> usize {
+        self.session.multi.as_ref().map_or(0, |queue| queue.bytes)
+    }
+
+    /// Lets commands wait if much output does. To be called behind every reply.
+    #[inline]
+    pub fn throttle_output(&mut self) {
+        if self.output.len() > THROTTLE_BYTES {
+            self.is_throttled = true;
+        }
+    }
+
+    /// Begins to serve at another worker.
+    pub fn become_open(&mut self, token: Token) {
+        self.token = token;
+        self.life = Life::Open;
+        self.is_touched = false;
+        self.is_resumed = false;
+        self.reading_paused = false;
+        self.peer_hung_up = false;
+        self.chunk = None;
+    }
+
+    /// Appends a reply that was written elsewhere: whole, without copying it, where nothing waits
+    /// to be sent before it.
+    pub fn push_reply(&mut self, reply: Vec<u8>) {
+        if self.output.is_empty() && reply.len() > MOVED_REPLY_BYTES {
+            self.output = reply;
+        } else {
+            self.output.extend_from_slice(&reply);
+        }
+    }
+
+    /// Bytes that wait to be sent, or are being sent.
+    pub fn unsent_bytes(&self) -> usize {
+        self.output.len() + self.in_flight + self.kept.len()
+    }
+
+    /// Appends what is not the reply to a command, unless so much is unsent that it will be closed.
+    /// Never into the midst of a reply: these are written whole, or come from the lane.
+    #[inline]
+    pub fn tell(&mut self, most_bytes: usize, write: impl FnOnce(&mut Vec<u8>, Version)) {
+        if matches!(self.life, Life::Ending | Life::Closing) || self.unsent_bytes() > most_bytes {
+            return;
+        }
+        let waiting = self.parked.map(|parked| parked.waiting);
+        let out = match waiting {
+            Some(Waiting::Lane | Waiting::Called) => &mut self.kept,
+            _ => &mut self.output,
+        };
+        write(out, self.session.version);
+    }
+
+    /// The command on the lane has its reply: what was kept may follow.
+    pub fn tell_kept(&mut self) {
+        let kept = std::mem::take(&mut self.kept);
+        self.push_reply(kept);
+    }
+
+    /// The number that the next parking will have.
+    pub fn next_parking(&self) -> u32 {
+        self.parkings.wrapping_add(1)
+    }
+
+    /// Stands still from now on; the number of this parking.
+    pub fn park(&mut self, waiting: Waiting) -> u32 {
+        self.parkings = self.parkings.wrapping_add(1);
+        self.parked = Some(Parked { waiting, number: self.parkings });
+        self.parkings
+    }
+
+    /// Goes on, if it is this parking that ended.
+    pub fn unpark(&mut self, number: u32) -> bool {
+        let ended = self.parked.is_some_and(|parked| parked.number == number);
+        if ended {
+            self.parked = None;
+        }
+        ended
+    }
+}
+
+/// A token as one number.
+pub fn handle_of(token: Token) -> u64 {
+    u64::from(token.generation) << 32 | u64::from(token.index)
+}

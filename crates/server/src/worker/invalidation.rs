@@ -1,0 +1,69 @@
+//! A client is told that keys are stale: a push in RESP3, a message of a channel in RESP2.
+
+use pantala_commands::Standing;
+use pantala_keyspace::ClientId;
+use pantala_protocol::{Reply, Version};
+
+use super::Worker;
+use pantala_engine::tracking::notifier::Word;
+
+/// The channel on which RESP2 clients hear of stale keys.
+const CHANNEL: &[u8] = b"__redis__:invalidate";
+
+impl Worker {
+    /// Word for a client of this worker, if it still is one.
+    pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: &Word) {
+        let Some(connection) = self.find_handle(handle) else { return };
+        if connection.session.id == client {
+            let listens = connection.session.standing == Standing::Subscribed;
+            self.tell(handle, |out, version| write(out, version, word, listens));
+        }
+    }
+
+    /// A client has come from another worker: what it was to be told meanwhile is lost, so it is
+    /// told that everything it remembers may be stale.
+    pub(crate) fn told_while_moving(&mut self, index: u32) {
+        let shared = std::sync::Arc::clone(&self.shared);
+        let Some(connection) = self.at(index) else { return };
+        let client = connection.session.id;
+        if shared.engine.notices.trackers.is_used()
+            && shared.engine.notices.trackers.is_told(client)
+        {
+            let is_redirected = connection.session.tracking.is_none();
+            let handle = connection.handle();
+            self.told(handle, client, &Word::Stale { keys: None, is_redirected });
+        }
+    }
+}
+
+/// Writes what a client is told.
+fn write(out: &mut Vec<u8>, version: Version, word: &Word, listens: bool) {
+    let mut push = Reply::new(out, version);
+    match word {
+        Word::Stale { keys, is_redirected } => {
+            if version == Version::Resp3 {
+                push.push(2);
+                push.bulk(b"invalidate");
+            } else if *is_redirected && listens {
+                push.array(3);
+                push.bulk(b"message");
+                push.bulk(CHANNEL);
+            } else {
+                return;
+            }
+            match keys {
+                Some(keys) => {
+                    push.array(keys.len());
+                    keys.iter().for_each(|key| push.bulk(key));
+                }
+                None => push.null(),
+            }
+        }
+        Word::Broken(redirect) if version == Version::Resp3 => {
+            push.push(2);
+            push.bulk(b"tracking-redir-broken");
+            push.int(redirect.cast_signed());
+        }
+        Word::Broken(_) => {}
+    }
+}

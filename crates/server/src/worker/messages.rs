@@ -1,0 +1,164 @@
+//! What a worker does with its inbox.
+
+use pantala_commands::{Session, error};
+use pantala_reactor::Ops;
+
+use crate::clients::describe::describe;
+use crate::clients::filter::ClientFilter;
+use crate::worker::Worker;
+use crate::worker::connection::{Connection, Life, Waiting};
+use crate::workers::inbox::Message;
+
+/// A worker takes so many messages at a time, so that those who send them without end do not keep
+/// it from its connections.
+const TURN_MESSAGES: usize = 4096;
+
+impl Worker {
+    /// Takes what waits in the inbox, or as much of it as one turn has time for.
+    pub(crate) fn take_messages(&mut self, ops: &mut Ops<'_>) {
+        for _ in 0..TURN_MESSAGES {
+            let Some(message) = self.inbox.take() else { return };
+            self.take_message(message, ops);
+        }
+    }
+
+    /// Takes the engine's messages and drops everything else: for a worker without a reactor.
+    pub(crate) fn take_engine_messages(&mut self) {
+        while let Some(message) = self.inbox.take() {
+            if let Message::Engine(message) = message {
+                self.take_engine_message(message);
+            }
+        }
+    }
+
+    fn take_message(&mut self, message: Message, ops: &mut Ops<'_>) {
+        match message {
+            Message::Engine(message) => self.take_engine_message(message),
+            Message::Accepted { socket, session } => self.adopt(socket, *session, ops),
+            Message::Moved { socket, connection } => self.take_over(socket, connection, ops),
+            Message::Unpark { connection, parking } => self.unpark(connection, parking),
+            Message::List { filter, answer } => {
+                let lines = self.matching(&filter);
+                // Nobody listens any more if the asker gave up.
+                let _ = answer.send(lines);
+            }
+            Message::Kill { filter, answer } => {
+                let _ = answer.send(self.kill(&filter, ops));
+            }
+            Message::Unblock { client, with_error, answer } => {
+                let _ = answer.send(self.unblock_client(client, with_error));
+            }
+            Message::PauseChanged => self.try_again(Waiting::Pause),
+            Message::EvictClients => self.has_grown = true,
+            Message::MoreDescriptors => ops.renew_accepts(),
+            Message::LookUp => {}
+        }
+    }
+
+    fn take_engine_message(&mut self, message: pantala_engine::Message) {
+        use pantala_engine::Message;
+        match message {
+            Message::LaneDone { connection, parking, session, reply } => {
+                self.lane_done(connection, parking, *session, reply);
+            }
+            Message::Served { connection, parking, reply, took_us } => {
+                self.served(connection, parking, reply, took_us);
+            }
+            Message::LaneBlocked { connection, parking, blocked } => {
+                self.lane_blocked(connection, parking, blocked);
+            }
+            Message::Tell { connection, client, word } => self.told(connection, client, &word),
+            Message::ScriptIsBusy => self.try_again(Waiting::Partition),
+        }
+    }
+
+    fn unpark(&mut self, handle: u64, parking: u32) {
+        let Some(connection) = self.find_handle(handle) else { return };
+        let index = connection.token.index;
+        let Some(parked) = connection.parked.as_mut().filter(|parked| parked.number == parking)
+        else {
+            return;
+        };
+        match parked.waiting {
+            Waiting::Keys => self.run_again(index),
+            Waiting::Lane => parked.waiting = Waiting::Called,
+            Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Called => {
+                connection.parked = None;
+                self.resume(index);
+            }
+        }
+    }
+
+    fn unblock_client(&mut self, client: u64, with_error: bool) -> bool {
+        let is_meant = |one: &Connection| one.session.id == client;
+        let found = self.connections.iter().flatten().find(|one| is_meant(one));
+        let Some(index) = found.map(|connection| connection.token.index) else { return false };
+        self.unblock(index, with_error.then_some(&error::UNBLOCKED))
+    }
+
+    fn lane_done(&mut self, handle: u64, parking: u32, session: Session, reply: Vec<u8>) {
+        let found = self.find_handle(handle).filter(|one| one.life != Life::Closing);
+        let Some(connection) = found else {
+            // It may have subscribed to something after its end, or begun to track keys.
+            return self.end_session(&session);
+        };
+        if !connection.unpark(parking) {
+            return;
+        }
+        let is_new_monitor = session.monitor && !connection.session.monitor;
+        let was_closing = connection.session.closing;
+        connection.session = session;
+        // Killed while the lane worked for it.
+        connection.session.closing |= was_closing;
+        connection.push_reply(reply);
+        connection.tell_kept();
+        if connection.session.closing {
+            // What stands behind the last command in its pipeline does not run.
+            connection.life = Life::Ending;
+        }
+        let index = connection.token.index;
+        if is_new_monitor {
+            self.begin_to_monitor(index);
+        }
+        self.resume(index);
+    }
+
+    fn matching(&self, filter: &ClientFilter) -> Vec<(u64, String)> {
+        let rows = self.shared.engine.registry.rows();
+        self.connections
+            .iter()
+            .flatten()
+            .filter(|connection| filter.accepts(connection, self.now_us))
+            .map(|connection| (connection.session.id, describe(connection, rows, self.now_us)))
+            .collect()
+    }
+
+    fn kill(&mut self, filter: &ClientFilter, ops: &mut Ops<'_>) -> Vec<u64> {
+        let mut killed = Vec::new();
+        for index in 0..self.connections.len() as u32 {
+            let now_us = self.now_us;
+            let Some(connection) = self.at(index) else { continue };
+            if !filter.accepts(connection, now_us) {
+                continue;
+            }
+            let (id, token) = (connection.session.id, connection.token);
+            killed.push(id);
+            // The asker gets its reply first.
+            if id != filter.asker {
+                self.drop_connection(token, ops);
+            }
+        }
+        killed
+    }
+
+    /// Whoever waits for this reason tries again.
+    pub(crate) fn try_again(&mut self, waiting: Waiting) {
+        for index in 0..self.connections.len() as u32 {
+            let Some(connection) = self.at(index) else { continue };
+            if connection.parked.is_some_and(|parked| parked.waiting == waiting) {
+                (connection.parked, connection.paused) = (None, None);
+                self.resume(index);
+            }
+        }
+    }
+}

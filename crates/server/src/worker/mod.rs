@@ -1,0 +1,395 @@
+//! A worker: one thread, one reactor, its connections, and the turn that serves them.
+//!
+//! ```text
+//! wait -> events: new sockets, received bytes, sent buffers      (here)
+//!      -> messages: unparked connections, replies of the lane    (messages.rs)
+//!      -> chunks -> windows of commands -> groups -> replies     (serving)
+//!      -> flush: one send for every connection with output       (sending.rs)
+//! ```
+//!
+//! Invariants
+//! 1. A command is run by the worker that received it, or by the slow lane on its behalf.
+//! 2. Nothing here blocks but the reactor's `wait` and, for microseconds, the gate. What waits for
+//!    partitions checks that it is on no worker (`NeverWaits`).
+//! 3. A connection has at most one chunk a turn, and stands at most once in `touched`.
+//! 4. A connection that can go on without anything new arriving stands in `resumed`.
+//! 5. A worker that retires runs nothing more of what its connections send, be they ever so busy:
+//!    it ends what is under way, and each goes, with its bytes, as soon as none are being sent.
+//!
+//! Tests: `tests/`, and everything in compat.
+
+pub mod accept;
+pub mod balance;
+pub mod connection;
+mod invalidation;
+pub mod limits;
+mod messages;
+mod monitors;
+mod published;
+mod sending;
+mod serving;
+mod waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::{Place, Standing};
+use pantala_engine::Mailbox;
+use pantala_keyspace::NeverWaits;
+use pantala_reactor::{Event, Events, Ops, Reactor, Token};
+use pantala_settings::Settings;
+
+use self::published::Sharing;
+use self::waiting::Timeouts;
+use crate::shared::Shared;
+use crate::worker::balance::Balance;
+use crate::worker::connection::{Connection, Life, handle_of};
+use crate::worker::serving::{Chunk, Scratch};
+use crate::workers::inbox::{Inbox, Message};
+use pantala_engine::limits::Limited;
+use pantala_engine::stats::tallies::ThreadTally;
+
+/// How often idle clients and soft limits are looked at, when there is anything to look at.
+const CHORE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub struct WorkerThread {
+    reactor: Reactor,
+    worker: Worker,
+}
+
+/// All of a worker but its reactor, so that events can be read while connections change.
+pub struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: usize,
+    pub(crate) inbox: Arc<Inbox>,
+    /// The same, as the engine knows it.
+    pub(crate) mailbox: Arc<dyn Mailbox>,
+    pub(crate) tally: Arc<ThreadTally>,
+    pub(crate) settings: Arc<Settings>,
+    settings_version: u64,
+    pub(crate) limited: Arc<Limited>,
+    pub(crate) connections: Vec<Option<Box<Connection>>>,
+    pub(crate) open_count: usize,
+    pub(crate) touched: Vec<u32>,
+    pub(crate) resumed: Vec<u32>,
+    /// The connections that watch all commands.
+    pub(crate) monitors: Vec<u32>,
+    pub(crate) spare: Vec<Vec<u8>>,
+    pub(crate) scratch: Scratch,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) now_us: u64,
+    next_chore_us: u64,
+    pub(crate) is_retiring: bool,
+    /// A connection has more output than its soft limit allows for long.
+    pub(crate) is_over_soft: bool,
+    /// A connection takes more memory than before, or there may be less of it.
+    pub(crate) has_grown: bool,
+    /// At least as much as any of its connections takes that may be evicted, in bytes.
+    pub(crate) largest_bytes: u64,
+    /// Bytes of published messages that were delivered in this turn.
+    pub(crate) told_bytes: usize,
+    /// A message that was too much for the turn before.
+    pub(crate) sharing: Option<Box<Sharing>>,
+    /// Who is busy, and who goes because of that.
+    pub(crate) balance: Balance,
+    /// Places of lost connections whose subscriptions are being ended.
+    pub(crate) unsubscribing: Vec<Place>,
+}
+
+impl WorkerThread {
+    /// The worker at place `index`.
+    pub fn new(shared: Arc<Shared>, index: usize, reactor: Reactor, inbox: Arc<Inbox>) -> Self {
+        WorkerThread { reactor, worker: Worker::new(shared, index, inbox) }
+    }
+
+    /// Serves until the server stops or this worker is retired and empty.
+    pub fn serve(mut self) {
+        let _guard = NeverWaits::new();
+        self.worker.shared.workers.began(self.worker.index);
+        while !self.worker.is_finished() {
+            match self.reactor.wait(self.worker.longest_sleep()) {
+                Ok((events, mut ops)) => self.worker.turn(events, &mut ops),
+                Err(error) => {
+                    tracing::error!(worker = self.worker.index, %error, "the event loop failed");
+                    self.worker.shared.engine.shutdown.begin();
+                    break;
+                }
+            }
+        }
+        self.worker.shared.workers.retired(self.worker.index);
+        pantala_memory::release_seat();
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> Self {
+        let settings = shared.engine.settings.current();
+        let limited = Arc::new(Limited::new(Arc::clone(&settings)));
+        let tally = shared.engine.stats.tallies.join();
+        Worker {
+            shared,
+            index,
+            mailbox: inbox.clone(),
+            inbox,
+            tally,
+            settings,
+            settings_version: 0,
+            limited,
+            connections: Vec::new(),
+            open_count: 0,
+            touched: Vec::new(),
+            resumed: Vec::new(),
+            monitors: Vec::new(),
+            spare: Vec::new(),
+            scratch: Scratch::default(),
+            timeouts: Timeouts::default(),
+            now_us: monotonic_us(),
+            next_chore_us: 0,
+            is_retiring: false,
+            is_over_soft: false,
+            has_grown: false,
+            largest_bytes: 0,
+            told_bytes: 0,
+            sharing: None,
+            balance: Balance::default(),
+            unsubscribing: Vec::new(),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.shared.engine.shutdown.is_final()
+            || (self.is_retiring
+                && self.open_count == 0
+                && self.inbox.is_empty()
+                && !self.has_published())
+    }
+
+    /// How long the next `wait` may sleep.
+    fn longest_sleep(&self) -> Option<Duration> {
+        let has_lines = self.has_to_show();
+        if !self.resumed.is_empty() || !self.inbox.is_empty() || has_lines || self.has_published() {
+            return Some(Duration::ZERO);
+        }
+        let pause = self.shared.engine.pause.ends_in(monotonic_us);
+        let chores = self.has_chores().then_some(CHORE_INTERVAL);
+        let waiting = self
+            .timeouts
+            .next_us()
+            .map(|until_us| Duration::from_micros(until_us.saturating_sub(monotonic_us())));
+        [pause, chores, waiting].into_iter().flatten().min()
+    }
+
+    fn has_chores(&self) -> bool {
+        let timed = self.settings.timeout_s > 0 || self.is_over_soft;
+        self.open_count > 0 && (self.is_retiring || timed)
+    }
+
+    fn turn(&mut self, events: Events<'_>, ops: &mut Ops<'_>) {
+        self.refresh();
+        let mut chunks = Vec::new();
+        for event in events {
+            self.take_event(event, ops, &mut chunks);
+        }
+        if self.shared.engine.pause.take_over(self.now_us) {
+            self.shared.workers.post_all(|| Message::PauseChanged);
+        }
+        self.take_messages(ops);
+        self.deliver_published();
+        self.feed_monitors();
+        self.forget_listeners();
+        self.end_waiting();
+        self.take_resumed(&mut chunks);
+        if !chunks.is_empty() {
+            self.serve(chunks);
+            if self.shared.engine.notices.trackers.is_used() {
+                // Who has changed a key that it remembers is told together with the reply.
+                self.take_messages(ops);
+            }
+            self.deliver_published();
+            self.feed_monitors();
+        }
+        self.do_chores(ops);
+        self.balance(ops);
+        self.flush(ops);
+    }
+
+    /// The time, and fresh settings if there are any.
+    pub(crate) fn refresh(&mut self) {
+        self.now_us = monotonic_us();
+        self.told_bytes = 0;
+        self.tally.turns.add(1);
+        let version = self.shared.engine.settings.version();
+        if version != self.settings_version {
+            self.settings_version = version;
+            self.settings = self.shared.engine.settings.current();
+            self.limited = Arc::new(Limited::new(Arc::clone(&self.settings)));
+            self.has_grown = true;
+        }
+        self.is_retiring = self.shared.workers.is_retiring(self.index);
+    }
+
+    fn take_event<'t>(&mut self, event: Event<'t>, ops: &mut Ops<'_>, chunks: &mut Vec<Chunk<'t>>) {
+        match event {
+            Event::Data { conn, bytes } => self.receive(conn, bytes, chunks),
+            Event::Sent { conn, buffer } => self.sent(conn, buffer),
+            Event::Accepted { socket, listener } => self.accept(socket, listener, ops),
+            Event::Eof { conn } => {
+                if let Some(connection) = self.find(conn) {
+                    connection.peer_done = true;
+                    self.touch(conn.index);
+                }
+            }
+            Event::HungUp { conn } => {
+                if let Some(connection) = self.find(conn) {
+                    connection.peer_hung_up = true;
+                    self.touch(conn.index);
+                }
+            }
+            Event::Failed { conn, error: _ } => self.drop_connection(conn, ops),
+            Event::Closed { conn, buffer } => {
+                self.forget(conn);
+                self.keep_buffer(buffer.unwrap_or_default());
+            }
+            Event::Detached { conn, socket } => self.hand_over(conn, socket),
+            Event::AcceptFailed { error, .. } => {
+                tracing::warn!(%error, "cannot accept connections at the moment");
+            }
+            Event::Unlistened { .. } | Event::Woken => {}
+        }
+    }
+
+    pub(crate) fn find(&mut self, token: Token) -> Option<&mut Connection> {
+        let connection = self.connections.get_mut(token.index as usize)?.as_deref_mut()?;
+        (connection.token == token).then_some(connection)
+    }
+
+    /// The connection that other threads know by this number, if it still lives.
+    pub(crate) fn find_handle(&mut self, handle: u64) -> Option<&mut Connection> {
+        let index = (handle & u64::from(u32::MAX)) as usize;
+        let connection = self.connections.get_mut(index)?.as_deref_mut()?;
+        (handle_of(connection.token) == handle).then_some(connection)
+    }
+
+    /// The connection at an index of this turn's lists.
+    #[inline]
+    pub(crate) fn at(&mut self, index: u32) -> Option<&mut Connection> {
+        self.connections.get_mut(index as usize)?.as_deref_mut()
+    }
+
+    /// Puts a connection on the list for the end of the turn.
+    #[inline]
+    pub(crate) fn touch(&mut self, index: u32) {
+        if let Some(connection) = self.at(index)
+            && !connection.is_touched
+        {
+            connection.is_touched = true;
+            self.touched.push(index);
+        }
+    }
+
+    /// Lets a connection go on with its input next.
+    pub(crate) fn resume(&mut self, index: u32) {
+        if let Some(connection) = self.at(index) {
+            connection.is_resumed = true;
+        }
+        self.resumed.push(index);
+        self.touch(index);
+    }
+
+    pub(crate) fn receive<'t>(
+        &mut self,
+        conn: Token,
+        bytes: &'t [u8],
+        chunks: &mut Vec<Chunk<'t>>,
+    ) {
+        self.tally.received_bytes.add(bytes.len() as u64);
+        self.tally.reads.add(1);
+        let (now_us, is_retiring) = (self.now_us, self.is_retiring);
+        let Some(connection) = self.find(conn) else { return };
+        connection.received_bytes += bytes.len() as u64;
+        connection.active_us = now_us;
+        match connection.life {
+            Life::Open => {}
+            // What was on its way is for the worker that serves it next.
+            Life::Leaving => return connection.input.extend_from_slice(bytes),
+            // Nothing of it will run any more.
+            Life::Ending | Life::Closing => return,
+        }
+        match connection.chunk {
+            Some(chunk) => chunks[chunk as usize].extend(bytes),
+            None if !connection.is_ready() => connection.input.extend_from_slice(bytes),
+            None if is_retiring => {
+                connection.input.extend_from_slice(bytes);
+                connection.is_resumed = true;
+            }
+            None => {
+                connection.chunk = Some(chunks.len() as u32);
+                if connection.input.is_empty() {
+                    chunks.push(Chunk::received(conn.index, bytes));
+                } else {
+                    connection.input.extend_from_slice(bytes);
+                    chunks.push(Chunk::kept(conn.index, connection));
+                }
+            }
+        }
+        self.touch(conn.index);
+    }
+
+    pub(crate) fn take_resumed(&mut self, chunks: &mut Vec<Chunk<'_>>) {
+        let mut resumed = std::mem::take(&mut self.resumed);
+        for index in resumed.drain(..) {
+            let is_retiring = self.is_retiring;
+            let Some(connection) = self.at(index) else { continue };
+            connection.is_resumed = is_retiring;
+            if is_retiring {
+                continue;
+            }
+            if connection.is_ready() && connection.chunk.is_none() && !connection.input.is_empty() {
+                connection.chunk = Some(chunks.len() as u32);
+                chunks.push(Chunk::kept(index, connection));
+                self.touch(index);
+            }
+        }
+        self.resumed = resumed;
+    }
+
+    fn forget(&mut self, conn: Token) {
+        self.stop_waiting(conn.index);
+        if self.find(conn).is_some() {
+            self.connections[conn.index as usize] = None;
+            self.open_count -= 1;
+            self.shared.workers.left(self.index);
+        }
+    }
+
+    /// Idle clients, soft limits, connections to give up.
+    fn do_chores(&mut self, ops: &mut Ops<'_>) {
+        if !self.has_chores() || self.now_us < self.next_chore_us {
+            return;
+        }
+        let interval_us = if self.is_retiring { 0 } else { CHORE_INTERVAL.as_micros() as u64 };
+        self.next_chore_us = self.now_us + interval_us;
+        let timeout_us = u64::from(self.settings.timeout_s) * 1_000_000;
+        self.is_over_soft = false;
+        for index in 0..self.connections.len() {
+            let now_us = self.now_us;
+            let is_retiring = self.is_retiring;
+            let Some(connection) = self.at(index as u32) else { continue };
+            let token = connection.token;
+            let is_idle =
+                timeout_us > 0 && now_us.saturating_sub(connection.active_us) > timeout_us;
+            let is_exempt = connection.parked.is_some()
+                || connection.session.monitor
+                || connection.session.standing == Standing::Subscribed;
+            if is_idle && !is_exempt {
+                self.drop_connection(token, ops);
+            } else if is_retiring {
+                self.give_away(index as u32, ops);
+            } else if connection.over_soft_since_us.is_some() {
+                self.touch(index as u32);
+            }
+        }
+    }
+}

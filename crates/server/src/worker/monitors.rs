@@ -1,0 +1,68 @@
+//! The monitors of one worker, and what they are shown.
+
+use std::sync::Arc;
+
+use pantala_engine::monitors::Lines;
+
+use super::Worker;
+use super::connection::{Connection, Life};
+use super::limits::Judge;
+
+impl Worker {
+    /// A connection of this worker begins to watch.
+    pub(crate) fn begin_to_monitor(&mut self, index: u32) {
+        self.monitors.push(index);
+        self.shared.engine.notices.monitors.join(self.index);
+    }
+
+    /// A connection of this worker watches no more.
+    pub(crate) fn end_monitoring(&mut self, index: u32) {
+        if let Some(at) = self.monitors.iter().position(|one| *one == index) {
+            self.monitors.swap_remove(at);
+            self.shared.engine.notices.monitors.leave(self.index);
+        }
+    }
+
+    /// Whether this worker has something to show to its monitors.
+    #[inline]
+    pub(crate) fn has_to_show(&self) -> bool {
+        !self.monitors.is_empty() && self.shared.engine.notices.monitors.has_lines(self.index)
+    }
+
+    /// Shows the monitors of this worker what has run.
+    #[inline]
+    pub(crate) fn feed_monitors(&mut self) {
+        if self.has_to_show() {
+            self.show_lines();
+        }
+    }
+
+    #[cold]
+    fn show_lines(&mut self) {
+        let engine = Arc::clone(&self.shared.engine);
+        let feed = engine.notices.monitors.feed_of(self.index);
+        let Lines { lines, is_torn, .. } = feed.take();
+        for at in 0..self.monitors.len() {
+            let index = self.monitors[at];
+            let Some(connection) = self.connections[index as usize].as_deref_mut() else {
+                continue;
+            };
+            let most_bytes = self.limited.most_unsent_bytes(connection);
+            connection.tell(most_bytes, |out, _| out.extend_from_slice(&lines));
+            if is_torn {
+                self.end_torn(index);
+            }
+            self.touch(index);
+        }
+        feed.keep(lines);
+    }
+
+    /// A monitor would miss something: it is closed.
+    fn end_torn(&mut self, index: u32) {
+        let is_open = |one: &&mut Connection| one.life == Life::Open && !one.session.closing;
+        if let Some(connection) = self.at(index).filter(is_open) {
+            connection.session.closing = true;
+            self.tally.output_limit.add(1);
+        }
+    }
+}

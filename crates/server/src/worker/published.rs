@@ -1,0 +1,246 @@
+//! What a worker does with messages: it gives them to its connections.
+
+use std::sync::Arc;
+
+use pantala_commands::{Place, Standing};
+use pantala_keyspace::Ticket;
+use pantala_protocol::Version;
+
+use super::limits::Judge;
+use crate::worker::Worker;
+use crate::worker::connection::{Connection, Waiting};
+use crate::workers::inbox;
+use pantala_engine::pubsub::IN_TRANSIT;
+use pantala_engine::pubsub::message::Message;
+use pantala_engine::pubsub::name::{Name, SubscriberId};
+use pantala_engine::pubsub::subscribers::WorkerSubscribers;
+
+/// A worker delivers about so much a turn; the rest waits for the next, so that what was delivered
+/// is sent before there is more, and others are served.
+const TURN_BYTES: usize = 16 << 20;
+
+/// A worker ends so many subscriptions of lost connections a turn.
+const TURN_NAMES: usize = 4096;
+
+/// A message that was too much for one turn, and those who are still to get it, the next one at the
+/// end.
+pub struct Sharing {
+    message: Message,
+    rest: Vec<(SubscriberId, Option<Name>)>,
+}
+
+impl Worker {
+    /// Whether messages wait to be delivered, or subscriptions to be ended.
+    pub(crate) fn has_published(&self) -> bool {
+        self.shared.engine.notices.pubsub.has_published(self.index)
+            || self.sharing.is_some()
+            || !self.unsubscribing.is_empty()
+    }
+
+    /// Delivers the messages that lie in the queue by now.
+    #[inline]
+    pub(crate) fn deliver_published(&mut self) {
+        let pubsub = &self.shared.engine.notices.pubsub;
+        if pubsub.has_published(self.index) || pubsub.is_crowded() || self.sharing.is_some() {
+            self.deliver_messages(TURN_BYTES);
+        }
+    }
+
+    #[cold]
+    fn deliver_messages(&mut self, most_bytes: usize) {
+        let shared = Arc::clone(&self.shared);
+        let subscribers = shared.engine.notices.pubsub.subscribers_of(self.index);
+        // Not those that come meanwhile: other connections want to be served, too.
+        let count = subscribers.len();
+        self.share_out(subscribers, most_bytes);
+        for _ in 0..count {
+            if self.told_bytes > most_bytes {
+                break;
+            }
+            let Some(message) = subscribers.take() else { break };
+            self.deliver_one(subscribers, message, most_bytes);
+        }
+        if self.sharing.is_some() || self.told_bytes > most_bytes && !subscribers.is_empty() {
+            shared.engine.notices.pubsub.crowd(subscribers);
+        } else if shared.engine.notices.pubsub.is_crowded() {
+            shared.engine.notices.pubsub.relieve(subscribers);
+        }
+    }
+
+    /// Delivers a message to all it is meant for. When that becomes too much for one turn the rest
+    /// of them is kept in `sharing`.
+    fn deliver_one(
+        &mut self,
+        subscribers: &WorkerSubscribers,
+        message: Message,
+        most_bytes: usize,
+    ) {
+        let mut rest = Vec::new();
+        // One message at a time: a thread of the lane that subscribes holds a stripe meanwhile.
+        let inside = subscribers.lock();
+        inside.deliver(&message, |subscriber_id, pattern| {
+            if self.told_bytes > most_bytes {
+                return rest.push((subscriber_id, pattern.cloned()));
+            }
+            self.tell_of(&message, subscriber_id, pattern);
+        });
+        drop(inside);
+        if !rest.is_empty() {
+            rest.reverse();
+            self.sharing = Some(Box::new(Sharing { message, rest }));
+        }
+    }
+
+    /// Goes on delivering a message that was too much for the turn before, to those who still
+    /// listen.
+    fn share_out(&mut self, subscribers: &WorkerSubscribers, most_bytes: usize) {
+        let Some(mut sharing) = self.sharing.take() else { return };
+        while let Some((subscriber_id, pattern)) = sharing.rest.pop() {
+            if self.told_bytes > most_bytes {
+                sharing.rest.push((subscriber_id, pattern));
+                self.sharing = Some(sharing);
+                return;
+            }
+            let (message, pattern) = (&sharing.message, pattern.as_ref());
+            if subscribers.lock().is_meant(message, subscriber_id, pattern) {
+                self.tell_of(message, subscriber_id, pattern);
+            }
+        }
+    }
+
+    #[inline]
+    fn tell_of(&mut self, message: &Message, subscriber_id: SubscriberId, pattern: Option<&Name>) {
+        if message.is_lost {
+            return self.disconnect(subscriber_id);
+        }
+        self.told_bytes += message.wire_bytes();
+        self.tell(subscriber_id.0, |out, version| message.write(out, version, pattern));
+    }
+
+    /// Closes a connection that would miss a message.
+    #[cold]
+    fn disconnect(&mut self, subscriber_id: SubscriberId) {
+        let Some(connection) = self.find_handle(subscriber_id.0).filter(|one| !one.session.closing)
+        else {
+            return;
+        };
+        connection.session.closing = true;
+        let index = connection.token.index;
+        self.tally.output_limit.add(1);
+        self.touch(index);
+    }
+
+    /// A connection has published something: delivers what is for this worker. When too much was
+    /// delivered in this turn, or waits to be delivered elsewhere, its next commands wait.
+    pub(crate) fn after_publishing(&mut self, index: u32) {
+        self.deliver_published();
+        if self.shared.engine.notices.pubsub.is_crowded() {
+            self.wait_for_room(index);
+        } else if self.told_bytes > TURN_BYTES {
+            self.rest(index);
+        }
+    }
+
+    #[cold]
+    fn rest(&mut self, index: u32) {
+        let Some(connection) = self.at(index).filter(|one| one.parked.is_none()) else { return };
+        let parking = connection.park(Waiting::Room);
+        let connection = connection.handle();
+        self.inbox.leave(inbox::Message::Unpark { connection, parking });
+    }
+
+    #[cold]
+    fn wait_for_room(&mut self, index: u32) {
+        let inbox: Arc<dyn pantala_keyspace::Inbox> = self.inbox.clone();
+        let Some(connection) = self.at(index).filter(|one| one.parked.is_none()) else { return };
+        let parking = connection.park(Waiting::Room);
+        let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
+        if let Err(ticket) = self.shared.engine.notices.pubsub.wait(ticket) {
+            pantala_sync::lock::Ticket::wake(ticket);
+        }
+    }
+
+    /// Sends a connection what it has not asked for at this moment: a published message, an
+    /// invalidated key. One that has too much unread output gets no more, and is closed at the end
+    /// of the turn.
+    #[inline]
+    pub(crate) fn tell(&mut self, handle: u64, write: impl FnOnce(&mut Vec<u8>, Version)) {
+        let index = (handle & u64::from(u32::MAX)) as u32;
+        let limited = &self.limited;
+        let Some(connection) = self.connections.get_mut(index as usize).and_then(Option::as_mut)
+        else {
+            return;
+        };
+        if connection.handle() != handle {
+            return;
+        }
+        connection.tell(limited.most_unsent_bytes(connection), write);
+        if !connection.is_touched {
+            connection.is_touched = true;
+            self.touched.push(index);
+        }
+    }
+
+    /// A connection has ended: it gets no more messages. Many subscriptions end turn by turn.
+    pub(crate) fn end_subscriptions(&mut self, standing: Standing, place: Place) {
+        if standing == Standing::Subscribed {
+            self.unsubscribing.push(place);
+            self.forget_listeners();
+        }
+    }
+
+    /// Goes on with that.
+    #[inline]
+    pub(crate) fn forget_listeners(&mut self) {
+        if !self.unsubscribing.is_empty() {
+            self.forget_some_names();
+        }
+    }
+
+    #[cold]
+    fn forget_some_names(&mut self) {
+        let mut left = TURN_NAMES;
+        while let Some(&place) = self.unsubscribing.last() {
+            left = self.shared.engine.notices.pubsub.forget_some(place, left);
+            if left == 0 {
+                return;
+            }
+            self.unsubscribing.pop();
+        }
+    }
+
+    /// A connection leaves for another worker. What was published before is delivered, what is
+    /// published from now on goes with it.
+    pub(crate) fn take_off(&mut self, index: u32) {
+        let Some(connection) = self.at(index) else { return };
+        if connection.session.standing != Standing::Subscribed {
+            return;
+        }
+        let session = &connection.session;
+        let (from, version) = (session.place, session.version);
+        let in_transit = Place { worker: IN_TRANSIT, connection: session.id };
+        let shared = Arc::clone(&self.shared);
+        shared
+            .engine
+            .notices
+            .pubsub
+            .travel(from, in_transit, version, || self.deliver_messages(usize::MAX));
+        if let Some(connection) = self.at(index) {
+            connection.session.place = in_transit;
+        }
+    }
+
+    /// A connection has come from another worker, or is new: this is its place.
+    pub(crate) fn land(&self, connection: &mut Connection) {
+        let worker = self.index as u16;
+        let here = Place { worker, connection: connection.handle() };
+        let session = &mut connection.session;
+        let from = std::mem::replace(&mut session.place, here);
+        if session.standing != Standing::Subscribed {
+            return;
+        }
+        let transit = self.shared.engine.notices.pubsub.travel(from, here, session.version, || {});
+        connection.output.extend_from_slice(&transit.bytes);
+        session.closing |= transit.is_torn;
+    }
+}

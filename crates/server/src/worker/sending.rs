@@ -1,0 +1,174 @@
+//! The end of a turn: sending what it has written, ending what has ended.
+//!
+//! What a connection does not read costs at most [`THROTTLE_BYTES`] of output plus one reply: above
+//! that its commands wait (their bytes are still received, so a client that writes a long pipeline
+//! before it reads is not held up), up to `client-query-buffer-limit`.
+//!
+//! Where a command waits for something that ends by itself (the lane, a partition, CLIENT PAUSE)
+//! further input is left to the kernel above [`PARKED_INPUT_BYTES`]. Not where it waits for keys,
+//! perhaps for ever: a FIN comes behind all input, so with a full window it would never arrive, and
+//! one who has gone would be served. There all is read, as in Valkey.
+//!
+//! A peer that has gone can not be told from one that has only finished sending: both are a FIN. So
+//! that ends whoever waits for keys, in both cases, as Valkey frees a blocked client whose peer
+//! half-closes. All others get what they asked for before. While reading is paused a hang-up is
+//! heard of if the window had room for it; it counts when the command begins to wait for keys. A
+//! reset is heard of at any time and ends everybody at once.
+
+use std::mem::{replace, take};
+
+use pantala_keyspace::Garbage;
+use pantala_reactor::{Ops, Receipt, Token};
+
+use super::limits::Judge;
+use crate::worker::Worker;
+use crate::worker::connection::{Life, Waiting};
+use crate::worker::limits::Judgement;
+
+/// Above this much unsent output a connection's commands wait until it is sent.
+pub const THROTTLE_BYTES: usize = 1 << 20;
+/// Buffers up to this size are kept for the next reply.
+const KEPT_BUFFER_BYTES: usize = 32 << 10;
+/// Above this they are freed in the background.
+const LARGE_BUFFER_BYTES: usize = 1 << 20;
+/// How many are kept.
+const KEPT_BUFFERS: usize = 128;
+/// A parked connection's further input is left to the kernel above this; see the module.
+const PARKED_INPUT_BYTES: usize = 1 << 20;
+
+impl Worker {
+    /// The reactor has sent a buffer.
+    pub(crate) fn sent(&mut self, conn: Token, buffer: Vec<u8>) {
+        self.keep_buffer(buffer);
+        self.tally.writes.add(1);
+        let Some(connection) = self.find(conn) else { return };
+        let bytes = take(&mut connection.in_flight) as u64;
+        connection.sent_bytes += bytes;
+        let was_choked = connection.output.is_empty() && take(&mut connection.is_throttled);
+        self.tally.sent_bytes.add(bytes);
+        if was_choked {
+            self.resume(conn.index);
+        }
+        self.touch(conn.index);
+    }
+
+    pub(crate) fn keep_buffer(&mut self, buffer: Vec<u8>) {
+        let is_worth_it = (1..=KEPT_BUFFER_BYTES).contains(&buffer.capacity());
+        if is_worth_it && self.spare.len() < KEPT_BUFFERS {
+            self.spare.push(buffer);
+        } else if buffer.capacity() > LARGE_BUFFER_BYTES {
+            // Its pages go back to the system, which takes its time.
+            self.shared.engine.space.dispose(Garbage::Bytes(buffer), true, &self.tally.keys);
+        }
+    }
+
+    /// Goes through the connections this turn has touched.
+    pub(crate) fn flush(&mut self, ops: &mut Ops<'_>) {
+        let mut touched = take(&mut self.touched);
+        for index in touched.drain(..) {
+            self.flush_one(index, ops);
+        }
+        self.touched = touched;
+        if take(&mut self.has_grown) && self.limited.most_client_bytes > 0 {
+            self.evict_clients(ops);
+        }
+    }
+
+    fn flush_one(&mut self, index: u32, ops: &mut Ops<'_>) {
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        connection.is_touched = false;
+        if matches!(connection.life, Life::Closing | Life::Leaving) {
+            return;
+        }
+        let token = connection.token;
+        let (before, bytes) = (connection.counted_bytes, connection.memory_bytes() as u64);
+        if before != bytes {
+            connection.counted_bytes = bytes;
+            self.count_bytes(before, bytes);
+        }
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        match self.limited.judge(connection, self.now_us) {
+            Judgement::Fine => self.is_over_soft |= connection.over_soft_since_us.is_some(),
+            Judgement::TooMuchInput => {
+                self.tally.input_limit.add(1);
+                return self.drop_connection(token, ops);
+            }
+            Judgement::TooMuchOutput => {
+                self.tally.output_limit.add(1);
+                return self.drop_connection(token, ops);
+            }
+        }
+        self.end_if_through(index);
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        let is_last = connection.life == Life::Ending;
+        if connection.in_flight > 0 {
+            if is_last || !connection.output.is_empty() {
+                ops.hasten();
+            }
+        } else if !connection.output.is_empty() {
+            let next = self.spare.pop().unwrap_or_default();
+            let output = replace(&mut connection.output, next);
+            connection.in_flight = output.len();
+            let is_awaited = is_last || connection.is_throttled || self.is_retiring;
+            let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
+            ops.send(token, output, receipt);
+        } else if is_last {
+            return self.drop_connection(token, ops);
+        }
+        self.balance_reading(index, ops);
+    }
+
+    /// Sends its last replies from now on, if no more commands are to run.
+    fn end_if_through(&mut self, index: u32) {
+        let Some(connection) = self.at(index).filter(|one| one.life == Life::Open) else { return };
+        // A peer that finished sending still gets what it asked for before.
+        let is_through = connection.is_ready() && connection.peer_done && !connection.is_resumed;
+        // One that waits for keys gets nothing any more: it might wait for ever.
+        let is_gone =
+            connection.blocked.is_some() && (connection.peer_done || connection.peer_hung_up);
+        if is_through || is_gone || connection.session.closing {
+            connection.life = Life::Ending;
+            // What it would be served with would be lost.
+            self.stop_waiting(index);
+        }
+    }
+
+    /// Leaves input in the kernel while a connection that is parked for a while has enough of it,
+    /// so that its peer feels it; takes it up again after.
+    fn balance_reading(&mut self, index: u32, ops: &mut Ops<'_>) {
+        let Some(connection) = self.at(index) else { return };
+        // A FIN arrives behind all that was sent, so who waits for keys is read from to the end.
+        let ends_by_itself =
+            connection.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
+        let is_full = ends_by_itself && connection.input.len() > PARKED_INPUT_BYTES;
+        if is_full && !connection.reading_paused {
+            connection.reading_paused = true;
+            ops.pause_reading(connection.token);
+        } else if !is_full && connection.reading_paused {
+            (connection.reading_paused, connection.peer_hung_up) = (false, false);
+            ops.resume_reading(connection.token);
+        }
+    }
+
+    /// Asks the reactor to close; what is unsent is lost.
+    pub(crate) fn drop_connection(&mut self, conn: Token, ops: &mut Ops<'_>) {
+        let Some(connection) = self.find(conn) else { return };
+        if connection.life == Life::Closing {
+            return;
+        }
+        connection.life = Life::Closing;
+        let counted = take(&mut connection.counted_bytes);
+        let (standing, place) = (connection.session.standing, connection.session.place);
+        let client = connection.session.id;
+        let watched = connection.session.monitor;
+        if watched {
+            self.end_monitoring(conn.index);
+        }
+        self.count_bytes(counted, 0);
+        self.end_subscriptions(standing, place);
+        self.shared.engine.notices.directory.leave(client);
+        self.shared.engine.notices.trackers.leave(&self.shared.engine, client);
+        self.stop_waiting(conn.index);
+        ops.close(conn);
+    }
+}

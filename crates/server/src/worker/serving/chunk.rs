@@ -1,0 +1,153 @@
+//! The bytes of one connection in a turn, and what is left of them behind it.
+
+use std::mem::take;
+
+use pantala_commands::OwnedArgs;
+
+use crate::worker::connection::Connection;
+
+/// What is longer than this gets its room at once,
+const LONG_ARGUMENT_BYTES: usize = 1 << 20;
+/// as soon as the part that is missing is at most so many times what has arrived.
+const PROMISED_TIMES: usize = 8;
+
+/// The input of one connection in this turn.
+pub struct Chunk<'t> {
+    pub index: u32,
+    bytes: Bytes<'t>,
+    /// Bytes at the start that have been executed before.
+    done: usize,
+}
+
+/// Received bytes that nothing precedes are read where the kernel put them.
+enum Bytes<'t> {
+    Received(&'t [u8]),
+    Kept(Vec<u8>),
+}
+
+impl<'t> Chunk<'t> {
+    /// Fresh bytes, behind which nothing waits.
+    pub fn received(index: u32, bytes: &'t [u8]) -> Self {
+        Chunk { index, bytes: Bytes::Received(bytes), done: 0 }
+    }
+
+    /// A connection's own input; it loses it.
+    pub fn kept(index: u32, connection: &mut Connection) -> Self {
+        let bytes = Bytes::Kept(take(&mut connection.input));
+        Chunk { index, bytes, done: take(&mut connection.input_done) }
+    }
+
+    /// More of the same connection.
+    pub fn extend(&mut self, more: &[u8]) {
+        match &mut self.bytes {
+            Bytes::Received(bytes) => self.bytes = Bytes::Kept([bytes, more].concat()),
+            Bytes::Kept(bytes) => bytes.extend_from_slice(more),
+        }
+    }
+
+    /// Parts the command from `begin` to `end` from what is behind it, and says as
+    /// [`Chunk::rest`] what that is. The shorter of the two is copied.
+    pub fn part(self, begin: usize, end: usize) -> (OwnedArgs, (Vec<u8>, usize)) {
+        let is_shorter = end - begin <= self.bytes().len() - end;
+        match self.bytes {
+            Bytes::Kept(mut bytes) if !is_shorter => {
+                let rest = bytes[self.done + end..].to_vec();
+                bytes.truncate(self.done + end);
+                (OwnedArgs::received(bytes, self.done + begin), (rest, 0))
+            }
+            _ => {
+                let command = self.bytes()[begin..end].to_vec();
+                (OwnedArgs::received(command, 0), self.rest(end))
+            }
+        }
+    }
+
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Received(bytes) => bytes,
+            Bytes::Kept(bytes) => &bytes[self.done..],
+        }
+    }
+
+    /// What is left behind `done` more bytes, and how much of it is done all the same: a long rest
+    /// is moved to the front only when that is paid for by what was done.
+    pub fn rest(self, done: usize) -> (Vec<u8>, usize) {
+        let done = self.done + done;
+        match self.bytes {
+            Bytes::Received(bytes) => (bytes[done..].to_vec(), 0),
+            Bytes::Kept(bytes) if done == bytes.len() => (Vec::new(), 0),
+            Bytes::Kept(bytes) if done < bytes.len() / 2 => (bytes, done),
+            Bytes::Kept(mut bytes) => {
+                bytes.drain(..done);
+                (bytes, 0)
+            }
+        }
+    }
+}
+
+/// Room for the rest of a long command, at once: growing by doubling would copy it again and
+/// again. Only when a good part of it is there, so that nobody takes memory by a promise. It
+/// doubles at least: what is wanted may be the next of many long arguments.
+pub fn make_room(input: &mut Vec<u8>, wanted: usize) {
+    if wanted > LONG_ARGUMENT_BYTES && input.len() >= wanted / PROMISED_TIMES {
+        input.reserve(wanted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(length: usize, done: usize) -> Chunk<'static> {
+        let mut connection = Connection::new(
+            pantala_reactor::Token { index: 0, generation: 0 },
+            pantala_commands::Session::new(1, true),
+            0,
+        );
+        connection.input = (0..length).map(|position| position as u8).collect();
+        connection.input_done = done;
+        Chunk::kept(0, &mut connection)
+    }
+
+    #[test]
+    fn a_long_rest_stays_where_it_is_until_half_is_done() {
+        assert_eq!(kept(100, 10).bytes()[0], 10);
+        assert_eq!(kept(100, 10).rest(39).1, 49);
+        let (rest, done) = kept(100, 10).rest(40);
+        assert_eq!((rest[0], rest.len(), done), (50, 50, 0));
+        assert_eq!(kept(100, 10).rest(90), (Vec::new(), 0));
+        assert_eq!(kept(100, 0).rest(0).1, 0);
+    }
+
+    #[test]
+    fn many_long_arguments_are_not_copied_for_each() {
+        let (mut input, mut growths) = (Vec::new(), 0);
+        for _ in 0..100 {
+            let before = input.capacity();
+            make_room(&mut input, LONG_ARGUMENT_BYTES + 1);
+            input.resize(input.len() + LONG_ARGUMENT_BYTES + 1, 0);
+            growths += usize::from(input.capacity() != before);
+        }
+        assert!(growths <= 8, "{growths}");
+    }
+
+    #[test]
+    fn a_command_is_parted_from_what_is_behind_it() {
+        for (end, is_copied) in [(30, true), (90, false)] {
+            let (args, (rest, done)) = kept(100, 5).part(10, end);
+            assert_eq!(rest[done..], kept(100, 5).bytes()[end..]);
+            assert_eq!(args.memory_bytes() < 100, is_copied);
+        }
+        let (_, rest) = Chunk::received(0, b"*1\r\n$4\r\nPING\r\nabc").part(0, 14);
+        assert_eq!(rest, (b"abc".to_vec(), 0));
+    }
+
+    #[test]
+    fn more_of_a_connection_goes_behind_what_is_left() {
+        let mut chunk = kept(10, 3);
+        chunk.extend(b"ab");
+        assert_eq!(chunk.bytes(), [3, 4, 5, 6, 7, 8, 9, b'a', b'b']);
+        assert_eq!(Chunk::received(0, b"abc").rest(1), (b"bc".to_vec(), 0));
+    }
+}

@@ -1,0 +1,184 @@
+//! What commands want of other threads, done when no partition is held.
+
+use std::sync::Arc;
+
+use pantala_commands::{ClientError, CommandRef, Flags, Locking, OwnedArgs, Park};
+use pantala_keyspace::{Awaited, Busy, Ticket};
+
+use super::window::{Goal, Item, Taken, Window};
+use crate::worker::Worker;
+use crate::worker::connection::{Connection, Waiting};
+use pantala_engine::execute::{Refusal, Turn, keep_for_exec};
+use pantala_engine::lane::Job;
+use pantala_engine::waiting::{Blocked, CountedAsBlocked};
+
+/// Longer requests run on the slow lane, which gets their bytes as they are: copying a value takes
+/// longer than other connections should wait. So do those of many arguments, which the worker has
+/// counted, some at a time, but never has before it.
+pub const LONG_REQUEST_BYTES: usize = 2 << 20;
+
+/// Something that a command of a group wants done when no partition is held.
+pub enum Deferred {
+    Lane(CommandRef),
+    /// To be kept for EXEC, with so many arguments.
+    Queue(CommandRef, usize),
+    Park(Park),
+    Block(Blocked),
+    Pause,
+    /// It has run, and may have to be logged: how long it took and the bytes of its reply.
+    Log(CommandRef, u64, usize),
+}
+
+impl Worker {
+    /// Does what a command wants of other threads, now that no partition is held.
+    #[cold]
+    pub(super) fn perform(
+        &mut self,
+        window: &mut Window<'_>,
+        turn: &Turn<'_>,
+        position: usize,
+        action: Deferred,
+    ) {
+        let parsed = &window.parsed[position];
+        let index = window.chunks[parsed.chunk as usize].index;
+        match action {
+            Deferred::Lane(found) if !window.is_long(parsed) => {
+                window.progress[parsed.chunk as usize].done = parsed.end;
+                self.give_to_lane(index, found, OwnedArgs::of(window.args_of(parsed)));
+            }
+            Deferred::Lane(found) => window.take(position, found, Goal::Lane),
+            Deferred::Queue(found, arg_count) => {
+                window.take(position, found, Goal::Queue(arg_count))
+            }
+            Deferred::Park(Park::Partition(busy)) => {
+                match self.shared.engine.scripts.busy.error(Awaited::Partition(busy.0)) {
+                    None => self.park_on(index, busy),
+                    Some(error) => {
+                        window.progress[parsed.chunk as usize].done = parsed.end;
+                        self.refuse_waiting(index, turn, &parsed.item, error);
+                    }
+                }
+            }
+            // Only commands that are served ask for this, only blocking ones, alone, for keys, and
+            // only those on the lane for the token, or after they have waited.
+            Deferred::Park(Park::Again | Park::Keys(_) | Park::Token(_) | Park::Aborted(_)) => {}
+            Deferred::Block(blocked) => {
+                window.progress[parsed.chunk as usize].done = parsed.end;
+                if let Some(parked) = self.at(index).and_then(|one| one.parked.as_mut()) {
+                    parked.waiting = Waiting::Keys;
+                }
+                self.block(index, blocked);
+            }
+            Deferred::Log(found, took_us, reply_bytes) => {
+                let shared = Arc::clone(&self.shared);
+                let Some(connection) = self.at(index) else { return };
+                let args = window.args_of(parsed);
+                shared.engine.stats.logs.note(
+                    &connection.session,
+                    found,
+                    args,
+                    took_us,
+                    reply_bytes,
+                );
+            }
+            Deferred::Pause => {
+                let counted = CountedAsBlocked::new(&self.shared.engine);
+                if let Some(connection) = self.at(index) {
+                    connection.park(Waiting::Pause);
+                    connection.paused = Some(counted);
+                }
+            }
+        }
+    }
+
+    /// Parks a connection on a busy partition. If that is free again the connection calls itself:
+    /// it must stay parked to the end of this turn, or the commands behind this one, which stand in
+    /// the window too, would run before it.
+    fn park_on(&mut self, index: u32, busy: Busy) {
+        self.tally.parked.add(1);
+        let inbox: Arc<dyn pantala_keyspace::Inbox> = self.inbox.clone();
+        let Some(connection) = self.at(index) else { return };
+        let parking = connection.park(Waiting::Partition);
+        let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
+        if let Err(ticket) = self.shared.engine.space.park(busy, ticket) {
+            pantala_sync::lock::Ticket::wake(ticket);
+        }
+    }
+
+    /// Answers a command that would have to wait, instead. The connection calls itself: as in
+    /// `park_on` it stays parked to the end of the turn.
+    #[cold]
+    fn refuse_waiting(&mut self, index: u32, turn: &Turn<'_>, item: &Item, error: &ClientError) {
+        let Item::Command { found, .. } = *item else { return };
+        let inbox = Arc::clone(&self.inbox);
+        let Some(connection) = self.at(index) else { return };
+        turn.refuse(&mut connection.session, found, error, &mut connection.output);
+        connection.throttle_output();
+        let parking = connection.park(Waiting::Partition);
+        pantala_keyspace::Inbox::unpark(&*inbox, connection.handle(), parking);
+    }
+
+    /// Gives a command away with its bytes; its connection is parked.
+    pub(super) fn give(&mut self, index: u32, taken: Taken, args: OwnedArgs) {
+        let Taken { found, goal, .. } = taken;
+        let Goal::Queue(arg_count) = goal else { return self.give_to_lane(index, found, args) };
+        let Some(connection) = self.at(index) else { return };
+        let Connection { session, output, .. } = connection;
+        keep_for_exec(session, found, (args, arg_count), output);
+        connection.finished(found.number);
+        connection.parked = None;
+        self.resume(index);
+    }
+
+    /// Gives a connection's command to the slow lane.
+    pub(super) fn give_to_lane(&mut self, index: u32, found: CommandRef, args: OwnedArgs) {
+        self.tally.laned.add(1);
+        let inbox = Arc::clone(&self.mailbox);
+        let Some(connection) = self.at(index) else { return };
+        let parking = connection.park(Waiting::Lane);
+        let job = Job {
+            args,
+            found,
+            session: Box::new(connection.session.clone()),
+            inbox,
+            connection: connection.handle(),
+            parking,
+            locking: Locking::Upfront,
+            tries: 0,
+        };
+        if found.row.flags.has(Flags::TRANSACTION) {
+            // Watching ends with EXEC; the lane knows of what.
+            connection.session.watching = None;
+        }
+        connection.finished(found.number);
+        self.shared.engine.lane.submit(job);
+    }
+}
+
+/// Answers a command that was not admitted, or says what it waits for.
+#[cold]
+pub fn answer_refusal(
+    turn: &Turn<'_>,
+    connection: &mut Connection,
+    refusal: Refusal,
+    args: &[&[u8]],
+) -> Option<Deferred> {
+    let Connection { session, output, .. } = connection;
+    match refusal {
+        Refusal::Error(found, error) => {
+            turn.refuse(session, found, &error, output);
+            if let Some(found) = found.filter(|_| turn.is_monitored) {
+                turn.show_refused_exec(session, found, args);
+            }
+            connection.throttle_output();
+            None
+        }
+        Refusal::Queue(found) => {
+            keep_for_exec(session, found, (OwnedArgs::of(args), args.len()), output);
+            connection.finished(found.number);
+            None
+        }
+        Refusal::Lane(found) => Some(Deferred::Lane(found)),
+        Refusal::Pause => Some(Deferred::Pause),
+    }
+}

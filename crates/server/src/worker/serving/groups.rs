@@ -1,0 +1,256 @@
+//! Running the commands of a window: those with one key together, others alone.
+
+use std::mem::take;
+
+use pantala_commands::{Flags, Standing};
+use pantala_keyspace::{Locked, PartitionId};
+use pantala_protocol::{ProtocolError, is_cross_protocol};
+
+use super::deferred::{Deferred, answer_refusal};
+use super::window::{Item, Window};
+use crate::worker::Worker;
+use crate::worker::connection::{Connection, Life, Waiting};
+use pantala_engine::execute::{Refusal, Request, Turn, Verdict};
+use pantala_engine::waiting::ReplyTarget;
+
+/// Commands whose locks are held together: enough misses under way to fill the core's line buffers,
+/// few enough not to get in other workers' way.
+const GROUP: usize = 12;
+/// Commands that may have published something, by themselves or by what they run.
+const PUBLISHING: Flags = Flags::PUBSUB.and(Flags::TRANSACTION).and(Flags::MAY_REPLICATE);
+
+/// Commands whose locks are held together.
+struct Group<'r> {
+    locked: Locked<'r>,
+    count: usize,
+    /// For each command: where its partition stands among those held, and the hash of its key.
+    members: [(usize, u64); GROUP],
+}
+
+impl<'r> Group<'r> {
+    fn new(turn: &Turn<'r>) -> Self {
+        let locked = turn.engine.space.lock_none(turn.plain_scope());
+        Group { locked, count: 0, members: [(0, 0); GROUP] }
+    }
+}
+
+impl Worker {
+    pub(super) fn run_from<'r>(&mut self, window: &mut Window<'_>, turn: &Turn<'r>) {
+        let mut from = window.running;
+        while from < window.parsed.len() {
+            let group = self.group_at(window, turn, from);
+            match group {
+                Some(mut group) => {
+                    let count = group.count;
+                    for member in 0..count {
+                        window.running = from + member;
+                        self.run_grouped(window, turn, member, &mut group);
+                    }
+                    drop(group);
+                    for (position, action) in take(&mut window.deferred) {
+                        self.perform(window, turn, position, action);
+                    }
+                    from += count;
+                }
+                None => {
+                    window.running = from;
+                    window.clock_us.set(0);
+                    window.not_in_group(from);
+                    self.run_alone(window, turn, from);
+                    from += 1;
+                }
+            }
+        }
+    }
+
+    /// The locks of the commands from `from` on that can run as a group, and how many they are.
+    #[inline]
+    fn group_at<'r>(
+        &mut self,
+        window: &Window<'_>,
+        turn: &Turn<'r>,
+        from: usize,
+    ) -> Option<Group<'r>> {
+        if turn.is_monitored || turn.is_timed {
+            return None;
+        }
+        let mut group: Option<Group<'r>> = None;
+        for parsed in window.parsed[from..].iter().take(GROUP) {
+            let Item::Command { group_hash: Some(hash), .. } = parsed.item else { break };
+            let group = group.get_or_insert_with(|| Group::new(turn));
+            let Some(at) = group.locked.try_add(PartitionId::of(hash)) else { break };
+            group.locked.prefetch_bucket(at, hash);
+            group.members[group.count] = (at, hash);
+            group.count += 1;
+        }
+        let group = group.filter(|group| group.count > 0)?;
+        for &(at, hash) in &group.members[..group.count] {
+            group.locked.prefetch_record(at, hash);
+        }
+        Some(group)
+    }
+
+    /// Runs one command of a group.
+    #[inline]
+    fn run_grouped<'r>(
+        &mut self,
+        window: &mut Window<'_>,
+        turn: &Turn<'r>,
+        member: usize,
+        group: &mut Group<'r>,
+    ) {
+        let position = window.running;
+        let parsed = &window.parsed[position];
+        let Item::Command { found, .. } = parsed.item else { return };
+        let (chunk, end) = (parsed.chunk as usize, parsed.end);
+        let (at, hash) = group.members[member];
+        let index = window.chunks[chunk].index;
+        let args = window.args_of(parsed);
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        if !connection.is_ready() {
+            return window.not_in_group(position);
+        }
+        let before = connection.output.len();
+        window.replied_bytes.set(before);
+        let action = match turn.admit(&connection.session, found, args, args.len()) {
+            Ok(found) => {
+                let is_steady = found.row.flags.has(Flags::FAST.and(Flags::STEADY));
+                let began_us = window.clock_us(is_steady);
+                let locked = &mut group.locked;
+                let Connection { session, output, .. } = &mut *connection;
+                locked.turn_to(at, turn.scope(session));
+                let request = Request { found, args, hashes: &[hash] };
+                let verdict = turn.run_locked(session, request, locked, output);
+                if locked.has_ready() {
+                    turn.serve_ready(locked);
+                }
+                match verdict {
+                    Verdict::Finished => {
+                        let progress = &mut window.progress[chunk];
+                        let request_bytes = end - progress.done;
+                        let reply_bytes = connection.output.len().saturating_sub(before);
+                        connection.finished(found.number);
+                        progress.done = end;
+                        let limits = &self.limited;
+                        let is_large = request_bytes.max(reply_bytes) >= limits.large_bytes;
+                        if is_large || !is_steady {
+                            let took_us = window.clock_us(false) - began_us;
+                            if is_large || took_us >= limits.slow_us {
+                                let log = Deferred::Log(found, took_us, reply_bytes);
+                                window.deferred.push((position, log));
+                            }
+                        }
+                        return;
+                    }
+                    Verdict::Lane => Deferred::Lane(found),
+                    Verdict::Parked(park) => Deferred::Park(park),
+                    Verdict::Blocked(blocked) => Deferred::Block(blocked),
+                }
+            }
+            Err(refusal) => match answer_refusal(turn, connection, refusal, args) {
+                Some(action) => action,
+                None => {
+                    window.progress[chunk].done = end;
+                    // It has not run: it took no time.
+                    window.parsed[position].item = Item::Nothing;
+                    return;
+                }
+            },
+        };
+        // Whatever it waits for, those behind it wait too.
+        connection.park(Waiting::Partition);
+        window.deferred.push((position, action));
+        window.not_in_group(position);
+    }
+
+    /// Runs one command with nothing else held: without a key, with many, or because its partition
+    /// was busy a moment ago.
+    fn run_alone(&mut self, window: &mut Window<'_>, turn: &Turn<'_>, position: usize) {
+        let parsed = &window.parsed[position];
+        let chunk = parsed.chunk as usize;
+        let index = window.chunks[chunk].index;
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        if !connection.is_ready() {
+            return;
+        }
+        window.replied_bytes.set(connection.output.len());
+        let args = window.args_of(parsed);
+        let (found, arg_count) = match &parsed.item {
+            Item::Command { found: None, .. } | Item::Long { found: None, .. } if is_http(args) => {
+                return reject_http(connection);
+            }
+            Item::Command { found, .. } => (*found, args.len()),
+            Item::Long { found, arg_count } => (*found, *arg_count),
+            Item::Nothing => {
+                window.progress[chunk].done = parsed.end;
+                return;
+            }
+            Item::Broken(error) => return protocol_error(turn, connection, error),
+        };
+        let row_flags = found.map_or(Flags::NONE, |found| found.row.flags);
+        if row_flags.has(Flags::PUBSUB) || connection.session.standing == Standing::Subscribed {
+            self.deliver_published();
+        }
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        let seat = ReplyTarget {
+            inbox: &self.mailbox,
+            connection: connection.handle(),
+            parking: connection.next_parking(),
+        };
+        window.replied_bytes.set(connection.output.len());
+        let session = &mut connection.session;
+        let was_monitor = session.monitor;
+        let is_long = window.is_long(parsed);
+        let action = match turn.admit(session, found, args, arg_count) {
+            Ok(found) if is_long => Deferred::Lane(found),
+            Err(Refusal::Queue(found)) if is_long => Deferred::Queue(found, arg_count),
+            Ok(found) => match turn.run(session, found, args, &mut connection.output, &seat) {
+                Verdict::Finished => {
+                    connection.finished(found.number);
+                    if was_monitor && !connection.session.monitor {
+                        self.end_monitoring(index);
+                    }
+                    window.progress[chunk].done = parsed.end;
+                    if row_flags.has(PUBLISHING) {
+                        self.after_publishing(index);
+                    }
+                    return;
+                }
+                Verdict::Lane => Deferred::Lane(found),
+                Verdict::Parked(park) => Deferred::Park(park),
+                Verdict::Blocked(blocked) => {
+                    connection.finished(found.number);
+                    Deferred::Block(blocked)
+                }
+            },
+            Err(refusal) => match answer_refusal(turn, connection, refusal, args) {
+                Some(action) => action,
+                None => {
+                    window.progress[chunk].done = parsed.end;
+                    return;
+                }
+            },
+        };
+        connection.park(Waiting::Partition);
+        self.perform(window, turn, position, action);
+    }
+}
+
+/// A browser was made to send this: whatever follows is not meant for us.
+#[cold]
+fn reject_http(connection: &mut Connection) {
+    tracing::warn!("a client spoke HTTP; its connection is closed");
+    connection.life = Life::Ending;
+}
+
+/// Answers what is no command, and ends the connection.
+#[cold]
+fn protocol_error(turn: &Turn<'_>, connection: &mut Connection, error: &ProtocolError) {
+    turn.tally.count_error(&turn.engine.stats.errors, "ERR");
+    error.push_reply(&mut connection.output);
+    connection.life = Life::Ending;
+}
+
+fn is_http(args: &[&[u8]]) -> bool {
+    args.first().is_some_and(|name| is_cross_protocol(name))
+}

@@ -1,0 +1,304 @@
+//! Many commands at once: parsing ahead, and hiding the latency of memory.
+//!
+//! A turn of the loop brings bytes of many connections. They are cut into commands, up to
+//! [`WINDOW`] at a time, and those with one key are run in *groups*: the locks of up to `GROUP`
+//! commands are tried, the buckets of all their keys are prefetched, then the records, and only
+//! then do they run, one after the other, in the order they came. So the cache misses of a group
+//! overlap, and still each command costs one lock and one unlock.
+//!
+//! Invariants
+//! 1. Commands of one connection run in the order they arrived; when one parks, those behind it
+//!    stay in the connection's input.
+//! 2. A group only tries locks. The first that is busy ends the group; it is then asked for with
+//!    nothing held.
+//! 3. A command is consumed from its chunk when it has run or was handed to the lane, not before.
+//! 4. With a partition held nothing is sent, posted or logged: what a group's commands want of
+//!    other threads is kept in `deferred` until the locks are free.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | a turn: parsing windows, what is left behind them, a command that panics |
+//! | `chunk` | the bytes of one connection |
+//! | `window` | commands that are parsed |
+//! | `groups` | running them |
+//! | `deferred` | what they want of other threads |
+
+mod chunk;
+mod deferred;
+mod groups;
+mod window;
+
+use std::cell::Cell;
+use std::mem::take;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_commands::{CommandRef, Flags, Lane, Locking};
+use pantala_keyspace::DbIndex;
+use pantala_protocol::{Arena, RequestParser, Step};
+use pantala_sync::gate::Role;
+use smallvec::SmallVec;
+
+use crate::worker::Worker;
+use crate::worker::connection::Life;
+use pantala_engine::execute::{Turn, report_panic};
+
+use chunk::make_room;
+use deferred::LONG_REQUEST_BYTES;
+use window::{Item, Parsed, Progress, Window};
+
+pub use chunk::Chunk;
+pub use window::Scratch;
+
+/// Commands parsed ahead.
+const WINDOW: usize = 64;
+/// Places for arguments that are kept from turn to turn.
+const KEPT_ARGS: usize = 1 << 14;
+
+impl Worker {
+    /// Runs everything that has arrived, inside the gate.
+    pub(crate) fn serve(&mut self, chunks: Vec<Chunk<'_>>) {
+        let shared = Arc::clone(&self.shared);
+        let tally = Arc::clone(&self.tally);
+        let limited = Arc::clone(&self.limited);
+        let inside = shared.engine.space.gate().enter(Role::Worker, self.index);
+        let turn = Turn {
+            engine: &shared.engine,
+            server: &*shared,
+            tally: &tally,
+            limited: &limited,
+            lane: Lane::Worker,
+            now: unix_ms(),
+            is_full: shared.engine.memory.is_full(self.settings.maxmemory),
+            is_monitored: shared.engine.notices.monitors.is_used(),
+            is_timed: self.limited.is_timed,
+            paused: shared.engine.pause.state(self.now_us),
+            may_wait: true,
+            locking: Locking::Upfront,
+            is_starved: false,
+        };
+        let arena = Arena::default();
+        let mut scratch = take(&mut self.scratch);
+        scratch.progress.resize(chunks.len(), Progress::default());
+        let mut window = Window {
+            chunks: &chunks,
+            progress: scratch.progress,
+            args: scratch.args,
+            parsed: scratch.parsed,
+            scripts: 0,
+            at: 0,
+            running: 0,
+            replied_bytes: Cell::new(0),
+            clock_us: Cell::new(0),
+            deferred: Vec::new(),
+        };
+        while self.fill(&mut window, &turn, &arena) {
+            self.run_window(&mut window, &turn);
+            self.feed_monitors();
+        }
+        turn.shrink_tracked();
+        drop(inside);
+        let Window { mut progress, mut args, parsed, .. } = window;
+        args.clear();
+        args.shrink_to(KEPT_ARGS);
+        // An empty list has no lifetimes in it: this keeps the allocation.
+        let args = args.into_iter().map(|_| -> &'static [u8] { &[] }).collect();
+        for (chunk, progress) in chunks.into_iter().zip(progress.drain(..)) {
+            self.keep_rest(chunk, progress);
+        }
+        self.scratch = Scratch { args, parsed, progress };
+    }
+
+    /// Parses up to a window of commands; whether there are any.
+    fn fill<'t>(&mut self, window: &mut Window<'t>, turn: &Turn<'_>, arena: &'t Arena) -> bool {
+        window.args.clear();
+        window.parsed.clear();
+        window.scripts = 0;
+        while window.at < window.chunks.len() && window.parsed.len() < WINDOW {
+            if !self.parse_next(window, turn, arena) {
+                window.at += 1;
+            }
+        }
+        !window.parsed.is_empty()
+    }
+
+    /// Parses one command of the chunk at hand; false when the chunk has no more for now.
+    #[inline]
+    fn parse_next<'t>(
+        &mut self,
+        window: &mut Window<'t>,
+        turn: &Turn<'_>,
+        arena: &'t Arena,
+    ) -> bool {
+        let chunk = &window.chunks[window.at];
+        let progress = &mut window.progress[window.at];
+        let rest = &chunk.bytes()[progress.parsed..];
+        let limits = self.limited.parser;
+        let Some(connection) = self.connections[chunk.index as usize].as_deref_mut() else {
+            return false;
+        };
+        if rest.is_empty() || progress.is_over || !connection.is_ready() {
+            return false;
+        }
+        let first_arg = window.args.len();
+        let limits = limits.of(&connection.session);
+        let (item, consumed) = match connection.parser.parse(rest, &limits, arena, &mut window.args)
+        {
+            Step::Command { consumed } => {
+                let args = &window.args[first_arg..];
+                let found = turn.engine.registry.resolve(args);
+                let is_long = consumed > LONG_REQUEST_BYTES;
+                let group_hash = if is_long { None } else { group_hash(found, args, turn) };
+                if group_hash.is_none() && found.is_some_and(|found| found.row.program.is_some()) {
+                    window.scripts += 1;
+                }
+                // What may follow, and how long it may be, depends on whether this is AUTH.
+                progress.is_over = !connection.session.is_authenticated();
+                (Item::Command { found, group_hash }, consumed)
+            }
+            Step::Long { consumed, arg_count } => {
+                let found = turn.engine.registry.resolve(&window.args[first_arg..]);
+                (Item::Long { found, arg_count }, consumed)
+            }
+            Step::Empty { consumed } => (Item::Nothing, consumed),
+            Step::Error(error) => {
+                progress.is_over = true;
+                (Item::Broken(error), rest.len())
+            }
+            Step::Incomplete { wanted } => {
+                progress.wanted = wanted;
+                progress.is_half = true;
+                progress.is_over = true;
+                return false;
+            }
+            Step::Busy => {
+                (progress.is_half, progress.is_busy, progress.is_over) = (true, true, true);
+                return false;
+            }
+        };
+        progress.parsed += consumed;
+        window.parsed.push(Parsed {
+            item,
+            chunk: window.at as u32,
+            first_arg: first_arg as u32,
+            arg_count: (window.args.len() - first_arg) as u32,
+            end: progress.parsed,
+        });
+        true
+    }
+
+    /// Runs a window. A command that panics costs its connection and nothing else.
+    fn run_window<'r>(&mut self, window: &mut Window<'_>, turn: &Turn<'r>) {
+        let began_us = monotonic_us();
+        window.clock_us.set(began_us);
+        if window.scripts > 1 {
+            self.prefetch_for_scripts(window, turn);
+        }
+        let mut from = 0;
+        while from < window.parsed.len() {
+            window.running = from;
+            let run = catch_unwind(AssertUnwindSafe(|| self.run_from(window, turn)));
+            if run.is_err() {
+                self.survive(window, turn);
+            }
+            from = window.running + 1;
+        }
+        self.count_times(window, turn, monotonic_us() - began_us);
+    }
+
+    /// Scripts run one by one, but the first keys they name are brought near together, as those of
+    /// a group are.
+    #[cold]
+    fn prefetch_for_scripts(&self, window: &Window<'_>, turn: &Turn<'_>) {
+        let key_of = |parsed: &Parsed| {
+            let Item::Command { found: Some(found), .. } = parsed.item else { return None };
+            found.row.program?;
+            let key = window.args_of(parsed).get(3)?;
+            let index = window.chunks[parsed.chunk as usize].index;
+            let db = self.connections[index as usize].as_ref()?.session.db;
+            Some((db, turn.engine.space.hash(key)))
+        };
+        let keys: SmallVec<[(DbIndex, u64); WINDOW]> =
+            window.parsed.iter().filter_map(key_of).collect();
+        keys.iter().for_each(|&(db, hash)| turn.engine.space.prefetch_bucket(db, hash));
+        keys.iter().for_each(|&(db, hash)| turn.engine.space.prefetch_record(db, hash));
+    }
+
+    /// The time of a window, spread over its grouped commands: what each took alone would cost a
+    /// look at the clock each. Who ran alone has been timed alone; who waits will be.
+    fn count_times(&self, window: &Window<'_>, turn: &Turn<'_>, took_us: u64) {
+        let share = took_us * 1000 / window.parsed.len() as u64;
+        for parsed in &window.parsed {
+            if let Item::Command { found: Some(found), group_hash: Some(_) } = parsed.item {
+                turn.count_time(found, share);
+            }
+        }
+    }
+
+    /// A command panicked: its connection is told and closed, the others go on. Those of its group
+    /// that ran before it get what they wanted.
+    #[cold]
+    fn survive(&mut self, window: &mut Window<'_>, turn: &Turn<'_>) {
+        let parsed = &window.parsed[window.running];
+        let index = window.chunks[parsed.chunk as usize].index;
+        let found = match parsed.item {
+            Item::Command { found, .. } | Item::Long { found, .. } => found,
+            Item::Nothing | Item::Broken(_) => None,
+        };
+        if let Some(connection) = self.at(index) {
+            // Half a reply would only confuse.
+            connection.output.truncate(window.replied_bytes.get());
+            report_panic(
+                turn.engine,
+                turn.tally,
+                &connection.session,
+                found,
+                &mut connection.output,
+            );
+            connection.life = Life::Ending;
+        }
+        for (position, action) in take(&mut window.deferred) {
+            self.perform(window, turn, position, action);
+        }
+    }
+
+    /// What was not executed stays with the connection.
+    fn keep_rest(&mut self, chunk: Chunk<'_>, progress: Progress) {
+        let Some(connection) = self.at(chunk.index) else { return };
+        connection.chunk = None;
+        if connection.life == Life::Ending {
+            (connection.input, connection.input_done) = (Vec::new(), 0);
+            return;
+        }
+        let index = chunk.index;
+        if let Some(taken) = progress.taken {
+            let (args, rest) = chunk.part(taken.begin, progress.done);
+            (connection.input, connection.input_done) = rest;
+            connection.parser = RequestParser::default();
+            return self.give(index, taken, args);
+        }
+        (connection.input, connection.input_done) = chunk.rest(progress.done);
+        // Half a command is parsed on from where the parser stands; anything else from its start.
+        let is_half = progress.is_half && progress.done == progress.parsed;
+        if is_half {
+            make_room(&mut connection.input, progress.wanted);
+        } else {
+            connection.parser = RequestParser::default();
+        }
+        if (!is_half || progress.is_busy) && connection.is_ready() && !connection.input.is_empty() {
+            self.resume(index);
+        }
+    }
+}
+
+/// The hash of the only key, for commands that may run in a group.
+#[inline]
+fn group_hash(found: Option<CommandRef>, args: &[&[u8]], turn: &Turn<'_>) -> Option<u64> {
+    let row = found?.row;
+    let position = usize::from(row.only_key);
+    if position == 0 || row.flags.has(Flags::LANE.and(Flags::BLOCKING)) {
+        return None;
+    }
+    args.get(position).map(|key| turn.engine.space.hash(key))
+}

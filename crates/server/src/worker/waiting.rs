@@ -1,0 +1,200 @@
+//! Connections whose commands wait for keys: timeouts, CLIENT UNBLOCK, and the end of waiting.
+//!
+//! What waits and who serves it stands in `pantala_engine::waiting`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pantala_commands::{ClientError, Locking, ReplyMode};
+use pantala_engine::execute::suppress_reply;
+use pantala_engine::lane::Job;
+use pantala_engine::waiting::{Blocked, Pending};
+use pantala_protocol::Reply;
+
+use super::Worker;
+use super::connection::{Connection, Life, Waiting};
+
+/// The moments at which waiting ends in vain, of one worker: time and connection.
+#[derive(Default)]
+pub struct Timeouts {
+    due: BTreeMap<(u64, u64), u32>,
+}
+
+impl Timeouts {
+    /// When the first of them is.
+    pub fn next_us(&self) -> Option<u64> {
+        self.due.first_key_value().map(|((until_us, _), _)| *until_us)
+    }
+}
+
+impl Worker {
+    /// A connection's command waits for keys from now on; its parking has begun.
+    pub(crate) fn block(&mut self, index: u32, blocked: Blocked) {
+        let Some(connection) = self.at(index) else { return };
+        let (handle, number) = (connection.handle(), connection.parkings);
+        let until_us = blocked.until_us;
+        connection.blocked = Some(Box::new(blocked));
+        self.shared.engine.blocked.join();
+        if let Some(until_us) = until_us {
+            self.timeouts.due.insert((until_us, handle), number);
+        }
+    }
+
+    /// The connection's command waits no longer: it is forgotten here.
+    fn take_blocked(&mut self, index: u32) -> Option<Box<Blocked>> {
+        let connection = self.at(index)?;
+        let (handle, blocked) = (connection.handle(), connection.blocked.take()?);
+        self.shared.engine.blocked.leave();
+        if let Some(until_us) = blocked.until_us {
+            self.timeouts.due.remove(&(until_us, handle));
+        }
+        Some(blocked)
+    }
+
+    /// Takes the connection's command out of the queues. `None` if it does not wait, or if it was
+    /// served or called in this moment: then that message will arrive.
+    fn give_up(&mut self, index: u32) -> Option<Box<Blocked>> {
+        let connection = self.at(index)?;
+        let blocked = connection.blocked.take()?;
+        let is_won = blocked.give_up(&self.shared.engine);
+        self.at(index)?.blocked = Some(blocked);
+        if is_won { self.take_blocked(index) } else { None }
+    }
+
+    /// Ends the waiting of those whose time is over.
+    pub(crate) fn end_waiting(&mut self) {
+        while let Some((&(until_us, handle), &number)) = self.timeouts.due.first_key_value()
+            && until_us <= self.now_us
+        {
+            self.timeouts.due.remove(&(until_us, handle));
+            let Some(connection) = self.find_handle(handle) else { continue };
+            if connection.parked.is_some_and(|parked| parked.number == number) {
+                let index = connection.token.index;
+                self.unblock(index, None);
+            }
+        }
+    }
+
+    /// Ends the waiting of a connection with the reply of a timeout or with an error; false if it
+    /// does not wait, or is being served.
+    pub(crate) fn unblock(&mut self, index: u32, error: Option<&ClientError>) -> bool {
+        let Some(blocked) = self.give_up(index) else { return false };
+        let (engine, tally) = (Arc::clone(&self.shared.engine), Arc::clone(&self.tally));
+        let Some(connection) = self.at(index) else { return false };
+        connection.parked = None;
+        let mut text = Vec::new();
+        let mut reply = Reply::new(&mut text, connection.session.version);
+        match error {
+            Some(error) => reply.error(&*error.0),
+            None => blocked.at_timeout.reply(&mut reply),
+        }
+        if let Some(found) = blocked.note(&engine, &connection.session, 0, text.len()) {
+            let row = &tally.commands[usize::from(found.number)];
+            row.calls.add(1);
+            row.failed.add(u64::from(error.is_some()));
+            row.took(0);
+        }
+        answer(connection, text);
+        self.resume(index);
+        true
+    }
+
+    /// The connection ends: nothing is to be served to it any more.
+    pub(crate) fn stop_waiting(&mut self, index: u32) {
+        if let Some(blocked) = self.take_blocked(index) {
+            blocked.give_up(&self.shared.engine);
+        }
+    }
+
+    /// Somebody has served this connection's command.
+    pub(crate) fn served(&mut self, handle: u64, parking: u32, reply: Vec<u8>, took_us: u64) {
+        let engine = Arc::clone(&self.shared.engine);
+        let Some(connection) = self.find_handle(handle) else { return };
+        let index = connection.token.index;
+        if !connection.unpark(parking) || connection.life != Life::Open {
+            return;
+        }
+        if let Some(blocked) = &connection.blocked {
+            blocked.note(&engine, &connection.session, took_us, reply.len());
+        }
+        answer(connection, reply);
+        if let Some(blocked) = self.take_blocked(index) {
+            // It still stands in the queues of its other keys.
+            blocked.forget(&self.shared.engine, 2);
+        }
+        self.resume(index);
+    }
+
+    /// A command that waited is to run again from its start: on the lane, which may wait for the
+    /// partitions it needs.
+    pub(crate) fn run_again(&mut self, index: u32) {
+        let inbox = Arc::clone(&self.mailbox);
+        let Some(blocked) = self.take_blocked(index) else { return };
+        blocked.forget(&self.shared.engine, 2);
+        let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
+        let Some(connection) = self.at(index) else { return };
+        let parking = connection.park(Waiting::Lane);
+        self.shared.engine.lane.submit(Job {
+            args: pending.args.clone(),
+            found: pending.found,
+            session: Box::new(pending.session.clone()),
+            inbox,
+            connection: handle_and(&self.connections, index),
+            parking,
+            locking: Locking::Upfront,
+            tries: 0,
+        });
+    }
+
+    /// A command on the lane found nothing and waits.
+    pub(crate) fn lane_blocked(&mut self, handle: u64, parking: u32, blocked: Blocked) {
+        let found = self.find_handle(handle).filter(|connection| connection.life == Life::Open);
+        let parked = found.and_then(|connection| {
+            let index = connection.token.index;
+            connection.parked.as_mut().map(|parked| (index, parked))
+        });
+        let Some((index, parked)) = parked.filter(|(_, parked)| parked.number == parking) else {
+            // Served already, or nobody is there to be served.
+            if !blocked.give_up(&self.shared.engine) {
+                blocked.forget(&self.shared.engine, 2);
+            }
+            return;
+        };
+        let is_called = parked.waiting == Waiting::Called;
+        parked.waiting = Waiting::Keys;
+        if let Some(connection) = self.at(index) {
+            connection.tell_kept();
+        }
+        self.block(index, blocked);
+        if is_called {
+            self.run_again(index);
+        }
+        self.touch(index);
+    }
+
+    /// Puts the command of a waiting connection back into its input, to be run at another worker.
+    pub(crate) fn take_back(&mut self, index: u32) {
+        let Some(blocked) = self.give_up(index) else { return };
+        let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
+        let Some(connection) = self.at(index) else { return };
+        let mut input = pending.args.to_request();
+        input.extend_from_slice(&connection.input[connection.input_done..]);
+        connection.input = input;
+        connection.input_done = 0;
+        connection.parser = pantala_protocol::RequestParser::default();
+        connection.parked = None;
+    }
+}
+
+/// Writes the reply of a command that waited, if the client wants one.
+fn answer(connection: &mut Connection, reply: Vec<u8>) {
+    let (mode, before) = (connection.session.reply_mode, connection.output.len());
+    connection.push_reply(reply);
+    if mode != ReplyMode::On {
+        suppress_reply(&mut connection.session, mode, before, &mut connection.output);
+    }
+}
+
+fn handle_and(connections: &[Option<Box<Connection>>], index: u32) -> u64 {
+    connections[index as usize].as_ref().map_or(0, |connection| connection.handle())
+}

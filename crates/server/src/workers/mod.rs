@@ -1,0 +1,296 @@
+//! The workers as a whole: how many, who serves how many connections, who is to go.
+
+pub mod inbox;
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use pantala_base::awake::AwakeClock;
+
+use pantala_engine::{Mailbox, WorkerSet};
+
+use self::inbox::{Inbox, Message};
+
+pub use pantala_engine::mailbox::MAX_WORKERS;
+
+const VACANT: u32 = 0;
+const SERVING: u32 = 1;
+const RETIRING: u32 = 2;
+
+/// One worker's place.
+struct Place {
+    state: AtomicU32,
+    connections: AtomicUsize,
+    /// What the worker says of its largest client, see `client_limits`.
+    largest_bytes: AtomicU64,
+    inbox: RwLock<Option<Arc<Inbox>>>,
+    clock: Mutex<Option<AwakeClock>>,
+}
+
+/// See the module.
+pub struct Workers {
+    places: Box<[Place]>,
+    /// Held while the number of workers changes.
+    pub changing: Mutex<()>,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        let place = || Place {
+            state: AtomicU32::new(VACANT),
+            connections: AtomicUsize::new(0),
+            largest_bytes: AtomicU64::new(0),
+            inbox: RwLock::new(None),
+            clock: Mutex::new(None),
+        };
+        Workers { places: (0..MAX_WORKERS).map(|_| place()).collect(), changing: Mutex::new(()) }
+    }
+}
+
+impl Workers {
+    /// A worker begins at this place.
+    pub fn opened(&self, index: usize, inbox: Arc<Inbox>) {
+        let mut place = self.places[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
+        *place = Some(inbox);
+        self.places[index].state.store(SERVING, Ordering::Release);
+    }
+
+    /// From now on others may ask how busy this worker is. To be called by its thread.
+    pub fn began(&self, index: usize) {
+        let mut clock = self.places[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
+        *clock = AwakeClock::of_this_thread();
+    }
+
+    /// For how long the worker at this place was awake since it began, in microseconds.
+    pub fn awake_us(&self, index: usize) -> Option<u64> {
+        let clock = self.places[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
+        clock.as_ref()?.awake_us()
+    }
+
+    /// How many connections this worker serves.
+    pub fn connections_of(&self, index: usize) -> usize {
+        self.places[index].connections.load(Ordering::Relaxed)
+    }
+
+    /// A worker has left its place. A socket given to it in the last moment goes to another.
+    pub fn retired(&self, index: usize) {
+        let mut place = self.places[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
+        let inbox = place.take();
+        self.tell_largest(index, 0);
+        self.places[index].state.store(VACANT, Ordering::Release);
+        drop(place);
+        // Nobody posts any more: that takes the lock, and the inbox behind it.
+        while let Some(message) = inbox.as_ref().and_then(|inbox| inbox.take()) {
+            if matches!(message, Message::Accepted { .. } | Message::Moved { .. }) {
+                self.left(index);
+                self.seat(message);
+            }
+        }
+    }
+
+    /// Gives a socket to the worker with the fewest connections.
+    pub fn seat(&self, message: Message) {
+        let mut unseated = message;
+        loop {
+            let chosen = self.least_loaded();
+            self.joined(chosen);
+            match self.post(chosen, unseated) {
+                Ok(()) => return,
+                // It left between being chosen and being told. At the very end all have left.
+                Err(message) => {
+                    self.left(chosen);
+                    if self.serving().is_empty() {
+                        return;
+                    }
+                    unseated = message;
+                }
+            }
+        }
+    }
+
+    /// Gives a socket to this worker, or to another if that one leaves.
+    pub fn seat_at(&self, index: usize, message: Message) {
+        if self.places[index].state.load(Ordering::Acquire) != SERVING {
+            return self.seat(message);
+        }
+        self.joined(index);
+        if let Err(message) = self.post(index, message) {
+            self.left(index);
+            self.seat(message);
+        }
+    }
+
+    /// Asks a worker to give up its connections and go.
+    pub fn ask_to_retire(&self, index: usize) {
+        self.places[index].state.store(RETIRING, Ordering::Release);
+        // One that has left needs no telling.
+        let _left = self.post(index, Message::LookUp);
+    }
+
+    /// Whether this worker was asked to go.
+    #[inline]
+    pub fn is_retiring(&self, index: usize) -> bool {
+        self.places[index].state.load(Ordering::Relaxed) == RETIRING
+    }
+
+    /// Whether nobody sits there.
+    pub fn is_vacant(&self, index: usize) -> bool {
+        self.places[index].state.load(Ordering::Acquire) == VACANT
+    }
+
+    /// The workers that serve and stay.
+    pub fn serving(&self) -> Vec<usize> {
+        let is_serving =
+            |index: &usize| self.places[*index].state.load(Ordering::Acquire) == SERVING;
+        (0..MAX_WORKERS).filter(is_serving).collect()
+    }
+
+    /// How many connections there are.
+    pub fn connection_count(&self) -> usize {
+        self.places.iter().map(|one| one.connections.load(Ordering::Relaxed)).sum()
+    }
+
+    /// A worker has one connection more.
+    pub fn joined(&self, index: usize) {
+        self.places[index].connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A worker has one connection less.
+    pub fn left(&self, index: usize) {
+        self.places[index].connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Says how much the largest client of this worker takes at most, in bytes.
+    pub fn tell_largest(&self, index: usize, bytes: u64) {
+        self.places[index].largest_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Who but this worker has the largest client, and its bytes at most.
+    pub fn largest_but(&self, index: usize) -> Option<(usize, u64)> {
+        let bytes_of = |one: usize| self.places[one].largest_bytes.load(Ordering::Relaxed);
+        let others = self.serving().into_iter().filter(|one| *one != index);
+        others.map(|one| (one, bytes_of(one))).max_by_key(|(_, bytes)| *bytes)
+    }
+
+    /// The serving worker with the fewest connections.
+    pub fn least_loaded(&self) -> usize {
+        self.serving()
+            .into_iter()
+            .min_by_key(|index| self.places[*index].connections.load(Ordering::Relaxed))
+            .unwrap_or(0)
+    }
+
+    /// Puts a message into a worker's inbox.
+    ///
+    /// # Errors
+    /// Nobody sits there: the message comes back.
+    pub fn post(&self, index: usize, message: Message) -> Result<(), Message> {
+        let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        match &*place {
+            Some(inbox) => {
+                inbox.post(message);
+                Ok(())
+            }
+            None => Err(message),
+        }
+    }
+
+    /// Wakes a worker, if it sleeps.
+    pub fn wake(&self, index: usize) {
+        let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inbox) = &*place {
+            inbox.wake();
+        }
+    }
+
+    /// The inbox of a worker.
+    pub fn inbox(&self, index: usize) -> Option<Arc<Inbox>> {
+        self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a message into a worker's inbox without waking it; whether somebody sits there.
+    pub fn leave(&self, index: usize, message: Message) -> bool {
+        let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(inbox) = &*place {
+            inbox.leave(message);
+        }
+        place.is_some()
+    }
+
+    /// Puts a message into every worker's inbox; how many there are.
+    pub fn post_all(&self, mut message: impl FnMut() -> Message) -> usize {
+        let mut count = 0;
+        for one in &self.places {
+            let place = one.inbox.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(inbox) = &*place {
+                inbox.post(message());
+                count += 1;
+            }
+        }
+        count
+    }
+}
+
+impl WorkerSet for Workers {
+    fn leave(&self, worker: usize, message: pantala_engine::Message) -> bool {
+        self.leave(worker, Message::Engine(message))
+    }
+
+    fn post(&self, worker: usize, message: pantala_engine::Message) -> bool {
+        self.post(worker, Message::Engine(message)).is_ok()
+    }
+
+    fn post_all(&self, message: &dyn Fn() -> pantala_engine::Message) {
+        self.post_all(|| Message::Engine(message()));
+    }
+
+    fn wake(&self, worker: usize) {
+        self.wake(worker);
+    }
+
+    fn mailbox(&self, worker: usize) -> Option<Arc<dyn Mailbox>> {
+        let inbox: Arc<dyn Mailbox> = self.inbox(worker)?;
+        Some(inbox)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pantala_commands::Session;
+    use pantala_reactor::{Config, EngineChoice, Reactor};
+
+    use super::*;
+
+    fn inbox() -> Arc<Inbox> {
+        let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
+        Arc::new(Inbox::new(Reactor::new(config).unwrap().waker()))
+    }
+
+    fn newcomer() -> Message {
+        let socket = std::fs::File::open("/dev/null").unwrap().into();
+        Message::Accepted { socket, session: Box::new(Session::new(1, true)) }
+    }
+
+    #[test]
+    fn a_newcomer_of_a_worker_that_has_left_goes_to_another() {
+        let workers = Workers::default();
+        let (stays, goes) = (inbox(), inbox());
+        workers.opened(0, Arc::clone(&stays));
+        workers.opened(1, Arc::clone(&goes));
+        workers.joined(0);
+        workers.seat(newcomer());
+        assert!(stays.is_empty() && !goes.is_empty());
+        workers.retired(1);
+        assert!(goes.is_empty() && matches!(stays.take(), Some(Message::Accepted { .. })));
+        assert_eq!(workers.connection_count(), 2);
+        assert!(workers.post(1, Message::LookUp).is_err());
+    }
+
+    #[test]
+    fn when_all_have_left_a_newcomer_is_dropped() {
+        let workers = Workers::default();
+        workers.seat(newcomer());
+        assert_eq!(workers.connection_count(), 0);
+    }
+}
