@@ -1,10 +1,13 @@
 """Commands that wait: for keys, for partitions, for a script; and what becomes of who waits."""
 
+import select
+
 from client import encode
 from server import until
 from trial import scenario
 
 from .scripts import figure
+from .threads import worker_count
 
 
 def quick_script(client, body, *args):
@@ -41,3 +44,47 @@ def expired_under_undone_script(trial):
         assert figure(client, "lane_commands") == before + 1, "the script was not undone"
         assert "NOGROUP" in waiter.read()
         client.want(b"OK", "DEBUG", "SET-ACTIVE-EXPIRE", "1")
+
+
+def has_reply(client):
+    return bool(select.select([client.sock], [], [], 0)[0])
+
+
+@scenario()
+def time_of_who_runs_again(trial):
+    """A command that waits is run again and again, by SWAPDB here: its time ends all the same."""
+    with trial.client() as client, trial.client() as waiter:
+        client.want(b"OK", "SELECT", "1")
+        client.want(b"1-0", "XADD", "stream", "1-0", "f", "v")
+        waiter.write(encode("XREAD", "BLOCK", "1000", "STREAMS", "stream", "5-0"))
+        until(lambda: b"blocked_clients:1" in client.call("INFO", "clients"), "it waits")
+
+        def swapped():
+            client.want(b"OK", "SWAPDB", "0", "1")
+            return has_reply(waiter)
+
+        until(swapped, "its time is over")
+        assert waiter.read() is None
+
+
+@scenario()
+def time_of_who_moves(trial):
+    """A command that waits moves to another worker: its time goes on, and does not begin anew."""
+    with trial.client() as client:
+        threads = client.call("CONFIG", "GET", "threads")[1]
+        client.want(b"OK", "CONFIG", "SET", "threads", "3")
+        waiters = [trial.client() for _ in range(6)]
+        for waiter in waiters:
+            waiter.write(encode("BLPOP", "list", "2"))
+        until(lambda: b"blocked_clients:6" in client.call("INFO", "clients"), "they wait")
+        begun = now_ms(client)
+        until(lambda: now_ms(client) >= begun + 1000, "half of their time is over")
+        client.want(b"OK", "CONFIG", "SET", "threads", "1")
+        until(lambda: worker_count(trial.server) == 1, "one worker serves all")
+        with trial.client() as later:
+            assert later.call("BLPOP", "list", "1.5") is None
+        for waiter in waiters:
+            assert has_reply(waiter), "its time began anew"
+            assert waiter.read() is None
+            waiter.close()
+        client.want(b"OK", "CONFIG", "SET", "threads", threads)

@@ -155,6 +155,11 @@ impl Engine {
         self.self_ref.get()?.upgrade()
     }
 
+    /// Itself, for what may outlive it.
+    pub fn weak(&self) -> Weak<Engine> {
+        self.self_ref.get().cloned().unwrap_or_default()
+    }
+
     /// How the slow lane gets one more thread; once, at the start. Without it gets none.
     pub fn set_thread_starter(&self, start: StartLaneThread) {
         let _already = self.start_lane_thread.set(start);

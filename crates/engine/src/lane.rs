@@ -62,6 +62,8 @@ pub struct Job {
     pub locking: Locking,
     /// How often it has met a busy partition.
     pub tries: u32,
+    /// When it ends in vain, if it waits for keys: of one that has waited before.
+    pub until_us: Option<u64>,
 }
 
 /// Jobs that wait for a thread, and the threads.
@@ -358,8 +360,9 @@ fn run_command(
     job: &mut Job,
     reply: &mut Vec<u8>,
 ) -> Ran {
-    let Job { args, found, session, inbox, connection, parking, locking, tries } = job;
-    let place = ReplyTarget { inbox, connection: *connection, parking: *parking };
+    let Job { args, found, session, inbox, connection, parking, locking, tries, until_us } = job;
+    let place =
+        ReplyTarget { inbox, connection: *connection, parking: *parking, until_us: *until_us };
     let (found, session) = (*found, &mut **session);
     let args = args.slices();
     let engine = Engine::behind(server);

@@ -14,19 +14,20 @@
 //! 2. A waiter is claimed before its command runs on another's behalf; so exactly one side ends it.
 //! 3. A command that is served looks at the key that changed and at nothing else, except at keys
 //!    whose partitions were free at that moment. Otherwise it runs again by itself.
+//! 4. Its time begins once, be it run again ever so often, and wherever.
 //!
 //! Tests: compat (transcripts of the blocking commands, `serial`); tests/panics.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     AtTimeout, Call, CommandRef, KeyWait, OwnedArgs, Park, Session, Stop, WaitedKeys, key_positions,
 };
-use pantala_keyspace::{Key, Locked, Ready, Ticket, Waiter};
+use pantala_keyspace::{DbIndex, Key, Locked, Ready, Ticket, Waiter};
 use pantala_protocol::Reply;
 
 use crate::engine::Engine;
@@ -42,6 +43,8 @@ pub struct ReplyTarget<'s> {
     pub connection: u64,
     /// The number its parking will have.
     pub parking: u32,
+    /// When a command that has waited before and runs again ends in vain.
+    pub until_us: Option<u64>,
 }
 
 /// What a waiter wants to be run.
@@ -131,10 +134,11 @@ impl Turn<'_> {
             let hash = self.engine.space.hash(key);
             locked.waiters(hash).wait(session.db, key, Arc::clone(&waiter));
         }
-        let until_us = wait.until.map(|until| {
-            let left_ms = u64::try_from(until.0.saturating_sub(self.now.0)).unwrap_or(0);
-            monotonic_us().saturating_add(left_ms.saturating_mul(1000))
-        });
+        let first_until_us = || {
+            let left_ms = u64::try_from(wait.until?.0.saturating_sub(self.now.0)).unwrap_or(0);
+            Some(monotonic_us().saturating_add(left_ms.saturating_mul(1000)))
+        };
+        let until_us = target.until_us.or_else(first_until_us);
         Blocked { waiter, until_us, at_timeout: wait.at_timeout }
     }
 
@@ -301,10 +305,40 @@ impl Blocked {
         let Some(pending) = self.waiter.request.downcast_ref::<Pending>() else { return };
         let keys = waited_keys(pending.found, &pending.args, pending.keys);
         if keys.len() >= at_least {
-            let (space, db) = (&engine.space, pending.session.db);
             for key in keys {
-                space.forget_waiter(db, space.key(key), &self.waiter);
+                forget_waiter(engine, pending.session.db, key, &self.waiter);
             }
+        }
+    }
+}
+
+/// A waiter that has ended and stands in the queue of a key whose partition was busy: whoever frees
+/// that takes it out. It would keep its worker's inbox, be the worker gone.
+struct Forgotten {
+    engine: Weak<Engine>,
+    db: DbIndex,
+    key: Box<[u8]>,
+    waiter: Arc<Waiter>,
+}
+
+impl pantala_keyspace::Inbox for Forgotten {
+    fn unpark(&self, _connection: u64, _parking: u32) {}
+
+    fn wake(&self) {
+        if let Some(engine) = self.engine.upgrade() {
+            forget_waiter(&engine, self.db, &self.key, &self.waiter);
+        }
+    }
+}
+
+/// Takes a waiter that has ended out of the queue of a key: now, or as soon as that is free.
+fn forget_waiter(engine: &Engine, db: DbIndex, key: &[u8], waiter: &Arc<Waiter>) {
+    let space = &engine.space;
+    while let Err(busy) = space.forget_waiter(db, space.key(key), waiter) {
+        let (engine, waiter) = (engine.weak(), Arc::clone(waiter));
+        let forgotten = Forgotten { engine, db, key: key.into(), waiter };
+        if space.park(busy, Ticket::Inbox(Arc::new(forgotten))).is_ok() {
+            return;
         }
     }
 }

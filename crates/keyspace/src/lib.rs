@@ -412,12 +412,20 @@ impl Keyspace {
         self.waited_keys.load(Ordering::Relaxed)
     }
 
-    /// Takes a waiter that has ended out of a key's queue. If the partition is busy it stays until
-    /// somebody looks at the queue.
-    pub fn forget_waiter(&self, db: DbIndex, key: Key<'_>, waiter: &Arc<Waiter>) {
-        if let Some(mut held) = self.partition(PartitionId::of(key.hash)).spin_lock() {
-            held.waiters.forget(db, key.bytes, waiter);
-        }
+    /// Takes a waiter that has ended out of a key's queue.
+    ///
+    /// # Errors
+    /// The partition is busy.
+    pub fn forget_waiter(
+        &self,
+        db: DbIndex,
+        key: Key<'_>,
+        waiter: &Arc<Waiter>,
+    ) -> Result<(), Busy> {
+        let id = PartitionId::of(key.hash);
+        let mut held = self.partition(id).spin_lock().ok_or(Busy(id))?;
+        held.waiters.forget(db, key.bytes, waiter);
+        Ok(())
     }
 
     /// Hands garbage to the background; without one it is freed here.

@@ -108,6 +108,9 @@ impl InProcess {
 
 #[cfg(test)]
 mod tests {
+    use pantala_base::UnixMs;
+    use pantala_keyspace::{DbIndex, LockPlan, Scope, Tally};
+
     use super::*;
 
     fn check(requests: &[&str], expected: &str) {
@@ -155,5 +158,42 @@ mod tests {
         let expected: String =
             (0..100).map(|n| format!("+OK\r\n${}\r\n{n}\r\n", n.to_string().len())).collect();
         check(&[&pipeline], &expected);
+    }
+
+    /// Does `work` while another thread holds the partition of a key.
+    fn with_key_held(server: &mut InProcess, key: &[u8], work: impl FnOnce(&mut InProcess)) {
+        let shared = Arc::clone(&server.worker.shared);
+        let (held, is_held) = std::sync::mpsc::channel();
+        let (free, is_to_free) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let (space, tally) = (&shared.engine.space, Tally::default());
+                let now = UnixMs(0);
+                let scope = Scope { space, db: DbIndex(0), now, tally: &tally, touch: false };
+                let locked = space.lock_waiting(&LockPlan::one(space.hash(key)), scope);
+                held.send(()).expect("the test listens");
+                // Freed also when the test has failed.
+                let _failed = is_to_free.recv();
+                drop(locked);
+            });
+            is_held.recv().expect("the thread holds it");
+            work(server);
+            drop(free);
+        });
+    }
+
+    #[test]
+    fn who_waits_no_longer_leaves_the_queue_of_a_busy_key() {
+        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let mut reply = Vec::new();
+        server.exchange(b"BLPOP a b 0\r\n", &mut reply);
+        assert_eq!(server.space().waited_keys(), 2);
+        with_key_held(&mut server, b"a", |server| {
+            assert!(server.worker.unblock(0, None));
+            assert_eq!(server.space().waited_keys(), 1);
+        });
+        assert_eq!(server.space().waited_keys(), 0);
+        server.exchange(b"PING\r\n", &mut reply);
+        assert_eq!(String::from_utf8_lossy(&reply), "*-1\r\n+PONG\r\n");
     }
 }

@@ -1,11 +1,14 @@
 //! One connection, as its worker keeps it.
 
+use std::sync::Arc;
+
 use pantala_commands::Session;
+use pantala_engine::mailbox::Mailbox;
+use pantala_engine::waiting::{Blocked, CountedAsBlocked, ReplyTarget};
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
 use crate::worker::sending::THROTTLE_BYTES;
-use pantala_engine::waiting::{Blocked, CountedAsBlocked};
 
 /// Shorter replies are copied: the connection's own buffer is used again.
 const MOVED_REPLY_BYTES: usize = 16 << 10;
@@ -70,6 +73,9 @@ pub struct Connection {
     pub parked: Option<Parked>,
     /// The command that waits for keys.
     pub blocked: Option<Box<Blocked>>,
+    /// When the first command of its input ends in vain (monotonic, microseconds), if that has
+    /// waited for keys before.
+    pub until_us: Option<u64>,
     /// While CLIENT PAUSE holds it back: INFO counts it among the blocked.
     pub paused: Option<CountedAsBlocked>,
     /// Messages that came while its command was on the slow lane; they go behind the reply.
@@ -128,6 +134,7 @@ impl Connection {
             in_flight: 0,
             parked: None,
             blocked: None,
+            until_us: None,
             paused: None,
             parkings: 0,
             is_throttled: false,
@@ -251,6 +258,13 @@ impl Connection {
     pub fn tell_kept(&mut self) {
         let kept = std::mem::take(&mut self.kept);
         self.push_reply(kept);
+    }
+
+    /// Where its next command is called should it wait, and until when it does if it has waited
+    /// before.
+    pub fn reply_target<'m>(&mut self, inbox: &'m Arc<dyn Mailbox>) -> ReplyTarget<'m> {
+        let (connection, parking) = (self.handle(), self.next_parking());
+        ReplyTarget { inbox, connection, parking, until_us: self.until_us.take() }
     }
 
     /// The number that the next parking will have.

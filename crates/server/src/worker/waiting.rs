@@ -143,6 +143,7 @@ impl Worker {
             parking,
             locking: Locking::Upfront,
             tries: 0,
+            until_us: blocked.until_us,
         });
     }
 
@@ -172,7 +173,8 @@ impl Worker {
         self.touch(index);
     }
 
-    /// Puts the command of a waiting connection back into its input, to be run at another worker.
+    /// Puts the command of a waiting connection back into its input, to be run at another worker,
+    /// where its time goes on.
     pub(crate) fn take_back(&mut self, index: u32) {
         let Some(blocked) = self.give_up(index) else { return };
         let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
@@ -182,6 +184,7 @@ impl Worker {
         connection.input = input;
         connection.input_done = 0;
         connection.parser = pantala_protocol::RequestParser::default();
+        connection.until_us = blocked.until_us;
         connection.parked = None;
     }
 }

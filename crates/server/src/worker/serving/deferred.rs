@@ -145,6 +145,7 @@ impl Worker {
             parking,
             locking: Locking::Upfront,
             tries: 0,
+            until_us: connection.until_us.take(),
         };
         if found.row.flags.has(Flags::TRANSACTION) {
             // Watching ends with EXEC; the lane knows of what.

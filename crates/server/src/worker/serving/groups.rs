@@ -11,7 +11,6 @@ use super::window::{Item, Window};
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life, Waiting};
 use pantala_engine::execute::{Refusal, Request, Turn, Verdict};
-use pantala_engine::waiting::ReplyTarget;
 
 /// Commands whose locks are held together: enough misses under way to fill the core's line buffers,
 /// few enough not to get in other workers' way.
@@ -192,11 +191,7 @@ impl Worker {
             self.deliver_published();
         }
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
-        let seat = ReplyTarget {
-            inbox: &self.mailbox,
-            connection: connection.handle(),
-            parking: connection.next_parking(),
-        };
+        let target = connection.reply_target(&self.mailbox);
         window.replied_bytes.set(connection.output.len());
         let session = &mut connection.session;
         let was_monitor = session.monitor;
@@ -204,7 +199,7 @@ impl Worker {
         let action = match turn.admit(session, found, args, arg_count) {
             Ok(found) if is_long => Deferred::Lane(found),
             Err(Refusal::Queue(found)) if is_long => Deferred::Queue(found, arg_count),
-            Ok(found) => match turn.run(session, found, args, &mut connection.output, &seat) {
+            Ok(found) => match turn.run(session, found, args, &mut connection.output, &target) {
                 Verdict::Finished => {
                     connection.finished(found.number);
                     if was_monitor && !connection.session.monitor {
@@ -231,6 +226,8 @@ impl Worker {
                 }
             },
         };
+        // It runs again, with the time it has left.
+        connection.until_us = target.until_us.filter(|_| !matches!(action, Deferred::Block(_)));
         connection.park(Waiting::Partition);
         self.perform(window, turn, position, action);
     }
