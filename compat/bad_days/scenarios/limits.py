@@ -201,3 +201,23 @@ def remove(place):
         return True
     except OSError:
         return False
+
+
+@scenario(watched=False, slack_mb=None)
+def fewer_tracked_keys(trial):
+    """Lowering the limit of tracked keys tells who has read those that go, though nobody sends
+    anything more."""
+    count = 20_000
+    with trial.client() as reader, trial.client() as listener, trial.client() as other:
+        listener.want([b"subscribe", b"__redis__:invalidate", 1], "SUBSCRIBE",
+                      "__redis__:invalidate")
+        told = other.call("CLIENT", "LIST").decode().splitlines()
+        told = next(line for line in told if "sub=1" in line).split()[0].removeprefix("id=")
+        reader.want(b"OK", "CLIENT", "TRACKING", "ON", "REDIRECT", told)
+        for begin in range(0, count, 1_000):
+            reader.call("MGET", *range(begin, begin + 1_000))
+        other.want(b"OK", "CONFIG", "SET", "tracking-table-max-keys", 1)
+        keys = set()
+        while len(keys) < count - 1:
+            _, _, invalid = listener.read()
+            keys.update(invalid)

@@ -173,6 +173,8 @@ pub enum Group {
     Scripting,
     /// `pubsub`
     PubSub,
+    /// `cluster`
+    Cluster,
 }
 
 impl Group {
@@ -194,6 +196,7 @@ impl Group {
             Group::Transactions => "transactions",
             Group::Scripting => "scripting",
             Group::PubSub => "pubsub",
+            Group::Cluster => "cluster",
         }
     }
 }
@@ -483,7 +486,7 @@ impl Command {
                 Group::Geo => &[Category::Geo],
                 Group::Transactions => &[Category::Transaction],
                 Group::Scripting => &[Category::Scripting],
-                Group::PubSub => &[],
+                Group::PubSub | Group::Cluster => &[],
             },
             tips: &[],
             since: "1.0.0",

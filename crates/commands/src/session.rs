@@ -139,6 +139,8 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT NO-EVICT is on.
     pub no_evict: bool,
+    /// CLIENT IMPORT-SOURCE is on.
+    pub is_import_source: bool,
     /// CLIENT CAPA REDIRECT.
     pub can_redirect: bool,
     /// CLIENT TRACKING.
@@ -179,6 +181,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             no_touch: false,
             no_evict: false,
+            is_import_source: false,
             can_redirect: false,
             tracking: None,
             is_script: false,

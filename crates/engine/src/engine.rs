@@ -22,6 +22,7 @@ use crate::settings_cell::SettingsCell;
 use crate::shutdown::Shutdown;
 use crate::stats::logs::Kind;
 use crate::stats::{ErrorCounts, LatencyMonitor, Logs, Tallies};
+use crate::switches::Switches;
 use crate::tracking::Trackers;
 use crate::tracking::notifier::Notifier;
 use crate::waiting::BlockedCount;
@@ -57,6 +58,8 @@ pub struct Engine {
     pub memory: MemoryGuard,
     /// Whether the server stops.
     pub shutdown: Shutdown,
+    /// What DEBUG has turned off or on.
+    pub switches: Switches,
     start_lane_thread: OnceLock<StartLaneThread>,
     self_ref: OnceLock<Weak<Engine>>,
 }
@@ -133,6 +136,7 @@ impl Engine {
             blocked: BlockedCount::default(),
             memory: MemoryGuard::default(),
             shutdown: Shutdown::default(),
+            switches: Switches::default(),
             start_lane_thread: OnceLock::new(),
             self_ref: OnceLock::new(),
         });

@@ -40,6 +40,7 @@ pub mod scripts;
 pub mod settings_cell;
 pub mod shutdown;
 pub mod stats;
+pub mod switches;
 pub mod tracking;
 pub mod transaction;
 pub mod waiting;

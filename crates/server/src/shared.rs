@@ -1,7 +1,7 @@
 //! What all threads of the server share: the engine, and what stands around it.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_us};
@@ -25,8 +25,6 @@ pub struct Shared {
     pub workers: Arc<Workers>,
     /// This run of the server.
     pub run: RunInfo,
-    /// DEBUG SET-ACTIVE-EXPIRE 0: the sweep rests.
-    pub is_sweep_off: AtomicBool,
     /// What INFO tells per second.
     pub rates: Mutex<Rates>,
     /// How busy the workers are, for INFO.
@@ -93,7 +91,6 @@ impl Shared {
             engine: Engine::new(parts),
             workers,
             run: RunInfo::begin(),
-            is_sweep_off: AtomicBool::new(false),
             rates: Mutex::new(Rates::default()),
             loads: Mutex::new(Loads::default()),
             self_ref: OnceLock::new(),

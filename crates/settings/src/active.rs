@@ -55,6 +55,11 @@ settings! {
     /// Addresses to listen on; `*` and `::*` are all of IPv4 and IPv6; one after `-` may fail.
     bind: Vec<String> = start(
         "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network);
+    /// Zone that INFO and HELLO report.
+    availability_zone: String = live("availability-zone", Kind::Text, "", Process);
+    /// Clients may say that they bring another server's data (CLIENT IMPORT-SOURCE). Keys expire
+    /// all the same, as yet.
+    import_mode: bool = live("import-mode", Kind::Bool, "no", Commands);
     /// Connections the kernel keeps waiting for accept.
     tcp_backlog: u32 = start("tcp-backlog", COUNT, "511", Network);
     /// Path of a Unix socket to listen on as well.

@@ -74,7 +74,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Bytes below which the append-only file is not rewritten."),
     live("auto-aof-rewrite-percentage", COUNT, "100", Persistence)
         .doc("Growth in percent at which the append-only file is rewritten."),
-    live("availability-zone", Text, "", Process).doc("Zone that INFO and HELLO report."),
     start("bgsave-cpulist", Text, "", Threads)
         .also(&["bgsave_cpulist"])
         .doc("CPUs for background saves."),
@@ -156,8 +155,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Seed of the hash function. Here it is always drawn at random."),
     live("hide-user-data-from-log", Bool, "yes", Observe).doc("Keep keys and values out of logs."),
     live("ignore-warnings", Text, "", Process).doc("Warnings at start that are not fatal."),
-    live("import-mode", Bool, "no", Replication)
-        .doc("Neither expire nor evict while an import runs."),
     live("io-threads", Int(1, 256), "1", Threads)
         .doc("I/O threads. Here every worker does its own I/O: see threads."),
     live("jemalloc-bg-thread", Bool, "yes", Memory)

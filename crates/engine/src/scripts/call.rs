@@ -137,7 +137,7 @@ impl Run<'_, '_> {
         if !found.row.accepts(args.len()) {
             return Err(WRONG_ARITY);
         }
-        if flags.has(Flags::NOSCRIPT) {
+        if flags.has(Flags::NOSCRIPT) && !self.may_debug(flags) {
             return Err(NOT_FROM_SCRIPT);
         }
         if flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE)) && !self.rights.writes {
@@ -149,6 +149,12 @@ impl Run<'_, '_> {
             return Err(error::OUT_OF_MEMORY);
         }
         Ok(())
+    }
+
+    /// Whether this is DEBUG, and DEBUG SET-DISABLE-DENY-SCRIPTS lets scripts call it.
+    fn may_debug(&self, flags: Flags) -> bool {
+        let is_debug = flags.has(Flags::ADMIN) && flags.has(Flags::WHOLE);
+        is_debug && self.turn.engine.switches.scripts_may_debug.is_on()
     }
 
     /// Takes the partitions of these keys.

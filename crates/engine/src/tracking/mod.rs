@@ -165,6 +165,31 @@ impl Trackers {
     }
 }
 
+impl Engine {
+    /// Forgets remembered keys beyond `tracking-table-max-keys`, as far as their partitions are
+    /// free. Inside the gate.
+    #[cold]
+    pub fn shrink_tracked(&self) {
+        self.space.shrink_tracked(most_keys(&self.settings.current()));
+    }
+
+    /// Whether more keys are remembered than may be, and nobody need ask for them to be forgotten.
+    #[inline]
+    pub fn has_too_many_tracked(&self, settings: &Settings) -> bool {
+        self.notices.trackers.is_used()
+            && self.space.tracked().keys.load(Ordering::Relaxed) > most_keys(settings)
+            && !self.switches.no_housekeeping.is_on()
+    }
+}
+
+/// `tracking-table-max-keys`, where 0 is no limit.
+fn most_keys(settings: &Settings) -> usize {
+    match settings.tracking_table_max_keys {
+        0 => usize::MAX,
+        most => usize::try_from(most).unwrap_or(usize::MAX),
+    }
+}
+
 /// What the keyspace has to tell.
 fn wanted(everybody: &Everybody, settings: &Settings) -> Wanted {
     let letters = &settings.notify_keyspace_events;

@@ -10,10 +10,7 @@ impl<'r> Turn<'r> {
     #[inline]
     pub fn shrink_tracked(&self) {
         if self.engine.notices.trackers.is_used() {
-            let most = self.engine.settings.current().tracking_table_max_keys;
-            if most > 0 {
-                self.engine.space.shrink_tracked(usize::try_from(most).unwrap_or(usize::MAX));
-            }
+            self.engine.shrink_tracked();
         }
     }
 

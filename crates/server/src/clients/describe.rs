@@ -82,6 +82,7 @@ pub fn flags(connection: &Connection) -> String {
         (session.closing, 'c'),
         (session.no_evict, 'e'),
         (session.no_touch, 'T'),
+        (session.is_import_source, 'I'),
         (session.peer.starts_with('/'), 'U'),
     ];
     let flags: String = shown.iter().filter(|(is_set, _)| *is_set).map(|(_, f)| *f).collect();

@@ -1,5 +1,6 @@
 //! Commands about the server itself; each file a family, as in the crate `commands`.
 
+mod absent;
 pub mod client;
 mod command;
 mod commandlog;
@@ -37,6 +38,7 @@ pub fn families() -> Vec<&'static [Command]> {
         families::hyperloglog::ROWS,
         families::geo::ROWS,
         families::sort::ROWS,
+        absent::ROWS,
         client::ROWS,
         command::ROWS,
         commandlog::ROWS,

@@ -1,7 +1,6 @@
 //! Threads that keep house: one frees large garbage, one sweeps expired keys.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use pantala_base::clock::unix_ms;
@@ -39,7 +38,7 @@ pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Wa
     let mut sweeper = Sweeper::new(&shared.engine.space);
     started(sweeper.waker());
     while !shared.engine.shutdown.is_final() {
-        if !shared.is_sweep_off.load(Ordering::Relaxed) {
+        if !shared.engine.switches.does_sweep_rest() {
             sweeper.round(&shared.engine.space, unix_ms(), &tally.keys);
         }
         let longest = shared.engine.memory.look();

@@ -3,6 +3,7 @@
 use pantala_commands::Standing;
 use pantala_keyspace::ClientId;
 use pantala_protocol::{Reply, Version};
+use pantala_sync::gate::Role;
 
 use super::Worker;
 use pantala_engine::tracking::notifier::Word;
@@ -11,6 +12,22 @@ use pantala_engine::tracking::notifier::Word;
 const CHANNEL: &[u8] = b"__redis__:invalidate";
 
 impl Worker {
+    /// Forgets tracked keys that are too many, in a turn that runs no command: the limit was
+    /// lowered, and what was too much for the turn that lowered it, or lay in a busy partition, is
+    /// left.
+    #[cold]
+    pub(crate) fn forget_tracked(&self) {
+        let engine = &self.shared.engine;
+        let _inside = engine.space.gate().enter(Role::Worker, self.index);
+        engine.shrink_tracked();
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(crate) fn has_too_many_tracked(&self) -> bool {
+        self.shared.engine.has_too_many_tracked(&self.settings)
+    }
+
     /// Word for a client of this worker, if it still is one.
     pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: &Word) {
         let Some(connection) = self.find_handle(handle) else { return };

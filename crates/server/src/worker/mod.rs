@@ -53,6 +53,9 @@ use pantala_engine::stats::tallies::ThreadTally;
 /// How often idle clients and soft limits are looked at, when there is anything to look at.
 const CHORE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How soon an idle worker tries again to forget tracked keys that are too many.
+const TRACKED_INTERVAL: Duration = Duration::from_millis(1);
+
 /// See the module.
 pub struct WorkerThread {
     reactor: Reactor,
@@ -174,11 +177,12 @@ impl Worker {
         }
         let pause = self.shared.engine.pause.ends_in(monotonic_us);
         let chores = self.has_chores().then_some(CHORE_INTERVAL);
+        let tracked = self.has_too_many_tracked().then_some(TRACKED_INTERVAL);
         let waiting = self
             .timeouts
             .next_us()
             .map(|until_us| Duration::from_micros(until_us.saturating_sub(monotonic_us())));
-        [pause, chores, waiting].into_iter().flatten().min()
+        [pause, chores, tracked, waiting].into_iter().flatten().min()
     }
 
     fn has_chores(&self) -> bool {
@@ -209,6 +213,9 @@ impl Worker {
             }
             self.deliver_published();
             self.feed_monitors();
+        } else if self.has_too_many_tracked() {
+            self.forget_tracked();
+            self.take_messages(ops);
         }
         self.do_chores(ops);
         self.balance(ops);

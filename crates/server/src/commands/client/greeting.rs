@@ -16,7 +16,7 @@ use pantala_engine::pubsub::commands as pubsub;
 const SERVER: &str = "redis";
 
 /// The only user there is.
-const USER: &[u8] = b"default";
+pub const USER: &[u8] = b"default";
 
 const WRONG_PASSWORD: ClientError =
     ClientError::text("WRONGPASS invalid username-password pair or user is disabled.");
@@ -149,8 +149,10 @@ impl<'a> Options<'a> {
 
 fn reply_greeting(call: &mut Call<'_, '_>) {
     let id = call.session.id.cast_signed();
+    let settings = Engine::of(call).settings.current();
+    let zone = settings.availability_zone.as_bytes();
     let reply = &mut call.reply;
-    reply.map(7);
+    reply.map(7 + usize::from(!zone.is_empty()));
     reply.bulk(b"server");
     reply.bulk(SERVER.as_bytes());
     reply.bulk(b"version");
@@ -165,6 +167,10 @@ fn reply_greeting(call: &mut Call<'_, '_>) {
     reply.bulk(b"master");
     reply.bulk(b"modules");
     reply.array(0);
+    if !zone.is_empty() {
+        reply.bulk(b"availability_zone");
+        reply.bulk(zone);
+    }
 }
 
 /// Back to how the connection began; what it said of its library stays.

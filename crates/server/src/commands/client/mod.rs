@@ -19,7 +19,9 @@ mod words;
 
 use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Done, ReplyMode, error};
+use pantala_engine::Engine;
 
+pub use greeting::USER;
 pub use rows::ROWS;
 pub use tracking::redirect;
 
@@ -116,11 +118,13 @@ fn reply(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// There is no import mode yet, so nobody can be a source.
+/// Whoever is a source may say so no more at any time; the rest is for the import mode.
 fn import_source(call: &mut Call<'_, '_>) -> Done {
-    if !is_word(call.args[2], "OFF") {
+    let word = call.args[2];
+    if !is_word(word, "OFF") && !Engine::of(call).settings.current().import_mode {
         return Err(ClientError::text("ERR Server is not in import mode").into());
     }
+    call.session.is_import_source = switch(word)?;
     call.reply.ok();
     Ok(())
 }

@@ -3,16 +3,15 @@
 //! The row stands outside the gate: nothing here may hold up FLUSHALL or, later, the cut of a
 //! snapshot. Every part takes one partition at a time, for one key or a small batch.
 //!
-//! Not here: POPULATE (`populate`), JMAP (`jmap`).
+//! Not here: POPULATE (`populate`), JMAP (`jmap`), what is turned off or on (`switches`).
 
 mod jmap;
 mod populate;
+mod switches;
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pantala_base::glob;
-use pantala_base::number::parse_i64;
+use pantala_base::{UnixMs, glob};
 use pantala_commands::{
     Call, ClientError, Command, Done, Flags, Group, error, options::is_word, reply_help,
 };
@@ -21,7 +20,6 @@ use pantala_settings::field::Permission;
 use pantala_table::{Encoding, ValueRef};
 
 use super::is_local;
-use crate::shared::Shared;
 use pantala_engine::Engine;
 
 /// The rows of this family.
@@ -55,7 +53,8 @@ const fn form(
 
 const ANY: usize = usize::MAX;
 
-const FORMS: [Form; 17] = [
+const FORMS: [Form; 20] = [
+    form("CLIENT-ENFORCE-REPLY-LIST", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
     form("CHANGE-REPL-ID", (0, 0), fine, "", "Accepted; there is no replication yet."),
     form("DIGEST", (0, 0), digest, "", "Forty zeros if there is no data; else refused."),
     form("DIGEST-VALUE", (1, ANY), digest_values, "key [key ...]", "The same for single keys."),
@@ -64,6 +63,13 @@ const FORMS: [Form; 17] = [
     form("JMAP", (0, 1), jmap::jmap, "[count:int]", "A report on memory, by type and size."),
     form("LOG", (1, 1), log, "text", "Writes a line to the log."),
     form("OBJECT", (1, 2), object, "key [FAST]", "How a value is kept."),
+    form(
+        "PAUSE-CRON",
+        (1, 1),
+        switches::pause_housekeeping,
+        "(0 | 1)",
+        "Stops what the server does of its own accord.",
+    ),
     form(
         "POPULATE",
         (1, ANY),
@@ -76,7 +82,20 @@ const FORMS: [Form; 17] = [
     form("REPLYBUFFER", (2, 2), fine, "name value", "Accepted, without effect."),
     form("RESTART", (0, 1), unable, "[milliseconds:int]", "Refused: this cannot be done yet."),
     form("RELOAD", (0, 2), unable, "[option ...]", "Refused: this version cannot save."),
-    form("SET-ACTIVE-EXPIRE", (1, 1), set_sweep, "(0 | 1)", "Stops the sweep of expired keys."),
+    form(
+        "SET-ACTIVE-EXPIRE",
+        (1, 1),
+        switches::set_sweep,
+        "(0 | 1)",
+        "Stops the sweep of expired keys.",
+    ),
+    form(
+        "SET-DISABLE-DENY-SCRIPTS",
+        (1, 1),
+        switches::let_scripts_debug,
+        "(0 | 1)",
+        "Lets scripts call DEBUG.",
+    ),
     form("SLEEP", (1, 1), sleep, "seconds:double", "Answers later; nobody else waits."),
     form(
         "STRINGMATCH-LEN",
@@ -139,21 +158,17 @@ fn unable(call: &mut Call<'_, '_>) -> Done {
 
 /// The longest sleep; more is taken for a slip.
 const LONGEST_SLEEP_S: f64 = 86_400.0;
+/// The longest inside a transaction or script, which holds partitions meanwhile.
+const LONGEST_SLEEP_INSIDE_S: f64 = 1.0;
 
 fn sleep(call: &mut Call<'_, '_>) -> Done {
     let text = std::str::from_utf8(call.args[2]).unwrap_or_default();
     // As in Redis, what is no number is no time.
     let seconds: f64 = text.parse().unwrap_or(0.0);
+    let most = if call.may_wait { LONGEST_SLEEP_S } else { LONGEST_SLEEP_INSIDE_S };
     if seconds > 0.0 {
-        std::thread::sleep(Duration::from_secs_f64(seconds.min(LONGEST_SLEEP_S)));
+        std::thread::sleep(Duration::from_secs_f64(seconds.min(most)));
     }
-    call.reply.ok();
-    Ok(())
-}
-
-fn set_sweep(call: &mut Call<'_, '_>) -> Done {
-    let is_off = parse_i64(call.args[2]).unwrap_or(0) == 0;
-    Shared::of(call).is_sweep_off.store(is_off, Ordering::Relaxed);
     call.reply.ok();
     Ok(())
 }
@@ -222,31 +237,41 @@ fn with_key<'k, T>(
 
 fn object(call: &mut Call<'_, '_>) -> Done {
     let line = with_key(call.keys, call.args[2], |locked, key| {
-        let opened = locked.peek(key);
-        let (table, place) = opened.record()?;
-        let encoding = match table.encoding(place) {
-            Encoding::Int => "int",
-            Encoding::Inline => "embstr",
-            Encoding::Long => "raw",
-            Encoding::Object => match table.value(place) {
-                ValueRef::Object(object) => object.encoding(),
-                ValueRef::Str(_) => "raw",
-            },
-        };
-        let length = opened.string().ok().flatten().map_or(0, |string| string.len());
-        Some(format!(
-            "Value at:0x{:x} refcount:1 encoding:{encoding} serializedlength:{} lru:0 \
-             lru_seconds_idle:0 hotness:{} sticky:{} partition:{} bytes:{}",
-            key.hash,
-            length + 1,
-            table.hotness(place),
-            i32::from(table.sticky(place)),
-            PartitionId::of(key.hash).0,
-            table.record_bytes(place),
-        ))
+        let scope = *locked.scope();
+        // A key that has expired and is still there is shown too.
+        locked.set_scope(Scope { now: UnixMs(0), ..scope });
+        let line = object_line(locked, key);
+        locked.set_scope(scope);
+        line
     })?;
     call.reply.simple(&line.ok_or(error::NO_SUCH_KEY)?);
     Ok(())
+}
+
+/// How a value is kept, in a line.
+fn object_line(locked: &mut Locked<'_>, key: pantala_keyspace::Key<'_>) -> Option<String> {
+    let opened = locked.peek(key);
+    let (table, place) = opened.record()?;
+    let encoding = match table.encoding(place) {
+        Encoding::Int => "int",
+        Encoding::Inline => "embstr",
+        Encoding::Long => "raw",
+        Encoding::Object => match table.value(place) {
+            ValueRef::Object(object) => object.encoding(),
+            ValueRef::Str(_) => "raw",
+        },
+    };
+    let length = opened.string().ok().flatten().map_or(0, |string| string.len());
+    Some(format!(
+        "Value at:0x{:x} refcount:1 encoding:{encoding} serializedlength:{} lru:0 \
+         lru_seconds_idle:0 hotness:{} sticky:{} partition:{} bytes:{}",
+        key.hash,
+        length + 1,
+        table.hotness(place),
+        i32::from(table.sticky(place)),
+        PartitionId::of(key.hash).0,
+        table.record_bytes(place),
+    ))
 }
 
 fn protocol(call: &mut Call<'_, '_>) -> Done {

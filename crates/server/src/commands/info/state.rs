@@ -50,7 +50,7 @@ pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     let file = shared.engine.settings.file.clone().unwrap_or_default();
     page.line("config_file", file.display());
     page.line("io_threads_active", 0);
-    page.line("availability_zone", setting(shared, "availability-zone"));
+    page.line("availability_zone", &shared.engine.settings.current().availability_zone);
     let addresses: Vec<String> =
         settings.bind.iter().map(|address| format!("bind={address}")).collect();
     let addresses = addresses.join(",");

@@ -1,0 +1,79 @@
+//! What clients ask of parts of the server that are absent: modules, the cluster, users. They are
+//! answered as a server answers that has none of these.
+//!
+//! Tests: compat/transcripts/server/absent.txt.
+
+use pantala_commands::{Call, Category, Command, Done, Flags, Group, help};
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    Command::container("ACL", Group::Server, ACL)
+        .since("6.0.0")
+        .complexity("Depends on the subcommand.")
+        .summary("Who may do what."),
+    Command::container("MODULE", Group::Server, MODULE)
+        .since("4.0.0")
+        .complexity("Depends on the subcommand.")
+        .summary("Modules: there are none."),
+    Command::new("READONLY", fine, Group::Cluster)
+        .arity(1)
+        .flags(Flags::FAST.and(ANY_TIME))
+        .categories(&[Category::Connection])
+        .since("3.0.0")
+        .summary("Accepted: every connection may read here."),
+    Command::new("READWRITE", fine, Group::Cluster)
+        .arity(1)
+        .flags(Flags::FAST.and(ANY_TIME))
+        .categories(&[Category::Connection])
+        .since("3.0.0")
+        .summary("Accepted: every connection may write here."),
+];
+
+const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
+
+const ACL: &[Command] = &[
+    Command::new("WHOAMI", who_am_i, Group::Server)
+        .of("ACL")
+        .arity(2)
+        .flags(ANY_TIME.and(Flags::NOSCRIPT))
+        .since("6.0.0")
+        .summary("Tells the name of the connection's user."),
+    Command::new("HELP", help, Group::Server)
+        .of("ACL")
+        .arity(2)
+        .flags(ANY_TIME)
+        .since("6.0.0")
+        .summary("Tells what the subcommands do."),
+];
+
+const MODULE: &[Command] = &[
+    Command::new("LIST", list, Group::Server)
+        .of("MODULE")
+        .arity(2)
+        .flags(Flags::ADMIN.and(Flags::NOSCRIPT))
+        .tips(&["nondeterministic_output_order"])
+        .since("4.0.0")
+        .complexity("O(N) for N modules")
+        .summary("Tells which modules are loaded: none."),
+    Command::new("HELP", help, Group::Server)
+        .of("MODULE")
+        .arity(2)
+        .flags(ANY_TIME)
+        .since("5.0.0")
+        .summary("Tells what the subcommands do."),
+];
+
+fn fine(call: &mut Call<'_, '_>) -> Done {
+    call.reply.ok();
+    Ok(())
+}
+
+fn who_am_i(call: &mut Call<'_, '_>) -> Done {
+    call.reply.bulk(super::client::USER);
+    Ok(())
+}
+
+fn list(call: &mut Call<'_, '_>) -> Done {
+    call.reply.array(0);
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! What DEBUG turns off or on for the whole server, for tests.
+
+use pantala_base::number::parse_i64;
+use pantala_commands::{Call, Done};
+use pantala_engine::Engine;
+
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+/// The number behind the name of the form; what is no number counts as 0.
+fn is_on(call: &Call<'_, '_>) -> bool {
+    parse_i64(call.args[2]).unwrap_or(0) != 0
+}
+
+pub(super) fn set_sweep(call: &mut Call<'_, '_>) -> Done {
+    let is_on = is_on(call);
+    Engine::of(call).switches.no_sweep.turn(!is_on);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn pause_housekeeping(call: &mut Call<'_, '_>) -> Done {
+    let is_paused = is_on(call);
+    let shared = Shared::of(call);
+    shared.engine.switches.no_housekeeping.turn(is_paused);
+    // Whoever sleeps makes up for it.
+    shared.workers.post_all(|| Message::LookUp);
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn let_scripts_debug(call: &mut Call<'_, '_>) -> Done {
+    let may = is_on(call);
+    Engine::of(call).switches.scripts_may_debug.turn(may);
+    call.reply.ok();
+    Ok(())
+}
