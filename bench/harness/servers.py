@@ -7,6 +7,7 @@ time from the one that is.
 
 import contextlib
 import os
+import random
 import re
 import shlex
 import shutil
@@ -118,10 +119,19 @@ def dies_with_us():
     return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 
 
+# Below the ports that the kernel gives to outgoing connections: other tests make thousands.
+PORTS = range(10_000, 32_000)
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Server:

@@ -13,6 +13,7 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import random
 import re
 import shlex
 import signal
@@ -46,10 +47,19 @@ def reference():
     return f"{program} --port {{port}} --dir {{dir}} --bind 127.0.0.1 --save ''"
 
 
+# Below the ports that the kernel gives to outgoing connections: other tests make thousands.
+PORTS = range(10_000, 32_000)
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def answers(port):

@@ -7,6 +7,7 @@
 use crate::pattern::Resp;
 use crate::quoting;
 use crate::value::{self, Value};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -199,8 +200,22 @@ impl Drop for Server {
     }
 }
 
+/// Below those that the kernel gives to outgoing connections: other tests make thousands of these
+/// between the look at a port and the start of its server.
+const PORTS: std::ops::Range<u64> = 10_000..32_000;
+
 fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    let mut trouble = None;
+    for _ in PORTS {
+        // The standard library's only source of chance.
+        let chance = RandomState::new().build_hasher().finish();
+        let port = (PORTS.start + chance % (PORTS.end - PORTS.start)) as u16;
+        match TcpListener::bind(("0.0.0.0", port)) {
+            Ok(_) => return Ok(port),
+            Err(taken) => trouble = Some(taken),
+        }
+    }
+    Err(trouble.unwrap_or_else(|| std::io::ErrorKind::AddrInUse.into()))
 }
 
 fn fresh_folder() -> std::io::Result<PathBuf> {
