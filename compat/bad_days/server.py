@@ -56,6 +56,8 @@ class Server:
         self.threads, self.descriptors, self.bind = threads, descriptors, bind
         self.directory = tempfile.mkdtemp(prefix="bad-days-")
         self.port = port or free_port()
+        # Where the log goes in place of a file: a descriptor.
+        self.log_writer = None
         # The path of the socket it is reached by in place of the port.
         self.unix = None
         self.process = None
@@ -80,7 +82,7 @@ class Server:
             if limit:
                 resource.setrlimit(resource.RLIMIT_NOFILE, limit)
 
-        self.log = open(Path(self.directory) / "log", "ab")
+        self.log = open(self.log_writer or Path(self.directory) / "log", "ab")
         self.process = subprocess.Popen(self.command(), stdout=self.log, stderr=self.log,
                                         stdin=subprocess.DEVNULL, preexec_fn=prepare)
         until(self._answers, "the server answers PING")

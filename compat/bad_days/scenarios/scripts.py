@@ -1,7 +1,10 @@
 """Scripts that do not end: only who needs what they hold waits for them."""
 
+import os
+import select
+
 from client import Closed, encode
-from server import until
+from server import DEADLINE_S, until
 from trial import is_error, scenario
 
 # Longer than any scenario: nobody is told BUSY.
@@ -252,3 +255,91 @@ def run_until_quick(client):
         client.want(number, "EVAL", body, "1", "small", "")
         if figure(client, "lane_commands") == before:
             return body
+
+
+# Tables of many references to one whose slots are many and empty; patterns with a long class.
+EMPTIED = ("local e = {} for i = 1, 1000000 do e[i] = i end for i = 1, 1000000 do e[i] = nil end "
+           "local t = {} for i = 1, 1000000 do t[i] = e end ")
+CLASS = "local c = '[' .. ('a'):rep(1000000) .. ']' local s = ('b'):rep(1000000) "
+INSIDE_LIBRARIES = [
+    EMPTIED + "return #cjson.encode(t)",
+    EMPTIED + "return #cmsgpack.pack(t)",
+    EMPTIED + "cjson.encode_max_depth(9) return #cjson.encode(t)",
+    CLASS + "return s:find(c)",
+    CLASS + "return s:gsub(c .. '*x', '')",
+]
+
+
+@scenario(*NEVER_BUSY, slack_mb=None)
+def script_inside_library_is_killed(trial):
+    """SCRIPT KILL ends a script that spends its time inside a function of a library."""
+    trial.need("EVAL", "return 1", "0")
+    with trial.client() as client:
+        for body in INSIDE_LIBRARIES:
+            with trial.client() as script:
+                script.write(encode("EVAL", body, "0"))
+                until(lambda: client.call("SCRIPT", "KILL") == b"OK", "there is one to kill")
+                assert "killed" in script.read()
+        # What a library does while it is loaded has half a second.
+        reply = client.call("FUNCTION", "LOAD", "#!lua name=l\n" + CLASS + "local x = s:find(c)")
+        assert is_error(reply, "ERR Error registering functions: ERR FUNCTION LOAD timeout"), reply
+
+
+@scenario(*NEVER_BUSY, started=False)
+def sigterm_ends_script_inside_library(trial):
+    """SIGTERM, and SHUTDOWN, while such scripts run."""
+    for how in ("SIGTERM", "SHUTDOWN"):
+        server = trial.new_server(*NEVER_BUSY)
+        server.start()
+        try:
+            with server.client() as client:
+                scripts = [server.client() for _ in INSIDE_LIBRARIES]
+                for script, body in zip(scripts, INSIDE_LIBRARIES):
+                    script.write(encode("EVAL", body, "0"))
+                until(lambda: figure(client, "lane_running") == len(scripts), "they run")
+                if how == "SIGTERM":
+                    server.process.terminate()
+                else:
+                    client.write(encode("SHUTDOWN", "NOSAVE"))
+                assert server.process.wait(DEADLINE_S) == 0, "it was not forced"
+        finally:
+            server.stop()
+
+
+@scenario(started=False)
+def sigterm_ends_what_does_not_answer(trial):
+    """SIGTERM while the lane does what nothing stops: the process ends and says why."""
+    server = trial.new_server("--enable-debug-command", "yes")
+    server.start()
+    try:
+        with server.client() as sleeper, server.client() as client:
+            sleeper.write(encode("DEBUG", "SLEEP", "1000"))
+            until(lambda: figure(client, "lane_running") == 1, "it sleeps")
+            server.process.terminate()
+            assert server.process.wait(DEADLINE_S) == 1
+            assert "did not stop in time" in server.log_text()
+    finally:
+        server.stop()
+
+
+@scenario(started=False)
+def sigterm_with_a_full_log(trial):
+    """SIGTERM while nobody reads the log, which is a full pipe."""
+    server = trial.new_server()
+    reader, server.log_writer = os.pipe()
+    try:
+        server.start()
+        with server.client() as script:
+            body = "while true do redis.log(redis.LOG_WARNING, 'x') end"
+            script.write(encode("EVAL", body, "0"))
+            until(lambda: is_full(server.log_writer), "the log is full")
+            server.process.terminate()
+            assert server.process.wait(DEADLINE_S) == 1
+    finally:
+        os.close(reader)
+        server.stop()
+
+
+def is_full(pipe):
+    """Whether a write into the pipe would have to wait."""
+    return not select.select([], [pipe], [], 0)[1]

@@ -42,7 +42,7 @@ fn run(launch: Launch) -> Result<(), String> {
     let running = start::start(launch.settings, file)?;
     signals::stop_on_signals(running.shared())?;
     running.announce();
-    running.wait();
+    running.wait_and_end();
     Ok(())
 }
 

@@ -1,11 +1,27 @@
 //! SIGTERM and SIGINT stop the server.
+//!
+//! 1. The process ends within `STOPPING_MOST` after it was told to, whatever its threads do: a
+//!    command that takes long on the lane, or a log that nobody reads, holds up nothing.
+//!
+//! Tests: compat/bad_days (`sigterm_ends_what_does_not_answer`, `sigterm_with_a_full_log`).
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::listening;
 use crate::shared::Shared;
+
+/// Beyond this after it was told to stop, the process ends without waiting for its threads. Less
+/// than the ten seconds after which containers are killed.
+pub const STOPPING_MOST: Duration = Duration::from_secs(5);
+/// How long it then takes to say so.
+const LAST_WORDS_MOST: Duration = Duration::from_millis(500);
+/// What the process then ends with.
+const FORCED_STATUS: i32 = 1;
 
 /// Listens for the signals on a thread of its own, for the rest of the process.
 ///
@@ -17,10 +33,30 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
     let shared = Arc::clone(shared);
     let listen = move || {
         for signal in signals.forever() {
-            tracing::info!(signal, "a signal asks the server to stop");
+            // First, because the line may have to wait for whoever reads the log.
             shared.engine.shutdown.begin();
+            tracing::info!(signal, "a signal asks the server to stop");
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(cannot)?;
     Ok(())
+}
+
+/// Ends the process in time after it was told to stop, unless `ended` says that it did by itself
+/// (or is dropped).
+pub fn end_in_time(shared: Arc<Shared>, ended: &Receiver<()>) {
+    if ended.recv_timeout(STOPPING_MOST) != Err(RecvTimeoutError::Timeout) {
+        return;
+    }
+    let (done, until_done) = channel::<()>();
+    // On a thread of its own, because whatever is locked or written here may have to wait.
+    let last_words = move || {
+        listening::close(&shared.engine.settings.current());
+        tracing::error!("some threads did not stop in time: the server ends without them");
+        drop(done);
+    };
+    // Whether it could be started, or is done, is no matter any more.
+    let _silent = std::thread::Builder::new().name("last-words".into()).spawn(last_words);
+    let _too_late = until_done.recv_timeout(LAST_WORDS_MOST);
+    signal_hook::low_level::exit(FORCED_STATUS);
 }

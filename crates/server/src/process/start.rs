@@ -15,7 +15,7 @@ use crate::workers::MAX_WORKERS;
 use crate::workers::inbox::{Inbox, Message};
 use pantala_engine::lane;
 
-use super::{background, listening};
+use super::{background, listening, signals};
 
 /// Descriptors the process needs beside its clients'.
 pub(crate) const OWN_DESCRIPTORS: u64 = 64;
@@ -108,6 +108,18 @@ impl Running {
         let workers = self.shared.workers.serving().len();
         let (port, version) = (settings.port, env!("CARGO_PKG_VERSION"));
         tracing::info!(version, port, workers, engine, "ready to accept connections");
+    }
+
+    /// The same, for the process that is nothing but the server: it ends in time, whoever does not.
+    pub fn wait_and_end(self) {
+        let (ended, until_ended) = channel();
+        let shared = Arc::clone(&self.shared);
+        self.shared.engine.shutdown.wait();
+        if let Err(error) = spawn("stopping", move || signals::end_in_time(shared, &until_ended)) {
+            tracing::warn!("nothing ends the server in time: {error}");
+        }
+        self.wait();
+        drop::<std::sync::mpsc::Sender<()>>(ended);
     }
 
     /// Waits until the server is told to stop, and stops it.
