@@ -31,9 +31,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
 
 use crate::Keyspace;
-use crate::event::{EXPIRED, Event, EventClass};
+use crate::change::{ChangeObserver, Changed, Heard};
+use crate::event::{DEL, EVICTED, EXPIRED, Event, EventClass};
 use crate::key::DbIndex;
-use crate::ticket::Ticket;
+use crate::ticket::{Ticket, Woken};
 
 /// More effects than this are handed over before their command has ended, or end its being undone.
 pub const MOST_EFFECTS: usize = 1 << 16;
@@ -142,6 +143,10 @@ impl Effects {
         self.author = author;
     }
 
+    pub(crate) fn author(&self) -> ClientId {
+        self.author
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.list.len()
@@ -170,38 +175,10 @@ impl Effects {
         });
     }
 
-    /// A key has just expired, which is not undone with the command. Its event is the last, if
-    /// anybody wants to hear it.
-    pub(crate) fn last_one_lasts(&mut self) {
-        if let Some((Effect::Happened { event, .. }, before)) = self.list.split_last()
-            && *event == EXPIRED
-        {
-            self.lasting.push(before.len());
-        }
-    }
-
-    /// A key has changed.
-    pub(crate) fn note_change(
-        &mut self,
-        tracked: &mut TrackedKeys,
-        wanted: Wanted,
-        (db, key): (DbIndex, &[u8]),
-        event: Event,
-    ) {
-        let readers = tracked.take(key);
-        if wanted.has(Wanted::ALL_KEYS) || !readers.is_empty() {
-            // That a key expires is nobody's doing.
-            let author = if event.class == EventClass::EXPIRED { 0 } else { self.author };
-            self.push(Effect::Invalidate { key: key.into(), readers, author });
-        }
-        self.note_event(wanted, (db, key), event);
-    }
-
-    /// Something has happened to a key.
-    pub(crate) fn note_event(&mut self, wanted: Wanted, (db, key): (DbIndex, &[u8]), event: Event) {
-        if wanted.has_class(event.class) {
-            self.push(Effect::Happened { db, key: key.into(), event });
-        }
+    /// One more that is not undone with the command.
+    fn push_lasting(&mut self, effect: Effect) {
+        self.lasting.push(self.list.len());
+        self.list.push(effect);
     }
 
     /// Hands over what has been gathered. The partitions are still held.
@@ -217,6 +194,98 @@ impl Effects {
     /// Whether there are so many that some are to leave before the end.
     pub fn is_too_long(&self) -> bool {
         self.list.len() >= MOST_EFFECTS
+    }
+}
+
+/// Those that hear of changes by way of the [`ChangeSink`]: listeners of events, and clients that
+/// remember keys. What they are told is gathered in the `Locked` of the command.
+pub(crate) struct Listeners<'e> {
+    space: &'e Keyspace,
+    woken: &'e mut Woken,
+    wanted: Wanted,
+    readers: Readers,
+}
+
+impl<'e> Listeners<'e> {
+    /// For a change of a key that these clients have read.
+    pub fn new(space: &'e Keyspace, woken: &'e mut Woken, readers: Readers) -> Self {
+        Listeners { space, woken, wanted: space.wanted(), readers }
+    }
+
+    /// An event that is no change by itself.
+    pub fn announce(&mut self, db: DbIndex, key: &[u8], event: Event) {
+        if self.wanted.has_class(event.class) {
+            self.woken.effects().push(Effect::Happened { db, key: key.into(), event });
+            self.woken.tell_if_too_many(self.space);
+        }
+    }
+
+    /// Who remembers the key is told that it has changed, but for the author.
+    fn invalidate(&mut self, key: &[u8], author: ClientId) {
+        if self.wanted.has(Wanted::ALL_KEYS) || !self.readers.is_empty() {
+            let readers = std::mem::take(&mut self.readers);
+            self.woken.effects().push(Effect::Invalidate { key: key.into(), readers, author });
+        }
+    }
+
+    /// Something has happened by itself: it is nobody's doing, and is not undone with a command.
+    fn announce_lasting(&mut self, db: DbIndex, key: &[u8], event: Event) {
+        if self.wanted.has_class(event.class) {
+            self.woken.effects().push_lasting(Effect::Happened { db, key: key.into(), event });
+        }
+        self.woken.tell_if_too_many(self.space);
+    }
+
+    /// No client remembers a key any more: those that do are told, at once.
+    fn forget_all(&mut self) {
+        if self.wanted.has(Wanted::READ_KEYS.and(Wanted::ALL_KEYS))
+            && let Some(sink) = self.space.change_sink()
+        {
+            let mut bells = Vec::new();
+            sink.forget_all(&mut bells);
+            self.woken.add(bells);
+        }
+    }
+}
+
+impl ChangeObserver for Listeners<'_> {
+    fn changed(&mut self, changed: Changed<'_>) {
+        let Changed { db, key, event, heard, author } = changed;
+        if heard == Heard::ByAll {
+            // That a key expires is nobody's doing, also where a command finds it out.
+            let is_expiry = event.class == EventClass::EXPIRED;
+            self.invalidate(key, if is_expiry { 0 } else { author });
+        }
+        if heard != Heard::Silently {
+            self.announce(db, key, event);
+        }
+        self.woken.tell_if_too_many(self.space);
+    }
+
+    fn expired(&mut self, db: DbIndex, key: &[u8]) {
+        self.invalidate(key, 0);
+        self.announce_lasting(db, key, EXPIRED);
+    }
+
+    fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: Event, was_last: bool) {
+        self.invalidate(key, 0);
+        self.announce_lasting(db, key, event);
+        if was_last {
+            self.announce_lasting(db, key, DEL);
+        }
+    }
+
+    fn evicted(&mut self, db: DbIndex, key: &[u8]) {
+        self.invalidate(key, 0);
+        self.announce_lasting(db, key, EVICTED);
+    }
+
+    fn flushed(&mut self, _only: Option<DbIndex>) {
+        self.forget_all();
+    }
+
+    fn swapped(&mut self, _left: DbIndex, _right: DbIndex) {
+        self.forget_all();
     }
 }
 

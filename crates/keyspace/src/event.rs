@@ -111,6 +111,7 @@ events! {
         ZEXPIRE = "zexpire", ZPERSIST = "zpersist", ZEXPIRED = "zexpired",
     }
     EXPIRED { EXPIRED = "expired", HEXPIRED_BY_TIME = "hexpired" }
+    EVICTED { EVICTED = "evicted" }
     NEW { NEW = "new" }
     KEY_MISS { KEY_MISS = "keymiss" }
     STREAM {

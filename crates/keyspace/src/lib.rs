@@ -13,7 +13,7 @@
 //! 2. Locks are taken in ascending order, all or none. Only who holds the [`Token`] waits for one
 //!    partition while holding others: see `token`.
 //! 3. A thread holds at most one [`Locked`] at a time (debug builds check).
-//! 4. Every change ends in `Opened::publish`.
+//! 4. Every change of data is told before it is made and published after: see `change`.
 //!
 //! Not here: commands, replies, connections; reading clocks (time is an argument); threads.
 //! Tests: at the foot of each file, and `tests/` (strict serialisability is checked from outside,
@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod change;
 mod effects;
 pub mod event;
 mod key;
@@ -48,10 +49,11 @@ use pantala_table::{Discarded, OwnedRecord, Table};
 use pantala_values::Object;
 use smallvec::SmallVec;
 
+pub use change::{ChangeObserver, Changed, Db, Heard};
 pub use effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 pub use locked::{Locked, Scope};
-pub use opened::{Expiry, Opened, WrongType};
+pub use opened::{Expiry, Opened, Suspended, WrongType};
 pub use partition::{Partition, Sizes, Waiters, Watch};
 pub use patient::{Aborted, Awaited, LONG_WAIT, LongWaitObserver, NeverWaits};
 pub use plan::LockPlan;
@@ -59,7 +61,7 @@ pub use sweep::{Sweep, Sweeper};
 pub use tally::{Count, CountClass, Tally};
 pub use ticket::{Inbox, Ready, Ticket, Waiter, Waker};
 pub use token::Token;
-pub use undo::Saved;
+pub use undo::UndoLimits;
 pub use walk::{Busy, Met, ScanCursor};
 
 use locked::AllHeld;
@@ -249,7 +251,7 @@ impl Keyspace {
         if let Some(held) = self.partition(PartitionId::of(hash)).try_lock()
             && let Some(part) = held.db_if_used(db)
         {
-            part.table.prefetch_bucket(hash);
+            part.table().prefetch_bucket(hash);
         }
     }
 
@@ -259,7 +261,7 @@ impl Keyspace {
         if let Some(held) = self.partition(PartitionId::of(hash)).try_lock()
             && let Some(part) = held.db_if_used(db)
         {
-            part.table.prefetch_record(hash);
+            part.table().prefetch_record(hash);
         }
     }
 

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use crate::Keyspace;
 use crate::effects::{ClientId, Effect, Effects};
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
-use crate::opened::{Opened, WrongType};
+use crate::opened::{Opened, Suspended, WrongType};
 use crate::partition::{Partition, Waiters, Watch};
 use crate::patient::{self, Aborted};
 use crate::plan::LockPlan;
@@ -117,7 +117,7 @@ impl<'k> Locked<'k> {
     #[inline]
     pub fn prefetch_bucket(&self, at: usize, hash: u64) {
         if let Some(db) = self.held[at].1.db_if_used(self.scope.db) {
-            db.table.prefetch_bucket(hash);
+            db.table().prefetch_bucket(hash);
         }
     }
 
@@ -125,7 +125,7 @@ impl<'k> Locked<'k> {
     #[inline]
     pub fn prefetch_record(&self, at: usize, hash: u64) {
         if let Some(db) = self.held[at].1.db_if_used(self.scope.db) {
-            db.table.prefetch_record(hash);
+            db.table().prefetch_record(hash);
         }
     }
 
@@ -375,14 +375,20 @@ impl<'k> Locked<'k> {
         Opened::find(held, &mut self.woken, partition, Scope { db, ..scope }, key)
     }
 
+    /// Opens the key of a suspended change again, to publish it.
+    pub fn resume<'l>(&'l mut self, suspended: Suspended, key: Key<'l>) -> Opened<'l, 'k> {
+        let db = suspended.resume(key);
+        self.peek_in(db, key).resumed()
+    }
+
     /// The collection at a key, for commands that look at several at the same time. They open each
     /// key first ([`Locked::read`]), which removes what has expired, counts and touches.
     #[inline]
     pub fn collection<C: Collection>(&self, key: Key<'_>) -> Result<Option<&C>, WrongType> {
         let held = self.partition(PartitionId::of(key.hash));
         let Some(db) = self.held[held].1.db_if_used(self.scope.db) else { return Ok(None) };
-        let Some(place) = db.table.find(key.hash, key.bytes) else { return Ok(None) };
-        db.table.object(place).and_then(C::of).map(Some).ok_or(WrongType)
+        let Some(place) = db.table().find(key.hash, key.bytes) else { return Ok(None) };
+        db.table().object(place).and_then(C::of).map(Some).ok_or(WrongType)
     }
 
     /// Where a partition stands among those held. A key outside the plan is a mistake of ours: the

@@ -8,28 +8,15 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use pantala_table::Table;
-use pantala_values::Object;
-
+use crate::change::{Databases, Db};
 use crate::effects::{TrackedCounts, TrackedKeys};
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::ticket::Waiter;
-use crate::timed::Timed;
-
-/// The part of one logical database that lies in one partition.
-#[derive(Default)]
-pub struct Db {
-    /// Its records.
-    pub table: Table<Object>,
-    /// Which of them hold elements with deadlines of their own.
-    pub(crate) timed: Timed,
-}
 
 /// See the module.
 #[derive(Default)]
 pub struct Partition {
-    first: Db,
-    others: Vec<Db>,
+    pub(crate) databases: Databases,
     /// Connections that wait for something to appear under a key.
     pub(crate) waiters: Waiters,
 }
@@ -42,42 +29,11 @@ impl Partition {
         Partition { waiters, ..Partition::default() }
     }
 
-    /// The part of database `index` here; made on first use.
-    #[inline]
-    pub fn db(&mut self, index: DbIndex) -> &mut Db {
-        self.db_and_waiters(index).0
-    }
-
-    #[inline]
-    pub(crate) fn db_and_waiters(&mut self, index: DbIndex) -> (&mut Db, &mut Waiters) {
-        let db = match index.index() {
-            0 => &mut self.first,
-            number => db_at(&mut self.others, number - 1),
-        };
-        (db, &mut self.waiters)
-    }
-
     /// The part of database `index`, if anything ever used it.
+    #[inline]
     pub fn db_if_used(&self, index: DbIndex) -> Option<&Db> {
-        match index.index() {
-            0 => Some(&self.first),
-            number => self.others.get(number - 1),
-        }
+        self.databases.if_used(index)
     }
-
-    /// Exchanges two databases.
-    pub(crate) fn swap(&mut self, left: DbIndex, right: DbIndex) {
-        let taken = std::mem::take(self.db(left));
-        let other = std::mem::replace(self.db(right), taken);
-        *self.db(left) = other;
-    }
-}
-
-fn db_at(others: &mut Vec<Db>, number: usize) -> &mut Db {
-    if number >= others.len() {
-        others.resize_with(number + 1, Db::default);
-    }
-    &mut others[number]
 }
 
 /// Below this length a queue is not looked through for waiters that have ended.
@@ -289,9 +245,9 @@ impl Sizes {
     #[inline]
     pub(crate) fn publish(&self, partition: PartitionId, db: &Db) {
         let cell = &self.cells[partition.index()];
-        cell.keys.store(saturate(db.table.len()), Ordering::Relaxed);
-        cell.with_deadline.store(saturate(db.table.deadline_count()), Ordering::Relaxed);
-        cell.timed.store(saturate(db.timed.len()), Ordering::Relaxed);
+        cell.keys.store(saturate(db.table().len()), Ordering::Relaxed);
+        cell.with_deadline.store(saturate(db.table().deadline_count()), Ordering::Relaxed);
+        cell.timed.store(saturate(db.timed().len()), Ordering::Relaxed);
     }
 
     /// Keys in the whole database.

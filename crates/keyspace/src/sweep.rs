@@ -29,10 +29,10 @@ use pantala_base::clock::monotonic_us;
 use pantala_table::SweepCursor;
 
 use crate::Keyspace;
-use crate::event::EXPIRED;
+use crate::change::Changes;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
-use crate::locked::Scope;
-use crate::opened::{Opened, follow_up};
+use crate::locked::{Held, Scope};
+use crate::opened::Opened;
 use crate::tally::Tally;
 use crate::ticket::{Ticket, Waker, Woken};
 
@@ -159,11 +159,13 @@ impl Keyspace {
             self.sweep.earliest[id.index()].store(NEVER, Ordering::SeqCst);
         }
         for db in (0..self.database_count()).map(DbIndex) {
-            if self.sizes(db).is_some_and(|sizes| sizes.with_deadline_in(id) > 0) {
-                earliest = earliest.min(self.sweep_db(id, db, now, tally, &mut found));
+            let Some(sizes) = self.sizes(db) else { continue };
+            let scope = Scope { space: self, db, now, tally, touch: false };
+            if sizes.with_deadline_in(id) > 0 {
+                earliest = earliest.min(self.sweep_keys(id, scope, &mut found));
             }
-            if self.sizes(db).is_some_and(|sizes| sizes.timed_in(id) > 0) {
-                earliest = earliest.min(self.sweep_elements(id, db, now, tally, &mut found));
+            if sizes.timed_in(id) > 0 {
+                earliest = earliest.min(self.sweep_elements(id, scope, &mut found));
             }
         }
         let _held = self.hold_at_last(id);
@@ -172,84 +174,66 @@ impl Keyspace {
         found
     }
 
-    fn sweep_db(
+    /// One step of a sweep, with the partition held for so long. Who waited for a key that is gone
+    /// runs again by itself.
+    fn sweep_step<R>(
         &self,
         id: PartitionId,
-        db: DbIndex,
-        now: UnixMs,
-        tally: &Tally,
-        found: &mut Found,
-    ) -> i64 {
-        let scope = Scope { space: self, db, now, tally, touch: false };
+        scope: Scope<'_>,
+        step: impl FnOnce(&mut Held<'_>, &mut Woken) -> R,
+    ) -> R {
+        let mut woken = Woken::default();
+        let mut held = self.hold_at_last(id);
+        let result = step(&mut held, &mut woken);
+        let mut called = Vec::new();
+        for ready in woken.ready.drain(..) {
+            called.extend(held.waiters.take(ready.db, &ready.key));
+        }
+        woken.tell(scope.space);
+        drop(held);
+        called.iter().for_each(|waiter| waiter.call());
+        result
+    }
+
+    /// Removes keys whose deadline has passed; the earliest deadline of those that stay.
+    fn sweep_keys(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> i64 {
         let mut earliest = NEVER;
         let mut at = Some(SweepCursor::START);
         while let Some(from) = at {
-            let mut woken = Woken::default();
-            let mut removed = Vec::new();
-            let mut held = self.hold_at_last(id);
-            let mut called = Vec::new();
-            let (part, waiters) = held.db_and_waiters(db);
-            let timed = &mut part.timed;
-            let step = part.table.sweep(from, now, RECORDS_PER_LOCK, &mut |record| {
-                removed.push(self.hash(record.key()));
-                tally.expired.add(1);
-                timed.forget(record.key());
-                follow_up(waiters, &mut woken, &scope, record.key(), EXPIRED);
-                self.discard(record, tally);
+            let swept = self.sweep_step(id, scope, |held, woken| {
+                Changes::of(held, woken, id, scope).sweep(from, RECORDS_PER_LOCK)
             });
-            for hash in &removed {
-                part.table.tidy_after_remove(*hash, &mut |bytes| self.hash(bytes));
-            }
-            found.removed += step.expired as u64;
-            found.seen += step.visited as u64;
-            earliest = earliest.min(step.earliest.map_or(NEVER, |deadline| deadline.0));
-            self.sizes.of(db).publish(id, part);
-            for ready in woken.ready.drain(..) {
-                called.extend(waiters.take(ready.db, &ready.key));
-            }
-            at = step.next;
-            woken.tell(self);
-            drop(held);
-            called.iter().for_each(|waiter| waiter.call());
+            found.removed += swept.expired as u64;
+            found.seen += swept.visited as u64;
+            earliest = earliest.min(swept.earliest.map_or(NEVER, |deadline| deadline.0));
+            at = swept.next;
         }
         earliest
     }
 
+    /// Some of the keys that hold elements whose deadline has passed.
+    fn due_keys(&self, id: PartitionId, scope: Scope<'_>) -> Vec<Box<[u8]>> {
+        let held = self.hold_at_last(id);
+        let db = held.db_if_used(scope.db);
+        db.map_or_else(Vec::new, |db| db.timed().due(scope.now, TIMED_KEYS_PER_GO))
+    }
+
     /// Removes elements with deadlines of their own; the earliest deadline of those that stay.
-    fn sweep_elements(
-        &self,
-        id: PartitionId,
-        db: DbIndex,
-        now: UnixMs,
-        tally: &Tally,
-        found: &mut Found,
-    ) -> i64 {
-        let keys = self.hold_at_last(id).db(db).timed.due(now, TIMED_KEYS_PER_GO);
-        let scope = Scope { space: self, db, now, tally, touch: false };
-        for key in &keys {
-            let key = self.key(key);
-            loop {
-                let mut woken = Woken::default();
-                let mut held = self.hold_at_last(id);
-                let mut opened = Opened::find(&mut held, &mut woken, id, scope, key);
-                let removed = opened.expire_elements(ELEMENTS_PER_LOCK);
-                let is_done = removed == 0 || !opened.has_due_elements();
-                drop(opened);
-                found.removed += removed as u64;
-                found.seen += removed.max(1) as u64;
-                let mut called = Vec::new();
-                for ready in woken.ready.drain(..) {
-                    called.extend(held.waiters.take(ready.db, &ready.key));
-                }
-                woken.tell(self);
-                drop(held);
-                called.iter().for_each(|waiter| waiter.call());
-                if is_done {
-                    break;
-                }
+    fn sweep_elements(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> i64 {
+        for name in self.due_keys(id, scope) {
+            let mut has_more = true;
+            while has_more {
+                has_more = self.sweep_step(id, scope, |held, woken| {
+                    let mut opened = Opened::find(held, woken, id, scope, self.key(&name));
+                    let removed = opened.expire_elements(ELEMENTS_PER_LOCK);
+                    found.removed += removed as u64;
+                    found.seen += removed.max(1) as u64;
+                    removed > 0 && opened.has_due_elements()
+                });
             }
         }
-        let mut held = self.hold_at_last(id);
-        held.db(db).timed.earliest().map_or(NEVER, |moment| moment.0)
+        let held = self.hold_at_last(id);
+        let earliest = held.db_if_used(scope.db).and_then(|db| db.timed().earliest());
+        earliest.map_or(NEVER, |moment| moment.0)
     }
 }

@@ -12,8 +12,9 @@ use std::thread::{Thread, park, park_timeout};
 use std::time::{Duration, Instant};
 
 use crate::Keyspace;
-use crate::effects::Effects;
+use crate::effects::{ClientId, Effects};
 use crate::key::DbIndex;
+use crate::undo::Undo;
 
 /// Where a parked connection is called: the inbox of its worker.
 pub trait Inbox: Send + Sync {
@@ -204,6 +205,8 @@ pub(crate) struct Woken {
     pub(crate) effects: Option<Box<Effects>>,
     /// Who runs may still undo it: nothing leaves before the end, be it ever so much.
     pub(crate) holds_back: bool,
+    /// What keys were before they changed, while that can be undone.
+    pub(crate) undo: Option<Undo>,
 }
 
 impl Woken {
@@ -214,6 +217,17 @@ impl Woken {
     /// What others are told.
     pub(crate) fn effects(&mut self) -> &mut Effects {
         self.effects.get_or_insert_default()
+    }
+
+    /// Whether somebody keeps what a key was before it changes: the one look a change pays for.
+    #[inline]
+    pub(crate) fn keeps(&self) -> bool {
+        self.undo.is_some()
+    }
+
+    /// Who causes what is told.
+    pub(crate) fn author(&self) -> ClientId {
+        self.effects.as_ref().map_or(0, |effects| effects.author())
     }
 
     /// Tells others what has happened so far. The partitions are still held.
@@ -228,13 +242,6 @@ impl Woken {
     pub(crate) fn tell_if_too_many(&mut self, space: &Keyspace) {
         if !self.holds_back && self.effects.as_ref().is_some_and(|all| all.is_too_long()) {
             self.tell(space);
-        }
-    }
-
-    /// What was told last is not undone with what told it; if anybody wants to hear it.
-    pub(crate) fn last_effect_lasts(&mut self) {
-        if let Some(effects) = &mut self.effects {
-            effects.last_one_lasts();
         }
     }
 

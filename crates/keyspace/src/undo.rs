@@ -1,66 +1,108 @@
 //! Undoing what a script has done: the state of keys before it changed them.
 //!
 //! A script that meets a busy partition, or takes too long for a worker, must run again from its
-//! start as if it had not run. So before it first changes a key a copy is kept, and put back when
-//! that happens. What is large is not copied: who would change it takes the token first, after
-//! which nothing can stop the script any more.
+//! start as if it had not run. So when it first changes a key a copy is kept (`change` calls), and
+//! put back when that happens. What is large is not copied: who would change it asks before
+//! ([`Locked::can_undo`]), and takes the token first, after which nothing can stop the script.
 //!
 //! What expired meanwhile stays expired, and is told. Who waits for a key that was changed is shown
 //! it as it is then: nothing is forgotten that time has done. A WATCH that was touched stays
 //! touched: its transaction fails although nothing changed, which WATCH allows.
 //!
-//! Tests: `tests/token.rs`.
+//! Tests: `tests/undo.rs`, `tests/token.rs`.
 
-use pantala_table::{Object as _, OwnedRecord};
+use pantala_table::{Object as _, OwnedRecord, Place, Table};
 use pantala_values::Object;
 
 use crate::key::{DbIndex, Key};
 use crate::locked::Locked;
 
 /// One key as it was: with its value and deadline, or absent.
-pub struct Saved {
+struct Kept {
     db: DbIndex,
     key: Box<[u8]>,
     hash: u64,
     record: Option<OwnedRecord<Object>>,
 }
 
-impl Saved {
-    /// Whether it is this key.
-    pub fn is(&self, db: DbIndex, key: Key<'_>) -> bool {
-        self.hash == key.hash && self.db == db && *self.key == *key.bytes
+/// What keys were before they changed.
+#[derive(Default)]
+pub(crate) struct Undo {
+    kept: Vec<Kept>,
+}
+
+impl Undo {
+    fn has(&self, db: DbIndex, key: Key<'_>) -> bool {
+        self.kept.iter().any(|one| one.hash == key.hash && one.db == db && *one.key == *key.bytes)
     }
 
-    /// Bytes of the copy.
-    pub fn bytes(&self) -> usize {
-        self.key.len() + self.record.as_ref().map_or(0, OwnedRecord::bytes)
+    /// Copies a key that is about to change, unless it was copied before.
+    pub fn keep(&mut self, table: &Table<Object>, db: DbIndex, key: Key<'_>, at: Option<Place>) {
+        if !self.has(db, key) {
+            let record = at.map(|place| copy(table, place, key.bytes));
+            self.kept.push(Kept { db, key: key.bytes.into(), hash: key.hash, record });
+        }
     }
 }
 
+/// A copy of value, deadline and stickiness under this key.
+pub(crate) fn copy(table: &Table<Object>, place: Place, key: &[u8]) -> OwnedRecord<Object> {
+    let copied = match table.object(place) {
+        Some(object) => OwnedRecord::new_object(key, object.duplicate(), table.deadline(place)),
+        None => table.copy_string(place, key).expect("what is no object is a string"),
+    };
+    copied.with_stickiness(table.sticky(place))
+}
+
+/// How much may be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct UndoLimits {
+    /// Keys.
+    pub keys: usize,
+    /// Bytes of each.
+    pub bytes: usize,
+}
+
 impl Locked<'_> {
-    /// Copies a key of the present database if that takes at most about `most_bytes`.
-    pub fn save(&mut self, key: Key<'_>, most_bytes: usize) -> Option<Saved> {
+    /// Before a command that may change these keys of the present database: whether that could be
+    /// undone after. If so, changes are kept from here on.
+    pub fn can_undo(&mut self, keys: &[Key<'_>], limits: UndoLimits) -> bool {
         let db = self.scope.db;
-        let opened = self.peek(key);
-        let bytes = opened.record().map_or(0, |(table, place)| {
-            let object = table.object(place).map_or(0, Object::heap_bytes);
-            table.record_bytes(place) + object
-        });
-        if bytes > most_bytes {
-            return None;
+        let mut count = self.woken.undo.get_or_insert_default().kept.len();
+        for &key in keys {
+            if self.woken.undo.as_ref().is_some_and(|undo| undo.has(db, key)) {
+                continue;
+            }
+            count += 1;
+            let opened = self.peek(key);
+            let bytes = opened.record().map_or(0, |(table, place)| {
+                let object = table.object(place).map_or(0, Object::heap_bytes);
+                table.record_bytes(place) + object
+            });
+            if count > limits.keys || bytes > limits.bytes {
+                return false;
+            }
         }
-        let record = opened.copy(key.bytes);
-        Some(Saved { db, key: key.bytes.into(), hash: key.hash, record })
+        true
     }
 
-    /// Puts a key back as it was.
-    pub fn restore(&mut self, saved: Saved) {
-        let Saved { db, key, hash, record } = saved;
-        let mut opened = self.peek_in(db, Key { bytes: &key, hash });
-        opened.remove();
-        if let Some(record) = record {
-            opened.put(record);
+    /// From here on changes can not be undone any more.
+    pub fn end_undo(&mut self) {
+        self.woken.undo = None;
+    }
+
+    /// Puts everything back as it was before the first [`Locked::can_undo`]. Nobody is told of
+    /// what there was to tell since, but of what time has done.
+    pub fn undo(&mut self) {
+        let undo = self.woken.undo.take().unwrap_or_default();
+        for Kept { db, key, hash, record } in undo.kept.into_iter().rev() {
+            let mut opened = self.peek_in(db, Key { bytes: &key, hash });
+            opened.remove();
+            if let Some(record) = record {
+                opened.put(record);
+            }
+            opened.unchanged();
         }
-        opened.unchanged();
+        self.discard_effects(0);
     }
 }

@@ -11,13 +11,15 @@ use pantala_base::rng::Rng;
 use pantala_table::{Cursor, Place, Table, is_expired};
 use pantala_values::Object;
 
+use crate::change::ChangeObserver;
+use crate::effects::Listeners;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::locked::{Held, Locked, Scope};
 use crate::partition::Partition;
 use crate::patient::{self, Aborted, Awaited};
 use crate::tally::Tally;
 use crate::ticket::Ticket;
-use crate::{Effect, Effects, Garbage, Keyspace, Wanted};
+use crate::{Effect, Effects, Garbage, Keyspace, Readers};
 
 /// For so many looks (some 20 ms) the gate is closed when the lane is first waited for.
 const FIRST_LOOKS: u32 = 600;
@@ -191,7 +193,7 @@ impl<'k> Locked<'k> {
                     Err(busy) => return if progress.looked_at > 0 { Ok(at) } else { Err(busy) },
                 };
                 let part = held.db_if_used(db);
-                cursor = part.and_then(|part| progress.scan(&part.table, from));
+                cursor = part.and_then(|part| progress.scan(part.table(), from));
             }
             at = cursor.map_or(ScanCursor::after(id), |cursor| ScanCursor::at(id, cursor));
             if at == ScanCursor(0) || progress.is_enough() {
@@ -206,8 +208,8 @@ impl<'k> Locked<'k> {
         let Scope { db, now, .. } = self.scope;
         let held = self.visit(PartitionId::of(key.hash))?;
         let Some(part) = held.db_if_used(db) else { return Ok(None) };
-        let place = part.table.find(key.hash, key.bytes);
-        let met = place.map(|place| Met { table: &part.table, place });
+        let place = part.table().find(key.hash, key.bytes);
+        let met = place.map(|place| Met { table: part.table(), place });
         Ok(met.filter(|met| !met.is_expired(now)).map(|met| met.type_tag()))
     }
 
@@ -227,8 +229,8 @@ impl<'k> Locked<'k> {
             let mut go_on = true;
             let mut cursor = Cursor::START;
             while go_on && !cursor.is_end() {
-                cursor = part.table.scan(cursor, &mut |place| {
-                    let one = Met { table: &part.table, place };
+                cursor = part.table().scan(cursor, &mut |place| {
+                    let one = Met { table: part.table(), place };
                     if go_on && !one.is_expired(now) {
                         go_on = meet(&one);
                     }
@@ -259,8 +261,8 @@ impl<'k> Locked<'k> {
                 }
                 let held = self.visit(id)?;
                 let Some(part) = held.db_if_used(db) else { break };
-                if let Some(place) = part.table.random(&mut || random.next_u64()) {
-                    let one = Met { table: &part.table, place };
+                if let Some(place) = part.table().random(&mut || random.next_u64()) {
+                    let one = Met { table: part.table(), place };
                     if !one.is_expired(now) {
                         return Ok(Some(one.key().to_vec()));
                     }
@@ -289,7 +291,7 @@ impl<'k> Locked<'k> {
         for id in PartitionId::all() {
             let held = self.visit_waiting(id)?;
             if let Some(part) = held.db_if_used(db) {
-                see(&part.table);
+                see(part.table());
             }
         }
         Ok(())
@@ -340,27 +342,17 @@ impl<'k> Locked<'k> {
             for db in (0..space.database_count()).map(DbIndex).filter(|db| is_meant(*db)) {
                 let Some(sizes) = space.sizes(db) else { continue };
                 for id in PartitionId::all().filter(|id| sizes.keys_in(*id) > 0) {
-                    let mut held = locked.visit_alone(id);
-                    let db = held.db(db);
-                    tables.push(std::mem::take(db).table);
-                    sizes.publish(id, db);
+                    tables.push(locked.visit_alone(id).databases.flush(db, id, sizes));
                 }
             }
-            locked.forget_all();
+            locked.listeners().flushed(only);
             Garbage::Tables(tables)
         })
     }
 
-    /// No client remembers a key any more: those that do are told. With everything held.
-    fn forget_all(&mut self) {
-        let space = self.scope.space;
-        if space.wanted().has(Wanted::READ_KEYS.and(Wanted::ALL_KEYS))
-            && let Some(change_sink) = space.change_sink()
-        {
-            let mut bells = Vec::new();
-            change_sink.forget_all(&mut bells);
-            self.woken.add(bells);
-        }
+    /// Who is told of what happened to whole databases. With everything held.
+    fn listeners(&mut self) -> impl ChangeObserver + '_ {
+        Listeners::new(self.scope.space, &mut self.woken, Readers::new())
     }
 
     /// All keys of these databases are about to change, or have come: touches who watches one that
@@ -375,7 +367,7 @@ impl<'k> Locked<'k> {
         let partition: &Partition = &held;
         let mut exists = |db: DbIndex, key: &[u8]| {
             let part = partition.db_if_used(db).filter(|_| is_meant(db));
-            part.is_some_and(|part| part.table.find(space.hash(key), key).is_some())
+            part.is_some_and(|part| part.table().find(space.hash(key), key).is_some())
         };
         waiters.touch_where(&mut exists);
         let called = waiters.take_where(&mut exists);
@@ -400,15 +392,12 @@ impl<'k> Locked<'k> {
                 locked.touch_all(id, &is_meant);
                 let mut held = locked.visit_alone(id);
                 held.waiters.tracked.clear();
-                held.swap(left, right);
-                for db in [left, right] {
-                    space.sizes.of(db).publish(id, held.db(db));
-                }
+                held.databases.swap(left, right, id, space);
                 drop(held);
                 // What somebody waits for may be there now.
                 locked.touch_all(id, &is_meant);
             }
-            locked.forget_all();
+            locked.listeners().swapped(left, right);
         })
     }
 }
@@ -464,9 +453,9 @@ impl Keyspace {
             let Some(part) = held.db_if_used(db) else { continue };
             let mut cursor = Cursor::START;
             while !cursor.is_end() && count < TTL_SAMPLES && looked < TTL_LOOKS {
-                cursor = part.table.scan(cursor, &mut |place| {
+                cursor = part.table().scan(cursor, &mut |place| {
                     looked += 1;
-                    if let Some(deadline) = part.table.deadline(place) {
+                    if let Some(deadline) = part.table().deadline(place) {
                         sum += u128::from(deadline.0.abs_diff(now.0.min(deadline.0)));
                         count += 1;
                     }
@@ -485,7 +474,7 @@ impl Keyspace {
             if let Some(held) = self.partition(id).try_lock()
                 && let Some(part) = held.db_if_used(db)
             {
-                sum += part.table.heap_bytes() as u64;
+                sum += part.table().heap_bytes() as u64;
             }
         }
         sum

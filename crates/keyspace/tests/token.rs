@@ -1,69 +1,13 @@
-//! Learning of keys while running: undoing, and waiting with the token.
+//! Learning of keys while running: waiting with the token.
 
 mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{DB, NOW, get, keyspace, names, scope, set};
-use pantala_base::UnixMs;
+use common::{DB, NOW, keyspace, scope, set};
 use pantala_base::rng::Rng;
-use pantala_keyspace::{Expiry, Key, Keyspace, LockPlan, Locked, Tally, event};
+use pantala_keyspace::{Expiry, Keyspace, LockPlan, Locked, Tally, event};
 use pantala_table::StrRef;
-use pantala_values::{Collection, Hash};
-
-#[test]
-fn what_is_restored_is_as_it_was() {
-    let space = keyspace();
-    let tally = Tally::default();
-    let later = UnixMs(NOW.0 + 500);
-    set(&space, DB, "text", "before", Expiry::At(later));
-    set(&space, DB, "number", "7", Expiry::Never);
-    set(&space, DB, "large", &"x".repeat(10_000), Expiry::Never);
-    let keys = ["text", "number", "absent"].map(|name| space.key(name.as_bytes()));
-    let large = space.key(b"large");
-    let plan = LockPlan::of(keys.iter().map(|key| key.hash).chain([large.hash]));
-    let mut locked = space.lock_waiting(&plan, scope(&space, &tally, DB, NOW));
-    assert!(locked.save(large, 4096).is_none(), "it is too large to be copied");
-    let saved = keys.map(|key| locked.save(key, 4096).expect("it is small"));
-    assert!(saved[0].is(DB, keys[0]) && !saved[0].is(DB, keys[1]));
-    for key in keys {
-        make_hash(&mut locked, key);
-    }
-    for one in saved {
-        locked.restore(one);
-    }
-    assert_eq!(locked.peek(keys[0]).deadline(), Some(later));
-    drop(locked);
-    assert_eq!(names(&space, DB), ["large", "number", "text"]);
-    assert_eq!(get(&space, DB, "text", NOW).as_deref(), Some("before"));
-    assert_eq!(get(&space, DB, "number", NOW).as_deref(), Some("7"));
-    assert_eq!(space.sizes(DB).map(|sizes| (sizes.keys(), sizes.with_deadline())), Some((3, 1)));
-}
-
-fn make_hash(locked: &mut Locked<'_>, key: Key<'_>) {
-    let mut opened = locked.open(key);
-    opened.set_collection(Hash::default(), Expiry::Never);
-    opened.publish(event::HSET);
-}
-
-#[test]
-fn a_collection_is_restored_whole() {
-    let space = keyspace();
-    let tally = Tally::default();
-    let key = space.key(b"h");
-    let plan = LockPlan::one(key.hash);
-    let mut locked = space.lock_waiting(&plan, scope(&space, &tally, DB, NOW));
-    make_hash(&mut locked, key);
-    let saved = locked.save(key, 4096).expect("it is small");
-    {
-        let mut opened = locked.open(key);
-        opened.remove();
-        opened.publish(event::DEL);
-    }
-    locked.restore(saved);
-    let kind = locked.peek(key).kind();
-    assert_eq!(kind, Some(Hash::TYPE));
-}
 
 const ACCOUNTS: usize = 40;
 

@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! 1. A command runs only with the partitions of its keys held: those that are not yet are taken.
-//! 2. Before a command that writes runs, its keys are saved, or nothing can stop the script any
-//!    more ([`Stage::Final`]).
+//! 2. A command that writes runs only where its changes can be undone, or once nothing can stop the
+//!    script any more ([`Stage::Final`]).
 //! 3. Others are told of nothing that can still be undone. With very much to tell
 //!    (`MOST_EFFECTS`) a script goes on only when nothing can stop it any more.
 
@@ -13,7 +13,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, Locking, Park, Session, error, key_positions,
 };
-use pantala_keyspace::{Aborted, Awaited, Busy, Key, Locked, PartitionId, Saved};
+use pantala_keyspace::{Aborted, Awaited, Busy, Key, Locked, PartitionId, UndoLimits};
 use pantala_protocol::Version;
 use pantala_scripting::{Abort, Host, Level};
 use smallvec::SmallVec;
@@ -33,15 +33,13 @@ const LISTED_US: u64 = 1000;
 const VERY_LONG_US: u64 = 100_000;
 /// Commands between two looks at the clock.
 const COMMANDS_A_LOOK: u32 = 64;
-/// A value up to this many bytes is copied so that it can be put back,
-const SAVED_BYTES: usize = 2048;
-/// and up to so many values.
-const SAVED_KEYS: usize = 32;
+/// Values up to this size, and so many of them, are copied so that they can be put back.
+const UNDO_LIMITS: UndoLimits = UndoLimits { keys: 32, bytes: 2048 };
 
 /// Whether a script can still be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Whatever it changes is saved first. With the token it waits for what it names.
+    /// Whatever it changes is kept as it was. With the token it waits for what it names.
     Undoable,
     /// It has changed what can not be put back, or others before it in its transaction have: it has
     /// the token, and runs to its end.
@@ -81,7 +79,6 @@ pub(super) struct Run<'s, 'r> {
     pub client: &'s Session,
     pub rights: Rights,
     pub stage: Stage,
-    pub saved: Vec<Saved>,
     pub reason: Option<Reason>,
     /// It has changed something.
     pub has_written: bool,
@@ -203,7 +200,7 @@ impl Run<'_, '_> {
             return self.stop(otherwise);
         }
         self.stage = Stage::Final;
-        self.saved = Vec::new();
+        self.locked.end_undo();
         self.locked.hold_back_effects(false);
         Ok(())
     }
@@ -219,8 +216,9 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Keeps what the keys are, before a command changes them.
-    fn save(&mut self, found: CommandRef, keys: &[Key<'_>]) -> Result<(), Abort> {
+    /// Before a command that may change these keys: sees to it that this can be undone, or that
+    /// nothing can stop the script any more.
+    fn prepare_write(&mut self, found: CommandRef, keys: &[Key<'_>]) -> Result<(), Abort> {
         self.has_written = true;
         if self.listed.as_ref().is_some_and(|listed| !listed.fate.write()) {
             return self.stop(Reason::Killed);
@@ -228,33 +226,12 @@ impl Run<'_, '_> {
         if self.stage == Stage::Final {
             return Ok(());
         }
-        let otherwise = Reason::Locking(Locking::Incremental);
-        if found.row.flags.has(Flags::WHOLE.and(Flags::OTHER_DB)) {
-            return self.end_undoing(otherwise);
-        }
-        let db = self.session.db;
         self.locked.set_scope(self.turn.scope(&self.session));
-        for &key in keys {
-            if self.saved.iter().any(|saved| saved.is(db, key)) {
-                continue;
-            }
-            let saved = (self.saved.len() < SAVED_KEYS)
-                .then(|| self.locked.save(key, SAVED_BYTES))
-                .flatten();
-            match saved {
-                Some(saved) => self.saved.push(saved),
-                None => return self.end_undoing(otherwise),
-            }
+        let is_elsewhere = found.row.flags.has(Flags::WHOLE.and(Flags::OTHER_DB));
+        if is_elsewhere || !self.locked.can_undo(keys, UNDO_LIMITS) {
+            return self.end_undoing(Reason::Locking(Locking::Incremental));
         }
         Ok(())
-    }
-
-    /// Puts everything back. Nobody has seen it.
-    pub fn undo(&mut self) {
-        for saved in std::mem::take(&mut self.saved).into_iter().rev() {
-            self.locked.restore(saved);
-        }
-        self.locked.discard_effects(0);
     }
 
     /// Counts what it has counted so far, or forgets that.
@@ -403,7 +380,7 @@ impl Host for Run<'_, '_> {
                 .zip(&hashes)
                 .map(|(&position, &hash)| Key { bytes: args[position], hash })
                 .collect();
-            self.save(found, &keys)?;
+            self.prepare_write(found, &keys)?;
         }
         self.session.version = version;
         self.locked.set_scope(self.turn.scope(&self.session));
@@ -440,6 +417,7 @@ impl Host for Run<'_, '_> {
 impl Drop for Run<'_, '_> {
     fn drop(&mut self) {
         self.settle_counts(false);
+        self.locked.end_undo();
         if let Some(listed) = self.listed.take() {
             self.turn.engine.scripts.running.leave(&listed);
         }

@@ -157,7 +157,7 @@ impl<'r> Turn<'r> {
         let reason = ended.err().map(|_| run.reason.take().unwrap_or(Reason::Killed));
         let must_undo = reason.is_some_and(|reason| reason != Reason::Killed);
         if must_undo && run.stage == Stage::Undoable {
-            run.undo();
+            run.locked.undo();
         } else {
             run.settle_counts(true);
             self.engine.stats.logs.add_all(take(&mut run.notes));
@@ -217,7 +217,6 @@ impl<'r> Turn<'r> {
                 grows: flags.has(ScriptFlags::ALLOW_OOM) && !flags.has(ScriptFlags::COMPATIBLE),
             },
             stage: if is_final { Stage::Final } else { Stage::Undoable },
-            saved: Vec::new(),
             reason: None,
             has_written: false,
             began_us,

@@ -4,7 +4,7 @@
 //! written into the destination where it lies. So nothing of the sources' size is allocated, and a
 //! destination that is a source, too, is read before it is overwritten.
 
-use pantala_keyspace::{Expiry, Key, event};
+use pantala_keyspace::{Expiry, Key, Suspended, event};
 use pantala_table::IntText;
 use pantala_values::Type;
 use pantala_values::bits::{BitOp, Fold};
@@ -72,9 +72,9 @@ fn bitop(call: &mut Call<'_, '_>) -> Done {
             opened.publish(event::DEL);
         }
     } else {
-        make_room(call, target, length);
-        fold(call, op, target, sources, &lengths);
-        call.keys.peek(target).publish(event::SET);
+        let unfinished = make_room(call, target, length);
+        let unfinished = fold(call, unfinished, op, target, sources, &lengths);
+        call.keys.resume(unfinished, target).publish(event::SET);
     }
     call.reply.int(length as i64);
     Ok(())
@@ -82,7 +82,7 @@ fn bitop(call: &mut Call<'_, '_>) -> Done {
 
 /// Makes the destination a string of this length. What it held stays in front: it may be a source,
 /// which is then no longer than that.
-fn make_room(call: &mut Call<'_, '_>, target: Key<'_>, length: usize) {
+fn make_room(call: &mut Call<'_, '_>, target: Key<'_>, length: usize) -> Suspended {
     let mut opened = call.keys.open(target);
     if opened.kind() == Some(Type::String) {
         opened.set_deadline(None);
@@ -91,10 +91,18 @@ fn make_room(call: &mut Call<'_, '_>, target: Key<'_>, length: usize) {
     }
     opened.resize(length);
     // Told of when all is written.
-    opened.unchanged();
+    opened.suspend()
 }
 
-fn fold(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Key<'_>], ends: &[usize]) {
+/// Folds the sources into the target, whose change goes on and is not published yet.
+fn fold(
+    call: &mut Call<'_, '_>,
+    mut unfinished: Suspended,
+    op: BitOp,
+    target: Key<'_>,
+    sources: &[Key<'_>],
+    ends: &[usize],
+) -> Suspended {
     let length = ends.iter().copied().max().unwrap_or(0);
     let stretch = length.min(STRETCH_BYTES);
     let (mut out, mut aside) = (Buffer::from_elem(0, stretch), Buffer::from_elem(0, stretch));
@@ -113,10 +121,11 @@ fn fold(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Key<'_>]
             }
         }
         let folded = fold.finish();
-        let mut opened = call.keys.peek(target);
+        let mut opened = call.keys.resume(unfinished, target);
         if let Ok(Some(bytes)) = opened.string_mut() {
             bytes[at..at + stretch].copy_from_slice(folded);
-            opened.unchanged();
         }
+        unfinished = opened.suspend();
     }
+    unfinished
 }

@@ -86,14 +86,12 @@ fn shift(call: &mut Call<'_, '_>) -> Done {
     let mut source = call.keys.peek(key);
     if moves && let Some(record) = source.take() {
         // It is told of below: first that there is a new key, then that the old one is gone.
-        source.unchanged();
-        drop(source);
+        let source = source.suspend();
         let mut target = call.keys.peek_in(db, key);
         target.put(record);
-        target.unchanged();
-        drop(target);
-        call.keys.peek(key).publish(event::MOVE_FROM);
-        call.keys.peek_in(db, key).publish(event::MOVE_TO);
+        let target = target.suspend();
+        call.keys.resume(source, key).publish(event::MOVE_FROM);
+        call.keys.resume(target, key).publish(event::MOVE_TO);
     }
     call.reply.int(i64::from(moves));
     Ok(())

@@ -47,14 +47,12 @@ fn shift(call: &mut Call<'_, '_>, overwrites: bool) -> Result<bool, crate::Stop>
     let mut source = call.keys.peek(from);
     let record = source.take().ok_or(error::NO_SUCH_KEY)?;
     // It is told of below: first that there is a new key, then that the old one is gone.
-    source.unchanged();
-    drop(source);
+    let source = source.suspend();
     let mut target = call.keys.peek(to);
     target.remove();
     target.put(record);
-    target.unchanged();
-    drop(target);
-    call.keys.peek(from).publish(event::RENAME_FROM);
-    call.keys.peek(to).publish(event::RENAME_TO);
+    let target = target.suspend();
+    call.keys.resume(source, from).publish(event::RENAME_FROM);
+    call.keys.resume(target, to).publish(event::RENAME_TO);
     Ok(true)
 }

@@ -71,8 +71,7 @@ pub(super) fn shift(
         list.shrink(fill);
     }
     // It is told of below: where it comes first, then where it has left.
-    opened.unchanged();
-    drop(opened);
+    let left = opened.suspend();
     let element = number.map_or(Element::Bytes(&moved), Element::Int);
     let mut opened = call.keys.peek(target);
     let list = opened.collection_or_new::<List>()?;
@@ -80,7 +79,7 @@ pub(super) fn shift(
     list.push(ends.to, element);
     opened.publish(push::event_of(ends.to));
     drop(opened);
-    call.keys.peek(source).publish_collection::<List>(pop::event_of(ends.from));
+    call.keys.resume(left, source).publish_collection::<List>(pop::event_of(ends.from));
     reply_element(&mut call.reply, element);
     Ok(true)
 }

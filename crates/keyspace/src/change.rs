@@ -1,0 +1,518 @@
+//! The one way in which data changes.
+//!
+//! ```text
+//! Databases --of--> Changes --change(key)--> told before: whoever must keep what was (undo)
+//!                      |                         |
+//!                      |                         +--> the table, to be changed
+//!                      +--publish(key)-----> told after: counts, WATCH, who waits, observers
+//! ```
+//!
+//! The databases of a partition are private to this file, so nobody reaches a table to change it
+//! but through [`Changes::change`] and the few functions below that remove what has expired, empty
+//! a database or exchange two. None of them can be called without what has to be told before and
+//! after. A `change` ends in `publish`, or in `unchanged` where it turned out to be none; debug
+//! builds panic where it does not.
+//!
+//! **Before** costs one branch ([`Woken::keeps`]) on a line that the command has at hand. Today it
+//! is a script that may be undone (`undo`). A snapshot comes to the same place:
+//!
+//! - The table has a saved bit in each word, and `Table::begin_epoch` turns its meaning around, so
+//!   that all records count as not saved in one step. The cut of a snapshot, with the gate closed,
+//!   does that in each partition, and notes there that the partition is not saved to its end yet.
+//!   That note is asked for in the branch, so a partition that is done costs nothing more.
+//! - Before a record is changed or removed that `Table::is_saved` does not know, it is written with
+//!   its bucket (`Table::scan` from its position; that costs the cache misses of one), and marked.
+//!   What is new since the cut counts as saved. The bit goes where the word goes, so
+//!   growing, splitting and merging need no hook.
+//! - A record that the table hands out because it has expired (`make_room`, `sweep`) has its bit in
+//!   its word still, and is written as it comes out (`Around::lost`). An emptied database is handed
+//!   over as a whole table, whose walk ends at its leisure. An exchange of databases exchanges
+//!   their numbers as of the cut, too.
+//! - What is too large to be written at once can not be waited for here, with a handler half done.
+//!   As with a script's undo the question is put before the handler runs ([`Locked::can_undo`]),
+//!   and the command parks.
+//!
+//! [`Locked::can_undo`]: crate::Locked::can_undo
+//!
+//! Invariants
+//! 1. Before a record changes or goes, [`Changes::change`] or `Around::lost` has been called.
+//! 2. Every change ends in `publish` or `unchanged`, before anybody else can take the partition.
+//! 3. Counts that are read without the lock ([`Sizes`]) are copied after each change of them.
+//!
+//! Tests: `tests/undo.rs` (told before, by every way there is), `tests/funnel.rs` (told after).
+
+use pantala_base::UnixMs;
+use pantala_table::{OwnedRecord, Place, SweepCursor, Swept, Table};
+use pantala_values::{Collection, Object};
+
+use crate::Keyspace;
+use crate::effects::{ClientId, Listeners, Readers, Wanted};
+use crate::event::Event;
+use crate::key::{DbIndex, Key, PartitionId};
+use crate::locked::Scope;
+use crate::partition::{Partition, Sizes, Waiters};
+use crate::ticket::Woken;
+use crate::timed::Timed;
+
+/// The part of one logical database that lies in one partition.
+#[derive(Default)]
+pub struct Db {
+    table: Table<Object>,
+    /// Which records hold elements with deadlines of their own.
+    timed: Timed,
+}
+
+impl Db {
+    /// Its records, to be read.
+    #[inline]
+    pub fn table(&self) -> &Table<Object> {
+        &self.table
+    }
+
+    #[inline]
+    pub(crate) fn timed(&self) -> &Timed {
+        &self.timed
+    }
+}
+
+/// All databases of one partition.
+#[derive(Default)]
+pub(crate) struct Databases {
+    first: Db,
+    others: Vec<Db>,
+}
+
+impl Databases {
+    /// One of them, if anything ever used it.
+    #[inline]
+    pub fn if_used(&self, index: DbIndex) -> Option<&Db> {
+        match index.index() {
+            0 => Some(&self.first),
+            number => self.others.get(number - 1),
+        }
+    }
+
+    /// One of them; made on first use.
+    #[inline]
+    fn at(&mut self, index: DbIndex) -> &mut Db {
+        match index.index() {
+            0 => &mut self.first,
+            number => {
+                if number > self.others.len() {
+                    self.others.resize_with(number, Db::default);
+                }
+                &mut self.others[number - 1]
+            }
+        }
+    }
+
+    /// Empties one; its records. The end of this, for all partitions, is
+    /// [`ChangeObserver::flushed`].
+    pub fn flush(&mut self, index: DbIndex, id: PartitionId, sizes: &Sizes) -> Table<Object> {
+        let db = self.at(index);
+        let table = std::mem::take(db).table;
+        sizes.publish(id, db);
+        table
+    }
+
+    /// Exchanges two. The end of this, for all partitions, is [`ChangeObserver::swapped`].
+    pub fn swap(&mut self, left: DbIndex, right: DbIndex, id: PartitionId, space: &Keyspace) {
+        let taken = std::mem::take(self.at(left));
+        let other = std::mem::replace(self.at(right), taken);
+        *self.at(left) = other;
+        for db in [left, right] {
+            space.sizes.of(db).publish(id, self.at(db));
+        }
+    }
+}
+
+/// Who hears of a change of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Who waits for the key, who watches or remembers it, who listens.
+    ByAll,
+    /// As before, but not who watches or remembers it: what it has seen is the same.
+    Unwatched,
+    /// Only who records all changes.
+    Silently,
+}
+
+/// One key has changed.
+#[derive(Clone, Copy, Debug)]
+pub struct Changed<'c> {
+    /// Its database.
+    pub db: DbIndex,
+    /// The key: it has another value or deadline than before, or is there, or gone.
+    pub key: &'c [u8],
+    /// What happened.
+    pub event: Event,
+    /// Who hears of it.
+    pub heard: Heard,
+    /// Whose command it was; 0 if nobody asks.
+    pub author: ClientId,
+}
+
+/// Somebody who is told of every change once it was made, in order, with the partition of the key
+/// (for a whole database: with all of them) still held. Asked only while something is
+/// [`Wanted`](crate::Wanted).
+pub trait ChangeObserver {
+    /// A command has changed a key.
+    fn changed(&mut self, changed: Changed<'_>);
+    /// A key is gone because its deadline has passed.
+    fn expired(&mut self, db: DbIndex, key: &[u8]);
+    /// Elements of a key are gone because their own deadline has passed; the last of them with the
+    /// key.
+    fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: Event, was_last: bool);
+    /// A key is gone because there was no room.
+    fn evicted(&mut self, db: DbIndex, key: &[u8]);
+    /// All keys of one database, or of all, are gone.
+    fn flushed(&mut self, only: Option<DbIndex>);
+    /// Two databases have changed places.
+    fn swapped(&mut self, left: DbIndex, right: DbIndex);
+}
+
+/// One database in one partition, to be changed; see the module.
+pub(crate) struct Changes<'l, 'k> {
+    db: &'l mut Db,
+    around: Around<'l, 'k>,
+    #[cfg(debug_assertions)]
+    is_unpublished: bool,
+}
+
+/// What has happened to a key.
+#[derive(Clone, Copy)]
+enum What {
+    Changed(Event, Heard),
+    Expired,
+    ElementsExpired(Event, bool),
+    Evicted,
+}
+
+/// Who is told.
+struct Around<'l, 'k> {
+    waiters: &'l mut Waiters,
+    woken: &'l mut Woken,
+    scope: Scope<'k>,
+    partition: PartitionId,
+}
+
+impl<'l, 'k> Changes<'l, 'k> {
+    #[inline]
+    pub fn of(
+        held: &'l mut Partition,
+        woken: &'l mut Woken,
+        partition: PartitionId,
+        scope: Scope<'k>,
+    ) -> Self {
+        let db = held.databases.at(scope.db);
+        let around = Around { waiters: &mut held.waiters, woken, scope, partition };
+        Changes {
+            db,
+            around,
+            #[cfg(debug_assertions)]
+            is_unpublished: false,
+        }
+    }
+
+    #[inline]
+    pub fn scope(&self) -> &Scope<'k> {
+        &self.around.scope
+    }
+
+    /// The records, to be read.
+    #[inline]
+    pub fn table(&self) -> &Table<Object> {
+        &self.db.table
+    }
+
+    #[inline]
+    pub fn timed(&self) -> &Timed {
+        &self.db.timed
+    }
+
+    /// One step hotter: no change.
+    #[inline]
+    pub fn touch(&mut self, place: Place) {
+        self.db.table.touch(place);
+    }
+
+    /// The table, to change this one key, which is at `place` or not there. Ends in
+    /// [`Changes::publish`] or [`Changes::unchanged`].
+    #[inline]
+    pub fn change(&mut self, key: Key<'_>, place: Option<Place>) -> &mut Table<Object> {
+        self.set_unpublished(true);
+        if self.around.woken.keeps() {
+            self.around.keep(&self.db.table, key, place);
+        }
+        &mut self.db.table
+    }
+
+    /// The collection at a place, to be changed, if it is one of this type. As [`Changes::change`].
+    #[inline]
+    pub fn collection_mut<C: Collection>(&mut self, key: Key<'_>, place: Place) -> Option<&mut C> {
+        if self.around.woken.keeps() {
+            self.around.keep(&self.db.table, key, Some(place));
+        }
+        let found = self.db.table.object_mut(place).and_then(C::of_mut);
+        #[cfg(debug_assertions)]
+        {
+            self.is_unpublished |= found.is_some();
+        }
+        found
+    }
+
+    /// The bytes of a string at a place, to be changed in place, if it is one. As
+    /// [`Changes::change`].
+    pub fn string_mut(&mut self, key: Key<'_>, place: Place) -> Option<&mut [u8]> {
+        if self.around.woken.keeps() {
+            self.around.keep(&self.db.table, key, Some(place));
+        }
+        let found = self.db.table.string_mut(place);
+        #[cfg(debug_assertions)]
+        {
+            self.is_unpublished |= found.is_some();
+        }
+        found
+    }
+
+    /// The object at a place, from which elements are removed because their deadline has passed:
+    /// that is not undone. Ends as [`Changes::change`] does.
+    pub fn object_to_expire(&mut self, place: Place) -> Option<&mut Object> {
+        self.set_unpublished(true);
+        self.db.table.object_mut(place)
+    }
+
+    /// Debug builds: whether the change at hand has been published.
+    #[inline]
+    fn set_unpublished(&mut self, _is_unpublished: bool) {
+        #[cfg(debug_assertions)]
+        {
+            self.is_unpublished = _is_unpublished;
+        }
+    }
+
+    /// Takes over a change that was left unpublished.
+    #[inline]
+    pub fn resume(&mut self) {
+        self.set_unpublished(true);
+    }
+
+    /// The change turned out to be none, or was put back.
+    #[inline]
+    pub fn unchanged(&mut self) {
+        self.set_unpublished(false);
+    }
+
+    /// The end of a change: see the module.
+    #[inline]
+    pub fn publish(&mut self, key: &[u8], event: Event) {
+        self.set_unpublished(false);
+        self.around.follow_up(key, What::Changed(event, Heard::ByAll));
+    }
+
+    /// The end of a change of which not all are told that hear of others.
+    pub fn publish_to(&mut self, key: &[u8], event: Event, heard: Heard) {
+        self.set_unpublished(false);
+        let Around { waiters, woken, scope, .. } = &mut self.around;
+        scope.tally.changes.add(1);
+        if heard == Heard::Unwatched && !waiters.is_empty() && waiters.has(scope.db, key) {
+            woken.is_ready(scope.db, key);
+        }
+        if scope.space.wanted() != Wanted::NOTHING {
+            self.around.tell(key, What::Changed(event, heard));
+        }
+    }
+
+    /// The end of [`Changes::object_to_expire`]; the key goes if nothing is left.
+    pub fn publish_expired_elements(
+        &mut self,
+        key: Key<'_>,
+        place: Place,
+        event: Event,
+        is_empty: bool,
+    ) {
+        self.set_unpublished(false);
+        if is_empty {
+            let record = self.db.table.remove(place);
+            self.db.timed.forget(key.bytes);
+            self.tidy(key.hash);
+            self.around.discard(record);
+        }
+        self.around.follow_up(key.bytes, What::ElementsExpired(event, is_empty));
+    }
+
+    /// An event that is no change by itself.
+    #[inline]
+    pub fn announce(&mut self, key: &[u8], event: Event) {
+        if self.around.scope.space.wanted() != Wanted::NOTHING {
+            self.around.announce(key, event);
+        }
+    }
+
+    /// Notes that elements of the key have this deadline; whether the sweep did not know yet.
+    pub fn note_elements(&mut self, key: &[u8], deadline: UnixMs) {
+        if self.db.timed.lower(key, deadline) {
+            self.publish_sizes();
+            self.note_deadline(deadline);
+        }
+    }
+
+    /// What is known of the elements' deadlines after a look at them.
+    pub fn set_elements(&mut self, key: &[u8], deadline: Option<UnixMs>) {
+        self.db.timed.set(key, deadline);
+        self.publish_sizes();
+    }
+
+    /// Tells the sweep of a deadline.
+    pub fn note_deadline(&mut self, deadline: UnixMs) {
+        let Around { scope, partition, woken, .. } = &mut self.around;
+        let sweeper = scope.space.sweep.lower(*partition, deadline);
+        woken.add(sweeper);
+    }
+
+    /// Copies the counts.
+    #[inline]
+    pub fn publish_sizes(&self) {
+        let Around { scope, partition, .. } = &self.around;
+        scope.space.sizes.of(scope.db).publish(*partition, self.db);
+    }
+
+    /// Takes a record out.
+    pub fn take(&mut self, key: Key<'_>, place: Place) -> OwnedRecord<Object> {
+        let record = self.change(key, Some(place)).remove(place);
+        self.db.timed.forget(key.bytes);
+        self.tidy(key.hash);
+        record
+    }
+
+    /// Removes a key whose deadline has passed.
+    #[cold]
+    pub fn expire(&mut self, key: Key<'_>, place: Place) {
+        let record = self.db.table.remove(place);
+        self.around.lost(&mut self.db.timed, record);
+        self.tidy(key.hash);
+    }
+
+    /// Removes a key because there is no room.
+    pub fn evict(&mut self, key: Key<'_>, place: Place) {
+        let record = self.db.table.remove(place);
+        self.db.timed.forget(key.bytes);
+        self.tidy(key.hash);
+        self.around.follow_up(key.bytes, What::Evicted);
+        self.around.discard(record);
+    }
+
+    /// The segment of a new key is full: expired records go first, then it grows.
+    #[cold]
+    pub fn make_room(&mut self, hash: u64) {
+        let Changes { db, around, .. } = self;
+        let Db { table, timed } = &mut **db;
+        let Scope { space, now, .. } = around.scope;
+        table.make_room(hash, now, &mut |bytes| space.hash(bytes), &mut |record| {
+            around.lost(timed, record);
+        });
+    }
+
+    /// Removes the expired of about so many records.
+    pub fn sweep(&mut self, from: SweepCursor, most: usize) -> Swept {
+        let Changes { db, around, .. } = self;
+        let Db { table, timed } = &mut **db;
+        let Scope { space, now, .. } = around.scope;
+        let mut hashes = Vec::new();
+        let swept = table.sweep(from, now, most, &mut |record| {
+            hashes.push(space.hash(record.key()));
+            around.lost(timed, record);
+        });
+        for hash in hashes {
+            table.tidy_after_remove(hash, &mut |bytes| space.hash(bytes));
+        }
+        self.publish_sizes();
+        swept
+    }
+
+    fn tidy(&mut self, hash: u64) {
+        let space = self.around.scope.space;
+        self.db.table.tidy_after_remove(hash, &mut |bytes| space.hash(bytes));
+        self.publish_sizes();
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Changes<'_, '_> {
+    fn drop(&mut self) {
+        assert!(
+            !self.is_unpublished || std::thread::panicking(),
+            "a change was neither published nor called unchanged"
+        );
+    }
+}
+
+impl Around<'_, '_> {
+    /// Before a key changes: keeps what it is.
+    #[cold]
+    fn keep(&mut self, table: &Table<Object>, key: Key<'_>, place: Option<Place>) {
+        if let Some(undo) = &mut self.woken.undo {
+            undo.keep(table, self.scope.db, key, place);
+        }
+    }
+
+    /// The table has handed out a record whose deadline has passed.
+    fn lost(&mut self, timed: &mut Timed, record: OwnedRecord<Object>) {
+        self.scope.tally.expired.add(1);
+        timed.forget(record.key());
+        self.follow_up(record.key(), What::Expired);
+        self.discard(record);
+    }
+
+    fn discard(&self, record: OwnedRecord<Object>) {
+        let Scope { space, tally, .. } = self.scope;
+        space.discard(record, tally);
+    }
+
+    /// Everything that follows a change of one key.
+    #[inline]
+    fn follow_up(&mut self, key: &[u8], what: What) {
+        self.scope.tally.changes.add(1);
+        if !self.waiters.is_empty() {
+            self.wake(key);
+        }
+        if self.scope.space.wanted() != Wanted::NOTHING {
+            self.tell(key, what);
+        }
+    }
+
+    #[cold]
+    fn wake(&mut self, key: &[u8]) {
+        let db = self.scope.db;
+        self.waiters.touch(db, key);
+        if self.waiters.has(db, key) {
+            self.woken.is_ready(db, key);
+        }
+    }
+
+    /// Tells the observers.
+    #[cold]
+    fn tell(&mut self, key: &[u8], what: What) {
+        let Scope { space, db, .. } = self.scope;
+        let is_seen = !matches!(what, What::Changed(_, Heard::Unwatched | Heard::Silently));
+        let readers = if is_seen { self.waiters.tracked.take(key) } else { Readers::new() };
+        let author = self.woken.author();
+        let mut listeners = Listeners::new(space, self.woken, readers);
+        match what {
+            What::Changed(event, heard) => {
+                listeners.changed(Changed { db, key, event, heard, author });
+            }
+            What::Expired => listeners.expired(db, key),
+            What::ElementsExpired(event, was_last) => {
+                listeners.elements_expired(db, key, event, was_last);
+            }
+            What::Evicted => listeners.evicted(db, key),
+        }
+    }
+
+    #[cold]
+    fn announce(&mut self, key: &[u8], event: Event) {
+        let Scope { space, db, .. } = self.scope;
+        Listeners::new(space, self.woken, Readers::new()).announce(db, key, event);
+    }
+}
