@@ -3,6 +3,7 @@
 use pantala_protocol::Reply;
 
 use crate::call::{Call, Done};
+use crate::syntax::plain;
 
 /// The handler of every `HELP` row: each subcommand of the same container with its arguments and
 /// its summary.
@@ -12,7 +13,7 @@ pub fn help(call: &mut Call<'_, '_>) -> Done {
     let rows = registry.find(parent.as_bytes()).map_or(&[][..], |found| found.row.subcommands);
     let mut lines = Vec::new();
     for row in rows {
-        lines.push(format!("{} {}", row.name, row.syntax).trim_end().to_owned());
+        lines.push(format!("{} {}", row.name, plain(row.syntax)).trim_end().to_owned());
         lines.push(format!("    {}", row.summary));
     }
     reply_help(&mut call.reply, parent, &lines);

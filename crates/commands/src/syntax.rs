@@ -7,17 +7,24 @@
 //! | written | means |
 //! |---|---|
 //! | `name`, `name:type` | an argument; types: int, double, key, pattern, time, string |
+//! | `name:type#1` | of the key specification 1; other keys have one after the other |
 //! | `WORD` | the word itself |
-//! | `WORD name` in brackets | an argument introduced by a word |
+//! | `WORD name`, `WORD ( ... )` | an argument, or a group, introduced by a word |
 //! | `[ ... ]` | may be left out |
 //! | `( ... )` | what belongs together |
 //! | `a \| b` | one of them |
-//! | `x [x ...]` | once or more; `...` behind anything means the same |
-//! | `label: ` at the start of brackets | the name of the choice or group |
+//! | `x [x ...]` | once or more; `...` after anything means the same |
+//! | `WORD x [x ...]` | the word once; `WORD x [WORD x ...]` each time |
+//! | `label: ` at the start of brackets | the name of the choice, group or word |
+//!
+//! A word that begins a group without a label introduces the group; it is a part of one with a
+//! label.
 //!
 //! Invariants
 //! 1. Every text gives some list of arguments: the lines are ours, and a test reads all of them.
 //! 2. Brackets nest at most [`MOST_DEPTH`] deep; what is deeper is read as words.
+
+use crate::Command;
 
 /// Brackets nest so deep at most.
 const MOST_DEPTH: usize = 8;
@@ -88,6 +95,8 @@ pub struct Argument {
     pub multiple: bool,
     /// With its word each time.
     pub multiple_token: bool,
+    /// Which of the command's key specifications it belongs to.
+    pub key_spec: Option<usize>,
     /// What a choice or group consists of.
     pub parts: Vec<Argument>,
 }
@@ -101,6 +110,7 @@ impl Argument {
             optional: false,
             multiple: false,
             multiple_token: false,
+            key_spec: None,
             parts: Vec::new(),
         }
     }
@@ -116,17 +126,60 @@ impl Argument {
             Some((name, written)) => (name, Some(written)),
             None => (word, None),
         };
-        Argument::new(name, Kind::of(name, written))
+        let (written, key_spec) = match written.and_then(|written| written.split_once('#')) {
+            Some((written, number)) => (Some(written), number.parse().ok()),
+            None => (written, None),
+        };
+        let kind = Kind::of(name, written);
+        Argument { key_spec, ..Argument::new(name, kind) }
     }
 
     fn is_word(&self) -> bool {
         self.kind == Kind::PureToken && !self.optional && !self.multiple
     }
 
-    /// Whether both name the same, however often they may come.
-    fn repeats(&self, other: &Argument) -> bool {
-        self.name == other.name && self.token == other.token
+    /// Whether both name the same, however often they may come; the other with or without the word.
+    fn is_repeated_by(&self, other: &Argument) -> bool {
+        self.name == other.name && (other.token.is_none() || self.token == other.token)
     }
+
+    fn number_keys(&mut self, next: &mut usize, count: usize) {
+        if self.kind == Kind::Key && self.key_spec.is_none() {
+            self.key_spec = count.checked_sub(1).map(|last| last.min(*next));
+            *next += 1;
+        }
+        self.parts.iter_mut().for_each(|part| part.number_keys(next, count));
+    }
+}
+
+/// The arguments of a command.
+pub fn arguments(row: &Command) -> Vec<Argument> {
+    let mut arguments = parse(row.syntax);
+    let mut next = 0;
+    arguments.iter_mut().for_each(|one| one.number_keys(&mut next, row.keys.len()));
+    arguments
+}
+
+/// A line of documentation for people: without labels and types.
+pub fn plain(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    for word in line.split_ascii_whitespace() {
+        let (name, written) = word.split_once(':').unwrap_or((word, ""));
+        let opening = if written.is_empty() && word.ends_with(':') {
+            name.trim_end_matches(|of: char| !matches!(of, '[' | '('))
+        } else {
+            name
+        };
+        let closing = written.trim_start_matches(|of: char| !matches!(of, ']' | ')'));
+        plain.push_str(opening);
+        plain.push_str(closing);
+        // What opens a bracket stands by what is in it.
+        if !plain.ends_with(['[', '(']) {
+            plain.push(' ');
+        }
+    }
+    plain.truncate(plain.trim_end().len());
+    plain
 }
 
 /// Reads a line of documentation.
@@ -206,9 +259,10 @@ impl<'p> Reader<'p> {
             if inner.kind == Kind::Block { &inner.parts } else { std::slice::from_ref(&inner) };
         let repeated = parts.last().is_some_and(|part| part.multiple) || inner.multiple;
         let tail = items.len().checked_sub(parts.len()).map(|from| &items[from..]);
-        let is_repetition =
-            repeated && tail.is_some_and(|tail| tail.iter().zip(parts).all(|(a, b)| a.repeats(b)));
+        let is_repetition = repeated
+            && tail.is_some_and(|tail| tail.iter().zip(parts).all(|(a, b)| a.is_repeated_by(b)));
         if is_repetition {
+            let has_word = parts.len() == 1 && parts[0].token.is_some();
             let from = items.len() - parts.len();
             let mut before: Vec<Argument> = items.drain(from..).collect();
             let mut all = match (before.pop(), before.is_empty()) {
@@ -220,8 +274,7 @@ impl<'p> Reader<'p> {
                     block
                 }
             };
-            all.multiple_token = all.token.is_some();
-            all.multiple = true;
+            (all.multiple, all.multiple_token) = (true, has_word);
             items.push(all);
             return;
         }
@@ -238,7 +291,7 @@ impl<'p> Reader<'p> {
         }
         let mut alternatives = Vec::new();
         loop {
-            alternatives.push(together(self.sequence()));
+            alternatives.push(self.sequence());
             match self.next() {
                 Some("|") => {}
                 Some(mark) if mark != closing => {}
@@ -246,12 +299,13 @@ impl<'p> Reader<'p> {
             }
         }
         self.depth -= 1;
-        let mut chosen = match alternatives.len() {
-            1 => alternatives.remove(0),
+        let mut chosen = match (alternatives.len(), label) {
+            (1, None) => together(alternatives.remove(0)),
+            (1, Some(label)) => block(label, alternatives.remove(0)),
             _ => {
-                let mut choice = Argument::new(name_of(&alternatives), Kind::OneOf);
-                choice.parts = alternatives;
-                choice
+                let parts: Vec<Argument> = alternatives.into_iter().map(together).collect();
+                let choice = Argument::new(name_of(&parts), Kind::OneOf);
+                Argument { parts, ..choice }
             }
         };
         if let Some(label) = label {
@@ -271,21 +325,22 @@ fn join(items: &mut Vec<Argument>, mut argument: Argument) {
 
 /// Several items as one.
 fn together(mut items: Vec<Argument>) -> Argument {
+    // `LIMIT offset count`: the word introduces all that follows.
+    let token = match items.as_mut_slice() {
+        [first, _, ..] if first.kind != Kind::PureToken && !first.optional => first.token.take(),
+        _ => None,
+    };
+    let named = token.as_deref().map(str::to_ascii_lowercase);
+    let name = named.unwrap_or_else(|| items.first().map_or("", |item| &item.name).to_owned());
+    let one = block(&name, items);
+    Argument { token: token.or(one.token), ..one }
+}
+
+/// Several items as one of this name.
+fn block(name: &str, mut items: Vec<Argument>) -> Argument {
     match items.len() {
         1 => items.remove(0),
-        _ => {
-            let mut block = Argument::new("", Kind::Block);
-            // `LIMIT offset count`: the word introduces all that follows.
-            if items.first().is_some_and(|first| {
-                first.token.is_some() && first.kind != Kind::PureToken && !first.optional
-            }) {
-                block.token = items[0].token.take();
-            }
-            let named = block.token.as_deref().map(str::to_ascii_lowercase);
-            block.name = named.unwrap_or_else(|| items.first().map_or("", |i| &i.name).to_owned());
-            block.parts = items;
-            block
-        }
+        _ => Argument { parts: items, ..Argument::new(name, Kind::Block) },
     }
 }
 
@@ -370,6 +425,36 @@ mod tests {
             "(where: BEFORE | AFTER) pivot",
             "where/oneof(BEFORE>before/pure-token AFTER>after/pure-token) pivot/string",
         );
+    }
+
+    #[test]
+    fn labels_and_words() {
+        check(
+            "[count-block: COUNT count:int [ANY]]",
+            "count-block/block(COUNT>count/integer ANY>any/pure-token?)?",
+        );
+        check(
+            "STREAMS (streams: key [key ...] id [id ...])",
+            "STREAMS>streams/block(key/key* id/string*)",
+        );
+        check("[ID client-id:int [client-id:int ...]]", "ID>client-id/integer?*");
+        check(
+            "[GET (get-block: encoding offset:int) ...]",
+            "GET>get-block/block(encoding/string offset/integer)?*!",
+        );
+        check("[change: CH] (auto-id: *)", "CH>change/pure-token? *>auto-id/pure-token");
+    }
+
+    #[test]
+    fn plain_lines() {
+        for (line, shown) in [
+            ("key [count-block: COUNT count:int [ANY]]", "key [COUNT count [ANY]]"),
+            ("STREAMS (streams: key [key ...])", "STREAMS (key [key ...])"),
+            ("[operator: (equal: =) | (approximately: ~)] t", "[(=) | (~)] t"),
+            ("[[IDLE idle:int] start (a:int)]", "[[IDLE idle] start (a)]"),
+        ] {
+            assert_eq!(plain(line), shown, "{line}");
+        }
     }
 
     #[test]

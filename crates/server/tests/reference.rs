@@ -1,15 +1,16 @@
-//! Every row that valkey-server 9.1.2 has, too, says the same as its COMMAND INFO.
+//! Every row that valkey-server 9.1.2 has, too, says the same as its COMMAND INFO and as the
+//! arguments of its COMMAND DOCS.
 //!
-//! `facts/commands.tsv` was read off a running server: one line a command, its words sorted.
+//! `facts/commands.tsv` and `facts/arguments.tsv` were read off a running server: one line a
+//! command, its words sorted.
 
 use std::collections::BTreeMap;
 
+use pantala_commands::syntax::{Argument, arguments};
 use pantala_commands::{Begin, Command, Find, KeySpec, Registry};
 
-const FACTS: &str = include_str!("facts/commands.tsv");
-
-fn facts() -> BTreeMap<&'static str, &'static str> {
-    FACTS.lines().filter(|line| !line.starts_with('#')).filter_map(|l| l.split_once('\t')).collect()
+fn facts(lines: &'static str) -> BTreeMap<&'static str, &'static str> {
+    lines.lines().filter(|line| !line.starts_with('#')).filter_map(|l| l.split_once('\t')).collect()
 }
 
 fn sorted(words: impl Iterator<Item = &'static str>) -> String {
@@ -52,7 +53,7 @@ fn line(row: &Command) -> String {
 
 #[test]
 fn rows_say_what_the_reference_says() {
-    let facts = facts();
+    let facts = facts(include_str!("facts/commands.tsv"));
     let registry = Registry::new(&pantala_server::commands::families());
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for row in registry.rows() {
@@ -66,6 +67,92 @@ fn rows_say_what_the_reference_says() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(compared >= 70, "only {compared} rows have the name of one of the reference's");
+}
+
+const REFERENCES: &str = "references/oneof(KEEPREF>keepref/pure-token DELREF>delref/pure-token \
+                          ACKED>acked/pure-token)?";
+
+/// Where our arguments are not the reference's: a command, a part of its line there, and here.
+const OURS: &[(&str, &str, &str)] = &[
+    // It is not told there.
+    ("DEBUG", "", "subcommand/string arg/string?*"),
+    // What we have besides.
+    (
+        "BITOP",
+        "NOT>not/pure-token",
+        "NOT>not/pure-token DIFF>diff/pure-token DIFF1>diff1/pure-token ANDOR>andor/pure-token \
+         ONE>one/pure-token",
+    ),
+    (
+        "LOLWUT",
+        "VERSION>version/integer?",
+        "VERSION>version/block(version/integer parameter/string?*)?",
+    ),
+    ("XADD", "trim/block", "{references} trim/block"),
+    ("XTRIM", "LIMIT>count/integer?)", "LIMIT>count/integer?) {references}"),
+    // What we do not have.
+    ("SHUTDOWN", " SAFE>safe/pure-token? FAILOVER>failover/pure-token?", ""),
+    // What is a double there, too.
+    ("ZINCRBY", "increment/integer", "increment/double"),
+    ("ZINTER", "weight/integer", "weight/double"),
+    ("ZINTERSTORE", "weight/integer", "weight/double"),
+    ("ZUNION", "weight/integer", "weight/double"),
+    ("ZUNIONSTORE", "weight/integer", "weight/double"),
+];
+
+/// Arguments as a line of facts.
+fn argument_line(arguments: &[Argument]) -> String {
+    let texts: Vec<String> = arguments.iter().map(argument_text).collect();
+    texts.join(" ")
+}
+
+fn argument_text(argument: &Argument) -> String {
+    let mut text = argument.token.as_ref().map_or_else(String::new, |token| format!("{token}>"));
+    text += &format!("{}/{}", argument.name, argument.kind.name());
+    if let Some(index) = argument.key_spec {
+        text += &format!("#{index}");
+    }
+    if !argument.parts.is_empty() {
+        text += &format!("({})", argument_line(&argument.parts));
+    }
+    let marks =
+        [(argument.optional, "?"), (argument.multiple, "*"), (argument.multiple_token, "!")];
+    marks.iter().filter(|(is_set, _)| *is_set).for_each(|(_, mark)| text += mark);
+    text
+}
+
+#[test]
+fn arguments_are_those_of_the_reference() {
+    let facts = facts(include_str!("facts/arguments.tsv"));
+    let registry = Registry::new(&pantala_server::commands::families());
+    let (mut wrong, mut compared) = (Vec::new(), 0);
+    for row in registry.rows() {
+        let name = row.full_name().to_ascii_uppercase();
+        let Some(mut expected) = facts.get(name.as_str()).map(|line| (*line).to_owned()) else {
+            continue;
+        };
+        for (_, there, here) in OURS.iter().filter(|(ours, ..)| *ours == name) {
+            assert!(expected.contains(there), "{name}: there is no {there}");
+            expected = expected.replacen(there, &here.replace("{references}", REFERENCES), 1);
+        }
+        compared += 1;
+        let found = argument_line(&arguments(row));
+        if expected != found {
+            wrong.push(format!("{name}\n  reference: {expected}\n  here:      {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(compared >= 320, "only {compared} rows have the name of one of the reference's");
+}
+
+#[test]
+fn labels_stand_in_brackets() {
+    let registry = Registry::new(&pantala_server::commands::families());
+    for row in registry.rows() {
+        for word in row.syntax.split_ascii_whitespace().filter(|word| word.ends_with(':')) {
+            assert!(word.starts_with(['[', '(']), "{}: {word}", row.full_name());
+        }
+    }
 }
 
 #[test]

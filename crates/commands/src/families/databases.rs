@@ -43,7 +43,7 @@ const fn flush_row(name: &'static str, handler: Handler) -> Command {
         .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
         .categories(DANGEROUS)
         .tips(FLUSH_TIPS)
-        .syntax("[ASYNC | SYNC]")
+        .syntax("[flush-type: ASYNC | SYNC]")
 }
 
 fn db_size(call: &mut Call<'_, '_>) -> Done {

@@ -71,7 +71,7 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(CHANGES)
         .tips(TO_ALL)
         .complexity("O(N) for N libraries")
-        .syntax("[ASYNC | SYNC]")
+        .syntax("[flush-type: ASYNC | SYNC]")
         .summary("Removes all libraries."),
     sub("HELP", help)
         .arity(2)
@@ -101,7 +101,7 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(LOADS)
         .tips(TO_ALL)
         .complexity("O(N) for N libraries, and what their code does while it is loaded")
-        .syntax("serialized-value [FLUSH | APPEND | REPLACE]")
+        .syntax("serialized-value [policy: FLUSH | APPEND | REPLACE]")
         .summary("Makes the libraries of a payload of FUNCTION DUMP."),
     sub("STATS", show::stats)
         .arity(2)

@@ -1,6 +1,7 @@
 //! EVAL, EVALSHA, their read-only forms, and SCRIPT.
 
 use pantala_commands::options::is_word;
+use pantala_commands::syntax::plain;
 use pantala_commands::{
     Call, ClientError, Command, Done, Flags, Group, KeyFlags, KeySpec, Program, reply_help,
 };
@@ -76,7 +77,7 @@ const SUBCOMMANDS: &[Command] = &[
         .arity(-3)
         .flags(Flags::NOSCRIPT)
         .since("3.2.0")
-        .syntax("mode: YES | SYNC | NO")
+        .syntax("(mode: YES | SYNC | NO) [engine]")
         .summary("Refused: there is no debugger for scripts."),
     sub("EXISTS", exists)
         .arity(-3)
@@ -90,7 +91,7 @@ const SUBCOMMANDS: &[Command] = &[
         .flags(Flags::STALE.and(Flags::NOSCRIPT))
         .tips(TO_ALL)
         .complexity("O(N) for N scripts")
-        .syntax("[ASYNC | SYNC]")
+        .syntax("[flush-type: ASYNC | SYNC]")
         .summary("Forgets all scripts."),
     sub("HELP", help)
         .arity(2)
@@ -188,7 +189,7 @@ fn show(call: &mut Call<'_, '_>) -> Done {
 fn help(call: &mut Call<'_, '_>) -> Done {
     let lines = SUBCOMMANDS.iter().flat_map(|row| {
         [
-            format!("{} {}", row.name, row.syntax).trim_end().to_owned(),
+            format!("{} {}", row.name, plain(row.syntax)).trim_end().to_owned(),
             format!("    {}", row.summary),
         ]
     });

@@ -12,7 +12,7 @@ const TIPS_GET: &[&str] = &["request_policy:all_nodes", "nondeterministic_output
 const TIPS_LEN: &[&str] =
     &["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"];
 const TIPS_RESET: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
-const TYPES: &str = "(type: slow | large-request | large-reply)";
+const TYPES: &str = "(type: SLOW | LARGE-REQUEST | LARGE-REPLY)";
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
@@ -34,7 +34,7 @@ const COMMANDLOG: &[Command] = &[
         .tips(TIPS_GET)
         .since("8.1.0")
         .complexity("O(N) for N entries")
-        .syntax("count:int (type: slow | large-request | large-reply)")
+        .syntax("count:int (type: SLOW | LARGE-REQUEST | LARGE-REPLY)")
         .summary("Tells the newest entries of a log; all of them for -1."),
     Command::new("LEN", len, Group::Server)
         .of("COMMANDLOG")

@@ -36,7 +36,10 @@ pub const ROWS: &[Command] = &[
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
         .flags(Flags::ALLOW_BUSY.and(Flags::NO_MULTI))
         .complexity("O(N) with SAVE, for N keys")
-        .syntax("[abort-selector: [save-selector: NOSAVE | SAVE] [NOW] [FORCE] | ABORT]")
+        .syntax(
+            "[abort-selector: (save-selector-block: [save-selector: NOSAVE | SAVE] [NOW] [FORCE]) \
+             | ABORT]",
+        )
         .summary("Ends the server."),
 ];
 

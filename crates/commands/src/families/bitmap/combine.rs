@@ -23,7 +23,7 @@ pub(super) const BITOP: Command = Command::write("BITOP", bitop, Group::Bitmap)
     .since("2.6.0")
     .complexity("O(N) for N bytes of all sources together")
     .syntax(
-        "operation: (AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE) destkey:key key [key ...]",
+        "(operation: AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE) destkey:key key [key ...]",
     )
     .summary("Combines strings bit by bit and stores what comes out.");
 

@@ -20,8 +20,10 @@ pub(super) const BITFIELD: Command = Command::write("BITFIELD", bitfield, Group:
     .since("3.2.0")
     .complexity("O(1) for each operation")
     .syntax(
-        "key [operation: GET encoding offset | [overflow-block: OVERFLOW overflow] \
-         (SET encoding offset value:int | INCRBY encoding offset increment:int) ...]",
+        "key [(operation: GET (get-block: encoding offset:int) \
+         | (write: [OVERFLOW (overflow-block: WRAP | SAT | FAIL)] \
+         (write-operation: SET (set-block: encoding offset:int value:int) \
+         | INCRBY (incrby-block: encoding offset:int increment:int)))) ...]",
     )
     .summary("Reads, sets and counts up numbers of any width inside a string.");
 
@@ -31,7 +33,7 @@ pub(super) const BITFIELD_RO: Command = Command::read("BITFIELD_RO", bitfield_ro
     .keys(&[KeySpec::one(1, KeyFlags::READ)])
     .since("6.0.0")
     .complexity("O(1) for each operation")
-    .syntax("key [GET encoding offset ...]")
+    .syntax("key [GET (get-block: encoding offset:int) ...]")
     .summary("Reads numbers of any width inside a string.");
 
 /// Nothing is changed where every operation only reads.

@@ -15,7 +15,7 @@ pub(super) const BITCOUNT: Command = Command::read("BITCOUNT", bitcount, Group::
     .keys(&[KeySpec::one(1, KeyFlags::READ)])
     .since("2.6.0")
     .complexity("O(N) for N bytes")
-    .syntax("key [start:int [end:int [unit: BYTE | BIT]]]")
+    .syntax("key [range: start:int [end-unit-block: end:int [unit: BYTE | BIT]]]")
     .summary("Counts the bits that are set in a string, or in a part of it.");
 
 pub(super) const BITPOS: Command = Command::read("BITPOS", bitpos, Group::Bitmap)
@@ -23,7 +23,7 @@ pub(super) const BITPOS: Command = Command::read("BITPOS", bitpos, Group::Bitmap
     .keys(&[KeySpec::one(1, KeyFlags::READ)])
     .since("2.8.7")
     .complexity("O(N) for N bytes")
-    .syntax("key bit:int [start:int [end:int [unit: BYTE | BIT]]]")
+    .syntax("key bit:int [range: start:int [end-unit-block: end:int [unit: BYTE | BIT]]]")
     .summary("Returns the offset of the first bit that is set, or clear, in a string.");
 
 /// Which part of a string is meant; bounds count from the end where they are negative.

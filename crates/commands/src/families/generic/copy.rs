@@ -16,7 +16,7 @@ pub(super) const COPY: Command = Command::write("COPY", copy, Group::Generic)
     .keys(&[KeySpec::one(1, KeyFlags::READ), KeySpec::one(2, KeyFlags::OVERWRITE)])
     .since("6.2.0")
     .complexity("O(N) for N elements of a collection, O(1) for strings")
-    .syntax("source destination [DB destination-db:int] [REPLACE]")
+    .syntax("source:key destination:key [DB destination-db:int] [REPLACE]")
     .summary("Copies a key's value and deadline to another key.");
 
 pub(super) const MOVE: Command = Command::write("MOVE", shift, Group::Generic)

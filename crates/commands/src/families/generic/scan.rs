@@ -32,7 +32,7 @@ pub(super) const SCAN: Command = Command::read("SCAN", scan, Group::Generic)
     .tips(&["nondeterministic_output", "request_policy:special", "response_policy:special"])
     .since("2.8.0")
     .complexity("O(COUNT) for one call, O(N) for N keys in the database in all")
-    .syntax("cursor [MATCH pattern] [COUNT count:int] [TYPE type]")
+    .syntax("cursor:int [MATCH pattern] [COUNT count:int] [TYPE type]")
     .summary("Lists some keys, and tells where to go on.");
 
 pub(super) const RANDOMKEY: Command = Command::read("RANDOMKEY", random_key, Group::Generic)

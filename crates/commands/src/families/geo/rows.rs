@@ -34,7 +34,7 @@ pub const ROWS: &[Command] = &[
         .complexity("O(log(N)) for each member, of N in all")
         .syntax(
             "key [condition: NX | XX] [change: CH] \
-             data: (longitude:double latitude:double member) ...",
+             (data: longitude:double latitude:double member) ...",
         )
         .summary("Adds members with positions to a sorted set, or moves them."),
     Command::read("GEODIST", geodist, Group::Geo)
@@ -65,9 +65,9 @@ pub const ROWS: &[Command] = &[
         .since("3.2.0")
         .complexity(SEARCH_COMPLEXITY)
         .syntax(
-            "key longitude:double latitude:double radius:double unit: (M | KM | FT | MI) \
-             [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count:int [ANY]] [order: ASC | DESC] \
-             [store: STORE storekey:key | STOREDIST storedistkey:key]",
+            "key longitude:double latitude:double radius:double (unit: M | KM | FT | MI) \
+             [WITHCOORD] [WITHDIST] [WITHHASH] [count-block: COUNT count:int [ANY]] \
+             [order: ASC | DESC] [store: STORE storekey:key | STOREDIST storedistkey:key]",
         )
         .summary("Finds members within a distance of a position; may store them."),
     Command::write("GEORADIUSBYMEMBER", georadiusbymember, Group::Geo)
@@ -78,8 +78,8 @@ pub const ROWS: &[Command] = &[
         .since("3.2.0")
         .complexity(SEARCH_COMPLEXITY)
         .syntax(
-            "key member radius:double unit: (M | KM | FT | MI) [WITHCOORD] [WITHDIST] \
-             [WITHHASH] [COUNT count:int [ANY]] [order: ASC | DESC] \
+            "key member radius:double (unit: M | KM | FT | MI) [WITHCOORD] [WITHDIST] [WITHHASH] \
+             [count-block: COUNT count:int [ANY]] [order: ASC | DESC] \
              [store: STORE storekey:key | STOREDIST storedistkey:key]",
         )
         .summary("Finds members within a distance of a member; may store them."),
@@ -90,8 +90,8 @@ pub const ROWS: &[Command] = &[
         .since("3.2.10")
         .complexity(SEARCH_COMPLEXITY)
         .syntax(
-            "key member radius:double unit: (M | KM | FT | MI) [WITHCOORD] [WITHDIST] \
-             [WITHHASH] [COUNT count:int [ANY]] [order: ASC | DESC]",
+            "key member radius:double (unit: M | KM | FT | MI) [WITHCOORD] [WITHDIST] [WITHHASH] \
+             [count-block: COUNT count:int [ANY]] [order: ASC | DESC]",
         )
         .summary("Finds members within a distance of a member."),
     Command::read("GEORADIUS_RO", georadius_ro, Group::Geo)
@@ -101,8 +101,9 @@ pub const ROWS: &[Command] = &[
         .since("3.2.10")
         .complexity(SEARCH_COMPLEXITY)
         .syntax(
-            "key longitude:double latitude:double radius:double unit: (M | KM | FT | MI) \
-             [WITHCOORD] [WITHDIST] [WITHHASH] [COUNT count:int [ANY]] [order: ASC | DESC]",
+            "key longitude:double latitude:double radius:double (unit: M | KM | FT | MI) \
+             [WITHCOORD] [WITHDIST] [WITHHASH] [count-block: COUNT count:int [ANY]] \
+             [order: ASC | DESC]",
         )
         .summary("Finds members within a distance of a position."),
     Command::read("GEOSEARCH", geosearch, Group::Geo)
@@ -111,11 +112,11 @@ pub const ROWS: &[Command] = &[
         .since("6.2.0")
         .complexity(SEARCH_COMPLEXITY)
         .syntax(
-            "key [from: FROMMEMBER member | FROMLONLAT longitude:double latitude:double] \
-             by: (BYRADIUS radius:double unit: (M | KM | FT | MI) \
-             | BYBOX width:double height:double unit: (M | KM | FT | MI) \
-             | BYPOLYGON num-vertices:int vertices: (longitude:double latitude:double) ...) \
-             [order: ASC | DESC] [COUNT count:int [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+            "key [from: FROMMEMBER member | FROMLONLAT longitude:double latitude:double] (by: \
+             (circle: BYRADIUS radius:double (unit: M | KM | FT | MI)) | (box: BYBOX width:double \
+             height:double (unit: M | KM | FT | MI)) | (polygon: BYPOLYGON num-vertices:int \
+             (vertices: longitude:double latitude:double) ...)) [order: ASC | DESC] \
+             [count-block: COUNT count:int [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
         )
         .summary("Finds members within a circle, a box or a polygon."),
     Command::write("GEOSEARCHSTORE", geosearchstore, Group::Geo)
@@ -126,11 +127,11 @@ pub const ROWS: &[Command] = &[
         .complexity(SEARCH_COMPLEXITY)
         .syntax(
             "destination:key source:key \
-             [from: FROMMEMBER member | FROMLONLAT longitude:double latitude:double] \
-             by: (BYRADIUS radius:double unit: (M | KM | FT | MI) \
-             | BYBOX width:double height:double unit: (M | KM | FT | MI) \
-             | BYPOLYGON num-vertices:int vertices: (longitude:double latitude:double) ...) \
-             [order: ASC | DESC] [COUNT count:int [ANY]] [STOREDIST]",
+             [from: FROMMEMBER member | FROMLONLAT longitude:double latitude:double] (by: \
+             (circle: BYRADIUS radius:double (unit: M | KM | FT | MI)) | (box: BYBOX width:double \
+             height:double (unit: M | KM | FT | MI)) | (polygon: BYPOLYGON num-vertices:int \
+             (vertices: longitude:double latitude:double) ...)) [order: ASC | DESC] \
+             [count-block: COUNT count:int [ANY]] [STOREDIST]",
         )
         .summary("Stores the members within a circle, a box or a polygon as a sorted set."),
 ];

@@ -15,7 +15,7 @@ pub(super) const PFDEBUG: Command = Command::write("PFDEBUG", pfdebug, Group::Hy
     .keys(&[KeySpec::one(2, KeyFlags::READ_CACHE)])
     .since("2.8.9")
     .complexity("O(N) for N registers")
-    .syntax("subcommand: (GETREG | DECODE | ENCODING | TODENSE | SIMD) key")
+    .syntax("subcommand key")
     .summary("Shows a HyperLogLog's registers, runs or encoding, or makes it dense.");
 
 pub(super) const PFSELFTEST: Command = Command::new("PFSELFTEST", pfselftest, Group::HyperLogLog)

@@ -132,7 +132,7 @@ pub const ROWS: &[Command] = &[
         .tips(ANY_OUTPUT)
         .since("2.8.0")
         .complexity("O(COUNT) for one call, O(N) for N members in all")
-        .syntax("key cursor [MATCH pattern] [COUNT count:int]")
+        .syntax("key cursor:int [MATCH pattern] [COUNT count:int]")
         .summary("Lists some members of a set, and tells where to go on."),
     combines("SUNION", combine::sunion)
         .complexity("O(N) for N members of all sets")

@@ -64,8 +64,9 @@ const SORT: Command = Command::write("SORT", sort, Group::Generic)
     ])
     .complexity("O(N+M*log(M)) for N elements, of which M are returned")
     .syntax(
-        "key [BY by-pattern:pattern] [LIMIT offset:int count:int] [GET get-pattern:pattern ...] \
-         [order: ASC | DESC] [ALPHA] [STORE destination:key]",
+        "key [BY by-pattern:pattern#1] [LIMIT offset:int count:int] \
+         [GET get-pattern:pattern#1 ...] [order: ASC | DESC] [sorting: ALPHA] \
+         [STORE destination:key#2]",
     )
     .summary("Sorts a list, set or sorted set, by its elements or by other keys; may store it.");
 
@@ -77,8 +78,8 @@ const SORT_RO: Command = Command::read("SORT_RO", sort, Group::Generic)
     .since("7.0.0")
     .complexity("O(N+M*log(M)) for N elements, of which M are returned")
     .syntax(
-        "key [BY by-pattern:pattern] [LIMIT offset:int count:int] [GET get-pattern:pattern ...] \
-         [order: ASC | DESC] [ALPHA]",
+        "key [BY by-pattern:pattern#1] [LIMIT offset:int count:int] \
+         [GET get-pattern:pattern#1 ...] [order: ASC | DESC] [sorting: ALPHA]",
     )
     .summary("Sorts a list, set or sorted set, by its elements or by other keys.");
 

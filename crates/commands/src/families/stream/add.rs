@@ -19,8 +19,9 @@ pub(super) const XADD: Command = fast("XADD", xadd)
     .complexity("O(1), and O(N) for N entries trimmed")
     .syntax(
         "key [NOMKSTREAM] [references: KEEPREF | DELREF | ACKED] \
-         [(strategy: MAXLEN | MINID) [operator: = | ~] threshold [LIMIT count:int]] \
-         (id-selector: * | id) field value [field value ...]",
+         [trim: (strategy: MAXLEN | MINID) [operator: (equal: =) | (approximately: ~)] \
+         threshold [LIMIT count:int]] \
+         (id-selector: (auto-id: *) | id) field value [field value ...]",
     )
     .summary("Appends an entry to a stream; a missing key is created.");
 
@@ -31,7 +32,8 @@ pub(super) const XTRIM: Command = Command::write("XTRIM", xtrim, Group::Stream)
     .since("5.0.0")
     .complexity("O(N) for N entries removed")
     .syntax(
-        "key (strategy: MAXLEN | MINID) [operator: = | ~] threshold [LIMIT count:int] \
+        "key (trim: (strategy: MAXLEN | MINID) [operator: (equal: =) | (approximately: ~)] \
+         threshold [LIMIT count:int]) \
          [references: KEEPREF | DELREF | ACKED]",
     )
     .summary("Removes the oldest entries of a stream.");

@@ -20,8 +20,9 @@ pub(super) const XCLAIM: Command = fast("XCLAIM", xclaim)
     .tips(&["nondeterministic_output"])
     .complexity("O(N log M) for N ids of M that are pending")
     .syntax(
-        "key group consumer min-idle-time:int id [id ...] [IDLE ms:int] [TIME unix-time-ms:int] \
-         [RETRYCOUNT count:int] [FORCE] [JUSTID] [LASTID last-id]",
+        "key group consumer min-idle-time id [id ...] [IDLE ms:int] \
+         [TIME unix-time-milliseconds:time] [RETRYCOUNT count:int] [FORCE] [JUSTID] \
+         [LASTID lastid]",
     )
     .summary("Gives pending entries to another consumer.");
 
@@ -31,7 +32,7 @@ pub(super) const XAUTOCLAIM: Command = fast("XAUTOCLAIM", xautoclaim)
     .tips(&["nondeterministic_output"])
     .since("6.2.0")
     .complexity("O(N) for up to ten times COUNT pending entries looked at")
-    .syntax("key group consumer min-idle-time:int start [COUNT count:int] [JUSTID]")
+    .syntax("key group consumer min-idle-time start [COUNT count:int] [JUSTID]")
     .summary("Gives entries that are pending for long to another consumer.");
 
 const CLAIM_MIN_IDLE: ClientError =

@@ -25,8 +25,8 @@ const SUBCOMMANDS: &[Command] = &[
         .arity(-5)
         .flags(Flags::DENYOOM)
         .syntax(
-            "key group (id-selector: id | $) [MKSTREAM] \
-             [ENTRIESREAD entries-read:int]",
+            "key group (id-selector: id | (new-id: $)) [MKSTREAM] \
+             [ENTRIESREAD entriesread:int]",
         )
         .summary("Makes a group that has read up to an id."),
     sub("CREATECONSUMER", create_consumer, ADDS)
@@ -47,7 +47,7 @@ const SUBCOMMANDS: &[Command] = &[
         .summary("Removes a group."),
     sub("SETID", set_id, CHANGES)
         .arity(-5)
-        .syntax("key group (id-selector: id | $) [ENTRIESREAD entries-read:int]")
+        .syntax("key group (id-selector: id | (new-id: $)) [ENTRIESREAD entriesread:int]")
         .summary("Sets up to which id a group has read."),
     Command::new("HELP", help, Chapter::Stream)
         .of("XGROUP")

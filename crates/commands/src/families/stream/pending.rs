@@ -24,7 +24,7 @@ pub(super) const XPENDING: Command = Command::read("XPENDING", xpending, Chapter
     .tips(&["nondeterministic_output"])
     .since("5.0.0")
     .complexity("O(N) for N entries returned; O(M) for M consumers without a range")
-    .syntax("key group [[IDLE min-idle-time:int] start end count:int [consumer]]")
+    .syntax("key group [filters: [IDLE min-idle-time:int] start end count:int [consumer]]")
     .summary("Tells what is pending in a group.");
 
 fn xack(call: &mut Call<'_, '_>) -> Done {

@@ -31,7 +31,9 @@ pub(super) const XREAD: Command = Command::read("XREAD", xread, Chapter::Stream)
     .keys(&[streams_from(1)])
     .since("5.0.0")
     .complexity("O(N) for N entries returned")
-    .syntax("[COUNT count:int] [BLOCK milliseconds:int] STREAMS key [key ...] id [id ...]")
+    .syntax(
+        "[COUNT count:int] [BLOCK milliseconds:int] STREAMS (streams: key [key ...] id [id ...])",
+    )
     .summary("Returns the entries of several streams behind given ids, or waits for some.");
 
 pub(super) const XREADGROUP: Command = Command::write("XREADGROUP", xreadgroup, Chapter::Stream)
@@ -41,8 +43,8 @@ pub(super) const XREADGROUP: Command = Command::write("XREADGROUP", xreadgroup, 
     .since("5.0.0")
     .complexity("O(M log N) for M entries delivered of N that are pending")
     .syntax(
-        "GROUP group consumer [COUNT count:int] [BLOCK milliseconds:int] [NOACK] \
-         STREAMS key [key ...] id [id ...]",
+        "GROUP (group-block: group consumer) [COUNT count:int] [BLOCK milliseconds:int] [NOACK] \
+         STREAMS (streams: key [key ...] id [id ...])",
     )
     .summary("Delivers new entries of several streams to a consumer, or tells it what is pending.");
 

@@ -128,7 +128,7 @@ pub const ROWS: &[Command] = &[
         .keys(&[KeySpec::range(1, 1, 1, KeyFlags::READ)])
         .since("7.0.0")
         .complexity("O(N*M) for values of N and M bytes")
-        .syntax("key1:key key2:key [LEN] [IDX] [MINMATCHLEN length:int] [WITHMATCHLEN]")
+        .syntax("key1:key key2:key [LEN] [IDX] [MINMATCHLEN min-match-len:int] [WITHMATCHLEN]")
         .summary("Finds the longest common subsequence of two strings."),
     Command::read("MGET", many::mget, Group::String)
         .arity(-2)

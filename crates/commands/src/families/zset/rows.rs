@@ -65,8 +65,8 @@ pub const ROWS: &[Command] = &[
         .since("1.2.0")
         .complexity("O(log(N)) for each member")
         .syntax(
-            "key [NX | XX] [GT | LT] [CH] [INCR] score:double member [score:double member \
-                ...]",
+            "key [NX | XX] [comparison: GT | LT] [change: CH] [increment: INCR] \
+             score:double member [score:double member ...]",
         )
         .summary("Adds members to a sorted set, or changes their scores."),
     read("ZCARD", ask::zcard)
@@ -267,7 +267,7 @@ pub const ROWS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .since("6.2.0")
         .complexity("O(M*log(N)) for M members returned")
-        .syntax("key [count:int [WITHSCORES]]")
+        .syntax("key [options: count:int [WITHSCORES]]")
         .summary("Returns members of a sorted set, by chance."),
     read("ZRANGE", range::zrange)
         .arity(-4)
@@ -275,7 +275,7 @@ pub const ROWS: &[Command] = &[
         .since("1.2.0")
         .complexity("O(log(N)+M) for M members returned")
         .syntax(
-            "key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset:int count:int] \
+            "key start stop [sortby: BYSCORE | BYLEX] [REV] [LIMIT offset:int count:int] \
                 [WITHSCORES]",
         )
         .summary("Lists the members in a range of ranks, scores or members."),
@@ -299,7 +299,9 @@ pub const ROWS: &[Command] = &[
         .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE), KeySpec::one(2, KeyFlags::READ)])
         .since("6.2.0")
         .complexity("O(log(N)+M) for M members stored")
-        .syntax("dst:key src:key min max [BYSCORE | BYLEX] [REV] [LIMIT offset:int count:int]")
+        .syntax(
+            "dst:key src:key min max [sortby: BYSCORE | BYLEX] [REV] [LIMIT offset:int count:int]",
+        )
         .summary("Stores the members in a range of ranks, scores or members."),
     read("ZRANK", ask::zrank)
         .arity(-3)

@@ -33,7 +33,7 @@ pub const ROWS: &[Command] = &[
         .flags(GREETING)
         .secrets(greeting::is_hello_secret)
         .since("6.0.0")
-        .syntax("[protover:int [AUTH username password] [SETNAME clientname]]")
+        .syntax("[arguments: protover:int [AUTH username password] [SETNAME clientname]]")
         .summary("Chooses the protocol version and tells about server and connection."),
     Command::new("RESET", greeting::reset, Group::Connection)
         .arity(1)
@@ -55,7 +55,7 @@ const CLIENT: &[Command] = &[
         .arity(3)
         .flags(OWN)
         .since("6.0.0")
-        .syntax("(YES | NO)")
+        .syntax("(mode: YES | NO)")
         .summary("Whether the keys of the next command are tracked."),
     sub("CAPA", super::capa)
         .arity(-3)
@@ -89,7 +89,7 @@ const CLIENT: &[Command] = &[
         .flags(ASKS.and(Flags::ADMIN))
         .since("2.4.0")
         .complexity("O(N) for N connections")
-        .syntax("(ip:port | filter value [filter value ...])")
+        .syntax(KILL)
         .summary(
             "Closes connections: the one from an address, or all that LIST would show with these \
              filters; this one only with SKIPME NO.",
@@ -114,13 +114,13 @@ const CLIENT: &[Command] = &[
         .arity(-3)
         .flags(Flags::ADMIN)
         .since("3.0.0")
-        .syntax("timeout:int [WRITE | ALL]")
+        .syntax("timeout:int [mode: WRITE | ALL]")
         .summary("Holds back commands of all clients, or those that write, for milliseconds."),
     sub("REPLY", super::reply)
         .arity(3)
         .flags(OWN.and(Flags::NO_MULTI))
         .since("3.2.0")
-        .syntax("(ON | OFF | SKIP)")
+        .syntax("(action: ON | OFF | SKIP)")
         .summary("Whether this connection wants replies; SKIP: not the next one."),
     sub("SETNAME", super::setname)
         .arity(3)
@@ -134,21 +134,21 @@ const CLIENT: &[Command] = &[
         .flags(OWN)
         .tips(TO_ALL)
         .since("7.2.0")
-        .syntax("(LIB-NAME libname | LIB-VER libver)")
+        .syntax("(attr: LIB-NAME libname | LIB-VER libver)")
         .summary("Names the library the client uses."),
     sub("UNBLOCK", others::unblock)
         .arity(-3)
         .flags(ASKS.and(Flags::ADMIN))
         .since("5.0.0")
         .complexity("O(N) for N connections")
-        .syntax("client-id:int [TIMEOUT | ERROR]")
+        .syntax("client-id:int [unblock-type: TIMEOUT | ERROR]")
         .summary("Ends the waiting of a connection, as if its time were over or with an error."),
     sub("TRACKING", tracking::tracking)
         .arity(-3)
         .since("6.0.0")
         .syntax(
-            "(ON | OFF) [REDIRECT client-id:int] [PREFIX prefix [PREFIX prefix ...]] [BCAST] \
-             [OPTIN] [OPTOUT] [NOLOOP]",
+            "(status: ON | OFF) [REDIRECT client-id:int] [PREFIX prefix [PREFIX prefix ...]] \
+             [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
         )
         .summary("Whether the client is told when keys it has read change."),
     sub("TRACKINGINFO", tracking::trackinginfo)
@@ -159,18 +159,18 @@ const CLIENT: &[Command] = &[
         .arity(3)
         .flags(OWN.and(Flags::ADMIN))
         .since("7.0.0")
-        .syntax("(ON | OFF)")
+        .syntax("(enabled: ON | OFF)")
         .summary("Whether this connection is kept when connections need too much memory."),
     sub("NO-TOUCH", super::no_touch)
         .arity(3)
         .flags(OWN)
         .since("7.2.0")
-        .syntax("(ON | OFF)")
+        .syntax("(enabled: ON | OFF)")
         .summary("Whether the commands of this connection leave keys as cold as they are."),
     sub("IMPORT-SOURCE", super::import_source)
         .arity(3)
         .since("8.1.0")
-        .syntax("(ON | OFF)")
+        .syntax("(enabled: ON | OFF)")
         .summary("Whether this connection brings data of another server."),
     Command::new("HELP", help, Group::Connection)
         .of("CLIENT")
@@ -182,7 +182,24 @@ const CLIENT: &[Command] = &[
 
 const TO_ALL: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
-const LIST: &str = "[TYPE (NORMAL | PRIMARY | REPLICA | PUBSUB)] \
-    [ID client-id:int [client-id:int ...]] [USER username] [ADDR ip:port] [LADDR ip:port] \
-    [SKIPME (YES | NO)] [MAXAGE seconds:int] [NAME name] [IDLE seconds:int] [FLAGS flags] \
-    [LIB-NAME name] [LIB-VER version] [DB index:int] [CAPA capabilities] [IP ip]";
+/// The filters of CLIENT LIST.
+const LIST: &str = "[TYPE (client-type: NORMAL | MASTER | REPLICA | PUBSUB)] \
+    [ID client-id:int [client-id:int ...]] [USER username] [ADDR addr] [LADDR laddr] \
+    [SKIPME (skipme: YES | NO)] [MAXAGE maxage:int] [NAME name] [IDLE idle:int] [FLAGS flags] \
+    [LIB-NAME lib-name] [LIB-VER lib-ver] [DB db:int] [CAPA capa] [IP ip] \
+    [NOT-TYPE (not-client-type: NORMAL | MASTER | REPLICA | PUBSUB)] \
+    [NOT-ID not-client-id:int [not-client-id:int ...]] [NOT-USER not-username] \
+    [NOT-ADDR not-addr] [NOT-LADDR not-laddr] [NOT-NAME not-name] [NOT-FLAGS not-flags] \
+    [NOT-LIB-NAME not-lib-name] [NOT-LIB-VER not-lib-ver] [NOT-DB not-db:int] \
+    [NOT-CAPA not-capa] [NOT-IP not-ip]";
+/// Those of CLIENT KILL, and the address alone.
+const KILL: &str = "(filter: old-format | (new-format: [ID client-id:int [client-id:int ...]] \
+    | [TYPE (client-type: NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB)] \
+    | [USER username] | [ADDR addr] | [LADDR laddr] | [SKIPME (skipme: YES | NO)] \
+    | [MAXAGE maxage:int] | [NAME name] | [IDLE idle:int] | [FLAGS flags] | [LIB-NAME lib-name] \
+    | [LIB-VER lib-ver] | [DB db:int] | [CAPA capa] | [IP ip] \
+    | [NOT-TYPE (not-client-type: NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB)] \
+    | [NOT-ID not-client-id:int [not-client-id:int ...]] | [NOT-USER not-username] \
+    | [NOT-ADDR not-addr] | [NOT-LADDR not-laddr] | [NOT-NAME not-name] | [NOT-FLAGS not-flags] \
+    | [NOT-LIB-NAME not-lib-name] | [NOT-LIB-VER not-lib-ver] | [NOT-DB not-db:int] \
+    | [NOT-CAPA not-capa] | [NOT-IP not-ip]) ...)";

@@ -1,6 +1,6 @@
 //! COMMAND DOCS: summary, version, group, complexity and arguments, from a row's own texts.
 
-use pantala_commands::syntax::{Argument, Kind, parse};
+use pantala_commands::syntax::{Argument, Kind, arguments};
 use pantala_commands::{Call, Command, Done, Flags};
 use pantala_protocol::Reply;
 
@@ -21,7 +21,7 @@ pub(super) fn docs(call: &mut Call<'_, '_>) -> Done {
 
 fn reply_docs(reply: &mut Reply<'_>, row: &Command) {
     reply.bulk(row.full_name().as_bytes());
-    let arguments = parse(row.syntax);
+    let arguments = arguments(row);
     let is_deprecated = row.flags.has(Flags::DEPRECATED);
     let parts = 4
         + usize::from(is_deprecated)
@@ -44,7 +44,7 @@ fn reply_docs(reply: &mut Reply<'_>, row: &Command) {
     }
     if !arguments.is_empty() {
         reply.bulk(b"arguments");
-        reply_arguments(reply, &arguments, &mut KeySpecs { next: 0, count: row.keys.len() });
+        reply_arguments(reply, &arguments);
     }
     if !row.subcommands.is_empty() {
         reply.bulk(b"subcommands");
@@ -53,31 +53,15 @@ fn reply_docs(reply: &mut Reply<'_>, row: &Command) {
     }
 }
 
-/// Which key specification the next key belongs to.
-struct KeySpecs {
-    next: usize,
-    count: usize,
-}
-
-impl KeySpecs {
-    fn take(&mut self) -> Option<usize> {
-        let last = self.count.checked_sub(1)?;
-        let index = self.next.min(last);
-        self.next += 1;
-        Some(index)
-    }
-}
-
-fn reply_arguments(reply: &mut Reply<'_>, arguments: &[Argument], keys: &mut KeySpecs) {
+fn reply_arguments(reply: &mut Reply<'_>, arguments: &[Argument]) {
     reply.array(arguments.len());
     for argument in arguments {
-        reply_argument(reply, argument, keys);
+        reply_argument(reply, argument);
     }
 }
 
-fn reply_argument(reply: &mut Reply<'_>, argument: &Argument, keys: &mut KeySpecs) {
+fn reply_argument(reply: &mut Reply<'_>, argument: &Argument) {
     let is_group = matches!(argument.kind, Kind::OneOf | Kind::Block);
-    let key_spec = if argument.kind == Kind::Key { keys.take() } else { None };
     let flags: Vec<&str> = [
         (argument.optional, "optional"),
         (argument.multiple, "multiple"),
@@ -89,7 +73,7 @@ fn reply_argument(reply: &mut Reply<'_>, argument: &Argument, keys: &mut KeySpec
     .collect();
     let parts = 2
         + usize::from(!is_group)
-        + usize::from(key_spec.is_some())
+        + usize::from(argument.key_spec.is_some())
         + usize::from(argument.token.is_some())
         + usize::from(!flags.is_empty())
         + usize::from(is_group);
@@ -102,7 +86,7 @@ fn reply_argument(reply: &mut Reply<'_>, argument: &Argument, keys: &mut KeySpec
         reply.bulk(b"display_text");
         reply.bulk(argument.name.as_bytes());
     }
-    if let Some(index) = key_spec {
+    if let Some(index) = argument.key_spec {
         reply.bulk(b"key_spec_index");
         reply.int(index as i64);
     }
@@ -117,6 +101,6 @@ fn reply_argument(reply: &mut Reply<'_>, argument: &Argument, keys: &mut KeySpec
     }
     if is_group {
         reply.bulk(b"arguments");
-        reply_arguments(reply, &argument.parts, keys);
+        reply_arguments(reply, &argument.parts);
     }
 }
