@@ -124,6 +124,16 @@ errors! {
     HLL_SELF_TEST = "ERR sketches do not work on this machine";
     MORE_KEYS_THAN_ARGS = "ERR Number of keys can't be greater than number of args";
     LIMIT_NEGATIVE = "ERR LIMIT can't be negative";
+    NOT_KEPT = "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to \
+        persist to disk. Commands that may modify the data set are disabled, because this \
+        instance is configured to report errors during writes if RDB snapshotting fails \
+        (stop-writes-on-bgsave-error option). Please check the Valkey logs for details about the \
+        RDB error.";
+    TOO_FEW_REPLICAS = "NOREPLICAS Not enough good replicas to write.";
+    READ_ONLY_REPLICA = "READONLY You can't write against a read only replica.";
+    PRIMARY_LOST =
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    LOADING = "LOADING Valkey is loading the dataset in memory";
     DIGEST = "ERR must be exactly 16 hexadecimal characters";
 }
 

@@ -23,8 +23,10 @@ pub struct Queued {
 pub struct Queue {
     /// In the order they came.
     pub commands: Vec<Queued>,
-    /// The flags of all of them.
+    /// The flags that one of them has at least.
     pub flags: Flags,
+    /// The flags that one of them lacks at least.
+    pub lacking: Flags,
     /// How many arguments they have in all.
     pub arg_count: usize,
     /// The memory they take, in bytes.
@@ -37,6 +39,7 @@ impl Queue {
     /// One more, with so many arguments.
     pub fn push(&mut self, found: CommandRef, args: OwnedArgs, arg_count: usize) {
         self.flags = self.flags.and(found.row.flags);
+        self.lacking = self.lacking.and(Flags(!found.row.flags.0));
         self.arg_count += arg_count;
         self.bytes += size_of::<Queued>() + args.memory_bytes();
         self.commands.push(Queued { found, args });

@@ -10,6 +10,7 @@ use pantala_settings::Settings;
 
 use crate::directory::Directory;
 use crate::events::Events;
+use crate::execute::states::LastingStates;
 use crate::functions::Functions;
 use crate::lane::{Compensate, LANE_SLOTS, Lane};
 use crate::mailbox::{MAX_WORKERS, WorkerSet};
@@ -50,6 +51,8 @@ pub struct Engine {
     pub stats: Stats,
     /// What is told to clients without being asked for.
     pub notices: Notices,
+    /// States in which commands are refused, of those that last.
+    pub lasting: LastingStates,
     /// CLIENT PAUSE.
     pub pause: Pause,
     /// Clients that wait for keys.
@@ -132,6 +135,7 @@ impl Engine {
             scripts: Scripts::default(),
             functions: Functions::default(),
             notices: Notices::default(),
+            lasting: LastingStates::default(),
             pause: Pause::default(),
             blocked: BlockedCount::default(),
             memory: MemoryGuard::default(),

@@ -370,20 +370,11 @@ fn run_command(
     let limited = Limited::new(settings);
     let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
     let inside = (!is_outside).then(|| engine.space.gate().enter(Role::Lane, slot));
+    let lane = pantala_commands::Lane::Slow;
     let turn = Turn {
-        engine,
-        server,
-        tally,
-        limited: &limited,
-        lane: pantala_commands::Lane::Slow,
-        now: unix_ms(),
-        is_full: engine.memory.is_full(limited.settings.maxmemory),
-        is_monitored: engine.notices.monitors.is_used(),
-        is_timed: limited.is_timed,
-        paused: engine.pause.state(monotonic_us()),
-        may_wait: true,
         locking: *locking,
         is_starved: *tries >= ALL_OR_NONE_TRIES,
+        ..Turn::new(server, tally, &limited, lane, (unix_ms(), monotonic_us()))
     };
     let awaited = match turn.run(session, found, &args, reply, &place) {
         Verdict::Finished => None,

@@ -27,6 +27,7 @@ use pantala_keyspace::{DbIndex, Key, LockPlan, Locked};
 use pantala_protocol::Reply;
 use smallvec::SmallVec;
 
+use crate::execute::finish::Ended;
 use crate::execute::{Request, Turn, Verdict, suppress_reply};
 use crate::tracking::reading::forget_caching;
 
@@ -275,9 +276,7 @@ impl<'r> Turn<'r> {
     /// Counts, logs and shows a command that has run and is not put back any more.
     fn note(&self, session: &mut Session, note: Note<'_>) {
         let Note { request: Request { found, args, .. }, db, took_us, reply_bytes } = note;
-        self.count_time(found, took_us * 1000);
-        self.engine.stats.logs.note(session, found, args, took_us, reply_bytes);
-        self.engine.stats.latency_monitor.note(found.row, took_us);
+        self.finish(session, Ended { found, args, took_us, reply_bytes });
         if self.is_monitored {
             let now = replace(&mut session.db, db);
             self.engine.notices.monitors.feed_inside(session, found, args);

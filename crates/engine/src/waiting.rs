@@ -25,15 +25,14 @@ use std::sync::{Arc, Weak};
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    AtTimeout, Call, CommandRef, KeyWait, OwnedArgs, Park, Session, Stop, WaitedKeys, key_positions,
+    AtTimeout, CommandRef, KeyWait, OwnedArgs, Park, Session, WaitedKeys, key_positions,
 };
 use pantala_keyspace::{DbIndex, Key, Locked, Ready, Ticket, Waiter};
-use pantala_protocol::Reply;
 
 use crate::engine::Engine;
-use crate::execute::Turn;
+use crate::execute::finish::Ended;
+use crate::execute::{Request, Turn, Verdict};
 use crate::mailbox::{Mailbox, Message};
-use crate::tracking::reading::remember_served;
 
 /// Where a command that may wait is called: its worker and its connection.
 pub struct ReplyTarget<'s> {
@@ -205,45 +204,19 @@ impl Turn<'_> {
         let args = pending.args.slices();
         let mut session = pending.session.clone();
         let mut reply = Vec::new();
-        let mut call = Call {
-            args: &args,
-            command: pending.found.row,
-            reply: Reply::new(&mut reply, session.version),
-            keys: locked,
-            hashes: &[hash],
-            session: &mut session,
-            server: self.server,
-            settings: &self.limited.settings,
-            lane: self.lane,
-            ready: Some(Key { bytes: &ready.key, hash }),
-            may_wait: true,
-        };
-        let is_author = pending.session.tracking.as_ref().is_some_and(|one| one.no_loop);
-        if is_author {
-            call.keys.effects().set_author(pending.session.id);
-        }
+        let request = Request { found: pending.found, args: &args, hashes: &[hash] };
+        let key = Key { bytes: &ready.key, hash };
+        let turn = Turn { may_wait: true, ..*self };
         let began_us = monotonic_us();
-        let done = (pending.found.row.handler)(&mut call);
+        let verdict = turn.invoke(&mut session, request, Some(key), locked, &mut reply);
         let took_us = monotonic_us() - began_us;
-        if is_author {
-            locked.effects().set_author(0);
-        }
         locked.set_scope(scope);
-        let tally = &self.tally.commands[usize::from(pending.found.number)];
-        match done {
-            Ok(()) => {
-                tally.calls.add(1);
-                let key = Key { bytes: &ready.key, hash };
-                remember_served(&pending.session, pending.found, key, locked);
+        match verdict {
+            Verdict::Finished => {}
+            Verdict::Parked(Park::Keys(_)) => return false,
+            Verdict::Lane | Verdict::Parked(_) | Verdict::Blocked(_) => {
+                return run_by_itself(locked, waiter);
             }
-            Err(Stop::Error(error)) => {
-                reply.clear();
-                tally.calls.add(1);
-                tally.failed.add(1);
-                self.reply_error(&pending.session, &error, &mut reply);
-            }
-            Err(Stop::Park(Park::Keys(_))) => return false,
-            Err(Stop::Lane | Stop::Park(_)) => return run_by_itself(locked, waiter),
         }
         waiter.end();
         self.count_time(pending.found, took_us * 1000);
@@ -295,8 +268,8 @@ impl Blocked {
         reply_bytes: usize,
     ) -> Option<CommandRef> {
         let Pending { found, args, .. } = self.waiter.request.downcast_ref()?;
-        engine.stats.logs.note(session, *found, &args.slices(), took_us, reply_bytes);
-        engine.stats.latency_monitor.note(found.row, took_us);
+        let args = &args.slices();
+        engine.log_ended(session, Ended { found: *found, args, took_us, reply_bytes });
         Some(*found)
     }
 

@@ -19,6 +19,7 @@ use pantala_scripting::{Abort, Host, Level};
 use smallvec::SmallVec;
 
 use super::running::{Fate, Kind, Running};
+use crate::execute::states::{Answer, Concerned, PAUSED, States};
 use crate::execute::{Request, Turn, Verdict};
 use crate::lane::CompensatingThread;
 use crate::mailbox::Message;
@@ -142,8 +143,11 @@ impl Run<'_, '_> {
         }
         // A script that has begun to write goes on to its end, as the reference has it.
         let may_grow = self.rights.grows || self.has_written;
-        if flags.has(Flags::DENYOOM) && self.turn.is_full && !may_grow {
-            return Err(error::OUT_OF_MEMORY);
+        let states = self.turn.states.without(PAUSED);
+        let states = if may_grow { states.without(States::FULL) } else { states };
+        match states.refusal(Concerned::one(flags)) {
+            Some(Answer::Error(error)) => return Err(error.clone()),
+            Some(Answer::Wait) | None => {}
         }
         Ok(())
     }

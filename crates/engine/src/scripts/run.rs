@@ -17,6 +17,7 @@ use super::call::{Reason, Rights, Run, Stage, session_for};
 use super::known::{Known, Program};
 use super::running::Kind;
 use super::thread;
+use crate::execute::states::States;
 use crate::execute::{Request, Turn, Verdict, suppress_reply};
 use crate::stats::logs::Notes;
 use crate::tracking::reading::forget_caching;
@@ -83,7 +84,7 @@ impl<'r> Turn<'r> {
         if request.found.row.flags.has(Flags::READONLY) && known.flags.says_that_it_writes() {
             return Err(WRITES_IN_READ_ONLY);
         }
-        if self.is_full && known.flags.says_that_it_grows() {
+        if self.states.has(States::FULL) && known.flags.says_that_it_grows() {
             return Err(error::OUT_OF_MEMORY);
         }
         Ok(known)

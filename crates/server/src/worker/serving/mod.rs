@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{CommandRef, Flags, Lane, Locking};
+use pantala_commands::{CommandRef, Flags, Lane};
 use pantala_keyspace::DbIndex;
 use pantala_protocol::{Arena, RequestParser, Step};
 use pantala_sync::gate::Role;
@@ -63,21 +63,8 @@ impl Worker {
         let tally = Arc::clone(&self.tally);
         let limited = Arc::clone(&self.limited);
         let inside = shared.engine.space.gate().enter(Role::Worker, self.index);
-        let turn = Turn {
-            engine: &shared.engine,
-            server: &*shared,
-            tally: &tally,
-            limited: &limited,
-            lane: Lane::Worker,
-            now: unix_ms(),
-            is_full: shared.engine.memory.is_full(self.settings.maxmemory),
-            is_monitored: shared.engine.notices.monitors.is_used(),
-            is_timed: self.limited.is_timed,
-            paused: shared.engine.pause.state(self.now_us),
-            may_wait: true,
-            locking: Locking::Upfront,
-            is_starved: false,
-        };
+        let now = (unix_ms(), self.now_us);
+        let turn = Turn::new(&*shared, &tally, &limited, Lane::Worker, now);
         let arena = Arena::default();
         let mut scratch = take(&mut self.scratch);
         scratch.progress.resize(chunks.len(), Progress::default());

@@ -1,0 +1,174 @@
+//! Whether a command may run: what is decided before anything is locked.
+
+use std::sync::Arc;
+
+use pantala_commands::{
+    ClientError, CommandRef, Flags, Lane, OwnedArgs, Queue, ReplyMode, Session, Standing, error,
+};
+use pantala_protocol::Reply;
+
+use super::finish::suppress_reply;
+use super::states::{Answer, Concerned, PAUSED, States};
+use super::{Turn, is_exec};
+
+/// Why a command does not run now.
+pub enum Refusal {
+    /// An error for the client.
+    Error(Option<CommandRef>, ClientError),
+    /// It runs on the slow lane.
+    Lane(CommandRef),
+    /// CLIENT PAUSE.
+    Pause,
+    /// It waits for EXEC.
+    Queue(CommandRef),
+}
+
+impl Turn<'_> {
+    /// Everything that is decided before locks are taken. Of the arguments the first will do.
+    #[inline]
+    pub fn admit(
+        &self,
+        session: &Session,
+        found: Option<CommandRef>,
+        args: &[&[u8]],
+        arg_count: usize,
+    ) -> Result<CommandRef, Refusal> {
+        if session.standing != Standing::Authenticated {
+            self.admit_others(session, found, arg_count)?;
+        }
+        let Some(found) = found else {
+            return Err(Refusal::Error(None, error::unknown_command(args)));
+        };
+        let row = found.row;
+        if !row.accepts(arg_count) {
+            return Err(Refusal::Error(Some(found), error::wrong_arity(&row.full_name())));
+        }
+        if let Some(queue) = &session.multi {
+            return self.admit_to_queue(queue, found, args);
+        }
+        if !self.states.is_none() {
+            self.judge_states(found, Concerned::one(row.flags))?;
+        }
+        if self.lane == Lane::Worker && row.flags.has(Flags::LANE) {
+            return Err(Refusal::Lane(found));
+        }
+        Ok(found)
+    }
+
+    /// What is decided of a command of a client that has not given its password, or that has
+    /// subscribed to something.
+    #[cold]
+    fn admit_others(
+        &self,
+        session: &Session,
+        found: Option<CommandRef>,
+        arg_count: usize,
+    ) -> Result<(), Refusal> {
+        let flags = found.map_or(Flags::NONE, |found| found.row.flags);
+        // Who has not given the password learns nothing, not even which commands there are.
+        if session.standing == Standing::Unauthenticated && !flags.has(Flags::NO_AUTH) {
+            return Err(Refusal::Error(found, error::NO_AUTH));
+        }
+        let Some(found) = found.filter(|found| found.row.accepts(arg_count)) else {
+            return Ok(());
+        };
+        let is_refused = self.states.without(PAUSED).refusal(Concerned::one(flags)).is_some();
+        if session.is_confined() && !flags.has(Flags::SUBSCRIBED) && !is_refused {
+            let error = error::not_while_subscribed(&found.row.full_name());
+            return Err(Refusal::Error(Some(found), error));
+        }
+        Ok(())
+    }
+
+    /// What is decided of a command between MULTI and EXEC.
+    #[cold]
+    fn admit_to_queue(
+        &self,
+        queue: &Queue,
+        found: CommandRef,
+        args: &[&[u8]],
+    ) -> Result<CommandRef, Refusal> {
+        let row = found.row;
+        let at_once = row.flags.has(Flags::UNQUEUED);
+        if row.flags.has(Flags::NO_MULTI) && !at_once {
+            return Err(Refusal::Error(Some(found), error::not_in_multi(&row.full_name())));
+        }
+        if row.flags.has(Flags::CONTAINER) {
+            let word = args.get(1).copied().unwrap_or_default();
+            return Err(Refusal::Error(Some(found), error::unknown_subcommand(row.name, word)));
+        }
+        let (some, all) = match row.flags.has(Flags::TRANSACTION) {
+            true => (queue.flags, Flags(!queue.lacking.0)),
+            false => (row.flags, row.flags),
+        };
+        // What is only kept waits with EXEC; what is aborted says so.
+        let states = if at_once { self.states } else { self.states.without(PAUSED) };
+        let states = if queue.is_aborted { states.without(States::FULL) } else { states };
+        self.judge(states, found, Concerned { some, all })?;
+        if at_once { Ok(found) } else { Err(Refusal::Queue(found)) }
+    }
+
+    #[cold]
+    fn judge_states(&self, found: CommandRef, concerned: Concerned) -> Result<(), Refusal> {
+        self.judge(self.states, found, concerned)
+    }
+
+    fn judge(
+        &self,
+        states: States,
+        found: CommandRef,
+        concerned: Concerned,
+    ) -> Result<(), Refusal> {
+        match states.refusal(concerned) {
+            None => Ok(()),
+            Some(Answer::Error(error)) => Err(Refusal::Error(Some(found), error.clone())),
+            Some(Answer::Wait) => Err(Refusal::Pause),
+        }
+    }
+
+    /// Refuses a command that did not run.
+    #[cold]
+    pub fn refuse(
+        &self,
+        session: &mut Session,
+        found: Option<CommandRef>,
+        error: &ClientError,
+        output: &mut Vec<u8>,
+    ) {
+        if let Some(found) = found {
+            self.tally.commands[usize::from(found.number)].rejected.add(1);
+        }
+        let before = output.len();
+        if found.is_some_and(is_exec) {
+            (session.multi, session.watching) = (None, None);
+            self.reply_error(session, &error::exec_aborted_by(error), output);
+        } else {
+            if let Some(queue) = &mut session.multi {
+                Arc::make_mut(queue).is_aborted = true;
+            }
+            self.reply_error(session, error, output);
+        }
+        let mode = session.reply_mode;
+        if mode != ReplyMode::On {
+            suppress_reply(session, mode, before, output);
+        }
+    }
+}
+
+/// Keeps a command for EXEC.
+#[cold]
+pub fn keep_for_exec(
+    session: &mut Session,
+    found: CommandRef,
+    (args, arg_count): (OwnedArgs, usize),
+    output: &mut Vec<u8>,
+) {
+    let Some(queue) = &mut session.multi else { return };
+    Arc::make_mut(queue).push(found, args, arg_count);
+    let before = output.len();
+    Reply::new(output, session.version).simple("QUEUED");
+    let mode = session.reply_mode;
+    if mode != ReplyMode::On {
+        suppress_reply(session, mode, before, output);
+    }
+}

@@ -1,0 +1,119 @@
+//! What follows when a command has ended: counts, logs, MONITOR, CLIENT REPLY.
+
+use pantala_commands::{ClientError, CommandRef, ReplyMode, Session};
+use pantala_protocol::Reply;
+
+use super::{Turn, Verdict, is_exec};
+use crate::engine::Engine;
+use crate::stats::tallies::ThreadTally;
+
+/// How a command went that has run.
+#[derive(Clone, Copy)]
+pub struct Ended<'a> {
+    /// The row.
+    pub found: CommandRef,
+    /// The arguments, the name first.
+    pub args: &'a [&'a [u8]],
+    /// How long it took, in microseconds.
+    pub took_us: u64,
+    /// The size of its reply.
+    pub reply_bytes: usize,
+}
+
+impl Turn<'_> {
+    /// Counts and logs a command that has run by itself and was timed.
+    pub fn finish(&self, session: &Session, ended: Ended<'_>) {
+        self.count_time(ended.found, ended.took_us * 1000);
+        self.engine.log_ended(session, ended);
+    }
+
+    /// Shows a command to those who watch, unless it is to run again; no partition is held.
+    #[cold]
+    pub(super) fn show(
+        &self,
+        session: &Session,
+        found: CommandRef,
+        args: &[&[u8]],
+        verdict: &Verdict,
+    ) {
+        let (monitors, workers) = (&self.engine.notices.monitors, &*self.engine.workers);
+        match verdict {
+            Verdict::Finished | Verdict::Blocked(_) => monitors.feed(workers, session, found, args),
+            Verdict::Lane | Verdict::Parked(_) => monitors.call(workers),
+        }
+    }
+
+    /// Shows an EXEC that was refused: its MULTI was shown too.
+    #[cold]
+    pub fn show_refused_exec(&self, session: &Session, found: CommandRef, args: &[&[u8]]) {
+        if is_exec(found) {
+            self.engine.notices.monitors.feed(&*self.engine.workers, session, found, args);
+        }
+    }
+
+    /// Writes and counts an error reply.
+    #[cold]
+    pub fn reply_error(&self, session: &Session, error: &ClientError, output: &mut Vec<u8>) {
+        self.tally.count_error(&self.engine.stats.errors, error.code());
+        Reply::new(output, session.version).error(&*error.0);
+    }
+
+    /// Counts a command that is so quick that nobody looks at the clock for it.
+    #[inline]
+    pub fn count_quick(&self, found: CommandRef) {
+        self.tally.commands[usize::from(found.number)].latency[0].add(1);
+    }
+
+    /// Adds to the time and the histogram of a row.
+    #[inline]
+    pub fn count_time(&self, found: CommandRef, nanoseconds: u64) {
+        self.tally.commands[usize::from(found.number)].took(nanoseconds);
+    }
+}
+
+impl Engine {
+    /// Logs a command if it took long or was large.
+    pub fn log_ended(&self, session: &Session, ended: Ended<'_>) {
+        let Ended { found, args, took_us, reply_bytes } = ended;
+        self.stats.logs.note(session, found, args, took_us, reply_bytes);
+        self.stats.latency_monitor.note(found.row, took_us);
+    }
+}
+
+/// A command has panicked, which is a fault of ours: it is logged and counted, and the client is
+/// told. Its connection is to be closed.
+#[cold]
+pub fn report_panic(
+    engine: &Engine,
+    tally: &ThreadTally,
+    session: &Session,
+    found: Option<CommandRef>,
+    output: &mut Vec<u8>,
+) {
+    const ERROR: ClientError = ClientError::text("ERR internal error, see the log of the server");
+    let command = found.map(|found| found.row.full_name()).unwrap_or_default();
+    tracing::error!(command, "a command panicked; its connection is closed");
+    tally.unexpected_errors.add(1);
+    tally.count_error(&engine.stats.errors, ERROR.code());
+    Reply::new(output, session.version).error(&*ERROR.0);
+}
+
+/// Takes a reply back that CLIENT REPLY does not want.
+#[cold]
+pub fn suppress_reply(
+    session: &mut Session,
+    mode_before: ReplyMode,
+    before: usize,
+    output: &mut Vec<u8>,
+) {
+    match session.reply_mode {
+        // By this very command, which is answered.
+        ReplyMode::On => return,
+        ReplyMode::SkipNext if mode_before == ReplyMode::SkipNext => {
+            session.reply_mode = ReplyMode::On;
+        }
+        ReplyMode::SkipAgain => session.reply_mode = ReplyMode::SkipNext,
+        ReplyMode::SkipNext | ReplyMode::Off => {}
+    }
+    output.truncate(before);
+}

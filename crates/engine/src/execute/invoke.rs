@@ -1,0 +1,191 @@
+//! The one place where a handler is called on behalf of a client.
+//!
+//! ```text
+//! run_locked   a client's command, also inside EXEC and a script   --+
+//! serve_one    a command that waited, for the key that changed     --+--> invoke --> handler
+//! ```
+//!
+//! Here it is known who the author is, what was changed, and in which form a command is to be told
+//! to others: what a journal records is recorded here, from the keyspace's count of changes before
+//! and after the handler.
+//!
+//! Invariants
+//! 1. Every call of a handler with a client behind it passes [`Turn::invoke`]; so each is counted
+//!    once, and its author hears nothing of its own changes if it does not want to.
+//! 2. A call that ends with [`Stop::Lane`] or [`Stop::Park`] has changed nothing and is not
+//!    counted.
+
+use pantala_commands::{Call, CommandRef, Done, Flags, Lane, ReplyMode, Session, Stop};
+use pantala_keyspace::{Key, Locked};
+use pantala_protocol::Reply;
+
+use super::finish::suppress_reply;
+use super::{Request, Turn, Verdict};
+use crate::tracking::reading::{forget_caching, remember};
+
+impl<'r> Turn<'r> {
+    /// Runs a client's command whose partitions are held.
+    #[inline]
+    pub fn run_locked(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        locked: &mut Locked<'_>,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        let mode = session.reply_mode;
+        let before = output.len();
+        let verdict = self.invoke(session, request, None, locked, output);
+        if mode != ReplyMode::On && matches!(verdict, Verdict::Finished) {
+            // What is pushed is shown all the same.
+            let before = if is_pushed(request.found) { output.len() } else { before };
+            suppress_reply(session, mode, before, output);
+        }
+        verdict
+    }
+
+    /// Calls the handler of a command, whose partitions are held. `ready` is the key for which one
+    /// is served that waited: then no other of its keys need be held.
+    #[inline]
+    pub fn invoke(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        ready: Option<Key<'_>>,
+        locked: &mut Locked<'_>,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        if session.tracking.is_some() {
+            return self.invoke_tracked(session, request, ready, locked, output);
+        }
+        self.call(session, request, ready, locked, output)
+    }
+
+    /// The same for a client that tracks keys: those it reads are remembered, and it may not want
+    /// to hear of its own changes.
+    #[cold]
+    fn invoke_tracked(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        ready: Option<Key<'_>>,
+        locked: &mut Locked<'_>,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        let is_author = session.tracking.as_ref().is_some_and(|tracking| tracking.no_loop);
+        if is_author {
+            locked.effects().set_author(session.id);
+        }
+        let verdict = self.call(session, request, ready, locked, output);
+        if is_author {
+            locked.effects().set_author(0);
+        }
+        if matches!(verdict, Verdict::Finished) {
+            remember(session, request, ready, locked);
+            // What stood before MULTI is for all commands up to EXEC, what stood before EVAL for
+            // all that the script runs.
+            let is_between = !self.may_wait || session.multi.is_some();
+            if !is_between && request.found.row.parent != Some("CLIENT") {
+                forget_caching(session);
+            }
+        }
+        verdict
+    }
+
+    #[inline]
+    fn call(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        ready: Option<Key<'_>>,
+        locked: &mut Locked<'_>,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        let Request { found, args, hashes } = request;
+        let before = output.len();
+        // One key that is missing has no long reply: only of several something may be told in vain.
+        let told = if hashes.len() > 1 { locked.effect_count() } else { usize::MAX };
+        let mut call = Call {
+            args,
+            command: found.row,
+            reply: match ready {
+                None => self.reply(session, found, output),
+                Some(_) => Reply::new(output, session.version),
+            },
+            keys: locked,
+            hashes,
+            session,
+            server: self.server,
+            settings: &self.limited.settings,
+            lane: self.lane,
+            ready,
+            may_wait: self.may_wait,
+        };
+        let mut done = (found.row.handler)(&mut call);
+        if call.reply.is_short() {
+            if call.reply.may_be_short() {
+                locked.discard_effects(told);
+                done = Err(Stop::Lane);
+            } else if session.reply_mode == ReplyMode::On {
+                // It is over its output limit; nothing that follows in its pipeline runs.
+                session.closing = true;
+            }
+        }
+        self.settle(session, found, done, before, output)
+    }
+
+    /// Where a command writes its reply. A worker copies no long one: a command that reads stops
+    /// there and is run on the slow lane.
+    #[inline]
+    fn reply<'o>(
+        &self,
+        session: &Session,
+        found: CommandRef,
+        output: &'o mut Vec<u8>,
+    ) -> Reply<'o> {
+        let limits = self.limited;
+        let may_be_short = self.lane == Lane::Worker && found.row.flags.has(Flags::READONLY);
+        let most = match may_be_short {
+            true => limits.most_worker_bytes,
+            false if session.is_script => usize::MAX,
+            false => limits.most_output_bytes,
+        };
+        Reply::new(output, session.version).at_most(most).or_short(may_be_short)
+    }
+
+    #[inline]
+    fn settle(
+        &self,
+        session: &Session,
+        found: CommandRef,
+        done: Done,
+        before: usize,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        let tally = &self.tally.commands[usize::from(found.number)];
+        let stop = match done {
+            Ok(()) => {
+                tally.calls.add(1);
+                return Verdict::Finished;
+            }
+            Err(stop) => stop,
+        };
+        output.truncate(before);
+        match stop {
+            Stop::Error(error) => {
+                tally.calls.add(1);
+                tally.failed.add(1);
+                self.reply_error(session, &error, output);
+                Verdict::Finished
+            }
+            Stop::Lane => Verdict::Lane,
+            Stop::Park(park) => Verdict::Parked(park),
+        }
+    }
+}
+
+/// Whether its replies are pushes, which CLIENT REPLY leaves alone.
+#[cold]
+fn is_pushed(found: CommandRef) -> bool {
+    found.row.flags.has(Flags::SUBSCRIBED) && found.row.flags.has(Flags::PUBSUB)
+}

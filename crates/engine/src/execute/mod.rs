@@ -1,0 +1,245 @@
+//! From a command to its reply: the same for workers and for the slow lane.
+//!
+//! ```text
+//! admit   known? arity? password? in this state of the server? too long for a worker?
+//! lock    all partitions of its keys, or none                                          (here)
+//! invoke  the handler; its reply or its error
+//! finish  counts, logs, MONITOR, CLIENT REPLY
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | here | a turn, and one command of it that runs by itself |
+//! | `admit` | whether it may run |
+//! | `states` | states of the server in which commands are refused, in one list |
+//! | `invoke` | the one place where a handler is called |
+//! | `finish` | what follows |
+//!
+//! Invariants
+//! 1. A command that ends with an error, parks or moves to the lane leaves no byte in the output.
+//! 2. Nothing here blocks on a worker; `Lane::Slow` may.
+
+pub mod admit;
+pub mod finish;
+pub mod invoke;
+pub mod states;
+
+use pantala_base::UnixMs;
+use pantala_base::clock::monotonic_us;
+use pantala_commands::{
+    CommandRef, Flags, Lane, Locking, Park, Server, Session, error, key_positions,
+};
+use pantala_keyspace::{DbIndex, LockPlan, Locked, Scope};
+use smallvec::SmallVec;
+
+use crate::engine::Engine;
+use crate::limits::Limited;
+use crate::stats::tallies::ThreadTally;
+use crate::waiting::{Blocked, ReplyTarget};
+use finish::Ended;
+use states::States;
+
+pub use admit::{Refusal, keep_for_exec};
+pub use finish::{report_panic, suppress_reply};
+
+/// What holds for all commands of one turn.
+#[derive(Clone, Copy)]
+pub struct Turn<'r> {
+    /// What it runs on.
+    pub engine: &'r Engine,
+    /// What stands around that: for commands about the server itself.
+    pub server: &'r dyn Server,
+    /// The counters of this thread.
+    pub tally: &'r ThreadTally,
+    /// The settings.
+    pub limited: &'r Limited,
+    /// Where this is.
+    pub lane: Lane,
+    /// The time.
+    pub now: UnixMs,
+    /// States in which commands are refused.
+    pub states: States,
+    /// Somebody uses MONITOR.
+    pub is_monitored: bool,
+    /// Every command is timed by itself.
+    pub is_timed: bool,
+    /// Whether commands may wait for keys; not inside a transaction.
+    pub may_wait: bool,
+    /// What a script begins with.
+    pub locking: Locking,
+    /// Some partition was busy each time, many times: now it waits for them, with the token.
+    pub is_starved: bool,
+}
+
+/// What CLIENT PAUSE holds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paused {
+    /// Nothing.
+    Nothing,
+    /// Commands that change data.
+    Writes,
+    /// All commands.
+    All,
+}
+
+/// What is to be run.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The row.
+    pub found: CommandRef,
+    /// The arguments, the name first.
+    pub args: &'a [&'a [u8]],
+    /// The hashes of its keys.
+    pub hashes: &'a [u64],
+}
+
+/// How running ended.
+pub enum Verdict {
+    /// There is a reply (or none is wanted).
+    Finished,
+    /// To the slow lane with it.
+    Lane,
+    /// Later.
+    Parked(Park),
+    /// It waits in the queues of its keys.
+    Blocked(Blocked),
+}
+
+impl<'r> Turn<'r> {
+    /// What holds from now on, for a thread of `lane` with these counters, at this moment (Unix,
+    /// and monotonic in microseconds).
+    pub fn new(
+        server: &'r dyn Server,
+        tally: &'r ThreadTally,
+        limited: &'r Limited,
+        lane: Lane,
+        (now, now_us): (UnixMs, u64),
+    ) -> Self {
+        let engine = Engine::behind(server);
+        Turn {
+            engine,
+            server,
+            tally,
+            limited,
+            lane,
+            now,
+            states: engine.states(limited.settings.maxmemory, now_us),
+            is_monitored: engine.notices.monitors.is_used(),
+            is_timed: limited.is_timed,
+            may_wait: true,
+            locking: Locking::Upfront,
+            is_starved: false,
+        }
+    }
+
+    /// What lookups need before it is known whose they are.
+    #[inline]
+    pub fn plain_scope(&self) -> Scope<'r> {
+        let (space, tally) = (&self.engine.space, &self.tally.keys);
+        Scope { space, db: DbIndex(0), now: self.now, tally, touch: true }
+    }
+
+    /// What lookups of this session need.
+    #[inline]
+    pub fn scope(&self, session: &Session) -> Scope<'r> {
+        Scope {
+            space: &self.engine.space,
+            db: session.db,
+            now: self.now,
+            tally: &self.tally.keys,
+            touch: !session.no_touch,
+        }
+    }
+
+    /// Locks what the command needs and runs it.
+    pub fn run(
+        &self,
+        session: &mut Session,
+        found: CommandRef,
+        args: &[&[u8]],
+        output: &mut Vec<u8>,
+        target: &ReplyTarget<'_>,
+    ) -> Verdict {
+        if found.row.flags.has(Flags::TRANSACTION) {
+            let verdict = self.run_transaction(session, found, output);
+            if self.is_monitored {
+                self.show(session, found, args, &verdict);
+            }
+            return verdict;
+        }
+        let positions = key_positions(found.row, args).unwrap_or_default();
+        let hashes: SmallVec<[u64; 4]> =
+            positions.iter().map(|&position| self.engine.space.hash(args[position])).collect();
+        let request = Request { found, args, hashes: &hashes };
+        let is_script = found.row.flags.has(Flags::SCRIPT);
+        if self.states.has(States::FULL) && is_script && self.has_no_memory_for(request) {
+            self.refuse(session, Some(found), &error::OUT_OF_MEMORY, output);
+            return Verdict::Finished;
+        }
+        let (began_us, before) = (monotonic_us(), output.len());
+        let verdict = if is_script {
+            self.run_script(session, request, output, began_us)
+        } else {
+            self.run_plain(session, request, output, target)
+        };
+        if matches!(verdict, Verdict::Finished) {
+            let took_us = monotonic_us() - began_us;
+            let reply_bytes = output.len().saturating_sub(before);
+            self.finish(session, Ended { found, args, took_us, reply_bytes });
+        }
+        if self.is_monitored {
+            self.show(session, found, args, &verdict);
+        }
+        verdict
+    }
+
+    /// Takes the partitions of a plan: all or none. Only with the token it waits for them.
+    pub fn lock(
+        &self,
+        plan: &LockPlan,
+        scope: Scope<'r>,
+        locking: Locking,
+    ) -> Result<Locked<'r>, Park> {
+        let space = scope.space;
+        if locking == Locking::Upfront && !self.is_starved {
+            return space.lock(plan, scope).map_err(Park::Partition);
+        }
+        let token = space.try_token().ok_or(Park::Token(locking))?;
+        let mut locked = space.lock_incrementally(token, plan, scope)?;
+        match locking {
+            Locking::Upfront => locked.drop_token(),
+            Locking::Incremental => {}
+            Locking::Everything => locked.reach_everything()?,
+        }
+        Ok(locked)
+    }
+
+    /// Locks what a command names and runs it; it may begin to wait for its keys.
+    fn run_plain(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        output: &mut Vec<u8>,
+        target: &ReplyTarget<'_>,
+    ) -> Verdict {
+        let plan = LockPlan::of(request.hashes.iter().copied());
+        let mut locked = match self.lock(&plan, self.scope(session), Locking::Upfront) {
+            Ok(locked) => locked,
+            Err(park) => return Verdict::Parked(park),
+        };
+        let mut verdict = self.run_locked(session, request, &mut locked, output);
+        if let Verdict::Parked(Park::Keys(wait)) = verdict {
+            let command = (request.found, request.args);
+            let waiting = self.enqueue(session, command, *wait, &mut locked, target);
+            verdict = Verdict::Blocked(waiting);
+        }
+        if locked.has_ready() {
+            self.serve_ready(&mut locked);
+        }
+        verdict
+    }
+}
+
+fn is_exec(found: CommandRef) -> bool {
+    found.row.flags.has(Flags::TRANSACTION)
+}
