@@ -6,7 +6,7 @@ from client import encode
 from server import until
 from trial import scenario
 
-from .scripts import figure
+from .scripts import NEVER_BUSY, figure
 from .threads import worker_count
 
 
@@ -87,4 +87,25 @@ def time_of_who_moves(trial):
             assert has_reply(waiter), "its time began anew"
             assert waiter.read() is None
             waiter.close()
+        client.want(b"OK", "CONFIG", "SET", "threads", threads)
+
+
+@scenario(*NEVER_BUSY)
+def worker_goes_before_an_answer(trial):
+    """A client goes, then its worker, and the lane ends its command after that: what the command
+    has begun is ended all the same."""
+    with trial.client() as client:
+        threads = client.call("CONFIG", "GET", "threads")[1]
+        for _ in range(4):
+            client.want(b"OK", "CONFIG", "SET", "threads", "3")
+            goes = trial.client()
+            goes.write(encode("MULTI") + encode("SUBSCRIBE", "channel")
+                       + encode("EVAL", "while true do end", "0") + encode("EXEC"))
+            until(lambda: figure(client, "lane_running") == 1, "the transaction runs")
+            goes.abort()
+            until(lambda: b"cmd=exec" not in client.call("CLIENT", "LIST"), "it is heard to go")
+            client.want(b"OK", "CONFIG", "SET", "threads", "1")
+            until(lambda: client.call("SCRIPT", "KILL") == b"OK", "it is listed, and ends")
+            until(lambda: client.call("PUBSUB", "CHANNELS") == [], "nobody has subscribed")
+            until(lambda: worker_count(trial.server) == 1, "the others have gone")
         client.want(b"OK", "CONFIG", "SET", "threads", threads)

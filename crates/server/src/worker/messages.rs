@@ -59,12 +59,14 @@ impl Worker {
         use pantala_engine::Message;
         match message {
             Message::LaneDone { connection, parking, session, reply } => {
+                self.lane_jobs -= 1;
                 self.lane_done(connection, parking, *session, reply);
             }
             Message::Served { connection, parking, reply, took_us } => {
                 self.served(connection, parking, reply, took_us);
             }
             Message::LaneBlocked { connection, parking, blocked } => {
+                self.lane_jobs -= 1;
                 self.lane_blocked(connection, parking, blocked);
             }
             Message::Tell { connection, client, word } => self.told(connection, client, &word),

@@ -97,6 +97,9 @@ pub struct Worker {
     pub(crate) sharing: Option<Box<Sharing>>,
     /// Who is busy, and who goes because of that.
     pub(crate) balance: Balance,
+    /// Commands given to the slow lane that are not answered yet, also those whose connection has
+    /// gone: what they have begun (a subscription, waiting for a key) is ended here.
+    pub(crate) lane_jobs: usize,
     /// Places of lost connections whose subscriptions are being ended.
     pub(crate) unsubscribing: Vec<Place>,
 }
@@ -157,6 +160,7 @@ impl Worker {
             told_bytes: 0,
             sharing: None,
             balance: Balance::default(),
+            lane_jobs: 0,
             unsubscribing: Vec::new(),
         }
     }
@@ -165,6 +169,7 @@ impl Worker {
         self.shared.engine.shutdown.is_final()
             || (self.is_retiring
                 && self.open_count == 0
+                && self.lane_jobs == 0
                 && self.inbox.is_empty()
                 && !self.has_published())
     }

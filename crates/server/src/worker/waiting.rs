@@ -134,6 +134,7 @@ impl Worker {
         let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
         let Some(connection) = self.at(index) else { return };
         let parking = connection.park(Waiting::Lane);
+        self.lane_jobs += 1;
         self.shared.engine.lane.submit(Job {
             args: pending.args.clone(),
             found: pending.found,

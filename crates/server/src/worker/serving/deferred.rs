@@ -152,6 +152,7 @@ impl Worker {
             connection.session.watching = None;
         }
         connection.finished(found.number);
+        self.lane_jobs += 1;
         self.shared.engine.lane.submit(job);
     }
 }
