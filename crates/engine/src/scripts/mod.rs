@@ -31,14 +31,14 @@
 //! Tests: compat/transcripts/scripting, `tests/scripts.rs`, compat's `serial`.
 
 mod call;
+mod commands;
 mod known;
-mod rows;
 mod run;
 mod running;
 mod store;
 mod thread;
 
+pub use commands::{ROWS, runs, runs_read_only};
 pub use known::{Known, Program};
-pub use rows::{ROWS, runs, runs_read_only};
 pub use running::{KillError, Kind, Running, RunningNow};
 pub use store::Scripts;

@@ -5,23 +5,36 @@
 //! | `place` | GEOADD, GEOPOS, GEOHASH, GEODIST |
 //! | `query` | what a search asks for, and in which words |
 //! | `search` | GEOSEARCH, GEOSEARCHSTORE, GEORADIUS and its three sisters |
-//! | `rows` | the rows |
 //!
 //! Here is what they share: positions, units, lengths. Tests: compat/transcripts/geo.
 
 mod place;
 mod query;
-mod rows;
 mod search;
 
 use pantala_base::number::{LongDouble, parse_f64, push_i64};
 use pantala_protocol::Reply;
 use pantala_values::geo::Position;
 
+use crate::command::{Command, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 
-pub use rows::ROWS;
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    place::GEOADD,
+    place::GEODIST,
+    place::GEOHASH,
+    place::GEOPOS,
+    search::GEORADIUS,
+    search::GEORADIUSBYMEMBER,
+    search::GEORADIUSBYMEMBER_RO,
+    search::GEORADIUS_RO,
+    search::GEOSEARCH,
+    search::GEOSEARCHSTORE,
+];
+
+const READS: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
 
 const NO_UNIT: ClientError =
     ClientError::text("ERR unsupported unit provided. please use M, KM, FT, MI");

@@ -3,13 +3,26 @@
 use pantala_values::geo::{Position, distance};
 use smallvec::SmallVec;
 
-use super::{position, reply_distance, reply_position, unit};
+use super::{READS, position, reply_distance, reply_position, unit};
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::families::zset::{self, add};
 use crate::options::is_word;
 
-pub(super) fn geoadd(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEOADD: Command = Command::write("GEOADD", geoadd, Group::Geo)
+    .arity(-5)
+    .flags(Flags::DENYOOM)
+    .keys(&[KeySpec::one(1, KeyFlags::MODIFY)])
+    .since("3.2.0")
+    .complexity("O(log(N)) for each member, of N in all")
+    .syntax(
+        "key [condition: NX | XX] [change: CH] \
+         (data: longitude:double latitude:double member) ...",
+    )
+    .summary("Adds members with positions to a sorted set, or moves them.");
+
+fn geoadd(call: &mut Call<'_, '_>) -> Done {
     let mut options = add::Options::default();
     let mut at = 2;
     while let Some(word) = call.args.get(at) {
@@ -33,7 +46,15 @@ pub(super) fn geoadd(call: &mut Call<'_, '_>) -> Done {
     add::put(call, options, &entries)
 }
 
-pub(super) fn geopos(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEOPOS: Command = Command::read("GEOPOS", geopos, Group::Geo)
+    .arity(-2)
+    .keys(READS)
+    .since("3.2.0")
+    .complexity("O(1) for each member")
+    .syntax("key [member ...]")
+    .summary("Returns the longitudes and latitudes of members.");
+
+fn geopos(call: &mut Call<'_, '_>) -> Done {
     let (key, members, lane) = (call.key(), &call.args[2..], call.lane);
     let opened = zset::read(call.keys, key, lane)?;
     let set = zset::view(&opened)?;
@@ -50,7 +71,15 @@ pub(super) fn geopos(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn geohash(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEOHASH: Command = Command::read("GEOHASH", geohash, Group::Geo)
+    .arity(-2)
+    .keys(READS)
+    .since("3.2.0")
+    .complexity("O(1) for each member")
+    .syntax("key [member ...]")
+    .summary("Returns the standard geohashes of members.");
+
+fn geohash(call: &mut Call<'_, '_>) -> Done {
     let (key, members, lane) = (call.key(), &call.args[2..], call.lane);
     let opened = zset::read(call.keys, key, lane)?;
     let set = zset::view(&opened)?;
@@ -64,7 +93,14 @@ pub(super) fn geohash(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn geodist(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEODIST: Command = Command::read("GEODIST", geodist, Group::Geo)
+    .arity(-4)
+    .keys(READS)
+    .since("3.2.0")
+    .syntax("key member1 member2 [unit: M | KM | FT | MI]")
+    .summary("Returns the distance between two members.");
+
+fn geodist(call: &mut Call<'_, '_>) -> Done {
     let metres = match call.args[4..] {
         [] => 1.0,
         [word] => unit(word)?,

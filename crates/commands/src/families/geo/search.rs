@@ -9,35 +9,138 @@ use pantala_values::sorted_set::{ScoreRange, SortedSetRef};
 use smallvec::SmallVec;
 
 use super::query::{Form, Order, Query};
-use super::{reply_distance, reply_position};
+use super::{READS, reply_distance, reply_position};
 use crate::call::{Call, Done, Lane, Stop};
+use crate::command::{Begin, Command, Find, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
 use crate::families::zset;
+
+const fn overwrite(_args: &[&[u8]]) -> KeyFlags {
+    KeyFlags::OVERWRITE
+}
+
+/// The destination of GEORADIUS behind this word, which is looked for from an argument on.
+const fn stored(word: &'static str, from: isize) -> KeySpec {
+    KeySpec {
+        begin: Begin::Keyword(word, from),
+        find: Find::GeoStore(word),
+        flags: KeyFlags::OVERWRITE.variable(),
+    }
+}
+
+const SEARCH_COMPLEXITY: &str =
+    "O(N+log(M)) for N members in the cells around the shape, of M in all";
 
 /// More members than this are looked at on the slow lane: it takes some 100 microseconds.
 const WORKER_MEMBERS: usize = 2000;
 
-pub(super) fn georadius(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEORADIUS: Command = Command::write("GEORADIUS", georadius, Group::Geo)
+    .arity(-6)
+    .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS).and(Flags::DEPRECATED))
+    .keys(&[KeySpec::one(1, KeyFlags::READ), stored("STORE", 6), stored("STOREDIST", 6)])
+    .flags_of(overwrite)
+    .since("3.2.0")
+    .complexity(SEARCH_COMPLEXITY)
+    .syntax(
+        "key longitude:double latitude:double radius:double (unit: M | KM | FT | MI) \
+         [WITHCOORD] [WITHDIST] [WITHHASH] [count-block: COUNT count:int [ANY]] \
+         [order: ASC | DESC] [store: STORE storekey:key | STOREDIST storedistkey:key]",
+    )
+    .summary("Finds members within a distance of a position; may store them.");
+
+fn georadius(call: &mut Call<'_, '_>) -> Done {
     search(call, Form::Radius { may_store: true })
 }
 
-pub(super) fn georadius_ro(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEORADIUS_RO: Command = Command::read("GEORADIUS_RO", georadius_ro, Group::Geo)
+    .arity(-6)
+    .flags(Flags::DEPRECATED)
+    .keys(READS)
+    .since("3.2.10")
+    .complexity(SEARCH_COMPLEXITY)
+    .syntax(
+        "key longitude:double latitude:double radius:double (unit: M | KM | FT | MI) \
+         [WITHCOORD] [WITHDIST] [WITHHASH] [count-block: COUNT count:int [ANY]] \
+         [order: ASC | DESC]",
+    )
+    .summary("Finds members within a distance of a position.");
+
+fn georadius_ro(call: &mut Call<'_, '_>) -> Done {
     search(call, Form::Radius { may_store: false })
 }
 
-pub(super) fn georadiusbymember(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEORADIUSBYMEMBER: Command =
+    Command::write("GEORADIUSBYMEMBER", georadiusbymember, Group::Geo)
+        .arity(-5)
+        .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS).and(Flags::DEPRECATED))
+        .keys(&[KeySpec::one(1, KeyFlags::READ), stored("STORE", 5), stored("STOREDIST", 5)])
+        .flags_of(overwrite)
+        .since("3.2.0")
+        .complexity(SEARCH_COMPLEXITY)
+        .syntax(
+            "key member radius:double (unit: M | KM | FT | MI) [WITHCOORD] [WITHDIST] [WITHHASH] \
+         [count-block: COUNT count:int [ANY]] [order: ASC | DESC] \
+         [store: STORE storekey:key | STOREDIST storedistkey:key]",
+        )
+        .summary("Finds members within a distance of a member; may store them.");
+
+fn georadiusbymember(call: &mut Call<'_, '_>) -> Done {
     search(call, Form::ByMember { may_store: true })
 }
 
-pub(super) fn georadiusbymember_ro(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEORADIUSBYMEMBER_RO: Command =
+    Command::read("GEORADIUSBYMEMBER_RO", georadiusbymember_ro, Group::Geo)
+        .arity(-5)
+        .flags(Flags::DEPRECATED)
+        .keys(READS)
+        .since("3.2.10")
+        .complexity(SEARCH_COMPLEXITY)
+        .syntax(
+            "key member radius:double (unit: M | KM | FT | MI) [WITHCOORD] [WITHDIST] [WITHHASH] \
+         [count-block: COUNT count:int [ANY]] [order: ASC | DESC]",
+        )
+        .summary("Finds members within a distance of a member.");
+
+fn georadiusbymember_ro(call: &mut Call<'_, '_>) -> Done {
     search(call, Form::ByMember { may_store: false })
 }
 
-pub(super) fn geosearch(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEOSEARCH: Command = Command::read("GEOSEARCH", geosearch, Group::Geo)
+    .arity(-7)
+    .keys(READS)
+    .since("6.2.0")
+    .complexity(SEARCH_COMPLEXITY)
+    .syntax(
+        "key [from: FROMMEMBER member | FROMLONLAT longitude:double latitude:double] (by: \
+         (circle: BYRADIUS radius:double (unit: M | KM | FT | MI)) | (box: BYBOX width:double \
+         height:double (unit: M | KM | FT | MI)) | (polygon: BYPOLYGON num-vertices:int \
+         (vertices: longitude:double latitude:double) ...)) [order: ASC | DESC] \
+         [count-block: COUNT count:int [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]",
+    )
+    .summary("Finds members within a circle, a box or a polygon.");
+
+fn geosearch(call: &mut Call<'_, '_>) -> Done {
     search(call, Form::Search)
 }
 
-pub(super) fn geosearchstore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const GEOSEARCHSTORE: Command =
+    Command::write("GEOSEARCHSTORE", geosearchstore, Group::Geo)
+        .arity(-8)
+        .flags(Flags::DENYOOM)
+        .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE), KeySpec::one(2, KeyFlags::READ)])
+        .since("6.2.0")
+        .complexity(SEARCH_COMPLEXITY)
+        .syntax(
+            "destination:key source:key \
+         [from: FROMMEMBER member | FROMLONLAT longitude:double latitude:double] (by: \
+         (circle: BYRADIUS radius:double (unit: M | KM | FT | MI)) | (box: BYBOX width:double \
+         height:double (unit: M | KM | FT | MI)) | (polygon: BYPOLYGON num-vertices:int \
+         (vertices: longitude:double latitude:double) ...)) [order: ASC | DESC] \
+         [count-block: COUNT count:int [ANY]] [STOREDIST]",
+        )
+        .summary("Stores the members within a circle, a box or a polygon as a sorted set.");
+
+fn geosearchstore(call: &mut Call<'_, '_>) -> Done {
     search(call, Form::SearchStore)
 }
 

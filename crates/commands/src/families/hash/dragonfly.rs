@@ -4,15 +4,23 @@
 use pantala_base::UnixMs;
 use pantala_values::{Hash, Set, Type};
 
-use super::{check_arguments, clean, open};
+use super::{check_arguments, clean, open, reads, writes};
 use crate::call::{Call, Done};
+use crate::command::{Category, Command, Flags};
 use crate::families::deadlines::{self, NO_DEADLINE, Timed as _, seconds};
 use crate::options::{Conditions, TimeForm, field_deadline};
 
 const NO_KEY: i64 = -2;
 const NO_FIELD: i64 = -3;
 
-pub(super) fn field_ttl(call: &mut Call<'_, '_>) -> Done {
+pub(super) const FIELDTTL: Command = reads("FIELDTTL", field_ttl)
+    .arity(3)
+    .flags(Flags::FAST)
+    .categories(&[Category::Keyspace])
+    .syntax("key field")
+    .summary("Dragonfly's: tells how many seconds a field or member has to live.");
+
+fn field_ttl(call: &mut Call<'_, '_>) -> Done {
     let (key, now, field) = (call.key(), call.now(), call.args[2]);
     let opened = call.keys.read(key);
     let found = if opened.kind() == Some(Type::Set) {
@@ -29,7 +37,14 @@ pub(super) fn field_ttl(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn field_expire(call: &mut Call<'_, '_>) -> Done {
+pub(super) const FIELDEXPIRE: Command = writes("FIELDEXPIRE", field_expire)
+    .arity(-4)
+    .categories(&[Category::Set, Category::Hash])
+    .complexity("O(N) for N fields")
+    .syntax("key seconds:int field [field ...]")
+    .summary("Dragonfly's: gives fields of a hash, or members of a set, seconds to live.");
+
+fn field_expire(call: &mut Call<'_, '_>) -> Done {
     let deadline = field_deadline(call.args[2], TimeForm::Seconds, call.now(), call.command.name)?;
     check_arguments(call)?;
     let (key, now, elements) = (call.key(), call.now(), &call.args[3..]);

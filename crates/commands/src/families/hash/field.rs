@@ -4,17 +4,33 @@ use pantala_keyspace::{Expiry, event};
 use pantala_values::Hash;
 use pantala_values::hash::{Before, Lifetime};
 
-use super::{check_arguments, check_lane, limits, open};
+use super::{ADD, check_arguments, check_lane, grows, limits, open, reads, writes};
 use crate::call::{Call, Done, reply_string};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error;
 
-pub(super) fn hset(call: &mut Call<'_, '_>) -> Done {
+const CHANGE_REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
+const LOOK: &[KeySpec] = &[KeySpec::one(1, KeyFlags::LOOK)];
+
+pub(super) const HSET: Command = grows("HSET", hset)
+    .arity(-4)
+    .complexity("O(N) for N fields")
+    .syntax("key field value [field value ...]")
+    .summary("Sets fields of a hash, which is made if it is missing.");
+
+fn hset(call: &mut Call<'_, '_>) -> Done {
     let created = set_pairs(call)?;
     call.reply.int(created);
     Ok(())
 }
 
-pub(super) fn hmset(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HMSET: Command = grows("HMSET", hmset)
+    .arity(-4)
+    .complexity("O(N) for N fields")
+    .syntax("key field value [field value ...]")
+    .summary("The old form of HSET, which answers OK.");
+
+fn hmset(call: &mut Call<'_, '_>) -> Done {
     set_pairs(call)?;
     call.reply.ok();
     Ok(())
@@ -68,7 +84,13 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
     Ok(created)
 }
 
-pub(super) fn hsetnx(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HSETNX: Command = grows("HSETNX", hsetnx)
+    .arity(4)
+    .keys(ADD)
+    .syntax("key field value")
+    .summary("Sets a field of a hash if it is not there.");
+
+fn hsetnx(call: &mut Call<'_, '_>) -> Done {
     let (field, value) = (call.args[2], call.args[3]);
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
@@ -89,7 +111,13 @@ pub(super) fn hsetnx(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn hget(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HGET: Command = reads("HGET", hget)
+    .arity(3)
+    .flags(Flags::FAST)
+    .syntax("key field")
+    .summary("Returns the value of a field of a hash.");
+
+fn hget(call: &mut Call<'_, '_>) -> Done {
     let (key, now, field) = (call.key(), call.now(), call.args[2]);
     let opened = call.keys.read(key);
     let hash = opened.collection::<Hash>()?;
@@ -100,7 +128,14 @@ pub(super) fn hget(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn hmget(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HMGET: Command = reads("HMGET", hmget)
+    .arity(-3)
+    .flags(Flags::FAST)
+    .complexity("O(N) for N fields")
+    .syntax("key field [field ...]")
+    .summary("Returns the values of several fields of a hash.");
+
+fn hmget(call: &mut Call<'_, '_>) -> Done {
     check_arguments(call)?;
     let (key, now, fields) = (call.key(), call.now(), &call.args[2..]);
     let opened = call.keys.read(key);
@@ -115,7 +150,15 @@ pub(super) fn hmget(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn hstrlen(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HSTRLEN: Command = reads("HSTRLEN", hstrlen)
+    .arity(3)
+    .flags(Flags::FAST)
+    .keys(LOOK)
+    .since("3.2.0")
+    .syntax("key field")
+    .summary("Returns the length of a field's value in bytes.");
+
+fn hstrlen(call: &mut Call<'_, '_>) -> Done {
     let (key, now, field) = (call.key(), call.now(), call.args[2]);
     let opened = call.keys.read(key);
     let hash = opened.collection::<Hash>()?;
@@ -124,7 +167,14 @@ pub(super) fn hstrlen(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn hexists(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HEXISTS: Command = reads("HEXISTS", hexists)
+    .arity(3)
+    .flags(Flags::FAST)
+    .keys(LOOK)
+    .syntax("key field")
+    .summary("Tells whether a hash has a field.");
+
+fn hexists(call: &mut Call<'_, '_>) -> Done {
     let (key, now, field) = (call.key(), call.now(), call.args[2]);
     let opened = call.keys.read(key);
     let hash = opened.collection::<Hash>()?;
@@ -133,8 +183,15 @@ pub(super) fn hexists(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+pub(super) const HLEN: Command = reads("HLEN", hlen)
+    .arity(2)
+    .flags(Flags::FAST)
+    .keys(LOOK)
+    .syntax("key")
+    .summary("Counts the fields of a hash.");
+
 /// Fields that have expired are not counted, so they may have to be looked for.
-pub(super) fn hlen(call: &mut Call<'_, '_>) -> Done {
+fn hlen(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);
     let length = match opened.collection::<Hash>()?.map(Hash::view) {
@@ -149,7 +206,14 @@ pub(super) fn hlen(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn hdel(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HDEL: Command = writes("HDEL", hdel)
+    .arity(-3)
+    .keys(CHANGE_REMOVE)
+    .complexity("O(N) for N fields")
+    .syntax("key field [field ...]")
+    .summary("Removes fields of a hash.");
+
+fn hdel(call: &mut Call<'_, '_>) -> Done {
     check_arguments(call)?;
     let (key, now) = (call.key(), call.now());
     let mut opened = open(call.keys, key)?;

@@ -19,7 +19,6 @@ mod dragonfly;
 mod field;
 mod number;
 mod random;
-mod rows;
 mod together;
 mod whole;
 mod words;
@@ -32,8 +31,58 @@ use pantala_values::hash::HashLimits;
 use pantala_values::{Collection, Hash};
 
 use crate::call::{Call, Lane, Stop};
+use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
-pub use rows::ROWS;
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    field::HDEL,
+    field::HEXISTS,
+    deadline::HEXPIRE,
+    deadline::HEXPIREAT,
+    deadline::HEXPIRETIME,
+    field::HGET,
+    whole::HGETALL,
+    together::HGETDEL,
+    together::HGETEX,
+    number::HINCRBY,
+    number::HINCRBYFLOAT,
+    whole::HKEYS,
+    field::HLEN,
+    field::HMGET,
+    field::HMSET,
+    deadline::HPERSIST,
+    deadline::HPEXPIRE,
+    deadline::HPEXPIREAT,
+    deadline::HPEXPIRETIME,
+    deadline::HPTTL,
+    random::HRANDFIELD,
+    whole::HSCAN,
+    field::HSET,
+    together::HSETEX,
+    field::HSETNX,
+    field::HSTRLEN,
+    deadline::HTTL,
+    whole::HVALS,
+    dragonfly::FIELDEXPIRE,
+    dragonfly::FIELDTTL,
+];
+
+const READ: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
+const MODIFY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::MODIFY)];
+const CHANGE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE)];
+const ADD: &[KeySpec] = &[KeySpec::one(1, KeyFlags::ADD)];
+
+const fn reads(name: &'static str, handler: Handler) -> Command {
+    Command::read(name, handler, Group::Hash).keys(READ).since("2.0.0")
+}
+
+const fn writes(name: &'static str, handler: Handler) -> Command {
+    Command::write(name, handler, Group::Hash).flags(Flags::FAST).keys(MODIFY).since("2.0.0")
+}
+
+const fn grows(name: &'static str, handler: Handler) -> Command {
+    writes(name, handler).flags(Flags::DENYOOM)
+}
 
 /// A command that looks at more fields than this runs on the slow lane: it takes some hundred
 /// microseconds.

@@ -6,11 +6,18 @@ use pantala_table::{IntText, StrRef};
 use pantala_values::Hash;
 use pantala_values::hash::{Before, Lifetime};
 
-use super::{limits, open};
+use super::{CHANGE, grows, limits, open};
 use crate::call::{Call, Done};
+use crate::command::Command;
 use crate::error;
 
-pub(super) fn hincrby(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HINCRBY: Command = grows("HINCRBY", hincrby)
+    .arity(4)
+    .keys(CHANGE)
+    .syntax("key field increment:int")
+    .summary("Adds to the integer in a field of a hash; a missing field counts as 0.");
+
+fn hincrby(call: &mut Call<'_, '_>) -> Done {
     let (field, step) = (call.args[2], call.int(3)?);
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
@@ -34,7 +41,14 @@ pub(super) fn hincrby(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HINCRBYFLOAT: Command = grows("HINCRBYFLOAT", hincrbyfloat)
+    .arity(4)
+    .keys(CHANGE)
+    .since("2.6.0")
+    .syntax("key field increment:double")
+    .summary("Adds to the number in a field of a hash; a missing field counts as 0.");
+
+fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
     let (field, step) = (call.args[2], call.args[3]);
     let step = LongDouble::parse(step).ok_or(error::NOT_FLOAT)?;
     if step.is_nan() || step.is_infinite() {

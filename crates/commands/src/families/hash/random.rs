@@ -7,8 +7,9 @@ use pantala_protocol::{Reply, Version};
 use pantala_table::StrRef;
 use pantala_values::Hash;
 
-use super::check_lane;
+use super::{check_lane, reads};
 use crate::call::{Call, Done, reply_string};
+use crate::command::Command;
 use crate::draws::{Selection, are_few};
 use crate::error::{self, ClientError};
 use crate::incremental::{self, Aggregate, Header};
@@ -56,7 +57,15 @@ impl Options {
     }
 }
 
-pub(super) fn hrandfield(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HRANDFIELD: Command = reads("HRANDFIELD", hrandfield)
+    .arity(-2)
+    .tips(&["nondeterministic_output"])
+    .since("6.2.0")
+    .complexity("O(N) for N fields returned; at most of the order of the hash's size")
+    .syntax("key [options: count:int [WITHVALUES]]")
+    .summary("Returns fields of a hash, chosen by chance.");
+
+fn hrandfield(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() == 2 {
         return one(call);
     }

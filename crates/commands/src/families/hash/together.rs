@@ -6,12 +6,28 @@ use pantala_values::Hash;
 use pantala_values::hash::{Before, HashRef, Lifetime};
 
 use super::words::{Presence, Time, Words, counted};
-use super::{check_arguments, clean, limits, open};
+use super::{ADD, CHANGE, check_arguments, clean, grows, limits, open, writes};
 use crate::call::{Call, Done, Stop, reply_string};
+use crate::command::{Command, KeyFlags, KeySpec};
 use crate::error;
 use crate::options::is_word;
 
-pub(super) fn hsetex(call: &mut Call<'_, '_>) -> Done {
+const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
+
+pub(super) const HSETEX: Command = grows("HSETEX", hsetex)
+    .arity(-6)
+    .keys(ADD)
+    .since("9.0.0")
+    .complexity("O(N) for N fields")
+    .syntax(
+        "key [key-condition: NX | XX] [fields-condition: FNX | FXX] [EX seconds:int | \
+         PX milliseconds:int | EXAT unix-time-seconds:time | \
+         PXAT unix-time-milliseconds:time | KEEPTTL] \
+         (FIELDS numfields:int field value [field value ...])",
+    )
+    .summary("Sets fields of a hash, and their deadlines, if key and fields are as wanted.");
+
+fn hsetex(call: &mut Call<'_, '_>) -> Done {
     let (at, words) = Words::parse(call, true)?;
     let pairs = counted(call.args, at, 2)?;
     check_arguments(call)?;
@@ -110,7 +126,18 @@ fn remove_pairs(opened: &mut Opened<'_, '_>, pairs: &[&[u8]], now: UnixMs) -> Re
     Ok(removed)
 }
 
-pub(super) fn hgetex(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HGETEX: Command = writes("HGETEX", hgetex)
+    .arity(-5)
+    .keys(CHANGE)
+    .since("9.0.0")
+    .complexity("O(N) for N fields")
+    .syntax(
+        "key [EX seconds:int | PX milliseconds:int | EXAT unix-time-seconds:time | \
+         PXAT unix-time-milliseconds:time | PERSIST] (FIELDS numfields:int field [field ...])",
+    )
+    .summary("Returns the values of fields of a hash and sets or clears their deadlines.");
+
+fn hgetex(call: &mut Call<'_, '_>) -> Done {
     let (at, words) = Words::parse(call, false)?;
     let fields = counted(call.args, at, 1)?;
     check_arguments(call)?;
@@ -167,7 +194,15 @@ pub(super) fn hgetex(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn hgetdel(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HGETDEL: Command = writes("HGETDEL", hgetdel)
+    .arity(-5)
+    .keys(TAKE)
+    .since("9.1.0")
+    .complexity("O(N) for N fields")
+    .syntax("key (FIELDS numfields:int field [field ...])")
+    .summary("Returns the values of fields of a hash and removes the fields.");
+
+fn hgetdel(call: &mut Call<'_, '_>) -> Done {
     if !is_word(call.args[2], "FIELDS") {
         return Err(error::SYNTAX.into());
     }

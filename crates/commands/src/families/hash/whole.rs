@@ -6,8 +6,9 @@ use pantala_table::{IntText, StrRef};
 use pantala_values::hash::HashRef;
 use pantala_values::{Collection as _, Hash};
 
-use super::check_lane;
+use super::{check_lane, reads};
 use crate::call::{Call, Done, Lane, Stop, reply_string};
+use crate::command::{Command, Flags};
 use crate::error;
 use crate::incremental::{self, Aggregate, Header};
 use crate::options::{ElementScan, LeaveOut};
@@ -23,18 +24,42 @@ fn check_whole(lane: Lane, hash: &Hash) -> Result<(), Stop> {
     check_lane(lane, hash.view().len())
 }
 
-pub(super) fn hgetall(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HGETALL: Command = reads("HGETALL", hgetall)
+    .arity(2)
+    .flags(Flags::STEADY)
+    .tips(&["nondeterministic_output_order"])
+    .complexity("O(N) for N fields")
+    .syntax("key")
+    .summary("Returns all fields of a hash and their values.");
+
+fn hgetall(call: &mut Call<'_, '_>) -> Done {
     read_whole(call, Aggregate::Map, |reply, field, value| {
         reply_string(reply, field);
         reply_string(reply, value);
     })
 }
 
-pub(super) fn hkeys(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HKEYS: Command = reads("HKEYS", hkeys)
+    .arity(2)
+    .flags(Flags::STEADY)
+    .tips(&["nondeterministic_output_order"])
+    .complexity("O(N) for N fields")
+    .syntax("key")
+    .summary("Returns all fields of a hash, without their values.");
+
+fn hkeys(call: &mut Call<'_, '_>) -> Done {
     read_whole(call, Aggregate::Array, |reply, field, _| reply_string(reply, field))
 }
 
-pub(super) fn hvals(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HVALS: Command = reads("HVALS", hvals)
+    .arity(2)
+    .flags(Flags::STEADY)
+    .tips(&["nondeterministic_output_order"])
+    .complexity("O(N) for N fields")
+    .syntax("key")
+    .summary("Returns the values of all fields of a hash.");
+
+fn hvals(call: &mut Call<'_, '_>) -> Done {
     read_whole(call, Aggregate::Array, |reply, _, value| reply_string(reply, value))
 }
 
@@ -69,8 +94,16 @@ fn read_whole(
     Ok(())
 }
 
+pub(super) const HSCAN: Command = reads("HSCAN", hscan)
+    .arity(-3)
+    .tips(&["nondeterministic_output"])
+    .since("2.8.0")
+    .complexity("O(COUNT) for one call, O(N) for N fields in all")
+    .syntax("key cursor:int [MATCH pattern] [COUNT count:int] [NOVALUES]")
+    .summary("Lists some fields of a hash, and tells where to go on.");
+
 /// As in the reference, a missing key and one of another type are found before a wrong option is.
-pub(super) fn hscan(call: &mut Call<'_, '_>) -> Done {
+fn hscan(call: &mut Call<'_, '_>) -> Done {
     let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);

@@ -10,15 +10,38 @@ use pantala_values::{List, Type};
 
 use super::pop::{event_of, take_from_first};
 use super::shift::{Ends, shift};
-use super::{parse_end, reply_element};
+use super::{FROM_TO, parse_end, reply_element};
 use crate::call::{AtTimeout, Call, Done, KeyWait, Park, Stop, WaitedKeys};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::options::{FromFirst, timeout};
 
-pub(super) fn blpop(call: &mut Call<'_, '_>) -> Done {
+const ALL_BUT_LAST: &[KeySpec] = &[KeySpec::range(1, -2, 1, KeyFlags::TAKE)];
+const WAIT_AND_PUSH: Flags = Flags::BLOCKING.and(Flags::DENYOOM);
+const WAIT: Flags = Flags::BLOCKING;
+
+pub(super) const BLPOP: Command = Command::write("BLPOP", blpop, Group::List)
+    .arity(-3)
+    .flags(WAIT)
+    .keys(ALL_BUT_LAST)
+    .since("2.0.0")
+    .complexity("O(N) for N keys")
+    .syntax("key [key ...] timeout:float")
+    .summary("Removes the first element of the first list that has any, waiting for one.");
+
+fn blpop(call: &mut Call<'_, '_>) -> Done {
     pop(call, End::Head)
 }
 
-pub(super) fn brpop(call: &mut Call<'_, '_>) -> Done {
+pub(super) const BRPOP: Command = Command::write("BRPOP", brpop, Group::List)
+    .arity(-3)
+    .flags(WAIT)
+    .keys(ALL_BUT_LAST)
+    .since("2.0.0")
+    .complexity("O(N) for N keys")
+    .syntax("key [key ...] timeout:float")
+    .summary("Removes the last element of the first list that has any, waiting for one.");
+
+fn brpop(call: &mut Call<'_, '_>) -> Done {
     pop(call, End::Tail)
 }
 
@@ -46,7 +69,16 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
     wait(call, until, WaitedKeys::All)
 }
 
-pub(super) fn blmpop(call: &mut Call<'_, '_>) -> Done {
+pub(super) const BLMPOP: Command = Command::write("BLMPOP", blmpop, Group::List)
+    .arity(-5)
+    .flags(WAIT.and(Flags::MOVABLEKEYS))
+    .keys(&[KeySpec::counted(2, 1, KeyFlags::TAKE)])
+    .since("7.0.0")
+    .complexity("O(N+M) for N keys and M elements")
+    .syntax("timeout:float numkeys:int key [key ...] (where: LEFT | RIGHT) [COUNT count:int]")
+    .summary("Removes elements from the first list that has any, waiting until one has.");
+
+fn blmpop(call: &mut Call<'_, '_>) -> Done {
     let wanted = FromFirst::parse(&call.args[2..], parse_end)?;
     let until = timeout(call.args[1], call.now())?;
     let keys = call.keys_of_type(Type::List);
@@ -56,12 +88,31 @@ pub(super) fn blmpop(call: &mut Call<'_, '_>) -> Done {
     wait(call, until, WaitedKeys::All)
 }
 
-pub(super) fn brpoplpush(call: &mut Call<'_, '_>) -> Done {
+pub(super) const BRPOPLPUSH: Command = Command::write("BRPOPLPUSH", brpoplpush, Group::List)
+    .arity(4)
+    .flags(WAIT_AND_PUSH)
+    .keys(FROM_TO)
+    .since("2.2.0")
+    .syntax("source:key destination:key timeout:float")
+    .summary("Moves the last element of a list to the head of another, waiting for one.");
+
+fn brpoplpush(call: &mut Call<'_, '_>) -> Done {
     let until = timeout(call.args[3], call.now())?;
     shift_or_wait(call, until, Ends::ROUND)
 }
 
-pub(super) fn blmove(call: &mut Call<'_, '_>) -> Done {
+pub(super) const BLMOVE: Command = Command::write("BLMOVE", blmove, Group::List)
+    .arity(6)
+    .flags(WAIT_AND_PUSH)
+    .keys(FROM_TO)
+    .since("6.2.0")
+    .syntax(
+        "source:key destination:key (wherefrom: LEFT | RIGHT) (whereto: LEFT | RIGHT) \
+         timeout:float",
+    )
+    .summary("Moves an element from one list to another, waiting until there is one.");
+
+fn blmove(call: &mut Call<'_, '_>) -> Done {
     let ends = Ends::parse(call.args[3], call.args[4])?;
     let until = timeout(call.args[5], call.now())?;
     shift_or_wait(call, until, ends)

@@ -8,7 +8,6 @@
 //! | `shift` | LMOVE RPOPLPUSH |
 //! | `position` | LPOS |
 //! | `blocking` | BLPOP BRPOP BLMOVE BRPOPLPUSH BLMPOP |
-//! | `rows` | the rows |
 //!
 //! A command that reaches far into a long list runs on the slow lane; what comes to an end within
 //! [`WORKER_ELEMENTS`] elements does not.
@@ -19,7 +18,6 @@ mod blocking;
 mod pop;
 mod position;
 mod push;
-mod rows;
 mod shift;
 
 use std::ops::{ControlFlow, Range};
@@ -32,11 +30,41 @@ use pantala_values::list::{End, Way};
 use pantala_values::packed::Element;
 
 use crate::call::{Call, Done, Lane, Stop};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::incremental::{self, Step};
 use crate::options::is_word;
 
-pub use rows::ROWS;
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    blocking::BLMOVE,
+    blocking::BLMPOP,
+    blocking::BLPOP,
+    blocking::BRPOP,
+    blocking::BRPOPLPUSH,
+    LINDEX,
+    LINSERT,
+    LLEN,
+    shift::LMOVE,
+    pop::LMPOP,
+    pop::LPOP,
+    position::LPOS,
+    push::LPUSH,
+    push::LPUSHX,
+    LRANGE,
+    LREM,
+    LSET,
+    LTRIM,
+    pop::RPOP,
+    shift::RPOPLPUSH,
+    push::RPUSH,
+    push::RPUSHX,
+];
+
+const READ: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
+const ADD: &[KeySpec] = &[KeySpec::one(1, KeyFlags::ADD)];
+const REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
+const FROM_TO: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE), KeySpec::one(2, KeyFlags::ADD)];
 
 /// Elements that a command may touch on a worker: some tens of microseconds.
 const WORKER_ELEMENTS: usize = 10_000;
@@ -125,12 +153,26 @@ fn find(list: &List, wanted: Element<'_>, lane: Lane) -> Result<Option<usize>, S
     list.find(wanted, most).ok_or(Stop::Lane)
 }
 
+const LLEN: Command = Command::read("LLEN", llen, Group::List)
+    .arity(2)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::LOOK)])
+    .syntax("key")
+    .summary("Counts the elements of a list.");
+
 fn llen(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     let len = call.keys.read(key).collection::<List>()?.map_or(0, List::len);
     call.reply.int(len as i64);
     Ok(())
 }
+
+const LINDEX: Command = Command::read("LINDEX", lindex, Group::List)
+    .arity(3)
+    .keys(READ)
+    .complexity("O(1) at the ends, O(sqrt(N)) in between")
+    .syntax("key index:int")
+    .summary("Returns the element at an index; negative ones count from the end.");
 
 /// A missing key is answered before the index is looked at.
 fn lindex(call: &mut Call<'_, '_>) -> Done {
@@ -149,6 +191,13 @@ fn lindex(call: &mut Call<'_, '_>) -> Done {
     }
     Ok(())
 }
+
+const LRANGE: Command = Command::read("LRANGE", lrange, Group::List)
+    .arity(4)
+    .keys(READ)
+    .complexity("O(N) for N elements returned")
+    .syntax("key start:int stop:int")
+    .summary("Returns the elements between two indices, both included.");
 
 fn lrange(call: &mut Call<'_, '_>) -> Done {
     let (start, stop, lane) = (call.int(2)?, call.int(3)?, call.lane);
@@ -173,6 +222,14 @@ fn lrange(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+const LSET: Command = Command::write("LSET", lset, Group::List)
+    .arity(4)
+    .flags(Flags::DENYOOM)
+    .keys(&[KeySpec::one(1, KeyFlags::MODIFY)])
+    .complexity("O(1) at the ends, O(sqrt(N)) in between")
+    .syntax("key index:int element")
+    .summary("Puts an element in the place of the one at an index.");
+
 /// A missing key is answered before the index is looked at.
 fn lset(call: &mut Call<'_, '_>) -> Done {
     let (key, index, text) = (call.key(), parse_i64(call.args[2]), storable(call.args[3])?);
@@ -196,6 +253,15 @@ fn lset(call: &mut Call<'_, '_>) -> Done {
     call.reply.ok();
     Ok(())
 }
+
+const LINSERT: Command = Command::write("LINSERT", linsert, Group::List)
+    .arity(5)
+    .flags(Flags::DENYOOM)
+    .keys(ADD)
+    .since("2.2.0")
+    .complexity("O(N) for N elements before the pivot")
+    .syntax("key (where: BEFORE | AFTER) pivot element")
+    .summary("Puts an element before or behind the first one equal to the pivot.");
 
 fn linsert(call: &mut Call<'_, '_>) -> Done {
     let way = match call.args[2] {
@@ -226,6 +292,13 @@ fn linsert(call: &mut Call<'_, '_>) -> Done {
     call.reply.int(if found.is_some() { len } else { -1 });
     Ok(())
 }
+
+const LREM: Command = Command::write("LREM", lrem, Group::List)
+    .arity(4)
+    .keys(REMOVE)
+    .complexity("O(N) for N elements of the list")
+    .syntax("key count:int element")
+    .summary("Removes elements equal to one: all, or some from the head or from the tail.");
 
 fn lrem(call: &mut Call<'_, '_>) -> Done {
     let count = call.int(2)?;
@@ -276,6 +349,13 @@ fn ends_soon(list: &List, wanted: Element<'_>, most: usize, way: Way) -> bool {
     });
     left == 0
 }
+
+const LTRIM: Command = Command::write("LTRIM", ltrim, Group::List)
+    .arity(4)
+    .keys(REMOVE)
+    .complexity("O(N) for N elements removed")
+    .syntax("key start:int stop:int")
+    .summary("Keeps only the elements between two indices, both included.");
 
 fn ltrim(call: &mut Call<'_, '_>) -> Done {
     let (start, stop) = (call.int(2)?, call.int(3)?);

@@ -9,14 +9,33 @@ use std::ops::ControlFlow;
 
 use super::{parse_end, reply_element};
 use crate::call::{Call, Done, Stop};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
 use crate::options::FromFirst;
 
-pub(super) fn lpop(call: &mut Call<'_, '_>) -> Done {
+const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
+
+pub(super) const LPOP: Command = Command::write("LPOP", lpop, Group::List)
+    .arity(-2)
+    .flags(Flags::FAST)
+    .keys(TAKE)
+    .complexity("O(N) for N elements")
+    .syntax("key [count:int]")
+    .summary("Removes elements from the head of a list and returns them.");
+
+fn lpop(call: &mut Call<'_, '_>) -> Done {
     pop(call, End::Head)
 }
 
-pub(super) fn rpop(call: &mut Call<'_, '_>) -> Done {
+pub(super) const RPOP: Command = Command::write("RPOP", rpop, Group::List)
+    .arity(-2)
+    .flags(Flags::FAST)
+    .keys(TAKE)
+    .complexity("O(N) for N elements")
+    .syntax("key [count:int]")
+    .summary("Removes elements from the tail of a list and returns them.");
+
+fn rpop(call: &mut Call<'_, '_>) -> Done {
     pop(call, End::Tail)
 }
 
@@ -89,7 +108,16 @@ fn take(call: &mut Call<'_, '_>, key: Key<'_>, end: End, count: usize) -> Done {
     Ok(())
 }
 
-pub(super) fn lmpop(call: &mut Call<'_, '_>) -> Done {
+pub(super) const LMPOP: Command = Command::write("LMPOP", lmpop, Group::List)
+    .arity(-4)
+    .flags(Flags::MOVABLEKEYS)
+    .keys(&[KeySpec::counted(1, 1, KeyFlags::TAKE)])
+    .since("7.0.0")
+    .complexity("O(N+M) for N keys and M elements")
+    .syntax("numkeys:int key [key ...] (where: LEFT | RIGHT) [COUNT count:int]")
+    .summary("Removes elements from the first list that has any.");
+
+fn lmpop(call: &mut Call<'_, '_>) -> Done {
     let wanted = FromFirst::parse(&call.args[1..], parse_end)?;
     let keys = call.all_keys();
     if !take_from_first(call, &keys, &wanted)? {

@@ -8,8 +8,9 @@ use pantala_values::List;
 use pantala_values::list::Way;
 use pantala_values::packed::Element;
 
-use super::WORKER_ELEMENTS;
+use super::{READ, WORKER_ELEMENTS};
 use crate::call::{Call, Done, Lane, Stop};
+use crate::command::{Command, Group};
 use crate::error::{self, ClientError};
 use crate::incremental::{Aggregate, Budget, Gathered, Header};
 use crate::options::is_word;
@@ -70,7 +71,15 @@ fn all_if_zero(number: &[u8]) -> Option<usize> {
     }
 }
 
-pub(super) fn lpos(call: &mut Call<'_, '_>) -> Done {
+pub(super) const LPOS: Command = Command::read("LPOS", lpos, Group::List)
+    .arity(-3)
+    .keys(READ)
+    .since("6.0.6")
+    .complexity("O(N) for N elements looked at")
+    .syntax("key element [RANK rank:int] [COUNT num-matches:int] [MAXLEN len:int]")
+    .summary("Returns where an element stands in a list.");
+
+fn lpos(call: &mut Call<'_, '_>) -> Done {
     let asked = Question::parse(&call.args[3..])?;
     let (key, wanted) = (call.key(), Element::of(call.args[2]));
     call.keys.read(key).collection::<List>()?;

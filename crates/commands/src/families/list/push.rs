@@ -6,22 +6,59 @@ use pantala_values::List;
 use pantala_values::list::End;
 use pantala_values::packed::Element;
 
-use super::storable;
+use super::{ADD, storable};
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group};
 
-pub(super) fn lpush(call: &mut Call<'_, '_>) -> Done {
+const PUSH: Flags = Flags::DENYOOM.and(Flags::FAST);
+
+pub(super) const LPUSH: Command = Command::write("LPUSH", lpush, Group::List)
+    .arity(-3)
+    .flags(PUSH)
+    .keys(ADD)
+    .complexity("O(N) for N elements")
+    .syntax("key element [element ...]")
+    .summary("Puts elements at the head of a list; a missing one is created.");
+
+fn lpush(call: &mut Call<'_, '_>) -> Done {
     push(call, End::Head, true)
 }
 
-pub(super) fn rpush(call: &mut Call<'_, '_>) -> Done {
+pub(super) const RPUSH: Command = Command::write("RPUSH", rpush, Group::List)
+    .arity(-3)
+    .flags(PUSH)
+    .keys(ADD)
+    .complexity("O(N) for N elements")
+    .syntax("key element [element ...]")
+    .summary("Puts elements at the tail of a list; a missing one is created.");
+
+fn rpush(call: &mut Call<'_, '_>) -> Done {
     push(call, End::Tail, true)
 }
 
-pub(super) fn lpushx(call: &mut Call<'_, '_>) -> Done {
+pub(super) const LPUSHX: Command = Command::write("LPUSHX", lpushx, Group::List)
+    .arity(-3)
+    .flags(PUSH)
+    .keys(ADD)
+    .since("2.2.0")
+    .complexity("O(N) for N elements")
+    .syntax("key element [element ...]")
+    .summary("Puts elements at the head of a list, if there is one.");
+
+fn lpushx(call: &mut Call<'_, '_>) -> Done {
     push(call, End::Head, false)
 }
 
-pub(super) fn rpushx(call: &mut Call<'_, '_>) -> Done {
+pub(super) const RPUSHX: Command = Command::write("RPUSHX", rpushx, Group::List)
+    .arity(-3)
+    .flags(PUSH)
+    .keys(ADD)
+    .since("2.2.0")
+    .complexity("O(N) for N elements")
+    .syntax("key element [element ...]")
+    .summary("Puts elements at the tail of a list, if there is one.");
+
+fn rpushx(call: &mut Call<'_, '_>) -> Done {
     push(call, End::Tail, false)
 }
 

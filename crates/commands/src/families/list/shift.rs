@@ -7,8 +7,9 @@ use pantala_values::list::End;
 use pantala_values::packed::Element;
 use smallvec::SmallVec;
 
-use super::{parse_end, pop, push, reply_element};
+use super::{FROM_TO, parse_end, pop, push, reply_element};
 use crate::call::{Call, Done, Stop};
+use crate::command::{Command, Flags, Group};
 use crate::error::ClientError;
 
 /// Which end it leaves, and which end it goes to.
@@ -27,11 +28,27 @@ impl Ends {
     }
 }
 
-pub(super) fn rpoplpush(call: &mut Call<'_, '_>) -> Done {
+pub(super) const RPOPLPUSH: Command = Command::write("RPOPLPUSH", rpoplpush, Group::List)
+    .arity(3)
+    .flags(Flags::DENYOOM)
+    .keys(FROM_TO)
+    .since("1.2.0")
+    .syntax("source:key destination:key")
+    .summary("Moves the last element of a list to the head of another, and returns it.");
+
+fn rpoplpush(call: &mut Call<'_, '_>) -> Done {
     shift_or_null(call, Ends::ROUND)
 }
 
-pub(super) fn lmove(call: &mut Call<'_, '_>) -> Done {
+pub(super) const LMOVE: Command = Command::write("LMOVE", lmove, Group::List)
+    .arity(5)
+    .flags(Flags::DENYOOM)
+    .keys(FROM_TO)
+    .since("6.2.0")
+    .syntax("source:key destination:key (wherefrom: LEFT | RIGHT) (whereto: LEFT | RIGHT)")
+    .summary("Moves an element from an end of a list to an end of a list, and returns it.");
+
+fn lmove(call: &mut Call<'_, '_>) -> Done {
     let ends = Ends::parse(call.args[3], call.args[4])?;
     shift_or_null(call, ends)
 }

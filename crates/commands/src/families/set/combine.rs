@@ -12,9 +12,11 @@ use pantala_values::Set;
 use pantala_values::set::{SetLimits, SetRef};
 
 use super::{
-    CommandRef, Place, Present, Sets, check_lane, limits, read_all, sets_at, source_keys, store,
+    CommandRef, Place, Present, Sets, check_lane, combines, limits, read_all, sets_at, source_keys,
+    store, stores,
 };
 use crate::call::{Call, Done, Lane, Stop};
+use crate::command::Command;
 use crate::incremental::{Budget, Gathered};
 
 /// A union of more sets than this is collected before it is sent: a member is looked up in all the
@@ -79,7 +81,11 @@ fn gather_union<'c, R>(
     )
 }
 
-pub(super) fn sunion(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SUNION: Command = combines("SUNION", sunion)
+    .complexity("O(N) for N members of all sets")
+    .summary("Returns the members of all of the sets.");
+
+fn sunion(call: &mut Call<'_, '_>) -> Done {
     let (keys, now) = (call.all_keys(), call.now());
     let begin = |sets: &[SetRef<'_>], reply: &mut Reply<'_>| {
         let before_last = sets.split_last().map_or(sets, |(_, before)| before);
@@ -92,7 +98,11 @@ pub(super) fn sunion(call: &mut Call<'_, '_>) -> Done {
     gather_union(call, &keys, begin, |reply, found| found.answer(reply, now))
 }
 
-pub(super) fn sunionstore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SUNIONSTORE: Command = stores("SUNIONSTORE", sunionstore)
+    .complexity("O(N) for N members of all sets")
+    .summary("Stores the members of all of the sets.");
+
+fn sunionstore(call: &mut Call<'_, '_>) -> Done {
     let keys = source_keys(call);
     let begin = |_: &[SetRef<'_>], _: &mut Reply<'_>| CommandRef::Set(Set::default());
     let result = gather_union(call, &keys, begin, |_, found| found.into_set())?;
@@ -197,12 +207,20 @@ fn gather_difference<'c, R>(
     )
 }
 
-pub(super) fn sdiff(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SDIFF: Command = combines("SDIFF", sdiff)
+    .complexity("O(N) for N members of all sets")
+    .summary("Returns the members of the first set that are in none of the others.");
+
+fn sdiff(call: &mut Call<'_, '_>) -> Done {
     let (keys, now) = (call.all_keys(), call.now());
     gather_difference(call, &keys, true, |reply, found| found.answer(reply, now))
 }
 
-pub(super) fn sdiffstore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SDIFFSTORE: Command = stores("SDIFFSTORE", sdiffstore)
+    .complexity("O(N) for N members of all sets")
+    .summary("Stores the members of the first set that are in none of the others.");
+
+fn sdiffstore(call: &mut Call<'_, '_>) -> Done {
     let keys = source_keys(call);
     let result = gather_difference(call, &keys, false, |_, found| found.into_set())?;
     store(call, result, event::SDIFFSTORE);

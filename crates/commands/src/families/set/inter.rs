@@ -9,11 +9,17 @@ use pantala_values::Set;
 use pantala_values::packed::Element;
 use pantala_values::set::SetRef;
 
-use super::{Present, check_lane, limits, read_all, reply_member, sets_at, source_keys, store};
+use super::{
+    Present, check_lane, combines, limits, read_all, reads, reply_member, sets_at, source_keys,
+    store, stores,
+};
 use crate::call::{Call, Done, Stop};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error;
 use crate::incremental::{Aggregate, Gathered, Header};
 use crate::options::is_word;
+
+const COUNTED: &[KeySpec] = &[KeySpec::counted(1, 1, KeyFlags::READ)];
 
 /// The sets from the smallest to the largest; none if one is missing, so that nothing is in all.
 fn sorted_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Present<'l>, Stop> {
@@ -57,7 +63,11 @@ fn gather_common<'c, S, R>(
     )
 }
 
-pub(super) fn sinter(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SINTER: Command = combines("SINTER", sinter)
+    .complexity("O(N*M) for N members of the smallest of M sets")
+    .summary("Returns the members that are in all of the sets.");
+
+fn sinter(call: &mut Call<'_, '_>) -> Done {
     let keys = call.all_keys();
     gather_common(
         call,
@@ -72,8 +82,12 @@ pub(super) fn sinter(call: &mut Call<'_, '_>) -> Done {
     )
 }
 
+pub(super) const SINTERSTORE: Command = stores("SINTERSTORE", sinterstore)
+    .complexity("O(N*M) for N members of the smallest of M sets")
+    .summary("Stores the members that are in all of the sets.");
+
 /// What is stored has the form the reference gives it.
-pub(super) fn sinterstore(call: &mut Call<'_, '_>) -> Done {
+fn sinterstore(call: &mut Call<'_, '_>) -> Done {
     let (keys, now, limits) = (source_keys(call), call.now(), limits(call.settings));
     let result = gather_common(
         call,
@@ -102,7 +116,16 @@ pub(super) fn sinterstore(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn sintercard(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SINTERCARD: Command = reads("SINTERCARD", sintercard)
+    .arity(-3)
+    .flags(Flags::MOVABLEKEYS)
+    .keys(COUNTED)
+    .since("7.0.0")
+    .complexity("O(N*M) for N members of the smallest of M sets")
+    .syntax("numkeys:int key [key ...] [LIMIT limit:int]")
+    .summary("Tells how many members are in all of the sets.");
+
+fn sintercard(call: &mut Call<'_, '_>) -> Done {
     let limit = parse_card(call.args)?;
     let keys = call.all_keys();
     gather_common(

@@ -6,10 +6,16 @@ use pantala_keyspace::{Expiry, event};
 use pantala_values::Set;
 use pantala_values::set::SetLimits;
 
-use super::{check_lane, limits, open};
+use super::{check_lane, limits, open, reads, writes};
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error;
 use crate::options::is_word;
+
+const MOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE), KeySpec::one(2, KeyFlags::ADD)];
+const CHANGE_REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
+const ADD: &[KeySpec] = &[KeySpec::one(1, KeyFlags::ADD)];
+const LOOK: &[KeySpec] = &[KeySpec::one(1, KeyFlags::LOOK)];
 
 /// A member may live for so many seconds at most: Dragonfly's bound.
 const MOST_SECONDS: i64 = (1 << 28) - 1;
@@ -23,7 +29,15 @@ fn set_of(members: &[&[u8]], limits: SetLimits, now: UnixMs) -> Set {
     set
 }
 
-pub(super) fn sadd(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SADD: Command = writes("SADD", sadd)
+    .arity(-3)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(ADD)
+    .complexity("O(N) for N members")
+    .syntax("key member [member ...]")
+    .summary("Adds members to a set, creating it when missing.");
+
+fn sadd(call: &mut Call<'_, '_>) -> Done {
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let members = &call.args[2..];
     if call.has_many_args() {
@@ -84,8 +98,16 @@ fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
     Ok(())
 }
 
+pub(super) const SADDEX: Command = writes("SADDEX", saddex)
+    .arity(-4)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(ADD)
+    .complexity("O(N) for N members")
+    .syntax("key [KEEPTTL] seconds:int member [member ...]")
+    .summary("Adds members to a set, each for so many seconds (Dragonfly).");
+
 /// Dragonfly's SADD with a time to live for each member: `key [KEEPTTL] seconds member ...`.
-pub(super) fn saddex(call: &mut Call<'_, '_>) -> Done {
+fn saddex(call: &mut Call<'_, '_>) -> Done {
     let keeps_old = is_word(call.args[2], "KEEPTTL");
     let rest = &call.args[2 + usize::from(keeps_old)..];
     let [seconds, members @ ..] = rest else { return Err(error::SYNTAX.into()) };
@@ -112,7 +134,15 @@ pub(super) fn saddex(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn srem(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SREM: Command = writes("SREM", srem)
+    .arity(-3)
+    .flags(Flags::FAST)
+    .keys(CHANGE_REMOVE)
+    .complexity("O(N) for N members")
+    .syntax("key member [member ...]")
+    .summary("Removes members of a set.");
+
+fn srem(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     check_lane(call.lane, call.args.len())?;
     let mut opened = open(call.keys, key)?;
@@ -132,7 +162,14 @@ pub(super) fn srem(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn sismember(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SISMEMBER: Command = reads("SISMEMBER", sismember)
+    .arity(3)
+    .flags(Flags::FAST)
+    .keys(LOOK)
+    .syntax("key member")
+    .summary("Tells whether a set has a member.");
+
+fn sismember(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);
     let set = opened.collection::<Set>()?;
@@ -141,7 +178,15 @@ pub(super) fn sismember(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn smismember(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SMISMEMBER: Command = reads("SMISMEMBER", smismember)
+    .arity(-3)
+    .flags(Flags::FAST)
+    .since("6.2.0")
+    .complexity("O(N) for N members asked for")
+    .syntax("key member [member ...]")
+    .summary("Tells for each text whether it is a member of a set.");
+
+fn smismember(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     check_lane(call.lane, call.args.len())?;
     let opened = call.keys.read(key);
@@ -153,7 +198,14 @@ pub(super) fn smismember(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn scard(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SCARD: Command = reads("SCARD", scard)
+    .arity(2)
+    .flags(Flags::FAST)
+    .keys(LOOK)
+    .syntax("key")
+    .summary("Tells how many members a set has.");
+
+fn scard(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);
     let set = opened.collection::<Set>()?.map(Set::view);
@@ -164,7 +216,14 @@ pub(super) fn scard(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn smove(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SMOVE: Command = writes("SMOVE", smove)
+    .arity(4)
+    .flags(Flags::FAST)
+    .keys(MOVE)
+    .syntax("source:key destination:key member")
+    .summary("Moves a member from one set to another.");
+
+fn smove(call: &mut Call<'_, '_>) -> Done {
     let (from, to, member) = (call.nth_key(1, 0), call.nth_key(2, 1), call.args[3]);
     let (now, limits) = (call.now(), limits(call.settings));
     let source = open(call.keys, from)?;

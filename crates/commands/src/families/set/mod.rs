@@ -17,7 +17,6 @@ mod combine;
 mod inter;
 mod member;
 mod random;
-mod rows;
 mod whole;
 
 use pantala_base::UnixMs;
@@ -32,9 +31,61 @@ use pantala_values::{Collection as _, Set};
 use smallvec::SmallVec;
 
 use crate::call::{Call, Lane, Stop};
+use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 use crate::incremental::{Aggregate, Budget, Gathered, Header};
 
-pub use rows::ROWS;
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    member::SADD,
+    member::SADDEX,
+    member::SCARD,
+    combine::SDIFF,
+    combine::SDIFFSTORE,
+    inter::SINTER,
+    inter::SINTERCARD,
+    inter::SINTERSTORE,
+    member::SISMEMBER,
+    whole::SMEMBERS,
+    member::SMISMEMBER,
+    member::SMOVE,
+    random::SPOP,
+    random::SRANDMEMBER,
+    member::SREM,
+    whole::SSCAN,
+    combine::SUNION,
+    combine::SUNIONSTORE,
+];
+
+const READ: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
+const ALL: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::READ)];
+
+const STORE: &[KeySpec] =
+    &[KeySpec::one(1, KeyFlags::OVERWRITE), KeySpec::range(2, -1, 1, KeyFlags::READ)];
+
+const ANY_ORDER: &[&str] = &["nondeterministic_output_order"];
+const ANY_OUTPUT: &[&str] = &["nondeterministic_output"];
+
+const fn reads(name: &'static str, handler: Handler) -> Command {
+    Command::read(name, handler, Group::Set).keys(READ)
+}
+
+const fn writes(name: &'static str, handler: Handler) -> Command {
+    Command::write(name, handler, Group::Set)
+}
+
+/// A command that answers what comes of several sets.
+const fn combines(name: &'static str, handler: Handler) -> Command {
+    reads(name, handler).arity(-2).keys(ALL).tips(ANY_ORDER).syntax("key [key ...]")
+}
+
+/// A command that stores what comes of several sets.
+const fn stores(name: &'static str, handler: Handler) -> Command {
+    writes(name, handler)
+        .arity(-3)
+        .flags(Flags::DENYOOM)
+        .keys(STORE)
+        .syntax("destination:key key [key ...]")
+}
 
 /// A command that looks at more members than this runs on the slow lane: it takes some hundred
 /// microseconds.

@@ -6,16 +6,28 @@ use pantala_base::number::parse_i64;
 use pantala_keyspace::{Expiry, event};
 use pantala_values::Set;
 
-use super::{check_lane, limits, open, reply_member};
+use super::{ANY_OUTPUT, check_lane, limits, open, reads, reply_member, writes};
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::draws::{Selection, are_few};
 use crate::error;
 use crate::incremental::{self, Aggregate, Header};
 
+const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
+
 /// When the members that stay are fewer than a fifth of those that go, those that stay are drawn.
 const GOING_FOR_STAYING: usize = 5;
 
-pub(super) fn spop(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SPOP: Command = writes("SPOP", spop)
+    .arity(-2)
+    .flags(Flags::FAST)
+    .keys(TAKE)
+    .tips(ANY_OUTPUT)
+    .complexity("O(N) for N members taken out")
+    .syntax("key [count:int]")
+    .summary("Takes members by chance out of a set and returns them.");
+
+fn spop(call: &mut Call<'_, '_>) -> Done {
     match call.args.len() {
         2 => pop_one(call),
         3 => pop_many(call),
@@ -96,7 +108,14 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn srandmember(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SRANDMEMBER: Command = reads("SRANDMEMBER", srandmember)
+    .arity(-2)
+    .tips(ANY_OUTPUT)
+    .complexity("O(N) for N members wished for")
+    .syntax("key [count:int]")
+    .summary("Returns members of a set by chance.");
+
+fn srandmember(call: &mut Call<'_, '_>) -> Done {
     match call.args.len() {
         2 => show_one(call),
         3 => show_many(call),

@@ -7,13 +7,21 @@ use pantala_values::Set;
 use pantala_values::packed::Element;
 use pantala_values::set::SetRef;
 
-use super::{check_lane, reply_member};
+use super::{ANY_ORDER, ANY_OUTPUT, check_lane, reads, reply_member};
 use crate::call::{Call, Done};
+use crate::command::Command;
 use crate::error;
 use crate::incremental::{self, Aggregate, Header};
 use crate::options::{ElementScan, LeaveOut};
 
-pub(super) fn smembers(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SMEMBERS: Command = reads("SMEMBERS", smembers)
+    .arity(2)
+    .tips(ANY_ORDER)
+    .complexity("O(N) for N members")
+    .syntax("key")
+    .summary("Returns all members of a set.");
+
+fn smembers(call: &mut Call<'_, '_>) -> Done {
     let (now, lane) = (call.now(), call.lane);
     let read = call.read_whole(
         incremental::open,
@@ -39,8 +47,16 @@ pub(super) fn smembers(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+pub(super) const SSCAN: Command = reads("SSCAN", sscan)
+    .arity(-3)
+    .tips(ANY_OUTPUT)
+    .since("2.8.0")
+    .complexity("O(COUNT) for one call, O(N) for N members in all")
+    .syntax("key cursor:int [MATCH pattern] [COUNT count:int]")
+    .summary("Lists some members of a set, and tells where to go on.");
+
 /// As in the reference, a missing key and one of another type are found before a wrong option is.
-pub(super) fn sscan(call: &mut Call<'_, '_>) -> Done {
+fn sscan(call: &mut Call<'_, '_>) -> Done {
     let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
     let (key, now) = (call.key(), call.now());
     let opened = call.keys.read(key);

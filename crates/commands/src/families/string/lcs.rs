@@ -12,6 +12,7 @@
 use pantala_table::IntText;
 
 use crate::call::{Call, Done, Lane, Stop};
+use crate::command::{Command, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 
@@ -57,7 +58,15 @@ impl Options {
     }
 }
 
-pub(super) fn lcs(call: &mut Call<'_, '_>) -> Done {
+pub(super) const LCS: Command = Command::read("LCS", lcs, Group::String)
+    .arity(-3)
+    .keys(&[KeySpec::range(1, 1, 1, KeyFlags::READ)])
+    .since("7.0.0")
+    .complexity("O(N*M) for values of N and M bytes")
+    .syntax("key1:key key2:key [LEN] [IDX] [MINMATCHLEN min-match-len:int] [WITHMATCHLEN]")
+    .summary("Finds the longest common subsequence of two strings.");
+
+fn lcs(call: &mut Call<'_, '_>) -> Done {
     check_size(call)?;
     let options = Options::parse(&call.args[3..])?;
     let left = value(call, 0)?;

@@ -5,9 +5,19 @@ use pantala_keyspace::Expiry;
 use super::options::{Condition, SetOptions, Words};
 use super::put;
 use crate::call::{Call, Done, reply_string};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
 
-pub(super) fn mget(call: &mut Call<'_, '_>) -> Done {
+pub(super) const MGET: Command = Command::read("MGET", mget, Group::String)
+    .arity(-2)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::range(1, -1, 1, KeyFlags::READ)])
+    .tips(&["request_policy:multi_shard"])
+    .complexity("O(N) for N keys")
+    .syntax("key [key ...]")
+    .summary("Returns the strings at several keys.");
+
+fn mget(call: &mut Call<'_, '_>) -> Done {
     let count = call.args.len() - 1;
     call.reply.array(count);
     for nth in 0..count {
@@ -21,14 +31,33 @@ pub(super) fn mget(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn mset(call: &mut Call<'_, '_>) -> Done {
+pub(super) const MSET: Command = Command::write("MSET", mset, Group::String)
+    .arity(-3)
+    .flags(Flags::DENYOOM)
+    .keys(&[KeySpec::range(1, -1, 2, KeyFlags::OVERWRITE)])
+    .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
+    .since("1.0.1")
+    .complexity("O(N) for N keys")
+    .syntax("key value [key value ...]")
+    .summary("Sets several keys to strings, all at once.");
+
+fn mset(call: &mut Call<'_, '_>) -> Done {
     let count = pair_count(call)?;
     set_pairs(call, 1, count, Expiry::Never);
     call.reply.ok();
     Ok(())
 }
 
-pub(super) fn msetnx(call: &mut Call<'_, '_>) -> Done {
+pub(super) const MSETNX: Command = Command::write("MSETNX", msetnx, Group::String)
+    .arity(-3)
+    .flags(Flags::DENYOOM)
+    .keys(&[KeySpec::range(1, -1, 2, KeyFlags::CREATE)])
+    .since("1.0.1")
+    .complexity("O(N) for N keys")
+    .syntax("key value [key value ...]")
+    .summary("Sets several keys to strings if none of them is there.");
+
+fn msetnx(call: &mut Call<'_, '_>) -> Done {
     let count = pair_count(call)?;
     let is_set = holds(call, 1, count, Condition::Missing);
     if is_set {
@@ -38,7 +67,22 @@ pub(super) fn msetnx(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn msetex(call: &mut Call<'_, '_>) -> Done {
+pub(super) const MSETEX: Command = Command::write("MSETEX", msetex, Group::String)
+    .arity(-4)
+    .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
+    .keys(&[KeySpec::counted(1, 2, KeyFlags::OVERWRITE)])
+    .tips(&["request_policy:multi_shard", "response_policy:all_succeeded"])
+    .since("9.1.0")
+    .complexity("O(N) for N keys")
+    .syntax(
+        "numkeys:int key value [key value ...] [NX | XX] [EX seconds:int | \
+         PX milliseconds:int | EXAT unix-time-seconds:time | \
+         PXAT unix-time-milliseconds:time | \
+         KEEPTTL]",
+    )
+    .summary("Sets several keys to strings with one deadline, all at once or not at all.");
+
+fn msetex(call: &mut Call<'_, '_>) -> Done {
     let count = call.int(1).ok().filter(|count| (1..=i64::from(i32::MAX)).contains(count));
     let count = count.ok_or(error::KEY_COUNT)? as usize;
     let words = call.args.get(2 + 2 * count..).ok_or(error::SYNTAX)?;

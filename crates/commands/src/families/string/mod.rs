@@ -20,20 +20,57 @@ mod many;
 mod number;
 mod options;
 mod range;
-mod rows;
 mod throttle;
 
 use pantala_keyspace::{Expiry, Opened, event};
 use pantala_table::StrRef;
 
 use crate::call::{Call, Done, Lane, Stop, reply_string};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
-use crate::options::{TimeForm, positive_deadline};
+use crate::options::{TimeForm, is_word, positive_deadline};
 
 use compare::{CompareForm, digest_of, is_text};
 use options::{Condition, SetOptions, Time, Words};
 
-pub use rows::ROWS;
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    range::APPEND,
+    throttle::CL_THROTTLE,
+    number::DECR,
+    number::DECRBY,
+    DELEX,
+    DELIFEQ,
+    DIGEST,
+    GET,
+    GETDEL,
+    GETEX,
+    range::GETRANGE,
+    GETSET,
+    number::INCR,
+    number::INCRBY,
+    number::INCRBYFLOAT,
+    lcs::LCS,
+    many::MGET,
+    many::MSET,
+    many::MSETEX,
+    many::MSETNX,
+    PSETEX,
+    SET,
+    SETEX,
+    SETNX,
+    range::SETRANGE,
+    STRLEN,
+    range::SUBSTR,
+];
+
+/// SET tells what was there only where it is asked to.
+fn set_key_flags(args: &[&[u8]]) -> KeyFlags {
+    match args.iter().skip(3).any(|word| is_word(word, "GET")) {
+        true => KeyFlags::CHANGE,
+        false => KeyFlags::OVERWRITE,
+    }
+}
 
 /// Copying, comparing or fingerprinting more bytes than this is for the slow lane: it takes some
 /// 100 microseconds. Commands that only read are sent there by their reply.
@@ -44,6 +81,13 @@ fn check_lane(lane: Lane, value: StrRef<'_>) -> Done {
     if lane == Lane::Worker && value.len() > WORKER_BYTES { Err(Stop::Lane) } else { Ok(()) }
 }
 
+const GET: Command = Command::read("GET", get, Group::String)
+    .arity(2)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::READ)])
+    .syntax("key")
+    .summary("Returns the string at a key.");
+
 fn get(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     match call.keys.read(key).string()? {
@@ -52,6 +96,19 @@ fn get(call: &mut Call<'_, '_>) -> Done {
     }
     Ok(())
 }
+
+const SET: Command = Command::write("SET", set, Group::String)
+    .arity(-3)
+    .flags(Flags::DENYOOM.and(Flags::STEADY))
+    .keys(&[KeySpec::one(1, KeyFlags::CHANGE.variable())])
+    .flags_of(set_key_flags)
+    .syntax(
+        "key value [NX | XX | IFEQ comparison-value] [GET] [EX seconds:int | \
+         PX milliseconds:int | EXAT unix-time-seconds:time | \
+         PXAT unix-time-milliseconds:time | \
+         KEEPTTL]",
+    )
+    .summary("Sets a key to a string, whatever it held before.");
 
 fn set(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() > 3 {
@@ -114,6 +171,13 @@ fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_b
     }
 }
 
+const SETNX: Command = Command::write("SETNX", setnx, Group::String)
+    .arity(3)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(&[KeySpec::one(1, KeyFlags::CREATE)])
+    .syntax("key value")
+    .summary("Sets a key to a string if the key is not there.");
+
 fn setnx(call: &mut Call<'_, '_>) -> Done {
     let (key, value, now) = (call.key(), call.args[2], call.now());
     let mut opened = call.keys.open(key);
@@ -125,9 +189,25 @@ fn setnx(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+const SETEX: Command = Command::write("SETEX", setex, Group::String)
+    .arity(4)
+    .flags(Flags::DENYOOM.and(Flags::STEADY))
+    .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
+    .since("2.0.0")
+    .syntax("key seconds:int value")
+    .summary("Sets a key to a string that lives for some seconds.");
+
 fn setex(call: &mut Call<'_, '_>) -> Done {
     set_for(call, TimeForm::Seconds)
 }
+
+const PSETEX: Command = Command::write("PSETEX", psetex, Group::String)
+    .arity(4)
+    .flags(Flags::DENYOOM.and(Flags::STEADY))
+    .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
+    .since("2.6.0")
+    .syntax("key milliseconds:int value")
+    .summary("Sets a key to a string that lives for some milliseconds.");
 
 fn psetex(call: &mut Call<'_, '_>) -> Done {
     set_for(call, TimeForm::Milliseconds)
@@ -140,6 +220,13 @@ fn set_for(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     call.reply.ok();
     Ok(())
 }
+
+const GETSET: Command = Command::write("GETSET", getset, Group::String)
+    .arity(3)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+    .syntax("key value")
+    .summary("Sets a key to a string and returns the string it held before.");
 
 fn getset(call: &mut Call<'_, '_>) -> Done {
     let (key, value, now) = (call.key(), call.args[2], call.now());
@@ -154,6 +241,14 @@ fn getset(call: &mut Call<'_, '_>) -> Done {
     put(&mut opened, value, Expiry::Never, now);
     Ok(())
 }
+
+const GETDEL: Command = Command::write("GETDEL", getdel, Group::String)
+    .arity(2)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::TAKE)])
+    .since("6.2.0")
+    .syntax("key")
+    .summary("Returns the string at a key and removes the key.");
 
 fn getdel(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
@@ -170,6 +265,17 @@ fn getdel(call: &mut Call<'_, '_>) -> Done {
     }
     Ok(())
 }
+
+const GETEX: Command = Command::write("GETEX", getex, Group::String)
+    .arity(-2)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+    .since("6.2.0")
+    .syntax(
+        "key [EX seconds:int | PX milliseconds:int | EXAT unix-time-seconds:time | \
+         PXAT unix-time-milliseconds:time | PERSIST]",
+    )
+    .summary("Returns the string at a key and sets or clears the key's deadline.");
 
 fn getex(call: &mut Call<'_, '_>) -> Done {
     let options = SetOptions::parse(&call.args[2..], Words::GETEX)?;
@@ -200,6 +306,14 @@ fn getex(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+const STRLEN: Command = Command::read("STRLEN", strlen, Group::String)
+    .arity(2)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::LOOK)])
+    .since("2.2.0")
+    .syntax("key")
+    .summary("Returns the length of the string at a key in bytes.");
+
 fn strlen(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     let length = call.keys.read(key).string()?.map_or(0, |value| value.len());
@@ -207,10 +321,27 @@ fn strlen(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+const DELIFEQ: Command = Command::write("DELIFEQ", delifeq, Group::String)
+    .arity(3)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::REMOVE)])
+    .since("9.0.0")
+    .syntax("key value")
+    .summary("Removes a key if its value is the given one.");
+
 fn delifeq(call: &mut Call<'_, '_>) -> Done {
     let wanted = call.args[2];
     delete_if(call, |value| is_text(value, wanted))
 }
+
+const DELEX: Command = Command::write("DELEX", delex, Group::String)
+    .arity(-2)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::REMOVE)])
+    .since("8.4.0")
+    .complexity("O(1) for IFEQ and IFNE, O(N) for digests of N bytes")
+    .syntax("key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]")
+    .summary("Removes a key if its value, or the value's digest, is or is not the given one.");
 
 /// Redis 8's: without a condition it takes any type.
 fn delex(call: &mut Call<'_, '_>) -> Done {
@@ -250,6 +381,15 @@ fn delete_if(call: &mut Call<'_, '_>, fits: impl FnOnce(StrRef<'_>) -> bool) -> 
     call.reply.int(i64::from(removed));
     Ok(())
 }
+
+const DIGEST: Command = Command::read("DIGEST", digest, Group::String)
+    .arity(2)
+    .flags(Flags::FAST)
+    .keys(&[KeySpec::one(1, KeyFlags::READ)])
+    .since("8.4.0")
+    .complexity("O(N) for a value of N bytes")
+    .syntax("key")
+    .summary("Returns the XXH3 hash of the string at a key, as 16 hexadecimal digits.");
 
 /// Redis 8's.
 fn digest(call: &mut Call<'_, '_>) -> Done {

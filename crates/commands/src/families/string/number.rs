@@ -5,22 +5,51 @@ use pantala_keyspace::{Expiry, event};
 use pantala_table::{IntText, StrRef};
 
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 
-pub(super) fn incr(call: &mut Call<'_, '_>) -> Done {
+pub(super) const INCR: Command = Command::write("INCR", incr, Group::String)
+    .arity(2)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+    .syntax("key")
+    .summary("Adds one to the integer at a key; a missing key counts as 0.");
+
+fn incr(call: &mut Call<'_, '_>) -> Done {
     add(call, 1)
 }
 
-pub(super) fn decr(call: &mut Call<'_, '_>) -> Done {
+pub(super) const DECR: Command = Command::write("DECR", decr, Group::String)
+    .arity(2)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+    .syntax("key")
+    .summary("Subtracts one from the integer at a key; a missing key counts as 0.");
+
+fn decr(call: &mut Call<'_, '_>) -> Done {
     add(call, -1)
 }
 
-pub(super) fn incrby(call: &mut Call<'_, '_>) -> Done {
+pub(super) const INCRBY: Command = Command::write("INCRBY", incrby, Group::String)
+    .arity(3)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+    .syntax("key increment:int")
+    .summary("Adds to the integer at a key; a missing key counts as 0.");
+
+fn incrby(call: &mut Call<'_, '_>) -> Done {
     let step = call.int(2)?;
     add(call, step)
 }
 
-pub(super) fn decrby(call: &mut Call<'_, '_>) -> Done {
+pub(super) const DECRBY: Command = Command::write("DECRBY", decrby, Group::String)
+    .arity(3)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+    .syntax("key decrement:int")
+    .summary("Subtracts from the integer at a key; a missing key counts as 0.");
+
+fn decrby(call: &mut Call<'_, '_>) -> Done {
     let step = call.int(2)?.checked_neg().ok_or(error::DECREMENT_OVERFLOW)?;
     add(call, step)
 }
@@ -40,7 +69,15 @@ fn add(call: &mut Call<'_, '_>, step: i64) -> Done {
     Ok(())
 }
 
-pub(super) fn incrbyfloat(call: &mut Call<'_, '_>) -> Done {
+pub(super) const INCRBYFLOAT: Command = Command::write("INCRBYFLOAT", incrbyfloat, Group::String)
+    .arity(3)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+    .since("2.6.0")
+    .syntax("key increment:double")
+    .summary("Adds to the floating-point number at a key; a missing key counts as 0.");
+
+fn incrbyfloat(call: &mut Call<'_, '_>) -> Done {
     let (key, step) = (call.key(), call.args[2]);
     let mut opened = call.keys.open(key);
     let old = match opened.string()? {

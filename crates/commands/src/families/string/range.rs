@@ -4,12 +4,22 @@ use pantala_keyspace::{Expiry, event};
 use pantala_table::IntText;
 
 use crate::call::{Call, Done, Lane, Stop};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 
 /// A string that must be filled with more zero bytes than this grows on the slow lane.
 const WORKER_FILL_BYTES: usize = 1 << 20;
 
-pub(super) fn append(call: &mut Call<'_, '_>) -> Done {
+pub(super) const APPEND: Command = Command::write("APPEND", append, Group::String)
+    .arity(3)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(&[KeySpec::one(1, KeyFlags::ADD)])
+    .since("2.0.0")
+    .complexity("O(1) amortised, for short values")
+    .syntax("key value")
+    .summary("Appends to the string at a key; a missing key is created.");
+
+fn append(call: &mut Call<'_, '_>) -> Done {
     let (key, tail, most_bytes) = (call.key(), call.args[2], call.most_string_bytes());
     let mut opened = call.keys.open(key);
     let length = match opened.string()?.map(|value| value.len()) {
@@ -27,8 +37,25 @@ pub(super) fn append(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+pub(super) const GETRANGE: Command = Command::read("GETRANGE", getrange, Group::String)
+    .arity(4)
+    .flags(Flags::STEADY)
+    .keys(&[KeySpec::one(1, KeyFlags::READ)])
+    .since("2.4.0")
+    .complexity("O(N) for N bytes returned")
+    .syntax("key start:int end:int")
+    .summary("Returns a part of the string at a key.");
+
+pub(super) const SUBSTR: Command = Command::read("SUBSTR", getrange, Group::String)
+    .arity(4)
+    .flags(Flags::STEADY)
+    .keys(&[KeySpec::one(1, KeyFlags::READ)])
+    .complexity("O(N) for N bytes returned")
+    .syntax("key start:int end:int")
+    .summary("The old name of GETRANGE.");
+
 /// GETRANGE, and SUBSTR.
-pub(super) fn getrange(call: &mut Call<'_, '_>) -> Done {
+fn getrange(call: &mut Call<'_, '_>) -> Done {
     let (start, end) = (call.int(2)?, call.int(3)?);
     let key = call.key();
     let opened = call.keys.read(key);
@@ -54,7 +81,16 @@ fn slice(text: &[u8], start: i64, end: i64) -> &[u8] {
     &text[start as usize..=end as usize]
 }
 
-pub(super) fn setrange(call: &mut Call<'_, '_>) -> Done {
+pub(super) const SETRANGE: Command = Command::write("SETRANGE", setrange, Group::String)
+    .arity(4)
+    .flags(Flags::DENYOOM.and(Flags::STEADY))
+    .keys(&[KeySpec::one(1, KeyFlags::MODIFY)])
+    .since("2.2.0")
+    .complexity("O(M) for M bytes written, gap included")
+    .syntax("key offset:int value")
+    .summary("Overwrites a part of the string at a key; a gap is filled with zero bytes.");
+
+fn setrange(call: &mut Call<'_, '_>) -> Done {
     let offset = usize::try_from(call.int(2)?).map_err(|_| error::OFFSET_OUT_OF_RANGE)?;
     let (key, bytes, most_bytes) = (call.key(), call.args[3], call.most_string_bytes());
     let mut opened = call.keys.open(key);

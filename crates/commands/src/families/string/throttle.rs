@@ -14,6 +14,7 @@ use pantala_keyspace::{Expiry, event};
 use pantala_table::StrRef;
 
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 
 const NS_OF_S: i64 = 1_000_000_000;
@@ -76,7 +77,15 @@ fn seconds(ns: i64) -> i64 {
     ns / NS_OF_S + i64::from(ns % NS_OF_S > 0)
 }
 
-pub(super) fn throttle(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CL_THROTTLE: Command = Command::write("CL.THROTTLE", throttle, Group::String)
+    .arity(-5)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+    .since("4.0.0")
+    .syntax("key max-burst:int count:int period:int [quantity:int]")
+    .summary("Redis-cell's: asks whether something may be done now, at a rate and a burst.");
+
+fn throttle(call: &mut Call<'_, '_>) -> Done {
     let rate = parse(call)?;
     let (key, now) = (call.key(), call.now());
     let now_ns = now.0.saturating_mul(NS_OF_MS);

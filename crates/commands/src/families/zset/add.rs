@@ -6,10 +6,13 @@ use pantala_values::SortedSet;
 use pantala_values::sorted_set::{Changed, SortedSetLimits};
 use smallvec::SmallVec;
 
-use super::{check_lane, limits, open};
+use super::{CHANGE_REMOVE, MODIFY, check_lane, limits, open, writes};
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+
+const CHANGE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE)];
 
 const NX_AND_XX: ClientError =
     ClientError::text("ERR XX and NX options at the same time are not compatible");
@@ -85,13 +88,34 @@ impl Options {
     }
 }
 
-pub(super) fn zadd(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZADD: Command = writes("ZADD", zadd)
+    .arity(-4)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(MODIFY)
+    .since("1.2.0")
+    .complexity("O(log(N)) for each member")
+    .syntax(
+        "key [NX | XX] [comparison: GT | LT] [change: CH] [increment: INCR] \
+         score:double member [score:double member ...]",
+    )
+    .summary("Adds members to a sorted set, or changes their scores.");
+
+fn zadd(call: &mut Call<'_, '_>) -> Done {
     let (options, from) = Options::parse(call.args)?;
     add(call, options, from)
 }
 
+pub(super) const ZINCRBY: Command = writes("ZINCRBY", zincrby)
+    .arity(4)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(CHANGE)
+    .since("1.2.0")
+    .complexity("O(log(N))")
+    .syntax("key increment:double member")
+    .summary("Adds to a member's score; a missing member counts as 0.");
+
 /// Words are known here, too, as in the reference; then nothing is left to add.
-pub(super) fn zincrby(call: &mut Call<'_, '_>) -> Done {
+fn zincrby(call: &mut Call<'_, '_>) -> Done {
     let (options, from) = Options::parse(call.args)?;
     add(call, Options { incr: true, ..options }, from)
 }
@@ -213,7 +237,16 @@ pub(in crate::families) fn put(
     Ok(())
 }
 
-pub(super) fn zrem(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZREM: Command = writes("ZREM", zrem)
+    .arity(-3)
+    .flags(Flags::FAST)
+    .keys(CHANGE_REMOVE)
+    .since("1.2.0")
+    .complexity("O(log(N)) for each member")
+    .syntax("key member [member ...]")
+    .summary("Removes members from a sorted set.");
+
+fn zrem(call: &mut Call<'_, '_>) -> Done {
     check_lane(call.lane, call.args.len())?;
     let key = call.key();
     let mut opened = open(call.keys, key, call.lane)?;

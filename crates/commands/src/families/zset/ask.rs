@@ -1,17 +1,36 @@
 //! Questions about members and ranges.
 
-use super::{bounds, read, view};
+use super::{READ, bounds, read, reads, view};
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error;
 use crate::options::is_word;
 
-pub(super) fn zcard(call: &mut Call<'_, '_>) -> Done {
+const LOOK: &[KeySpec] = &[KeySpec::one(1, KeyFlags::LOOK)];
+
+pub(super) const ZCARD: Command = reads("ZCARD", zcard)
+    .arity(2)
+    .flags(Flags::FAST)
+    .keys(LOOK)
+    .since("1.2.0")
+    .syntax("key")
+    .summary("Counts the members of a sorted set.");
+
+fn zcard(call: &mut Call<'_, '_>) -> Done {
     let opened = read(call.keys, call.nth_key(1, 0), call.lane)?;
     call.reply.int(view(&opened)?.map_or(0, |set| set.len() as i64));
     Ok(())
 }
 
-pub(super) fn zscore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZSCORE: Command = reads("ZSCORE", zscore)
+    .arity(3)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("1.2.0")
+    .syntax("key member")
+    .summary("Returns a member's score.");
+
+fn zscore(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;
     match view(&opened)?.and_then(|set| set.score(call.args[2])) {
@@ -21,7 +40,16 @@ pub(super) fn zscore(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn zmscore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZMSCORE: Command = reads("ZMSCORE", zmscore)
+    .arity(-3)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("6.2.0")
+    .complexity("O(1) for each member")
+    .syntax("key member [member ...]")
+    .summary("Returns the scores of several members.");
+
+fn zmscore(call: &mut Call<'_, '_>) -> Done {
     super::check_lane(call.lane, call.args.len())?;
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;
@@ -36,11 +64,29 @@ pub(super) fn zmscore(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn zrank(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZRANK: Command = reads("ZRANK", zrank)
+    .arity(-3)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("2.0.0")
+    .complexity("O(log(N))")
+    .syntax("key member [WITHSCORE]")
+    .summary("Tells how many members stand before a member.");
+
+fn zrank(call: &mut Call<'_, '_>) -> Done {
     rank(call, false)
 }
 
-pub(super) fn zrevrank(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZREVRANK: Command = reads("ZREVRANK", zrevrank)
+    .arity(-3)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("2.0.0")
+    .complexity("O(log(N))")
+    .syntax("key member [WITHSCORE]")
+    .summary("Tells how many members stand behind a member.");
+
+fn zrevrank(call: &mut Call<'_, '_>) -> Done {
     rank(call, true)
 }
 
@@ -73,7 +119,16 @@ fn rank(call: &mut Call<'_, '_>, reverse: bool) -> Done {
     Ok(())
 }
 
-pub(super) fn zcount(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZCOUNT: Command = reads("ZCOUNT", zcount)
+    .arity(4)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("2.0.0")
+    .complexity("O(log(N))")
+    .syntax("key min:double max:double")
+    .summary("Counts the members whose scores lie in a range.");
+
+fn zcount(call: &mut Call<'_, '_>) -> Done {
     let range = bounds::scores(call.args[2], call.args[3])?;
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;
@@ -82,7 +137,16 @@ pub(super) fn zcount(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn zlexcount(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZLEXCOUNT: Command = reads("ZLEXCOUNT", zlexcount)
+    .arity(4)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("2.8.9")
+    .complexity("O(log(N))")
+    .syntax("key min max")
+    .summary("Counts the members in a range of a sorted set whose scores are all equal.");
+
+fn zlexcount(call: &mut Call<'_, '_>) -> Done {
     let range = bounds::members(call.args[2], call.args[3])?;
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;

@@ -19,11 +19,16 @@ use pantala_values::sorted_set::{SortedSetLimits, SortedSetRef};
 use pantala_values::{Set, SortedSet, Type};
 use smallvec::SmallVec;
 
-use super::{begin_members, check_lane, clean, limits, reply_member, view};
+use super::{begin_members, check_lane, clean, limits, reads, reply_member, view, writes};
 use crate::call::{Call, Done, Stop};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::incremental::{Budget, Gathered};
 use crate::options::is_word;
+
+/// A destination, then a number of keys and the keys.
+const STORE: &[KeySpec] =
+    &[KeySpec::one(1, KeyFlags::OVERWRITE), KeySpec::counted(2, 1, KeyFlags::READ)];
 
 const NEGATIVE_LIMIT: ClientError = ClientError::text("ERR LIMIT can't be negative");
 const WEIGHT_NOT_FLOAT: ClientError = ClientError::text("ERR weight value is not a float");
@@ -458,15 +463,48 @@ struct Progress {
     found: Copied,
 }
 
-pub(super) fn zunion(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZUNION: Command = reads("ZUNION", zunion)
+    .arity(-3)
+    .flags(Flags::MOVABLEKEYS)
+    .keys(&[KeySpec::counted(1, 1, KeyFlags::READ)])
+    .since("6.2.0")
+    .complexity("O(N*log(N)) for N members of all sorted sets")
+    .syntax(
+        "numkeys:int key [key ...] [WEIGHTS weight:double [weight:double ...]] \
+            [AGGREGATE (aggregate: SUM | MIN | MAX)] [WITHSCORES]",
+    )
+    .summary("Lists the members that any of several sorted sets has.");
+
+fn zunion(call: &mut Call<'_, '_>) -> Done {
     reply(call, Kind::Union)
 }
 
-pub(super) fn zinter(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZINTER: Command = reads("ZINTER", zinter)
+    .arity(-3)
+    .flags(Flags::MOVABLEKEYS)
+    .keys(&[KeySpec::counted(1, 1, KeyFlags::READ)])
+    .since("6.2.0")
+    .complexity("O(M*K) + O(M*log(M)) for M members of the smallest of K sorted sets")
+    .syntax(
+        "numkeys:int key [key ...] [WEIGHTS weight:double [weight:double ...]] \
+            [AGGREGATE (aggregate: SUM | MIN | MAX)] [WITHSCORES]",
+    )
+    .summary("Lists the members that all of several sorted sets have.");
+
+fn zinter(call: &mut Call<'_, '_>) -> Done {
     reply(call, Kind::Inter)
 }
 
-pub(super) fn zdiff(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZDIFF: Command = reads("ZDIFF", zdiff)
+    .arity(-3)
+    .flags(Flags::MOVABLEKEYS)
+    .keys(&[KeySpec::counted(1, 1, KeyFlags::READ)])
+    .since("6.2.0")
+    .complexity("O(M*K) + O(M*log(M)) for M members of the first and K others")
+    .syntax("numkeys:int key [key ...] [WITHSCORES]")
+    .summary("Lists the members of the first sorted set that no other has.");
+
+fn zdiff(call: &mut Call<'_, '_>) -> Done {
     reply(call, Kind::Diff)
 }
 
@@ -480,22 +518,64 @@ fn reply(call: &mut Call<'_, '_>, kind: Kind) -> Done {
     })
 }
 
-pub(super) fn zintercard(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZINTERCARD: Command = reads("ZINTERCARD", zintercard)
+    .arity(-3)
+    .flags(Flags::MOVABLEKEYS)
+    .keys(&[KeySpec::counted(1, 1, KeyFlags::READ)])
+    .since("7.0.0")
+    .complexity("O(M*K) for M members of the smallest of K sorted sets")
+    .syntax("numkeys:int key [key ...] [LIMIT limit:int]")
+    .summary("Counts the members that all of several sorted sets have.");
+
+fn zintercard(call: &mut Call<'_, '_>) -> Done {
     let options = Options::parse(call, Kind::Inter, Words::Cardinality, 1)?;
     let found = options.count(call)?;
     call.reply.int(found as i64);
     Ok(())
 }
 
-pub(super) fn zunionstore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZUNIONSTORE: Command = writes("ZUNIONSTORE", zunionstore)
+    .arity(-4)
+    .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
+    .keys(STORE)
+    .since("2.0.0")
+    .complexity("O(N*log(N)) for N members of all sorted sets")
+    .syntax(
+        "destination:key numkeys:int key [key ...] [WEIGHTS weight:double \
+            [weight:double ...]] [AGGREGATE (aggregate: SUM | MIN | MAX)]",
+    )
+    .summary("Stores the members that any of several sorted sets has.");
+
+fn zunionstore(call: &mut Call<'_, '_>) -> Done {
     combine_and_store(call, Kind::Union, event::ZUNIONSTORE)
 }
 
-pub(super) fn zinterstore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZINTERSTORE: Command = writes("ZINTERSTORE", zinterstore)
+    .arity(-4)
+    .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
+    .keys(STORE)
+    .since("2.0.0")
+    .complexity("O(M*K) + O(M*log(M)) for M members of the smallest of K sorted sets")
+    .syntax(
+        "destination:key numkeys:int key [key ...] [WEIGHTS weight:double \
+            [weight:double ...]] [AGGREGATE (aggregate: SUM | MIN | MAX)]",
+    )
+    .summary("Stores the members that all of several sorted sets have.");
+
+fn zinterstore(call: &mut Call<'_, '_>) -> Done {
     combine_and_store(call, Kind::Inter, event::ZINTERSTORE)
 }
 
-pub(super) fn zdiffstore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZDIFFSTORE: Command = writes("ZDIFFSTORE", zdiffstore)
+    .arity(-4)
+    .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
+    .keys(STORE)
+    .since("6.2.0")
+    .complexity("O(M*K) + O(M*log(M)) for M members of the first and K others")
+    .syntax("destination:key numkeys:int key [key ...]")
+    .summary("Stores the members of the first sorted set that no other has.");
+
+fn zdiffstore(call: &mut Call<'_, '_>) -> Done {
     combine_and_store(call, Kind::Diff, event::ZDIFFSTORE)
 }
 

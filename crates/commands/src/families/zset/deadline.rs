@@ -5,8 +5,9 @@ use pantala_base::number::parse_i64;
 use pantala_keyspace::event;
 use pantala_values::SortedSet;
 
-use super::{check_lane, open, read};
+use super::{MODIFY, READ, check_lane, open, read, reads, writes};
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::families::deadlines::{self, Form};
 use crate::options::{Conditions, TimeForm, field_deadline, is_word};
@@ -23,8 +24,56 @@ fn members<'c>(args: &'c [&'c [u8]], at: usize) -> Result<&'c [&'c [u8]], Client
     if fits { Ok(rest) } else { Err(MEMBER_COUNT) }
 }
 
+pub(super) const ZEXPIRE: Command = writes("ZEXPIRE", |call| expire(call, TimeForm::Seconds))
+    .arity(-6)
+    .flags(Flags::DENYOOM.and(Flags::FAST))
+    .keys(MODIFY)
+    .since("8.0.0")
+    .complexity("O(log(N)) for each member")
+    .syntax("key seconds:int [NX | XX | GT | LT] MEMBERS nummembers:int member [member ...]")
+    .summary("Gives members of a sorted set so many seconds to live.");
+
+pub(super) const ZEXPIREAT: Command =
+    writes("ZEXPIREAT", |call| expire(call, TimeForm::UnixSeconds))
+        .arity(-6)
+        .flags(Flags::DENYOOM.and(Flags::FAST))
+        .keys(MODIFY)
+        .since("8.0.0")
+        .complexity("O(log(N)) for each member")
+        .syntax(
+            "key unix-time-seconds:unix-time [NX | XX | GT | LT] MEMBERS nummembers:int \
+            member [member ...]",
+        )
+        .summary("Lets members of a sorted set live until a moment, in seconds since 1970.");
+
+pub(super) const ZPEXPIRE: Command =
+    writes("ZPEXPIRE", |call| expire(call, TimeForm::Milliseconds))
+        .arity(-6)
+        .flags(Flags::DENYOOM.and(Flags::FAST))
+        .keys(MODIFY)
+        .since("8.0.0")
+        .complexity("O(log(N)) for each member")
+        .syntax(
+            "key milliseconds:int [NX | XX | GT | LT] MEMBERS nummembers:int member [member \
+            ...]",
+        )
+        .summary("Gives members of a sorted set so many milliseconds to live.");
+
+pub(super) const ZPEXPIREAT: Command =
+    writes("ZPEXPIREAT", |call| expire(call, TimeForm::UnixMilliseconds))
+        .arity(-6)
+        .flags(Flags::DENYOOM.and(Flags::FAST))
+        .keys(MODIFY)
+        .since("8.0.0")
+        .complexity("O(log(N)) for each member")
+        .syntax(
+            "key unix-time-milliseconds:unix-time [NX | XX | GT | LT] MEMBERS \
+            nummembers:int member [member ...]",
+        )
+        .summary("Lets members of a sorted set live until a moment, in milliseconds since 1970.");
+
 /// ZEXPIRE, ZPEXPIRE, ZEXPIREAT, ZPEXPIREAT.
-pub(super) fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
+fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let words = call.args.get(3..).unwrap_or_default();
     let at = words.iter().position(|word| is_word(word, "MEMBERS")).ok_or(error::SYNTAX)? + 3;
     let conditions = Conditions::parse(&call.args[3..at])?;
@@ -44,8 +93,44 @@ fn members_here<'c>(call: &Call<'c, '_>) -> Result<&'c [&'c [u8]], ClientError> 
     members(call.args, 2)
 }
 
+pub(super) const ZEXPIRETIME: Command = reads("ZEXPIRETIME", |call| ttl(call, Form::Moment))
+    .arity(-5)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("8.0.0")
+    .complexity("O(log(N)) for each member")
+    .syntax("key MEMBERS nummembers:int member [member ...]")
+    .summary("Tells until when members of a sorted set live, in seconds since 1970.");
+
+pub(super) const ZPEXPIRETIME: Command = reads("ZPEXPIRETIME", |call| ttl(call, Form::MomentMs))
+    .arity(-5)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("8.0.0")
+    .complexity("O(log(N)) for each member")
+    .syntax("key MEMBERS nummembers:int member [member ...]")
+    .summary("Tells until when members of a sorted set live, in milliseconds since 1970.");
+
+pub(super) const ZPTTL: Command = reads("ZPTTL", |call| ttl(call, Form::LeftMs))
+    .arity(-5)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("8.0.0")
+    .complexity("O(log(N)) for each member")
+    .syntax("key MEMBERS nummembers:int member [member ...]")
+    .summary("Tells how many milliseconds members of a sorted set have left.");
+
+pub(super) const ZTTL: Command = reads("ZTTL", |call| ttl(call, Form::Left))
+    .arity(-5)
+    .flags(Flags::FAST)
+    .keys(READ)
+    .since("8.0.0")
+    .complexity("O(log(N)) for each member")
+    .syntax("key MEMBERS nummembers:int member [member ...]")
+    .summary("Tells how many seconds members of a sorted set have left.");
+
 /// ZTTL, ZPTTL, ZEXPIRETIME, ZPEXPIRETIME.
-pub(super) fn ttl(call: &mut Call<'_, '_>, form: Form) -> Done {
+fn ttl(call: &mut Call<'_, '_>, form: Form) -> Done {
     let members = members_here(call)?;
     check_lane(call.lane, members.len())?;
     let key = call.key();
@@ -53,7 +138,16 @@ pub(super) fn ttl(call: &mut Call<'_, '_>, form: Form) -> Done {
     Ok(deadlines::reply::<SortedSet>(&mut call.reply, &opened, members, form)?)
 }
 
-pub(super) fn persist(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZPERSIST: Command = writes("ZPERSIST", persist)
+    .arity(-5)
+    .flags(Flags::FAST)
+    .keys(MODIFY)
+    .since("8.0.0")
+    .complexity("O(log(N)) for each member")
+    .syntax("key MEMBERS nummembers:int member [member ...]")
+    .summary("Takes the deadlines of members of a sorted set away.");
+
+fn persist(call: &mut Call<'_, '_>) -> Done {
     let members = members_here(call)?;
     check_lane(call.lane, members.len())?;
     let key = call.key();
@@ -61,9 +155,20 @@ pub(super) fn persist(call: &mut Call<'_, '_>) -> Done {
     Ok(deadlines::persist::<SortedSet>(&mut call.reply, opened, members, event::ZPERSIST)?)
 }
 
+pub(super) const ZCOLLECT: Command = writes("ZCOLLECT", collect)
+    .arity(-2)
+    .keys(&[KeySpec::range(1, -1, 1, KeyFlags::CHANGE_REMOVE)])
+    .since("8.0.0")
+    .complexity("O(M*log(N)) for M members that have expired")
+    .syntax("key [key ...]")
+    .summary(
+        "Removes the members of sorted sets that have expired, which happens by itself, \
+            too.",
+    );
+
 /// Removes what has expired, which nobody sees any more anyway. `*` means every key in Garnet; here
 /// the sweep does that by itself.
-pub(super) fn collect(call: &mut Call<'_, '_>) -> Done {
+fn collect(call: &mut Call<'_, '_>) -> Done {
     for key in call.all_keys() {
         if key.bytes != b"*" {
             open(call.keys, key, call.lane)?;

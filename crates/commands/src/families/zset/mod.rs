@@ -22,7 +22,6 @@ mod combine;
 mod deadline;
 mod pop;
 mod range;
-mod rows;
 mod some;
 
 use pantala_base::UnixMs;
@@ -34,8 +33,68 @@ use pantala_values::sorted_set::{SortedSetLimits, SortedSetRef};
 use pantala_values::{Collection as _, SortedSet};
 
 use crate::call::{Lane, Stop, reply_string};
+use crate::command::{Command, Group, Handler, KeyFlags, KeySpec};
 
-pub use rows::ROWS;
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    pop::BZMPOP,
+    pop::BZPOPMAX,
+    pop::BZPOPMIN,
+    add::ZADD,
+    ask::ZCARD,
+    deadline::ZCOLLECT,
+    ask::ZCOUNT,
+    combine::ZDIFF,
+    combine::ZDIFFSTORE,
+    deadline::ZEXPIRE,
+    deadline::ZEXPIREAT,
+    deadline::ZEXPIRETIME,
+    add::ZINCRBY,
+    combine::ZINTER,
+    combine::ZINTERCARD,
+    combine::ZINTERSTORE,
+    ask::ZLEXCOUNT,
+    pop::ZMPOP,
+    ask::ZMSCORE,
+    deadline::ZPERSIST,
+    deadline::ZPEXPIRE,
+    deadline::ZPEXPIREAT,
+    deadline::ZPEXPIRETIME,
+    pop::ZPOPMAX,
+    pop::ZPOPMIN,
+    deadline::ZPTTL,
+    some::ZRANDMEMBER,
+    range::ZRANGE,
+    range::ZRANGEBYLEX,
+    range::ZRANGEBYSCORE,
+    range::ZRANGESTORE,
+    ask::ZRANK,
+    add::ZREM,
+    range::ZREMRANGEBYLEX,
+    range::ZREMRANGEBYRANK,
+    range::ZREMRANGEBYSCORE,
+    range::ZREVRANGE,
+    range::ZREVRANGEBYLEX,
+    range::ZREVRANGEBYSCORE,
+    ask::ZREVRANK,
+    some::ZSCAN,
+    ask::ZSCORE,
+    deadline::ZTTL,
+    combine::ZUNION,
+    combine::ZUNIONSTORE,
+];
+
+const READ: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
+const MODIFY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::MODIFY)];
+const CHANGE_REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
+
+const fn reads(name: &'static str, handler: Handler) -> Command {
+    Command::read(name, handler, Group::SortedSet)
+}
+
+const fn writes(name: &'static str, handler: Handler) -> Command {
+    Command::write(name, handler, Group::SortedSet)
+}
 
 /// A command that looks at more members than this runs on the slow lane: it takes some hundred
 /// microseconds.

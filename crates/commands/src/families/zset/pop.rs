@@ -9,10 +9,13 @@ use pantala_keyspace::{Key, Opened};
 use pantala_protocol::Reply;
 use pantala_values::{SortedSet, Type};
 
-use super::{begin_members, check_lane, open, reply_member, view};
+use super::{begin_members, check_lane, open, reply_member, view, writes};
 use crate::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys, reply_string};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::options::{FromFirst, is_word, timeout};
+
+const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 
 /// From which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,11 +41,29 @@ impl End {
     }
 }
 
-pub(super) fn zpopmin(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZPOPMIN: Command = writes("ZPOPMIN", zpopmin)
+    .arity(-2)
+    .flags(Flags::FAST)
+    .keys(TAKE)
+    .since("5.0.0")
+    .complexity("O(M*log(N)) for M members taken")
+    .syntax("key [count:int]")
+    .summary("Takes the members with the smallest scores.");
+
+fn zpopmin(call: &mut Call<'_, '_>) -> Done {
     pop(call, End::Min)
 }
 
-pub(super) fn zpopmax(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZPOPMAX: Command = writes("ZPOPMAX", zpopmax)
+    .arity(-2)
+    .flags(Flags::FAST)
+    .keys(TAKE)
+    .since("5.0.0")
+    .complexity("O(M*log(N)) for M members taken")
+    .syntax("key [count:int]")
+    .summary("Takes the members with the greatest scores.");
+
+fn zpopmax(call: &mut Call<'_, '_>) -> Done {
     pop(call, End::Max)
 }
 
@@ -115,7 +136,16 @@ fn take(opened: &mut Opened<'_, '_>, end: End, count: usize) -> Result<(), Stop>
     Ok(())
 }
 
-pub(super) fn zmpop(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZMPOP: Command = writes("ZMPOP", zmpop)
+    .arity(-4)
+    .flags(Flags::MOVABLEKEYS)
+    .keys(&[KeySpec::counted(1, 1, KeyFlags::TAKE)])
+    .since("7.0.0")
+    .complexity("O(K) + O(M*log(N)) for K keys, M members taken and N members")
+    .syntax("numkeys:int key [key ...] (where: MIN | MAX) [COUNT count:int]")
+    .summary("Takes members from an end of the first sorted set that is not empty.");
+
+fn zmpop(call: &mut Call<'_, '_>) -> Done {
     let wanted = FromFirst::parse(&call.args[1..], End::parse)?;
     let keys = call.all_keys();
     if !take_from_first(call, &keys, &wanted)? {
@@ -155,11 +185,35 @@ fn wait(call: &mut Call<'_, '_>, until: Option<UnixMs>) -> Done {
     call.wait(KeyWait { until, keys, at_timeout, args: None })
 }
 
-pub(super) fn bzpopmin(call: &mut Call<'_, '_>) -> Done {
+pub(super) const BZPOPMIN: Command = writes("BZPOPMIN", bzpopmin)
+    .arity(-3)
+    .flags(Flags::BLOCKING.and(Flags::FAST))
+    .keys(&[KeySpec::range(1, -2, 1, KeyFlags::TAKE)])
+    .since("5.0.0")
+    .complexity("O(log(N))")
+    .syntax("key [key ...] timeout:double")
+    .summary(
+        "Takes the member with the smallest score from the first of several sorted sets \
+            that is not empty, or waits for one.",
+    );
+
+fn bzpopmin(call: &mut Call<'_, '_>) -> Done {
     pop_or_wait(call, End::Min)
 }
 
-pub(super) fn bzpopmax(call: &mut Call<'_, '_>) -> Done {
+pub(super) const BZPOPMAX: Command = writes("BZPOPMAX", bzpopmax)
+    .arity(-3)
+    .flags(Flags::BLOCKING.and(Flags::FAST))
+    .keys(&[KeySpec::range(1, -2, 1, KeyFlags::TAKE)])
+    .since("5.0.0")
+    .complexity("O(log(N))")
+    .syntax("key [key ...] timeout:double")
+    .summary(
+        "Takes the member with the greatest score from the first of several sorted sets \
+            that is not empty, or waits for one.",
+    );
+
+fn bzpopmax(call: &mut Call<'_, '_>) -> Done {
     pop_or_wait(call, End::Max)
 }
 
@@ -182,7 +236,19 @@ fn pop_or_wait(call: &mut Call<'_, '_>, end: End) -> Done {
     wait(call, until)
 }
 
-pub(super) fn bzmpop(call: &mut Call<'_, '_>) -> Done {
+pub(super) const BZMPOP: Command = writes("BZMPOP", bzmpop)
+    .arity(-5)
+    .flags(Flags::BLOCKING.and(Flags::MOVABLEKEYS))
+    .keys(&[KeySpec::counted(2, 1, KeyFlags::TAKE)])
+    .since("7.0.0")
+    .complexity("O(K) + O(M*log(N)) for K keys, M members taken and N members")
+    .syntax("timeout:double numkeys:int key [key ...] (where: MIN | MAX) [COUNT count:int]")
+    .summary(
+        "Takes members from an end of the first sorted set that is not empty, or waits \
+            for one.",
+    );
+
+fn bzmpop(call: &mut Call<'_, '_>) -> Done {
     let wanted = FromFirst::parse(&call.args[2..], End::parse)?;
     let until = timeout(call.args[1], call.now())?;
     let keys = call.keys_of_type(Type::SortedSet);

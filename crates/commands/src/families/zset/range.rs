@@ -10,8 +10,12 @@ use pantala_values::SortedSet;
 use pantala_values::sorted_set::{LexRange, ScoreRange, SortedSetRef};
 
 use super::combine::{Copied, store};
-use super::{begin_members, bounds, check_lane, limits, open, read, reply_member, view};
+use super::{
+    CHANGE_REMOVE, READ, begin_members, bounds, check_lane, limits, open, read, reads,
+    reply_member, view, writes,
+};
 use crate::call::{Call, Done};
+use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::incremental::{Gathered, Step};
 use crate::options::is_word;
@@ -157,27 +161,81 @@ const fn named(by: By, reverse: bool) -> Form {
     Form { at: 2, by: Some((by, reverse)), stores: false }
 }
 
-pub(super) fn zrange(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZRANGE: Command = reads("ZRANGE", zrange)
+    .arity(-4)
+    .keys(READ)
+    .since("1.2.0")
+    .complexity("O(log(N)+M) for M members returned")
+    .syntax(
+        "key start stop [sortby: BYSCORE | BYLEX] [REV] [LIMIT offset:int count:int] \
+            [WITHSCORES]",
+    )
+    .summary("Lists the members in a range of ranks, scores or members.");
+
+fn zrange(call: &mut Call<'_, '_>) -> Done {
     reply_range(call, Form { at: 2, by: None, stores: false })
 }
 
-pub(super) fn zrevrange(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZREVRANGE: Command = reads("ZREVRANGE", zrevrange)
+    .arity(-4)
+    .keys(READ)
+    .since("1.2.0")
+    .complexity("O(log(N)+M) for M members returned")
+    .syntax("key start:int stop:int [WITHSCORES]")
+    .summary("Lists the members in a range of ranks, the greatest scores first.");
+
+fn zrevrange(call: &mut Call<'_, '_>) -> Done {
     reply_range(call, named(By::Rank, true))
 }
 
-pub(super) fn zrangebyscore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZRANGEBYSCORE: Command = reads("ZRANGEBYSCORE", zrangebyscore)
+    .arity(-4)
+    .keys(READ)
+    .since("1.0.5")
+    .complexity("O(log(N)+M) for M members returned")
+    .syntax("key min:double max:double [WITHSCORES] [LIMIT offset:int count:int]")
+    .summary("Lists the members whose scores lie in a range.");
+
+fn zrangebyscore(call: &mut Call<'_, '_>) -> Done {
     reply_range(call, named(By::Score, false))
 }
 
-pub(super) fn zrevrangebyscore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZREVRANGEBYSCORE: Command = reads("ZREVRANGEBYSCORE", zrevrangebyscore)
+    .arity(-4)
+    .keys(READ)
+    .since("2.2.0")
+    .complexity("O(log(N)+M) for M members returned")
+    .syntax("key max:double min:double [WITHSCORES] [LIMIT offset:int count:int]")
+    .summary("Lists the members whose scores lie in a range, the greatest first.");
+
+fn zrevrangebyscore(call: &mut Call<'_, '_>) -> Done {
     reply_range(call, named(By::Score, true))
 }
 
-pub(super) fn zrangebylex(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZRANGEBYLEX: Command = reads("ZRANGEBYLEX", zrangebylex)
+    .arity(-4)
+    .keys(READ)
+    .since("2.8.9")
+    .complexity("O(log(N)+M) for M members returned")
+    .syntax("key min max [LIMIT offset:int count:int]")
+    .summary("Lists the members in a range of a sorted set whose scores are all equal.");
+
+fn zrangebylex(call: &mut Call<'_, '_>) -> Done {
     reply_range(call, named(By::Lex, false))
 }
 
-pub(super) fn zrevrangebylex(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZREVRANGEBYLEX: Command = reads("ZREVRANGEBYLEX", zrevrangebylex)
+    .arity(-4)
+    .keys(READ)
+    .since("2.8.9")
+    .complexity("O(log(N)+M) for M members returned")
+    .syntax("key max min [LIMIT offset:int count:int]")
+    .summary(
+        "Lists the members in a range of a sorted set whose scores are all equal, the \
+            last first.",
+    );
+
+fn zrevrangebylex(call: &mut Call<'_, '_>) -> Done {
     reply_range(call, named(By::Lex, true))
 }
 
@@ -202,7 +260,16 @@ fn reply_range(call: &mut Call<'_, '_>, form: Form) -> Done {
     Ok(())
 }
 
-pub(super) fn zrangestore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZRANGESTORE: Command = writes("ZRANGESTORE", zrangestore)
+    .arity(-5)
+    .flags(Flags::DENYOOM)
+    .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE), KeySpec::one(2, KeyFlags::READ)])
+    .since("6.2.0")
+    .complexity("O(log(N)+M) for M members stored")
+    .syntax("dst:key src:key min max [sortby: BYSCORE | BYLEX] [REV] [LIMIT offset:int count:int]")
+    .summary("Stores the members in a range of ranks, scores or members.");
+
+fn zrangestore(call: &mut Call<'_, '_>) -> Done {
     let options = Options::parse(call.args, Form { at: 3, by: None, stores: true })?;
     let (from, lane, limits) = (call.nth_key(2, 1), call.lane, limits(call.settings));
     drop(read(call.keys, from, lane)?);
@@ -231,17 +298,41 @@ pub(super) fn zrangestore(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn zremrangebyrank(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZREMRANGEBYRANK: Command = writes("ZREMRANGEBYRANK", zremrangebyrank)
+    .arity(4)
+    .keys(CHANGE_REMOVE)
+    .since("2.0.0")
+    .complexity("O(log(N)+M) for M members removed")
+    .syntax("key start:int stop:int")
+    .summary("Removes the members in a range of ranks.");
+
+fn zremrangebyrank(call: &mut Call<'_, '_>) -> Done {
     let ends = Ends::Ranks(call.int(2)?, call.int(3)?);
     remove(call, ends, event::ZREMRANGEBYRANK)
 }
 
-pub(super) fn zremrangebyscore(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZREMRANGEBYSCORE: Command = writes("ZREMRANGEBYSCORE", zremrangebyscore)
+    .arity(4)
+    .keys(CHANGE_REMOVE)
+    .since("1.2.0")
+    .complexity("O(log(N)+M) for M members removed")
+    .syntax("key min:double max:double")
+    .summary("Removes the members whose scores lie in a range.");
+
+fn zremrangebyscore(call: &mut Call<'_, '_>) -> Done {
     let ends = Ends::Scores(bounds::scores(call.args[2], call.args[3])?);
     remove(call, ends, event::ZREMRANGEBYSCORE)
 }
 
-pub(super) fn zremrangebylex(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZREMRANGEBYLEX: Command = writes("ZREMRANGEBYLEX", zremrangebylex)
+    .arity(4)
+    .keys(CHANGE_REMOVE)
+    .since("2.8.9")
+    .complexity("O(log(N)+M) for M members removed")
+    .syntax("key min max")
+    .summary("Removes the members in a range of a sorted set whose scores are all equal.");
+
+fn zremrangebylex(call: &mut Call<'_, '_>) -> Done {
     let ends = Ends::Members(bounds::members(call.args[2], call.args[3])?);
     remove(call, ends, event::ZREMRANGEBYLEX)
 }

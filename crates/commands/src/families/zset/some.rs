@@ -7,8 +7,9 @@ use pantala_protocol::{Reply, Version};
 use pantala_values::SortedSet;
 use pantala_values::sorted_set::SortedSetRef;
 
-use super::{begin_members, check_lane, read, reply_member, view};
+use super::{READ, begin_members, check_lane, read, reads, reply_member, view};
 use crate::call::{Call, Done, reply_string};
+use crate::command::Command;
 use crate::draws::Shuffle;
 use crate::error::{self, ClientError};
 use crate::options::{ElementScan, LeaveOut, is_word};
@@ -40,7 +41,16 @@ impl Options {
     }
 }
 
-pub(super) fn zrandmember(call: &mut Call<'_, '_>) -> Done {
+pub(super) const ZRANDMEMBER: Command = reads("ZRANDMEMBER", zrandmember)
+    .arity(-2)
+    .keys(READ)
+    .tips(&["nondeterministic_output"])
+    .since("6.2.0")
+    .complexity("O(M*log(N)) for M members returned")
+    .syntax("key [options: count:int [WITHSCORES]]")
+    .summary("Returns members of a sorted set, by chance.");
+
+fn zrandmember(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() == 2 {
         return one(call);
     }
@@ -112,9 +122,18 @@ fn one(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+pub(super) const ZSCAN: Command = reads("ZSCAN", zscan)
+    .arity(-3)
+    .keys(READ)
+    .tips(&["nondeterministic_output"])
+    .since("2.8.0")
+    .complexity("O(COUNT) for one call, O(N) for N members in all")
+    .syntax("key cursor:int [MATCH pattern] [COUNT count:int] [NOSCORES]")
+    .summary("Lists some members with their scores, and tells where to go on.");
+
 /// As in the reference, a missing key and one of another type are found before a wrong option is.
 /// Scores are strings here, in RESP3 too.
-pub(super) fn zscan(call: &mut Call<'_, '_>) -> Done {
+fn zscan(call: &mut Call<'_, '_>) -> Done {
     let cursor = parse_u64(call.args[2]).ok_or(error::INVALID_CURSOR)?;
     let key = call.key();
     let opened = read(call.keys, key, call.lane)?;

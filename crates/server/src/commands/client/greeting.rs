@@ -4,13 +4,23 @@ use std::hint::black_box;
 
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Done, Lane, ReplyMode, Session, Standing, Stop, error};
+use pantala_commands::{
+    Call, ClientError, Command, Done, Flags, Group, Lane, ReplyMode, Session, Standing, Stop, error,
+};
 use pantala_protocol::Version;
 
 use crate::commands::REDIS_VERSION;
 use crate::shared::Shared;
 use pantala_engine::Engine;
 use pantala_engine::pubsub::commands as pubsub;
+
+const GREETING: Flags = Flags::NOSCRIPT
+    .and(Flags::LOADING)
+    .and(Flags::STALE)
+    .and(Flags::FAST)
+    .and(Flags::NO_AUTH)
+    .and(Flags::ALLOW_BUSY)
+    .and(Flags::REVERSIBLE);
 
 /// What clients are told they talk to: they look at it to know which commands there are.
 const SERVER: &str = "redis";
@@ -44,7 +54,15 @@ pub(super) fn is_hello_secret(args: &[&[u8]], position: usize) -> bool {
     is_auth(1) || is_auth(2)
 }
 
-pub(super) fn auth(call: &mut Call<'_, '_>) -> Done {
+pub(super) const AUTH: Command = Command::new("AUTH", auth, Group::Connection)
+    .arity(-2)
+    .flags(GREETING)
+    .secrets(is_auth_secret)
+    .complexity("O(N) for a password of N bytes")
+    .syntax("[username] password")
+    .summary("Authenticates the connection.");
+
+fn auth(call: &mut Call<'_, '_>) -> Done {
     let (user, password) = match *call.args {
         [_, password] => (None, password),
         [_, user, password] => (Some(user), password),
@@ -83,7 +101,15 @@ fn is_same_secret(given: &[u8], secret: &[u8]) -> bool {
     difference == 0
 }
 
-pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
+pub(super) const HELLO: Command = Command::new("HELLO", hello, Group::Connection)
+    .arity(-1)
+    .flags(GREETING)
+    .secrets(is_hello_secret)
+    .since("6.0.0")
+    .syntax("[arguments: protover:int [AUTH username password] [SETNAME clientname]]")
+    .summary("Chooses the protocol version and tells about server and connection.");
+
+fn hello(call: &mut Call<'_, '_>) -> Done {
     let version = match call.args.get(1) {
         None => call.session.version,
         Some(text) => parse_version(text)?,
@@ -173,8 +199,14 @@ fn reply_greeting(call: &mut Call<'_, '_>) {
     }
 }
 
+pub(super) const RESET: Command = Command::new("RESET", reset, Group::Connection)
+    .arity(1)
+    .flags(GREETING.and(Flags::UNQUEUED).and(Flags::SUBSCRIBED))
+    .since("6.2.0")
+    .summary("Makes the connection as it was when it began.");
+
 /// Back to how the connection began; what it said of its library stays.
-pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
+fn reset(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && pubsub::is_long(&call.session.subscriptions) {
         return Err(Stop::Lane);
     }

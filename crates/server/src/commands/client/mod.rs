@@ -7,23 +7,70 @@
 //! | `others` | CLIENT LIST, INFO, KILL, UNBLOCK, PAUSE, UNPAUSE |
 //! | `tracking` | CLIENT TRACKING, CACHING, GETREDIR, TRACKINGINFO |
 //! | `words` | which clients LIST and KILL mean |
-//! | `rows` | the table |
 //!
 //! Tests: compat/transcripts/connection.
 
 mod greeting;
 mod others;
-mod rows;
 mod tracking;
 mod words;
 
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Done, ReplyMode, error};
+use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, ReplyMode, error, help};
 use pantala_engine::Engine;
 
 pub use greeting::USER;
-pub use rows::ROWS;
 pub use tracking::redirect;
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[greeting::AUTH, CLIENT, greeting::HELLO, greeting::RESET];
+
+/// In the order in which CLIENT HELP shows them.
+const SUBCOMMANDS: &[Command] = &[
+    tracking::CLIENT_CACHING,
+    CLIENT_CAPA,
+    tracking::CLIENT_GETREDIR,
+    CLIENT_GETNAME,
+    CLIENT_ID,
+    others::CLIENT_INFO,
+    others::CLIENT_KILL,
+    others::CLIENT_LIST,
+    others::CLIENT_UNPAUSE,
+    others::CLIENT_PAUSE,
+    CLIENT_REPLY,
+    CLIENT_SETNAME,
+    CLIENT_SETINFO,
+    others::CLIENT_UNBLOCK,
+    tracking::CLIENT_TRACKING,
+    tracking::CLIENT_TRACKINGINFO,
+    CLIENT_NO_EVICT,
+    CLIENT_NO_TOUCH,
+    CLIENT_IMPORT_SOURCE,
+    CLIENT_HELP,
+];
+
+const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command {
+    Command::new(name, handler, Group::Connection)
+        .of("CLIENT")
+        .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE))
+}
+
+/// Runs while a script runs too long: it touches nothing but its own connection.
+const OWN: Flags = Flags::ALLOW_BUSY.and(Flags::REVERSIBLE);
+
+const TO_ALL: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
+
+const CLIENT: Command = Command::container("CLIENT", Group::Connection, SUBCOMMANDS)
+    .since("2.4.0")
+    .complexity("Depends on subcommand.")
+    .summary("About connections: this one, and all others.");
+
+const CLIENT_HELP: Command = Command::new("HELP", help, Group::Connection)
+    .of("CLIENT")
+    .arity(2)
+    .flags(Flags::LOADING.and(Flags::STALE))
+    .since("5.0.0")
+    .summary("Shows this text.");
 
 /// Names of clients and libraries are shown in a line of words: only what is visible may be there.
 fn check_printable(text: &[u8], what: &str) -> Result<(), ClientError> {
@@ -43,10 +90,19 @@ fn switch(word: &[u8]) -> Result<bool, ClientError> {
     }
 }
 
+const CLIENT_ID: Command =
+    sub("ID", id).arity(2).flags(OWN).since("5.0.0").summary("The number of this connection.");
+
 fn id(call: &mut Call<'_, '_>) -> Done {
     call.reply.int(call.session.id.cast_signed());
     Ok(())
 }
+
+const CLIENT_GETNAME: Command = sub("GETNAME", getname)
+    .arity(2)
+    .flags(OWN)
+    .since("2.6.9")
+    .summary("The name of this connection.");
 
 fn getname(call: &mut Call<'_, '_>) -> Done {
     match &*call.session.name {
@@ -56,12 +112,28 @@ fn getname(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+const CLIENT_SETNAME: Command = sub("SETNAME", setname)
+    .arity(3)
+    .flags(OWN)
+    .tips(TO_ALL)
+    .since("2.6.9")
+    .syntax("connection-name")
+    .summary("Gives this connection a name.");
+
 fn setname(call: &mut Call<'_, '_>) -> Done {
     check_printable(call.args[2], "Client names")?;
     call.session.name = call.args[2].into();
     call.reply.ok();
     Ok(())
 }
+
+const CLIENT_SETINFO: Command = sub("SETINFO", setinfo)
+    .arity(4)
+    .flags(OWN)
+    .tips(TO_ALL)
+    .since("7.2.0")
+    .syntax("(attr: LIB-NAME libname | LIB-VER libver)")
+    .summary("Names the library the client uses.");
 
 fn setinfo(call: &mut Call<'_, '_>) -> Done {
     let (word, text) = (call.args[2], call.args[3]);
@@ -79,11 +151,25 @@ fn setinfo(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+const CLIENT_NO_EVICT: Command = sub("NO-EVICT", no_evict)
+    .arity(3)
+    .flags(OWN.and(Flags::ADMIN))
+    .since("7.0.0")
+    .syntax("(enabled: ON | OFF)")
+    .summary("Whether this connection is kept when connections need too much memory.");
+
 fn no_evict(call: &mut Call<'_, '_>) -> Done {
     call.session.no_evict = switch(call.args[2])?;
     call.reply.ok();
     Ok(())
 }
+
+const CLIENT_NO_TOUCH: Command = sub("NO-TOUCH", no_touch)
+    .arity(3)
+    .flags(OWN)
+    .since("7.2.0")
+    .syntax("(enabled: ON | OFF)")
+    .summary("Whether the commands of this connection leave keys as cold as they are.");
 
 fn no_touch(call: &mut Call<'_, '_>) -> Done {
     call.session.no_touch = switch(call.args[2])?;
@@ -91,12 +177,26 @@ fn no_touch(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+const CLIENT_CAPA: Command = sub("CAPA", capa)
+    .arity(-3)
+    .flags(OWN)
+    .since("8.0.0")
+    .syntax("capability [capability ...]")
+    .summary("Says what the client is able to do; REDIRECT: it follows redirections.");
+
 /// Unknown capabilities are passed over: a newer client may have more.
 fn capa(call: &mut Call<'_, '_>) -> Done {
     call.session.can_redirect |= call.args[2..].iter().any(|word| is_word(word, "REDIRECT"));
     call.reply.ok();
     Ok(())
 }
+
+const CLIENT_REPLY: Command = sub("REPLY", reply)
+    .arity(3)
+    .flags(OWN.and(Flags::NO_MULTI))
+    .since("3.2.0")
+    .syntax("(action: ON | OFF | SKIP)")
+    .summary("Whether this connection wants replies; SKIP: not the next one.");
 
 /// OFF and SKIP have no reply themselves.
 fn reply(call: &mut Call<'_, '_>) -> Done {
@@ -117,6 +217,12 @@ fn reply(call: &mut Call<'_, '_>) -> Done {
     }
     Ok(())
 }
+
+const CLIENT_IMPORT_SOURCE: Command = sub("IMPORT-SOURCE", import_source)
+    .arity(3)
+    .since("8.1.0")
+    .syntax("(enabled: ON | OFF)")
+    .summary("Whether this connection brings data of another server.");
 
 /// Whoever is a source may say so no more at any time; the rest is for the import mode.
 fn import_source(call: &mut Call<'_, '_>) -> Done {

@@ -11,14 +11,40 @@ use std::time::{Duration, Instant};
 use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Done, error};
+use pantala_commands::{Call, ClientError, Command, Done, Flags, error};
 
-use super::words;
+use super::{sub, words};
 use crate::clients::filter::ClientFilter;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
 use pantala_engine::execute::Paused;
+
+/// Those of CLIENT KILL, and the address alone.
+const KILL: &str = "(filter: old-format | (new-format: [ID client-id:int [client-id:int ...]] \
+    | [TYPE (client-type: NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB)] \
+    | [USER username] | [ADDR addr] | [LADDR laddr] | [SKIPME (skipme: YES | NO)] \
+    | [MAXAGE maxage:int] | [NAME name] | [IDLE idle:int] | [FLAGS flags] | [LIB-NAME lib-name] \
+    | [LIB-VER lib-ver] | [DB db:int] | [CAPA capa] | [IP ip] \
+    | [NOT-TYPE (not-client-type: NORMAL | MASTER | PRIMARY | SLAVE | REPLICA | PUBSUB)] \
+    | [NOT-ID not-client-id:int [not-client-id:int ...]] | [NOT-USER not-username] \
+    | [NOT-ADDR not-addr] | [NOT-LADDR not-laddr] | [NOT-NAME not-name] | [NOT-FLAGS not-flags] \
+    | [NOT-LIB-NAME not-lib-name] | [NOT-LIB-VER not-lib-ver] | [NOT-DB not-db:int] \
+    | [NOT-CAPA not-capa] | [NOT-IP not-ip]) ...)";
+
+/// The filters of CLIENT LIST.
+const LIST: &str = "[TYPE (client-type: NORMAL | MASTER | REPLICA | PUBSUB)] \
+    [ID client-id:int [client-id:int ...]] [USER username] [ADDR addr] [LADDR laddr] \
+    [SKIPME (skipme: YES | NO)] [MAXAGE maxage:int] [NAME name] [IDLE idle:int] [FLAGS flags] \
+    [LIB-NAME lib-name] [LIB-VER lib-ver] [DB db:int] [CAPA capa] [IP ip] \
+    [NOT-TYPE (not-client-type: NORMAL | MASTER | REPLICA | PUBSUB)] \
+    [NOT-ID not-client-id:int [not-client-id:int ...]] [NOT-USER not-username] \
+    [NOT-ADDR not-addr] [NOT-LADDR not-laddr] [NOT-NAME not-name] [NOT-FLAGS not-flags] \
+    [NOT-LIB-NAME not-lib-name] [NOT-LIB-VER not-lib-ver] [NOT-DB not-db:int] \
+    [NOT-CAPA not-capa] [NOT-IP not-ip]";
+
+/// Asks all workers, and waits for them.
+const ASKS: Flags = Flags::LANE.and(Flags::OUTSIDE).and(Flags::OPERATOR);
 
 /// How long the answers of all workers together may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -53,14 +79,30 @@ fn lines(call: &mut Call<'_, '_>, filter: ClientFilter) {
     call.reply.verbatim(b"txt", text.as_bytes());
 }
 
-pub(super) fn info(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_INFO: Command = sub("INFO", info)
+    .arity(2)
+    .flags(ASKS)
+    .tips(&["nondeterministic_output"])
+    .since("6.2.0")
+    .summary("All that is known of this connection, in one line.");
+
+fn info(call: &mut Call<'_, '_>) -> Done {
     let mut filter = ClientFilter::default();
     filter.wanted.ids = Some(vec![call.session.id]);
     lines(call, filter);
     Ok(())
 }
 
-pub(super) fn list(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_LIST: Command = sub("LIST", list)
+    .arity(-2)
+    .flags(ASKS.and(Flags::ADMIN))
+    .tips(&["nondeterministic_output"])
+    .since("2.4.0")
+    .complexity("O(N) for N connections")
+    .syntax(LIST)
+    .summary("All connections, or those that fit, one a line; NOT- before a filter negates it.");
+
+fn list(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() == 3 {
         return Err(error::SYNTAX.into());
     }
@@ -70,7 +112,18 @@ pub(super) fn list(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn kill(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_KILL: Command = sub("KILL", kill)
+    .arity(-3)
+    .flags(ASKS.and(Flags::ADMIN))
+    .since("2.4.0")
+    .complexity("O(N) for N connections")
+    .syntax(KILL)
+    .summary(
+        "Closes connections: the one from an address, or all that LIST would show with these \
+         filters; this one only with SKIPME NO.",
+    );
+
+fn kill(call: &mut Call<'_, '_>) -> Done {
     let asker = call.session.id;
     let is_old_form = call.args.len() == 3;
     let mut filter = ClientFilter { asker, skip_asker: !is_old_form, ..ClientFilter::default() };
@@ -95,7 +148,15 @@ pub(super) fn kill(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn unblock(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_UNBLOCK: Command = sub("UNBLOCK", unblock)
+    .arity(-3)
+    .flags(ASKS.and(Flags::ADMIN))
+    .since("5.0.0")
+    .complexity("O(N) for N connections")
+    .syntax("client-id:int [unblock-type: TIMEOUT | ERROR]")
+    .summary("Ends the waiting of a connection, as if its time were over or with an error.");
+
+fn unblock(call: &mut Call<'_, '_>) -> Done {
     const REASON: ClientError =
         ClientError::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     let with_error = match call.args.get(3) {
@@ -114,7 +175,14 @@ pub(super) fn unblock(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn pause(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_PAUSE: Command = sub("PAUSE", pause)
+    .arity(-3)
+    .flags(Flags::ADMIN)
+    .since("3.0.0")
+    .syntax("timeout:int [mode: WRITE | ALL]")
+    .summary("Holds back commands of all clients, or those that write, for milliseconds.");
+
+fn pause(call: &mut Call<'_, '_>) -> Done {
     let paused = match call.args.get(3) {
         None => Paused::All,
         Some(word) if is_word(word, "ALL") => Paused::All,
@@ -136,7 +204,14 @@ pub(super) fn pause(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn unpause(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_UNPAUSE: Command = sub("UNPAUSE", unpause)
+    .arity(2)
+    .flags(Flags::ADMIN)
+    .since("6.2.0")
+    .complexity("O(N) for N paused connections")
+    .summary("Ends a pause.");
+
+fn unpause(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
     shared.engine.pause.end();
     shared.workers.post_all(|| Message::PauseChanged);

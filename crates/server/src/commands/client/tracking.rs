@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
-use pantala_commands::{Call, ClientError, Done, Lane, Stop, Tracking, error};
+use pantala_commands::{Call, ClientError, Command, Done, Lane, Stop, Tracking, error};
 
-use super::switch;
+use super::{OWN, sub, switch};
 use crate::shared::Shared;
 
 /// A client with more prefixes changes them on the slow lane: all are looked at.
@@ -42,7 +42,16 @@ const NO_NEEDS_OPTOUT: ClientError = ClientError::text(
     "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.",
 );
 
-pub(super) fn tracking(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_TRACKING: Command = sub("TRACKING", tracking)
+    .arity(-3)
+    .since("6.0.0")
+    .syntax(
+        "(status: ON | OFF) [REDIRECT client-id:int] [PREFIX prefix [PREFIX prefix ...]] \
+         [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+    )
+    .summary("Whether the client is told when keys it has read change.");
+
+fn tracking(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
     let old = call.session.tracking.as_deref();
     let before = old.map_or(&[][..], |old| old.prefixes.as_slice());
@@ -156,7 +165,14 @@ fn with_prefixes(before: &[Vec<u8>], new: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Cl
     )))
 }
 
-pub(super) fn caching(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_CACHING: Command = sub("CACHING", caching)
+    .arity(3)
+    .flags(OWN)
+    .since("6.0.0")
+    .syntax("(mode: YES | NO)")
+    .summary("Whether the keys of the next command are tracked.");
+
+fn caching(call: &mut Call<'_, '_>) -> Done {
     let Some(tracking) = &mut call.session.tracking else {
         return Err(CACHING_NEEDS_TRACKING.into());
     };
@@ -170,7 +186,13 @@ pub(super) fn caching(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn getredir(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_GETREDIR: Command = sub("GETREDIR", getredir)
+    .arity(2)
+    .flags(OWN)
+    .since("6.0.0")
+    .summary("The connection that gets the messages of key tracking.");
+
+fn getredir(call: &mut Call<'_, '_>) -> Done {
     let redirect = redirect(call.session.tracking.as_deref());
     call.reply.int(redirect);
     Ok(())
@@ -181,7 +203,12 @@ pub fn redirect(tracking: Option<&Tracking>) -> i64 {
     tracking.map_or(-1, |tracking| tracking.redirect.cast_signed())
 }
 
-pub(super) fn trackinginfo(call: &mut Call<'_, '_>) -> Done {
+pub(super) const CLIENT_TRACKINGINFO: Command = sub("TRACKINGINFO", trackinginfo)
+    .arity(2)
+    .since("6.2.0")
+    .summary("How this connection tracks keys.");
+
+fn trackinginfo(call: &mut Call<'_, '_>) -> Done {
     let tracking = call.session.tracking.as_deref();
     let mut flags = Vec::new();
     match tracking {
