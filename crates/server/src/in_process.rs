@@ -109,7 +109,9 @@ impl InProcess {
 #[cfg(test)]
 mod tests {
     use pantala_base::UnixMs;
-    use pantala_keyspace::{DbIndex, LockPlan, Scope, Tally};
+    use pantala_keyspace::{ALL_OR_NONE_TRIES, DbIndex, LockPlan, Scope, Tally};
+
+    use crate::worker::connection::Waiting;
 
     use super::*;
 
@@ -180,6 +182,25 @@ mod tests {
             work(server);
             drop(free);
         });
+    }
+
+    #[test]
+    fn a_command_that_meets_busy_keys_again_and_again_goes_to_the_lane() {
+        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let mut reply = Vec::new();
+        with_key_held(&mut server, b"b", |server| {
+            server.exchange(b"MSET a 1 b 2\r\nMGET a b\r\n", &mut reply);
+            for _ in 1..ALL_OR_NONE_TRIES {
+                assert_eq!(server.worker.shared.engine.lane.waiting(), 0);
+                server.worker.try_again(Waiting::Partition);
+                let mut chunks = Vec::new();
+                server.worker.take_resumed(&mut chunks);
+                server.worker.serve(chunks);
+            }
+            assert_eq!(server.worker.shared.engine.lane.waiting(), 1);
+        });
+        server.exchange(b"", &mut reply);
+        assert_eq!(String::from_utf8_lossy(&reply), "+OK\r\n*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
     }
 
     #[test]

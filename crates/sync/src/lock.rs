@@ -18,8 +18,9 @@
 //!    sees it.
 //! 4. Tickets are redeemed outside both the lock and the mutex, in the order they were left.
 //!
-//! Not here: fairness (a newcomer may take the lock before the woken; the keyspace counts failed
-//! tries and sends a starved command to the slow lane), poisoning (values stay valid between two
+//! Not here: fairness (a newcomer may take the lock before the woken; a command that has met busy
+//! locks for `ALL_OR_NONE_TRIES` times goes to the slow lane, which takes them one by one and keeps
+//! what it has), poisoning (values stay valid between two
 //! statements of the floors below), blocking (a thread that may wait parks a ticket for itself).
 //! Tests: below, and loom models in `tests` under `--cfg loom`.
 

@@ -82,6 +82,8 @@ pub struct Connection {
     pub kept: Vec<u8>,
     /// How often it was parked.
     pub parkings: u32,
+    /// How often its next command has met a busy partition, while `commands` is the other number.
+    tries: (u32, u64),
     /// So much output waits to be sent that commands wait too.
     pub is_throttled: bool,
     /// Where it is in its life.
@@ -137,6 +139,7 @@ impl Connection {
             until_us: None,
             paused: None,
             parkings: 0,
+            tries: (0, 0),
             is_throttled: false,
             life: Life::Open,
             next_worker: None,
@@ -265,6 +268,16 @@ impl Connection {
     pub fn reply_target<'m>(&mut self, inbox: &'m Arc<dyn Mailbox>) -> ReplyTarget<'m> {
         let (connection, parking) = (self.handle(), self.next_parking());
         ReplyTarget { inbox, connection, parking, until_us: self.until_us.take() }
+    }
+
+    /// How often its next command has met a busy partition.
+    pub fn tries(&self) -> u32 {
+        if self.tries.1 == self.commands { self.tries.0 } else { 0 }
+    }
+
+    /// That has happened once more.
+    pub fn count_try(&mut self) {
+        self.tries = (self.tries().saturating_add(1), self.commands);
     }
 
     /// The number that the next parking will have.

@@ -118,6 +118,8 @@ impl Worker {
             blocked.note(&engine, &connection.session, took_us, reply.len());
         }
         answer(connection, reply);
+        // The lane ran it, and its word that it waits is still on the way.
+        connection.tell_kept();
         if let Some(blocked) = self.take_blocked(index) {
             // It still stands in the queues of its other keys.
             blocked.forget(&self.shared.engine, 2);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pantala_commands::{ClientError, CommandRef, Flags, Locking, OwnedArgs, Park};
-use pantala_keyspace::{Awaited, Busy, Ticket};
+use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
 
 use super::window::{Goal, Item, Taken, Window};
 use crate::worker::Worker;
@@ -52,7 +52,7 @@ impl Worker {
             }
             Deferred::Park(Park::Partition(busy)) => {
                 match self.shared.engine.scripts.busy.error(Awaited::Partition(busy.0)) {
-                    None => self.park_on(index, busy),
+                    None => self.park_or_give_to_lane(window, position, busy),
                     Some(error) => {
                         window.progress[parsed.chunk as usize].done = parsed.end;
                         self.refuse_waiting(index, turn, &parsed.item, error);
@@ -88,6 +88,22 @@ impl Worker {
                     connection.paused = Some(counted);
                 }
             }
+        }
+    }
+
+    /// Parks a connection on a busy partition; or gives its command, which has met busy ones so
+    /// often, to the lane, which waits for all of its partitions in order.
+    fn park_or_give_to_lane(&mut self, window: &mut Window<'_>, position: usize, busy: Busy) {
+        let parsed = &window.parsed[position];
+        let index = window.chunks[parsed.chunk as usize].index;
+        let Some(connection) = self.at(index) else { return };
+        connection.count_try();
+        match parsed.item {
+            Item::Command { found: Some(found), .. } if connection.tries() >= ALL_OR_NONE_TRIES => {
+                window.progress[parsed.chunk as usize].done = parsed.end;
+                self.give_to_lane(index, found, OwnedArgs::of(window.args_of(parsed)));
+            }
+            _ => self.park_on(index, busy),
         }
     }
 
@@ -144,7 +160,7 @@ impl Worker {
             connection: connection.handle(),
             parking,
             locking: Locking::Upfront,
-            tries: 0,
+            tries: connection.tries(),
             until_us: connection.until_us.take(),
         };
         if found.row.flags.has(Flags::TRANSACTION) {
