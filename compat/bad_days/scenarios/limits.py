@@ -221,3 +221,18 @@ def fewer_tracked_keys(trial):
         while len(keys) < count - 1:
             _, _, invalid = listener.read()
             keys.update(invalid)
+
+
+@scenario(slack_mb=None)
+def watch_of_many_names(trial):
+    """WATCH of 200,000 keys holds up nobody, and its EXEC sees that one of them has changed."""
+    names = [f"key:{number}" for number in range(200_000)]
+    with trial.client() as watcher, trial.server.client(20) as other:
+        watcher.write(encode("WATCH", *names, *names[:1000]))
+        other.want(b"OK", "SET", "another", "value")
+        assert watcher.read() == b"OK"
+        lines = other.call("INFO", "clients").decode().splitlines()
+        assert "total_watched_keys:200000" in lines, lines
+        other.want(b"OK", "SET", names[123_456], "value")
+        watcher.want(b"OK", "MULTI")
+        watcher.want(None, "EXEC")

@@ -1,6 +1,8 @@
 //! What a transaction has gathered: commands between MULTI and EXEC, and the keys WATCH named.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pantala_keyspace::{DbIndex, Watch};
 
@@ -61,6 +63,50 @@ impl Queue {
 pub struct Watching {
     /// Known to the partitions of the keys; they forget it when the last of these is dropped.
     pub watch: Arc<Watch>,
-    /// The keys.
-    pub keys: Vec<(DbIndex, Box<[u8]>)>,
+    /// About what the keys take, in bytes.
+    pub bytes: usize,
+    keys: HashSet<(DbIndex, Box<[u8]>)>,
+    /// Counts it among the clients that watch, once for all of its clones.
+    _counted: Option<Arc<Counted>>,
+}
+
+/// What a watched key takes beside its name.
+const WATCHED_KEY_BYTES: usize = 64;
+
+impl Watching {
+    /// Nothing is watched yet, by one client more.
+    pub fn begin(clients: &Arc<AtomicUsize>) -> Self {
+        Watching { _counted: Some(Arc::new(Counted::new(clients))), ..Watching::default() }
+    }
+
+    /// Watches a key; whether it did not before.
+    pub fn add(&mut self, db: DbIndex, key: &[u8]) -> bool {
+        let is_new = self.keys.insert((db, key.into()));
+        if is_new {
+            self.bytes += key.len() + WATCHED_KEY_BYTES;
+        }
+        is_new
+    }
+
+    /// The keys, in any order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = (DbIndex, &[u8])> {
+        self.keys.iter().map(|(db, key)| (*db, &**key))
+    }
+}
+
+/// One of those that are counted, as long as it lives.
+#[derive(Debug)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(all))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }

@@ -18,6 +18,8 @@ pub struct Tracking {
     pub is_broadcast: bool,
     /// The prefixes; an empty one is all keys.
     pub prefixes: Arc<Vec<Vec<u8>>>,
+    /// About what the prefixes take, in bytes.
+    pub prefix_bytes: usize,
     /// Only keys of commands behind CLIENT CACHING YES.
     pub opt_in: bool,
     /// All but the keys of commands behind CLIENT CACHING NO.
@@ -224,8 +226,9 @@ mod tests {
         session.name = long.as_slice().into();
         session.lib_name = long.as_slice().into();
         session.lib_version = long.as_slice().into();
-        let key = (DbIndex(0), long.as_slice().into());
-        session.watching = Some(Arc::new(Watching { keys: vec![key], ..Watching::default() }));
+        let mut watching = Watching::default();
+        watching.add(DbIndex(0), &long);
+        session.watching = Some(Arc::new(watching));
         session.multi = Some(Arc::default());
         let copy = session.clone();
         let texts =

@@ -10,6 +10,8 @@ use crate::execute::Paused;
 pub struct Pause(AtomicU64);
 
 const WRITES_ONLY: u64 = 1;
+/// The latest end there can be: some 292,000 years.
+const LAST_US: u64 = u64::MAX >> 1;
 
 impl Pause {
     /// Pauses until `until_us` (monotonic). A pause in force is only ever extended, and one of all
@@ -22,6 +24,7 @@ impl Pause {
         };
         let now = self.0.load(Ordering::Acquire);
         let in_force = now >> 1 > now_us;
+        let until_us = until_us.min(LAST_US);
         let until_us = if in_force { until_us.max(now >> 1) } else { until_us };
         let writes_only = if in_force { wanted & now } else { wanted };
         self.0.store(until_us << 1 | writes_only, Ordering::Release);
@@ -80,6 +83,16 @@ mod tests {
         pause.begin(200, Paused::Writes, 50);
         assert_eq!(pause.state(199), Paused::All);
         assert_eq!(pause.state(200), Paused::Nothing);
+    }
+
+    #[test]
+    fn a_pause_beyond_all_time_is_one() {
+        for until_us in [LAST_US, LAST_US + 1, LAST_US + 12_345, u64::MAX] {
+            let pause = Pause::default();
+            pause.begin(until_us, Paused::Writes, 7);
+            assert_eq!(pause.state(1 << 60), Paused::Writes, "{until_us}");
+            assert_eq!(pause.ends_in(|| 7), Some(Duration::from_micros(LAST_US - 7)));
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl<'r> Turn<'r> {
         let args: Vec<_> = queue.commands.iter().map(|one| one.args.slices()).collect();
         let commands = queue.commands.iter().zip(&args);
         let hashes: Vec<Hashes> = commands.map(|(one, args)| self.hashes(one, args)).collect();
-        let watched = session.watching.iter().flat_map(|watching| &watching.keys);
+        let watched = session.watching.iter().flat_map(|watching| watching.keys());
         let watched = watched.map(|(_, key)| scope.space.hash(key));
         let plan = LockPlan::of(hashes.iter().flatten().copied().chain(watched));
         let mut locked = match self.lock(&plan, scope, queue.locking()) {
@@ -315,9 +315,9 @@ impl<'r> Turn<'r> {
     /// Whether a watched key has changed, or expired, since WATCH. All of them are held.
     fn has_changed(&self, session: &Session, locked: &mut Locked<'_>) -> bool {
         let Some(watching) = &session.watching else { return false };
-        for (db, bytes) in &watching.keys {
+        for (db, bytes) in watching.keys() {
             let hash = self.engine.space.hash(bytes);
-            locked.peek_in(*db, Key { bytes, hash });
+            locked.peek_in(db, Key { bytes, hash });
         }
         watching.watch.is_touched()
     }

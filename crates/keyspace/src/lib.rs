@@ -122,6 +122,7 @@ pub struct Keyspace {
     /// The right to wait for a partition while holding others.
     pub(crate) token: PartitionLock<(), Ticket>,
     waited_keys: Arc<AtomicUsize>,
+    watching_clients: Arc<AtomicUsize>,
 }
 
 impl Keyspace {
@@ -136,6 +137,7 @@ impl Keyspace {
             seed: config.seed,
             partitions: (0..PARTITION_COUNT).map(|_| partition()).collect(),
             waited_keys,
+            watching_clients: Arc::default(),
             sizes: AllSizes::new(config.databases),
             gate: Gate::new(config.worker_slots, config.lane_slots),
             reclaimer: OnceLock::new(),
@@ -412,6 +414,20 @@ impl Keyspace {
     /// How many keys commands wait for.
     pub fn waited_keys(&self) -> usize {
         self.waited_keys.load(Ordering::Relaxed)
+    }
+
+    /// How many clients watch keys; whoever watches counts itself.
+    pub fn watching_clients(&self) -> &Arc<AtomicUsize> {
+        &self.watching_clients
+    }
+
+    /// How many keys are watched. Never waits: what is busy is left out.
+    pub fn watched_keys(&self) -> usize {
+        if self.watching_clients.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let held = PartitionId::all().filter_map(|id| self.partition(id).try_lock());
+        held.map(|held| held.waiters.watched_keys()).sum()
     }
 
     /// Takes a waiter that has ended out of a key's queue.

@@ -430,6 +430,13 @@ impl<'l, 'k> Opened<'l, 'k> {
         found
     }
 
+    /// Removes the key, because it was given a deadline that has passed: it counts as expired.
+    pub fn remove_expired(&mut self) -> bool {
+        let found = self.remove();
+        self.scope().tally.expired.add(u64::from(found));
+        found
+    }
+
     /// Removes the key and hands out its record.
     pub fn take(&mut self) -> Option<OwnedRecord<Object>> {
         let place = self.place.take()?;

@@ -165,6 +165,12 @@ impl Waiters {
         self.queues.contains_key(&(db, key.into()))
     }
 
+    /// How many keys are watched by somebody who still lives.
+    pub(crate) fn watched_keys(&self) -> usize {
+        let is_alive = |watch: &Weak<Watch>| watch.strong_count() > 0;
+        self.watches.by_key.values().filter(|watches| watches.iter().any(is_alive)).count()
+    }
+
     /// Puts a waiter at the end of the key's queue. Those that have ended meanwhile are dropped
     /// when they may be half of it.
     pub fn wait(&mut self, db: DbIndex, key: &[u8], waiter: Arc<Waiter>) {

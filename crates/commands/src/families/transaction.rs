@@ -77,15 +77,13 @@ fn unwatch(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn watch(call: &mut Call<'_, '_>) -> Done {
-    let db = call.session.db;
+    let (db, space) = (call.session.db, call.space());
+    let begin = || Arc::new(Watching::begin(space.watching_clients()));
     for key in call.all_keys() {
-        let watching = call.session.watching.get_or_insert_with(Arc::<Watching>::default);
-        let watching = Arc::make_mut(watching);
-        if watching.keys.iter().any(|(other, name)| *other == db && **name == *key.bytes) {
-            continue;
+        let watching = Arc::make_mut(call.session.watching.get_or_insert_with(begin));
+        if watching.add(db, key.bytes) {
+            call.keys.watch(key, &watching.watch);
         }
-        watching.keys.push((db, key.bytes.into()));
-        call.keys.watch(key, &watching.watch);
     }
     call.reply.ok();
     Ok(())

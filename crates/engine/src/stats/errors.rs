@@ -20,7 +20,7 @@ impl ErrorCounts {
     pub fn add(&self, code: String, more: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_one_too_many = counts.len() >= ERROR_CODES && !counts.contains_key(&code);
-        let code = if is_one_too_many { "ERRORSTATS_DISABLED".into() } else { code };
+        let code = if is_one_too_many { "ERRORSTATS_OVERFLOW".into() } else { code };
         *counts.entry(code).or_default() += more;
     }
 
@@ -37,5 +37,22 @@ impl ErrorCounts {
     /// Starts again.
     pub fn reset(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_one_code_too_many_shares_a_line() {
+        let counts = ErrorCounts::default();
+        for number in 0..ERROR_CODES + 12 {
+            counts.count(&format!("CODE{number}"));
+        }
+        counts.count("CODE0");
+        let all = counts.all();
+        assert_eq!(all.len(), ERROR_CODES + 1);
+        assert_eq!((all["ERRORSTATS_OVERFLOW"], all["CODE0"]), (12, 2));
     }
 }

@@ -39,7 +39,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         session.subscriptions.patterns,
         session.subscriptions.slot_channels,
         session.multi.as_ref().map_or(-1, |queue| queue.commands.len() as i64),
-        session.watching.as_ref().map_or(0, |watching| watching.keys.len()),
+        session.watching.as_ref().map_or(0, |watching| watching.keys().len()),
         connection.input.len() - connection.input_done,
         connection.input.capacity() - connection.input.len(),
         connection.queue_bytes(),

@@ -193,13 +193,16 @@ impl Connection {
         }
     }
 
-    /// The memory it takes in bytes: itself, its buffers, what it has subscribed to, and the
-    /// commands since MULTI.
+    /// The memory it takes in bytes: itself, its buffers, what it has subscribed to, watches and
+    /// tracks, and the commands since MULTI.
     #[inline]
     pub fn memory_bytes(&self) -> usize {
         let buffers = self.input.capacity() + self.output.capacity() + self.kept.capacity();
-        let session = self.session.subscriptions.bytes + self.queue_bytes();
-        size_of::<Connection>() + buffers + self.in_flight + session
+        let session = &self.session;
+        let watched = session.watching.as_ref().map_or(0, |watching| watching.bytes);
+        let tracked = session.tracking.as_ref().map_or(0, |tracking| tracking.prefix_bytes);
+        let kept = session.subscriptions.bytes + self.queue_bytes() + watched + tracked;
+        size_of::<Connection>() + buffers + self.in_flight + kept
     }
 
     /// The memory that the commands since MULTI take, in bytes.

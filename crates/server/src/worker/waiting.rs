@@ -85,7 +85,11 @@ impl Worker {
         let mut text = Vec::new();
         let mut reply = Reply::new(&mut text, connection.session.version);
         match error {
-            Some(error) => reply.error(&*error.0),
+            Some(error) => {
+                tally.errors.add(1);
+                engine.stats.errors.count(error.code());
+                reply.error(&*error.0);
+            }
             None => blocked.at_timeout.reply(&mut reply),
         }
         if let Some(found) = blocked.note(&engine, &connection.session, 0, text.len()) {

@@ -47,7 +47,7 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let mut opened = call.keys.open(call.key());
     let applies = opened.exists() && conditions.allow(new, opened.deadline());
     if applies && new <= now {
-        opened.remove();
+        opened.remove_expired();
         opened.publish(event::EXPIRED);
     } else if applies {
         opened.set_deadline(Some(new));

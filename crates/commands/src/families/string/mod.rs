@@ -159,7 +159,7 @@ fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_b
     if let Expiry::At(deadline) = expiry
         && deadline <= now
     {
-        if opened.remove() {
+        if opened.remove_expired() {
             opened.publish(event::EXPIRED);
         }
         return;
@@ -290,7 +290,7 @@ fn getex(call: &mut Call<'_, '_>) -> Done {
     reply_string(&mut call.reply, value);
     match expiry {
         Expiry::At(deadline) if deadline <= now => {
-            opened.remove();
+            opened.remove_expired();
             opened.publish(event::EXPIRED);
         }
         Expiry::At(deadline) => {

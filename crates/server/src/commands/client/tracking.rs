@@ -64,6 +64,7 @@ fn tracking(call: &mut Call<'_, '_>) -> Done {
         check_modes(&options, old)?;
         if options.is_broadcast {
             options.prefixes = Arc::new(with_prefixes(before, &options.prefixes)?);
+            options.prefix_bytes = prefix_bytes(&options.prefixes);
         }
         shared.engine.notices.trackers.join(&shared.engine, client, &options);
         call.session.tracking = Some(Box::new(options));
@@ -131,6 +132,12 @@ fn check_modes(options: &Tracking, before: Option<&Tracking>) -> Result<(), Clie
         return Err(OPT_STAYS);
     }
     Ok(())
+}
+
+/// About what prefixes take: the client's own list of them, and the server's.
+fn prefix_bytes(prefixes: &[Vec<u8>]) -> usize {
+    const BESIDE_THE_TEXT: usize = 64;
+    prefixes.iter().map(|prefix| 2 * prefix.len() + BESIDE_THE_TEXT).sum()
 }
 
 /// The prefixes of before and these, none of which may begin another. Without any: all keys.

@@ -1,6 +1,7 @@
 //! Sections that describe: the server, its clients, its memory, its part in replication.
 
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_base::limits::{rss_bytes, total_memory};
@@ -86,8 +87,10 @@ pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("blocked_clients", shared.engine.blocked.get());
     page.line("tracking_clients", shared.engine.notices.trackers.count());
     page.line("pubsub_clients", shared.engine.notices.pubsub.client_count());
-    page.line("watching_clients", 0);
-    page.each(&["clients_in_timeout_table", "total_watched_keys"], 0);
+    let space = &shared.engine.space;
+    page.line("watching_clients", space.watching_clients().load(Ordering::Relaxed));
+    page.line("clients_in_timeout_table", 0);
+    page.line("total_watched_keys", space.watched_keys());
     page.line("total_blocking_keys", shared.engine.space.waited_keys());
     page.line("total_blocking_keys_on_nokey", 0);
     let (reason, actions) = match shared.engine.pause.state(monotonic_us()) {
