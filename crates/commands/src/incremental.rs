@@ -762,6 +762,67 @@ mod tests {
         assert_eq!(fixture.answer(&counting).map(String::into_bytes), Ok(reply));
     }
 
+    /// What DUMP writes of values of several parts, and a change of each.
+    const DUMPS: [(&str, &str); 6] = [
+        ("set", "SADD key one-more"),
+        ("hash", "HSET key f5 other"),
+        ("list", "LPUSH key first"),
+        ("zset", "ZADD key 99 m"),
+        ("stream", "XDEL key 5-0"),
+        ("string", "SETRANGE key 5 x"),
+    ];
+
+    /// Values of more than a megabyte, which DUMP writes in parts.
+    fn large(kind: &str) -> Arc<Fixture> {
+        let fixture = fixture();
+        // Of many letters: a list keeps others in few bits.
+        let text: String = (0..2000).map(|n| char::from(b'!' + (n * 31 % 90) as u8)).collect();
+        let each = |from: usize, element: &dyn Fn(usize) -> String| {
+            (from..from + 100).map(element).collect::<Vec<_>>().join(" ")
+        };
+        for from in (0..1000).step_by(100) {
+            let fill = match kind {
+                "set" => format!("SADD key {}", each(from, &|n| format!("m{n}{text}"))),
+                "hash" => format!("HSET key {}", each(from, &|n| format!("f{n} {text}"))),
+                "list" => format!("RPUSH key {}", each(from, &|n| format!("{n}{text}"))),
+                "zset" => format!("ZADD key {}", each(from, &|n| format!("{n} m{n}{text}"))),
+                _ => break,
+            };
+            fixture.answer(&fill).expect("it has room");
+        }
+        if kind == "string" {
+            fixture.answer(&format!("SETRANGE key {} x", (1 << 20) - 1)).expect("it has room");
+        }
+        if kind == "stream" {
+            (1..1000).for_each(|n| {
+                fixture.answer(&format!("XADD key {n} f {n}{text}")).expect("ids ascend");
+            });
+        }
+        fixture
+    }
+
+    #[test]
+    fn dump_lets_others_run_between_its_parts() {
+        for (kind, change) in DUMPS {
+            let fixture = large(kind);
+            let (_, held) = fixture.call("DUMP key", |call| {
+                call.may_wait = false;
+                (call.command.handler)(call)
+            });
+            for (other, is_change) in [("TYPE key", false), (change, true)] {
+                let ran = Arc::new(AtomicUsize::new(0));
+                let (done, reply) = fixture.call("DUMP key", |call| {
+                    wait(&fixture, call.key(), other, &ran);
+                    (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
+                });
+                assert_eq!(done, Ok(1), "{other} did not run in the midst of DUMP");
+                let (_, now) = fixture.call("DUMP key", |call| (call.command.handler)(call));
+                assert!(reply == now, "{other} in the midst of DUMP");
+                assert_eq!(reply != held, is_change, "{other}");
+            }
+        }
+    }
+
     #[test]
     fn a_key_that_appears_while_a_payload_is_read_is_not_overwritten() {
         let fixture = pair("set");

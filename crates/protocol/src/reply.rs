@@ -158,7 +158,7 @@ impl<'o> Reply<'o> {
     pub fn bulk(&mut self, bytes: &[u8]) {
         let len = bytes.len();
         if self.out.len().saturating_add(len) > self.most_bytes {
-            return self.cut(bytes);
+            return self.cut(len, std::iter::once(bytes));
         }
         self.out.reserve(len + HEADER_MAX_BYTES + 2);
         self.length(b'$', len);
@@ -166,15 +166,29 @@ impl<'o> Reply<'o> {
         self.raw(b"\r\n");
     }
 
+    /// A string of bytes, in pieces.
+    pub fn bulk_of<'p>(&mut self, pieces: impl Iterator<Item = &'p [u8]> + Clone) {
+        let len = pieces.clone().map(<[u8]>::len).sum::<usize>();
+        if self.out.len().saturating_add(len) > self.most_bytes {
+            return self.cut(len, pieces);
+        }
+        self.out.reserve(len + HEADER_MAX_BYTES + 2);
+        self.length(b'$', len);
+        pieces.for_each(|piece| self.raw(piece));
+        self.raw(b"\r\n");
+    }
+
     /// A string with which the output would be too long. Of the one that crosses a connection's
     /// limit so much is appended that it is seen to be crossed.
     #[cold]
-    fn cut(&mut self, bytes: &[u8]) {
+    fn cut<'p>(&mut self, len: usize, pieces: impl Iterator<Item = &'p [u8]>) {
         self.is_short = true;
         if !self.may_be_short && self.out.len() <= self.most_bytes {
-            self.length(b'$', bytes.len());
-            let room = (self.most_bytes + 1).saturating_sub(self.out.len());
-            self.raw(&bytes[..room.min(bytes.len())]);
+            self.length(b'$', len);
+            for piece in pieces {
+                let room = (self.most_bytes + 1).saturating_sub(self.out.len());
+                self.raw(&piece[..room.min(piece.len())]);
+            }
         }
     }
 

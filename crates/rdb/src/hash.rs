@@ -8,7 +8,7 @@ use pantala_values::packed::{self, Element, Packed, View};
 
 use crate::input::{Input, Malformed};
 use crate::kind::Kind;
-use crate::{BEFORE_ALL, Limits, deadline, doubles, length, listpack, text, ziplist};
+use crate::{BEFORE_ALL, Limits, Part, deadline, doubles, length, listpack, text, ziplist};
 
 const DOUBLE: Malformed = Malformed("a hash with a field twice");
 
@@ -24,21 +24,28 @@ pub fn kind_of(hash: HashRef<'_>, now: UnixMs) -> Kind {
     }
 }
 
-/// Appends a hash, without the fields that have expired.
-pub fn write(hash: HashRef<'_>, now: UnixMs, out: &mut Vec<u8>) {
-    let large = match hash {
-        HashRef::Packed(view) => return listpack::write(view, out),
-        HashRef::Large(large) => large,
-    };
-    let has_deadlines = kind_of(hash, now) == Kind::HASH_2;
-    length::write(hash.live_len(now) as u64, out);
-    for found in large.iter().filter(|found| !found.is_gone(now)) {
-        text::write_bytes(found.key, out);
-        text::write_bytes(found.value, out);
-        if has_deadlines {
-            deadline::write(found.deadline, out);
+/// Appends a part of a hash, without the fields that have expired.
+pub fn write_part(hash: HashRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usize> {
+    let HashRef::Large(large) = hash else {
+        if let HashRef::Packed(view) = hash {
+            listpack::write(view, out);
         }
+        return None;
+    };
+    let end = part.end(out);
+    if part.from == 0 {
+        length::write(hash.live_len(part.now) as u64, out);
     }
+    large.part(part.from, |found| {
+        if !found.is_gone(part.now) {
+            text::write_bytes(found.key, out);
+            text::write_bytes(found.value, out);
+            if part.kind == Kind::HASH_2 {
+                deadline::write(found.deadline, out);
+            }
+        }
+        out.len() < end
+    })
 }
 
 /// Reads a hash of some kind.

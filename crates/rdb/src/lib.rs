@@ -128,13 +128,70 @@ pub fn kind_of(value: &ValueRef<'_, Object>, now: UnixMs) -> Kind {
 
 /// Appends a value, without its kind. What has expired at `now` is left out.
 pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, out: &mut Vec<u8>) {
-    match value {
-        ValueRef::Str(text) => text::write(*text, out),
-        ValueRef::Object(Object::Hash(hash)) => hash::write(hash.view(), now, out),
-        ValueRef::Object(Object::List(list)) => list::write(list, out),
-        ValueRef::Object(Object::Set(set)) => set::write(set.view(), now, out),
-        ValueRef::Object(Object::SortedSet(set)) => sorted_set::write(set, now, out),
-        ValueRef::Object(Object::Stream(stream)) => stream::write(stream, out),
+    let mut writing = Writing::begin(value, now);
+    while !writing.go_on(value, usize::MAX, out) {}
+}
+
+/// A part of a value to be written.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// What it is written as.
+    kind: Kind,
+    /// Where the last part ended; 0 at the beginning.
+    from: usize,
+    now: UnixMs,
+    /// About so many bytes.
+    most_bytes: usize,
+}
+
+impl Part {
+    /// How long `out` may become.
+    fn end(&self, out: &[u8]) -> usize {
+        out.len().saturating_add(self.most_bytes)
+    }
+}
+
+/// A value that is written in parts, between which it does not change.
+#[derive(Debug)]
+pub struct Writing {
+    kind: Kind,
+    now: UnixMs,
+    from: usize,
+    stream: stream::Writing,
+}
+
+impl Writing {
+    /// Looks at the value. What has expired at `now` is left out.
+    pub fn begin(value: &ValueRef<'_, Object>, now: UnixMs) -> Writing {
+        let kind = kind_of(value, now);
+        Writing { kind, now, from: 0, stream: stream::Writing::default() }
+    }
+
+    /// What it is written as.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Appends about so many bytes of the value, without its kind; whether that was the last of it.
+    pub fn go_on(
+        &mut self,
+        value: &ValueRef<'_, Object>,
+        most_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let part = Part { kind: self.kind, from: self.from, now: self.now, most_bytes };
+        let next = match value {
+            ValueRef::Str(text) => text::write_part(*text, part, out),
+            ValueRef::Object(Object::Hash(hash)) => hash::write_part(hash.view(), part, out),
+            ValueRef::Object(Object::List(list)) => list::write_part(list, part, out),
+            ValueRef::Object(Object::Set(set)) => set::write_part(set.view(), part, out),
+            ValueRef::Object(Object::SortedSet(set)) => sorted_set::write_part(set, part, out),
+            ValueRef::Object(Object::Stream(stream)) => {
+                return self.stream.go_on(stream, part, out);
+            }
+        };
+        self.from = next.unwrap_or_default();
+        next.is_none()
     }
 }
 

@@ -8,20 +8,26 @@ use pantala_values::packed::{self, Element};
 use crate::input::{Input, Malformed};
 use crate::kind::Kind;
 use crate::text::{self, Text};
-use crate::{Limits, length, listpack, ziplist};
+use crate::{Limits, Part, length, listpack, ziplist};
 
 /// One element by itself follows.
 const PLAIN: u64 = 1;
 /// A listpack follows.
 const PACKED: u64 = 2;
 
-/// Appends a list.
-pub fn write(list: &List, out: &mut Vec<u8>) {
-    length::write(list.chunk_count() as u64, out);
-    list.visit_chunks(|view| {
+/// Appends a part of a list.
+pub fn write_part(list: &List, part: Part, out: &mut Vec<u8>) -> Option<usize> {
+    let (end, mut written) = (part.end(out), part.from);
+    if part.from == 0 {
+        length::write(list.chunk_count() as u64, out);
+    }
+    list.visit_chunks(part.from, |view| {
         length::write(PACKED, out);
         listpack::write(view, out);
+        written += 1;
+        out.len() < end
     });
+    (written < list.chunk_count()).then_some(written)
 }
 
 /// Reads a list of some kind.

@@ -19,6 +19,8 @@ use crate::{Limits, Value};
 
 const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
+/// Bytes behind kind and value.
+pub const FOOTER_BYTES: usize = VERSION_BYTES + CHECKSUM_BYTES;
 /// The last version that Redis and Valkey share, and the first and last of Valkey's own.
 const LAST_SHARED: u16 = 11;
 const VALKEY: std::ops::RangeInclusive<u16> = 80..=80;
@@ -57,9 +59,18 @@ pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, out: &mut Vec<u8>) {
     let kind = crate::kind_of(value, now);
     out.push(kind.0);
     crate::write(value, now, out);
-    out.extend_from_slice(&kind.version().unwrap_or(LAST_SHARED).to_le_bytes());
-    let checksum = crc64(0, &out[begin..]);
-    out.extend_from_slice(&checksum.to_le_bytes());
+    let footer = footer(kind, [&out[begin..]]);
+    out.extend_from_slice(&footer);
+}
+
+/// What stands behind kind and value, which are in these pieces.
+pub fn footer<'p>(kind: Kind, pieces: impl IntoIterator<Item = &'p [u8]>) -> [u8; FOOTER_BYTES] {
+    let checksum = pieces.into_iter().fold(0, crc64);
+    let mut footer = [0; FOOTER_BYTES];
+    let (version, seal) = footer.split_at_mut(VERSION_BYTES);
+    version.copy_from_slice(&kind.version().unwrap_or(LAST_SHARED).to_le_bytes());
+    seal.copy_from_slice(&crc64(checksum, version).to_le_bytes());
+    footer
 }
 
 /// A payload, if version and checksum are right.

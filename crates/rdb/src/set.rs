@@ -9,7 +9,7 @@ use pantala_values::set::SetRef;
 
 use crate::input::{Input, Malformed};
 use crate::kind::Kind;
-use crate::{BEFORE_ALL, Limits, deadline, doubles, intset, length, listpack, text};
+use crate::{BEFORE_ALL, Limits, Part, deadline, doubles, intset, length, listpack, text};
 
 const DOUBLE: Malformed = Malformed("a set with a member twice");
 
@@ -26,29 +26,33 @@ pub fn kind_of(set: SetRef<'_>, now: UnixMs) -> Kind {
     }
 }
 
-/// Appends a set, without the members that have expired.
-pub fn write(set: SetRef<'_>, now: UnixMs, out: &mut Vec<u8>) {
-    if let SetRef::Ints(ints) = set {
-        return intset::write(|| ints.iter(), out);
+/// Appends a part of a set, without the members that have expired.
+pub fn write_part(set: SetRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usize> {
+    let large = match set {
+        SetRef::Ints(ints) => {
+            intset::write(|| ints.iter(), out);
+            return None;
+        }
+        SetRef::Packed(view) => {
+            length::write(view.len() as u64, out);
+            view.iter().for_each(|(_, member)| text::write(member.into(), out));
+            return None;
+        }
+        SetRef::Large(large) => large,
+    };
+    let end = part.end(out);
+    if part.from == 0 {
+        length::write(set.live_len(part.now) as u64, out);
     }
-    length::write(set.live_len(now) as u64, out);
-    let has_deadlines = kind_of(set, now) == Kind::SET_WITH_DEADLINES;
-    match set {
-        SetRef::Large(large) if has_deadlines => {
-            for found in large.iter().filter(|found| !found.is_gone(now)) {
-                text::write_bytes(found.key, out);
+    large.part(part.from, |found| {
+        if !found.is_gone(part.now) {
+            text::write_bytes(found.key, out);
+            if part.kind == Kind::SET_WITH_DEADLINES {
                 deadline::write(found.deadline, out);
             }
         }
-        SetRef::Packed(view) => {
-            view.iter().for_each(|(_, member)| text::write(member.into(), out));
-        }
-        _ => {
-            for member in set.iter(now) {
-                text::write_bytes(member.text(&mut IntText::new()), out);
-            }
-        }
-    }
+        out.len() < end
+    })
 }
 
 /// Reads a set of some kind.

@@ -15,7 +15,7 @@ use pantala_values::{Collection, SortedSet};
 use crate::input::{Input, Malformed};
 use crate::kind::Kind;
 use crate::text::{self, Text};
-use crate::{Limits, deadline, doubles, length, listpack, ziplist};
+use crate::{Limits, Part, deadline, doubles, length, listpack, ziplist};
 
 const NO_SCORE: Malformed = Malformed("a score that is no number");
 const DOUBLE: Malformed = Malformed("a sorted set with a member twice");
@@ -33,8 +33,8 @@ const MINUS_INFINITY: u8 = 255;
 
 /// What a sorted set is written as.
 pub fn kind_of(set: &SortedSet, now: UnixMs) -> Kind {
-    let has_deadline =
-        set.next_deadline().is_some() && live(set, now).any(|(_, _, deadline)| deadline.is_some());
+    let has_deadline = set.next_deadline().is_some()
+        && live(set, 0, now).flatten().any(|(_, _, deadline)| deadline.is_some());
     match set.view() {
         _ if has_deadline => Kind::SORTED_SET_WITH_DEADLINES,
         SortedSetRef::Packed(view) if has_whole_scores(view) => Kind::SORTED_SET_LISTPACK,
@@ -47,11 +47,16 @@ fn has_whole_scores(pairs: View<'_>) -> bool {
     pairs.iter().skip(1).step_by(2).all(|(_, score)| score.int().is_some())
 }
 
-/// Members that have not expired, downwards: so other servers build their lists the fastest.
-fn live(set: &SortedSet, now: UnixMs) -> impl Iterator<Item = (StrRef<'_>, f64, Option<UnixMs>)> {
+/// Members that have not expired, downwards: so other servers build their lists the fastest. So
+/// many are passed over first.
+fn live(
+    set: &SortedSet,
+    passed: usize,
+    now: UnixMs,
+) -> impl Iterator<Item = Option<(StrRef<'_>, f64, Option<UnixMs>)>> {
     let has_deadlines = set.next_deadline().is_some();
-    let last = set.len().saturating_sub(1);
-    set.view().entries_back(last, set.len()).filter_map(move |(member, score)| {
+    let left = set.len().saturating_sub(passed);
+    set.view().entries_back(left.saturating_sub(1), left).map(move |(member, score)| {
         let mut scratch = IntText::new();
         let deadline = if has_deadlines { set.deadline(member.bytes(&mut scratch)) } else { None };
         let is_gone = deadline.is_some_and(|deadline| is_expired(deadline, now));
@@ -59,23 +64,33 @@ fn live(set: &SortedSet, now: UnixMs) -> impl Iterator<Item = (StrRef<'_>, f64, 
     })
 }
 
-/// Appends a sorted set, without the members that have expired.
-pub fn write(set: &SortedSet, now: UnixMs, out: &mut Vec<u8>) {
-    let kind = kind_of(set, now);
-    if kind == Kind::SORTED_SET_LISTPACK
+/// Appends a part of a sorted set, without the members that have expired.
+pub fn write_part(set: &SortedSet, part: Part, out: &mut Vec<u8>) -> Option<usize> {
+    if part.kind == Kind::SORTED_SET_LISTPACK
         && let SortedSetRef::Packed(pairs) = set.view()
     {
-        return listpack::write(pairs, out);
+        listpack::write(pairs, out);
+        return None;
     }
-    let count = if set.next_deadline().is_none() { set.len() } else { live(set, now).count() };
-    length::write(count as u64, out);
-    for (member, score, deadline) in live(set, now) {
-        text::write_bytes(member.bytes(&mut IntText::new()), out);
-        out.extend_from_slice(&score.to_le_bytes());
-        if kind == Kind::SORTED_SET_WITH_DEADLINES {
-            deadline::write(deadline, out);
+    let end = part.end(out);
+    if part.from == 0 {
+        let is_exact = set.next_deadline().is_none();
+        let count = if is_exact { set.len() } else { live(set, 0, part.now).flatten().count() };
+        length::write(count as u64, out);
+    }
+    for (nth, found) in live(set, part.from, part.now).enumerate() {
+        if let Some((member, score, deadline)) = found {
+            text::write_bytes(member.bytes(&mut IntText::new()), out);
+            out.extend_from_slice(&score.to_le_bytes());
+            if part.kind == Kind::SORTED_SET_WITH_DEADLINES {
+                deadline::write(deadline, out);
+            }
+        }
+        if out.len() >= end {
+            return Some(part.from + nth + 1);
         }
     }
+    None
 }
 
 /// Reads a sorted set of some kind.

@@ -27,7 +27,7 @@ use pantala_values::stream::{Consumer, Counters, Group, Pending, StreamId};
 use crate::input::{Input, Malformed};
 use crate::kind::Kind;
 use crate::stream_node::{self, Nodes};
-use crate::{Limits, length, text};
+use crate::{Limits, Part, length, text};
 
 /// Bytes of an id as it is pending.
 const ID_BYTES: usize = 16;
@@ -43,20 +43,59 @@ pub fn kind_of(stream: &Stream) -> Kind {
     if consumers.all(has_one_time) { Kind::STREAM_2 } else { Kind::STREAM_3 }
 }
 
-/// Appends a stream.
-pub fn write(stream: &Stream, out: &mut Vec<u8>) {
-    let kind = kind_of(stream);
-    Nodes::of(stream).write(out);
+/// A stream that is written in parts. How many nodes there are is written before them, and known
+/// after them: so they are kept until then. A group is one part.
+#[derive(Debug, Default)]
+pub struct Writing {
+    nodes: Nodes,
+    are_made: bool,
+    /// How many groups are written, once the nodes are.
+    groups: Option<usize>,
+}
+
+impl Writing {
+    /// Appends a part; whether that was the last.
+    pub fn go_on(&mut self, stream: &Stream, part: Part, out: &mut Vec<u8>) -> bool {
+        let end = part.end(out);
+        if !self.are_made {
+            self.are_made = self.nodes.go_on(stream, part.most_bytes);
+            if self.are_made {
+                length::write(self.nodes.count(), out);
+            }
+            return false;
+        }
+        while out.len() < end
+            && let Some(piece) = self.nodes.next_piece()
+        {
+            out.extend_from_slice(&piece);
+        }
+        if out.len() >= end {
+            return false;
+        }
+        if self.groups.is_none() {
+            write_counters(stream, out);
+        }
+        let mut written = self.groups.unwrap_or_default();
+        for (name, group) in stream.groups().skip(written) {
+            if out.len() >= end {
+                break;
+            }
+            text::write_bytes(name, out);
+            write_group(group, part.kind, out);
+            written += 1;
+        }
+        self.groups = Some(written);
+        written == stream.groups().len()
+    }
+}
+
+fn write_counters(stream: &Stream, out: &mut Vec<u8>) {
     length::write(stream.len(), out);
     write_id(stream.last_id(), out);
     write_id(stream.first_id(), out);
     write_id(stream.max_deleted_id(), out);
     length::write(stream.entries_added(), out);
     length::write(stream.groups().len() as u64, out);
-    for (name, group) in stream.groups() {
-        text::write_bytes(name, out);
-        write_group(group, kind, out);
-    }
 }
 
 fn write_id(id: StreamId, out: &mut Vec<u8>) {

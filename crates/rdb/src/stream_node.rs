@@ -12,6 +12,7 @@
 //! Names of the head are repeated for each entry that shares them, so few bytes may stand for many:
 //! how many is bounded by [`MOST_GROWTH`].
 
+use std::collections::VecDeque;
 use std::slice;
 
 use pantala_table::IntText;
@@ -22,7 +23,7 @@ use pantala_values::stream::{BlockLimits, Entry, StreamId};
 use smallvec::{SmallVec, smallvec};
 
 use crate::input::{Input, Malformed};
-use crate::{Limits, length, listpack, text};
+use crate::{Limits, listpack, text};
 
 const DELETED: i64 = 1;
 const SHARES_NAMES: i64 = 2;
@@ -58,13 +59,24 @@ fn push_int(number: i64, out: &mut Encoded) {
     }
 }
 
-/// The nodes of a stream, made as they are written.
+/// The nodes of a stream, made some at a time.
+#[derive(Debug)]
 pub struct Nodes {
-    done: Vec<u8>,
+    /// In pieces, so that what is done never moves.
+    done: VecDeque<Vec<u8>>,
     count: u64,
     open: Option<Node>,
+    /// The entry to go on with; `None` at the end.
+    next: Option<StreamId>,
 }
 
+impl Default for Nodes {
+    fn default() -> Nodes {
+        Nodes { done: VecDeque::new(), count: 0, open: None, next: Some(StreamId::MIN) }
+    }
+}
+
+#[derive(Debug)]
 struct Node {
     id: StreamId,
     name_count: usize,
@@ -76,34 +88,47 @@ struct Node {
 }
 
 impl Nodes {
-    /// All entries of a stream.
-    pub fn of(stream: &Stream) -> Nodes {
-        let mut nodes = Nodes { done: Vec::new(), count: 0, open: None };
-        for entry in stream.range(StreamId::MIN, StreamId::MAX) {
-            nodes.put(&entry);
+    /// Makes about so many bytes of nodes; whether those were the last.
+    pub fn go_on(&mut self, stream: &Stream, most_bytes: usize) -> bool {
+        let mut made = Vec::new();
+        if let Some(start) = self.next.take() {
+            for entry in stream.range(start, StreamId::MAX) {
+                self.put(&entry, &mut made);
+                if made.len() >= most_bytes {
+                    self.next = entry.id.next();
+                    break;
+                }
+            }
         }
-        nodes.close();
-        nodes
+        if self.next.is_none() {
+            self.close(&mut made);
+        }
+        self.done.push_back(made);
+        self.next.is_none()
     }
 
-    /// Appends their count and them.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        length::write(self.count, out);
-        out.extend_from_slice(&self.done);
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
-    fn put(&mut self, entry: &Entry<'_>) {
+    /// Takes the next piece of them.
+    pub fn next_piece(&mut self) -> Option<Vec<u8>> {
+        self.done.pop_front()
+    }
+
+    fn put(&mut self, entry: &Entry<'_>, made: &mut Vec<u8>) {
         let is_full = self.open.as_ref().is_some_and(Node::is_full);
         if is_full {
-            self.close();
+            self.close(made);
         }
         let node = self.open.get_or_insert_with(|| Node::beginning_with(entry));
         node.put(entry);
     }
 
-    fn close(&mut self) {
+    fn close(&mut self, made: &mut Vec<u8>) {
         if let Some(node) = self.open.take() {
-            node.write(&mut self.done);
+            node.write(made);
             self.count += 1;
         }
     }

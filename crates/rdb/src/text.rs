@@ -3,6 +3,7 @@
 use pantala_base::number::parse_i64;
 use pantala_table::{IntText, StrRef};
 
+use crate::Part;
 use crate::input::{Input, Malformed};
 use crate::length::{self, Length};
 use crate::lzf;
@@ -63,6 +64,24 @@ pub fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
         Some(number) if i32::try_from(number).is_ok() => write_int(number, out),
         _ => write_raw(bytes, out),
     }
+}
+
+/// Appends a part of a string.
+pub fn write_part(text: StrRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usize> {
+    let StrRef::Bytes(bytes) = text else {
+        write(text, out);
+        return None;
+    };
+    if bytes.len() <= INT_TEXT_BYTES {
+        write_bytes(bytes, out);
+        return None;
+    }
+    if part.from == 0 {
+        length::write(bytes.len() as u64, out);
+    }
+    let end = part.from.saturating_add(part.most_bytes).min(bytes.len());
+    out.extend_from_slice(&bytes[part.from..end]);
+    (end < bytes.len()).then_some(end)
 }
 
 /// Appends bytes that are not to be looked at.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{NOW, contents, limits, value};
 use pantala_base::Rng;
-use pantala_rdb::{Input, payload};
+use pantala_rdb::{Input, Writing, payload};
 use pantala_table::ValueRef;
 use pantala_values::Object;
 
@@ -36,6 +36,32 @@ fn values_come_back() {
             );
         }
     }
+}
+
+#[test]
+fn what_is_written_in_parts_is_the_same() {
+    let mut in_parts = 0;
+    for seed in 0..500 {
+        let mut rng = Rng::from_seed(seed);
+        let value = value(&mut rng);
+        let value = value.view();
+        let mut whole = Vec::new();
+        pantala_rdb::write(&value, NOW, &mut whole);
+        let most_bytes = [1, 50, 1000][seed as usize % 3];
+        let (mut pieces, mut writing) = (Vec::new(), Writing::begin(&value, NOW));
+        loop {
+            let mut piece = Vec::new();
+            let is_last = writing.go_on(&value, most_bytes, &mut piece);
+            pieces.push(piece);
+            if is_last {
+                break;
+            }
+        }
+        in_parts += usize::from(pieces.len() > 4);
+        assert!(pieces.concat() == whole, "{seed}");
+        assert_eq!(writing.kind(), pantala_rdb::kind_of(&value, NOW));
+    }
+    assert!(in_parts > 100, "only {in_parts} were written in parts");
 }
 
 #[test]

@@ -101,11 +101,18 @@ impl List {
         }
     }
 
-    /// Shows the packed buffers in order.
-    pub fn visit_chunks(&self, mut show: impl FnMut(View<'_>)) {
+    /// Shows the packed buffers in order, from one on, until `show` has enough.
+    pub fn visit_chunks(&self, from: usize, mut show: impl FnMut(View<'_>) -> bool) {
         match self {
-            List::Packed(packed) => show(packed.view()),
-            List::Chunks(large) => large.chunks().for_each(|chunk| chunk.show(&mut show)),
+            List::Packed(packed) if from == 0 => _ = show(packed.view()),
+            List::Packed(_) => {}
+            List::Chunks(large) => {
+                let mut goes_on = true;
+                let mut chunks = large.chunks().skip(from);
+                while let Some(chunk) = chunks.next().filter(|_| goes_on) {
+                    chunk.show(&mut |view| goes_on = show(view));
+                }
+            }
         }
     }
 

@@ -3,17 +3,20 @@
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 use pantala_keyspace::{Expiry, Opened, event};
-use pantala_rdb::{Kind, Limits, Value, payload};
+use pantala_rdb::{Kind, Limits, Value, Writing, payload};
 use pantala_table::{IntText, OwnedRecord};
 
 use crate::call::{Call, Done, Lane, Stop};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::families::{hash, set, stream, zset};
+use crate::incremental::Gathered;
 use crate::options::is_word;
 
 /// A value of more bytes than this is written on the slow lane: it takes some 500 microseconds.
 const WORKER_DUMP_BYTES: usize = 1 << 20;
+/// Of a larger value so many bytes are written in one go.
+const PART_BYTES: usize = 64 << 10;
 /// A payload of more bytes than this is read there: it may be compressed, and is looked at closely.
 const WORKER_RESTORE_BYTES: usize = 64 << 10;
 
@@ -55,6 +58,10 @@ fn dump(call: &mut Call<'_, '_>) -> Done {
     }
     let now = call.now();
     let opened = call.keys.read(key);
+    if is_large(&opened) {
+        drop(opened);
+        return dump_in_parts(call);
+    }
     let Some((table, place)) = opened.record() else {
         call.reply.null();
         return Ok(());
@@ -63,6 +70,47 @@ fn dump(call: &mut Call<'_, '_>) -> Done {
     payload::write(&table.value(place), now, &mut bytes);
     call.reply.bulk(&bytes);
     Ok(())
+}
+
+/// What is written of a large value, in pieces, so that nothing is moved to make room.
+struct Dumping {
+    writing: Writing,
+    pieces: Vec<Vec<u8>>,
+}
+
+/// The partition is free between two parts, and while the checksum is made.
+fn dump_in_parts(call: &mut Call<'_, '_>) -> Done {
+    let (key, now) = (call.key(), call.now());
+    call.gather(
+        &[key],
+        |call| {
+            let opened = call.keys.peek(key);
+            Ok(opened.record().map(|(table, place)| {
+                let writing = Writing::begin(&table.value(place), now);
+                Dumping { pieces: vec![vec![writing.kind().0]], writing }
+            }))
+        },
+        |call, dumping, _| {
+            let opened = call.keys.peek(key);
+            let (Some(Dumping { writing, pieces }), Some((table, place))) =
+                (dumping, opened.record())
+            else {
+                return Ok(Gathered::Whole);
+            };
+            let mut piece = Vec::with_capacity(PART_BYTES + PART_BYTES / 8);
+            let is_last = writing.go_on(&table.value(place), PART_BYTES, &mut piece);
+            pieces.push(piece);
+            Ok(Gathered::whole_if(is_last))
+        },
+        |reply, dumping| match dumping {
+            Some(Dumping { writing, pieces }) => {
+                let pieces = pieces.iter().map(Vec::as_slice);
+                let footer = payload::footer(writing.kind(), pieces.clone());
+                reply.bulk_of(pieces.chain(std::iter::once(&footer[..])));
+            }
+            None => reply.null(),
+        },
+    )
 }
 
 fn is_large(opened: &Opened<'_, '_>) -> bool {
