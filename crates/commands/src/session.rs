@@ -149,6 +149,8 @@ pub struct Session {
     pub tracking: Option<Box<Tracking>>,
     /// It is a script's own, not a client's.
     pub is_script: bool,
+    /// TIME goes on in this script, which has run for too long.
+    pub time_goes_on: bool,
     /// MONITOR: this connection is shown every command.
     pub monitor: bool,
     /// The connection is to be closed once the replies so far are sent.
@@ -187,6 +189,7 @@ impl Session {
             can_redirect: false,
             tracking: None,
             is_script: false,
+            time_goes_on: false,
             monitor: false,
             closing: false,
             peer: String::new(),

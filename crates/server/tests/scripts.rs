@@ -123,3 +123,52 @@ fn who_has_very_much_to_tell_tells_it_once() {
     assert_eq!(heard.len(), 70_001);
     assert_eq!(heard.last().map(String::as_str), Some("append large"));
 }
+
+/// A script that waits for the time to pass ends: once it has run for too long, TIME goes on.
+#[test]
+fn time_goes_on_in_a_script_that_takes_too_long() {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    ask(&mut server, &["CONFIG", "SET", "busy-reply-threshold", "5"]);
+    let waits = "local function us() local t = redis.call('TIME') return t[1] * 1e6 + t[2] end \
+        local began, later = us(), 0 \
+        for i = 1, 10 do later = later + us() - began end \
+        while us() < began + 20000 do end return later";
+    assert_eq!(ask(&mut server, &["EVAL", waits, "0"]), ":0");
+    ask(&mut server, &["MULTI"]);
+    ask(&mut server, &["EVAL", waits, "0"]);
+    assert_eq!(ask(&mut server, &["EXEC"]), "*1 :0");
+}
+
+/// Lines that went to the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic under it").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn who_is_undone_logs_once() {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let script = "redis.log(redis.LOG_WARNING, 'begun') redis.call('SET', 'k', 1) \
+        for i = 1, tonumber(ARGV[1]) do end redis.log(redis.LOG_WARNING, 'ended')";
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let log = tracing_subscriber::fmt().without_time().with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(log, || {
+        // The second time it is undone on the worker, and runs again.
+        for loops in ["1", LONG] {
+            assert_eq!(ask(&mut server, &["EVAL", script, "0", loops]), "$-1");
+        }
+    });
+    let text = String::from_utf8_lossy(&lines.0.lock().expect("no panic under it")).into_owned();
+    let said: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next_back()).collect();
+    assert_eq!(said, ["begun", "ended", "begun", "ended"], "{text}");
+}

@@ -18,6 +18,7 @@ use pantala_protocol::Version;
 use pantala_scripting::{Abort, Host, Level};
 use smallvec::SmallVec;
 
+use super::log::Log;
 use super::running::{Fate, Kind, Running};
 use crate::execute::states::{Answer, Concerned, PAUSED, States};
 use crate::execute::{Request, Turn, Verdict};
@@ -93,6 +94,8 @@ pub(super) struct Run<'s, 'r> {
     /// So many of its partitions are told to be busy, and whether the token is.
     pub told_busy: Option<(usize, bool)>,
     pub commands: u32,
+    /// What it says with `redis.log`.
+    pub log: Log,
     /// What its commands leave in the logs.
     pub notes: Notes,
     /// Where its counts go in the end; `None`: they are there, as those of who can not be undone.
@@ -205,6 +208,7 @@ impl Run<'_, '_> {
         }
         self.stage = Stage::Final;
         self.locked.end_undo();
+        self.log.tell();
         self.locked.hold_back_effects(false);
         Ok(())
     }
@@ -343,6 +347,7 @@ impl Run<'_, '_> {
         let busy_after_ms = self.turn.limited.settings.busy_reply_threshold_ms;
         if busy_after_ms > 0 && took_us / 1000 >= busy_after_ms {
             self.tell_busy();
+            self.session.time_goes_on = true;
         }
         // SHUTDOWN NOSAVE is the way out where nothing else is.
         let is_over = self.turn.engine.shutdown.is_final();
@@ -404,13 +409,7 @@ impl Host for Run<'_, '_> {
     }
 
     fn log(&mut self, level: Level, message: &[u8]) {
-        let message = String::from_utf8_lossy(message);
-        match level {
-            Level::Debug => tracing::debug!(target: "pantala::script", "{message}"),
-            Level::Verbose => tracing::debug!(target: "pantala::script", "{message}"),
-            Level::Notice => tracing::info!(target: "pantala::script", "{message}"),
-            Level::Warning => tracing::warn!(target: "pantala::script", "{message}"),
-        }
+        self.log.add(level, message);
     }
 
     fn tick(&mut self, _instructions: u64) -> Result<(), Abort> {
@@ -422,6 +421,7 @@ impl Drop for Run<'_, '_> {
     fn drop(&mut self) {
         self.settle_counts(false);
         self.locked.end_undo();
+        self.log.tell();
         if let Some(listed) = self.listed.take() {
             self.turn.engine.scripts.running.leave(&listed);
         }

@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use super::call::{Reason, Rights, Run, Stage, session_for};
 use super::known::{Known, Program};
+use super::log::Log;
 use super::running::Kind;
 use super::thread;
 use crate::execute::states::States;
@@ -159,6 +160,7 @@ impl<'r> Turn<'r> {
         let must_undo = reason.is_some_and(|reason| reason != Reason::Killed);
         if must_undo && run.stage == Stage::Undoable {
             run.locked.undo();
+            run.log.forget();
         } else {
             run.settle_counts(true);
             self.engine.stats.logs.add_all(take(&mut run.notes));
@@ -228,6 +230,7 @@ impl<'r> Turn<'r> {
             compensation: None,
             told_busy: None,
             commands: 0,
+            log: Log::new(!is_final),
             notes: Notes::default(),
             tally: (!is_final).then_some(self.tally),
             rows: SmallVec::new(),

@@ -44,8 +44,9 @@ pub const ROWS: &[Command] = &[
 ];
 
 fn time(call: &mut Call<'_, '_>) -> Done {
-    // In a transaction or a script the time stands still.
-    let now_us = if call.may_wait { unix_us() } else { call.now().0.saturating_mul(1000) };
+    // In a transaction or a script the time stands still, but for one that may wait for it to pass.
+    let goes_on = call.may_wait || call.session.time_goes_on;
+    let now_us = if goes_on { unix_us() } else { call.now().0.saturating_mul(1000) };
     call.reply.array(2);
     call.reply.bulk_int(now_us.div_euclid(1_000_000));
     call.reply.bulk_int(now_us.rem_euclid(1_000_000));
