@@ -141,7 +141,7 @@ fn exists(call: &mut Call<'_, '_>) -> Done {
     let scripts = &Engine::of(call).scripts;
     call.reply.array(call.args.len() - 2);
     for sha in &call.args[2..] {
-        call.reply.int(i64::from(thread::by_sha(scripts, sha).is_some()));
+        call.reply.int(i64::from(scripts.find_any_case(sha).is_some()));
     }
     Ok(())
 }
@@ -179,7 +179,7 @@ fn load(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn show(call: &mut Call<'_, '_>) -> Done {
-    let known = thread::by_sha(&Engine::of(call).scripts, call.args[2]).ok_or(NO_SCRIPT)?;
+    let known = Engine::of(call).scripts.find_any_case(call.args[2]).ok_or(NO_SCRIPT)?;
     if let Known::Script(script) = &known.program {
         call.reply.bulk(Script::body(script));
     }

@@ -39,6 +39,8 @@ pub struct Known {
     pub flags: Flags,
     /// SCRIPT LOAD: it stays until SCRIPT FLUSH.
     pub is_loaded: AtomicBool,
+    /// It was called since the store has last looked for one to drop.
+    pub was_called: AtomicBool,
     /// The store has dropped it; who still knows it looks again.
     pub is_gone: AtomicBool,
     pace: AtomicU8,
@@ -64,11 +66,20 @@ impl Known {
             program,
             flags,
             is_loaded: AtomicBool::new(false),
+            was_called: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             pace: AtomicU8::new(NEW),
             quick_runs: AtomicU32::new(0),
             vain_runs: AtomicU32::new(0),
             needs_everything: AtomicBool::new(false),
+        }
+    }
+
+    /// It is called again.
+    #[inline]
+    pub fn is_called(&self) {
+        if !self.was_called.load(Ordering::Relaxed) {
+            self.was_called.store(true, Ordering::Relaxed);
         }
     }
 

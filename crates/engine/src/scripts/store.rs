@@ -1,5 +1,8 @@
-//! The scripts the server has been shown: by SCRIPT LOAD until SCRIPT FLUSH, by EVAL the latest
-//! [`EVALS_KEPT`].
+//! The scripts the server has been shown: by SCRIPT LOAD until SCRIPT FLUSH, by EVAL the
+//! [`EVALS_KEPT`] that were called last.
+//!
+//! Who was called last is known by a mark on each script, which a call sets and the search for one
+//! to drop takes away (second chance): so calls share nothing that they write.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,7 +14,7 @@ use pantala_scripting::{ErrorText, SHA_HEX_BYTES, Script};
 use super::known::{Known, Program};
 use super::running::{BusyScripts, RunningNow};
 
-/// Scripts of EVAL that are remembered; one more drops the oldest.
+/// Scripts of EVAL that are remembered; one more drops one that was not called for long.
 const EVALS_KEPT: usize = 500;
 
 /// A digest as text.
@@ -40,7 +43,7 @@ impl Hasher for FirstBytes {
 #[derive(Default)]
 struct Store {
     by_sha: BySha<Arc<Known>>,
-    /// Those that only EVAL has shown, oldest first.
+    /// Those that only EVAL has shown; who may have to go next first.
     evals: VecDeque<Arc<Known>>,
     bytes: usize,
     evicted: u64,
@@ -86,6 +89,13 @@ impl Scripts {
         store.by_sha.get(sha).cloned()
     }
 
+    /// The script with this digest, given in letters of any size; that is no call of it.
+    pub fn find_any_case(&self, sha: &[u8]) -> Option<Arc<Known>> {
+        let mut sha: Sha = sha.try_into().ok()?;
+        sha.make_ascii_lowercase();
+        self.find(&sha)
+    }
+
     /// The script with this text, remembered from now on.
     ///
     /// # Errors
@@ -105,16 +115,24 @@ impl Scripts {
         store.by_sha.insert(sha, Arc::clone(&known));
         store.evals.push_back(Arc::clone(&known));
         while store.evals.len() > EVALS_KEPT {
-            store.drop_oldest();
+            store.drop_one();
         }
         Ok(known)
     }
 
     /// SCRIPT LOAD: the script stays.
     pub fn keep(&self, known: &Arc<Known>) {
-        if !known.is_loaded.swap(true, Ordering::Relaxed) {
-            let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
-            store.evals.retain(|other| !Arc::ptr_eq(other, known));
+        let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
+        if known.is_loaded.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        store.evals.retain(|other| !Arc::ptr_eq(other, known));
+        // It may have been dropped a moment ago.
+        let Program::Script(script) = &known.program else { return };
+        if !store.by_sha.contains_key(script.sha()) {
+            store.bytes += bytes_of(known);
+            store.by_sha.insert(*script.sha(), Arc::clone(known));
+            known.is_gone.store(false, Ordering::Release);
         }
     }
 
@@ -174,7 +192,18 @@ impl Scripts {
 }
 
 impl Store {
-    fn drop_oldest(&mut self) {
+    /// The first that was not called since it was looked at last, or was added.
+    fn drop_one(&mut self) {
+        // All have had their second chance when it comes to the first again, unless they are
+        // called meanwhile.
+        for _ in 0..self.evals.len() {
+            let was_called =
+                self.evals.front().is_some_and(|one| one.was_called.swap(false, Ordering::Relaxed));
+            if !was_called {
+                break;
+            }
+            self.evals.rotate_left(1);
+        }
         let Some(oldest) = self.evals.pop_front() else { return };
         oldest.is_gone.store(true, Ordering::Release);
         self.bytes -= bytes_of(&oldest);
@@ -194,6 +223,44 @@ mod tests {
             Program::Script(script) => *script.sha(),
             Program::Function { .. } => panic!("a script"),
         }
+    }
+
+    #[test]
+    fn who_is_called_stays() {
+        let scripts = Scripts::default();
+        let remember = |number: usize| {
+            scripts.remember(format!("return {number}").as_bytes()).expect("no shebang")
+        };
+        let first: Vec<_> = (0..EVALS_KEPT).map(remember).collect();
+        for known in [&first[0], &first[2], &first[499]] {
+            known.is_called();
+        }
+        remember(500);
+        remember(501);
+        let gone = |number: usize| first[number].is_gone.load(Ordering::Relaxed);
+        assert_eq!([0, 1, 2, 3, 4, 499].map(gone), [false, true, false, true, false, false]);
+        // All of them called: one goes all the same.
+        for known in &first {
+            known.is_called();
+        }
+        let before = scripts.counts();
+        remember(502);
+        assert_eq!(scripts.counts().0, before.0);
+        assert_eq!(scripts.counts().2, before.2 + 1);
+    }
+
+    #[test]
+    fn who_is_loaded_when_it_has_just_been_dropped_is_there_again() {
+        let scripts = Scripts::default();
+        let first = scripts.remember(b"return 'first'").expect("no shebang");
+        for number in 0..EVALS_KEPT {
+            scripts.remember(format!("return {number}").as_bytes()).expect("no shebang");
+        }
+        let bytes = scripts.counts().1;
+        scripts.keep(&first);
+        assert!(scripts.find(&sha_of(&first)).is_some_and(|found| Arc::ptr_eq(&found, &first)));
+        assert!(!first.is_gone.load(Ordering::Relaxed));
+        assert_eq!(scripts.counts().1, bytes + bytes_of(&first));
     }
 
     #[test]

@@ -73,9 +73,11 @@ pub fn by_sha(scripts: &Scripts, sha: &[u8]) -> Option<Arc<Known>> {
     HERE.with_borrow_mut(|here| {
         here.notice_flush(scripts);
         if let Some(known) = here.by_sha.get(&name).filter(|known| is_there(known)) {
+            known.is_called();
             return Some(Arc::clone(known));
         }
         let known = scripts.find(&name)?;
+        known.is_called();
         if here.by_sha.len() >= MOST_MET {
             here.by_sha.clear();
         }
@@ -95,11 +97,15 @@ pub fn by_body(scripts: &Scripts, body: &[u8]) -> Result<Arc<Known>, ErrorText> 
         (**text == *body && is_there(known)).then(|| Arc::clone(known))
     });
     if let Some(known) = met {
+        known.is_called();
         return Ok(known);
     }
     let script = pantala_scripting::Script::new(body)?;
     let known = match scripts.find(script.sha()) {
-        Some(known) => known,
+        Some(known) => {
+            known.is_called();
+            known
+        }
         None => {
             // What cannot be compiled is not remembered.
             with_vm(scripts, |vm| vm.compile(&Arc::new(script)))?;
