@@ -19,8 +19,8 @@
 //! token: from then on nothing can stop the script, and nothing needs to.
 //!
 //! Invariants
-//! 1. A script that is undone has changed nothing and told nobody: its effects leave at its end, and
-//!    so do its lines in the log (but for very many).
+//! 1. A script that is undone has changed nothing and told nobody: its effects leave at its end,
+//!    and so do its lines in the log (but for very many).
 //! 2. A script waits for a partition only with the token, or with nothing held.
 //! 3. A script runs on a worker only when its last runs were quick, and can always be undone there:
 //!    if it takes longer after all, or is about to change what is too large to be copied, it is
