@@ -88,8 +88,14 @@ impl Fixture {
         let positions = crate::key_positions(command, args).expect("it has keys");
         let hashes: Vec<u64> = positions.iter().map(|&at| self.space.hash(args[at])).collect();
         let (tally, mut reply) = (Tally::default(), Vec::new());
-        let scope =
-            Scope { space: &self.space, db: DbIndex(0), now: NOW, tally: &tally, touch: true };
+        let scope = Scope {
+            space: &self.space,
+            db: DbIndex(0),
+            now: NOW,
+            tally: &tally,
+            touch: true,
+            sees_expired: false,
+        };
         let plan = LockPlan::of(hashes.iter().copied());
         let mut call = Call {
             args,
@@ -111,8 +117,14 @@ impl Fixture {
     /// Whether nobody holds the partition of a key.
     pub fn is_free(&self, key: Key<'_>) -> bool {
         let tally = Tally::default();
-        let scope =
-            Scope { space: &self.space, db: DbIndex(0), now: NOW, tally: &tally, touch: true };
+        let scope = Scope {
+            space: &self.space,
+            db: DbIndex(0),
+            now: NOW,
+            tally: &tally,
+            touch: true,
+            sees_expired: false,
+        };
         self.space.lock(&LockPlan::of([key.hash]), scope).is_ok()
     }
 

@@ -407,7 +407,7 @@ impl<'l, 'k> Changes<'l, 'k> {
     pub fn make_room(&mut self, hash: u64) {
         let Changes { db, around, .. } = self;
         let Db { table, timed } = &mut **db;
-        let Scope { space, now, .. } = around.scope;
+        let (space, now) = (around.scope.space, around.scope.removed_at());
         table.make_room(hash, now, &mut |bytes| space.hash(bytes), &mut |record| {
             around.lost(timed, record);
         });
@@ -417,7 +417,7 @@ impl<'l, 'k> Changes<'l, 'k> {
     pub fn sweep(&mut self, from: SweepCursor, most: usize) -> Swept {
         let Changes { db, around, .. } = self;
         let Db { table, timed } = &mut **db;
-        let Scope { space, now, .. } = around.scope;
+        let (space, now) = (around.scope.space, around.scope.removed_at());
         let mut hashes = Vec::new();
         let swept = table.sweep(from, now, most, &mut |record| {
             hashes.push(space.hash(record.key()));

@@ -418,7 +418,14 @@ mod tests {
 
     fn with(space: &Keyspace, names: &[&str], work: impl FnOnce(&mut crate::Locked<'_>)) {
         let tally = Tally::default();
-        let scope = Scope { space, db: DbIndex(0), now: UnixMs(5), tally: &tally, touch: false };
+        let scope = Scope {
+            space,
+            db: DbIndex(0),
+            now: UnixMs(5),
+            tally: &tally,
+            touch: false,
+            sees_expired: false,
+        };
         let hashes = names.iter().map(|name| space.hash(name.as_bytes()));
         work(&mut space.lock_waiting(&LockPlan::of(hashes), scope));
     }

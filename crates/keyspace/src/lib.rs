@@ -24,6 +24,7 @@
 mod change;
 mod effects;
 pub mod event;
+mod expiry;
 mod key;
 mod locked;
 mod opened;
@@ -51,6 +52,7 @@ use smallvec::SmallVec;
 
 pub use change::{ChangeObserver, Changed, Db, Heard};
 pub use effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
+pub use expiry::HideReason;
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 pub use locked::{Locked, Scope};
 pub use opened::{Expiry, Opened, Suspended, WrongType};
@@ -64,6 +66,7 @@ pub use token::Token;
 pub use undo::UndoLimits;
 pub use walk::{Busy, Met, ScanCursor};
 
+use expiry::HideReasons;
 use locked::AllHeld;
 use partition::AllSizes;
 
@@ -116,6 +119,8 @@ pub struct Keyspace {
     change_sink: OnceLock<Box<dyn ChangeSink>>,
     /// What it wants to hear; read with every change, so it lies beside what does not change.
     wanted: AtomicU32,
+    /// Why expired keys are hidden, if they are.
+    pub(crate) hidden: HideReasons,
     tracked: Arc<TrackedCounts>,
     pub(crate) sweep: Sweep,
     draws: AtomicU64,
@@ -144,6 +149,7 @@ impl Keyspace {
             observer: OnceLock::new(),
             change_sink: OnceLock::new(),
             wanted: AtomicU32::new(0),
+            hidden: HideReasons::default(),
             tracked,
             sweep: Sweep::default(),
             draws: AtomicU64::new(0),

@@ -10,13 +10,15 @@
 //! | `look` | yes | no | TTL, TYPE, EXISTS, OBJECT: asking for a key does not make it used |
 //! | `peek` | no | no | removing, and looking a second time |
 //!
-//! All four remove a key whose deadline has passed, so that no command ever sees one.
+//! All four remove a key whose deadline has passed, or hide it (`expiry`), so that no command ever
+//! sees one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use pantala_base::UnixMs;
 use pantala_sync::lock::Guard;
+use pantala_table::is_expired;
 use pantala_values::Collection;
 use smallvec::SmallVec;
 
@@ -55,6 +57,8 @@ pub struct Scope<'k> {
     pub tally: &'k Tally,
     /// False under CLIENT NO-TOUCH.
     pub touch: bool,
+    /// True for who is told by others when a key is gone, and sees it until then: see `expiry`.
+    pub sees_expired: bool,
 }
 
 /// See the module. Dropping it frees the partitions.
@@ -388,6 +392,10 @@ impl<'k> Locked<'k> {
         let held = self.partition(PartitionId::of(key.hash));
         let Some(db) = self.held[held].1.db_if_used(self.scope.db) else { return Ok(None) };
         let Some(place) = db.table().find(key.hash, key.bytes) else { return Ok(None) };
+        let deadline = db.table().deadline(place);
+        if deadline.is_some_and(|deadline| is_expired(deadline, self.scope.seen_at())) {
+            return Ok(None);
+        }
         db.table().object(place).and_then(C::of).map(Some).ok_or(WrongType)
     }
 

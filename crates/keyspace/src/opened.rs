@@ -5,7 +5,8 @@
 //! where a change that was not published makes debug builds panic.
 //!
 //! Invariant
-//! 1. `place` is `Some` exactly when the key is present and its deadline has not passed.
+//! 1. `place` is `Some` exactly when the key is present and its deadline has not passed, or the
+//!    scope sees what has expired.
 
 use pantala_base::UnixMs;
 use pantala_table::{Discarded, OwnedRecord, Place, StrRef, Table, ValueRef, is_expired};
@@ -91,14 +92,33 @@ impl<'l, 'k> Opened<'l, 'k> {
             && let Some(deadline) = opened.changes.table().deadline(place)
             && is_expired(deadline, scope.now)
         {
-            opened.expire();
+            opened.meet_expired(place, deadline);
         }
         opened
     }
 
+    /// The deadline of the key has passed.
     #[cold]
-    fn expire(&mut self) {
-        if let Some(place) = self.place.take() {
+    fn meet_expired(&mut self, place: Place, deadline: UnixMs) {
+        if is_expired(deadline, self.scope().seen_at()) {
+            self.place = None;
+        }
+        if is_expired(deadline, self.scope().removed_at()) {
+            self.changes.expire(self.key, place);
+        }
+    }
+
+    /// A record is put here: what is hidden here goes.
+    #[inline]
+    fn make_way(&mut self) {
+        if self.scope().space.hides_expired() {
+            self.remove_hidden();
+        }
+    }
+
+    #[cold]
+    fn remove_hidden(&mut self) {
+        if let Some(place) = self.changes.table().find(self.key.hash, self.key.bytes) {
             self.changes.expire(self.key, place);
         }
     }
@@ -107,7 +127,7 @@ impl<'l, 'k> Opened<'l, 'k> {
     /// tells of it; the key goes with its last element. How many were removed. What is due and was
     /// not removed, readers do not see.
     pub fn expire_elements(&mut self, limit: usize) -> usize {
-        let (now, key) = (self.scope().now, self.key);
+        let (now, key) = (self.scope().removed_at(), self.key);
         let place = self.place;
         let object = place.and_then(|place| self.changes.object_to_expire(place));
         let (Some(place), Some(object)) = (place, object) else {
@@ -319,6 +339,7 @@ impl<'l, 'k> Opened<'l, 'k> {
 
     fn insert_string(&mut self, value: &[u8], deadline: Option<UnixMs>) {
         let key = self.key;
+        self.make_way();
         loop {
             match self.change().insert_string(key.hash, key.bytes, value, deadline) {
                 Ok(place) => break self.place = Some(place),
@@ -332,6 +353,7 @@ impl<'l, 'k> Opened<'l, 'k> {
     pub fn put(&mut self, record: OwnedRecord<Object>) {
         debug_assert!(self.place.is_none(), "the handler removes what is there first");
         let (key, deadline) = (self.key, record.deadline());
+        self.make_way();
         let is_named = record.key() == key.bytes;
         let mut record = if is_named { record } else { record.with_key(key.bytes) };
         loop {

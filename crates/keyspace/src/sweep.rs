@@ -83,6 +83,13 @@ impl Sweep {
         self.waker.get().cloned().map(Ticket::Thread)
     }
 
+    /// Wakes the sweeper: something may be due that was not.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.wake();
+        }
+    }
+
     fn smallest(&self) -> i64 {
         self.earliest.iter().map(|bound| bound.load(Ordering::SeqCst)).min().unwrap_or(NEVER)
     }
@@ -109,6 +116,9 @@ impl Sweeper {
 
     /// Sleeps until something is due (at most `longest`).
     pub fn sleep(&self, space: &Keyspace, now: UnixMs, longest: Duration) {
+        if space.hides_expired() {
+            return self.waker.wait_for(longest);
+        }
         // The alarm is set before the bounds are read: a deadline that arrives in between either
         // sees the alarm and wakes, or is seen here.
         space.sweep.alarm.store(NEVER, Ordering::SeqCst);
@@ -129,6 +139,9 @@ impl Sweeper {
     pub fn round(&mut self, space: &Keyspace, now: UnixMs, tally: &Tally) -> u64 {
         let mut removed = 0;
         for id in PartitionId::all() {
+            if space.hides_expired() {
+                break;
+            }
             let due = space.sweep.earliest[id.index()].load(Ordering::Relaxed) < now.0;
             let began_us = monotonic_us();
             if !due || self.rest_until_us[id.index()] > began_us {
@@ -160,7 +173,7 @@ impl Keyspace {
         }
         for db in (0..self.database_count()).map(DbIndex) {
             let Some(sizes) = self.sizes(db) else { continue };
-            let scope = Scope { space: self, db, now, tally, touch: false };
+            let scope = Scope { space: self, db, now, tally, touch: false, sees_expired: false };
             if sizes.with_deadline_in(id) > 0 {
                 earliest = earliest.min(self.sweep_keys(id, scope, &mut found));
             }

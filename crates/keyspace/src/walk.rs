@@ -181,7 +181,7 @@ impl<'k> Locked<'k> {
         count: usize,
         meet: &mut dyn FnMut(&Met<'_>),
     ) -> Result<ScanCursor, Busy> {
-        let Scope { space, db, now, .. } = self.scope;
+        let (Scope { space, db, .. }, now) = (self.scope, self.scope.seen_at());
         let mut at = from;
         let mut progress = Progress { now, count, looked_at: 0, meet };
         loop {
@@ -205,7 +205,7 @@ impl<'k> Locked<'k> {
     /// The type tag of one key that has not expired: for commands that match keys, and happen to be
     /// given a whole name.
     pub fn tag_of(&mut self, key: Key<'_>) -> Result<Option<u8>, Busy> {
-        let Scope { db, now, .. } = self.scope;
+        let (db, now) = (self.scope.db, self.scope.seen_at());
         let held = self.visit(PartitionId::of(key.hash))?;
         let Some(part) = held.db_if_used(db) else { return Ok(None) };
         let place = part.table().find(key.hash, key.bytes);
@@ -219,7 +219,7 @@ impl<'k> Locked<'k> {
     /// # Errors
     /// A partition has been held for too long.
     pub fn walk(&mut self, meet: &mut dyn FnMut(&Met<'_>) -> bool) -> Result<(), Aborted> {
-        let Scope { space, db, now, .. } = self.scope;
+        let (Scope { space, db, .. }, now) = (self.scope, self.scope.seen_at());
         for id in PartitionId::all() {
             if space.sizes(db).is_none_or(|sizes| sizes.keys_in(id) == 0) {
                 continue;
@@ -245,7 +245,7 @@ impl<'k> Locked<'k> {
 
     /// A key of the database, each about as likely as any other; `None` if there is none.
     pub fn random_key(&mut self, random: &mut Rng) -> Result<Option<Vec<u8>>, Busy> {
-        let Scope { space, db, now, .. } = self.scope;
+        let (Scope { space, db, .. }, now) = (self.scope, self.scope.seen_at());
         let Some(sizes) = space.sizes(db) else { return Ok(None) };
         for _ in 0..RANDOM_DRAWS {
             let total = sizes.keys();

@@ -6,7 +6,7 @@ mod common;
 use common::{DB, NOW, OTHER_DB, keyspace};
 use pantala_base::UnixMs;
 use pantala_keyspace::event::{HDEL, HEXPIRE, HSET};
-use pantala_keyspace::{DbIndex, Keyspace, Scope, Sweeper, Tally};
+use pantala_keyspace::{DbIndex, Keyspace, Sweeper, Tally};
 use pantala_values::Hash;
 use pantala_values::hash::{HashLimits, Lifetime};
 
@@ -25,7 +25,7 @@ fn on<R>(
 ) -> R {
     let tally = Tally::default();
     let key = space.key(name.as_bytes());
-    let scope = Scope { space, db, now: NOW, tally: &tally, touch: true };
+    let scope = common::scope(space, &tally, db, NOW);
     let id = pantala_keyspace::PartitionId::of(key.hash);
     let mut locked = space.lock_one(id, scope).expect("nobody else is there");
     act(&mut locked.peek(key))

@@ -171,7 +171,14 @@ mod tests {
             scope.spawn(move || {
                 let (space, tally) = (&shared.engine.space, Tally::default());
                 let now = UnixMs(0);
-                let scope = Scope { space, db: DbIndex(0), now, tally: &tally, touch: false };
+                let scope = Scope {
+                    space,
+                    db: DbIndex(0),
+                    now,
+                    tally: &tally,
+                    touch: false,
+                    sees_expired: false,
+                };
                 let locked = space.lock_waiting(&LockPlan::one(space.hash(key)), scope);
                 held.send(()).expect("the test listens");
                 // Freed also when the test has failed.

@@ -30,7 +30,14 @@ impl ChangeSink for Ear {
 fn plant_expired(space: &Keyspace, name: &str) {
     let key = space.key(name.as_bytes());
     let tally = Tally::default();
-    let scope = Scope { space, db: DbIndex(0), now: UnixMs(0), tally: &tally, touch: false };
+    let scope = Scope {
+        space,
+        db: DbIndex(0),
+        now: UnixMs(0),
+        tally: &tally,
+        touch: false,
+        sees_expired: false,
+    };
     let mut locked = space.lock_waiting(&LockPlan::one(key.hash), scope);
     let mut opened = locked.open(key);
     opened.set_string(b"old", Expiry::At(UnixMs(1)));

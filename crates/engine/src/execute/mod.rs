@@ -136,7 +136,7 @@ impl<'r> Turn<'r> {
     #[inline]
     pub fn plain_scope(&self) -> Scope<'r> {
         let (space, tally) = (&self.engine.space, &self.tally.keys);
-        Scope { space, db: DbIndex(0), now: self.now, tally, touch: true }
+        Scope { space, db: DbIndex(0), now: self.now, tally, touch: true, sees_expired: false }
     }
 
     /// What lookups of this session need.
@@ -148,6 +148,7 @@ impl<'r> Turn<'r> {
             now: self.now,
             tally: &self.tally.keys,
             touch: !session.no_touch,
+            sees_expired: false,
         }
     }
 

@@ -19,6 +19,7 @@ use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
 use pantala_engine::execute::Paused;
+use pantala_keyspace::HideReason;
 
 /// Those of CLIENT KILL, and the address alone.
 const KILL: &str = "(filter: old-format | (new-format: [ID client-id:int [client-id:int ...]] \
@@ -199,7 +200,10 @@ fn pause(call: &mut Call<'_, '_>) -> Done {
     }
     let now_us = monotonic_us();
     let until_us = now_us.saturating_add(timeout_ms.saturating_mul(1000));
-    Engine::of(call).pause.begin(until_us, paused, now_us);
+    let engine = Engine::of(call);
+    engine.pause.begin(until_us, paused, now_us);
+    // Data stays as it is.
+    engine.space.hide_expired(HideReason::Paused, true);
     call.reply.ok();
     Ok(())
 }
@@ -214,6 +218,7 @@ pub(super) const CLIENT_UNPAUSE: Command = sub("UNPAUSE", unpause)
 fn unpause(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
     shared.engine.pause.end();
+    shared.engine.space.hide_expired(HideReason::Paused, false);
     shared.workers.post_all(|| Message::PauseChanged);
     call.reply.ok();
     Ok(())

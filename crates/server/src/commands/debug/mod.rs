@@ -11,7 +11,7 @@ mod switches;
 
 use std::time::Duration;
 
-use pantala_base::{UnixMs, glob};
+use pantala_base::glob;
 use pantala_commands::{
     Call, ClientError, Command, Done, Flags, Group, error, options::is_word, reply_help,
 };
@@ -239,7 +239,7 @@ fn object(call: &mut Call<'_, '_>) -> Done {
     let line = with_key(call.keys, call.args[2], |locked, key| {
         let scope = *locked.scope();
         // A key that has expired and is still there is shown too.
-        locked.set_scope(Scope { now: UnixMs(0), ..scope });
+        locked.set_scope(Scope { sees_expired: true, ..scope });
         let line = object_line(locked, key);
         locked.set_scope(scope);
         line
