@@ -39,6 +39,9 @@ pub enum Event<'r> {
     AcceptFailed { listener: ListenerId, error: io::Error },
     /// After `Ops::unlisten`: this reactor's descriptor of the listening socket is closed.
     Unlistened { listener: ListenerId },
+    /// After `Ops::adopt_connecting`: the peer has accepted. From now on it can be written, and
+    /// `Data` may come.
+    Connected { conn: Token },
     /// Bytes from the peer, in order; several a turn are possible. They live until the next `wait`.
     Data { conn: Token, bytes: &'r [u8] },
     /// The peer sends no more. The connection can still be written.

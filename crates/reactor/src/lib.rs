@@ -30,7 +30,7 @@
 //! worker serves which connection.
 //!
 //! Rooms: `uring` and `epoll` are the engines, `net` makes and describes sockets, `wake` wakes,
-//! `slab` keeps the connections, `area` the receive memory.
+//! `table` keeps the connections for both, in a `slab`; `area` is the receive memory.
 //! Tests: `tests/engines` runs the same bodies against both engines.
 
 mod area;
@@ -38,6 +38,7 @@ mod epoll;
 mod event;
 pub mod net;
 mod slab;
+mod table;
 mod uring;
 mod wake;
 
@@ -261,11 +262,21 @@ impl Ops<'_> {
         either!(self, core => core.adopt(socket))
     }
 
+    /// Takes a socket whose `connect` is under way (`net::connect_tcp`): `Connected` tells when it
+    /// can be used, or `Failed` why not. `Ops::close` gives up; how long to wait is the caller's
+    /// business.
+    ///
+    /// # Errors
+    /// epoll: the kernel does not take this descriptor.
+    pub fn adopt_connecting(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        either!(self, core => core.adopt_connecting(socket))
+    }
+
     /// Sends the whole buffer. At most one send may be under way on a connection: wait for `Sent`
     /// before the next.
     ///
     /// # Panics
-    /// If one is under way: a mistake of the caller, never of a peer.
+    /// If one is under way, or before `Connected`: a mistake of the caller, never of a peer.
     #[inline]
     pub fn send(&mut self, conn: Token, buffer: Vec<u8>, receipt: Receipt) {
         either!(self, core => core.send(conn, buffer, receipt));
@@ -274,7 +285,7 @@ impl Ops<'_> {
     /// Turns a lazy receipt into a prompt one, for a caller that has meanwhile more to send.
     #[inline]
     pub fn hasten(&mut self) {
-        either!(self, core => core.prompt = true);
+        either!(self, core => core.connections.prompt = true);
     }
 
     /// Stops receiving. What is already on its way is still delivered, and `HungUp` tells when the
@@ -296,7 +307,7 @@ impl Ops<'_> {
 
     /// Tells the peer that no more comes, after the send under way, if any.
     pub fn shutdown_write(&mut self, conn: Token) {
-        either!(self, core => core.shutdown_write(conn));
+        either!(self, core => core.connections.shutdown_write(conn));
     }
 
     /// Gives the socket up without closing it, after the send under way, if any: see `Detached`.
@@ -306,6 +317,6 @@ impl Ops<'_> {
 
     /// The connection's socket, to set options or read addresses.
     pub fn fd(&mut self, conn: Token) -> Option<BorrowedFd<'_>> {
-        either!(self, core => core.fd(conn))
+        either!(self, core => core.connections.fd(conn))
     }
 }

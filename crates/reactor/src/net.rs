@@ -79,6 +79,45 @@ fn is_served(storage: &libc::sockaddr_storage, length: u32) -> io::Result<bool> 
     Ok(connected || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN))
 }
 
+/// A socket that begins to connect to a TCP address: for `Ops::adopt_connecting`.
+///
+/// # Errors
+/// Those that the kernel tells at once, with the address in the text: no such network, no port
+/// left.
+pub fn connect_tcp(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    begin_connect(family, to_sockaddr(address))
+        .map_err(|error| explained(error, format!("cannot connect to {address}")))
+}
+
+/// The same to a Unix socket.
+///
+/// # Errors
+/// Those that the kernel tells at once, with the path in the text: nobody listens there, its
+/// backlog is full.
+pub fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
+    to_sockaddr_un(path)
+        .and_then(|address| begin_connect(libc::AF_UNIX, address))
+        .map_err(|error| explained(error, format!("cannot connect to {}", path.display())))
+}
+
+fn begin_connect(
+    family: i32,
+    (storage, length): (libc::sockaddr_storage, u32),
+) -> io::Result<OwnedFd> {
+    let socket = new_socket(family)?;
+    let address = (&raw const storage).cast();
+    // SAFETY: `storage` holds an address of `length` bytes.
+    let result = check(unsafe { libc::connect(socket.as_raw_fd(), address, length) });
+    match result {
+        // Interrupted: it goes on all the same.
+        Err(error) if !matches!(error.raw_os_error(), Some(libc::EINPROGRESS | libc::EINTR)) => {
+            Err(error)
+        }
+        _ => Ok(socket),
+    }
+}
+
 fn new_socket(family: i32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers involved; the descriptor is new and ours.
@@ -147,13 +186,13 @@ pub(crate) fn shutdown_write(socket: impl AsFd) {
 }
 
 /// The error that the kernel has for the next read or write, which it forgets by telling it.
-pub(crate) fn pending_error(socket: impl AsFd) -> Option<i32> {
+pub(crate) fn pending_error(socket: impl AsFd) -> Option<io::Error> {
     let (mut error, mut bytes) = (0i32, size_of::<i32>() as u32);
     let fd = socket.as_fd().as_raw_fd();
     let (place, length) = ((&raw mut error).cast(), &raw mut bytes);
     // SAFETY: at most four bytes are written to a local.
     let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, place, length) };
-    (result == 0 && error != 0).then_some(error)
+    (result == 0 && error != 0).then(|| io::Error::from_raw_os_error(error))
 }
 
 pub(crate) fn set_nonblocking(socket: impl AsFd) -> io::Result<()> {

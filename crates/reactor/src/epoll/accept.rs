@@ -39,7 +39,7 @@ impl Core {
         let Some(listener) = found.and_then(|token| self.listeners.remove(token)) else { return };
         // Others may hold the same socket, so closing alone would leave it in the set.
         let _ = self.control(libc::EPOLL_CTL_DEL, listener.socket.as_raw_fd(), 0, 0);
-        self.queued.push(Happening::Other(Event::Unlistened { listener: id }));
+        self.connections.queued.push(Happening::Other(Event::Unlistened { listener: id }));
     }
 
     pub(super) fn accept(&mut self, token: Token, out: &mut Vec<Happening>) {

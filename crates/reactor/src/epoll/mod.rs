@@ -26,6 +26,9 @@ mod accept;
 use crate::area::Area;
 use crate::event::{Event, Happening, Token};
 use crate::slab::Slab;
+use crate::table::{
+    BLOCKED, CONNECTING, HUNG_UP, NOT_TO_READ, PAUSED, QUEUED, READABLE, SENDING, Table,
+};
 use crate::wake::Alarm;
 use crate::{Config, Receipt};
 use accept::Listener;
@@ -51,42 +54,6 @@ const HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32
 const IS_LISTENER: u32 = 1 << 30;
 const IS_ALARM: u32 = 1 << 31;
 
-/// There may be something to read.
-const READABLE: u16 = 1 << 0;
-/// The peer hung up; see (2).
-const HUNG_UP: u16 = 1 << 1;
-/// It waits in `ready`.
-const QUEUED: u16 = 1 << 2;
-/// `output` is not written yet.
-const SENDING: u16 = 1 << 3;
-/// ... and `EPOLLOUT` is asked for.
-const BLOCKED: u16 = 1 << 4;
-const PAUSED: u16 = 1 << 5;
-const ENDED: u16 = 1 << 6;
-const FAILED: u16 = 1 << 7;
-const CLOSING: u16 = 1 << 8;
-const DETACHING: u16 = 1 << 9;
-const SHUT_AFTER_SEND: u16 = 1 << 10;
-const FINISHING: u16 = 1 << 11;
-/// `HungUp` was told in this pause.
-const HANG_UP_TOLD: u16 = 1 << 12;
-
-const NOT_TO_READ: u16 = PAUSED | ENDED | FAILED | CLOSING | DETACHING;
-
-pub(crate) struct Connection {
-    socket: OwnedFd,
-    state: u16,
-    written: usize,
-    output: Vec<u8>,
-}
-
-impl Connection {
-    #[inline]
-    fn is(&self, any: u16) -> bool {
-        self.state & any != 0
-    }
-}
-
 pub(crate) struct Epoll {
     pub(crate) core: Core,
     pub(crate) area: Area,
@@ -100,15 +67,11 @@ pub(crate) struct Epoll {
 
 pub(crate) struct Core {
     epoll: OwnedFd,
-    pub(crate) connections: Slab<Connection>,
+    pub(crate) connections: Table,
     listeners: Slab<Listener>,
     /// Sends that ended, for the next turn.
     sent: Vec<Happening>,
-    /// Other happenings caused by `Ops`, for the next turn.
-    queued: Vec<Happening>,
-    pub(crate) prompt: bool,
     ready: VecDeque<Token>,
-    finishing: Vec<Token>,
     /// When to try the resting listeners again.
     accept_again: Option<Instant>,
 }
@@ -126,13 +89,10 @@ impl Epoll {
         let area_bytes = config.turn_bytes.clamp(1, 1 << 31);
         let core = Core {
             epoll,
-            connections: Slab::new(),
+            connections: Table::new(),
             listeners: Slab::new(),
             sent: Vec::new(),
-            queued: Vec::new(),
-            prompt: false,
             ready: VecDeque::new(),
-            finishing: Vec::new(),
             accept_again: None,
         };
         let edge = (libc::EPOLLIN | libc::EPOLLET) as u32;
@@ -153,11 +113,10 @@ impl Epoll {
     pub(crate) fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.core.connections.end_turn();
         self.core.listeners.end_turn();
-        std::mem::swap(&mut self.happenings, &mut self.core.queued);
-        let hurried = std::mem::take(&mut self.core.prompt)
+        std::mem::swap(&mut self.happenings, &mut self.core.connections.queued);
+        let hurried = self.core.connections.is_hurried()
             || !self.happenings.is_empty()
-            || !self.core.ready.is_empty()
-            || !self.core.finishing.is_empty();
+            || !self.core.ready.is_empty();
         let called = self.alarm.before_sleep();
         let timeout_ms = if hurried || called { 0 } else { self.core.timeout_ms(timeout) };
         let arrived = self.wait(timeout_ms);
@@ -256,8 +215,7 @@ impl Epoll {
             return length as usize;
         }
         if result == 0 {
-            connection.state |= ENDED;
-            self.happenings.push(Happening::Other(Event::Eof { conn }));
+            self.core.connections.ended(conn, &mut self.happenings);
             return 0;
         }
         let error = io::Error::last_os_error();
@@ -275,10 +233,7 @@ impl Epoll {
 
 impl Core {
     fn control(&self, act: i32, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events, u64: data };
-        // SAFETY: the event is a local.
-        let result = unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), act, fd, &raw mut event) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        control(self.epoll.as_fd(), act, fd, events, data)
     }
 
     /// epoll counts milliseconds; rounded up, so that nobody wakes too early and spins.
@@ -298,71 +253,67 @@ impl Core {
 
     pub(crate) fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let fd = socket.as_raw_fd();
-        let connection = Connection { socket, state: 0, written: 0, output: Vec::new() };
-        let conn = self.connections.insert(connection);
+        let conn = self.connections.insert(socket, 0);
         // If something is there already, adding tells it as an edge.
         self.control(libc::EPOLL_CTL_ADD, fd, INPUT, connection_data(conn))
-            .inspect_err(|_| drop(self.connections.remove(conn)))?;
+            .inspect_err(|_| self.connections.remove(conn))?;
+        Ok(conn)
+    }
+
+    /// Waits until `connect` is over: then there is room to write, or an error.
+    pub(crate) fn adopt_connecting(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        let fd = socket.as_raw_fd();
+        let conn = self.connections.insert(socket, CONNECTING | BLOCKED);
+        self.control(libc::EPOLL_CTL_ADD, fd, INPUT | OUTPUT, connection_data(conn))
+            .inspect_err(|_| self.connections.remove(conn))?;
         Ok(conn)
     }
 
     #[inline]
     pub(crate) fn send(&mut self, conn: Token, buffer: Vec<u8>, receipt: Receipt) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        assert!(!connection.is(SENDING), "one send at a time on a connection");
-        if connection.is(CLOSING | DETACHING) {
+        if self.connections.begin_send(conn, buffer).is_none() {
             return;
         }
-        connection.state |= SENDING;
-        connection.written = 0;
-        connection.output = buffer;
-        self.prompt |= receipt == Receipt::Prompt;
+        self.connections.prompt |= receipt == Receipt::Prompt;
         let mut sent = std::mem::take(&mut self.sent);
-        let mut queued = std::mem::take(&mut self.queued);
-        self.write(conn, &mut sent, &mut queued);
-        (self.sent, self.queued) = (sent, queued);
+        self.with_queued(|core, queued| core.write(conn, &mut sent, queued));
+        self.sent = sent;
+    }
+
+    #[inline]
+    fn with_queued(&mut self, act: impl FnOnce(&mut Core, &mut Vec<Happening>)) {
+        let mut queued = std::mem::take(&mut self.connections.queued);
+        act(self, &mut queued);
+        self.connections.queued = queued;
     }
 
     pub(crate) fn pause_reading(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        connection.state |= PAUSED;
-        let mut queued = std::mem::take(&mut self.queued);
-        self.tell_of_hang_up(conn, &mut queued);
-        self.queued = queued;
+        self.connections.pause(conn);
+        self.with_queued(|core, queued| core.tell_of_hang_up(conn, queued));
     }
 
     pub(crate) fn resume_reading(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        connection.state &= !(PAUSED | HANG_UP_TOLD);
+        self.connections.resume(conn);
         self.queue(conn);
     }
 
     pub(crate) fn close(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        connection.state |= CLOSING;
-        connection.state &= !(DETACHING | SENDING);
-        self.finish_if_idle(conn);
+        self.connections.begin_close(conn);
+        // Nothing is waited for: the kernel holds no memory of ours.
+        self.let_go(conn, SENDING | CONNECTING);
     }
 
     pub(crate) fn detach(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        if !connection.is(CLOSING) {
-            connection.state |= DETACHING;
-            self.finish_if_idle(conn);
+        if self.connections.begin_detach(conn) {
+            self.let_go(conn, CONNECTING);
         }
     }
 
-    pub(crate) fn shutdown_write(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        if connection.is(SENDING) {
-            connection.state |= SHUT_AFTER_SEND;
-        } else {
-            crate::net::shutdown_write(&connection.socket);
+    fn let_go(&mut self, conn: Token, of: u32) {
+        if let Some(connection) = self.connections.get(conn) {
+            connection.state &= !of;
         }
-    }
-
-    pub(crate) fn fd(&mut self, conn: Token) -> Option<BorrowedFd<'_>> {
-        self.connections.get(conn).map(|connection| connection.socket.as_fd())
+        self.connections.finish_if_idle(conn);
     }
 
     // ---- reading ----
@@ -372,6 +323,12 @@ impl Core {
     fn arrived(&mut self, conn: Token, hung_up: bool, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state |= READABLE | if hung_up { HUNG_UP } else { 0 };
+        if connection.is(CONNECTING) {
+            // Refused: `HUNG_UP` tells, with or without room to write.
+            return if hung_up {
+                self.connected(conn, out)
+            };
+        }
         if connection.is(PAUSED) {
             return self.tell_of_hang_up(conn, out);
         }
@@ -381,16 +338,8 @@ impl Core {
     /// Nobody reads, so nobody would find out.
     fn tell_of_hang_up(&mut self, conn: Token, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
-        let is_told = connection.is(ENDED | FAILED | HANG_UP_TOLD | CLOSING | DETACHING);
-        if !connection.is(HUNG_UP) || is_told {
-            return;
-        }
-        match crate::net::pending_error(&connection.socket) {
-            Some(error) => self.fail(conn, io::Error::from_raw_os_error(error), out),
-            None => {
-                connection.state |= HANG_UP_TOLD;
-                out.push(Happening::Other(Event::HungUp { conn }));
-            }
+        if connection.is(HUNG_UP) && connection.is_deaf() {
+            self.connections.hung_up(conn, out);
         }
     }
 
@@ -405,14 +354,16 @@ impl Core {
     }
 
     fn fail(&mut self, conn: Token, error: io::Error, out: &mut Vec<Happening>) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        let silent = connection.is(CLOSING | DETACHING | FAILED);
-        connection.state |= FAILED;
-        connection.state &= !SENDING;
-        if !silent {
-            out.push(Happening::Other(Event::Failed { conn, error }));
-        }
-        self.finish_if_idle(conn);
+        self.connections.fail(conn, error, out);
+        self.let_go(conn, SENDING);
+    }
+
+    /// Its `connect` is over: there was an edge for room to write, or for an error.
+    fn connected(&mut self, conn: Token, out: &mut Vec<Happening>) {
+        self.connections.connected(conn, out);
+        self.ask_for_room_no_more(conn, out);
+        self.tell_of_hang_up(conn, out);
+        self.queue(conn);
     }
 
     // ---- writing ----
@@ -422,6 +373,9 @@ impl Core {
     fn write(&mut self, conn: Token, sent: &mut Vec<Happening>, out: &mut Vec<Happening>) {
         for _ in 0..MOST_WRITES_PER_TURN {
             let Some(connection) = self.connections.get(conn) else { return };
+            if connection.is(CONNECTING) {
+                return self.connected(conn, out);
+            }
             if !connection.is(SENDING) {
                 return;
             }
@@ -465,64 +419,44 @@ impl Core {
 
     #[inline]
     fn send_ended(&mut self, conn: Token, sent: &mut Vec<Happening>, out: &mut Vec<Happening>) {
+        self.connections.send_ended(conn, sent);
+        self.ask_for_room_no_more(conn, out);
+    }
+
+    /// Asks for `EPOLLOUT` no more, if it did.
+    #[inline]
+    fn ask_for_room_no_more(&mut self, conn: Token, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
-        connection.state &= !SENDING;
-        if connection.is(SHUT_AFTER_SEND) {
-            connection.state &= !SHUT_AFTER_SEND;
-            crate::net::shutdown_write(&connection.socket);
+        if !connection.is(BLOCKED) {
+            return;
         }
-        let mut buffer = std::mem::take(&mut connection.output);
-        buffer.clear();
-        sent.push(Happening::Other(Event::Sent { conn, buffer }));
-        let blocked = connection.is(BLOCKED);
-        let leaving = connection.is(DETACHING);
-        if blocked {
-            connection.state &= !BLOCKED;
-            let fd = connection.socket.as_raw_fd();
-            if let Err(error) = self.control(libc::EPOLL_CTL_MOD, fd, INPUT, connection_data(conn))
-            {
-                self.fail(conn, error, out);
-            }
-        }
-        if leaving {
-            self.finish_if_idle(conn);
+        connection.state &= !BLOCKED;
+        let fd = connection.socket.as_raw_fd();
+        if let Err(error) = self.control(libc::EPOLL_CTL_MOD, fd, INPUT, connection_data(conn)) {
+            self.fail(conn, error, out);
         }
     }
 
     // ---- endings ----
 
-    fn finish_if_idle(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        if connection.is(CLOSING | DETACHING) && !connection.is(SENDING | FINISHING) {
-            connection.state |= FINISHING;
-            self.finishing.push(conn);
-        }
-    }
-
     #[inline]
     fn finish(&mut self, out: &mut Vec<Happening>) {
-        if self.finishing.is_empty() {
-            return;
-        }
-        let mut finishing = std::mem::take(&mut self.finishing);
-        for conn in finishing.drain(..) {
-            let Some(connection) = self.connections.remove(conn) else { continue };
-            let Connection { socket, state, mut output, .. } = connection;
-            out.push(Happening::Other(if state & CLOSING != 0 {
-                drop(socket);
-                output.clear();
-                let buffer = (output.capacity() > 0).then_some(output);
-                Event::Closed { conn, buffer }
-            } else {
-                let _ = self.control(libc::EPOLL_CTL_DEL, socket.as_raw_fd(), 0, 0);
-                Event::Detached { conn, socket }
-            }));
-        }
-        self.finishing = finishing;
-        if self.accept_again.is_some() {
+        let epoll = self.epoll.as_fd();
+        let is_any = self.connections.finish(out, |socket| {
+            let _ = control(epoll, libc::EPOLL_CTL_DEL, socket.as_raw_fd(), 0, 0);
+        });
+        if is_any && self.accept_again.is_some() {
             self.rouse_listeners(out);
         }
     }
+}
+
+/// Changes what is watched.
+fn control(epoll: BorrowedFd<'_>, act: i32, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
+    let mut event = libc::epoll_event { events, u64: data };
+    // SAFETY: the event is a local.
+    let result = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), act, fd, &raw mut event) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 fn connection_data(token: Token) -> u64 {

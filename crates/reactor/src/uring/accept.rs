@@ -53,7 +53,7 @@ impl Core {
             self.cancel(Kind::CancelAccept, Kind::Accept, token);
         } else {
             self.listeners.remove(token);
-            self.queued.push(Happening::Other(Event::Unlistened { listener: id }));
+            self.connections.queued.push(Happening::Other(Event::Unlistened { listener: id }));
         }
     }
 

@@ -5,13 +5,17 @@
 use super::accept::Listener;
 use super::ring::{Features, Ring};
 use crate::Receipt;
-use crate::event::{Event, Happening, Token};
+use crate::event::{Happening, Token};
 use crate::slab::Slab;
+use crate::table::{
+    CLOSING, CONNECTING, HELD, LEAVING, NOT_TO_READ, QUEUED, QUICK, RECEIVING, SENDING, STOPPING,
+    Table, WATCHED,
+};
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode, squeue};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Longer outputs are sent in parts. Where the peer reads as fast as the kernel copies, one send
@@ -36,6 +40,8 @@ pub(crate) enum Kind {
     AcceptAgain,
     HangUp,
     CancelHangUp,
+    Connect,
+    CancelConnect,
     Other,
 }
 
@@ -54,7 +60,7 @@ impl Target {
 
     #[inline]
     pub(crate) fn from_user_data(data: u64) -> Target {
-        const KINDS: [Kind; 11] = [
+        const KINDS: [Kind; 13] = [
             Kind::Receive,
             Kind::QuickSend,
             Kind::Send,
@@ -66,6 +72,8 @@ impl Target {
             Kind::AcceptAgain,
             Kind::HangUp,
             Kind::CancelHangUp,
+            Kind::Connect,
+            Kind::CancelConnect,
         ];
         let kind = KINDS.get((data >> 56) as usize).copied().unwrap_or(Kind::Other);
         let index = (data >> 32) as u32 & 0xff_ffff;
@@ -75,64 +83,13 @@ impl Target {
 
 pub(super) const NOBODY: Token = Token { index: 0, generation: 0 };
 
-// What a connection is in the middle of.
-/// The kernel holds a receive request.
-const RECEIVING: u16 = 1 << 0;
-/// That request is being cancelled.
-const STOPPING: u16 = 1 << 1;
-/// It waits in `to_arm`.
-const QUEUED: u16 = 1 << 2;
-/// The kernel holds `output`, or is about to get it.
-const SENDING: u16 = 1 << 3;
-/// ... by a quick send.
-const QUICK: u16 = 1 << 4;
-const PAUSED: u16 = 1 << 5;
-/// The peer sends no more.
-const ENDED: u16 = 1 << 6;
-const FAILED: u16 = 1 << 7;
-const CLOSING: u16 = 1 << 8;
-const DETACHING: u16 = 1 << 9;
-/// `shutdown` when the send is over.
-const SHUT_AFTER_SEND: u16 = 1 << 10;
-/// It waits in `finishing`.
-const FINISHING: u16 = 1 << 11;
-/// The kernel holds a request that ends when the peer hangs up. It stays when reading goes on, for
-/// the next pause: it costs nothing.
-const WATCHED: u16 = 1 << 12;
-/// `HungUp` was told in this pause.
-const HANG_UP_TOLD: u16 = 1 << 13;
-
-/// The kernel holds a request.
-const HELD: u16 = RECEIVING | SENDING | WATCHED;
-
-const NOT_TO_RECEIVE: u16 = RECEIVING | QUEUED | PAUSED | ENDED | FAILED | CLOSING | DETACHING;
-
-pub(crate) struct Connection {
-    socket: OwnedFd,
-    state: u16,
-    written: usize,
-    output: Vec<u8>,
-}
-
-impl Connection {
-    #[inline]
-    fn is(&self, any: u16) -> bool {
-        self.state & any != 0
-    }
-}
-
 pub(crate) struct Core {
     pub(crate) ring: Ring,
     pub(crate) features: Features,
-    pub(crate) connections: Slab<Connection>,
+    pub(crate) connections: Table,
     pub(super) listeners: Slab<Listener>,
-    /// Happenings caused by `Ops`, for the next turn.
-    pub(crate) queued: Vec<Happening>,
-    /// Do not sleep in the next turn: a receipt is wanted promptly.
-    pub(crate) prompt: bool,
     quick_sends: Vec<Token>,
     to_arm: VecDeque<Token>,
-    finishing: Vec<Token>,
     /// Receives found no buffer in the last turn.
     starved: bool,
     pub(super) resting_listeners: bool,
@@ -144,13 +101,10 @@ impl Core {
         Core {
             ring,
             features,
-            connections: Slab::new(),
+            connections: Table::new(),
             listeners: Slab::new(),
-            queued: Vec::new(),
-            prompt: false,
             quick_sends: Vec::new(),
             to_arm: VecDeque::new(),
-            finishing: Vec::new(),
             starved: false,
             resting_listeners: false,
             watched: None,
@@ -172,35 +126,28 @@ impl Core {
     /// Whether the next turn must not sleep.
     #[inline]
     pub(crate) fn is_hurried(&mut self) -> bool {
-        std::mem::take(&mut self.prompt)
-            || !self.finishing.is_empty()
-            || !self.to_arm.is_empty()
-            || self.ring.overflowed()
+        self.connections.is_hurried() || !self.to_arm.is_empty() || self.ring.overflowed()
     }
 
     // ---- what a caller asks for ----
 
     pub(crate) fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
-        let token = self.connections.insert(Connection {
-            socket,
-            state: QUEUED,
-            written: 0,
-            output: Vec::new(),
-        });
+        let token = self.connections.insert(socket, QUEUED);
         self.to_arm.push_back(token);
+        Ok(token)
+    }
+
+    /// Waits until `connect` is over: then there is room to write, or an error.
+    pub(crate) fn adopt_connecting(&mut self, socket: OwnedFd) -> io::Result<Token> {
+        let fd = socket.as_raw_fd();
+        let token = self.connections.insert(socket, CONNECTING);
+        self.poll(fd, libc::POLLOUT, Kind::Connect, token);
         Ok(token)
     }
 
     #[inline]
     pub(crate) fn send(&mut self, conn: Token, buffer: Vec<u8>, receipt: Receipt) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        assert!(!connection.is(SENDING), "one send at a time on a connection");
-        if connection.is(CLOSING | DETACHING) {
-            return;
-        }
-        connection.state |= SENDING;
-        connection.written = 0;
-        connection.output = buffer;
+        let Some(connection) = self.connections.begin_send(conn, buffer) else { return };
         if connection.output.len() > MOST_BYTES_PER_SEND {
             // A quick send says nothing of what it was not given.
             return self.send_rest(conn);
@@ -211,59 +158,42 @@ impl Core {
         // SAFETY: `output` stays in its slot until the send is settled (1).
         unsafe { self.ring.push(entry) };
         self.quick_sends.push(conn);
-        self.prompt |= receipt == Receipt::Prompt;
+        self.connections.prompt |= receipt == Receipt::Prompt;
     }
 
     pub(crate) fn pause_reading(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        connection.state |= PAUSED;
+        self.connections.pause(conn);
         self.stop_receiving(conn);
         self.watch_for_hang_up(conn);
     }
 
     pub(crate) fn resume_reading(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        connection.state &= !(PAUSED | HANG_UP_TOLD);
+        self.connections.resume(conn);
         self.want_receive(conn);
     }
 
     pub(crate) fn close(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        if connection.is(CLOSING) {
-            return;
+        if self.connections.begin_close(conn) {
+            let connection = self.connections.get(conn);
+            if connection.is_some_and(|one| one.is(SENDING) && !one.is(QUICK)) {
+                self.cancel(Kind::CancelSend, Kind::Send, conn);
+            }
+            self.take_back(conn);
         }
-        connection.state |= CLOSING;
-        connection.state &= !DETACHING;
-        if connection.is(SENDING) && !connection.is(QUICK) {
-            self.cancel(Kind::CancelSend, Kind::Send, conn);
-        }
-        self.stop_receiving(conn);
-        self.stop_watching(conn);
-        self.finish_if_idle(conn);
     }
 
     pub(crate) fn detach(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        if connection.is(CLOSING | DETACHING) {
-            return;
+        if self.connections.begin_detach(conn) {
+            self.take_back(conn);
         }
-        connection.state |= DETACHING;
+    }
+
+    /// Takes the requests back from the kernel that would keep it from ending, but not a send.
+    fn take_back(&mut self, conn: Token) {
         self.stop_receiving(conn);
-        self.stop_watching(conn);
-        self.finish_if_idle(conn);
-    }
-
-    pub(crate) fn shutdown_write(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        if connection.is(SENDING) {
-            connection.state |= SHUT_AFTER_SEND;
-        } else {
-            crate::net::shutdown_write(&connection.socket);
-        }
-    }
-
-    pub(crate) fn fd(&mut self, conn: Token) -> Option<BorrowedFd<'_>> {
-        self.connections.get(conn).map(|connection| connection.socket.as_fd())
+        self.stop_waiting(conn, WATCHED, Kind::CancelHangUp, Kind::HangUp);
+        self.stop_waiting(conn, CONNECTING, Kind::CancelConnect, Kind::Connect);
+        self.connections.finish_if_idle(conn);
     }
 
     // ---- requests ----
@@ -279,6 +209,15 @@ impl Core {
         unsafe { self.ring.push(entry) };
     }
 
+    /// Asks once to be told of these events of a socket, or of an error.
+    fn poll(&mut self, fd: RawFd, events: i16, kind: Kind, conn: Token) {
+        let entry = opcode::PollAdd::new(Fd(fd), events as u32)
+            .build()
+            .user_data(Target::user_data(kind, conn));
+        // SAFETY: no memory of ours is involved.
+        unsafe { self.ring.push(entry) };
+    }
+
     /// Starts the receives that were put off, in order.
     #[inline]
     pub(crate) fn arm_receives(&mut self) {
@@ -288,7 +227,7 @@ impl Core {
             let Some(conn) = self.to_arm.pop_front() else { return };
             let Some(connection) = self.connections.get(conn) else { continue };
             connection.state &= !QUEUED;
-            if connection.is(NOT_TO_RECEIVE) {
+            if connection.is(NOT_TO_READ | RECEIVING) {
                 continue;
             }
             connection.state |= RECEIVING;
@@ -309,7 +248,7 @@ impl Core {
 
     fn want_receive(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
-        if !connection.is(NOT_TO_RECEIVE) {
+        if !connection.is(NOT_TO_READ | RECEIVING | QUEUED) {
             connection.state |= QUEUED;
             self.to_arm.push_back(conn);
         }
@@ -326,22 +265,17 @@ impl Core {
     /// Asks to be told when the peer hangs up, while nobody reads.
     fn watch_for_hang_up(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
-        let is_told = connection.is(ENDED | FAILED | HANG_UP_TOLD);
-        if is_told || connection.is(WATCHED | CLOSING | DETACHING) {
-            return;
+        if connection.is_deaf() && !connection.is(WATCHED) {
+            connection.state |= WATCHED;
+            let fd = connection.socket.as_raw_fd();
+            self.poll(fd, libc::POLLRDHUP, Kind::HangUp, conn);
         }
-        connection.state |= WATCHED;
-        let fd = Fd(connection.socket.as_raw_fd());
-        let entry = opcode::PollAdd::new(fd, libc::POLLRDHUP as u32)
-            .build()
-            .user_data(Target::user_data(Kind::HangUp, conn));
-        // SAFETY: no memory of ours is involved.
-        unsafe { self.ring.push(entry) };
     }
 
-    fn stop_watching(&mut self, conn: Token) {
-        if self.connections.get(conn).is_some_and(|connection| connection.is(WATCHED)) {
-            self.cancel(Kind::CancelHangUp, Kind::HangUp, conn);
+    /// Takes a poll back, if the kernel holds it.
+    fn stop_waiting(&mut self, conn: Token, held: u32, cancel: Kind, request: Kind) {
+        if self.connections.get(conn).is_some_and(|connection| connection.is(held)) {
+            self.cancel(cancel, request, conn);
         }
     }
 
@@ -368,31 +302,15 @@ impl Core {
     pub(crate) fn receive_ended(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !(RECEIVING | STOPPING);
-        let leaving = connection.is(CLOSING | DETACHING);
         match -result {
             ..0 => {}
-            0 => {
-                connection.state |= ENDED;
-                if !leaving {
-                    out.push(Happening::Other(Event::Eof { conn }));
-                }
-            }
+            0 => self.connections.ended(conn, out),
             libc::ENOBUFS => self.starved = true,
             libc::ECANCELED | libc::EAGAIN | libc::EINTR => {}
-            error => self.fail(conn, error, out),
+            error => self.connections.fail(conn, io::Error::from_raw_os_error(error), out),
         }
         self.want_receive(conn);
-        self.finish_if_idle(conn);
-    }
-
-    fn fail(&mut self, conn: Token, error: i32, out: &mut Vec<Happening>) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        let silent = connection.is(CLOSING | DETACHING | FAILED);
-        connection.state |= FAILED;
-        if !silent {
-            let error = io::Error::from_raw_os_error(error);
-            out.push(Happening::Other(Event::Failed { conn, error }));
-        }
+        self.connections.finish_if_idle(conn);
     }
 
     /// Any completion but a receive's.
@@ -414,11 +332,7 @@ impl Core {
                     self.cancel(Kind::CancelReceive, Kind::Receive, token);
                 }
             }
-            Kind::CancelSend => {
-                if self.connections.get(token).is_some_and(|c| c.is(SENDING)) {
-                    self.cancel(Kind::CancelSend, Kind::Send, token);
-                }
-            }
+            Kind::CancelSend => self.stop_waiting(token, SENDING, Kind::CancelSend, Kind::Send),
             Kind::CancelAccept => {
                 if self.listeners.get(token).is_some_and(|l| l.accepting) {
                     self.cancel(Kind::CancelAccept, Kind::Accept, token);
@@ -431,7 +345,13 @@ impl Core {
             }
             Kind::AcceptAgain => self.accept_again(),
             Kind::HangUp => self.hung_up(token, result, out),
-            Kind::CancelHangUp => self.stop_watching(token),
+            Kind::CancelHangUp => {
+                self.stop_waiting(token, WATCHED, Kind::CancelHangUp, Kind::HangUp);
+            }
+            Kind::Connect => self.connected(token, result, out),
+            Kind::CancelConnect => {
+                self.stop_waiting(token, CONNECTING, Kind::CancelConnect, Kind::Connect);
+            }
             Kind::Wake | Kind::Receive | Kind::Other => {}
         }
     }
@@ -440,24 +360,28 @@ impl Core {
     fn hung_up(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !WATCHED;
-        let is_deaf = !connection.is(PAUSED) || connection.is(ENDED | FAILED);
-        if connection.is(CLOSING | DETACHING) {
-            return self.finish_if_idle(conn);
-        }
-        if is_deaf {
-            // Whoever reads finds out by itself.
-            return;
-        }
-        if result < 0 {
-            return self.watch_for_hang_up(conn);
-        }
-        match crate::net::pending_error(&connection.socket) {
-            Some(error) => self.fail(conn, error, out),
-            None => {
-                connection.state |= HANG_UP_TOLD;
-                out.push(Happening::Other(Event::HungUp { conn }));
+        // Whoever reads finds out by itself.
+        if connection.is_deaf() {
+            if result >= 0 {
+                self.connections.hung_up(conn, out);
+            } else {
+                self.watch_for_hang_up(conn);
             }
         }
+        self.connections.finish_if_idle(conn);
+    }
+
+    /// The request of `adopt_connecting` is over.
+    fn connected(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if result < 0 && !connection.is(LEAVING) {
+            let fd = connection.socket.as_raw_fd();
+            return self.poll(fd, libc::POLLOUT, Kind::Connect, conn);
+        }
+        self.connections.connected(conn, out);
+        self.watch_for_hang_up(conn);
+        self.want_receive(conn);
+        self.connections.finish_if_idle(conn);
     }
 
     fn send_completed(
@@ -471,7 +395,7 @@ impl Core {
         connection.state &= !QUICK;
         connection.written += result.max(0) as usize;
         if connection.written >= connection.output.len() {
-            return self.send_ended(conn, sent);
+            return self.connections.send_ended(conn, sent);
         }
         match -result {
             _ if connection.is(CLOSING) => self.send_given_up(conn),
@@ -479,7 +403,7 @@ impl Core {
             // A stream takes at least one byte or says why not.
             0 => self.send_rest(conn),
             error => {
-                self.fail(conn, error, out);
+                self.connections.fail(conn, io::Error::from_raw_os_error(error), out);
                 self.send_given_up(conn);
             }
         }
@@ -499,29 +423,7 @@ impl Core {
     fn send_given_up(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !(SENDING | QUICK);
-        self.finish_if_idle(conn);
-    }
-
-    #[inline]
-    fn send_ended(&mut self, conn: Token, sent: &mut Vec<Happening>) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        connection.state &= !(SENDING | QUICK);
-        if connection.is(SHUT_AFTER_SEND | CLOSING | DETACHING) {
-            if connection.is(SHUT_AFTER_SEND) {
-                crate::net::shutdown_write(&connection.socket);
-                connection.state &= !SHUT_AFTER_SEND;
-            }
-            if connection.is(CLOSING) {
-                return self.finish_if_idle(conn);
-            }
-        }
-        let mut buffer = std::mem::take(&mut connection.output);
-        let detaching = connection.is(DETACHING);
-        buffer.clear();
-        sent.push(Happening::Other(Event::Sent { conn, buffer }));
-        if detaching {
-            self.finish_if_idle(conn);
-        }
+        self.connections.finish_if_idle(conn);
     }
 
     /// Quick sends that were not told of are done, see the story and (4).
@@ -531,13 +433,13 @@ impl Core {
             return;
         }
         if !settled {
-            self.prompt = true;
+            self.connections.prompt = true;
             return;
         }
         let mut sends = std::mem::take(&mut self.quick_sends);
         for conn in sends.drain(..) {
             if self.connections.get(conn).is_some_and(|connection| connection.is(QUICK)) {
-                self.send_ended(conn, sent);
+                self.connections.send_ended(conn, sent);
             }
         }
         self.quick_sends = sends;
@@ -545,35 +447,10 @@ impl Core {
 
     // ---- endings ----
 
-    fn finish_if_idle(&mut self, conn: Token) {
-        let Some(connection) = self.connections.get(conn) else { return };
-        if connection.is(CLOSING | DETACHING) && !connection.is(HELD | FINISHING) {
-            connection.state |= FINISHING;
-            self.finishing.push(conn);
-        }
-    }
-
     /// Ends the connections of which the kernel holds nothing any more.
     #[inline]
     pub(crate) fn finish(&mut self, out: &mut Vec<Happening>) {
-        if self.finishing.is_empty() {
-            return;
-        }
-        let mut finishing = std::mem::take(&mut self.finishing);
-        for conn in finishing.drain(..) {
-            let Some(connection) = self.connections.remove(conn) else { continue };
-            let Connection { socket, state, mut output, .. } = connection;
-            out.push(Happening::Other(if state & CLOSING != 0 {
-                drop(socket);
-                output.clear();
-                let buffer = (output.capacity() > 0).then_some(output);
-                Event::Closed { conn, buffer }
-            } else {
-                Event::Detached { conn, socket }
-            }));
-        }
-        self.finishing = finishing;
-        if self.resting_listeners {
+        if self.connections.finish(out, |_| {}) && self.resting_listeners {
             self.rouse_listeners();
         }
     }
@@ -621,6 +498,7 @@ impl Core {
             match target.kind {
                 Kind::Receive => connection.state &= !RECEIVING,
                 Kind::HangUp => connection.state &= !WATCHED,
+                Kind::Connect => connection.state &= !CONNECTING,
                 Kind::Send | Kind::QuickSend => connection.state &= !(SENDING | QUICK),
                 _ => {}
             }

@@ -14,9 +14,10 @@
 //! return at once, for nothing. What is left of a short write is sent by an ordinary request.
 //!
 //! Invariants
-//! 1. RECEIVING, SENDING, WATCHED say that the kernel holds a request for the connection. Its slot
-//!    is freed and its socket closed only when all are gone; so a completion never finds another
-//!    tenant (and carries the generation besides), and `output` outlives the send.
+//! 1. RECEIVING, SENDING, WATCHED, CONNECTING say that the kernel holds a request for the
+//!    connection. Its slot is freed and its socket closed only when all are gone; so a completion
+//!    never finds another tenant (and carries the generation besides), and `output` outlives the
+//!    send.
 //! 2. A request ends with exactly one completion without F_MORE; a quick send ends silently.
 //! 3. A cancellation may miss a request that is just between two states (`ENOENT`, `EALREADY`). So
 //!    it is repeated until the request's final completion has come.
@@ -89,7 +90,7 @@ impl Uring {
         }
         self.core.arm_receives();
         // What operations of the last turn produced comes first; usually nothing.
-        std::mem::swap(&mut self.happenings, &mut self.core.queued);
+        std::mem::swap(&mut self.happenings, &mut self.core.connections.queued);
         let hurried = self.core.is_hurried() || !self.happenings.is_empty();
         let called = self.alarm.before_sleep();
         let sleep = !(hurried || called || timeout == Some(Duration::ZERO));

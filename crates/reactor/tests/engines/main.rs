@@ -8,6 +8,7 @@
 
 mod chance;
 mod closing;
+mod connecting;
 mod processes;
 mod receiving;
 mod sending;

@@ -17,6 +17,7 @@ const LONGEST: Duration = Duration::from_secs(180);
 pub struct Link {
     pub received: Vec<u8>,
     pub pieces: usize,
+    pub connected: usize,
     pub eof: bool,
     pub hung_up: usize,
     pub sent: usize,
@@ -62,6 +63,12 @@ impl World {
 
     pub fn adopt(&mut self, socket: impl Into<OwnedFd>) -> Token {
         let conn = self.reactor.ops().adopt(socket.into()).unwrap();
+        assert!(self.links.insert(conn, Link::default()).is_none(), "a token came twice");
+        conn
+    }
+
+    pub fn adopt_connecting(&mut self, socket: OwnedFd) -> Token {
+        let conn = self.reactor.ops().adopt_connecting(socket).unwrap();
         assert!(self.links.insert(conn, Link::default()).is_none(), "a token came twice");
         conn
     }
@@ -157,6 +164,7 @@ impl World {
 fn note(links: &mut HashMap<Token, Link>, echo: bool, event: Event<'_>) -> Token {
     let conn = match &event {
         Event::Data { conn, .. }
+        | Event::Connected { conn }
         | Event::Eof { conn }
         | Event::HungUp { conn }
         | Event::Sent { conn, .. }
@@ -178,6 +186,10 @@ fn note(links: &mut HashMap<Token, Link>, echo: bool, event: Event<'_>) -> Token
             } else {
                 link.received.extend_from_slice(bytes);
             }
+        }
+        Event::Connected { .. } => {
+            assert!(link.received.is_empty() && link.failed.is_none(), "Connected comes first");
+            link.connected += 1;
         }
         Event::Eof { .. } => {
             assert!(!link.eof, "Eof twice");

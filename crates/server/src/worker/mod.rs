@@ -269,7 +269,8 @@ impl Worker {
             Event::AcceptFailed { error, .. } => {
                 tracing::warn!(%error, "cannot accept connections at the moment");
             }
-            Event::Unlistened { .. } | Event::Woken => {}
+            // Nobody connects to others yet.
+            Event::Connected { .. } | Event::Unlistened { .. } | Event::Woken => {}
         }
     }
 
