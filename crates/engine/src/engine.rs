@@ -1,31 +1,37 @@
 //! What everything that runs commands shares.
+//!
+//! Its parts know neither it nor each other, as far as that goes; what works with several of them
+//! (`execute`, `transaction`, `lane`, `scripts::run`, `tracking::notifier`) knows it. It is put
+//! together in `assemble`.
 
 use std::any::Any;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
-use pantala_base::hash::HashSeed;
-use pantala_commands::{Call, Command, Registry, Server};
-use pantala_keyspace::{ChangeSink, Config, Keyspace};
+use pantala_commands::{Call, ClientError, Registry, Server, Tracking};
+use pantala_keyspace::{ClientId, Keyspace};
+use pantala_scripting::Libraries;
 use pantala_settings::Settings;
 
 use crate::directory::Directory;
 use crate::events::Events;
-use crate::execute::states::LastingStates;
-use crate::functions::Functions;
-use crate::lane::{Compensate, LANE_SLOTS, Lane};
-use crate::mailbox::{MAX_WORKERS, WorkerSet};
+use crate::functions::store::{Functions, Kept};
+use crate::lane::Lane;
+use crate::mailbox::WorkerSet;
 use crate::memory::MemoryGuard;
 use crate::monitors::Monitors;
-use crate::pause::Pause;
+use crate::pause::{Pause, Paused};
 use crate::pubsub::PubSub;
-use crate::scripts::Scripts;
+use crate::scripts::store::Scripts;
 use crate::settings_cell::SettingsCell;
 use crate::shutdown::Shutdown;
-use crate::stats::logs::Kind;
-use crate::stats::{ErrorCounts, LatencyMonitor, Logs, Tallies};
+use crate::states::{LastingStates, States};
+use crate::stats::errors::ErrorCounts;
+use crate::stats::latency_monitor::LatencyMonitor;
+use crate::stats::logs::{Kind, Logs};
+use crate::stats::tallies::Tallies;
 use crate::switches::Switches;
-use crate::tracking::Trackers;
-use crate::tracking::notifier::Notifier;
+use crate::tracking::trackers::{Trackers, most_keys};
 use crate::waiting::BlockedCount;
 
 /// Starts a thread of the slow lane for a slot of the gate; whether it could.
@@ -63,8 +69,8 @@ pub struct Engine {
     pub shutdown: Shutdown,
     /// What DEBUG has turned off or on.
     pub switches: Switches,
-    start_lane_thread: OnceLock<StartLaneThread>,
-    self_ref: OnceLock<Weak<Engine>>,
+    pub(crate) start_lane_thread: OnceLock<StartLaneThread>,
+    pub(crate) self_ref: OnceLock<Weak<Engine>>,
 }
 
 /// What is counted and kept for operators.
@@ -94,70 +100,7 @@ pub struct Notices {
     pub directory: Directory,
 }
 
-/// What an engine is made of.
-pub struct Parts<'p> {
-    /// The settings at the start.
-    pub settings: Settings,
-    /// The file they were read from.
-    pub file: Option<std::path::PathBuf>,
-    /// For the hashes of keys.
-    pub seed: HashSeed,
-    /// The rows of the command table.
-    pub families: &'p [&'static [Command]],
-    /// The threads that own connections.
-    pub workers: Arc<dyn WorkerSet>,
-    /// Who is told of what happens to keys; `None`: the clients that ask for it.
-    pub change_sink: Option<Box<dyn ChangeSink>>,
-}
-
 impl Engine {
-    /// An empty one, ready to run commands.
-    pub fn new(parts: Parts<'_>) -> Arc<Self> {
-        let registry = Registry::new(parts.families);
-        let config = Config {
-            seed: parts.seed,
-            databases: parts.settings.databases,
-            worker_slots: MAX_WORKERS,
-            lane_slots: LANE_SLOTS,
-        };
-        let engine = Arc::new(Engine {
-            space: Keyspace::new(config),
-            stats: Stats {
-                tallies: Tallies::new(registry.rows().len()),
-                errors: ErrorCounts::default(),
-                logs: Logs::default(),
-                latency_monitor: LatencyMonitor::default(),
-            },
-            registry,
-            settings: SettingsCell::new(parts.settings, parts.file),
-            workers: parts.workers,
-            lane: Lane::default(),
-            scripts: Scripts::default(),
-            functions: Functions::default(),
-            notices: Notices::default(),
-            lasting: LastingStates::default(),
-            pause: Pause::default(),
-            blocked: BlockedCount::default(),
-            memory: MemoryGuard::default(),
-            shutdown: Shutdown::default(),
-            switches: Switches::default(),
-            start_lane_thread: OnceLock::new(),
-            self_ref: OnceLock::new(),
-        });
-        let _first = engine.self_ref.set(Arc::downgrade(&engine));
-        engine.connect(parts.change_sink);
-        engine
-    }
-
-    /// What the keyspace tells goes to clients and to the slow lane; what reads settings has them.
-    fn connect(self: &Arc<Self>, sink: Option<Box<dyn ChangeSink>>) {
-        self.apply_log_settings();
-        self.apply_script_settings();
-        self.space.set_change_sink(sink.unwrap_or_else(|| Box::new(Notifier::new(self))));
-        self.space.set_long_wait_observer(Box::new(Compensate(Arc::downgrade(self))));
-        self.apply_event_settings();
-    }
-
     /// Itself, for threads that are to be started.
     pub fn arc(&self) -> Option<Arc<Engine>> {
         self.self_ref.get()?.upgrade()
@@ -178,10 +121,35 @@ impl Engine {
         self.start_lane_thread.get().is_some_and(|start| start(slot))
     }
 
+    /// The client tracks from now on, in this way.
+    pub fn track(&self, client: ClientId, tracking: &Tracking) {
+        self.notices.trackers.join(&self.space, &self.settings, client, tracking);
+    }
+
+    /// The client tracks no more.
+    pub fn end_tracking(&self, client: ClientId) {
+        self.notices.trackers.leave(&self.space, &self.settings, client);
+    }
+
+    /// Forgets remembered keys beyond `tracking-table-max-keys`, as far as their partitions are
+    /// free. Inside the gate.
+    #[cold]
+    pub fn shrink_tracked(&self) {
+        self.space.shrink_tracked(most_keys(&self.settings.current()));
+    }
+
+    /// Whether more keys are remembered than may be, and nobody need ask for them to be forgotten.
+    #[inline]
+    pub fn has_too_many_tracked(&self, settings: &Settings) -> bool {
+        self.notices.trackers.is_used()
+            && self.space.tracked().keys.load(Ordering::Relaxed) > most_keys(settings)
+            && !self.switches.no_housekeeping.is_on()
+    }
+
     /// Who is told of what happens to keys, at the start and after CONFIG SET.
     pub fn apply_event_settings(&self) {
         self.notices.events.configure(&self.settings.current());
-        self.notices.trackers.settings_changed(self);
+        self.notices.trackers.settings_changed(&self.space, &self.settings);
     }
 
     /// Hands the logs their thresholds, at the start and after CONFIG SET.
@@ -205,6 +173,46 @@ impl Engine {
     pub fn apply_script_settings(&self) {
         let bytes = self.settings.current().lua_memory_limit_bytes;
         self.scripts.limit_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+
+    /// The states of this moment (monotonic, microseconds), with this `maxmemory`.
+    #[inline]
+    pub fn states(&self, maxmemory: u64, now_us: u64) -> States {
+        let mut states = self.lasting.now();
+        if self.memory.is_full(maxmemory) {
+            states = states.and(States::FULL);
+        }
+        match self.pause.state(now_us) {
+            Paused::Nothing => states,
+            Paused::Writes => states.and(States::PAUSED_WRITES),
+            Paused::All => states.and(States::PAUSED_ALL),
+        }
+    }
+
+    /// The function that FCALL means.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn function(&self, name: &[u8]) -> Result<Kept, ClientError> {
+        self.functions.find(name)
+    }
+
+    /// Puts what `change` makes of the current state of all libraries in its place. Nothing changes
+    /// on an error.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub fn change_functions<E>(
+        &self,
+        change: impl FnOnce(&Libraries<Kept>) -> Result<Libraries<Kept>, E>,
+    ) -> Result<(), E> {
+        let had_some = self.functions.current().library_count() > 0;
+        self.functions.change(change)?;
+        if had_some {
+            // A library that is gone lets go of its memory in every interpreter.
+            self.scripts.forget_compiled();
+        }
+        Ok(())
     }
 
     /// What a handler is given, as what it is.

@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod assemble;
 pub mod directory;
 pub mod engine;
 pub mod events;
@@ -39,6 +40,7 @@ pub mod pubsub;
 pub mod scripts;
 pub mod settings_cell;
 pub mod shutdown;
+pub mod states;
 pub mod stats;
 pub mod switches;
 pub mod tracking;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use pantala_commands::Session;
+use pantala_keyspace::ClientId;
 
-use crate::tracking::notifier::Word;
 use crate::waiting::Blocked;
 
 /// One message.
@@ -54,6 +54,23 @@ pub enum Message {
     },
     /// A script has held partitions for so long that who waits for them is told.
     ScriptIsBusy,
+}
+
+/// Keys that have changed; shared by all who are told.
+pub type Keys = Arc<[Arc<[u8]>]>;
+
+/// What one client is told.
+#[derive(Clone)]
+pub enum Word {
+    /// These keys have changed; `None`: all may have.
+    Stale {
+        /// The keys.
+        keys: Option<Keys>,
+        /// It is told in another client's place.
+        is_redirected: bool,
+    },
+    /// The client that was told in its place is gone.
+    Broken(ClientId),
 }
 
 /// Where one worker gets its messages.

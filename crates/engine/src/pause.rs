@@ -3,7 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::execute::Paused;
+/// What CLIENT PAUSE holds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paused {
+    /// Nothing.
+    Nothing,
+    /// Commands that change data.
+    Writes,
+    /// All commands.
+    All,
+}
 
 /// The end of the pause in microseconds, shifted, with one bit for what is paused; 0: no pause.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
 use pantala_commands::{Call, Command, Registry, Server};
 use pantala_engine::Engine;
-use pantala_engine::engine::Parts;
+use pantala_engine::assemble::Parts;
 use pantala_keyspace::ChangeSink;
 use pantala_settings::Settings;
 

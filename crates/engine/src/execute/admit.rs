@@ -8,8 +8,8 @@ use pantala_commands::{
 use pantala_protocol::Reply;
 
 use super::finish::suppress_reply;
-use super::states::{Answer, Concerned, PAUSED, States};
 use super::{Turn, is_exec};
+use crate::states::{Answer, Concerned, PAUSED, States};
 
 /// Why a command does not run now.
 pub enum Refusal {

@@ -11,7 +11,6 @@
 //! |---|---|
 //! | here | a turn, and one command of it that runs by itself |
 //! | `admit` | whether it may run |
-//! | `states` | states of the server in which commands are refused, in one list |
 //! | `invoke` | the one place where a handler is called |
 //! | `finish` | what follows |
 //!
@@ -22,7 +21,6 @@
 pub mod admit;
 pub mod finish;
 pub mod invoke;
-pub mod states;
 
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
@@ -34,10 +32,10 @@ use smallvec::SmallVec;
 
 use crate::engine::Engine;
 use crate::limits::Limited;
+use crate::states::States;
 use crate::stats::tallies::ThreadTally;
 use crate::waiting::{Blocked, ReplyTarget};
 use finish::Ended;
-use states::States;
 
 pub use admit::{Refusal, keep_for_exec};
 pub use finish::{report_panic, suppress_reply};
@@ -69,17 +67,6 @@ pub struct Turn<'r> {
     pub locking: Locking,
     /// Some partition was busy each time, many times: now it waits for them, with the token.
     pub is_starved: bool,
-}
-
-/// What CLIENT PAUSE holds back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paused {
-    /// Nothing.
-    Nothing,
-    /// Commands that change data.
-    Writes,
-    /// All commands.
-    All,
 }
 
 /// What is to be run.

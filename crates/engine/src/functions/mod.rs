@@ -16,7 +16,7 @@
 
 mod load;
 mod show;
-mod store;
+pub mod store;
 
 use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Program, error, help};

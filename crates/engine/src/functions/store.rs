@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pantala_commands::ClientError;
 use pantala_scripting::{Libraries, Library, Registered};
 
-use crate::engine::Engine;
-use crate::scripts::Known;
+use crate::scripts::known::Known;
 
 /// What is kept for a function: itself, and how it went so far.
 pub type Kept = Arc<Known>;
@@ -63,7 +62,11 @@ impl Functions {
         self.version.load(Ordering::Acquire)
     }
 
-    fn change<E>(
+    /// Puts what `change` makes of the current state in its place. Nothing changes on an error.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub fn change<E>(
         &self,
         change: impl FnOnce(&Libraries<Kept>) -> Result<Libraries<Kept>, E>,
     ) -> Result<(), E> {
@@ -74,34 +77,6 @@ impl Functions {
         self.version.fetch_add(1, Ordering::Release);
         drop(current);
         drop(before);
-        Ok(())
-    }
-}
-
-impl Engine {
-    /// The function that FCALL means.
-    ///
-    /// # Errors
-    /// There is none of this name.
-    pub fn function(&self, name: &[u8]) -> Result<Kept, ClientError> {
-        self.functions.find(name)
-    }
-
-    /// Puts what `change` makes of the current state of all libraries in its place. Nothing changes
-    /// on an error.
-    ///
-    /// # Errors
-    /// Those of `change`.
-    pub fn change_functions<E>(
-        &self,
-        change: impl FnOnce(&Libraries<Kept>) -> Result<Libraries<Kept>, E>,
-    ) -> Result<(), E> {
-        let had_some = self.functions.current().library_count() > 0;
-        self.functions.change(change)?;
-        if had_some {
-            // A library that is gone lets go of its memory in every interpreter.
-            self.scripts.forget_compiled();
-        }
         Ok(())
     }
 }

@@ -20,10 +20,10 @@ use smallvec::SmallVec;
 
 use super::log::Log;
 use super::running::{Fate, Kind, Running};
-use crate::execute::states::{Answer, Concerned, PAUSED, States};
 use crate::execute::{Request, Turn, Verdict};
 use crate::lane::CompensatingThread;
 use crate::mailbox::Message;
+use crate::states::{Answer, Concerned, PAUSED, States};
 use crate::stats::logs::Notes;
 use crate::stats::tallies::ThreadTally;
 

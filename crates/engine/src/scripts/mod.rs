@@ -33,11 +33,11 @@
 
 mod call;
 mod commands;
-mod known;
+pub mod known;
 mod log;
 mod run;
 mod running;
-mod store;
+pub mod store;
 mod thread;
 
 pub use commands::{ROWS, runs, runs_read_only};

@@ -18,8 +18,8 @@ use super::known::{Known, Program};
 use super::log::Log;
 use super::running::Kind;
 use super::thread;
-use crate::execute::states::States;
 use crate::execute::{Request, Turn, Verdict, suppress_reply};
+use crate::states::States;
 use crate::stats::logs::Notes;
 use crate::tracking::reading::forget_caching;
 

@@ -6,27 +6,10 @@ use std::sync::{Arc, Weak};
 
 use pantala_keyspace::{ChangeSink, ClientId, Effect, Readers, Ticket};
 
-use super::Everybody;
+use super::trackers::Everybody;
 use crate::engine::Engine;
-use crate::mailbox::Message;
+use crate::mailbox::{Keys, Message, Word};
 use crate::pubsub::{Kind, WakeSet};
-
-/// Keys that have changed; shared by all who are told.
-pub type Keys = Arc<[Arc<[u8]>]>;
-
-/// What one client is told.
-#[derive(Clone)]
-pub enum Word {
-    /// These keys have changed; `None`: all may have.
-    Stale {
-        /// The keys.
-        keys: Option<Keys>,
-        /// It is told in another client's place.
-        is_redirected: bool,
-    },
-    /// The client that was told in its place is gone.
-    Broken(ClientId),
-}
 
 /// The keyspace's way to the other clients.
 pub struct Notifier(Weak<Engine>);

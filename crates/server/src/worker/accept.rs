@@ -142,7 +142,7 @@ impl Worker {
     pub(crate) fn end_session(&mut self, session: &Session) {
         self.end_subscriptions(session.standing, session.place);
         self.shared.engine.notices.directory.leave(session.id);
-        self.shared.engine.notices.trackers.leave(&self.shared.engine, session.id);
+        self.shared.engine.end_tracking(session.id);
     }
 
     /// The reactor has given a socket up: another worker gets it.

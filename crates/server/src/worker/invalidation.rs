@@ -6,7 +6,7 @@ use pantala_protocol::{Reply, Version};
 use pantala_sync::gate::Role;
 
 use super::Worker;
-use pantala_engine::tracking::notifier::Word;
+use pantala_engine::mailbox::Word;
 
 /// The channel on which RESP2 clients hear of stale keys.
 const CHANNEL: &[u8] = b"__redis__:invalidate";

@@ -167,7 +167,7 @@ impl Worker {
         self.count_bytes(counted, 0);
         self.end_subscriptions(standing, place);
         self.shared.engine.notices.directory.leave(client);
-        self.shared.engine.notices.trackers.leave(&self.shared.engine, client);
+        self.shared.engine.end_tracking(client);
         self.stop_waiting(conn.index);
         ops.close(conn);
     }

@@ -215,7 +215,7 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
     let old = std::mem::replace(call.session, Session::new(call.session.id, is_open));
     if old.tracking.is_some() {
         let shared = Shared::of(call);
-        shared.engine.notices.trackers.leave(&shared.engine, old.id);
+        shared.engine.end_tracking(old.id);
     }
     let session = &mut *call.session;
     session.lib_name = old.lib_name;

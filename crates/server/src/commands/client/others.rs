@@ -18,7 +18,7 @@ use crate::clients::filter::ClientFilter;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
-use pantala_engine::execute::Paused;
+use pantala_engine::pause::Paused;
 use pantala_keyspace::HideReason;
 
 /// Those of CLIENT KILL, and the address alone.

@@ -66,10 +66,10 @@ fn tracking(call: &mut Call<'_, '_>) -> Done {
             options.prefixes = Arc::new(with_prefixes(before, &options.prefixes)?);
             options.prefix_bytes = prefix_bytes(&options.prefixes);
         }
-        shared.engine.notices.trackers.join(&shared.engine, client, &options);
+        shared.engine.track(client, &options);
         call.session.tracking = Some(Box::new(options));
     } else {
-        shared.engine.notices.trackers.leave(&shared.engine, client);
+        shared.engine.end_tracking(client);
         call.session.tracking = None;
     }
     call.reply.ok();

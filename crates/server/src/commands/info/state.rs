@@ -12,7 +12,7 @@ use super::Page;
 use crate::commands::REDIS_VERSION;
 use crate::commands::memory::{Account, ratio};
 use crate::shared::Shared;
-use pantala_engine::execute::Paused;
+use pantala_engine::pause::Paused;
 
 /// The version of Valkey whose answers are the measure.
 const VALKEY_VERSION: &str = "9.1.2";

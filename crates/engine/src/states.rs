@@ -7,16 +7,13 @@
 //! Invariants
 //! 1. Each rule says by flags of the command's row whom it concerns; no name is compared.
 //! 2. Whether memory is full, and what CLIENT PAUSE holds back, is asked once a turn, in
-//!    [`Engine::states`].
+//!    `Engine::states`.
 //!
 //! Tests: at the foot; compat/transcripts (maxmemory, client/pause).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pantala_commands::{ClientError, Flags, error};
-
-use super::Paused;
-use crate::engine::Engine;
 
 /// Some of the states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,25 +171,10 @@ impl LastingStates {
         self.0.fetch_and(!state.0, Ordering::AcqRel);
     }
 
+    /// Those of this moment.
     #[inline]
-    fn now(&self) -> States {
+    pub fn now(&self) -> States {
         States(self.0.load(Ordering::Relaxed))
-    }
-}
-
-impl Engine {
-    /// The states of this moment (monotonic, microseconds), with this `maxmemory`.
-    #[inline]
-    pub fn states(&self, maxmemory: u64, now_us: u64) -> States {
-        let mut states = self.lasting.now();
-        if self.memory.is_full(maxmemory) {
-            states = states.and(States::FULL);
-        }
-        match self.pause.state(now_us) {
-            Paused::Nothing => states,
-            Paused::Writes => states.and(States::PAUSED_WRITES),
-            Paused::All => states.and(States::PAUSED_ALL),
-        }
     }
 }
 

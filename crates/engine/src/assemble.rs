@@ -1,0 +1,88 @@
+//! How an engine is put together: the one boot sequence, with threads around it and without.
+
+use std::sync::{Arc, OnceLock};
+
+use pantala_base::hash::HashSeed;
+use pantala_commands::{Command, Registry};
+use pantala_keyspace::{ChangeSink, Config, Keyspace};
+use pantala_settings::Settings;
+
+use crate::engine::{Engine, Notices, Stats};
+use crate::functions::store::Functions;
+use crate::lane::{Compensate, LANE_SLOTS, Lane};
+use crate::mailbox::{MAX_WORKERS, WorkerSet};
+use crate::memory::MemoryGuard;
+use crate::pause::Pause;
+use crate::scripts::Scripts;
+use crate::settings_cell::SettingsCell;
+use crate::shutdown::Shutdown;
+use crate::states::LastingStates;
+use crate::stats::{ErrorCounts, LatencyMonitor, Logs, Tallies};
+use crate::switches::Switches;
+use crate::tracking::notifier::Notifier;
+use crate::waiting::BlockedCount;
+
+/// What an engine is made of.
+pub struct Parts<'p> {
+    /// The settings at the start.
+    pub settings: Settings,
+    /// The file they were read from.
+    pub file: Option<std::path::PathBuf>,
+    /// For the hashes of keys.
+    pub seed: HashSeed,
+    /// The rows of the command table.
+    pub families: &'p [&'static [Command]],
+    /// The threads that own connections.
+    pub workers: Arc<dyn WorkerSet>,
+    /// Who is told of what happens to keys; `None`: the clients that ask for it.
+    pub change_sink: Option<Box<dyn ChangeSink>>,
+}
+
+impl Engine {
+    /// An empty one, ready to run commands.
+    pub fn new(parts: Parts<'_>) -> Arc<Self> {
+        let registry = Registry::new(parts.families);
+        let config = Config {
+            seed: parts.seed,
+            databases: parts.settings.databases,
+            worker_slots: MAX_WORKERS,
+            lane_slots: LANE_SLOTS,
+        };
+        let engine = Arc::new(Engine {
+            space: Keyspace::new(config),
+            stats: Stats {
+                tallies: Tallies::new(registry.rows().len()),
+                errors: ErrorCounts::default(),
+                logs: Logs::default(),
+                latency_monitor: LatencyMonitor::default(),
+            },
+            registry,
+            settings: SettingsCell::new(parts.settings, parts.file),
+            workers: parts.workers,
+            lane: Lane::default(),
+            scripts: Scripts::default(),
+            functions: Functions::default(),
+            notices: Notices::default(),
+            lasting: LastingStates::default(),
+            pause: Pause::default(),
+            blocked: BlockedCount::default(),
+            memory: MemoryGuard::default(),
+            shutdown: Shutdown::default(),
+            switches: Switches::default(),
+            start_lane_thread: OnceLock::new(),
+            self_ref: OnceLock::new(),
+        });
+        let _first = engine.self_ref.set(Arc::downgrade(&engine));
+        engine.connect(parts.change_sink);
+        engine
+    }
+
+    /// What the keyspace tells goes to clients and to the slow lane; what reads settings has them.
+    fn connect(self: &Arc<Self>, sink: Option<Box<dyn ChangeSink>>) {
+        self.apply_log_settings();
+        self.apply_script_settings();
+        self.space.set_change_sink(sink.unwrap_or_else(|| Box::new(Notifier::new(self))));
+        self.space.set_long_wait_observer(Box::new(Compensate(Arc::downgrade(self))));
+        self.apply_event_settings();
+    }
+}
