@@ -128,6 +128,11 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
+    /// Those that are not in the other set.
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+
     /// Whether any bit of `other` is here.
     #[inline]
     pub const fn has(self, other: Flags) -> bool {

@@ -1,7 +1,13 @@
 //! CLIENT PAUSE: until when which commands wait.
+//!
+//! While anything is paused the data does not change: keys whose time is over are not seen, but
+//! stay until the pause is over (`HideReason`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use pantala_keyspace::{HideReason, Keyspace};
 
 /// What CLIENT PAUSE holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,38 +22,74 @@ pub enum Paused {
 
 /// The end of the pause in microseconds, shifted, with one bit for what is paused; 0: no pause.
 #[derive(Default)]
-pub struct Pause(AtomicU64);
+pub struct Pause {
+    word: AtomicU64,
+    /// Held while a pause begins or ends, so that the keyspace hears of both in their order.
+    changing: Mutex<()>,
+}
 
 const WRITES_ONLY: u64 = 1;
 /// The latest end there can be: some 292,000 years.
 const LAST_US: u64 = u64::MAX >> 1;
 
 impl Pause {
-    /// Pauses until `until_us` (monotonic). A pause in force is only ever extended, and one of all
-    /// commands stays one.
-    pub fn begin(&self, until_us: u64, paused: Paused, now_us: u64) {
+    /// Pauses commands until `until_us` (monotonic). A pause in force is only ever extended, and
+    /// one of all commands stays one.
+    pub fn begin(&self, space: &Keyspace, until_us: u64, paused: Paused, now_us: u64) {
         let wanted = match paused {
             Paused::Nothing => return,
             Paused::Writes => WRITES_ONLY,
             Paused::All => 0,
         };
-        let now = self.0.load(Ordering::Acquire);
+        let _changing = self.change();
+        let now = self.word.load(Ordering::Relaxed);
         let in_force = now >> 1 > now_us;
         let until_us = until_us.min(LAST_US);
         let until_us = if in_force { until_us.max(now >> 1) } else { until_us };
         let writes_only = if in_force { wanted & now } else { wanted };
-        self.0.store(until_us << 1 | writes_only, Ordering::Release);
+        self.word.store(until_us << 1 | writes_only, Ordering::Release);
+        space.hide_expired(HideReason::Paused, true);
     }
 
     /// Ends the pause.
-    pub fn end(&self) {
-        self.0.store(0, Ordering::Release);
+    pub fn end(&self, space: &Keyspace) {
+        let _changing = self.change();
+        self.word.store(0, Ordering::Release);
+        space.hide_expired(HideReason::Paused, false);
+    }
+
+    /// Whether a pause was set and its time is over: then it is taken away, and the one caller who
+    /// is told so wakes the paused.
+    #[inline]
+    pub fn take_over(&self, space: &Keyspace, now_us: u64) -> bool {
+        self.is_over(now_us) && self.end_if_over(space, now_us)
+    }
+
+    #[cold]
+    fn end_if_over(&self, space: &Keyspace, now_us: u64) -> bool {
+        let _changing = self.change();
+        let is_over = self.is_over(now_us);
+        if is_over {
+            self.word.store(0, Ordering::Release);
+            space.hide_expired(HideReason::Paused, false);
+        }
+        is_over
+    }
+
+    #[inline]
+    fn is_over(&self, now_us: u64) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        word != 0 && word >> 1 <= now_us
+    }
+
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is paused at this time.
     #[inline]
     pub fn state(&self, now_us: u64) -> Paused {
-        let word = self.0.load(Ordering::Relaxed);
+        let word = self.word.load(Ordering::Relaxed);
         if word == 0 {
             return Paused::Nothing;
         }
@@ -60,36 +102,34 @@ impl Pause {
 
     /// How long it still lasts; `None` if there is none. The clock is read only if there is one.
     pub fn ends_in(&self, clock: impl FnOnce() -> u64) -> Option<Duration> {
-        let word = self.0.load(Ordering::Relaxed);
+        let word = self.word.load(Ordering::Relaxed);
         if word == 0 {
             return None;
         }
         Some(Duration::from_micros((word >> 1).saturating_sub(clock())))
     }
-
-    /// Whether a pause was set and its time is over: then it is taken away, and the one caller who
-    /// is told so wakes the paused.
-    #[inline]
-    pub fn take_over(&self, now_us: u64) -> bool {
-        let word = self.0.load(Ordering::Relaxed);
-        let is_over = word != 0 && word >> 1 <= now_us;
-        let (order, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-        is_over && self.0.compare_exchange(word, 0, order, failed).is_ok()
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use pantala_base::hash::HashSeed;
+    use pantala_keyspace::Config;
+
     use super::*;
+
+    fn space() -> Keyspace {
+        let seed = HashSeed::from_words(1, 2);
+        Keyspace::new(Config { seed, databases: 1, worker_slots: 1, lane_slots: 1 })
+    }
 
     #[test]
     fn only_ever_extends() {
-        let pause = Pause::default();
-        pause.begin(100, Paused::Writes, 0);
+        let (space, pause) = (space(), Pause::default());
+        pause.begin(&space, 100, Paused::Writes, 0);
         assert_eq!(pause.state(50), Paused::Writes);
-        pause.begin(60, Paused::All, 50);
+        pause.begin(&space, 60, Paused::All, 50);
         assert_eq!(pause.state(99), Paused::All);
-        pause.begin(200, Paused::Writes, 50);
+        pause.begin(&space, 200, Paused::Writes, 50);
         assert_eq!(pause.state(199), Paused::All);
         assert_eq!(pause.state(200), Paused::Nothing);
     }
@@ -97,8 +137,8 @@ mod tests {
     #[test]
     fn a_pause_beyond_all_time_is_one() {
         for until_us in [LAST_US, LAST_US + 1, LAST_US + 12_345, u64::MAX] {
-            let pause = Pause::default();
-            pause.begin(until_us, Paused::Writes, 7);
+            let (space, pause) = (space(), Pause::default());
+            pause.begin(&space, until_us, Paused::Writes, 7);
             assert_eq!(pause.state(1 << 60), Paused::Writes, "{until_us}");
             assert_eq!(pause.ends_in(|| 7), Some(Duration::from_micros(LAST_US - 7)));
         }
@@ -106,11 +146,13 @@ mod tests {
 
     #[test]
     fn one_caller_learns_that_it_is_over() {
-        let pause = Pause::default();
-        assert!(!pause.take_over(1));
-        pause.begin(100, Paused::All, 0);
-        assert!(!pause.take_over(99));
-        assert!(pause.take_over(100));
-        assert!(!pause.take_over(100));
+        let (space, pause) = (space(), Pause::default());
+        assert!(!pause.take_over(&space, 1));
+        pause.begin(&space, 100, Paused::All, 0);
+        assert!(!pause.take_over(&space, 99));
+        assert!(space.hides_expired());
+        assert!(pause.take_over(&space, 100));
+        assert!(!space.hides_expired());
+        assert!(!pause.take_over(&space, 100));
     }
 }

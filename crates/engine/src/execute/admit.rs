@@ -47,7 +47,7 @@ impl Turn<'_> {
             return self.admit_to_queue(queue, found, args);
         }
         if !self.states.is_none() {
-            self.judge_states(found, Concerned::one(row.flags))?;
+            self.judge_states(found, args)?;
         }
         if self.lane == Lane::Worker && row.flags.has(Flags::LANE) {
             return Err(Refusal::Lane(found));
@@ -109,8 +109,20 @@ impl Turn<'_> {
     }
 
     #[cold]
-    fn judge_states(&self, found: CommandRef, concerned: Concerned) -> Result<(), Refusal> {
-        self.judge(self.states, found, concerned)
+    fn judge_states(&self, found: CommandRef, args: &[&[u8]]) -> Result<(), Refusal> {
+        let flags = found.row.flags;
+        if !self.states.has(States::PAUSED_WRITES) || !flags.has(Flags::SCRIPT) {
+            return self.judge(self.states, found, Concerned::one(flags));
+        }
+        let others = self.states.without(PAUSED);
+        self.judge(others, found, Concerned::one(flags))?;
+        // What a script says of itself counts, if it does.
+        let flags = match self.says_that_it_writes(found, args) {
+            Some(true) => flags.and(Flags::WRITE),
+            Some(false) => flags.without(Flags::WRITE.and(Flags::MAY_REPLICATE)),
+            None => flags,
+        };
+        self.judge(self.states.without(others), found, Concerned::one(flags))
     }
 
     fn judge(

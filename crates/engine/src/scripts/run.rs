@@ -6,7 +6,8 @@ use std::sync::Arc;
 use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
 use pantala_commands::{
-    ClientError, Flags, Lane, Locking, Park, Program as Named, ReplyMode, Session, error,
+    ClientError, CommandRef, Flags, Lane, Locking, Park, Program as Named, ReplyMode, Session,
+    error,
 };
 use pantala_keyspace::{Busy, LockPlan, Locked};
 use pantala_protocol::Reply;
@@ -109,6 +110,17 @@ impl<'r> Turn<'r> {
                 Ok(known)
             }
         }
+    }
+
+    /// Whether a script says that it may write; `None` if it says nothing, or is not known.
+    pub(crate) fn says_that_it_writes(&self, found: CommandRef, args: &[&[u8]]) -> Option<bool> {
+        let flags = match found.row.program? {
+            // One that can not be compiled is told so at once: only its first line counts.
+            Named::Body => pantala_scripting::Script::new(args.get(1)?).ok()?.flags(),
+            Named::Digest => thread::by_sha(&self.engine.scripts, args.get(1)?)?.flags,
+            Named::Function => self.engine.function(args.get(1)?).ok()?.flags,
+        };
+        (!flags.has(ScriptFlags::COMPATIBLE)).then(|| flags.says_that_it_writes())
     }
 
     /// Whether there is no memory for what a script says that it needs. It is refused before

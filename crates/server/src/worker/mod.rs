@@ -36,7 +36,7 @@ use std::time::Duration;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{Place, Standing};
 use pantala_engine::Mailbox;
-use pantala_keyspace::{HideReason, NeverWaits};
+use pantala_keyspace::NeverWaits;
 use pantala_reactor::{Event, Events, Ops, Reactor, Token};
 use pantala_settings::Settings;
 
@@ -201,8 +201,8 @@ impl Worker {
         for event in events {
             self.take_event(event, ops, &mut chunks);
         }
-        if self.shared.engine.pause.take_over(self.now_us) {
-            self.shared.engine.space.hide_expired(HideReason::Paused, false);
+        let engine = &self.shared.engine;
+        if engine.pause.take_over(&engine.space, self.now_us) {
             self.shared.workers.post_all(|| Message::PauseChanged);
         }
         self.take_messages(ops);

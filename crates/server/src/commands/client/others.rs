@@ -19,7 +19,6 @@ use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
 use pantala_engine::pause::Paused;
-use pantala_keyspace::HideReason;
 
 /// Those of CLIENT KILL, and the address alone.
 const KILL: &str = "(filter: old-format | (new-format: [ID client-id:int [client-id:int ...]] \
@@ -201,9 +200,7 @@ fn pause(call: &mut Call<'_, '_>) -> Done {
     let now_us = monotonic_us();
     let until_us = now_us.saturating_add(timeout_ms.saturating_mul(1000));
     let engine = Engine::of(call);
-    engine.pause.begin(until_us, paused, now_us);
-    // Data stays as it is.
-    engine.space.hide_expired(HideReason::Paused, true);
+    engine.pause.begin(&engine.space, until_us, paused, now_us);
     call.reply.ok();
     Ok(())
 }
@@ -217,8 +214,7 @@ pub(super) const CLIENT_UNPAUSE: Command = sub("UNPAUSE", unpause)
 
 fn unpause(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    shared.engine.pause.end();
-    shared.engine.space.hide_expired(HideReason::Paused, false);
+    shared.engine.pause.end(&shared.engine.space);
     shared.workers.post_all(|| Message::PauseChanged);
     call.reply.ok();
     Ok(())
