@@ -823,6 +823,48 @@ mod tests {
         }
     }
 
+    /// Commands on long strings, a change in the midst of each, and how the result is read.
+    const BITS: [(&str, &str, &str); 7] = [
+        ("BITCOUNT one", "SETRANGE one 5 x", ""),
+        ("BITCOUNT one 7 8000000 BIT", "SETRANGE one 5 x", ""),
+        ("BITPOS nil 1", "SETRANGE nil 900000 x", ""),
+        ("BITPOS nil 1 5", "SETRANGE nil 5 x", ""),
+        ("BITOP XOR to one two", "SETRANGE two 5 x", "BITCOUNT to"),
+        ("BITOP DIFF1 one one two", "SETRANGE one 5 x", "GETRANGE one 0 100"),
+        ("BITOP NOT to one", "DEL one", "STRLEN to"),
+    ];
+
+    #[test]
+    fn bits_of_long_strings_are_of_one_moment() {
+        for (command, change, shown) in BITS {
+            let key = change.split(' ').nth(1).expect("it has a key");
+            for other in [&format!("TYPE {key}"), change] {
+                let (found, expected) = (fixture(), fixture());
+                for fixture in [&found, &expected] {
+                    for (key, byte) in [("one", "\u{7f}"), ("two", "a"), ("nil", "\0")] {
+                        let set = format!("SET {key} {}", byte.repeat(1 << 20));
+                        fixture.answer(&set).expect("it has room");
+                    }
+                }
+                let ran = Arc::new(AtomicUsize::new(0));
+                let (done, reply) = found.call(command, |call| {
+                    wait(&found, found.space.key(key.as_bytes()), other, &ran);
+                    (call.command.handler)(call).map(|()| ran.load(Ordering::Relaxed))
+                });
+                assert_eq!(done, Ok(1), "{other} did not run in the midst of {command}");
+                expected.answer(other).expect("it is possible");
+                let (_, held) = expected.call(command, |call| {
+                    call.may_wait = false;
+                    (call.command.handler)(call)
+                });
+                assert_eq!(reply, held, "{other} in the midst of {command}");
+                if !shown.is_empty() {
+                    assert_eq!(found.answer(shown), expected.answer(shown), "{other}, {command}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_key_that_appears_while_a_payload_is_read_is_not_overwritten() {
         let fixture = pair("set");

@@ -14,7 +14,7 @@ use pantala_protocol::{Reply, Version};
 use pantala_settings::Settings;
 
 use crate::call::{Call, Lane, Stop};
-use crate::families::{generic, hash, hyperloglog, list, set, sort, stream, string, zset};
+use crate::families::{bitmap, generic, hash, hyperloglog, list, set, sort, stream, string, zset};
 use crate::{Registry, Server, Session};
 
 /// Settings under which collections are soon large.
@@ -53,6 +53,7 @@ impl Server for Fixture {
 /// An empty one.
 pub fn fixture() -> Arc<Fixture> {
     let families = [
+        bitmap::ROWS,
         generic::ROWS,
         hash::ROWS,
         hyperloglog::ROWS,

@@ -3,17 +3,21 @@
 //! The work goes stretch by stretch: a stretch of every source is folded in a short buffer, then
 //! written into the destination where it lies. So nothing of the sources' size is allocated, and a
 //! destination that is a source, too, is read before it is overwritten.
+//!
+//! Where others may have the partitions meanwhile, long strings are folded into a new one instead,
+//! some stretches at a time (`incremental.rs`), and that is put into the place of the destination.
 
 use pantala_keyspace::{Expiry, Key, Suspended, event};
-use pantala_table::IntText;
+use pantala_table::{IntText, OwnedRecord};
 use pantala_values::Type;
 use pantala_values::bits::{BitOp, Fold};
 use smallvec::SmallVec;
 
-use super::check_lane;
+use super::{STEP_BYTES, check_lane};
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
+use crate::incremental::Gathered;
 use crate::options::is_word;
 
 pub(super) const BITOP: Command = Command::write("BITOP", bitop, Group::Bitmap)
@@ -71,6 +75,8 @@ fn bitop(call: &mut Call<'_, '_>) -> Done {
         if opened.remove() {
             opened.publish(event::DEL);
         }
+    } else if lengths.iter().sum::<usize>() > STEP_BYTES && call.may_pause() {
+        return fold_aside(call, op, target, sources);
     } else {
         let unfinished = make_room(call, target, length);
         let unfinished = fold(call, unfinished, op, target, sources, &lengths);
@@ -78,6 +84,76 @@ fn bitop(call: &mut Call<'_, '_>) -> Done {
     }
     call.reply.int(length as i64);
     Ok(())
+}
+
+/// A new string that is made with the partitions free in between.
+struct Folding {
+    lengths: SmallVec<[usize; 8]>,
+    length: usize,
+    folded: Vec<u8>,
+}
+
+fn fold_aside(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Key<'_>]) -> Done {
+    let (record, length) = call.gather(
+        sources,
+        |call| {
+            let mut lengths = SmallVec::new();
+            for source in sources {
+                lengths.push(call.keys.peek(*source).string()?.map_or(0, |value| value.len()));
+            }
+            let length = lengths.iter().copied().max().unwrap_or(0);
+            Ok(Folding { lengths, length, folded: Vec::with_capacity(length) })
+        },
+        |call, Folding { lengths, length, folded }, _| {
+            let mut buffers = (vec![0; STRETCH_BYTES], vec![0; STRETCH_BYTES]);
+            let mut left = STEP_BYTES;
+            while left > 0 && folded.len() < *length {
+                let (at, stretch) = (folded.len(), STRETCH_BYTES.min(*length - folded.len()));
+                let (out, aside) = (&mut buffers.0[..stretch], &mut buffers.1[..stretch]);
+                let done = fold_stretch(call, op, (sources, lengths), at, (out, aside));
+                folded.extend_from_slice(done);
+                left = left.saturating_sub(STRETCH_BYTES * sources.len());
+            }
+            Ok(Gathered::whole_if(folded.len() == *length))
+        },
+        |_, Folding { folded, .. }| {
+            (OwnedRecord::new_string(target.bytes, &folded, None), folded.len())
+        },
+    )?;
+    let mut opened = call.keys.open(target);
+    let was_there = opened.remove();
+    if length > 0 {
+        opened.put(record);
+        opened.publish(event::SET);
+    } else if was_there {
+        opened.publish(event::DEL);
+    }
+    call.reply.int(length as i64);
+    Ok(())
+}
+
+/// Folds a stretch of the sources, which begins at `at` and is as long as both buffers.
+fn fold_stretch<'b>(
+    call: &mut Call<'_, '_>,
+    op: BitOp,
+    (sources, ends): (&[Key<'_>], &[usize]),
+    at: usize,
+    (out, aside): (&'b mut [u8], &'b mut [u8]),
+) -> &'b [u8] {
+    let stretch = out.len();
+    let mut fold = Fold::new(op, out, aside);
+    for (source, end) in sources.iter().zip(ends) {
+        if *end <= at {
+            fold.add(&[]);
+            continue;
+        }
+        let opened = call.keys.peek(*source);
+        let mut scratch = IntText::new();
+        if let Ok(Some(value)) = opened.string() {
+            fold.add(&value.bytes(&mut scratch)[at..(*end).min(at + stretch)]);
+        }
+    }
+    fold.finish()
 }
 
 /// Makes the destination a string of this length. What it held stays in front: it may be a source,
@@ -108,19 +184,8 @@ fn fold(
     let (mut out, mut aside) = (Buffer::from_elem(0, stretch), Buffer::from_elem(0, stretch));
     for at in (0..length).step_by(STRETCH_BYTES) {
         let stretch = stretch.min(length - at);
-        let mut fold = Fold::new(op, &mut out[..stretch], &mut aside[..stretch]);
-        for (source, end) in sources.iter().zip(ends) {
-            if *end <= at {
-                fold.add(&[]);
-                continue;
-            }
-            let opened = call.keys.peek(*source);
-            let mut budget = IntText::new();
-            if let Ok(Some(value)) = opened.string() {
-                fold.add(&value.bytes(&mut budget)[at..(*end).min(at + stretch)]);
-            }
-        }
-        let folded = fold.finish();
+        let (out, aside) = (&mut out[..stretch], &mut aside[..stretch]);
+        let folded = fold_stretch(call, op, (sources, ends), at, (out, aside));
         let mut opened = call.keys.resume(unfinished, target);
         if let Ok(Some(bytes)) = opened.string_mut() {
             bytes[at..at + stretch].copy_from_slice(folded);

@@ -1,13 +1,16 @@
 //! BITCOUNT and BITPOS: over the whole string, or from one byte or bit to another.
 
+use std::ops::Range;
+
 use pantala_base::number::parse_i64;
 use pantala_table::IntText;
 use pantala_values::bits;
 
 use super::check_lane;
-use crate::call::{Call, Done};
+use crate::call::{Call, Done, Stop};
 use crate::command::{Command, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
+use crate::incremental::Gathered;
 use crate::options::is_word;
 
 pub(super) const BITCOUNT: Command = Command::read("BITCOUNT", bitcount, Group::Bitmap)
@@ -25,6 +28,9 @@ pub(super) const BITPOS: Command = Command::read("BITPOS", bitpos, Group::Bitmap
     .complexity("O(N) for N bytes")
     .syntax("key bit:int [range: start:int [end-unit-block: end:int [unit: BYTE | BIT]]]")
     .summary("Returns the offset of the first bit that is set, or clear, in a string.");
+
+/// So many bits of a string are looked at in one go.
+const STEP_BITS: usize = 8 * super::STEP_BYTES;
 
 /// Which part of a string is meant; bounds count from the end where they are negative.
 #[derive(Clone, Copy)]
@@ -52,7 +58,7 @@ impl Part {
     }
 
     /// The bits meant in a string of so many bytes; empty where the start lies behind the end.
-    fn bits(self, bytes: usize) -> std::ops::Range<usize> {
+    fn bits(self, bytes: usize) -> Range<usize> {
         let unit_bits = if self.in_bits { 1 } else { 8 };
         let total = (bytes * 8 / unit_bits) as i64;
         let from_start =
@@ -68,16 +74,43 @@ impl Part {
 
 fn bitcount(call: &mut Call<'_, '_>) -> Done {
     let part = Part::parse(&call.args[2..])?;
-    let key = call.key();
-    let opened = call.keys.read(key);
-    let mut budget = IntText::new();
-    let value = opened.string()?;
-    let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut budget));
-    check_lane(call.lane, bytes.len())?;
     let is_backwards = part.start < 0 && part.end.is_some_and(|end| end < 0 && part.start > end);
-    let count = if is_backwards { 0 } else { bits::count(bytes, part.bits(bytes.len())) };
-    call.reply.int(count as i64);
+    let walked = walk(call, part, |count: &mut u64, bytes, range| {
+        *count += if is_backwards { 0 } else { bits::count(bytes, range) };
+        false
+    })?;
+    call.reply.int(walked.map_or(0, |(count, _)| count.cast_signed()));
     Ok(())
+}
+
+/// Goes through the bits that are meant in the string at the command's first key, and lets others
+/// have the partition after each step. `look` sees some of them, and ends the walk by an answer;
+/// otherwise the answer is what it made of all, and where they end. `None` if there is no string.
+fn walk<S: Default>(
+    call: &mut Call<'_, '_>,
+    part: Part,
+    mut look: impl FnMut(&mut S, &[u8], Range<usize>) -> bool,
+) -> Result<Option<(S, usize)>, Stop> {
+    let key = call.key();
+    let Some(length) = call.keys.read(key).string()?.map(|value| value.len()) else {
+        return Ok(None);
+    };
+    check_lane(call.lane, length)?;
+    call.gather(
+        &[key],
+        |_| Ok((S::default(), 0, 0)),
+        |call, (state, at, end), _| {
+            let opened = call.keys.peek(key);
+            let (mut scratch, value) = (IntText::new(), opened.string()?);
+            let bytes = value.as_ref().map_or(&[][..], |value| value.bytes(&mut scratch));
+            let range = part.bits(bytes.len());
+            let from = range.start.max(*at);
+            (*at, *end) = (range.end.min(from.saturating_add(STEP_BITS)), range.end);
+            let is_over = look(state, bytes, from.min(*at)..*at);
+            Ok(Gathered::whole_if(is_over || *at >= range.end))
+        },
+        |_, (state, _, end)| Some((state, end)),
+    )
 }
 
 /// Where no bit is clear and no end was given, the first behind the string is: what is not there
@@ -89,21 +122,15 @@ fn bitpos(call: &mut Call<'_, '_>) -> Done {
         _ => return Err(error::BIT_WANTED.into()),
     };
     let part = Part::parse(&call.args[3..])?;
-    let key = call.key();
-    let opened = call.keys.read(key);
-    let mut budget = IntText::new();
-    let Some(value) = opened.string()? else {
-        call.reply.int(if wanted { -1 } else { 0 });
-        return Ok(());
-    };
-    let bytes = value.bytes(&mut budget);
-    check_lane(call.lane, bytes.len())?;
-    let range = part.bits(bytes.len());
-    let end = range.end;
-    let found = match bits::find(bytes, range, wanted) {
-        Some(offset) => offset as i64,
-        None if !wanted && part.end.is_none() && end > 0 => end as i64,
-        None => -1,
+    let walked = walk(call, part, |found: &mut Option<usize>, bytes, range| {
+        *found = bits::find(bytes, range, wanted);
+        found.is_some()
+    })?;
+    let found = match walked {
+        None => i64::from(wanted).wrapping_neg(),
+        Some((Some(offset), _)) => offset as i64,
+        Some((None, end)) if !wanted && part.end.is_none() && end > 0 => end as i64,
+        Some((None, _)) => -1,
     };
     call.reply.int(found);
     Ok(())
@@ -115,7 +142,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_string() {
-        let check = |start, end, in_bits, expected: std::ops::Range<usize>| {
+        let check = |start, end, in_bits, expected: Range<usize>| {
             let part = Part { start, end, in_bits };
             assert_eq!(part.bits(3), expected, "{start} {end:?} {in_bits}");
         };
