@@ -161,6 +161,8 @@ pub struct Session {
     pub local: String,
     /// When it was accepted (monotonic, microseconds).
     pub since_us: u64,
+    /// Commands that its transactions and scripts have run.
+    pub inner_commands: u64,
 }
 
 impl Session {
@@ -195,6 +197,7 @@ impl Session {
             peer: String::new(),
             local: String::new(),
             since_us: 0,
+            inner_commands: 0,
         }
     }
 

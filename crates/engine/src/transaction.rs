@@ -276,6 +276,7 @@ impl<'r> Turn<'r> {
     /// Counts, logs and shows a command that has run and is not put back any more.
     fn note(&self, session: &mut Session, note: Note<'_>) {
         let Note { request: Request { found, args, .. }, db, took_us, reply_bytes } = note;
+        session.inner_commands += 1;
         self.finish(session, Ended { found, args, took_us, reply_bytes });
         if self.is_monitored {
             let now = replace(&mut session.db, db);

@@ -279,6 +279,7 @@ impl Run<'_, '_> {
     /// Counts the time of a command that has run. Only those are timed that may take long, as in a
     /// worker's groups: the others are over before a clock would say so.
     fn measure(&mut self, request: Request<'_>, began_us: Option<u64>, reply_bytes: usize) {
+        self.session.inner_commands += 1;
         let Request { found, args, .. } = request;
         let engine = self.turn.engine;
         let took_us = began_us.map(|began_us| monotonic_us() - began_us);

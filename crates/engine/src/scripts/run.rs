@@ -170,7 +170,9 @@ impl<'r> Turn<'r> {
         let line = ended.err().flatten();
         let reason = ended.err().map(|_| run.reason.take().unwrap_or(Reason::Killed));
         let must_undo = reason.is_some_and(|reason| reason != Reason::Killed);
-        if must_undo && run.stage == Stage::Undoable {
+        let is_undone = must_undo && run.stage == Stage::Undoable;
+        let inner_commands = if is_undone { 0 } else { run.session.inner_commands };
+        if is_undone {
             run.locked.undo();
             run.log.forget();
         } else {
@@ -178,6 +180,7 @@ impl<'r> Turn<'r> {
             self.engine.stats.logs.add_all(take(&mut run.notes));
         }
         drop(run);
+        session.inner_commands += inner_commands;
         locked.hold_back_effects(false);
         locked.set_scope(self.scope(session));
         if locked.has_ready() && !is_inside {

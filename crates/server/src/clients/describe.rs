@@ -9,13 +9,19 @@ use pantala_protocol::Version;
 use crate::commands::client::redirect;
 use crate::worker::connection::{Connection, Waiting};
 
+/// Valkey keeps so much output of a client in a buffer of its own (`obl`) and more than that in a
+/// list of such buffers (`oll`, `omem`). Here all of it lies together, and is told as if it did so.
+const OWN_BUFFER_BYTES: usize = 16 << 10;
+
 /// The line, without its end.
 pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64) -> String {
     let session = &connection.session;
     let seconds_since = |then: u64| now_us.saturating_sub(then) / 1_000_000;
     let row = connection.last_command.and_then(|number| rows.get(usize::from(number)));
     let command = row.map_or_else(|| "NULL".into(), |row| row.full_name());
-    let output = connection.output.len() + connection.in_flight;
+    let output = connection.unsent_bytes();
+    let small = output.min(OWN_BUFFER_BYTES);
+    let listed = output - small;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut line = String::with_capacity(400);
     // Writing to a string cannot fail.
@@ -23,7 +29,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} \
          ssub={} multi={} watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} \
-         obl={} oll=0 omem={} tot-mem={} events={} cmd={} user=default redir={} resp={} \
+         obl={} oll={} omem={} tot-mem={} events={} cmd={} user=default redir={} resp={} \
          lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         session.id,
         session.peer,
@@ -45,8 +51,9 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         connection.queue_bytes(),
         connection.output.capacity(),
         connection.output.len(),
-        output,
-        connection.in_flight,
+        small,
+        listed.div_ceil(OWN_BUFFER_BYTES),
+        listed,
         connection.memory_bytes(),
         if output > 0 { "rw" } else { "r" },
         command,
@@ -56,7 +63,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         text(&session.lib_version),
         connection.received_bytes,
         connection.sent_bytes,
-        connection.commands,
+        connection.commands + session.inner_commands,
     );
     line
 }

@@ -128,7 +128,7 @@ impl Worker {
     /// Goes through the connections that have run something since this was last called.
     fn weigh(&mut self, mut see: impl FnMut(&Connection, u64)) {
         for connection in self.connections.iter_mut().flatten() {
-            let weight = connection.commands - connection.commands_seen;
+            let weight = connection.commands.saturating_sub(connection.commands_seen);
             connection.commands_seen = connection.commands;
             if weight > 0 {
                 see(connection, weight);

@@ -186,6 +186,12 @@ impl Connection {
     #[inline]
     pub fn finished(&mut self, row_number: u16) {
         self.commands += 1;
+        self.begun(row_number);
+    }
+
+    /// A command waits, for EXEC, its keys or the slow lane: it counts when it has run.
+    #[inline]
+    pub fn begun(&mut self, row_number: u16) {
         self.last_command = Some(row_number);
         self.throttle_output();
         if self.session.closing {

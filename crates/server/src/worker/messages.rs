@@ -112,6 +112,7 @@ impl Worker {
         connection.session = session;
         // Killed while the lane worked for it.
         connection.session.closing |= was_closing;
+        connection.commands += 1;
         connection.push_reply(reply);
         connection.tell_kept();
         if connection.session.closing {

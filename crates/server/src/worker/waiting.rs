@@ -82,6 +82,7 @@ impl Worker {
         let (engine, tally) = (Arc::clone(&self.shared.engine), Arc::clone(&self.tally));
         let Some(connection) = self.at(index) else { return false };
         connection.parked = None;
+        connection.commands += 1;
         let mut text = Vec::new();
         let mut reply = Reply::new(&mut text, connection.session.version);
         match error {
@@ -118,6 +119,7 @@ impl Worker {
         if !connection.unpark(parking) || connection.life != Life::Open {
             return;
         }
+        connection.commands += 1;
         if let Some(blocked) = &connection.blocked {
             blocked.note(&engine, &connection.session, took_us, reply.len());
         }

@@ -225,6 +225,7 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
     session.peer = old.peer;
     session.local = old.local;
     session.since_us = old.since_us;
+    session.inner_commands = old.inner_commands;
     if old.reply_mode == ReplyMode::SkipNext {
         // What is skipped is the reply to RESET itself.
         session.reply_mode = ReplyMode::SkipNext;

@@ -141,7 +141,7 @@ impl Worker {
         let Some(connection) = self.at(index) else { return };
         let Connection { session, output, .. } = connection;
         keep_for_exec(session, found, (args, arg_count), output);
-        connection.finished(found.number);
+        connection.begun(found.number);
         connection.parked = None;
         self.resume(index);
     }
@@ -167,7 +167,7 @@ impl Worker {
             // Watching ends with EXEC; the lane knows of what.
             connection.session.watching = None;
         }
-        connection.finished(found.number);
+        connection.begun(found.number);
         self.lane_jobs += 1;
         self.shared.engine.lane.submit(job);
     }
@@ -193,7 +193,7 @@ pub fn answer_refusal(
         }
         Refusal::Queue(found) => {
             keep_for_exec(session, found, (OwnedArgs::of(args), args.len()), output);
-            connection.finished(found.number);
+            connection.begun(found.number);
             None
         }
         Refusal::Lane(found) => Some(Deferred::Lane(found)),

@@ -214,7 +214,7 @@ impl Worker {
                 Verdict::Lane => Deferred::Lane(found),
                 Verdict::Parked(park) => Deferred::Park(park),
                 Verdict::Blocked(blocked) => {
-                    connection.finished(found.number);
+                    connection.begun(found.number);
                     Deferred::Block(blocked)
                 }
             },
