@@ -44,4 +44,4 @@ pub use help::{help, reply_help};
 pub use owned_args::OwnedArgs;
 pub use queue::{Queue, Queued, Watching};
 pub use registry::{CommandRef, Registry};
-pub use session::{Place, ReplyMode, Session, SharedText, Standing, Subscriptions, Tracking};
+pub use session::{Identity, Place, ReplyMode, Session, SharedText, Subscriptions, Tracking};

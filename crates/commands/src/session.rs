@@ -76,15 +76,13 @@ pub enum ReplyMode {
     SkipAgain,
 }
 
-/// What a connection may do.
+/// Who a client is, as far as it has said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Identity {
     /// It has to give the password first.
     Unauthenticated,
-    /// Everything.
+    /// It may do everything.
     Authenticated,
-    /// It has subscribed to something: in RESP2 it may do little else.
-    Subscribed,
 }
 
 /// Where a connection is served.
@@ -119,8 +117,9 @@ pub struct Session {
     pub db: DbIndex,
     /// The protocol of replies.
     pub version: Version,
-    /// What the connection may do.
-    pub standing: Standing,
+    /// Who it is.
+    pub identity: Identity,
+    is_subscribed: bool,
     /// What it has subscribed to; the server knows the names.
     pub subscriptions: Subscriptions,
     /// Where it is served.
@@ -172,11 +171,12 @@ impl Session {
             id,
             db: DbIndex(0),
             version: Version::Resp2,
-            standing: if authenticated {
-                Standing::Authenticated
+            identity: if authenticated {
+                Identity::Authenticated
             } else {
-                Standing::Unauthenticated
+                Identity::Unauthenticated
             },
+            is_subscribed: false,
             subscriptions: Subscriptions::default(),
             place: Place::default(),
             name: SharedText::default(),
@@ -204,19 +204,30 @@ impl Session {
     /// Whether AUTH succeeded, or no password is asked.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
-        self.standing != Standing::Unauthenticated
+        self.identity == Identity::Authenticated
+    }
+
+    /// Whether it has subscribed to something: in RESP2 it may do little else.
+    #[inline]
+    pub fn is_subscribed(&self) -> bool {
+        self.is_subscribed
+    }
+
+    /// Whether nothing restricts what it may do: one look for all commands of most clients.
+    #[inline]
+    pub fn is_unrestricted(&self) -> bool {
+        self.is_authenticated() & !self.is_subscribed
     }
 
     /// Whether it is one of those RESP2 connections that may do little but subscribe.
     pub fn is_confined(&self) -> bool {
-        self.standing == Standing::Subscribed && self.version == Version::Resp2
+        self.is_subscribed && self.version == Version::Resp2
     }
 
     /// Counts its subscriptions anew.
     pub fn set_subscriptions(&mut self, now: Subscriptions) {
         self.subscriptions = now;
-        let is_subscribed = now != Subscriptions::default();
-        self.standing = if is_subscribed { Standing::Subscribed } else { Standing::Authenticated };
+        self.is_subscribed = now != Subscriptions::default();
     }
 }
 

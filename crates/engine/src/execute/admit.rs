@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pantala_commands::{
-    ClientError, CommandRef, Flags, Lane, OwnedArgs, Queue, ReplyMode, Session, Standing, error,
+    ClientError, CommandRef, Flags, Lane, OwnedArgs, Queue, ReplyMode, Session, error,
 };
 use pantala_protocol::Reply;
 
@@ -33,7 +33,7 @@ impl Turn<'_> {
         args: &[&[u8]],
         arg_count: usize,
     ) -> Result<CommandRef, Refusal> {
-        if session.standing != Standing::Authenticated {
+        if !session.is_unrestricted() {
             self.admit_others(session, found, arg_count)?;
         }
         let Some(found) = found else {
@@ -66,7 +66,7 @@ impl Turn<'_> {
     ) -> Result<(), Refusal> {
         let flags = found.map_or(Flags::NONE, |found| found.row.flags);
         // Who has not given the password learns nothing, not even which commands there are.
-        if session.standing == Standing::Unauthenticated && !flags.has(Flags::NO_AUTH) {
+        if !session.is_authenticated() && !flags.has(Flags::NO_AUTH) {
             return Err(Refusal::Error(found, error::NO_AUTH));
         }
         let Some(found) = found.filter(|found| found.row.accepts(arg_count)) else {

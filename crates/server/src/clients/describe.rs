@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use pantala_commands::{Command, Session, Standing, Tracking};
+use pantala_commands::{Command, Session, Tracking};
 use pantala_protocol::Version;
 
 use crate::commands::client::redirect;
@@ -80,7 +80,7 @@ pub fn flags(connection: &Connection) -> String {
     let waiting = connection.parked.map(|parked| parked.waiting);
     let shown = [
         (session.monitor, 'O'),
-        (session.standing == Standing::Subscribed, 'P'),
+        (session.is_subscribed(), 'P'),
         (matches!(waiting, Some(Waiting::Pause | Waiting::Keys)), 'b'),
         (session.multi.is_some(), 'x'),
         (session.tracking.is_some(), 't'),

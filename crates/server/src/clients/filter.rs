@@ -1,7 +1,5 @@
 //! Which clients CLIENT LIST and CLIENT KILL mean.
 
-use pantala_commands::Standing;
-
 use crate::clients::describe;
 use crate::worker::connection::{Connection, Life};
 
@@ -34,9 +32,9 @@ impl ClientKind {
     }
 
     fn of(connection: &Connection) -> ClientKind {
-        match connection.session.standing {
-            Standing::Subscribed => ClientKind::PubSub,
-            _ => ClientKind::Normal,
+        match connection.session.is_subscribed() {
+            true => ClientKind::PubSub,
+            false => ClientKind::Normal,
         }
     }
 }

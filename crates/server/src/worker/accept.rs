@@ -140,7 +140,7 @@ impl Worker {
 
     /// A client has gone for good: nobody tells it anything any more.
     pub(crate) fn end_session(&mut self, session: &Session) {
-        self.end_subscriptions(session.standing, session.place);
+        self.end_subscriptions(session.is_subscribed(), session.place);
         self.shared.engine.notices.directory.leave(session.id);
         self.shared.engine.end_tracking(session.id);
     }

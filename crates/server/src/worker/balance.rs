@@ -24,7 +24,6 @@
 
 use std::mem::take;
 
-use pantala_commands::Standing;
 use pantala_reactor::{Ops, Token};
 
 use crate::shared::Shared;
@@ -143,8 +142,7 @@ impl Worker {
             total += weight;
             let session = &connection.session;
             // One that tracks would have to forget all it remembers.
-            let is_plain =
-                session.standing == Standing::Authenticated && session.tracking.is_none();
+            let is_plain = session.is_unrestricted() && session.tracking.is_none();
             if is_plain && !session.monitor && connection.blocked.is_none() {
                 movable.push((connection.token, weight));
             }

@@ -1,6 +1,5 @@
 //! A client is told that keys are stale: a push in RESP3, a message of a channel in RESP2.
 
-use pantala_commands::Standing;
 use pantala_keyspace::ClientId;
 use pantala_protocol::{Reply, Version};
 use pantala_sync::gate::Role;
@@ -32,7 +31,7 @@ impl Worker {
     pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: &Word) {
         let Some(connection) = self.find_handle(handle) else { return };
         if connection.session.id == client {
-            let listens = connection.session.standing == Standing::Subscribed;
+            let listens = connection.session.is_subscribed();
             self.tell(handle, |out, version| write(out, version, word, listens));
         }
     }

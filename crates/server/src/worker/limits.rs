@@ -1,6 +1,6 @@
 //! What the settings allow a connection.
 
-use pantala_commands::{Session, Standing};
+use pantala_commands::Session;
 use pantala_engine::limits::Limited;
 
 use super::connection::Connection;
@@ -29,9 +29,9 @@ impl Judge for Limited {
     #[inline]
     fn most_unsent_bytes(&self, connection: &Connection) -> usize {
         let output = &self.settings.client_output_buffer_limit;
-        let class = match connection.session.standing {
-            Standing::Subscribed => &output.pubsub,
-            _ if watches(&connection.session) => &output.replica,
+        let class = match &connection.session {
+            session if session.is_subscribed() => &output.pubsub,
+            session if watches(session) => &output.replica,
             _ => &output.normal,
         };
         class.most_bytes()
@@ -45,7 +45,7 @@ impl Judge for Limited {
         }
         let limits = &self.settings.client_output_buffer_limit;
         let mut output = limits.normal;
-        if connection.session.standing == Standing::Subscribed {
+        if connection.session.is_subscribed() {
             output = limits.pubsub;
         } else if output.hard_bytes == 0 && output.soft_bytes == 0 {
             // One who only watches must not fill the memory if he does not look.

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_commands::{Place, Standing};
+use pantala_commands::Place;
 use pantala_engine::Mailbox;
 use pantala_keyspace::NeverWaits;
 use pantala_reactor::{Event, Events, Ops, Reactor, Token};
@@ -396,7 +396,7 @@ impl Worker {
                 timeout_us > 0 && now_us.saturating_sub(connection.active_us) > timeout_us;
             let is_exempt = connection.parked.is_some()
                 || connection.session.monitor
-                || connection.session.standing == Standing::Subscribed;
+                || connection.session.is_subscribed();
             if is_idle && !is_exempt {
                 self.drop_connection(token, ops);
             } else if is_retiring {

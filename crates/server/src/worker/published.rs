@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pantala_commands::{Place, Standing};
+use pantala_commands::Place;
 use pantala_keyspace::Ticket;
 use pantala_protocol::Version;
 
@@ -182,8 +182,8 @@ impl Worker {
     }
 
     /// A connection has ended: it gets no more messages. Many subscriptions end turn by turn.
-    pub(crate) fn end_subscriptions(&mut self, standing: Standing, place: Place) {
-        if standing == Standing::Subscribed {
+    pub(crate) fn end_subscriptions(&mut self, is_subscribed: bool, place: Place) {
+        if is_subscribed {
             self.unsubscribing.push(place);
             self.forget_listeners();
         }
@@ -213,7 +213,7 @@ impl Worker {
     /// published from now on goes with it.
     pub(crate) fn take_off(&mut self, index: u32) {
         let Some(connection) = self.at(index) else { return };
-        if connection.session.standing != Standing::Subscribed {
+        if !connection.session.is_subscribed() {
             return;
         }
         let session = &connection.session;
@@ -236,7 +236,7 @@ impl Worker {
         let here = Place { worker, connection: connection.handle() };
         let session = &mut connection.session;
         let from = std::mem::replace(&mut session.place, here);
-        if session.standing != Standing::Subscribed {
+        if !session.is_subscribed() {
             return;
         }
         let transit = self.shared.engine.notices.pubsub.travel(from, here, session.version, || {});

@@ -158,14 +158,14 @@ impl Worker {
         }
         connection.life = Life::Closing;
         let counted = take(&mut connection.counted_bytes);
-        let (standing, place) = (connection.session.standing, connection.session.place);
+        let (is_subscribed, place) = (connection.session.is_subscribed(), connection.session.place);
         let client = connection.session.id;
         let watched = connection.session.monitor;
         if watched {
             self.end_monitoring(conn.index);
         }
         self.count_bytes(counted, 0);
-        self.end_subscriptions(standing, place);
+        self.end_subscriptions(is_subscribed, place);
         self.shared.engine.notices.directory.leave(client);
         self.shared.engine.end_tracking(client);
         self.stop_waiting(conn.index);

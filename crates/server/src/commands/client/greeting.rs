@@ -5,7 +5,7 @@ use std::hint::black_box;
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, Lane, ReplyMode, Session, Standing, Stop, error,
+    Call, ClientError, Command, Done, Flags, Group, Identity, Lane, ReplyMode, Session, Stop, error,
 };
 use pantala_protocol::Version;
 
@@ -85,8 +85,8 @@ fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result
     if user != USER || !fits {
         return Err(WRONG_PASSWORD);
     }
-    if call.session.standing == Standing::Unauthenticated {
-        call.session.standing = Standing::Authenticated;
+    if !call.session.is_authenticated() {
+        call.session.identity = Identity::Authenticated;
     }
     Ok(())
 }

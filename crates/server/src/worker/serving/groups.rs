@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use pantala_commands::{Flags, Standing};
+use pantala_commands::Flags;
 use pantala_keyspace::{Locked, PartitionId};
 use pantala_protocol::{ProtocolError, is_cross_protocol};
 
@@ -187,7 +187,7 @@ impl Worker {
             Item::Broken(error) => return protocol_error(turn, connection, error),
         };
         let row_flags = found.map_or(Flags::NONE, |found| found.row.flags);
-        if row_flags.has(Flags::PUBSUB) || connection.session.standing == Standing::Subscribed {
+        if row_flags.has(Flags::PUBSUB) || connection.session.is_subscribed() {
             self.deliver_published();
         }
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
