@@ -19,6 +19,8 @@
 //! 1. `earliest` of a partition is written only with that partition locked.
 //! 2. While a partition is being looked through, segment by segment, its bound counts only what was
 //!    set meanwhile; at the end the smallest deadline seen joins in. So it is never too late.
+//! 3. Nothing is waited for long: a partition that a script holds is left, and tried again. One
+//!    that was left half looked through is due (`unfinished`).
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -44,6 +46,10 @@ const RECORDS_PER_LOCK: usize = 512;
 const ELEMENTS_PER_LOCK: usize = 256;
 /// Keys looked into in one go, each with a lock of its own.
 const TIMED_KEYS_PER_GO: usize = 256;
+/// So long a partition is waited for that somebody has taken between two looks,
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
+/// and after so long one is tried again that somebody holds.
+const HELD_REST_US: u64 = 10_000;
 /// The sweeper sleeps at least this long, so that many near deadlines share a wake-up.
 const SHORTEST_NAP: Duration = Duration::from_millis(1);
 
@@ -98,6 +104,8 @@ impl Sweep {
 /// The sweeping thread's own half.
 pub struct Sweeper {
     rest_until_us: Box<[u64]>,
+    /// See invariant 3.
+    unfinished: Box<[bool]>,
     waker: Arc<Waker>,
 }
 
@@ -106,7 +114,8 @@ impl Sweeper {
     pub fn new(space: &Keyspace) -> Self {
         let waker = Waker::for_this_thread();
         let _second_sweeper = space.sweep.waker.set(Arc::clone(&waker));
-        Sweeper { rest_until_us: vec![0; PARTITION_COUNT].into(), waker }
+        let rest_until_us = vec![0; PARTITION_COUNT].into();
+        Sweeper { rest_until_us, unfinished: vec![false; PARTITION_COUNT].into(), waker }
     }
 
     /// A waker that ends [`Sweeper::sleep`] early.
@@ -126,8 +135,9 @@ impl Sweeper {
         space.sweep.alarm.fetch_min(due, Ordering::SeqCst);
         let wait_ms = u64::try_from(due.saturating_sub(now.0)).unwrap_or(0);
         let resting = if wait_ms == 0 { self.shortest_rest() } else { Duration::ZERO };
-        let nap = Duration::from_millis(wait_ms).max(resting).clamp(SHORTEST_NAP, longest);
-        self.waker.wait_for(nap);
+        let nap = Duration::from_millis(wait_ms).max(resting);
+        let nap = if self.unfinished.contains(&true) { nap.min(self.shortest_rest()) } else { nap };
+        self.waker.wait_for(nap.clamp(SHORTEST_NAP, longest));
     }
 
     fn shortest_rest(&self) -> Duration {
@@ -142,14 +152,26 @@ impl Sweeper {
             if space.hides_expired() {
                 break;
             }
-            let due = space.sweep.earliest[id.index()].load(Ordering::Relaxed) < now.0;
+            let due = space.sweep.earliest[id.index()].load(Ordering::Relaxed) < now.0
+                || self.unfinished[id.index()];
             let began_us = monotonic_us();
             if !due || self.rest_until_us[id.index()] > began_us {
                 continue;
             }
-            let found = space.sweep_partition(id, now, tally);
+            let mut found = Found::default();
+            let swept = space.sweep_partition(id, now, tally, &mut found);
             let took_us = monotonic_us() - began_us;
-            let rest_us = if found.removed * 10 >= found.seen { 0 } else { took_us * REST_FACTOR };
+            let rest_us = match swept {
+                Progress::Held => HELD_REST_US,
+                Progress::HalfDone => HELD_REST_US.max(took_us),
+                Progress::Done if found.removed * 10 >= found.seen => 0,
+                Progress::Done => took_us * REST_FACTOR,
+            };
+            match swept {
+                Progress::Held => {}
+                Progress::HalfDone => self.unfinished[id.index()] = true,
+                Progress::Done => self.unfinished[id.index()] = false,
+            }
             self.rest_until_us[id.index()] = if rest_us == 0 { 0 } else { began_us + rest_us };
             removed += found.removed;
         }
@@ -163,28 +185,68 @@ struct Found {
     removed: u64,
 }
 
+/// How far the sweep of a partition has come.
+#[derive(Clone, Copy)]
+enum Progress {
+    /// Somebody holds it.
+    Held,
+    /// Somebody took it, and holds it.
+    HalfDone,
+    Done,
+}
+
 impl Keyspace {
-    fn sweep_partition(&self, id: PartitionId, now: UnixMs, tally: &Tally) -> Found {
-        let mut found = Found::default();
-        let mut earliest = NEVER;
+    fn sweep_partition(
+        &self,
+        id: PartitionId,
+        now: UnixMs,
+        tally: &Tally,
+        found: &mut Found,
+    ) -> Progress {
         {
-            let _held = self.hold_at_last(id);
+            let Some(_held) = self.partition(id).spin_lock() else { return Progress::Held };
             self.sweep.earliest[id.index()].store(NEVER, Ordering::SeqCst);
         }
+        match self.sweep_databases(id, now, tally, found) {
+            Some(()) => Progress::Done,
+            None => Progress::HalfDone,
+        }
+    }
+
+    /// Takes a partition that was free a moment ago; `None`: somebody has it, and keeps it.
+    fn hold_soon(&self, id: PartitionId) -> Option<Held<'_>> {
+        if let Some(held) = self.partition(id).spin_lock() {
+            return Some(held);
+        }
+        let waker = Waker::for_this_thread();
+        if self.partition(id).park(Ticket::Thread(waker.clone())).is_ok() {
+            waker.wait_at_most(LONGEST_WAIT);
+        }
+        self.partition(id).spin_lock()
+    }
+
+    fn sweep_databases(
+        &self,
+        id: PartitionId,
+        now: UnixMs,
+        tally: &Tally,
+        found: &mut Found,
+    ) -> Option<()> {
+        let mut earliest = NEVER;
         for db in (0..self.database_count()).map(DbIndex) {
             let Some(sizes) = self.sizes(db) else { continue };
             let scope = Scope { space: self, db, now, tally, touch: false, sees_expired: false };
             if sizes.with_deadline_in(id) > 0 {
-                earliest = earliest.min(self.sweep_keys(id, scope, &mut found));
+                earliest = earliest.min(self.sweep_keys(id, scope, found)?);
             }
             if sizes.timed_in(id) > 0 {
-                earliest = earliest.min(self.sweep_elements(id, scope, &mut found));
+                earliest = earliest.min(self.sweep_elements(id, scope, found)?);
             }
         }
-        let _held = self.hold_at_last(id);
+        let _held = self.hold_soon(id)?;
         let bound = &self.sweep.earliest[id.index()];
         bound.store(bound.load(Ordering::Relaxed).min(earliest), Ordering::SeqCst);
-        found
+        Some(())
     }
 
     /// One step of a sweep, with the partition held for so long. Who waited for a key that is gone
@@ -194,9 +256,9 @@ impl Keyspace {
         id: PartitionId,
         scope: Scope<'_>,
         step: impl FnOnce(&mut Held<'_>, &mut Woken) -> R,
-    ) -> R {
+    ) -> Option<R> {
         let mut woken = Woken::default();
-        let mut held = self.hold_at_last(id);
+        let mut held = self.hold_soon(id)?;
         let result = step(&mut held, &mut woken);
         let mut called = Vec::new();
         for ready in woken.ready.drain(..) {
@@ -205,35 +267,35 @@ impl Keyspace {
         woken.tell(scope.space);
         drop(held);
         called.iter().for_each(|waiter| waiter.call());
-        result
+        Some(result)
     }
 
     /// Removes keys whose deadline has passed; the earliest deadline of those that stay.
-    fn sweep_keys(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> i64 {
+    fn sweep_keys(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> Option<i64> {
         let mut earliest = NEVER;
         let mut at = Some(SweepCursor::START);
         while let Some(from) = at {
             let swept = self.sweep_step(id, scope, |held, woken| {
                 Changes::of(held, woken, id, scope).sweep(from, RECORDS_PER_LOCK)
-            });
+            })?;
             found.removed += swept.expired as u64;
             found.seen += swept.visited as u64;
             earliest = earliest.min(swept.earliest.map_or(NEVER, |deadline| deadline.0));
             at = swept.next;
         }
-        earliest
+        Some(earliest)
     }
 
     /// Some of the keys that hold elements whose deadline has passed.
-    fn due_keys(&self, id: PartitionId, scope: Scope<'_>) -> Vec<Box<[u8]>> {
-        let held = self.hold_at_last(id);
+    fn due_keys(&self, id: PartitionId, scope: Scope<'_>) -> Option<Vec<Box<[u8]>>> {
+        let held = self.hold_soon(id)?;
         let db = held.db_if_used(scope.db);
-        db.map_or_else(Vec::new, |db| db.timed().due(scope.now, TIMED_KEYS_PER_GO))
+        Some(db.map_or_else(Vec::new, |db| db.timed().due(scope.now, TIMED_KEYS_PER_GO)))
     }
 
     /// Removes elements with deadlines of their own; the earliest deadline of those that stay.
-    fn sweep_elements(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> i64 {
-        for name in self.due_keys(id, scope) {
+    fn sweep_elements(&self, id: PartitionId, scope: Scope<'_>, found: &mut Found) -> Option<i64> {
+        for name in self.due_keys(id, scope)? {
             let mut has_more = true;
             while has_more {
                 has_more = self.sweep_step(id, scope, |held, woken| {
@@ -242,11 +304,11 @@ impl Keyspace {
                     found.removed += removed as u64;
                     found.seen += removed.max(1) as u64;
                     removed > 0 && opened.has_due_elements()
-                });
+                })?;
             }
         }
-        let held = self.hold_at_last(id);
+        let held = self.hold_soon(id)?;
         let earliest = held.db_if_used(scope.db).and_then(|db| db.timed().earliest());
-        earliest.map_or(NEVER, |moment| moment.0)
+        Some(earliest.map_or(NEVER, |moment| moment.0))
     }
 }

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{DB, NOW, OTHER_DB, get, keyspace, names, remove, set, swap};
+use common::{DB, NOW, OTHER_DB, get, keyspace, names, remove, scope, set, swap};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_keyspace::{DbIndex, Expiry, Keyspace, Sweeper, Tally};
+use pantala_keyspace::{DbIndex, Expiry, Keyspace, LockPlan, PartitionId, Sweeper, Tally};
 
 /// One round of a sweeper that has not looked yet and so is not resting.
 fn sweep(space: &Keyspace, now: UnixMs) -> u64 {
@@ -86,4 +86,26 @@ fn deadlines_follow_a_swap_of_databases() {
     swap(&space);
     assert_eq!(sweep(&space, UnixMs(NOW.0 + 6)), 1);
     assert_eq!(names(&space, OTHER_DB), [""; 0]);
+}
+
+#[test]
+fn what_somebody_holds_is_swept_later_and_all_else_now() {
+    let space = keyspace();
+    let tally = Tally::default();
+    let keys: Vec<String> = (0..100).map(|number| format!("key{number}")).collect();
+    keys.iter().for_each(|key| set(&space, DB, key, "x", at(NOW.0 + 5)));
+    let home = |key: &String| PartitionId::of(space.hash(key.as_bytes()));
+    let beside = keys.iter().filter(|key| home(key) == home(&keys[0])).count() as u64;
+    let plan = LockPlan::one(space.hash(keys[0].as_bytes()));
+    let held = space.lock_waiting(&plan, scope(&space, &tally, DB, NOW));
+    let mut sweeper = Sweeper::new(&space);
+    let later = UnixMs(NOW.0 + 10);
+    let there = || space.sizes(DB).map_or(0, |sizes| sizes.keys());
+    while there() > beside {
+        sweeper.round(&space, later, &tally);
+    }
+    drop(held);
+    while there() > 0 {
+        sweeper.round(&space, later, &tally);
+    }
 }
