@@ -621,6 +621,7 @@ mod tests {
         let (command, element): (_, fn(usize) -> String) = match kind {
             "set" => ("SADD", |n| format!("m{n}")),
             "list" => ("RPUSH", |n| (n * 7 % FEWER).to_string()),
+            "geo" => ("GEOADD", |n| format!("{} {} m{n}", n % 170, n % 80)),
             _ => ("ZADD", |n| format!("{n} m{n}")),
         };
         for (key, from) in [("one", 0), ("two", FEWER / 2)] {
@@ -631,7 +632,7 @@ mod tests {
     }
 
     /// What gathers, a change of what it gathers from, and what shows what it has stored.
-    const GATHERINGS: [(&str, &str, &str, &str); 21] = [
+    const GATHERINGS: [(&str, &str, &str, &str); 24] = [
         ("set", "SUNION one two", "SADD two one-more", ""),
         ("set", "SUNION one two small", "SADD small one-more", ""),
         ("set", "SUNIONSTORE to one two", "DEL one", "SMEMBERS to"),
@@ -653,6 +654,14 @@ mod tests {
         ("zset", "ZRANGESTORE to one 0 -1", "ZADD one -1 first", "ZRANGE to 0 -1"),
         ("list", "SORT one DESC STORE to", "RPUSH one 8", "LRANGE to 0 -1"),
         ("list", "LPOS one 8 RANK -2 COUNT 0", "RPUSH one 8", ""),
+        ("geo", "GEORADIUS one 10 10 20000 km COUNT 700", "ZREM one m10", ""),
+        ("geo", "GEOSEARCH one FROMLONLAT 0 0 BYRADIUS 20000 km ASC", "GEOADD one 1 1 new", ""),
+        (
+            "geo",
+            "GEOSEARCHSTORE to one FROMMEMBER m10 BYRADIUS 20000 km",
+            "GEOADD one 1 1 m10",
+            "ZRANGE to 0 -1 WITHSCORES",
+        ),
     ];
 
     #[test]

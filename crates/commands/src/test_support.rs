@@ -14,7 +14,9 @@ use pantala_protocol::{Reply, Version};
 use pantala_settings::Settings;
 
 use crate::call::{Call, Lane, Stop};
-use crate::families::{bitmap, generic, hash, hyperloglog, list, set, sort, stream, string, zset};
+use crate::families::{
+    bitmap, generic, geo, hash, hyperloglog, list, set, sort, stream, string, zset,
+};
 use crate::{Registry, Server, Session};
 
 /// Settings under which collections are soon large.
@@ -55,6 +57,7 @@ pub fn fixture() -> Arc<Fixture> {
     let families = [
         bitmap::ROWS,
         generic::ROWS,
+        geo::ROWS,
         hash::ROWS,
         hyperloglog::ROWS,
         list::ROWS,

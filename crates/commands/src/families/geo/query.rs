@@ -291,6 +291,11 @@ impl Query {
         Ok(())
     }
 
+    /// So many hits end the search.
+    pub fn most(&self) -> usize {
+        if self.any { self.count } else { usize::MAX }
+    }
+
     /// What is searched; `None` without a sorted set.
     pub fn shape(&mut self) -> Option<Shape> {
         match self.outline.take()? {

@@ -1,11 +1,13 @@
 //! Searches: what lies within a shape, in some order, shown or stored.
 
+use std::ops::Range;
+
 use pantala_keyspace::event;
 use pantala_keyspace::{Expiry, Key};
 use pantala_table::{IntText, StrRef};
 use pantala_values::SortedSet;
 use pantala_values::geo::{Cover, Position, ScoreSpan, Shape, cover};
-use pantala_values::sorted_set::{ScoreRange, SortedSetRef};
+use pantala_values::sorted_set::{ScoreRange, SortedSetLimits, SortedSetRef};
 use smallvec::SmallVec;
 
 use super::query::{Form, Order, Query};
@@ -14,6 +16,7 @@ use crate::call::{Call, Done, Lane, Stop};
 use crate::command::{Begin, Command, Find, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
 use crate::families::zset;
+use crate::incremental::{Budget, Gathered};
 
 const fn overwrite(_args: &[&[u8]]) -> KeyFlags {
     KeyFlags::OVERWRITE
@@ -150,7 +153,7 @@ const READ_ONCE: usize = 256;
 /// A member inside.
 struct Hit {
     /// Where its text ends in [`Hits::texts`]; it begins where the one before ends.
-    text: std::ops::Range<usize>,
+    text: Range<usize>,
     score: f64,
     place: Position,
     /// From the middle: in metres while searching, then in the query's unit.
@@ -164,24 +167,17 @@ struct Hits {
 }
 
 impl Hits {
-    /// Takes entries inside a shape, until there are as many as wanted.
-    fn take<'s>(
-        &mut self,
-        entries: impl Iterator<Item = (StrRef<'s>, f64)>,
-        shape: &Shape,
-        most: usize,
-    ) {
-        for (member, score) in entries {
-            if self.found.len() >= most {
-                return;
-            }
-            let place = Position::of_score(score);
-            let Some(distance) = shape.distance_inside(place) else { continue };
-            let begin = self.texts.len();
-            self.texts.extend_from_slice(member.bytes(&mut IntText::new()));
-            let text = begin..self.texts.len();
-            self.found.push(Hit { text, score, place, distance });
+    /// Takes an entry inside a shape, unless there are as many as wanted.
+    fn take(&mut self, (member, score): (StrRef<'_>, f64), shape: &Shape, most: usize) {
+        if self.found.len() >= most {
+            return;
         }
+        let place = Position::of_score(score);
+        let Some(distance) = shape.distance_inside(place) else { return };
+        let begin = self.texts.len();
+        self.texts.extend_from_slice(member.bytes(&mut IntText::new()));
+        let text = begin..self.texts.len();
+        self.found.push(Hit { text, score, place, distance });
     }
 
     fn text(&self, hit: &Hit) -> &[u8] {
@@ -189,26 +185,43 @@ impl Hits {
     }
 }
 
+/// A search under way: it goes through the members in the cells around the shape, some at a time.
+struct Search {
+    query: Query,
+    shape: Option<Shape>,
+    /// The ranks still to be looked at, the next ones last.
+    ranks: SmallVec<[Range<usize>; 9]>,
+    hits: Hits,
+}
+
+/// What came of it: the hits in order, and what is to be stored.
+struct Found {
+    query: Query,
+    hits: Hits,
+    stored: Option<SortedSet>,
+}
+
 fn search(call: &mut Call<'_, '_>, form: Form) -> Done {
     let keys = call.all_keys();
     let source = if form == Form::SearchStore { keys[1] } else { keys[0] };
-    let (args, lane) = (call.args, call.lane);
-    let opened = zset::read(call.keys, source, lane)?;
-    let set = zset::view(&opened)?;
-    let mut query = Query::parse(args, form, set)?;
-    let shape = query.shape();
-    let mut hits = match (set, shape) {
-        (Some(set), Some(shape)) => find(set, &shape, &query, lane)?,
-        _ => Hits::default(),
-    };
-    drop(opened);
-    if !query.stores {
-        call.has_read();
-    }
-    arrange(&mut hits.found, &query);
-    for hit in &mut hits.found {
-        hit.distance /= query.unit;
-    }
+    let (args, lane, limits) = (call.args, call.lane, zset::limits(call.settings));
+    drop(zset::read(call.keys, source, lane)?);
+    let found = call.gather(
+        &[source],
+        |call| {
+            let opened = call.keys.peek(source);
+            let set = zset::view(&opened)?;
+            Search::begin(Query::parse(args, form, set)?, set, lane)
+        },
+        |call, search, budget| {
+            if let Some(set) = zset::view(&call.keys.peek(source))? {
+                search.go_on(set, budget);
+            }
+            Ok(Gathered::whole_if(search.is_over()))
+        },
+        |_, search| search.finish(limits),
+    )?;
+    let Found { query, hits, stored } = found;
     if !query.stores {
         answer(call, &query, &hits);
         return Ok(());
@@ -218,35 +231,65 @@ fn search(call: &mut Call<'_, '_>, form: Form) -> Done {
         _ => (keys.get(1).copied(), event::GEORADIUSSTORE),
     };
     // The row finds the key by the same words as the query.
-    let target = target.ok_or(error::SYNTAX)?;
-    store(call, target, &query, &hits, event);
+    store(call, target.ok_or(error::SYNTAX)?, stored, event);
+    call.reply.int(hits.found.len() as i64);
     Ok(())
 }
 
-/// Everything inside, or the first so many.
-fn find(set: SortedSetRef<'_>, shape: &Shape, query: &Query, lane: Lane) -> Result<Hits, Stop> {
-    let spans: Cover = cover(shape);
-    let most = if query.any { query.count } else { usize::MAX };
-    if lane == Lane::Worker && set.len() > WORKER_MEMBERS {
-        let inside = spans.iter().map(|span| set.ranks_by_score(&scores(*span)).len());
-        if inside.sum::<usize>() > WORKER_MEMBERS {
+impl Search {
+    fn begin(mut query: Query, set: Option<SortedSetRef<'_>>, lane: Lane) -> Result<Search, Stop> {
+        let shape = query.shape();
+        let mut search = Search { query, shape, ranks: SmallVec::new(), hits: Hits::default() };
+        let (Some(set), Some(shape)) = (set, &search.shape) else { return Ok(search) };
+        let spans: Cover = cover(shape);
+        if set.len() <= READ_ONCE {
+            let entries: SmallVec<[(StrRef<'_>, f64); 32]> = set.iter().collect();
+            for span in spans {
+                let range = scores(span);
+                let inside = entries.iter().copied().filter(|(_, score)| range.holds(*score));
+                inside.for_each(|entry| search.hits.take(entry, shape, search.query.most()));
+            }
+            return Ok(search);
+        }
+        search.ranks = spans.iter().rev().map(|span| set.ranks_by_score(&scores(*span))).collect();
+        let inside = search.ranks.iter().map(ExactSizeIterator::len).sum::<usize>();
+        if lane == Lane::Worker && inside > WORKER_MEMBERS {
             return Err(Stop::Lane);
         }
+        Ok(search)
     }
-    let mut hits = Hits::default();
-    if set.len() <= READ_ONCE {
-        let entries: SmallVec<[(StrRef<'_>, f64); 32]> = set.iter().collect();
-        for span in spans {
-            let range = scores(span);
-            let inside = entries.iter().copied().filter(|(_, score)| range.holds(*score));
-            hits.take(inside, shape, most);
-        }
-    } else {
-        for span in spans {
-            hits.take(set.by_score(scores(span)), shape, most);
+
+    fn is_over(&self) -> bool {
+        self.ranks.is_empty() || self.hits.found.len() >= self.query.most()
+    }
+
+    /// Looks at members while there is budget.
+    fn go_on(&mut self, set: SortedSetRef<'_>, budget: &mut Budget) {
+        let Some(shape) = &self.shape else { return };
+        let most = self.query.most();
+        while let Some(ranks) = self.ranks.last_mut() {
+            for (member, score) in set.entries(ranks.start, ranks.len()) {
+                self.hits.take((member, score), shape, most);
+                ranks.start += 1;
+                if !budget.take(member.len()) {
+                    return;
+                }
+            }
+            self.ranks.pop();
         }
     }
-    Ok(hits)
+
+    /// Puts the hits in order, and makes what is to be stored.
+    fn finish(self, limits: SortedSetLimits) -> Found {
+        let Search { query, mut hits, .. } = self;
+        arrange(&mut hits.found, &query);
+        for hit in &mut hits.found {
+            hit.distance /= query.unit;
+        }
+        let is_stored = query.stores && !hits.found.is_empty();
+        let stored = is_stored.then(|| sorted_set(&query, &hits, limits));
+        Found { query, hits, stored }
+    }
 }
 
 fn scores(span: ScoreSpan) -> ScoreRange {
@@ -296,26 +339,22 @@ fn answer(call: &mut Call<'_, '_>, query: &Query, hits: &Hits) {
     }
 }
 
-fn store(
-    call: &mut Call<'_, '_>,
-    target: Key<'_>,
-    query: &Query,
-    hits: &Hits,
-    event: event::Event,
-) {
+fn sorted_set(query: &Query, hits: &Hits, limits: SortedSetLimits) -> SortedSet {
     let score = |hit: &Hit| if query.stores_distances { hit.distance } else { hit.score };
     let mut entries: Vec<(&[u8], f64)> =
         hits.found.iter().map(|hit| (hits.text(hit), score(hit))).collect();
     entries.sort_unstable_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(b.0)));
-    let limits = zset::limits(call.settings);
+    SortedSet::of_sorted(&entries, limits)
+}
+
+fn store(call: &mut Call<'_, '_>, target: Key<'_>, set: Option<SortedSet>, event: event::Event) {
     let mut opened = call.keys.open(target);
-    if entries.is_empty() {
-        if opened.remove() {
-            opened.publish(event::DEL);
+    match set {
+        Some(set) => {
+            opened.set_collection(set, Expiry::Never);
+            opened.publish_collection::<SortedSet>(event);
         }
-    } else {
-        opened.set_collection(SortedSet::of_sorted(&entries, limits), Expiry::Never);
-        opened.publish_collection::<SortedSet>(event);
+        None if opened.remove() => opened.publish(event::DEL),
+        None => {}
     }
-    call.reply.int(hits.found.len() as i64);
 }
