@@ -485,6 +485,14 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.changes.publish(self.key.bytes, event);
     }
 
+    /// The change at hand counts as so many for save points, as in Valkey; without this as one.
+    #[inline]
+    pub fn counts_as(&self, changes: usize) {
+        if changes != 1 {
+            self.scope().tally.more_changes.add((changes as u64).wrapping_sub(1));
+        }
+    }
+
     /// The end of a change that nobody waits for and no client is told of: what consumers of a
     /// stream have read. It counts, and belongs into a journal.
     pub fn publish_silently(&mut self) {

@@ -145,6 +145,9 @@ counts! {
         expired_elements: Kept,
         /// Changes published.
         changes: Script,
+        /// What changes count for beyond one each, for `rdb_changes_since_last_save`; it wraps
+        /// around where they count for nothing.
+        more_changes: Script,
         /// Values handed to the background to be freed.
         reclaimed: Kept,
     }

@@ -52,6 +52,14 @@ fn db_size(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+/// How many keys there are in one database, or in all.
+fn keys_of(call: &Call<'_, '_>, only: Option<DbIndex>) -> u64 {
+    let space = call.space();
+    let all = (0..space.database_count()).map(DbIndex);
+    let meant = all.filter(|db| only.is_none_or(|only| only == *db));
+    meant.filter_map(|db| space.sizes(db)).map(|sizes| sizes.keys()).sum()
+}
+
 fn flush(call: &mut Call<'_, '_>, only: Option<DbIndex>) -> Done {
     let in_background = match &call.args[1..] {
         [] => call.settings.lazyfree_lazy_user_flush,
@@ -59,7 +67,9 @@ fn flush(call: &mut Call<'_, '_>, only: Option<DbIndex>) -> Done {
         [word] if is_word(word, "SYNC") => false,
         _ => return Err(error::SYNTAX.into()),
     };
+    let keys = keys_of(call, only);
     let garbage = call.keys.flush(only)?;
+    call.keys.scope().tally.more_changes.add(keys);
     call.space().dispose(garbage, in_background, call.keys.scope().tally);
     call.reply.ok();
     Ok(())
@@ -74,6 +84,7 @@ fn swap_databases(call: &mut Call<'_, '_>) -> Done {
         return Err(error::DB_OUT_OF_RANGE.into());
     };
     call.keys.swap_databases(DbIndex(left), DbIndex(right))?;
+    call.keys.scope().tally.more_changes.add(1);
     call.reply.ok();
     Ok(())
 }

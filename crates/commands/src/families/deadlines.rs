@@ -110,8 +110,10 @@ pub(super) fn set<C: Timed>(
     }
     if removed > 0 {
         opened.scope().tally.expired_elements.add(removed);
+        opened.counts_as((removed + changed) as usize);
         opened.publish_collection::<C>(C::GONE);
     } else if changed > 0 {
+        opened.counts_as(changed as usize);
         opened.publish_collection::<C>(C::GIVEN);
     } else {
         opened.unchanged();
@@ -193,13 +195,13 @@ pub(super) fn persist<C: Timed>(
 ) -> Result<(), WrongType> {
     let now = opened.scope().now;
     let mut found = opened.collection_mut::<C>()?;
-    let mut is_changed = false;
+    let mut changed = 0;
     reply.array(elements.len());
     for element in elements {
         let before = found.as_ref().and_then(|found| found.deadline_of(element, now));
         if let (Some(found), Some(Some(_))) = (&mut found, before) {
             found.change_deadline(element, None, now);
-            is_changed = true;
+            changed += 1;
         }
         reply.int(match before {
             None => MISSING,
@@ -207,7 +209,8 @@ pub(super) fn persist<C: Timed>(
             Some(Some(_)) => DONE,
         });
     }
-    if is_changed {
+    if changed > 0 {
+        opened.counts_as(changed);
         opened.publish_collection::<C>(event);
     } else {
         opened.unchanged();

@@ -155,7 +155,7 @@ fn write(call: &mut Call<'_, '_>, operations: &[Operation], bytes: usize) -> Don
     let key = call.key();
     let mut opened = call.keys.open(key);
     let is_longer = lengthen(&mut opened, bytes, call.lane)?;
-    let mut has_written = false;
+    let (mut has_written, mut writes) = (false, 0);
     call.reply.array(operations.len());
     if let Some(bytes) = opened.string_mut()? {
         for one in operations {
@@ -163,12 +163,14 @@ fn write(call: &mut Call<'_, '_>, operations: &[Operation], bytes: usize) -> Don
                 Some((answer, changes)) => {
                     call.reply.int(answer);
                     has_written |= changes || is_longer;
+                    writes += usize::from(changes);
                 }
                 None => call.reply.null(),
             }
         }
     }
     if has_written {
+        opened.counts_as(writes.max(1));
         opened.publish(event::SETBIT);
     } else if is_longer {
         opened.publish(event::UNNAMED);

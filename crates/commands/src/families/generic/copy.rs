@@ -91,7 +91,10 @@ fn shift(call: &mut Call<'_, '_>) -> Done {
         target.put(record);
         let target = target.suspend();
         call.keys.resume(source, key).publish(event::MOVE_FROM);
-        call.keys.resume(target, key).publish(event::MOVE_TO);
+        let mut target = call.keys.resume(target, key);
+        // Both together count as one change.
+        target.counts_as(0);
+        target.publish(event::MOVE_TO);
     }
     call.reply.int(i64::from(moves));
     Ok(())

@@ -53,6 +53,9 @@ fn shift(call: &mut Call<'_, '_>, overwrites: bool) -> Result<bool, crate::Stop>
     target.put(record);
     let target = target.suspend();
     call.keys.resume(source, from).publish(event::RENAME_FROM);
-    call.keys.resume(target, to).publish(event::RENAME_TO);
+    let mut target = call.keys.resume(target, to);
+    // Both together count as one change.
+    target.counts_as(0);
+    target.publish(event::RENAME_TO);
     Ok(true)
 }

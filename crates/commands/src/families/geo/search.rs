@@ -351,6 +351,7 @@ fn store(call: &mut Call<'_, '_>, target: Key<'_>, set: Option<SortedSet>, event
     let mut opened = call.keys.open(target);
     match set {
         Some(set) => {
+            opened.counts_as(set.view().len());
             opened.set_collection(set, Expiry::Never);
             opened.publish_collection::<SortedSet>(event);
         }

@@ -80,6 +80,7 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
         tally.expired_elements.add(expired);
         opened.announce(event::HEXPIRED);
     }
+    opened.counts_as((call.args.len() - 2) / 2);
     opened.publish_collection::<Hash>(event::HSET);
     Ok(created)
 }
@@ -220,14 +221,15 @@ fn hdel(call: &mut Call<'_, '_>) -> Done {
     let mut removed = 0;
     if let Some(hash) = opened.collection_mut::<Hash>()? {
         for field in &call.args[2..] {
-            removed += i64::from(hash.remove(field, now));
+            removed += usize::from(hash.remove(field, now));
         }
     }
     if removed > 0 {
+        opened.counts_as(removed);
         opened.publish_collection::<Hash>(event::HDEL);
     } else {
         opened.unchanged();
     }
-    call.reply.int(removed);
+    call.reply.int(removed as i64);
     Ok(())
 }

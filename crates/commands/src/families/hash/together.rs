@@ -66,6 +66,7 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
         tally.expired_elements.add(expired);
         opened.announce(event::HEXPIRED);
     }
+    opened.counts_as(pairs.len() / 2);
     opened.publish_collection::<Hash>(event::HSET);
     if deadline.is_some() {
         opened.announce(event::HEXPIRE);
@@ -187,6 +188,7 @@ fn hgetex(call: &mut Call<'_, '_>) -> Done {
             if event == event::HEXPIRED {
                 tally.expired_elements.add(changed);
             }
+            opened.counts_as(changed as usize);
             opened.publish_collection::<Hash>(event);
         }
         _ => opened.unchanged(),
@@ -211,7 +213,7 @@ fn hgetdel(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     let mut opened = open(call.keys, key)?;
     let mut hash = opened.collection_mut::<Hash>()?;
-    let mut changed = false;
+    let mut changed = 0;
     call.reply.array(fields.len());
     for field in fields {
         let found = hash.as_ref().and_then(|hash| hash.view().get(field, now));
@@ -220,10 +222,11 @@ fn hgetdel(call: &mut Call<'_, '_>) -> Done {
             Some(found) => reply_string(&mut call.reply, found.value),
         }
         if let Some(hash) = &mut hash {
-            changed |= hash.remove(field, now);
+            changed += usize::from(hash.remove(field, now));
         }
     }
-    if changed {
+    if changed > 0 {
+        opened.counts_as(changed);
         opened.publish_collection::<Hash>(event::HDEL);
     } else {
         opened.unchanged();

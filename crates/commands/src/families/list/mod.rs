@@ -327,6 +327,7 @@ fn lrem(call: &mut Call<'_, '_>) -> Done {
         }
     }
     if removed > 0 {
+        opened.counts_as(removed);
         opened.publish_collection::<List>(event::LREM);
     } else {
         opened.unchanged();
@@ -373,14 +374,17 @@ fn ltrim(call: &mut Call<'_, '_>) -> Done {
     }
     if count == 0 {
         opened.remove();
+        opened.counts_as(len);
         opened.publish(event::LTRIM);
         opened.announce(event::DEL);
     } else if count == len {
+        opened.counts_as(0);
         opened.publish_unwatched(event::LTRIM);
     } else if let Some(list) = opened.collection_mut::<List>()? {
         list.remove(0, from);
         list.remove(count, len - from - count);
         list.shrink(fill);
+        opened.counts_as(len - count);
         opened.publish(event::LTRIM);
     }
     call.reply.ok();

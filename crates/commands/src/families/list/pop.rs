@@ -104,6 +104,7 @@ fn take(call: &mut Call<'_, '_>, key: Key<'_>, end: End, count: usize) -> Done {
     });
     list.remove(from, count);
     list.shrink(fill);
+    opened.counts_as(count);
     opened.publish_collection::<List>(event_of(end));
     Ok(())
 }

@@ -97,6 +97,7 @@ fn push(call: &mut Call<'_, '_>, end: End, creates: bool) -> Done {
         }
         None => extend(opened.collection_or_new::<List>()?),
     };
+    opened.counts_as(call.args.len() - 2);
     opened.publish(event_of(end));
     call.reply.int(len as i64);
     Ok(())

@@ -94,6 +94,8 @@ pub(super) fn shift(
     let list = opened.collection_or_new::<List>()?;
     list.grow(text_bytes(element), 1, fill);
     list.push(ends.to, element);
+    // Both together count as one change.
+    opened.counts_as(0);
     opened.publish(push::event_of(ends.to));
     drop(opened);
     call.keys.resume(left, source).publish_collection::<List>(pop::event_of(ends.from));

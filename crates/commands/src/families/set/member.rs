@@ -2,7 +2,7 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::{Expiry, event};
+use pantala_keyspace::{Expiry, Opened, event};
 use pantala_values::Set;
 use pantala_values::set::SetLimits;
 
@@ -46,8 +46,10 @@ fn sadd(call: &mut Call<'_, '_>) -> Done {
     let mut opened = open(call.keys, key)?;
     if !opened.exists() {
         let set = set_of(members, limits, now);
-        call.reply.int(set.view().len() as i64);
+        let added = set.view().len();
+        call.reply.int(added as i64);
         opened.set_collection(set, Expiry::Never);
+        opened.counts_as(added);
         opened.publish(event::SADD);
         return Ok(());
     }
@@ -55,14 +57,11 @@ fn sadd(call: &mut Call<'_, '_>) -> Done {
     if let Some(set) = opened.collection_mut::<Set>()? {
         set.expect(members.len(), limits);
         for member in members {
-            added += i64::from(set.add(member, limits, now));
+            added += usize::from(set.add(member, limits, now));
         }
     }
-    match added {
-        0 => opened.unchanged(),
-        _ => opened.publish(event::SADD),
-    }
-    call.reply.int(added);
+    publish_added(&mut opened, added);
+    call.reply.int(added as i64);
     Ok(())
 }
 
@@ -90,12 +89,18 @@ fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
         }
         None => add(opened.collection_or_new::<Set>()?),
     };
-    match added {
-        0 => opened.unchanged(),
-        _ => opened.publish(event::SADD),
-    }
+    publish_added(&mut opened, added);
     call.reply.int(added as i64);
     Ok(())
+}
+
+/// The end of SADD, which has added so many.
+fn publish_added(opened: &mut Opened<'_, '_>, added: usize) {
+    if added == 0 {
+        return opened.unchanged();
+    }
+    opened.counts_as(added);
+    opened.publish(event::SADD);
 }
 
 pub(super) const SADDEX: Command = writes("SADDEX", saddex)
@@ -149,16 +154,17 @@ fn srem(call: &mut Call<'_, '_>) -> Done {
     let mut removed = 0;
     if let Some(set) = opened.collection_mut::<Set>()? {
         for member in &call.args[2..] {
-            removed += i64::from(set.remove(member, now));
+            removed += usize::from(set.remove(member, now));
         }
         match removed {
             0 => opened.unchanged(),
             _ => {
+                opened.counts_as(removed);
                 opened.publish_collection::<Set>(event::SREM);
             }
         }
     }
-    call.reply.int(removed);
+    call.reply.int(removed as i64);
     Ok(())
 }
 

@@ -79,6 +79,7 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
         reply.set(size);
         set.iter(now).for_each(|member| reply_member(reply, member));
         opened.remove();
+        opened.counts_as(size);
         opened.publish(event::SPOP);
         opened.announce(event::DEL);
         return Ok(());
@@ -93,6 +94,7 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
             shown += usize::from(popped.is_some());
         }
         reply.end_set(mark, shown);
+        opened.counts_as(shown);
         opened.publish_collection::<Set>(event::SPOP);
         return Ok(());
     }
@@ -104,6 +106,7 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
     }
     reply.end_set(mark, shown);
     opened.set_collection(stays, Expiry::Keep);
+    opened.counts_as(shown);
     opened.publish_collection::<Set>(event::SPOP);
     Ok(())
 }

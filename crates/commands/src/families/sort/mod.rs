@@ -292,6 +292,7 @@ fn store(call: &mut Call<'_, '_>, list: Option<List>) {
     call.reply.int(list.as_ref().map_or(0, List::len) as i64);
     let mut opened = call.keys.open(call.all_keys()[1]);
     if let Some(list) = list {
+        opened.counts_as(list.len());
         opened.set_collection(list, Expiry::Never);
         opened.publish(event::SORTSTORE);
     } else if opened.remove() {

@@ -223,6 +223,7 @@ pub(in crate::families) fn put(
     }
     if added + moved > 0 {
         let event = if options.incr { event::ZINCR } else { event::ZADD };
+        opened.counts_as((added + moved).unsigned_abs() as usize);
         opened.publish_collection::<SortedSet>(event);
     } else if persisted {
         opened.publish_collection::<SortedSet>(event::ZPERSIST);
@@ -253,15 +254,16 @@ fn zrem(call: &mut Call<'_, '_>) -> Done {
     let mut removed = 0;
     if let Some(set) = opened.collection_mut::<SortedSet>()? {
         for member in &call.args[2..] {
-            removed += i64::from(set.remove(member).is_some());
+            removed += usize::from(set.remove(member).is_some());
         }
         match removed {
             0 => opened.unchanged(),
             _ => {
+                opened.counts_as(removed);
                 opened.publish_collection::<SortedSet>(event::ZREM);
             }
         }
     }
-    call.reply.int(removed);
+    call.reply.int(removed as i64);
     Ok(())
 }

@@ -124,6 +124,7 @@ fn take(opened: &mut Opened<'_, '_>, end: End, count: usize) -> Result<(), Stop>
     }
     if count == len {
         opened.remove();
+        opened.counts_as(count);
         opened.publish(end.event());
         opened.announce(event::DEL);
         return Ok(());
@@ -132,6 +133,7 @@ fn take(opened: &mut Opened<'_, '_>, end: End, count: usize) -> Result<(), Stop>
     if let Some(set) = opened.collection_mut::<SortedSet>()? {
         set.remove_ranks(ranks);
     }
+    opened.counts_as(count);
     opened.publish_collection::<SortedSet>(end.event());
     Ok(())
 }

@@ -350,6 +350,7 @@ fn remove(call: &mut Call<'_, '_>, ends: Ends<'_>, event: Event) -> Done {
     if count == len {
         // The whole: it is freed in the background.
         opened.remove();
+        opened.counts_as(count);
         opened.publish(event);
         opened.announce(event::DEL);
     } else if count > 0 {
@@ -357,6 +358,7 @@ fn remove(call: &mut Call<'_, '_>, ends: Ends<'_>, event: Event) -> Done {
         if let Some(set) = opened.collection_mut::<SortedSet>()? {
             set.remove_ranks(ranks);
         }
+        opened.counts_as(count);
         opened.publish_collection::<SortedSet>(event);
     }
     call.reply.int(count as i64);

@@ -173,7 +173,10 @@ pub(super) fn persistence(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("current_cow_size_age", 0);
     page.line("current_fork_perc", "0.00");
     page.each(&["current_save_keys_processed", "current_save_keys_total"], 0);
-    let changes = shared.engine.stats.tallies.sum_ever(|tally| tally.keys.changes.get());
+    let changes = shared.engine.stats.tallies.sum_ever(|tally| {
+        let keys = &tally.keys;
+        keys.changes.get().wrapping_add(keys.more_changes.get())
+    });
     page.line("rdb_changes_since_last_save", changes);
     page.line("rdb_bgsave_in_progress", 0);
     page.line("rdb_last_save_time", shared.run.started_unix_s);
