@@ -55,7 +55,12 @@ pub struct Spans<'a> {
 impl<'a> Spans<'a> {
     /// The spans of `items`.
     pub fn of(items: &'a [&'a [u8]]) -> Spans<'a> {
-        let spans = items.iter().map(|item| Span::of(item)).collect();
+        // Shorter than `collect` where there are few.
+        let mut spans = SmallVec::new();
+        spans.reserve(items.len());
+        for item in items {
+            spans.push(Span::of(item));
+        }
         Spans { spans, _borrowed: std::marker::PhantomData }
     }
 
@@ -80,8 +85,12 @@ extern "C" fn call(args: *const Span, count: usize, reply: *mut Span) -> c_int {
         // SAFETY: lpantala.c's `rediscall` has filled `count` spans, which live until this returns.
         let spans = unsafe { slice::from_raw_parts(args, count) };
         // SAFETY: invariant 1, C's part: the strings lie on Lua's stack.
-        let args = spans.iter().map(|span| unsafe { span.bytes() });
-        let args: SmallVec<[&[u8]; 8]> = args.collect();
+        let each = spans.iter().map(|span| unsafe { span.bytes() });
+        let mut args = SmallVec::<[&[u8]; 8]>::new();
+        args.reserve(count);
+        for arg in each {
+            args.push(arg);
+        }
         api::call(&args, Span::of)
     };
     match catch_unwind(AssertUnwindSafe(work)) {

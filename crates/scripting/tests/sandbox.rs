@@ -194,3 +194,34 @@ fn random_numbers_of_a_seed() {
 }
 
 const SEED_10: &str = "*3|:88|:9|$16|0.48082728100979|";
+
+/// The lists of keys and arguments are made of those of the last run, and nobody sees it.
+#[test]
+fn lists_are_new_for_each_script() {
+    let mut bench = Bench::new();
+    let (keys, args): ([&[u8]; 2], [&[u8]; 3]) = ([b"k1", b"k2"], [b"a1", b"a2", b"a3"]);
+    let shows = "local all = {} for _, list in ipairs({KEYS, ARGV}) do for k, v in pairs(list) do \
+        all[#all + 1] = k .. '=' .. v end all[#all + 1] = '#' .. #list \
+        all[#all + 1] = tostring(getmetatable(list)) .. tostring(list[9]) end \
+        return table.concat(all, ' ')";
+    let fresh = bench.eval(shows, &keys, &args).expect("a reply");
+    for spoils in [
+        "KEYS[1] = nil ARGV[3] = nil",
+        "KEYS[2] = 'other' ARGV[9] = 'more'",
+        "KEYS.name = 1 ARGV.name = KEYS",
+        "table.insert(KEYS, 'x') table.remove(ARGV, 1)",
+        "setmetatable(KEYS, {__index = function() return 'left' end}) ARGV = nil",
+        "for i = 1, 100 do KEYS[i] = i ARGV[i] = i end",
+        "for i = 1, 100 do KEYS[i] = i end for i = 1, 100 do KEYS[i] = nil end",
+        "local c = coroutine.wrap(function(t) coroutine.yield() t[1] = 'late' end) c(KEYS)",
+        "for i = 1, 100000 do local t = {} end collectgarbage()",
+    ] {
+        for _ in 0..2 {
+            bench.eval(spoils, &keys, &args);
+            assert_eq!(bench.eval(shows, &keys, &args).as_ref(), Some(&fresh), "{spoils}");
+        }
+        bench.eval(spoils, &keys, &args);
+        bench.eval("return #KEYS", &keys[..1], &args[..1]);
+        assert_eq!(bench.eval(shows, &keys, &args).as_ref(), Some(&fresh), "{spoils}");
+    }
+}

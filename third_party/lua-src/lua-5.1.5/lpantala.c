@@ -282,19 +282,26 @@ static int errhandler (lua_State *L) {
 }
 
 
-/* a table of `n' strings that the host has at `spans' */
+/* the `n' strings that the host has at `spans', in the array of a table */
+static void filllist (lua_State *L, Table *t, const HostSpan *spans, int n) {
+  int i;
+  for (i = 0; i < n; i++) {
+    TString *ts = luaS_newlstr(L, spans[i].data, spans[i].len);
+    setsvalue2n(L, &t->array[i], ts);
+    luaC_barriert(L, t, &t->array[i]);
+    if ((i & 63) == 63) lua_charge(L, 64);  /* strings of one hash take long */
+  }
+}
+
+
+/* a table of them */
 static void pushlist (lua_State *L, const HostSpan *spans, int n) {
   Table *t;
-  int i;
   luaC_checkGC(L);
   t = luaH_new(L, n, 0);
   sethvalue(L, L->top, t);
   incr_top(L);
-  for (i = 0; i < n; i++) {
-    TString *ts = luaS_newlstr(L, spans[i].data, spans[i].len);
-    setsvalue2n(L, &t->array[i], ts);
-    if ((i & 63) == 63) lua_charge(L, 64);  /* strings of one hash take long */
-  }
+  filllist(L, t, spans, n);
 }
 
 
@@ -399,16 +406,18 @@ static int emit (lua_State *L, const TValue *o, int depth, int *budget) {
 static int protect (lua_State *L, int nargs, int emits) {
   global_State *g = G(L);
   int status;
-  int handler = lua_gettop(L) - nargs;
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_insert(L, handler);
+  StkId func = L->top - nargs - 1;
+  StkId at;
+  for (at = L->top; at > func; at--) setobjs2s(L, at, at - 1);
+  setobj2s(L, func, &curr_func(L)->c.upvalue[0]);  /* the error handler */
+  L->top++;
   g->aborting = 0;
   g->abortline = 0;
   g->jsonset = 0;
   g->memsoft = g->memlimit ? g->memlimit - g->memlimit/8 : MAX_LUMEM;
   resethookcount(L);
   g->memfree = 0;
-  status = lua_pcall(L, nargs, 1, handler);
+  status = lua_pcall(L, nargs, 1, (int)(func - L->base) + 1);
   g->memfree = 1;
   g->memsoft = MAX_LUMEM;
   luaP_restscratch(g);
@@ -419,13 +428,14 @@ static int protect (lua_State *L, int nargs, int emits) {
   else if (status == 0 && emits) {
     int budget = EMIT_VALUES;
     if (emit(L, L->top - 1, 0, &budget)) {
-      status = EMITTED;
-      setnilvalue(L->top - 1);
+      setnvalue(L->top - 1, cast_num(EMITTED));
+      return 1;
     }
   }
   g->aborting = 0;
-  lua_pushinteger(L, status);
-  lua_insert(L, -2);
+  setobjs2s(L, L->top, L->top - 1);
+  setnvalue(L->top - 1, cast_num(status));
+  L->top++;
   return 2;
 }
 
@@ -440,17 +450,21 @@ static void pushlists (lua_State *L) {
 }
 
 
-/* a list as a global; one that is empty and was left alone is good enough */
+/*
+** A list as a global. That of the last run is nobody else's, since no run leaves
+** anything for the next: if it has this length and is nothing but a list, it is
+** filled anew.
+*/
 static void sharelist (lua_State *L, TString *name, int i) {
-  const HostSpan *spans = (const HostSpan *)lua_touserdata(L, i);
-  int n = (int)lua_tointeger(L, i + 1);
-  if (n == 0) {
-    const TValue *slot = luaH_getstr(hvalue(gt(L)), name);
-    if (ttistable(slot)) {
-      const Table *t = hvalue(slot);
-      if (t->sizearray == 0 && t->lsizenode == 0 && ttisnil(gval(gnode(t, 0))) &&
-          t->metatable == NULL)
-        return;
+  const HostSpan *spans = (const HostSpan *)pvalue(L->base + i - 1);
+  int n = (int)nvalue(L->base + i);
+  const TValue *slot = luaH_getstr(hvalue(gt(L)), name);
+  if (ttistable(slot)) {
+    Table *t = hvalue(slot);
+    if (t->sizearray == n && t->lsizenode == 0 && ttisnil(gval(gnode(t, 0))) &&
+        t->metatable == NULL) {
+      filllist(L, t, spans, n);
+      return;
     }
   }
   pushlist(L, spans, n);
