@@ -23,11 +23,12 @@
 
 use std::sync::Arc;
 
-use pantala_keyspace::Watch;
+use pantala_keyspace::event::Event;
+use pantala_keyspace::{Expiry, Watch};
 use pantala_protocol::MANY_ARGS;
 use pantala_values::Collection;
 
-use crate::call::{Call, Stop};
+use crate::call::{Call, Done, Stop};
 
 /// A larger value is changed where it is: copying so much takes about a millisecond.
 const COPIED_BYTES: usize = 1 << 20;
@@ -71,6 +72,31 @@ impl Call<'_, '_> {
         }
         Ok(None)
     }
+
+    /// The end of a command that removes many elements from the collection at its first key, which
+    /// it has opened before: `remove` does it, and says how many there were. It may run again.
+    pub(crate) fn remove_many<C: Collection>(
+        &mut self,
+        event: Event,
+        mut remove: impl FnMut(&mut C) -> usize,
+    ) -> Done {
+        let swapped = self.copy_and_swap(&mut remove)?;
+        let mut opened = self.keys.peek(self.key());
+        let removed = match swapped {
+            Some((_, 0)) => 0,
+            Some((value, removed)) => {
+                opened.set_collection(value, Expiry::Keep);
+                removed
+            }
+            None => opened.collection_mut::<C>()?.map_or(0, remove),
+        };
+        match removed {
+            0 => opened.unchanged(),
+            _ => _ = opened.publish_collection::<C>(event),
+        }
+        self.reply.int(removed as i64);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -104,6 +130,10 @@ mod tests {
             (wide("HSET key", &pair), "HSET key f7 x old y", "HGETALL key"),
             (wide("HMSET key", &pair), "HSET key f7 x old y", "HGETALL key"),
             (wide("ZADD key", &scored), "ZADD key 77 m7 3 old", "ZRANGE key 0 -1 WITHSCORES"),
+            (wide("SREM key", &text), "SADD key m5 m6 old", "SMEMBERS key"),
+            (wide("SREM key", &text), "SADD key m5 m6", "SMEMBERS key"),
+            (wide("HDEL key", &|n| format!("f{n}")), "HSET key f7 x old y", "HGETALL key"),
+            (wide("ZREM key", &text), "ZADD key 77 m7 3 old", "ZRANGE key 0 -1 WITHSCORES"),
             (wide("ZADD key XX CH", &scored), "ZADD key 77 m7 3 old", "ZRANGE key 0 -1"),
         ]
     }

@@ -217,6 +217,13 @@ pub(super) const HDEL: Command = writes("HDEL", hdel)
 fn hdel(call: &mut Call<'_, '_>) -> Done {
     check_arguments(call)?;
     let (key, now) = (call.key(), call.now());
+    if call.has_many_args() {
+        drop(open(call.keys, key)?);
+        let fields = &call.args[2..];
+        return call.remove_many(event::HDEL, |hash: &mut Hash| {
+            fields.iter().filter(|field| hash.remove(field, now)).count()
+        });
+    }
     let mut opened = open(call.keys, key)?;
     let mut removed = 0;
     if let Some(hash) = opened.collection_mut::<Hash>()? {

@@ -150,6 +150,13 @@ pub(super) const SREM: Command = writes("SREM", srem)
 fn srem(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     check_lane(call.lane, call.args.len())?;
+    if call.has_many_args() {
+        drop(open(call.keys, key)?);
+        let members = &call.args[2..];
+        return call.remove_many(event::SREM, |set: &mut Set| {
+            members.iter().filter(|member| set.remove(member, now)).count()
+        });
+    }
     let mut opened = open(call.keys, key)?;
     let mut removed = 0;
     if let Some(set) = opened.collection_mut::<Set>()? {

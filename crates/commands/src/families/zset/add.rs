@@ -250,6 +250,13 @@ pub(super) const ZREM: Command = writes("ZREM", zrem)
 fn zrem(call: &mut Call<'_, '_>) -> Done {
     check_lane(call.lane, call.args.len())?;
     let key = call.key();
+    if call.has_many_args() {
+        drop(open(call.keys, key, call.lane)?);
+        let members = &call.args[2..];
+        return call.remove_many(event::ZREM, |set: &mut SortedSet| {
+            members.iter().filter(|member| set.remove(member).is_some()).count()
+        });
+    }
     let mut opened = open(call.keys, key, call.lane)?;
     let mut removed = 0;
     if let Some(set) = opened.collection_mut::<SortedSet>()? {
