@@ -88,7 +88,8 @@ def quick_script_meets_endless_one(trial):
 SOON_BUSY = ("--busy-reply-threshold", "100")
 HOLD = "redis.call('GET', KEYS[1]) while true do end"
 READ = "return redis.call('EXISTS', KEYS[1])"
-# More than the lane can have threads.
+# The most threads that the lane can have, and more than these.
+LANE_THREADS = 64
 CROWD = 70
 
 
@@ -134,22 +135,27 @@ def crowd_waits_for_script(trial):
 def lane_full_of_waiting(trial):
     """All threads of the lane wait for an endless script: operators are heard all the same."""
     with trial.client() as client:
+        client.want(b"OK", "SET", "held", "x")
         endless = run_endless(trial, client, HOLD, "held")
         crowd = [trial.client() for _ in range(CROWD)]
         for one in crowd:
             one.write(encode("KEYS", "*"))
-        client.want(b"OK", "SET", "some", "key")
-        until(lambda: figure(client, "lane_waiting") > 0, "no thread is left")
-        lines = client.call("CLIENT", "LIST").decode().splitlines()
-        assert len(lines) >= CROWD
-        number = next(line for line in lines if "cmd=keys" in line).split()[0].split("=")[1]
-        client.want(1, "CLIENT", "KILL", "ID", number)
+        until(lambda: figure(client, "lane_running") == LANE_THREADS, "no thread is left")
+        numbers = until(lambda: who_asks(client, "keys", CROWD), "all of them are listed")
+        client.want(1, "CLIENT", "KILL", "ID", numbers[0])
         client.want(b"OK", "MEMORY", "PURGE")
         kill(client, endless)
         ends = [end_of(one) for one in crowd]
-        assert ends.count(None) == 1
+        assert ends.count(None) == 1 and ends.count([b"held"]) == CROWD - 1
         for one in crowd:
             one.close()
+
+
+def who_asks(client, command, count):
+    """The numbers of the clients whose command it is; None until there are so many."""
+    lines = client.call("CLIENT", "LIST").decode().splitlines()
+    asking = [line.split()[0].split("=")[1] for line in lines if f"cmd={command} " in line]
+    return asking if len(asking) == count else None
 
 
 def end_of(client):
