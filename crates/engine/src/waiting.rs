@@ -25,7 +25,8 @@ use std::sync::{Arc, Weak};
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    AtTimeout, CommandRef, KeyWait, OwnedArgs, Park, Session, WaitedKeys, key_positions,
+    AtTimeout, CommandRef, Flags, Group, KeyWait, OwnedArgs, Park, Session, WaitedKeys,
+    key_positions,
 };
 use pantala_keyspace::{DbIndex, Key, Locked, Ready, Ticket, Waiter};
 
@@ -104,6 +105,17 @@ pub struct Blocked {
     pub until_us: Option<u64>,
     /// What it answers then.
     pub at_timeout: AtTimeout,
+}
+
+impl Engine {
+    /// How many keys are waited for by who is also told when such a key goes: who reads as a
+    /// consumer of a group.
+    pub fn keys_waited_for_by_consumers(&self) -> usize {
+        self.space.waited_keys_where(&|request| {
+            let row = request.downcast_ref::<Pending>().map(|pending| pending.found.row);
+            row.is_some_and(|row| row.group == Group::Stream && row.flags.has(Flags::WRITE))
+        })
+    }
 }
 
 impl Turn<'_> {

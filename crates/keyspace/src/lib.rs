@@ -39,6 +39,7 @@ mod token;
 mod undo;
 mod walk;
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -420,6 +421,16 @@ impl Keyspace {
     /// How many keys commands wait for.
     pub fn waited_keys(&self) -> usize {
         self.waited_keys.load(Ordering::Relaxed)
+    }
+
+    /// How many keys are waited for by a request of which `is_meant` says that it counts. Never
+    /// waits: what is busy is left out.
+    pub fn waited_keys_where(&self, is_meant: &dyn Fn(&dyn Any) -> bool) -> usize {
+        if self.waited_keys() == 0 {
+            return 0;
+        }
+        let held = PartitionId::all().filter_map(|id| self.partition(id).try_lock());
+        held.map(|held| held.waiters.waited_keys_where(is_meant)).sum()
     }
 
     /// How many clients watch keys; whoever watches counts itself.

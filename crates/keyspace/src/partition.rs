@@ -4,6 +4,7 @@
 //! code. What must be readable without the lock (how many keys there are) is copied to
 //! [`Sizes`] after each change.
 
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -163,6 +164,12 @@ impl Waiters {
     /// Whether somebody waits for this key.
     pub fn has(&self, db: DbIndex, key: &[u8]) -> bool {
         self.queues.contains_key(&(db, key.into()))
+    }
+
+    /// How many keys are waited for by such a request.
+    pub(crate) fn waited_keys_where(&self, is_meant: &dyn Fn(&dyn Any) -> bool) -> usize {
+        let counts = |waiter: &Arc<Waiter>| waiter.is_waiting() && is_meant(&*waiter.request);
+        self.queues.values().filter(|queue| queue.iter().any(counts)).count()
     }
 
     /// How many keys are watched by somebody who still lives.

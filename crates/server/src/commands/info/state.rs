@@ -92,7 +92,8 @@ pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("clients_in_timeout_table", 0);
     page.line("total_watched_keys", space.watched_keys());
     page.line("total_blocking_keys", shared.engine.space.waited_keys());
-    page.line("total_blocking_keys_on_nokey", 0);
+    let by_consumers = shared.engine.keys_waited_for_by_consumers();
+    page.line("total_blocking_keys_on_nokey", by_consumers);
     let (reason, actions) = match shared.engine.pause.state(monotonic_us()) {
         Paused::Nothing => ("none", "none"),
         Paused::Writes => ("client_pause", "write"),
