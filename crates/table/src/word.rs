@@ -5,10 +5,11 @@
 //!  47-4 pointer (records are 16-byte aligned) | 3-0 bits 8..12 of the position
 //! ```
 //!
-//! Kind: an object is 16 + its type tag (1..=15); a string is the number of its encoding. The
-//! position bits and the window are bits of the key's hash ("trail"). They sharpen the fingerprint,
-//! so that a lookup touches a wrong record about once in thousands, and they let a segment grow and
-//! split without reading the records; see `segment`.
+//! Kind: an object is 16 + its type tag (1..=15); a string is the number of its encoding, in two
+//! bits, and has two bits to spare: one for memcached's flags and cas (`record`), one for packed
+//! text. The position bits and the window are bits of the key's hash ("trail"). They sharpen the
+//! fingerprint, so that a lookup touches a wrong record about once in thousands, and they let a
+//! segment grow and split without reading the records; see `segment`.
 //!
 //! Tests: at the foot of this file.
 
@@ -66,6 +67,7 @@ impl Kind {
 pub(crate) struct Word(u64);
 
 const _: () = assert!(size_of::<Word>() == 8);
+const _: () = assert!(Kind::INT.0 < 4 && Kind::INLINE.0 < 4 && Kind::LONG.0 < 4, "two bits");
 
 impl Word {
     pub(crate) const EMPTY: Word = Word(0);
