@@ -9,10 +9,11 @@
 //! else inside at all (FLUSHALL, SWAPDB) goes through the [`Gate`].
 //!
 //! Invariants
-//! 1. A key is found only in the partition its hash names, in every database.
-//! 2. Locks are taken in ascending order, all or none. Only who holds the [`Token`] waits for one
-//!    partition while holding others: see `token`.
-//! 3. A thread holds at most one [`Locked`] at a time (debug builds check).
+//! 1. A key is found only in the partition its hash names, in every database (debug builds check
+//!    that a key comes with its own hash).
+//! 2. Locks are taken all or none. Only who holds the [`Token`] waits for one partition while
+//!    holding others: see `token`. No worker ever waits (debug builds check): see `patient`.
+//! 3. A thread holds partitions for one command at a time (debug builds check): see `held`.
 //! 4. Every change of data is told before it is made and published after: see `change`.
 //!
 //! Not here: commands, replies, connections; reading clocks (time is an argument); threads.
@@ -25,6 +26,7 @@ mod change;
 mod effects;
 pub mod event;
 mod expiry;
+mod held;
 mod key;
 mod locked;
 mod opened;
@@ -68,7 +70,7 @@ pub use undo::UndoLimits;
 pub use walk::{Busy, Met, ScanCursor};
 
 use expiry::HideReasons;
-use locked::AllHeld;
+use held::AllHeld;
 use partition::AllSizes;
 
 /// How often a thread that may wait still lets go of everything when one partition is busy. After
@@ -251,7 +253,7 @@ impl Keyspace {
     pub fn lock_one<'k>(&'k self, id: PartitionId, scope: Scope<'k>) -> Result<Locked<'k>, Busy> {
         let held = self.partition(id).spin_lock().ok_or(Busy(id))?;
         let held = smallvec::smallvec![(id, held)];
-        Ok(Locked::new(held, scope))
+        Ok(Locked::new(AllHeld::of(held), scope))
     }
 
     /// Brings the bucket of a key near, if its partition is free at this moment.
@@ -277,7 +279,7 @@ impl Keyspace {
     /// Takes nothing: for commands without keys, and to begin a group ([`Locked::try_add`]).
     #[inline]
     pub fn lock_none<'k>(&'k self, scope: Scope<'k>) -> Locked<'k> {
-        Locked::new(SmallVec::new(), scope)
+        Locked::new(AllHeld::default(), scope)
     }
 
     /// Takes all partitions of the plan or none. `Err`: this one is busy; park there.
@@ -322,7 +324,8 @@ impl Keyspace {
 
     /// Takes the partitions one after the other, keeping what it has. Only with the token.
     pub(crate) fn hold_each(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Aborted> {
-        plan.partitions().iter().map(|&id| Ok((id, self.hold(id)?))).collect()
+        let each = plan.partitions().iter().map(|&id| Ok((id, self.hold(id)?)));
+        each.collect::<Result<_, _>>().map(AllHeld::of)
     }
 
     fn try_hold_all(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Busy> {
@@ -330,7 +333,7 @@ impl Keyspace {
         for &id in plan.partitions() {
             held.push((id, self.partition(id).spin_lock().ok_or(Busy(id))?));
         }
-        Ok(held)
+        Ok(AllHeld::of(held))
     }
 
     /// Takes one partition, waiting for it. Only for threads that may block.

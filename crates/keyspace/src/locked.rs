@@ -16,14 +16,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pantala_base::UnixMs;
-use pantala_sync::lock::Guard;
-use pantala_table::is_expired;
-use pantala_values::Collection;
-use smallvec::SmallVec;
-
 use crate::Keyspace;
 use crate::effects::{ClientId, Effect, Effects};
+use crate::held::AllHeld;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::opened::{Opened, Suspended, WrongType};
 use crate::partition::{Partition, Waiters, Watch};
@@ -32,6 +27,10 @@ use crate::plan::LockPlan;
 use crate::tally::Tally;
 use crate::ticket::{Ready, Ticket, Waker, Woken};
 use crate::token::Token;
+use pantala_base::UnixMs;
+use pantala_sync::lock::Guard;
+use pantala_table::is_expired;
+use pantala_values::Collection;
 
 /// Up to so many partitions may be held in any order, and are looked through one by one.
 pub(crate) const FEW: usize = 16;
@@ -40,9 +39,6 @@ pub(crate) const FEW: usize = 16;
 const GIVEN_WAY: Duration = Duration::from_micros(200);
 
 pub(crate) type Held<'k> = Guard<'k, Partition, Ticket>;
-
-/// Partitions held, in ascending order where they are more than [`FEW`].
-pub(crate) type AllHeld<'k> = SmallVec<[(PartitionId, Held<'k>); FEW]>;
 
 /// What every lookup of a command needs beside the key.
 #[derive(Clone, Copy)]
@@ -98,7 +94,7 @@ impl<'k> Locked<'k> {
     /// Whether exactly this one partition is held.
     #[inline]
     pub fn holds_only(&self, partition: PartitionId) -> bool {
-        matches!(self.held.as_slice(), [(held, _)] if *held == partition)
+        matches!(&*self.held, [(held, _)] if *held == partition)
     }
 
     /// Takes one more partition if it is free at this moment; where it stands among those held.
@@ -113,7 +109,7 @@ impl<'k> Locked<'k> {
         }
         let held = self.scope.space.partition(id).try_lock()?;
         *word |= bit;
-        self.held.push((id, held));
+        self.held.push(id, held);
         Some(self.held.len() - 1)
     }
 
@@ -144,7 +140,7 @@ impl<'k> Locked<'k> {
             return false;
         }
         let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
-        self.held.push((id, held));
+        self.held.push(id, held);
         true
     }
 
@@ -157,7 +153,7 @@ impl<'k> Locked<'k> {
         }
         let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
         if self.held.len() < FEW {
-            self.held.push((id, held));
+            self.held.push(id, held);
             return true;
         }
         // From here on they are searched, so they stand in order.
@@ -165,7 +161,7 @@ impl<'k> Locked<'k> {
             self.held.sort_unstable_by_key(|(id, _)| *id);
         }
         let at = self.held.partition_point(|(other, _)| *other < id);
-        self.held.insert(at, (id, held));
+        self.held.insert(at, id, held);
         true
     }
 
@@ -270,7 +266,7 @@ impl<'k> Locked<'k> {
 
     /// Where a partition stands among those held.
     pub(crate) fn place_of(&self, id: PartitionId) -> Option<usize> {
-        let held = self.held.as_slice();
+        let held = &*self.held;
         if held.len() <= FEW {
             return held.iter().position(|(other, _)| *other == id);
         }
@@ -403,7 +399,7 @@ impl<'k> Locked<'k> {
     /// table of commands names every key of a command.
     #[inline]
     fn partition(&self, partition: PartitionId) -> usize {
-        let held = self.held.as_slice();
+        let held = &*self.held;
         if held.get(self.at).is_some_and(|(id, _)| *id == partition) {
             return self.at;
         }

@@ -85,6 +85,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         scope: Scope<'k>,
         key: Key<'l>,
     ) -> Self {
+        debug_assert_eq!(key.hash, scope.space.hash(key.bytes), "a key comes with its own hash");
         let changes = Changes::of(held, woken, partition, scope);
         let place = changes.table().find(key.hash, key.bytes);
         let mut opened = Opened { changes, key, place };
