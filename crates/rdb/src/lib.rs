@@ -69,7 +69,7 @@ use pantala_values::list::Fill;
 use pantala_values::set::SetLimits;
 use pantala_values::sorted_set::SortedSetLimits;
 use pantala_values::stream::BlockLimits;
-use pantala_values::{Collection, Object};
+use pantala_values::{Object, Variant};
 
 pub use input::{Input, Malformed};
 pub use kind::Kind;

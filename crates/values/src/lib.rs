@@ -34,26 +34,111 @@ pub use set::Set;
 pub use sorted_set::SortedSet;
 pub use stream::Stream;
 
-/// A value that a record holds, moved with it. Small: each variant is at most a tag and a pointer.
-#[derive(Debug)]
-pub enum Object {
-    /// A list.
-    List(List),
-    /// A set.
-    Set(Set),
-    /// A sorted set.
-    SortedSet(SortedSet),
-    /// A hash.
-    Hash(Hash),
-    /// A stream.
-    Stream(Stream),
+/// All types of values but the string, each once: its name here, the tag that the table's words
+/// keep (it stays what it is), and the name that TYPE answers. Whatever else differs by type is a
+/// `match` without a wildcard, so the compiler leads whoever adds one.
+macro_rules! collections {
+    (($d:tt) $($(#[$doc:meta])+ $kind:ident = $tag:literal, $name:literal;)+) => {
+        /// A value that a record holds, moved with it. Small: each variant is at most a tag and a
+        /// pointer.
+        #[derive(Debug)]
+        pub enum Object {
+            $($(#[$doc])+ $kind($kind),)+
+        }
+
+        /// The type of a value as TYPE and SCAN name it. The numbers are the tags in the table's
+        /// words and stay what they are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Type {
+            /// A string, with all that is built on it (bitmaps, HyperLogLog).
+            String = 0,
+            $($(#[$doc])+ $kind = $tag,)+
+        }
+
+        impl Type {
+            const ALL: &[Type] = &[Type::String, $(Type::$kind),+];
+
+            /// The name that TYPE answers.
+            pub fn name(self) -> &'static str {
+                match self {
+                    Type::String => "string",
+                    $(Type::$kind => $name,)+
+                }
+            }
+        }
+
+        impl Object {
+            /// Its type.
+            pub fn kind(&self) -> Type {
+                match self {
+                    $(Object::$kind(_) => Type::$kind,)+
+                }
+            }
+        }
+
+        $(
+            impl Variant for $kind {
+                const TYPE: Type = Type::$kind;
+
+                #[inline]
+                fn of(object: &Object) -> Option<&Self> {
+                    if let Object::$kind(this) = object { Some(this) } else { None }
+                }
+
+                #[inline]
+                fn of_mut(object: &mut Object) -> Option<&mut Self> {
+                    if let Object::$kind(this) = object { Some(this) } else { None }
+                }
+
+                #[inline]
+                fn into_object(self) -> Object {
+                    Object::$kind(self)
+                }
+            }
+        )+
+
+        /// The same for whichever it is.
+        macro_rules! each {
+            ($d object:expr, $d one:ident => $d result:expr) => {
+                match $d object {
+                    $(Object::$kind($d one) => $d result,)+
+                }
+            };
+        }
+    };
 }
 
-/// What every collection can be asked, so that the keyspace need not know which it is.
-pub trait Collection: Default {
+collections! { ($)
+    /// A list.
+    List = 1, "list";
+    /// A set.
+    Set = 2, "set";
+    /// A sorted set.
+    SortedSet = 3, "zset";
+    /// A hash.
+    Hash = 4, "hash";
+    /// A stream.
+    Stream = 6, "stream";
+}
+
+/// One of the types that an [`Object`] is.
+pub trait Variant: Sized {
     /// Its type.
     const TYPE: Type;
 
+    /// Itself, if the object is one.
+    fn of(object: &Object) -> Option<&Self>;
+
+    /// Itself, if the object is one.
+    fn of_mut(object: &mut Object) -> Option<&mut Self>;
+
+    /// As an object.
+    fn into_object(self) -> Object;
+}
+
+/// What every collection can be asked, so that the keyspace need not know which it is.
+pub trait Collection: Variant + Default {
     /// Whether it is to be removed: it has no element. A stream never is.
     fn is_empty(&self) -> bool;
 
@@ -76,27 +161,6 @@ pub trait Collection: Default {
     fn expire(&mut self, _now: UnixMs, _limit: usize) -> usize {
         0
     }
-
-    /// Itself, if the object is one.
-    fn of(object: &Object) -> Option<&Self>;
-
-    /// Itself, if the object is one.
-    fn of_mut(object: &mut Object) -> Option<&mut Self>;
-
-    /// As an object.
-    fn into_object(self) -> Object;
-}
-
-macro_rules! each {
-    ($object:expr, $one:ident => $do:expr) => {
-        match $object {
-            Object::List($one) => $do,
-            Object::Set($one) => $do,
-            Object::SortedSet($one) => $do,
-            Object::Hash($one) => $do,
-            Object::Stream($one) => $do,
-        }
-    };
 }
 
 impl pantala_table::Object for Object {
@@ -110,17 +174,6 @@ impl pantala_table::Object for Object {
 }
 
 impl Object {
-    /// Its type.
-    pub fn kind(&self) -> Type {
-        match self {
-            Object::List(_) => Type::List,
-            Object::Set(_) => Type::Set,
-            Object::SortedSet(_) => Type::SortedSet,
-            Object::Hash(_) => Type::Hash,
-            Object::Stream(_) => Type::Stream,
-        }
-    }
-
     /// The name of its encoding, as OBJECT ENCODING answers it.
     pub fn encoding(&self) -> &'static str {
         each!(self, one => one.encoding())
@@ -148,48 +201,14 @@ impl Object {
     }
 }
 
-/// The type of a value as TYPE and SCAN name it. The numbers are the tags in the table's words and
-/// stay what they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Type {
-    /// A string, with all that is built on it (bitmaps, HyperLogLog).
-    String = 0,
-    /// A list.
-    List = 1,
-    /// A set.
-    Set = 2,
-    /// A sorted set.
-    SortedSet = 3,
-    /// A hash.
-    Hash = 4,
-    /// A stream.
-    Stream = 6,
-}
-
 impl Type {
-    const ALL: [Type; 6] =
-        [Type::String, Type::List, Type::Set, Type::SortedSet, Type::Hash, Type::Stream];
-
     /// The type with this tag.
     pub fn from_tag(tag: u8) -> Option<Type> {
-        Type::ALL.into_iter().find(|kind| *kind as u8 == tag)
-    }
-
-    /// The name that TYPE answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::String => "string",
-            Type::List => "list",
-            Type::Set => "set",
-            Type::SortedSet => "zset",
-            Type::Hash => "hash",
-            Type::Stream => "stream",
-        }
+        Type::ALL.iter().copied().find(|kind| *kind as u8 == tag)
     }
 
     /// The type with this name, in any case.
     pub fn from_name(name: &[u8]) -> Option<Type> {
-        Type::ALL.into_iter().find(|kind| kind.name().as_bytes().eq_ignore_ascii_case(name))
+        Type::ALL.iter().copied().find(|kind| kind.name().as_bytes().eq_ignore_ascii_case(name))
     }
 }

@@ -12,7 +12,7 @@ use pantala_values::packed::Element;
 use pantala_values::set::SetLimits;
 use pantala_values::sorted_set::SortedSetLimits;
 use pantala_values::stream::{BlockLimits, Counters, Group, Pending, StreamId};
-use pantala_values::{Collection, Hash, List, Object, Set, SortedSet, Stream};
+use pantala_values::{Hash, List, Object, Set, SortedSet, Stream, Variant};
 
 /// The moment of all tests.
 pub const NOW: UnixMs = UnixMs(1_000_000);

@@ -20,9 +20,9 @@
 
 mod view;
 
+use crate::Collection;
 use crate::dense::{self, Dense, Values};
 use crate::packed::{self, Element, Encoded, Packed};
-use crate::{Collection, Object, Type};
 use pantala_base::UnixMs;
 
 pub use view::{Field, HashRef, Sample};
@@ -213,8 +213,6 @@ fn set_large(
 }
 
 impl Collection for Hash {
-    const TYPE: Type = Type::Hash;
-
     fn is_empty(&self) -> bool {
         self.view().len() == 0
     }
@@ -253,23 +251,5 @@ impl Collection for Hash {
             Form::Packed(_) => 0,
             Form::Large(large) => large.expire(now, limit, &mut |_| {}),
         }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::Hash(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::Hash(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Hash(self)
     }
 }

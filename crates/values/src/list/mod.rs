@@ -32,8 +32,8 @@ use std::ops::ControlFlow;
 use pantala_base::UnixMs;
 use smallvec::SmallVec;
 
+use crate::Collection;
 use crate::packed::{Element, Encoded, Packed, View, entry};
-use crate::{Collection, Object, Type};
 
 pub use fill::Fill;
 use large::Large;
@@ -366,8 +366,6 @@ fn strike(packed: &mut Packed, entry: &[u8], most: usize, way: Way) -> usize {
 }
 
 impl Collection for List {
-    const TYPE: Type = Type::List;
-
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -395,23 +393,5 @@ impl Collection for List {
 
     fn next_deadline(&self) -> Option<UnixMs> {
         None
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::List(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::List(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::List(self)
     }
 }

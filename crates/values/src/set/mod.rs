@@ -34,9 +34,9 @@ use pantala_base::number::{digit_count, parse_i64};
 use pantala_base::rng::Rng;
 use pantala_table::{IntText, is_expired};
 
+use crate::Collection;
 use crate::dense::{self, Dense, Values};
 use crate::packed::{self, Element, Packed};
-use crate::{Collection, Object, Type};
 use ints::Ints;
 
 pub use ints::IntsRef;
@@ -446,8 +446,6 @@ fn remove_large(large: &mut Dense, text: &[u8], now: UnixMs) -> bool {
 }
 
 impl Collection for Set {
-    const TYPE: Type = Type::Set;
-
     fn is_empty(&self) -> bool {
         self.view().is_empty()
     }
@@ -489,23 +487,5 @@ impl Collection for Set {
             Form::Large(large) => large.expire(now, limit, &mut |_| {}),
             _ => 0,
         }
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::Set(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::Set(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Set(self)
     }
 }

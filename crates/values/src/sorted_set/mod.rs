@@ -26,8 +26,8 @@ use std::ops::Range;
 
 use pantala_base::UnixMs;
 
+use crate::Collection;
 use crate::packed::Packed;
-use crate::{Collection, Object, Type};
 
 use deadlines::Deadlines;
 use tree::Tree;
@@ -263,8 +263,6 @@ impl Large {
 }
 
 impl Collection for SortedSet {
-    const TYPE: Type = Type::SortedSet;
-
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -311,23 +309,5 @@ impl Collection for SortedSet {
             large.deadlines = None;
         }
         removed
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::SortedSet(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::SortedSet(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::SortedSet(self)
     }
 }

@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use pantala_base::UnixMs;
 use pantala_table::size_class;
 
-use crate::{Collection, Object, Type};
+use crate::Collection;
 
 use block::Block;
 use sorted::{Keyed, Sorted};
@@ -272,8 +272,6 @@ impl Body {
 }
 
 impl Collection for Stream {
-    const TYPE: Type = Type::Stream;
-
     fn is_empty(&self) -> bool {
         false
     }
@@ -299,23 +297,5 @@ impl Collection for Stream {
 
     fn next_deadline(&self) -> Option<UnixMs> {
         None
-    }
-
-    fn of(object: &Object) -> Option<&Self> {
-        match object {
-            Object::Stream(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn of_mut(object: &mut Object) -> Option<&mut Self> {
-        match object {
-            Object::Stream(this) => Some(this),
-            _ => None,
-        }
-    }
-
-    fn into_object(self) -> Object {
-        Object::Stream(self)
     }
 }
