@@ -2,9 +2,10 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::{Expiry, Opened, event};
+use pantala_keyspace::{Opened, event};
 use pantala_rdb::{Kind, Limits, Value, Writing, payload};
 use pantala_table::{IntText, OwnedRecord};
+use pantala_values::Object;
 
 use crate::call::{Call, Done, Lane, Stop};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
@@ -165,12 +166,14 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     let ttl = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     let deadline = deadline(ttl, options.is_absolute, now)?;
     let (payload, versions, limits) = (call.args[3], call.rdb_versions(), limits(call));
-    let value = call.meanwhile(|| {
+    let name = call.args[1];
+    let record = call.meanwhile(|| {
         let payload = payload::open(payload, versions).ok_or(BAD_PAYLOAD)?;
         if payload.foreign_kind() == Some(Kind::HASH_2) {
             return Err(FOREIGN_HASH);
         }
-        payload::read(&payload, &limits).map_err(|_| BAD_DATA)
+        let value = payload::read(&payload, &limits).map_err(|_| BAD_DATA)?;
+        Ok(record_of(name, value, deadline))
     })??;
     // Somebody may have made the key meanwhile.
     check_free(call, &options)?;
@@ -181,7 +184,12 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
                 opened.publish(event::DEL);
             }
         }
-        _ => put(&mut opened, value, deadline),
+        _ => {
+            // What was there makes way: the key is a new one.
+            opened.remove();
+            opened.put(record);
+            opened.publish(event::RESTORE);
+        }
     }
     call.reply.ok();
     Ok(())
@@ -204,20 +212,14 @@ fn deadline(ttl: i64, is_absolute: bool, now: UnixMs) -> Result<Option<UnixMs>, 
     }
 }
 
-fn put(opened: &mut Opened<'_, '_>, value: Value<'_>, deadline: Option<UnixMs>) {
+/// Made with the partition free: a long string is copied.
+fn record_of(name: &[u8], value: Value<'_>, deadline: Option<UnixMs>) -> OwnedRecord<Object> {
     match value {
         Value::String(text) => {
-            // What was there makes way: the key is a new one.
-            opened.remove();
-            let expiry = deadline.map_or(Expiry::Never, Expiry::At);
-            opened.set_string(text.bytes(&mut IntText::new()), expiry);
+            OwnedRecord::new_string(name, text.bytes(&mut IntText::new()), deadline)
         }
-        Value::Object(object) => {
-            opened.remove();
-            opened.put(OwnedRecord::new_object(opened.key().bytes, object, deadline));
-        }
+        Value::Object(object) => OwnedRecord::new_object(name, object, deadline),
     }
-    opened.publish(event::RESTORE);
 }
 
 /// The settings that say how a value is kept.
