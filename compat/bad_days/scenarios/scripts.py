@@ -291,6 +291,20 @@ def script_inside_library_is_killed(trial):
         assert is_error(reply, "ERR Error registering functions: ERR FUNCTION LOAD timeout"), reply
 
 
+@scenario(*NEVER_BUSY, "--enable-debug-command", "yes", slack_mb=None)
+def script_of_slow_commands_is_killed(trial):
+    """SCRIPT KILL ends a script of few commands that take long each."""
+    trial.need("EVAL", "return 1", "0")
+    with trial.client() as client, trial.client() as script:
+        client.want(b"OK", "DEBUG", "POPULATE", "200000")
+        # Fewer commands than the host looks at the clock for, and nothing in between.
+        body = ("for i = 1, 60 do redis.call('KEYS', '*no?such*key*') end "
+                "return 'it came to its end'")
+        script.write(encode("EVAL", body, "0"))
+        until(lambda: client.call("SCRIPT", "KILL") == b"OK", "there is one to kill")
+        assert "killed" in script.read()
+
+
 @scenario(*NEVER_BUSY, started=False)
 def sigterm_ends_script_inside_library(trial):
     """SIGTERM, and SHUTDOWN, while such scripts run."""

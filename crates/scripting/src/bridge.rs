@@ -9,7 +9,7 @@ use crate::{TICK_INSTRUCTIONS, raw};
 
 /// What lpantala.c offers; scripts never see it.
 pub struct LuaBridge {
-    /// run(f, keys, their count, args, their count): status, result.
+    /// run(f, lists): status, result.
     pub run: Function,
     /// The same for a library's function, which gets the lists as arguments.
     pub call: Function,

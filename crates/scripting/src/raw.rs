@@ -17,7 +17,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::slice;
+use std::{ptr, slice};
 
 use mlua::LightUserData;
 use smallvec::SmallVec;
@@ -63,10 +63,33 @@ impl<'a> Spans<'a> {
         }
         Spans { spans, _borrowed: std::marker::PhantomData }
     }
+}
 
-    /// Where they begin, and how many; for a call that ends before `self` does.
-    pub fn parts(&self) -> (LightUserData, usize) {
-        (LightUserData(self.spans.as_ptr().cast_mut().cast::<c_void>()), self.spans.len())
+/// Keys and arguments of a run, as in lpantala.h.
+#[repr(C)]
+pub struct Lists<'a> {
+    keys: *const Span,
+    key_count: usize,
+    args: *const Span,
+    arg_count: usize,
+    _borrowed: std::marker::PhantomData<&'a Spans<'a>>,
+}
+
+impl<'a> Lists<'a> {
+    /// Both, borrowed.
+    pub fn of(keys: &'a Spans<'a>, args: &'a Spans<'a>) -> Lists<'a> {
+        Lists {
+            keys: keys.spans.as_ptr(),
+            key_count: keys.spans.len(),
+            args: args.spans.as_ptr(),
+            arg_count: args.spans.len(),
+            _borrowed: std::marker::PhantomData,
+        }
+    }
+
+    /// Where this lies; for a call that ends before `self` does.
+    pub fn pointer(&self) -> LightUserData {
+        LightUserData(ptr::from_ref(self).cast_mut().cast::<c_void>())
     }
 }
 

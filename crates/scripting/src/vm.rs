@@ -37,7 +37,7 @@ use crate::compiled::Compiled;
 use crate::from_lua::{Fault, Writer};
 use crate::libs::budget::Budget;
 use crate::loading::{self, Gathered};
-use crate::raw::Spans;
+use crate::raw::{Lists, Spans};
 use crate::sandbox::Sandbox;
 use crate::{Abort, ErrorText, Host, Library, Registered, Script, faults, libs, slot};
 
@@ -270,8 +270,8 @@ impl Vm {
         args: &[&[u8]],
     ) -> Ended {
         let (keys, args) = (Spans::of(keys), Spans::of(args));
-        let ((keys_at, keys_len), (args_at, args_len)) = (keys.parts(), args.parts());
-        bridge.call((function, keys_at, keys_len, args_at, args_len))
+        let lists = Lists::of(&keys, &args);
+        bridge.call((function, lists.pointer()))
     }
 
     /// After a run: what it left is garbage. Where tidying up fails the next run asks again.

@@ -441,12 +441,13 @@ static int protect (lua_State *L, int nargs, int emits) {
 
 
 /*
-** run(f, keys, count, args, count), call(...): the lists are spans of the host,
-** which stay valid until the function returns. Pushes both tables.
+** run(f, lists), call(f, lists): these are the host's, and stay valid until the
+** function returns. Pushes both tables.
 */
 static void pushlists (lua_State *L) {
-  pushlist(L, (const HostSpan *)lua_touserdata(L, 2), (int)lua_tointeger(L, 3));
-  pushlist(L, (const HostSpan *)lua_touserdata(L, 4), (int)lua_tointeger(L, 5));
+  const HostLists *lists = (const HostLists *)lua_touserdata(L, 2);
+  pushlist(L, lists->keys, (int)lists->keycount);
+  pushlist(L, lists->args, (int)lists->argcount);
 }
 
 
@@ -455,9 +456,7 @@ static void pushlists (lua_State *L) {
 ** anything for the next: if it has this length and is nothing but a list, it is
 ** filled anew.
 */
-static void sharelist (lua_State *L, TString *name, int i) {
-  const HostSpan *spans = (const HostSpan *)pvalue(L->base + i - 1);
-  int n = (int)nvalue(L->base + i);
+static void sharelist (lua_State *L, TString *name, const HostSpan *spans, int n) {
   const TValue *slot = luaH_getstr(hvalue(gt(L)), name);
   if (ttistable(slot)) {
     Table *t = hvalue(slot);
@@ -474,9 +473,10 @@ static void sharelist (lua_State *L, TString *name, int i) {
 
 /* run(f, ...): a script */
 static int run (lua_State *L) {
+  const HostLists *lists = (const HostLists *)lua_touserdata(L, 2);
   G(L)->aborting = 0;
-  sharelist(L, G(L)->keysname, 2);
-  sharelist(L, G(L)->argvname, 4);
+  sharelist(L, G(L)->keysname, lists->keys, (int)lists->keycount);
+  sharelist(L, G(L)->argvname, lists->args, (int)lists->argcount);
   lua_settop(L, 1);
   return protect(L, 0, 1);
 }
@@ -489,7 +489,7 @@ static int callfunction (lua_State *L) {
   setshared(L, G(L)->keysname, 0);
   setshared(L, G(L)->argvname, 0);
   lua_pushvalue(L, 1);
-  lua_insert(L, 6);
+  lua_insert(L, 3);
   return protect(L, 2, 1);
 }
 

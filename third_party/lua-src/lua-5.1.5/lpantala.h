@@ -13,6 +13,14 @@ typedef struct HostSpan {
   size_t len;
 } HostSpan;
 
+/* keys and arguments */
+typedef struct HostLists {
+  const HostSpan *keys;
+  size_t keycount;
+  const HostSpan *args;
+  size_t argcount;
+} HostLists;
+
 /* runs a command; 0, or the script is to be aborted. The reply stays valid until
 ** the next call. */
 typedef int (*HostCall) (const HostSpan *args, size_t count, HostSpan *reply);

@@ -94,6 +94,8 @@ pub(super) struct Run<'s, 'r> {
     /// So many of its partitions are told to be busy, and whether the token is.
     pub told_busy: Option<(usize, bool)>,
     pub commands: u32,
+    /// Its last command took so long that the clock is looked at before the next.
+    pub was_long: bool,
     /// What it says with `redis.log`.
     pub log: Log,
     /// What its commands leave in the logs.
@@ -287,6 +289,7 @@ impl Run<'_, '_> {
             Some(took_us) => {
                 self.turn.count_time(found, took_us * 1000);
                 engine.stats.latency_monitor.note(found.row, took_us);
+                self.was_long |= took_us > LISTED_US;
             }
             None => self.turn.count_quick(found),
         }
@@ -362,7 +365,8 @@ impl Run<'_, '_> {
 impl Host for Run<'_, '_> {
     fn call(&mut self, args: &[&[u8]], version: Version, reply: &mut Vec<u8>) -> Result<(), Abort> {
         self.commands += 1;
-        if self.commands.is_multiple_of(COMMANDS_A_LOOK) {
+        if self.was_long || self.commands.is_multiple_of(COMMANDS_A_LOOK) {
+            self.was_long = false;
             self.look_at_clock()?;
         }
         if self.stage == Stage::Undoable && self.locked.has_many_effects() {

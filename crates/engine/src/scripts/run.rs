@@ -245,6 +245,7 @@ impl<'r> Turn<'r> {
             compensation: None,
             told_busy: None,
             commands: 0,
+            was_long: false,
             log: Log::new(!is_final),
             notes: Notes::default(),
             tally: (!is_final).then_some(self.tally),
