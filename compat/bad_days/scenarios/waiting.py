@@ -101,7 +101,7 @@ def worker_goes_before_an_answer(trial):
             goes = trial.client()
             goes.write(encode("MULTI") + encode("SUBSCRIBE", "channel")
                        + encode("EVAL", "while true do end", "0") + encode("EXEC"))
-            until(lambda: figure(client, "lane_running") == 1, "the transaction runs")
+            until(lambda: client.call("PUBSUB", "CHANNELS") == [b"channel"], "it runs")
             goes.abort()
             until(lambda: b"cmd=exec" not in client.call("CLIENT", "LIST"), "it is heard to go")
             client.want(b"OK", "CONFIG", "SET", "threads", "1")
@@ -109,3 +109,42 @@ def worker_goes_before_an_answer(trial):
             until(lambda: client.call("PUBSUB", "CHANNELS") == [], "nobody has subscribed")
             until(lambda: worker_count(trial.server) == 1, "the others have gone")
         client.want(b"OK", "CONFIG", "SET", "threads", threads)
+
+
+@scenario(started=False)
+def command_of_who_has_gone(trial):
+    """Clients close while their commands wait for a script that is killed then: none begins. One
+    worker, so that it has heard of what was sent before."""
+    server = trial.new_server(*NEVER_BUSY, threads=1)
+    server.start()
+    try:
+        for body, command in (("", ["FLUSHALL"]), ("", ["SWAPDB", "0", "1"]),
+                              ("redis.call('GET', KEYS[1])", ["DEL", "key"]),
+                              ("redis.call('GET', KEYS[1])", ["EVAL", FLUSH, "1", "key"])):
+            for leave in ("close", "abort"):
+                stops_with(server, body + " while true do end", command, leave)
+    finally:
+        server.kill()
+        server.stop()
+
+
+FLUSH = "redis.call('FLUSHALL')"
+
+
+def stops_with(server, body, command, leave):
+    """Runs an endless script, and a command that waits for it and whose client leaves."""
+    with server.client() as script, server.client() as client:
+        client.want(b"OK", "SET", "key", "1")
+        script.write(encode("EVAL", body, "1", "key"))
+        until(lambda: figure(client, "lane_running") == 1, "the script runs")
+        goes = server.client()
+        goes.write(encode(*command))
+        begun = now_ms(client)
+        until(lambda: now_ms(client) > begun + 50, "it waits")
+        getattr(goes, leave)()
+        client.want(b"PONG", "PING")
+        client.want(b"OK", "SCRIPT", "KILL")
+        assert "killed" in script.read()
+        until(lambda: figure(client, "lane_running") + figure(client, "lane_waiting") == 0,
+              "the lane is at rest")
+        assert client.call("GET", "key") == b"1", f"{command} has run after {leave}"

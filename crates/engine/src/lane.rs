@@ -23,7 +23,8 @@
 //!    and waits for them on its thread, so that it is not starved.
 //! 5. What waits for something that a script has had for longer than `busy-reply-threshold` is
 //!    answered BUSY: aside ([`Lane::recheck`]) or on a thread (`LongWaitObserver::is_aborted`).
-//! 6. Commands of operators (`OPERATOR`) wait for each other only.
+//! 6. A job whose client has left before it began does not begin (`presence`).
+//! 7. Commands of operators (`OPERATOR`) wait for each other only.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +39,7 @@ use crate::engine::Engine;
 use crate::execute::{Turn, Verdict, report_panic};
 use crate::limits::Limited;
 use crate::mailbox::{Mailbox, Message};
+use crate::presence::{self, Applicant, AtHand};
 use crate::stats::tallies::ThreadTally;
 use crate::waiting::{Blocked, ReplyTarget};
 
@@ -64,6 +66,8 @@ pub struct Job {
     pub tries: u32,
     /// When it ends in vain, if it waits for keys: of one that has waited before.
     pub until_us: Option<u64>,
+    /// Whose it is, and since when it waits.
+    pub applicant: Applicant,
 }
 
 /// Jobs that wait for a thread, and the threads.
@@ -123,7 +127,11 @@ impl pantala_keyspace::LongWaitObserver for Compensate {
     }
 
     fn is_aborted(&self, awaited: Awaited) -> bool {
-        self.0.upgrade().is_some_and(|engine| engine.scripts.busy.error(awaited).is_some())
+        self.0.upgrade().is_some_and(|engine| {
+            // Who waits for the gate has not begun; who waits for a partition may have.
+            let is_in_vain = awaited == Awaited::Gate && presence::has_left(&engine);
+            is_in_vain || engine.scripts.busy.error(awaited).is_some()
+        })
     }
 }
 
@@ -327,14 +335,21 @@ pub fn run_operators(server: &dyn Server) {
 pub fn run_job(server: &dyn Server, tally: &ThreadTally, slot: usize, mut job: Job) {
     let engine = Engine::behind(server);
     let mut reply = Vec::new();
-    let ran =
-        catch_unwind(AssertUnwindSafe(|| run_command(server, tally, slot, &mut job, &mut reply)));
+    let at_hand = AtHand::new(&job.applicant);
+    let ran = match job.applicant.has_left(engine) {
+        true => Ok(Ran::CalledOff),
+        false => catch_unwind(AssertUnwindSafe(|| {
+            run_command(server, tally, slot, &mut job, &mut reply)
+        })),
+    };
+    drop(at_hand);
     let (connection, parking) = (job.connection, job.parking);
     match ran {
         Ok(Ran::Blocked(blocked)) => {
             return job.inbox.post(Message::LaneBlocked { connection, parking, blocked });
         }
         Ok(Ran::Aside(awaited)) => return engine.lane.put_aside(engine, awaited, job),
+        Ok(Ran::CalledOff) => job.session.closing = true,
         Ok(Ran::Answered) | Err(_) => {}
     }
     if ran.is_err() {
@@ -349,6 +364,8 @@ pub fn run_job(server: &dyn Server, tally: &ThreadTally, slot: usize, mut job: J
 /// How far a job has come.
 enum Ran {
     Answered,
+    /// Its client left before it began.
+    CalledOff,
     Blocked(Blocked),
     Aside(Awaited),
 }
@@ -360,7 +377,8 @@ fn run_command(
     job: &mut Job,
     reply: &mut Vec<u8>,
 ) -> Ran {
-    let Job { args, found, session, inbox, connection, parking, locking, tries, until_us } = job;
+    let Job { args, found, session, inbox, connection, parking, locking, tries, until_us, .. } =
+        job;
     let place =
         ReplyTarget { inbox, connection: *connection, parking: *parking, until_us: *until_us };
     let (found, session) = (*found, &mut **session);

@@ -36,6 +36,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod monitors;
 pub mod pause;
+pub mod presence;
 pub mod pubsub;
 pub mod scripts;
 pub mod settings_cell;

@@ -316,7 +316,11 @@ impl<'k> Locked<'k> {
             if space.is_aborted(Awaited::Gate) {
                 return Err(Aborted(Awaited::Gate));
             }
-            let tried = space.gate().try_alone(looks, || work.take().map(|work| work(self)));
+            let tried = space.gate().try_alone(looks, || {
+                // It may have waited for that, too.
+                let is_aborted = space.is_aborted(Awaited::Gate);
+                work.take().filter(|_| !is_aborted).map(|work| work(self))
+            });
             match tried {
                 Ok(result) => return result.ok_or(Aborted(Awaited::Gate)),
                 Err(occupied) => space.await_leaving(&occupied)?,

@@ -211,6 +211,27 @@ mod tests {
     }
 
     #[test]
+    fn the_command_of_a_client_that_has_gone_does_not_begin() {
+        for is_gone in [true, false] {
+            let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+            let mut reply = Vec::new();
+            let value = "x".repeat(3 << 20);
+            let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nb\r\n${}\r\n{value}\r\n", value.len());
+            with_key_held(&mut server, b"b", |server| {
+                server.exchange(set.as_bytes(), &mut reply);
+                let connection = server.worker.at(0).expect("it is there");
+                let presence = connection.presence.as_ref().expect("it waits on the lane");
+                // Who only sends no more gets an answer, where no script was in the way.
+                if is_gone { presence.is_gone() } else { presence.sends_no_more() }
+            });
+            server.exchange(b"", &mut reply);
+            assert_eq!(String::from_utf8_lossy(&reply), if is_gone { "" } else { "+OK\r\n" });
+            let exists = server.space().sizes(DbIndex(0)).map_or(0, |sizes| sizes.keys());
+            assert_eq!(exists, u64::from(!is_gone));
+        }
+    }
+
+    #[test]
     fn who_waits_no_longer_leaves_the_queue_of_a_busy_key() {
         let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
         let mut reply = Vec::new();

@@ -27,11 +27,12 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     CommandRef, Flags, Lane, Locking, Park, Server, Session, error, key_positions,
 };
-use pantala_keyspace::{DbIndex, LockPlan, Locked, Scope};
+use pantala_keyspace::{Awaited, DbIndex, LockPlan, Locked, Scope};
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
 use crate::limits::Limited;
+use crate::presence;
 use crate::states::States;
 use crate::stats::tallies::ThreadTally;
 use crate::waiting::{Blocked, ReplyTarget};
@@ -198,6 +199,10 @@ impl<'r> Turn<'r> {
             Locking::Upfront => locked.drop_token(),
             Locking::Incremental => {}
             Locking::Everything => locked.reach_everything()?,
+        }
+        // It may have waited.
+        if presence::has_left(self.engine) {
+            return Err(Park::Aborted(Awaited::Token));
         }
         Ok(locked)
     }

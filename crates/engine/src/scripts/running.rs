@@ -4,7 +4,7 @@
 //! quick ones touch nothing engine.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantala_base::clock::monotonic_us;
@@ -78,6 +78,9 @@ impl Running {
     }
 }
 
+/// Who has waited for as long as this, while a script has run for as long, was held up by it.
+const HOLDS_UP_US: u64 = 10_000;
+
 /// Why nothing was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillError {
@@ -89,23 +92,41 @@ pub enum KillError {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct RunningNow(Mutex<Vec<Arc<Running>>>);
+pub struct RunningNow {
+    all: Mutex<Vec<Arc<Running>>>,
+    /// When the last ended that had run for [`HOLDS_UP_US`].
+    long_ended_us: AtomicU64,
+}
 
 impl RunningNow {
     /// One that takes long.
     pub fn enter(&self, one: Arc<Running>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(one);
     }
 
     /// It has ended.
     pub fn leave(&self, one: &Arc<Running>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| !Arc::ptr_eq(other, one));
+        drop(all);
+        let now_us = monotonic_us();
+        if now_us.saturating_sub(one.since_us) >= HOLDS_UP_US {
+            self.long_ended_us.fetch_max(now_us, Ordering::Release);
+        }
+    }
+
+    /// Whether a script has held up who waits since that moment: one that has run for
+    /// [`HOLDS_UP_US`] runs still, or has ended since.
+    pub fn has_held_up(&self, since_us: u64, now_us: u64) -> bool {
+        let is_long = |began_us: u64| now_us.saturating_sub(began_us) >= HOLDS_UP_US;
+        is_long(since_us)
+            && (self.long_ended_us.load(Ordering::Acquire) >= since_us
+                || self.all().iter().any(|one| is_long(one.since_us)))
     }
 
     /// All of them, the longest running first.
     pub fn all(&self) -> Vec<Arc<Running>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends all of a kind that have changed nothing.
@@ -240,8 +261,10 @@ mod tests {
         assert!(reader.fate.is_killed() && !writer.fate.is_killed());
         assert!(!reader.fate.write(), "too late");
         assert!(writer.fate.write() && !writer.fate.kill());
+        assert!(now.has_held_up(0, HOLDS_UP_US) && !now.has_held_up(1, HOLDS_UP_US));
         now.leave(&writer);
         now.leave(&reader);
+        assert!(!RunningNow::default().has_held_up(1, HOLDS_UP_US + 1));
         assert_eq!(now.kill(Kind::Script), Err(KillError::NotBusy));
     }
 }

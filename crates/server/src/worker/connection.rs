@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use pantala_base::clock::monotonic_us;
 use pantala_commands::Session;
 use pantala_engine::mailbox::Mailbox;
+use pantala_engine::presence::{Applicant, Presence};
 use pantala_engine::waiting::{Blocked, CountedAsBlocked, ReplyTarget};
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
@@ -95,6 +97,8 @@ pub struct Connection {
     /// The peer has hung up, or has finished sending, while reading is paused: what it sent before
     /// may still be unread.
     pub peer_hung_up: bool,
+    /// What the lane knows of that, once it has run a command.
+    pub presence: Option<Arc<Presence>>,
     /// Reading is paused because `input` is full.
     pub reading_paused: bool,
     /// It goes on with its input in this turn or the next, without anything new arriving; or at
@@ -145,6 +149,7 @@ impl Connection {
             next_worker: None,
             peer_done: false,
             peer_hung_up: false,
+            presence: None,
             reading_paused: false,
             is_resumed: false,
             chunk: None,
@@ -277,6 +282,22 @@ impl Connection {
     pub fn reply_target<'m>(&mut self, inbox: &'m Arc<dyn Mailbox>) -> ReplyTarget<'m> {
         let (connection, parking) = (self.handle(), self.next_parking());
         ReplyTarget { inbox, connection, parking, until_us: self.until_us.take() }
+    }
+
+    /// Who asks for the command that is given to the lane now.
+    pub fn applicant(&mut self) -> Applicant {
+        let presence = Arc::clone(self.presence.get_or_insert_default());
+        if self.peer_done {
+            presence.sends_no_more();
+        }
+        Applicant { presence, since_us: monotonic_us() }
+    }
+
+    /// The peer sends no more; it may still wait for answers.
+    pub fn sends_no_more(&mut self) {
+        if let Some(presence) = &self.presence {
+            presence.sends_no_more();
+        }
     }
 
     /// How often its next command has met a busy partition.

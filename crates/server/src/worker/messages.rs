@@ -86,8 +86,22 @@ impl Worker {
             Waiting::Lane => parked.waiting = Waiting::Called,
             Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Called => {
                 connection.parked = None;
+                if connection.peer_done {
+                    self.end_if_held_up(index);
+                }
                 self.resume(index);
             }
+        }
+    }
+
+    /// Ends a connection whose client has closed its side while its command waited for a script:
+    /// the command does not begin. See `pantala_engine::presence`.
+    fn end_if_held_up(&mut self, index: u32) {
+        let engine = std::sync::Arc::clone(&self.shared.engine);
+        let now_us = self.now_us;
+        let Some(connection) = self.at(index) else { return };
+        if engine.scripts.running.has_held_up(connection.active_us, now_us) {
+            connection.life = Life::Ending;
         }
     }
 

@@ -251,12 +251,14 @@ impl Worker {
             Event::Eof { conn } => {
                 if let Some(connection) = self.find(conn) {
                     connection.peer_done = true;
+                    connection.sends_no_more();
                     self.touch(conn.index);
                 }
             }
             Event::HungUp { conn } => {
                 if let Some(connection) = self.find(conn) {
                     connection.peer_hung_up = true;
+                    connection.sends_no_more();
                     self.touch(conn.index);
                 }
             }

@@ -157,6 +157,9 @@ impl Worker {
             return;
         }
         connection.life = Life::Closing;
+        if let Some(presence) = &connection.presence {
+            presence.is_gone();
+        }
         let counted = take(&mut connection.counted_bytes);
         let (is_subscribed, place) = (connection.session.is_subscribed(), connection.session.place);
         let client = connection.session.id;

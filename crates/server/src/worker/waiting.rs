@@ -142,6 +142,7 @@ impl Worker {
         let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
         let Some(connection) = self.at(index) else { return };
         let parking = connection.park(Waiting::Lane);
+        let applicant = connection.applicant();
         self.lane_jobs += 1;
         self.shared.engine.lane.submit(Job {
             args: pending.args.clone(),
@@ -153,6 +154,7 @@ impl Worker {
             locking: Locking::Upfront,
             tries: 0,
             until_us: blocked.until_us,
+            applicant,
         });
     }
 

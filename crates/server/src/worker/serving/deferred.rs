@@ -162,6 +162,7 @@ impl Worker {
             locking: Locking::Upfront,
             tries: connection.tries(),
             until_us: connection.until_us.take(),
+            applicant: connection.applicant(),
         };
         if found.row.flags.has(Flags::TRANSACTION) {
             // Watching ends with EXEC; the lane knows of what.
