@@ -178,12 +178,40 @@ def connections_of(client, worker):
     return int(line.split(",")[0].removeprefix("connections="))
 
 
-def crowd_of(trial, client, count):
+class TrackingWeigher(Weigher):
+    """One that tracks what it reads as well."""
+
+    def run(self):
+        with Client(self.client.sock.getpeername()) as ear:
+            number = ear.call("CLIENT", "ID")
+            self.client.want(b"OK", "CLIENT", "TRACKING", "ON", "REDIRECT", number)
+            super().run()
+
+
+class WaitingWeigher(Weigher):
+    """One that waits for a key behind each pipeline, and is given it when it has sent the next."""
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        self.giver = Client(self.client.sock.getpeername())
+        self.list = f"list:{self.key}"
+
+    def request(self):
+        return super().request() + encode("BLPOP", self.list, 0)
+
+    def replies(self):
+        self.giver.write(encode("RPUSH", self.list, "x"))
+        name = self.list.encode()
+        popped = b"*2\r\n$%d\r\n%b\r\n$1\r\nx\r\n" % (len(name), name)
+        return super().replies() + popped
+
+
+def crowd_of(trial, client, count, kinds=(Weigher,)):
     """Busy clients that one worker serves, and how to end them."""
     change(client, 1)
     client.want(30_000, "SETRANGE", "long", 29_999, "\0")
     stop = threading.Event()
-    crowd = [Weigher(trial.server.address, f"n:{number}", 2, stop, ahead=True)
+    crowd = [kinds[number % len(kinds)](trial.server.address, f"n:{number}", 2, stop, ahead=True)
              for number in range(count)]
     for one in crowd:
         one.start()
@@ -217,6 +245,20 @@ def a_crowded_worker(trial):
         finally:
             end_crowd(client, crowd, stop)
         trial.note(f"{own_lines(client)['moved_connections']} moves")
+        change(client, trial.threads)
+
+
+@scenario(slack_mb=96)
+def a_crowded_worker_of_all_kinds(trial):
+    """Busy clients that track and wait for keys spread as others do."""
+    with trial.client() as client:
+        crowd, stop = crowd_of(trial, client, 8, (TrackingWeigher, WaitingWeigher))
+        try:
+            until(lambda: int(own_lines(client)["moved_connections"]) >= 3
+                  or any(one.fault for one in crowd), "busy clients move")
+            moved_past(crowd)
+        finally:
+            end_crowd(client, crowd, stop)
         change(client, trial.threads)
 
 
@@ -298,3 +340,164 @@ def one_hot_key(trial):
     assert trial.rss_grown() < 200 * MB
     for client in clients:
         client.close()
+
+
+class Restless(threading.Thread):
+    """A client that goes on by itself; `count` grows with each round, `fault` tells what went
+    wrong."""
+
+    def __init__(self, trial, number, stop):
+        super().__init__()
+        self.trial, self.number, self.stop = trial, number, stop
+        self.clients, self.count, self.fault = [], 0, None
+
+    def client(self):
+        self.clients.append(self.trial.client())
+        return self.clients[-1]
+
+    def run(self):
+        try:
+            self.begin()
+            while not self.stop.is_set():
+                self.round()
+                self.count += 1
+        except Exception as why:
+            self.fault = f"{type(self).__name__}: {type(why).__name__} {why}"
+        finally:
+            for client in self.clients:
+                client.close()
+
+
+class Listening(Restless):
+    """Each message comes once, in order, to a channel and to a pattern."""
+
+    def begin(self):
+        self.ear, self.mouth = self.client(), self.client()
+        self.channel = b"c:%d" % self.number
+        self.ear.want([b"subscribe", self.channel, 1], "SUBSCRIBE", self.channel)
+        self.ear.want([b"psubscribe", self.channel + b"*", 2], "PSUBSCRIBE", self.channel + b"*")
+
+    def round(self):
+        message = b"%d" % self.count
+        # Two are counted, but for the moment of a move.
+        self.mouth.call("PUBLISH", self.channel, message)
+        got = [self.ear.read(), self.ear.read()]
+        assert got == [[b"message", self.channel, message],
+                       [b"pmessage", self.channel + b"*", self.channel, message]], got
+
+
+class Tracking(Restless):
+    """Each key that was read and is changed is told, to the client that was named for it."""
+
+    def begin(self):
+        self.reader, self.ear, self.writer = self.client(), self.client(), self.client()
+        number = self.ear.call("CLIENT", "ID")
+        self.ear.call("SUBSCRIBE", "__redis__:invalidate")
+        self.reader.want(b"OK", "CLIENT", "TRACKING", "ON", "REDIRECT", number)
+
+    def round(self):
+        key = b"t:%d:%d" % (self.number, self.count % 7)
+        self.reader.call("GET", key)
+        self.writer.want(b"OK", "SET", key, self.count)
+        got = self.ear.read()
+        assert got == [b"message", b"__redis__:invalidate", [key]], got
+
+
+class Blocking(Restless):
+    """Who waits is given what comes, in order."""
+
+    def begin(self):
+        self.waiting, self.giving = self.client(), self.client()
+
+    def round(self):
+        key = b"q:%d" % self.number
+        self.waiting.write(encode("BLPOP", key, 0))
+        if self.count % 3 == 0:
+            # Mostly it has begun to wait by then.
+            self.giving.want(b"PONG", "PING")
+        self.giving.call("RPUSH", key, self.count)
+        got = self.waiting.read()
+        assert got == [key, b"%d" % self.count], got
+
+
+class Watching(Restless):
+    """Two count together with WATCH: no step is lost, and none counts twice."""
+
+    def begin(self):
+        self.pair = [self.client(), self.client()]
+
+    def round(self):
+        key, wanted = b"w:%d" % self.number, b"%d" % (self.count + 1)
+        first, second = self.pair
+        for one in self.pair:
+            one.want(b"OK", "WATCH", key)
+            value = one.call("GET", key)
+            assert (value or b"0") == b"%d" % self.count, (value, self.count)
+        for one in self.pair:
+            one.want(b"OK", "MULTI")
+            one.want(b"QUEUED", "SET", key, wanted)
+        first.want([b"OK"], "EXEC")
+        second.want(None, "EXEC")
+
+
+class Listed(Restless):
+    """CLIENT LIST has everybody once at any time, and INFO counts them."""
+
+    def begin(self):
+        self.asker, self.others = self.client(), [self.client() for _ in range(10)]
+        self.ids = {self.asker.call("CLIENT", "ID")}
+        self.ids |= {other.call("CLIENT", "ID") for other in self.others}
+
+    def round(self):
+        lines = self.asker.call("CLIENT", "LIST").decode().splitlines()
+        ids = [int(line.split()[0].removeprefix("id=")) for line in lines]
+        assert len(ids) == len(set(ids)), "a client is listed twice"
+        missing = self.ids - set(ids)
+        assert not missing, f"{len(missing)} of {len(self.ids)} clients are missing"
+        text = self.asker.call("INFO", "clients").decode()
+        count = int(text.split("connected_clients:")[1].split()[0])
+        assert count >= self.trial.steady, f"{count} clients, not {self.trial.steady}"
+        victim = self.others.pop()
+        self.clients.remove(victim)
+        number = victim.call("CLIENT", "ID")
+        self.asker.want(1, "CLIENT", "KILL", "ID", number)
+        assert victim.rest() == b""
+        victim.close()
+        self.ids.remove(number)
+        self.others.append(self.client())
+        self.ids.add(self.others[-1].call("CLIENT", "ID"))
+
+
+@scenario(slack_mb=160)
+def restless_connections(trial):
+    """Workers come and go under clients that subscribe, track, wait for keys, watch and are
+    listed: each gets everything it is owed, once and in order."""
+    kinds = (Listening, Tracking, Blocking, Watching)
+    with trial.client() as client:
+        change(client, 2)
+        stop = threading.Event()
+        crowd = [kind(trial, number, stop) for kind in kinds for number in range(3)]
+        for one in crowd:
+            one.start()
+        moved_past(crowd)
+        trial.steady = 1 + sum(len(one.clients) for one in crowd)
+        listed = Listed(trial, 0, threading.Event())
+        listed.start()
+        crowd.append(listed)
+        try:
+            for number in range(100 if trial.is_long else 15):
+                for wanted in (1, 4, 2):
+                    change(client, wanted)
+                    moved_past(crowd)
+        finally:
+            # The others are there to the end of its last round.
+            listed.stop.set()
+            listed.join()
+            stop.set()
+            for one in crowd:
+                one.join()
+        faults = [one.fault for one in crowd if one.fault]
+        assert not faults, f"{len(faults)} clients, first {faults[0]}"
+        trial.note(", ".join(f"{one.count} {type(one).__name__}" for one in crowd[::3]))
+        change(client, trial.threads)
+        until(lambda: worker_count(trial.server) == trial.threads, "the first workers are left")

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use pantala_keyspace::{ChangeSink, ClientId, Effect, Readers, Ticket};
 
 use super::trackers::Everybody;
+use crate::directory::Way;
 use crate::engine::Engine;
 use crate::mailbox::{Keys, Message, Word};
 use crate::pubsub::{Kind, WakeSet};
@@ -144,11 +145,16 @@ impl<'s, 'b> Round<'s, 'b> {
 
     /// Whether the client is there.
     fn leave(&mut self, client: ClientId, word: Word) -> bool {
-        let Some(place) = self.engine.notices.directory.find(client) else { return false };
-        let message = Message::Tell { connection: place.connection, client, word };
-        if self.engine.workers.leave(usize::from(place.worker), message) {
-            self.wakes.add(place.worker);
+        match self.engine.notices.directory.send(client, word) {
+            Way::To(place, word) => {
+                let message = Message::Tell { connection: place.connection, client, word };
+                if self.engine.workers.leave(usize::from(place.worker), message) {
+                    self.wakes.add(place.worker);
+                }
+                true
+            }
+            Way::Kept => true,
+            Way::Gone => false,
         }
-        true
     }
 }

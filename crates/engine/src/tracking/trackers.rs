@@ -90,13 +90,6 @@ impl Trackers {
         self.everybody.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this client is told when keys change, for itself or for another.
-    pub fn is_told(&self, client: ClientId) -> bool {
-        let everybody = self.read();
-        everybody.by_client.get(&client).is_some_and(|tracker| tracker.redirect == 0)
-            || everybody.by_client.values().any(|tracker| tracker.redirect == client)
-    }
-
     fn change(
         &self,
         space: &Keyspace,

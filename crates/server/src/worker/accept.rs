@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::Session;
+use pantala_engine::directory::Transit;
 use pantala_reactor::{ListenerId, Ops, Token, net};
 
 use crate::process::listening::is_unix;
@@ -42,6 +43,7 @@ impl Worker {
             net::set_keepalive(&socket, self.settings.tcp_keepalive_s);
         }
         self.tally.accepted.add(1);
+        shared.workers.came();
         if shared.workers.least_loaded() == self.index {
             shared.workers.joined(self.index);
             self.adopt(socket, session, ops);
@@ -77,13 +79,14 @@ impl Worker {
         ops: &mut Ops<'_>,
     ) {
         let session = connection.session.clone();
+        self.shared.workers.arrived();
         let seated = self.seat(socket, ops, |token| {
             connection.become_open(token);
             connection
         });
         match seated {
-            Some(token) => {
-                self.told_while_moving(token.index);
+            Some((token, transit)) => {
+                self.told_in_transit(token.index, &transit);
                 self.resume(token.index);
             }
             None => self.end_session(&session),
@@ -95,12 +98,13 @@ impl Worker {
         socket: OwnedFd,
         ops: &mut Ops<'_>,
         make: impl FnOnce(Token) -> Box<Connection>,
-    ) -> Option<Token> {
+    ) -> Option<(Token, Transit)> {
         let token = match ops.adopt(socket) {
             Ok(token) => token,
             Err(error) => {
                 tracing::warn!(%error, "cannot serve a connection");
                 self.shared.workers.left(self.index);
+                self.shared.workers.went();
                 return None;
             }
         };
@@ -110,7 +114,8 @@ impl Worker {
         }
         let mut connection = make(token);
         self.land(&mut connection);
-        self.shared.engine.notices.directory.enter(connection.session.id, connection.session.place);
+        let session = &connection.session;
+        let transit = self.shared.engine.notices.directory.enter(session.id, session.place);
         connection.counted_bytes = connection.memory_bytes() as u64;
         self.count_bytes(0, connection.counted_bytes);
         let is_monitor = connection.session.monitor;
@@ -119,7 +124,7 @@ impl Worker {
         if is_monitor {
             self.begin_to_monitor(token.index);
         }
-        Some(token)
+        Some((token, transit))
     }
 
     /// Lets a connection of a worker that retires go, unless something of it is under way.
@@ -154,6 +159,8 @@ impl Worker {
         self.feed_monitors();
         self.end_monitoring(conn.index);
         let Some(mut connection) = self.connections[conn.index as usize].take() else { return };
+        self.shared.workers.departs();
+        self.shared.engine.notices.directory.depart(connection.session.id);
         self.open_count -= 1;
         let counted = std::mem::take(&mut connection.counted_bytes);
         self.count_bytes(counted, 0);

@@ -9,21 +9,23 @@
 //! A worker looks at the time that its turn has read anyway, and asks the kernel how long it was
 //! awake ten times a second, if it is awake at all; how long the others were is asked of the kernel
 //! too, so they need not answer, and write nothing. What a connection is worth is counted in its
-//! commands since the first of the looks.
+//! commands, and in what it was told, since the first of the looks.
 //!
 //! Invariants
 //! 1. A connection goes only if it brings the two workers nearer to each other: one that alone is
 //!    the load stays where it is. So nothing goes to and fro.
 //! 2. Whoever has given something away looks anew for [`BUSY_LOOKS`] before it gives more.
-//! 3. A connection leaves between two commands, with input, output and session. It stays
-//!    when it watches, tracks, subscribes, or waits for a key or for the slow lane; that may be
-//!    otherwise at the next look.
+//! 3. A connection leaves between two commands, with input, output, session and subscriptions. One
+//!    that waits for a key takes its command back and waits again at its new worker, as the last in
+//!    the queue, for what is left of its time. It stays while the slow lane works for it, while it
+//!    monitors, and with many subscriptions.
 //!
 //! Not here: how a connection moves (`accept`). Tests: foot of the file; the bad days
 //! `a_crowded_worker` and `one_busy_client`.
 
 use std::mem::take;
 
+use pantala_commands::{Session, Subscriptions};
 use pantala_reactor::{Ops, Token};
 
 use crate::shared::Shared;
@@ -40,6 +42,8 @@ const BUSY_PERCENT: u64 = 80;
 const IDLE_PERCENT: u64 = 30;
 /// Connections that go at a time: each takes some microseconds.
 const MOST_MOVES: usize = 256;
+/// Subscriptions that go with a connection at most: meanwhile nobody publishes.
+const MOST_SUBSCRIPTIONS: u32 = 256;
 
 /// How long a worker had been awake at a moment, both in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,8 +131,9 @@ impl Worker {
     /// Goes through the connections that have run something since this was last called.
     fn weigh(&mut self, mut see: impl FnMut(&Connection, u64)) {
         for connection in self.connections.iter_mut().flatten() {
-            let weight = connection.commands.saturating_sub(connection.commands_seen);
-            connection.commands_seen = connection.commands;
+            let done = connection.commands + connection.told;
+            let weight = done.saturating_sub(connection.done_seen);
+            connection.done_seen = done;
             if weight > 0 {
                 see(connection, weight);
             }
@@ -140,10 +145,7 @@ impl Worker {
         let (mut total, mut movable) = (0, Vec::new());
         self.weigh(|connection, weight| {
             total += weight;
-            let session = &connection.session;
-            // One that tracks would have to forget all it remembers.
-            let is_plain = session.is_unrestricted() && session.tracking.is_none();
-            if is_plain && !session.monitor && connection.blocked.is_none() {
+            if is_movable(&connection.session) {
                 movable.push((connection.token, weight));
             }
         });
@@ -155,7 +157,11 @@ impl Worker {
     fn let_all_go(&mut self, ops: &mut Ops<'_>) {
         for (token, worker) in take(&mut self.balance.leaving) {
             let Some(connection) = self.find(token) else { continue };
-            if connection.blocked.is_some() || !connection.can_leave() {
+            if connection.blocked.is_some() && connection.is_between() {
+                self.take_back(token.index);
+            }
+            let Some(connection) = self.find(token) else { continue };
+            if !connection.can_leave() {
                 self.balance.leaving.push((token, worker));
                 continue;
             }
@@ -163,6 +169,12 @@ impl Worker {
             self.let_go(token.index, ops);
         }
     }
+}
+
+/// Whether it takes its state with it. A monitor would miss what runs while it is on its way.
+fn is_movable(session: &Session) -> bool {
+    let Subscriptions { channels, patterns, slot_channels, .. } = session.subscriptions;
+    !session.monitor && channels + patterns + slot_channels <= MOST_SUBSCRIPTIONS
 }
 
 /// What share of the time each worker was awake between two samples, in percent.
@@ -257,6 +269,20 @@ mod tests {
             weights.iter().enumerate().map(|(index, weight)| (token(index), *weight)).collect();
         let total = weights.iter().sum();
         worth(&movable, total, own, other).map(|token| token.index).collect()
+    }
+
+    #[test]
+    fn who_tracks_or_has_few_subscriptions_goes_and_a_monitor_stays() {
+        let mut session = Session::new(1, true);
+        assert!(is_movable(&session));
+        session.tracking = Some(Box::default());
+        session.subscriptions.channels = MOST_SUBSCRIPTIONS;
+        assert!(is_movable(&session));
+        session.subscriptions.patterns = 1;
+        assert!(!is_movable(&session));
+        session = Session::new(1, true);
+        session.monitor = true;
+        assert!(!is_movable(&session));
     }
 
     #[test]

@@ -112,8 +112,10 @@ pub struct Connection {
     pub over_soft_since_us: Option<u64>,
     /// Its part of the worker's `client_bytes`.
     pub counted_bytes: u64,
-    /// What `commands` was at the last look at who is busy.
-    pub commands_seen: u64,
+    /// What it was told without asking: published messages, stale keys.
+    pub told: u64,
+    /// The sum of `commands` and `told` at the last look at who is busy.
+    pub done_seen: u64,
     /// When it last did something (monotonic, microseconds).
     pub active_us: u64,
     /// Bytes received.
@@ -156,7 +158,8 @@ impl Connection {
             is_touched: false,
             over_soft_since_us: None,
             counted_bytes: 0,
-            commands_seen: 0,
+            told: 0,
+            done_seen: 0,
             active_us: now_us,
             received_bytes: 0,
             sent_bytes: 0,
@@ -184,7 +187,12 @@ impl Connection {
             None | Some(Waiting::Partition | Waiting::Pause | Waiting::Room) => true,
             Some(Waiting::Lane | Waiting::Keys | Waiting::Called) => false,
         };
-        is_still && self.life == Life::Open && self.in_flight == 0 && self.chunk.is_none()
+        is_still && self.is_between()
+    }
+
+    /// Whether nothing of it is under way but what it waits for.
+    pub fn is_between(&self) -> bool {
+        self.life == Life::Open && self.in_flight == 0 && self.chunk.is_none()
     }
 
     /// A command has run: counts it, and looks whether others may follow.
@@ -263,6 +271,7 @@ impl Connection {
         if matches!(self.life, Life::Ending | Life::Closing) || self.unsent_bytes() > most_bytes {
             return;
         }
+        self.told += 1;
         let waiting = self.parked.map(|parked| parked.waiting);
         let out = match waiting {
             Some(Waiting::Lane | Waiting::Called) => &mut self.kept,

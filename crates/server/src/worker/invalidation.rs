@@ -1,10 +1,13 @@
 //! A client is told that keys are stale: a push in RESP3, a message of a channel in RESP2.
 
+use pantala_commands::Place;
 use pantala_keyspace::ClientId;
 use pantala_protocol::{Reply, Version};
 use pantala_sync::gate::Role;
 
 use super::Worker;
+use pantala_engine::Message;
+use pantala_engine::directory::{Transit, Way};
 use pantala_engine::mailbox::Word;
 
 /// The channel on which RESP2 clients hear of stale keys.
@@ -27,27 +30,38 @@ impl Worker {
         self.shared.engine.has_too_many_tracked(&self.settings)
     }
 
-    /// Word for a client of this worker, if it still is one.
-    pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: &Word) {
-        let Some(connection) = self.find_handle(handle) else { return };
-        if connection.session.id == client {
-            let listens = connection.session.is_subscribed();
-            self.tell(handle, |out, version| write(out, version, word, listens));
+    /// Word for a client of this worker. One that has left for another gets it there.
+    pub(crate) fn told(&mut self, handle: u64, client: ClientId, word: Word) {
+        let is_here = self.find_handle(handle).is_some_and(|one| one.session.id == client);
+        if is_here {
+            return self.tell_word(handle, &word);
+        }
+        let here = Place { worker: self.index as u16, connection: handle };
+        if let Way::To(place, word) = self.shared.engine.notices.directory.send(client, word)
+            && place != here
+        {
+            let message = Message::Tell { connection: place.connection, client, word };
+            // One that has left its place meanwhile is gone for good.
+            let _there = self.shared.engine.workers.post(usize::from(place.worker), message);
         }
     }
 
-    /// A client has come from another worker: what it was to be told meanwhile is lost, so it is
-    /// told that everything it remembers may be stale.
-    pub(crate) fn told_while_moving(&mut self, index: u32) {
-        let shared = std::sync::Arc::clone(&self.shared);
+    fn tell_word(&mut self, handle: u64, word: &Word) {
+        let Some(connection) = self.find_handle(handle) else { return };
+        let listens = connection.session.is_subscribed();
+        self.tell(handle, |out, version| write(out, version, word, listens));
+    }
+
+    /// A client has come from another worker, and is told what waited for it.
+    pub(crate) fn told_in_transit(&mut self, index: u32, transit: &Transit) {
         let Some(connection) = self.at(index) else { return };
-        let client = connection.session.id;
-        if shared.engine.notices.trackers.is_used()
-            && shared.engine.notices.trackers.is_told(client)
-        {
-            let is_redirected = connection.session.tracking.is_none();
-            let handle = connection.handle();
-            self.told(handle, client, &Word::Stale { keys: None, is_redirected });
+        let is_redirected = connection.session.tracking.is_none();
+        let handle = connection.handle();
+        for word in &transit.words {
+            self.tell_word(handle, word);
+        }
+        if transit.is_torn {
+            self.tell_word(handle, &Word::Stale { keys: None, is_redirected });
         }
     }
 }

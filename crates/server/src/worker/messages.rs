@@ -55,7 +55,7 @@ impl Worker {
         }
     }
 
-    fn take_engine_message(&mut self, message: pantala_engine::Message) {
+    pub(super) fn take_engine_message(&mut self, message: pantala_engine::Message) {
         use pantala_engine::Message;
         match message {
             Message::LaneDone { connection, parking, session, reply } => {
@@ -69,7 +69,7 @@ impl Worker {
                 self.lane_jobs -= 1;
                 self.lane_blocked(connection, parking, blocked);
             }
-            Message::Tell { connection, client, word } => self.told(connection, client, &word),
+            Message::Tell { connection, client, word } => self.told(connection, client, word),
             Message::ScriptIsBusy => self.try_again(Waiting::Partition),
         }
     }

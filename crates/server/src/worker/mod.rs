@@ -124,7 +124,10 @@ impl WorkerThread {
                 }
             }
         }
-        self.worker.shared.workers.retired(self.worker.index);
+        let shared = Arc::clone(&self.worker.shared);
+        for message in shared.workers.retired(self.worker.index) {
+            self.worker.take_engine_message(message);
+        }
         pantala_memory::release_seat();
     }
 }
@@ -377,6 +380,7 @@ impl Worker {
             self.connections[conn.index as usize] = None;
             self.open_count -= 1;
             self.shared.workers.left(self.index);
+            self.shared.workers.went();
         }
     }
 

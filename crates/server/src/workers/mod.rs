@@ -30,6 +30,11 @@ struct Place {
 /// See the module.
 pub struct Workers {
     places: Box<[Place]>,
+    /// Connections, those on their way between two workers too.
+    clients: AtomicUsize,
+    /// Moves between workers that have begun, and that have ended.
+    departed: AtomicU64,
+    arrived: AtomicU64,
     /// Held while the number of workers changes.
     pub changing: Mutex<()>,
 }
@@ -43,7 +48,13 @@ impl Default for Workers {
             inbox: RwLock::new(None),
             clock: Mutex::new(None),
         };
-        Workers { places: (0..MAX_WORKERS).map(|_| place()).collect(), changing: Mutex::new(()) }
+        Workers {
+            places: (0..MAX_WORKERS).map(|_| place()).collect(),
+            clients: AtomicUsize::new(0),
+            departed: AtomicU64::new(0),
+            arrived: AtomicU64::new(0),
+            changing: Mutex::new(()),
+        }
     }
 }
 
@@ -72,20 +83,27 @@ impl Workers {
         self.places[index].connections.load(Ordering::Relaxed)
     }
 
-    /// A worker has left its place. A socket given to it in the last moment goes to another.
-    pub fn retired(&self, index: usize) {
+    /// A worker has left its place. A socket given to it in the last moment goes to another; what
+    /// the engine told it then is returned.
+    pub fn retired(&self, index: usize) -> Vec<pantala_engine::Message> {
         let mut place = self.places[index].inbox.write().unwrap_or_else(PoisonError::into_inner);
         let inbox = place.take();
         self.tell_largest(index, 0);
         self.places[index].state.store(VACANT, Ordering::Release);
         drop(place);
         // Nobody posts any more: that takes the lock, and the inbox behind it.
+        let mut told = Vec::new();
         while let Some(message) = inbox.as_ref().and_then(|inbox| inbox.take()) {
-            if matches!(message, Message::Accepted { .. } | Message::Moved { .. }) {
-                self.left(index);
-                self.seat(message);
+            match message {
+                Message::Accepted { .. } | Message::Moved { .. } => {
+                    self.left(index);
+                    self.seat(message);
+                }
+                Message::Engine(message) => told.push(message),
+                _ => {}
             }
         }
+        told
     }
 
     /// Gives a socket to the worker with the fewest connections.
@@ -147,7 +165,38 @@ impl Workers {
 
     /// How many connections there are.
     pub fn connection_count(&self) -> usize {
-        self.places.iter().map(|one| one.connections.load(Ordering::Relaxed)).sum()
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// There is a connection more, wherever it will be served.
+    pub fn came(&self) {
+        self.clients.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// There is one less.
+    pub fn went(&self) {
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A connection leaves one worker for another: until it has arrived nobody has it.
+    pub fn departs(&self) {
+        self.departed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// One has arrived.
+    pub fn arrived(&self) {
+        self.arrived.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many moves have begun. Who asks all workers has missed nobody if as many had ended
+    /// before the start as have begun by the end.
+    pub fn departed_count(&self) -> u64 {
+        self.departed.load(Ordering::SeqCst)
+    }
+
+    /// How many have ended.
+    pub fn arrived_count(&self) -> u64 {
+        self.arrived.load(Ordering::SeqCst)
     }
 
     /// A worker has one connection more.
@@ -281,9 +330,9 @@ mod tests {
         workers.joined(0);
         workers.seat(newcomer());
         assert!(stays.is_empty() && !goes.is_empty());
-        workers.retired(1);
+        assert!(workers.retired(1).is_empty());
         assert!(goes.is_empty() && matches!(stays.take(), Some(Message::Accepted { .. })));
-        assert_eq!(workers.connection_count(), 2);
+        assert_eq!((workers.connections_of(0), workers.connections_of(1)), (2, 0));
         assert!(workers.post(1, Message::LookUp).is_err());
     }
 
@@ -291,6 +340,6 @@ mod tests {
     fn when_all_have_left_a_newcomer_is_dropped() {
         let workers = Workers::default();
         workers.seat(newcomer());
-        assert_eq!(workers.connection_count(), 0);
+        assert_eq!(workers.connections_of(0), 0);
     }
 }

@@ -4,6 +4,7 @@
 //! through its inbox, and wait for the answers, but not for ever: a worker that is held up must not
 //! hold up an operator who wants to know why.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
@@ -49,6 +50,9 @@ const ASKS: Flags = Flags::LANE.and(Flags::OUTSIDE).and(Flags::OPERATOR);
 /// How long the answers of all workers together may take.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
+/// So often all are asked, while connections move.
+const MOST_ROUNDS: usize = 8;
+
 /// Asks every worker; the answers that came in time.
 fn ask<T>(shared: &Shared, message: impl Fn(Sender<T>) -> Message) -> Vec<T> {
     let (sender, receiver) = channel();
@@ -66,13 +70,35 @@ fn ask<T>(shared: &Shared, message: impl Fn(Sender<T>) -> Message) -> Vec<T> {
     answers
 }
 
+/// The same, and again while a client that was on its way between two workers may have been missed:
+/// `more` takes the answers of a round, and tells whether others are wanted.
+fn ask_all<T>(
+    shared: &Shared,
+    message: impl Fn(Sender<T>) -> Message,
+    mut more: impl FnMut(T) -> bool,
+) {
+    for _ in 0..MOST_ROUNDS {
+        let arrived = shared.workers.arrived_count();
+        let mut is_wanted = true;
+        for answer in ask(shared, &message) {
+            is_wanted &= more(answer);
+        }
+        if !is_wanted || shared.workers.departed_count() == arrived {
+            return;
+        }
+    }
+}
+
 fn lines(call: &mut Call<'_, '_>, filter: ClientFilter) {
     let filter = Arc::new(filter);
     let message = |answer| Message::List { filter: Arc::clone(&filter), answer };
-    let mut lines = ask(Shared::of(call), message).concat();
-    lines.sort_unstable_by_key(|(id, _)| *id);
+    let mut lines = BTreeMap::new();
+    ask_all(Shared::of(call), message, |answer| {
+        lines.extend(answer);
+        true
+    });
     let mut text = String::new();
-    for (_, line) in &lines {
+    for line in lines.values() {
         text.push_str(line);
         text.push('\n');
     }
@@ -134,7 +160,11 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
     }
     let filter = Arc::new(filter);
     let message = |answer| Message::Kill { filter: Arc::clone(&filter), answer };
-    let killed = ask(Shared::of(call), message).concat();
+    let mut killed = BTreeSet::new();
+    ask_all(Shared::of(call), message, |answer| {
+        killed.extend(answer);
+        true
+    });
     if is_old_form && killed.is_empty() {
         return Err(ClientError::text("ERR No such client").into());
     }
@@ -169,7 +199,10 @@ fn unblock(call: &mut Call<'_, '_>) -> Done {
     let mut was_blocked = false;
     if let Ok(client) = u64::try_from(id) {
         let message = |answer| Message::Unblock { client, with_error, answer };
-        was_blocked = ask(Shared::of(call), message).contains(&true);
+        ask_all(Shared::of(call), message, |answer| {
+            was_blocked |= answer;
+            !answer
+        });
     }
     call.reply.int(i64::from(was_blocked));
     Ok(())

@@ -87,7 +87,7 @@ fn parse(shared: &Shared, args: &[&[u8]]) -> Result<Tracking, ClientError> {
                     return Err(ONE_REDIRECT);
                 }
                 options.redirect = parse_i64(id).ok_or(error::NOT_INTEGER)?.cast_unsigned();
-                if shared.engine.notices.directory.find(options.redirect).is_none() {
+                if !shared.engine.notices.directory.has(options.redirect) {
                     return Err(NO_SUCH_CLIENT);
                 }
                 rest
