@@ -14,7 +14,8 @@
 //! Invariants
 //! 1. `bytes` is whole: names, then `kept` entries, of which `live` are not flagged as deleted.
 //! 2. Ids ascend strictly, and none is below `first`.
-//! 3. At least half of the entries kept are live; what would break that rewrites the block.
+//! 3. At least half of the entries kept, but for the last, are live; what would break that rewrites
+//!    the block. The last one is kept, deleted or not.
 //!
 //! `put` counts all entries that were ever put here, and `listpack` the bytes that the reference's
 //! listpack of them would take: the limits count these, so that blocks end where its nodes do, and
@@ -331,6 +332,11 @@ impl Block {
         self.raws().filter(Raw::is_live).last().map(|raw| self.entry(&raw))
     }
 
+    /// The id of the last entry that was put here, also if it was deleted.
+    pub fn last_id(&self) -> StreamId {
+        self.raws().last().map_or(self.first, |raw| raw.id)
+    }
+
     /// How many entries are there.
     pub fn len(&self) -> usize {
         self.live as usize
@@ -391,19 +397,20 @@ impl Block {
 
     /// Rewrites the block if more than half of it is deleted.
     fn thin_out(&mut self) {
-        if 2 * self.live >= self.kept || self.live == 0 {
+        if 2 * self.live + 1 >= self.kept || self.live == 0 {
             return;
         }
-        let live = |raw: &Raw<'_>| raw.is_live();
-        let bytes: usize = self.raws().filter(live).map(|raw| raw.end - raw.at).sum();
+        let stays = |raw: &Raw<'_>| raw.is_live() || raw.end == self.bytes.len();
+        let bytes: usize = self.raws().filter(stays).map(|raw| raw.end - raw.at).sum();
         let begin = self.begin as usize;
-        let mut kept = Vec::with_capacity(begin + bytes);
+        let (mut kept, mut count) = (Vec::with_capacity(begin + bytes), 0);
         kept.extend_from_slice(&self.bytes[..begin]);
-        for raw in self.raws().filter(live) {
+        for raw in self.raws().filter(stays) {
             kept.extend_from_slice(&self.bytes[raw.at..raw.end]);
+            count += 1;
         }
         self.bytes = kept;
-        self.kept = self.live;
+        self.kept = count;
     }
 }
 

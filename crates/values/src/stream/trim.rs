@@ -1,7 +1,8 @@
 //! Cutting entries off at the front.
 //!
 //! Exact trimming deletes entry by entry where a block does not go as a whole; approximate trimming
-//! lets whole blocks go and nothing else.
+//! lets whole blocks go and nothing else. An entry that was deleted by its id still counts there as
+//! the last of its block, as in the reference's nodes.
 
 use super::block::Block;
 use super::id::StreamId;
@@ -104,6 +105,7 @@ impl Stream {
             Bound::Length(length) => {
                 (self.len().saturating_sub(size) >= length, self.len() > length)
             }
+            Bound::Id(id) if trim.approximate => (block.last_id() < id, block.id() < id),
             Bound::Id(id) => (last < id, block.id() < id),
         };
         if !is_touched || (trim.approximate && !goes_whole) {
@@ -137,6 +139,7 @@ impl Body {
             }
             let goes_whole = match trim.bound {
                 Bound::Length(length) => self.length - size >= length,
+                Bound::Id(id) if trim.approximate => block.last_id() < id,
                 Bound::Id(id) => block.last().is_some_and(|last| last.id < id),
             };
             if !goes_whole {
