@@ -212,3 +212,45 @@ impl Type {
         Type::ALL.iter().copied().find(|kind| kind.name().as_bytes().eq_ignore_ascii_case(name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pantala_table::Object as _;
+
+    use super::*;
+
+    #[test]
+    fn tags_and_names_stay() {
+        let all = [(0, "string"), (1, "list"), (2, "set"), (3, "zset"), (4, "hash"), (6, "stream")];
+        for (tag, name) in all {
+            let kind = Type::from_tag(tag).expect("there is such a type");
+            assert_eq!((kind.name(), Type::from_name(name.as_bytes())), (name, Some(kind)));
+        }
+        assert_eq!(Type::ALL.len(), all.len());
+        assert_eq!((Type::from_tag(5), Type::from_name(b"json")), (None, None));
+        assert_eq!(Type::from_name(b"ZSet"), Some(Type::SortedSet));
+    }
+
+    /// What is made an object is found again as what it is, and as nothing else.
+    #[test]
+    fn each_is_what_it_is() {
+        fn check<C: Collection>() {
+            let mut object = C::default().into_object();
+            assert_eq!((object.kind(), object.type_tag()), (C::TYPE, C::TYPE as u8));
+            assert!(C::of(&object).is_some() && C::of_mut(&mut object).is_some());
+            let found = [
+                List::of(&object).is_some(),
+                Set::of(&object).is_some(),
+                SortedSet::of(&object).is_some(),
+                Hash::of(&object).is_some(),
+                Stream::of(&object).is_some(),
+            ];
+            assert_eq!(found.iter().filter(|found| **found).count(), 1);
+        }
+        check::<List>();
+        check::<Set>();
+        check::<SortedSet>();
+        check::<Hash>();
+        check::<Stream>();
+    }
+}
