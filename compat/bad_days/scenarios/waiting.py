@@ -1,6 +1,8 @@
 """Commands that wait: for keys, for partitions, for a script; and what becomes of who waits."""
 
 import select
+import socket
+import threading
 
 from client import encode
 from server import until
@@ -8,6 +10,9 @@ from trial import scenario
 
 from .scripts import NEVER_BUSY, figure
 from .threads import worker_count
+
+# More than a worker copies into a reply.
+LARGE_BYTES = 3 << 20
 
 
 def quick_script(client, body, *args):
@@ -148,3 +153,32 @@ def stops_with(server, body, command, leave):
         until(lambda: figure(client, "lane_running") + figure(client, "lane_waiting") == 0,
               "the lane is at rest")
         assert client.call("GET", "key") == b"1", f"{command} has run after {leave}"
+
+
+@scenario(slack_mb=160)
+def answers_after_half_close(trial):
+    """Many clients close their sides behind commands for the lane: each gets all of its answers."""
+    with trial.client() as client:
+        client.want(b"OK", "SET", "large", b"v" * LARGE_BYTES)
+    large = LARGE_BYTES + len("$%d\r\n\r\n" % LARGE_BYTES)
+    kinds = ((encode("GET", "large") * 3, 3 * large),
+             (encode("KEYS", "nothing"), len("*0\r\n")),
+             ((encode("KEYS", "nothing") + encode("PING")) * 20, 20 * len("*0\r\n+PONG\r\n")))
+    faults = []
+
+    def close_behind(number):
+        for turn in range(30):
+            raw, length = kinds[(number + turn) % len(kinds)]
+            with trial.client() as client:
+                client.write(raw)
+                client.sock.shutdown(socket.SHUT_WR)
+                got = len(client.rest())
+                if got != length:
+                    faults.append(f"{got} bytes of {length}")
+
+    threads = [threading.Thread(target=close_behind, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults, faults[0]
