@@ -20,7 +20,8 @@
 //!    compensating thread runs, so that some endless scripts do not shut the lane.
 //! 4. A job that has nothing yet, and needs a partition or the token while somebody else has it,
 //!    lies aside and takes no thread. One that has met busy partitions many times takes the token
-//!    and waits for them on its thread, so that it is not starved.
+//!    and waits for them on its thread, so that it is not starved. One that waits in its midst with
+//!    nothing in hand (KEYS) gives its thread up when there are no more and others need it.
 //! 5. What waits for something that a script has had for longer than `busy-reply-threshold` is
 //!    answered BUSY: aside ([`Lane::recheck`]) or on a thread (`LongWaitObserver::is_aborted`).
 //! 6. A job whose client has left before it began does not begin (`presence`).
@@ -133,6 +134,10 @@ impl pantala_keyspace::LongWaitObserver for Compensate {
             is_in_vain || engine.scripts.busy.error(awaited).is_some()
         })
     }
+
+    fn is_crowded(&self) -> bool {
+        self.0.upgrade().is_some_and(|engine| engine.lane.is_crowded())
+    }
 }
 
 /// Jobs that wait for something somebody has, by a number each.
@@ -207,6 +212,12 @@ impl Lane {
         let aside = self.aside().jobs.len();
         let queue = self.queue();
         aside + queue.jobs.len() + queue.of_operators.len()
+    }
+
+    /// Whether jobs wait for a thread, and there can be no more threads.
+    fn is_crowded(&self) -> bool {
+        let queue = self.queue();
+        !queue.jobs.is_empty() && queue.active >= LANE_SLOTS
     }
 
     /// How many run.

@@ -361,30 +361,52 @@ impl Keyspace {
     /// Sleeps until a busy partition was freed once. Only on threads that may block.
     ///
     /// # Errors
-    /// It has been held for too long.
+    /// It has been held for too long, or others need the thread.
     pub fn wait_for(&self, busy: Busy) -> Result<(), Aborted> {
-        self.wait_while(busy, &|| self.is_aborted(Awaited::Partition(busy.0)))
+        let is_aborted = || self.is_aborted(Awaited::Partition(busy.0));
+        let is_crowded = || self.observer.get().is_some_and(|observer| observer.is_crowded());
+        self.wait_while(busy, &is_aborted, &|| is_aborted() || is_crowded())
+    }
+
+    /// The same with others in hand.
+    ///
+    /// # Errors
+    /// It has been held for too long.
+    pub(crate) fn wait_holding(&self, busy: Busy) -> Result<(), Aborted> {
+        let is_aborted = || self.is_aborted(Awaited::Partition(busy.0));
+        self.wait_while(busy, &is_aborted, &is_aborted)
     }
 
     /// Sleeps until a busy partition was freed once, however long that takes: for who can not be
     /// undone. Only on threads that may block.
     pub fn wait_long_for(&self, busy: Busy) {
-        let waited = self.wait_while(busy, &|| false);
+        let waited = self.wait_while(busy, &|| false, &|| false);
         debug_assert!(waited.is_ok(), "nothing ends it but the partition");
     }
 
-    fn wait_while(&self, busy: Busy, is_aborted: &dyn Fn() -> bool) -> Result<(), Aborted> {
+    fn wait_while(
+        &self,
+        busy: Busy,
+        is_vain: &dyn Fn() -> bool,
+        has_lasted: &dyn Fn() -> bool,
+    ) -> Result<(), Aborted> {
         patient::check();
         let Busy(id) = busy;
         let waker = Waker::for_this_thread();
         let has_waited = self.partition(id).park(Ticket::Thread(waker.clone())).is_err()
-            || self.wait_at(&waker, is_aborted);
+            || self.wait_at(&waker, is_vain, has_lasted);
         if has_waited { Ok(()) } else { Err(Aborted(Awaited::Partition(id))) }
     }
 
-    /// Sleeps until the waker is called; false: it gave up.
-    pub(crate) fn wait_at(&self, waker: &Waker, is_aborted: &dyn Fn() -> bool) -> bool {
-        if is_aborted() {
+    /// Sleeps until the waker is called; false: it gave up, because that `is_vain` at first, or
+    /// `has_lasted` for long enough.
+    pub(crate) fn wait_at(
+        &self,
+        waker: &Waker,
+        is_vain: &dyn Fn() -> bool,
+        has_lasted: &dyn Fn() -> bool,
+    ) -> bool {
+        if is_vain() {
             return false;
         }
         if waker.wait_at_most(LONG_WAIT) {
@@ -393,7 +415,7 @@ impl Keyspace {
         let observer = self.observer.get();
         observer.inspect(|observer| observer.wait_started());
         let was_called = loop {
-            if is_aborted() {
+            if has_lasted() {
                 break false;
             }
             if waker.wait_at_most(LONG_WAIT) {

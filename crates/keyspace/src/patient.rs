@@ -5,7 +5,9 @@
 //! there.
 //!
 //! Others wait until whoever has it has had it for too long: then they give up ([`Aborted`]), and
-//! their command is answered instead of being run. A thread looks at that every [`LONG_WAIT`].
+//! their command is answered instead of being run. Who has nothing in hand gives up, too, where
+//! others need its thread; its command runs again later. A thread looks at that every
+//! [`LONG_WAIT`].
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -38,6 +40,8 @@ pub trait LongWaitObserver: Send + Sync {
     fn wait_ended(&self);
     /// Whether somebody has had this for so long that nobody should wait for it.
     fn is_aborted(&self, awaited: Awaited) -> bool;
+    /// Whether others need the threads of those that have waited for long with nothing in hand.
+    fn is_crowded(&self) -> bool;
 }
 
 thread_local! {
@@ -83,7 +87,7 @@ mod tests {
 
     /// Counts who waits; what is in vain is said of partitions and the token alike.
     #[derive(Clone, Default)]
-    struct Observer(Arc<(AtomicU32, AtomicBool)>);
+    struct Observer(Arc<(AtomicU32, AtomicBool, AtomicBool)>);
 
     impl LongWaitObserver for Observer {
         fn wait_started(&self) {
@@ -96,6 +100,10 @@ mod tests {
 
         fn is_aborted(&self, awaited: Awaited) -> bool {
             awaited != Awaited::Gate && self.0.1.load(Ordering::Acquire)
+        }
+
+        fn is_crowded(&self) -> bool {
+            self.0.2.load(Ordering::Acquire)
         }
     }
 
@@ -131,6 +139,37 @@ mod tests {
 
     fn scope_of<'k>(space: &'k Keyspace, tally: &'k Tally) -> Scope<'k> {
         Scope { space, db: DbIndex(0), now: UnixMs(5), tally, touch: true, sees_expired: false }
+    }
+
+    #[test]
+    fn who_has_nothing_gives_up_where_its_thread_is_needed() {
+        let seed = HashSeed::from_words(1, 2);
+        let config = Config { seed, databases: 1, worker_slots: 1, lane_slots: 1 };
+        let (space, observer) = (Keyspace::new(config), Observer::default());
+        space.set_long_wait_observer(Box::new(observer.clone()));
+        std::thread::scope(|threads| {
+            let tally = Tally::default();
+            let held = space.lock(&LockPlan::one(7), scope_of(&space, &tally)).expect("free");
+            let empty_handed = threads.spawn(|| {
+                let tally = Tally::default();
+                space.lock_or_abort(&LockPlan::one(7), scope_of(&space, &tally)).map(|_| ())
+            });
+            let token = space.wait_for_token().expect("free");
+            let with_token = threads.spawn(|| {
+                let tally = Tally::default();
+                let scope = scope_of(&space, &tally);
+                let locked = space.lock_incrementally(token, &LockPlan::one(8), scope);
+                locked.expect("free").reach_waiting(7)
+            });
+            while observer.0.0.load(Ordering::Acquire) < 2 {
+                std::thread::yield_now();
+            }
+            observer.0.2.store(true, Ordering::Release);
+            let ended = empty_handed.join().expect("no panic");
+            assert_eq!(ended, Err(Aborted(Awaited::Partition(PartitionId::of(7)))));
+            drop(held);
+            assert_eq!(with_token.join().expect("no panic"), Ok(()));
+        });
     }
 
     #[test]

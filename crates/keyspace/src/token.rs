@@ -58,7 +58,7 @@ impl Keyspace {
             let waker = Waker::for_this_thread();
             let is_aborted = || self.is_aborted(Awaited::Token);
             if self.token.park(Ticket::Thread(waker.clone())).is_ok()
-                && !self.wait_at(&waker, &is_aborted)
+                && !self.wait_at(&waker, &is_aborted, &is_aborted)
             {
                 return Err(Aborted(Awaited::Token));
             }
@@ -109,7 +109,7 @@ impl<'k> Locked<'k> {
         debug_assert!(self.has_token(), "only who has the token waits while holding");
         patient::check();
         while !self.reach(hash) {
-            self.scope.space.wait_for(Busy(PartitionId::of(hash)))?;
+            self.scope.space.wait_holding(Busy(PartitionId::of(hash)))?;
         }
         Ok(())
     }
