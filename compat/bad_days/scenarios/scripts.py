@@ -306,6 +306,25 @@ def script_of_slow_commands_is_killed(trial):
         assert "killed" in script.read()
 
 
+@scenario(*NEVER_BUSY)
+def monitor_of_a_script_that_is_undone(trial):
+    """A script that was quick takes long on a worker and runs again on the lane: MONITOR shows it
+    once."""
+    trial.need("EVAL", "return 1", "0")
+    body = "redis.call('SET', 'k', ARGV[1]) for i = 1, tonumber(ARGV[1]) do end"
+    with trial.client() as client, trial.client() as monitor:
+        for _ in range(20):
+            client.want(None, "EVAL", body, "0", "1")
+        monitor.want(b"OK", "MONITOR")
+        client.want(None, "EVAL", body, "0", "50000000")
+        client.want(b"end", "ECHO", "end")
+        lines = []
+        while not lines or "ECHO" not in lines[-1]:
+            lines.append(monitor.read().decode())
+        shown = [line for line in lines if "50000000" in line]
+        assert len(shown) == 2 and "EVAL" in shown[0] and "lua" in shown[1], lines
+
+
 @scenario(*NEVER_BUSY, started=False)
 def sigterm_ends_script_inside_library(trial):
     """SIGTERM, and SHUTDOWN, while such scripts run."""

@@ -166,25 +166,30 @@ impl Monitors {
         self.leave_command(session, &session.peer, found, args);
     }
 
-    /// Leaves a command that is about to run a script to be shown: before those of the script.
+    /// What is shown of a command that is about to run a script: before those of the script.
     #[cold]
-    pub fn feed_script(&self, session: &Session, found: CommandRef, args: &[&[u8]]) {
-        self.add(&line(session, &session.peer, found, args));
+    pub fn line_of_script(session: &Session, found: CommandRef, args: &[&[u8]]) -> Vec<u8> {
+        line(session, &session.peer, found, args)
     }
 
-    /// Leaves a command that a script runs to be shown.
+    /// What is shown of a command that a script runs.
     #[cold]
-    pub fn feed_from_script(&self, session: &Session, found: CommandRef, args: &[&[u8]]) {
-        self.leave_command(session, "lua", found, args);
+    pub fn line_from_script(
+        session: &Session,
+        found: CommandRef,
+        args: &[&[u8]],
+    ) -> Option<Vec<u8>> {
+        is_shown(found).then(|| line(session, "lua", found, args))
     }
 
     fn leave_command(&self, session: &Session, peer: &str, found: CommandRef, args: &[&[u8]]) {
-        if !found.row.flags.has(Flags::SKIP_MONITOR.and(Flags::ADMIN)) {
+        if is_shown(found) {
             self.add(&line(session, peer, found, args));
         }
     }
 
-    fn add(&self, line: &[u8]) {
+    /// Leaves a line to be shown.
+    pub fn add(&self, line: &[u8]) {
         let is_watched = |feed: &&Feed| feed.watching.load(Ordering::Relaxed) > 0;
         self.feeds.iter().filter(is_watched).for_each(|feed| feed.add(line));
     }
@@ -198,6 +203,10 @@ impl Monitors {
             }
         }
     }
+}
+
+fn is_shown(found: CommandRef) -> bool {
+    !found.row.flags.has(Flags::SKIP_MONITOR.and(Flags::ADMIN))
 }
 
 fn line(session: &Session, peer: &str, found: CommandRef, args: &[&[u8]]) -> Vec<u8> {

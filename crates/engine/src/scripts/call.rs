@@ -23,6 +23,7 @@ use super::running::{Fate, Kind, Running};
 use crate::execute::{Request, Turn, Verdict};
 use crate::lane::CompensatingThread;
 use crate::mailbox::Message;
+use crate::monitors::Monitors;
 use crate::states::{Answer, Concerned, PAUSED, States};
 use crate::stats::logs::Notes;
 use crate::stats::tallies::ThreadTally;
@@ -96,8 +97,8 @@ pub(super) struct Run<'s, 'r> {
     pub commands: u32,
     /// Its last command took so long that the clock is looked at before the next.
     pub was_long: bool,
-    /// What it says with `redis.log`.
-    pub log: Log,
+    /// What it tells operators.
+    pub log: Log<'r>,
     /// What its commands leave in the logs.
     pub notes: Notes,
     /// Where its counts go in the end; `None`: they are there, as those of who can not be undone.
@@ -400,8 +401,10 @@ impl Host for Run<'_, '_> {
         self.locked.set_scope(self.turn.scope(&self.session));
         let request = Request { found, args, hashes: &hashes };
         self.run_held(request, reply)?;
-        if self.turn.is_monitored {
-            self.turn.engine.notices.monitors.feed_from_script(&self.session, found, args);
+        if self.turn.is_monitored
+            && let Some(line) = Monitors::line_from_script(&self.session, found, args)
+        {
+            self.log.show(line);
         }
         Ok(())
     }

@@ -1,49 +1,67 @@
-//! `redis.log`: lines of a script that may still be undone wait for its end, or they would be told
-//! again when it runs again.
+//! What a script tells operators: lines of `redis.log`, and of MONITOR. Those of a script that may
+//! still be undone wait for its end, or they would be told again when it runs again.
 //!
-//! 1. At most `HELD_BYTES` wait. Whoever writes more is told at once from there on, and those lines
-//!    come twice if it is undone after all.
+//! 1. At most `HELD_BYTES` wait. With more a script tells them at once from there on, and they come
+//!    twice if it is undone after all.
 //!
-//! Tests: crates/server/tests/scripts.rs.
+//! Tests: crates/server/tests/scripts.rs, compat/bad_days (`monitor_of_a_script_that_is_undone`).
 
 use std::mem;
 
 use pantala_scripting::Level;
 
+use crate::monitors::Monitors;
+
 /// Lines that wait take so much at most.
 const HELD_BYTES: usize = 64 << 10;
 
-/// What a run has logged.
-pub(super) struct Log {
-    held: Vec<(Level, String)>,
+enum Line {
+    Logged(Level, String),
+    Shown(Vec<u8>),
+}
+
+/// What a run has told.
+pub(super) struct Log<'r> {
+    monitors: &'r Monitors,
+    held: Vec<Line>,
     bytes: usize,
     holds_back: bool,
 }
 
-impl Log {
+impl<'r> Log<'r> {
     /// Of a script that can be undone, or not.
-    pub fn new(holds_back: bool) -> Log {
-        Log { held: Vec::new(), bytes: 0, holds_back }
+    pub fn new(monitors: &'r Monitors, holds_back: bool) -> Log<'r> {
+        Log { monitors, held: Vec::new(), bytes: 0, holds_back }
     }
 
-    /// One more line.
+    /// One more line of `redis.log`.
     pub fn add(&mut self, level: Level, line: &[u8]) {
         let line = String::from_utf8_lossy(line).into_owned();
-        self.bytes += size_of::<(Level, String)>() + line.len();
+        self.hold(line.len(), Line::Logged(level, line));
+    }
+
+    /// One more line of MONITOR.
+    #[cold]
+    pub fn show(&mut self, line: Vec<u8>) {
+        self.hold(line.len(), Line::Shown(line));
+    }
+
+    fn hold(&mut self, bytes: usize, line: Line) {
+        self.bytes += size_of::<Line>() + bytes;
         if self.holds_back && self.bytes > HELD_BYTES {
             self.tell();
         }
         match self.holds_back {
-            true => self.held.push((level, line)),
-            false => write(level, &line),
+            true => self.held.push(line),
+            false => self.write(line),
         }
     }
 
     /// What it did has happened: its lines are told, and those to come at once.
     pub fn tell(&mut self) {
         self.holds_back = false;
-        for (level, line) in mem::take(&mut self.held) {
-            write(level, &line);
+        for line in mem::take(&mut self.held) {
+            self.write(line);
         }
     }
 
@@ -51,12 +69,16 @@ impl Log {
     pub fn forget(&mut self) {
         self.held.clear();
     }
-}
 
-fn write(level: Level, line: &str) {
-    match level {
-        Level::Debug | Level::Verbose => tracing::debug!(target: "pantala::script", "{line}"),
-        Level::Notice => tracing::info!(target: "pantala::script", "{line}"),
-        Level::Warning => tracing::warn!(target: "pantala::script", "{line}"),
+    fn write(&self, line: Line) {
+        let (level, line) = match line {
+            Line::Shown(line) => return self.monitors.add(&line),
+            Line::Logged(level, line) => (level, line),
+        };
+        match level {
+            Level::Debug | Level::Verbose => tracing::debug!(target: "pantala::script", "{line}"),
+            Level::Notice => tracing::info!(target: "pantala::script", "{line}"),
+            Level::Warning => tracing::warn!(target: "pantala::script", "{line}"),
+        }
     }
 }

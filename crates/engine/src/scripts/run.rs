@@ -20,6 +20,7 @@ use super::log::Log;
 use super::running::Kind;
 use super::thread;
 use crate::execute::{Request, Turn, Verdict, suppress_reply};
+use crate::monitors::Monitors;
 use crate::states::States;
 use crate::stats::logs::Notes;
 use crate::tracking::reading::forget_caching;
@@ -157,15 +158,15 @@ impl<'r> Turn<'r> {
         (locked, began_us): (&mut Locked<'r>, u64),
         output: &mut Vec<u8>,
     ) -> Verdict {
-        if self.is_monitored {
-            let Request { found, args, .. } = request;
-            self.engine.notices.monitors.feed_script(session, found, args);
-        }
         let is_inside = !self.may_wait;
         locked.hold_back_effects(!locked.has_token() && !is_inside);
         let (before, errors_before) = (output.len(), self.tally.errors.get());
         let mut run = self.begin(session, request, known, (locked, began_us));
         let kind = run.kind;
+        if self.is_monitored {
+            let Request { found, args, .. } = request;
+            run.log.show(Monitors::line_of_script(run.client, found, args));
+        }
         let ended = self.interpret(session, request.args, known, &mut run, output);
         let line = ended.err().flatten();
         let reason = ended.err().map(|_| run.reason.take().unwrap_or(Reason::Killed));
@@ -246,7 +247,7 @@ impl<'r> Turn<'r> {
             told_busy: None,
             commands: 0,
             was_long: false,
-            log: Log::new(!is_final),
+            log: Log::new(&self.engine.notices.monitors, !is_final),
             notes: Notes::default(),
             tally: (!is_final).then_some(self.tally),
             rows: SmallVec::new(),
