@@ -10,11 +10,32 @@ use std::time::{Duration, Instant};
 use pantala_reactor::{ListenerId, net};
 use pantala_settings::Settings;
 
-const UNIX: ListenerId = ListenerId(u32::MAX);
+/// What is spoken at a listener, and how one gets there. The reactor carries it from the listener
+/// to each connection that is accepted there, as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenerKind {
+    /// RESP over TCP.
+    Resp,
+    /// RESP over the Unix socket.
+    RespUnix,
+}
 
-/// Whether this listener is the Unix socket.
-pub fn is_unix(listener: ListenerId) -> bool {
-    listener == UNIX
+/// The kind is in the uppermost byte; below it is the listener's number.
+const KIND_SHIFT: u32 = 24;
+
+impl ListenerKind {
+    const ALL: [ListenerKind; 2] = [ListenerKind::Resp, ListenerKind::RespUnix];
+
+    /// The kind of this listener.
+    pub fn of(listener: ListenerId) -> ListenerKind {
+        let number = (listener.0 >> KIND_SHIFT) as usize;
+        ListenerKind::ALL.get(number).copied().unwrap_or(ListenerKind::Resp)
+    }
+
+    /// The name of a listener of this kind, by its number among all.
+    fn id(self, number: usize) -> ListenerId {
+        ListenerId((self as u32) << KIND_SHIFT | number as u32)
+    }
 }
 
 /// Opens every listening socket the settings ask for.
@@ -34,7 +55,7 @@ pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
             match opened {
                 Ok(sockets) => {
                     for socket in sockets {
-                        listeners.push((ListenerId(listeners.len() as u32), socket));
+                        listeners.push((ListenerKind::Resp.id(listeners.len()), socket));
                     }
                 }
                 Err(error) if is_optional && net::is_absent_address(&error) => {}
@@ -47,9 +68,10 @@ pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
     if !settings.unixsocket.is_empty() {
         let permissions = (settings.unixsocketperm.0 != 0).then_some(settings.unixsocketperm.0);
         let backlog = backlog(settings.tcp_backlog);
-        let socket = net::unix_listener(Path::new(&settings.unixsocket), permissions, backlog)
+        let path = Path::new(&settings.unixsocket);
+        let socket = patiently(|| net::unix_listener(path, permissions, backlog))
             .map_err(|error| format!("--unixsocket: {error}"))?;
-        listeners.push((UNIX, socket));
+        listeners.push((ListenerKind::RespUnix.id(listeners.len()), socket));
     }
     if listeners.is_empty() {
         return Err("nothing to listen on: port is 0 and unixsocket is empty".into());
@@ -73,18 +95,23 @@ fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// How long to wait for a port that is taken: the kernel takes a moment to let go of the sockets of
-/// a server that was killed with an io_uring.
+/// How long to wait for a port or a path that is taken. A server that was killed leaves its
+/// listeners to its io_uring, and the kernel ends that after it has told the parent: for up to
+/// 45 ms they exist, `SO_REUSEADDR` does not help, and whoever connects is reset when they go. A
+/// supervisor that starts the next server at once meets them, so that one waits. Were they polled
+/// through an epoll of their own they would go at once; connections would not, so clients have to
+/// bear a reset anyway.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(20);
 
 /// A socket for each of the addresses that a name stands for. The machine need not have all of
 /// them, but one.
-fn open_all(addresses: &[SocketAddr], backlog: u32) -> io::Result<Vec<OwnedFd>> {
+fn open_all(addresses: &[SocketAddr], backlog_wanted: u32) -> io::Result<Vec<OwnedFd>> {
     let (mut sockets, mut absent) = (Vec::new(), io::ErrorKind::AddrNotAvailable.into());
     let mut seen = HashSet::new();
     for address in addresses.iter().filter(|address| seen.insert(**address)) {
-        match open_patiently(*address, backlog) {
+        let wanted = backlog(backlog_wanted);
+        match patiently(|| net::tcp_listener(*address, wanted, false)) {
             Ok(socket) => sockets.push(socket),
             Err(error) if net::is_absent_address(&error) => absent = error,
             Err(error) => return Err(error),
@@ -93,10 +120,11 @@ fn open_all(addresses: &[SocketAddr], backlog: u32) -> io::Result<Vec<OwnedFd>> 
     if sockets.is_empty() { Err(absent) } else { Ok(sockets) }
 }
 
-fn open_patiently(address: SocketAddr, backlog_wanted: u32) -> io::Result<OwnedFd> {
+/// Tries again while the address is taken.
+fn patiently(open: impl Fn() -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
     let began = Instant::now();
     loop {
-        match net::tcp_listener(address, backlog(backlog_wanted), false) {
+        match open() {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < TIMEOUT => {
                 std::thread::sleep(NAP);
             }
@@ -119,6 +147,33 @@ mod tests {
         let sockets = open_all(&addresses, 16).map_err(|error| net::is_absent_address(&error))?;
         let host = |socket: &OwnedFd| net::local_name(socket).split(':').next().map(str::to_owned);
         Ok(sockets.iter().filter_map(host).collect())
+    }
+
+    #[test]
+    fn an_address_that_is_taken_for_a_moment_is_waited_for() {
+        let left = std::cell::Cell::new(2);
+        let opened = patiently(|| {
+            if left.replace(left.get() - 1) > 0 {
+                return Err(io::ErrorKind::AddrInUse.into());
+            }
+            net::tcp_listener(SocketAddr::from(([127, 0, 0, 1], 0)), 16, false)
+        });
+        assert!(opened.is_ok());
+        assert_eq!(left.get(), -1);
+        let refused = patiently(|| Err(io::ErrorKind::PermissionDenied.into()));
+        assert_eq!(
+            refused.map_err(|error| error.kind()).err(),
+            Some(io::ErrorKind::PermissionDenied)
+        );
+    }
+
+    #[test]
+    fn a_listener_says_its_kind() {
+        for kind in ListenerKind::ALL {
+            for number in [0, 1, 77] {
+                assert_eq!(ListenerKind::of(kind.id(number)), kind);
+            }
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use pantala_commands::Session;
 use pantala_engine::directory::Transit;
 use pantala_reactor::{ListenerId, Ops, Token, net};
 
-use crate::process::listening::is_unix;
+use crate::process::listening::ListenerKind;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life};
 use crate::workers::inbox::Message;
@@ -30,7 +30,7 @@ impl Worker {
         let id = shared.next_client_id();
         let mut session = Session::new(id, self.settings.requirepass.is_empty());
         session.since_us = monotonic_us();
-        if is_unix(listener) {
+        if ListenerKind::of(listener) == ListenerKind::RespUnix {
             session.peer = format!("{}:0", self.settings.unixsocket);
             session.local = session.peer.clone();
         } else {
