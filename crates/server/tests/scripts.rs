@@ -78,6 +78,8 @@ fn who_is_undone_is_counted_once() {
         for line in ["keyspace_hits:2", "keyspace_misses:2", "total_error_replies:4"] {
             assert!(stats.contains(&format!(" {line} ")), "{line}: {stats}");
         }
+        let errors = ask(&mut server, &["INFO", "errorstats"]);
+        assert!(errors.ends_with(" errorstat_ERR:count=4"), "{errors}");
     }
 }
 
