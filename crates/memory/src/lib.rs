@@ -11,6 +11,10 @@
 //! 2. A thread that ends gives its counter back with [`release_seat`], value and all: the sum
 //!    stays.
 //! 3. `size_class` equals what jemalloc rounds a request to (a test asks jemalloc).
+//! 4. A request reaches jemalloc as it came, with the size and alignment that `GlobalAlloc`
+//!    promises to be valid, and a block goes back with those it has; counting allocates nothing.
+//! 5. jemalloc's controls are given names that end with a zero byte, and the settings are a
+//!    constant.
 //!
 //! Not here: limits (the server compares [`allocated`] with `maxmemory` once a turn).
 
@@ -72,7 +76,7 @@ pub static MALLOC_CONF: Settings = Settings(SETTINGS.as_ptr().cast());
 #[repr(transparent)]
 pub struct Settings(*const std::ffi::c_char);
 
-// SAFETY: it points to a constant.
+// SAFETY: it points to a constant (5).
 unsafe impl Sync for Settings {}
 
 /// The allocator; install it with `#[global_allocator]`.
@@ -162,13 +166,13 @@ pub fn allocated_by_this_thread() -> i64 {
     if seat < SHARED_SEAT { COUNTERS[seat].0.load(Ordering::Relaxed) } else { 0 }
 }
 
-// SAFETY: every method hands its request to jemalloc unchanged; counting never allocates.
+// SAFETY: every method hands its request to jemalloc unchanged (4).
 unsafe impl GlobalAlloc for Counting {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(class_of(layout));
         let flags = alignment_flags(layout);
-        // SAFETY: GlobalAlloc promises a size above zero.
+        // SAFETY: GlobalAlloc promises a size above zero (4).
         unsafe { jemalloc::mallocx(layout.size(), flags).cast() }
     }
 
@@ -176,25 +180,25 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(class_of(layout));
         let flags = alignment_flags(layout) | jemalloc::MALLOCX_ZERO;
-        // SAFETY: as in `alloc`.
+        // SAFETY: as in `alloc` (4).
         unsafe { jemalloc::mallocx(layout.size(), flags).cast() }
     }
 
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-class_of(layout));
-        // SAFETY: GlobalAlloc promises that `pointer` came from here with this layout.
+        // SAFETY: GlobalAlloc promises that `pointer` came from here with this layout (4).
         unsafe { jemalloc::sdallocx(pointer.cast(), layout.size(), alignment_flags(layout)) }
     }
 
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: GlobalAlloc promises that `size` with this alignment is a valid layout.
+        // SAFETY: GlobalAlloc promises that `size` with this alignment is a valid layout (4).
         let after = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
         // Those of the new size: by them it will be freed, and 8 bytes aligned to 16 are another
         // class than 8 bytes.
         let flags = alignment_flags(after);
-        // SAFETY: GlobalAlloc promises the pointer, the layout and a size above zero.
+        // SAFETY: GlobalAlloc promises the pointer, the layout and a size above zero (4).
         let moved: *mut u8 = unsafe { jemalloc::rallocx(pointer.cast(), size, flags).cast() };
         if !moved.is_null() {
             count(class_of(after) - class_of(layout));
@@ -245,7 +249,7 @@ pub fn report() -> Option<Report> {
 pub fn purge() -> bool {
     // "arena.<MALLCTL_ARENAS_ALL>.purge"
     const PURGE_ALL: &[u8] = b"arena.4096.purge\0";
-    // SAFETY: the name ends with a zero byte; this control takes and gives no value.
+    // SAFETY: the name ends with a zero byte (5); this control takes and gives no value.
     let answer = unsafe {
         jemalloc::mallctl(
             PURGE_ALL.as_ptr().cast(),
@@ -268,7 +272,7 @@ mod tests {
     #[test]
     fn size_class_is_jemallocs() {
         for bytes in (1..5000).chain((5000..10_000_000).step_by(997)) {
-            // SAFETY: nallocx only computes.
+            // SAFETY: nallocx only computes (3).
             let theirs = unsafe { jemalloc::nallocx(bytes, 0) };
             assert_eq!(size_class(bytes), theirs, "{bytes} bytes");
         }
@@ -278,7 +282,7 @@ mod tests {
     fn what_shrinks_keeps_the_class_it_is_freed_by() {
         let of = |size| Layout::from_size_align(size, 16).expect("a small size");
         for size in 1..16 {
-            // SAFETY: one block, freed once, with the layout it has then.
+            // SAFETY: one block, freed once, with the layout it has then (4).
             unsafe {
                 let block = ALLOCATOR.alloc(of(64));
                 let shrunk = ALLOCATOR.realloc(block, of(64), size);

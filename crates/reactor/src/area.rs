@@ -16,13 +16,13 @@ pub(crate) struct Area {
     length: usize,
 }
 
-// SAFETY: the area owns its mapping and has no tie to a thread.
+// SAFETY: the area owns its mapping (1), which has no tie to a thread.
 unsafe impl Send for Area {}
 
 impl Area {
     /// `length` bytes, at a page's start. The kernel maps and unmaps whole pages, of its size.
     pub(crate) fn new(length: usize) -> io::Result<Area> {
-        // SAFETY: a fresh anonymous mapping touches no memory of ours.
+        // SAFETY: a fresh anonymous mapping touches no memory of ours; it begins (1).
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),

@@ -1,5 +1,11 @@
 //! Making, tuning and describing sockets: the calls around the loop, none of them per command.
 //!
+//! Invariants
+//! 1. What a call is given a pointer to is a local, with its length; it is over when it returns.
+//! 2. A descriptor that a call has just made is nobody else's.
+//! 3. `sockaddr_storage` has room and alignment for the address of every family, and any bytes,
+//!    zeroes too, are a valid one of each.
+//!
 //! Not here: reading and writing. Tests: below.
 
 use std::ffi::{CString, OsStr};
@@ -73,7 +79,7 @@ fn listen_at_path(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Re
 fn is_served(storage: &libc::sockaddr_storage, length: u32) -> io::Result<bool> {
     let socket = new_socket(libc::AF_UNIX)?;
     let address = std::ptr::from_ref(storage).cast();
-    // SAFETY: `storage` holds an address of `length` bytes.
+    // SAFETY: `storage` holds an address of `length` bytes (1).
     let connected = unsafe { libc::connect(socket.as_raw_fd(), address, length) } == 0;
     // EAGAIN: its backlog is full, so it lives.
     Ok(connected || io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN))
@@ -107,7 +113,7 @@ fn begin_connect(
 ) -> io::Result<OwnedFd> {
     let socket = new_socket(family)?;
     let address = (&raw const storage).cast();
-    // SAFETY: `storage` holds an address of `length` bytes.
+    // SAFETY: `storage` holds an address of `length` bytes (1).
     let result = check(unsafe { libc::connect(socket.as_raw_fd(), address, length) });
     match result {
         // Interrupted: it goes on all the same.
@@ -120,7 +126,7 @@ fn begin_connect(
 
 fn new_socket(family: i32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no pointers involved; the descriptor is new and ours.
+    // SAFETY: no pointers involved; the descriptor is new (2).
     unsafe {
         let fd = libc::socket(family, kind, 0);
         if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
@@ -134,9 +140,9 @@ fn bind_and_listen(
     backlog: i32,
 ) -> io::Result<()> {
     let address = std::ptr::from_ref(storage).cast();
-    // SAFETY: `storage` holds an address of `length` bytes.
+    // SAFETY: `storage` holds an address of `length` bytes (1).
     check(unsafe { libc::bind(socket.as_raw_fd(), address, length) })?;
-    // SAFETY: no pointers involved.
+    // SAFETY: no pointers involved (1).
     check(unsafe { libc::listen(socket.as_raw_fd(), backlog) })
 }
 
@@ -181,7 +187,7 @@ pub fn local_name(socket: impl AsFd) -> String {
 
 /// Tells the peer that no more comes.
 pub(crate) fn shutdown_write(socket: impl AsFd) {
-    // SAFETY: no pointers involved. Failure means that the peer is gone, which is told elsewhere.
+    // SAFETY: no pointers involved (1). Failure means that the peer is gone: told elsewhere.
     unsafe { libc::shutdown(socket.as_fd().as_raw_fd(), libc::SHUT_WR) };
 }
 
@@ -190,14 +196,14 @@ pub(crate) fn pending_error(socket: impl AsFd) -> Option<io::Error> {
     let (mut error, mut bytes) = (0i32, size_of::<i32>() as u32);
     let fd = socket.as_fd().as_raw_fd();
     let (place, length) = ((&raw mut error).cast(), &raw mut bytes);
-    // SAFETY: at most four bytes are written to a local.
+    // SAFETY: at most four bytes are written to a local (1).
     let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, place, length) };
     (result == 0 && error != 0).then(|| io::Error::from_raw_os_error(error))
 }
 
 pub(crate) fn set_nonblocking(socket: impl AsFd) -> io::Result<()> {
     let mut yes: libc::c_int = 1;
-    // SAFETY: an int is read from a local.
+    // SAFETY: an int is read from a local (1).
     check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::FIONBIO, &raw mut yes) })
 }
 
@@ -223,11 +229,11 @@ pub(crate) fn is_passing_accept_error(error: i32) -> bool {
 type GetName = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut u32) -> i32;
 
 fn address_of(socket: impl AsFd, get: GetName) -> Option<String> {
-    // SAFETY: all zeroes is a valid address of no family.
+    // SAFETY: all zeroes is a valid address of no family (3).
     let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
     let mut length = size_of::<libc::sockaddr_storage>() as u32;
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: at most `length` bytes are written to `storage`.
+    // SAFETY: at most `length` bytes are written to `storage` (1).
     let result = unsafe { get(fd, (&raw mut storage).cast(), &raw mut length) };
     (result == 0).then(|| name_of(&storage, length as usize)).flatten()
 }
@@ -236,19 +242,19 @@ fn name_of(storage: &libc::sockaddr_storage, length: usize) -> Option<String> {
     let start = std::ptr::from_ref(storage);
     match i32::from(storage.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says which structure it is; any bytes are valid for it.
+            // SAFETY: the family says which structure it is; any bytes are valid for it (3).
             let address = unsafe { &*start.cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr));
             Some(SocketAddr::new(IpAddr::V4(ip), u16::from_be(address.sin_port)).to_string())
         }
         libc::AF_INET6 => {
-            // SAFETY: as above.
+            // SAFETY: as above (3).
             let address = unsafe { &*start.cast::<libc::sockaddr_in6>() };
             let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
             Some(SocketAddr::new(IpAddr::V6(ip), u16::from_be(address.sin6_port)).to_string())
         }
         libc::AF_UNIX => {
-            // SAFETY: as above.
+            // SAFETY: as above (3).
             let address = unsafe { &*start.cast::<libc::sockaddr_un>() };
             let path_bytes =
                 length.saturating_sub(std::mem::offset_of!(libc::sockaddr_un, sun_path));
@@ -264,12 +270,12 @@ fn name_of(storage: &libc::sockaddr_storage, length: usize) -> Option<String> {
 }
 
 fn to_sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
-    // SAFETY: all zeroes is a valid address of no family.
+    // SAFETY: all zeroes is a valid address of no family (3).
     let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
     let start = &raw mut storage;
     match address {
         SocketAddr::V4(v4) => {
-            // SAFETY: the storage is large and aligned enough for every family.
+            // SAFETY: the storage is large and aligned enough for every family (3).
             let place = unsafe { &mut *start.cast::<libc::sockaddr_in>() };
             place.sin_family = libc::AF_INET as u16;
             place.sin_port = v4.port().to_be();
@@ -277,7 +283,7 @@ fn to_sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
             (storage, size_of::<libc::sockaddr_in>() as u32)
         }
         SocketAddr::V6(v6) => {
-            // SAFETY: as above.
+            // SAFETY: as above (3).
             let place = unsafe { &mut *start.cast::<libc::sockaddr_in6>() };
             place.sin6_family = libc::AF_INET6 as u16;
             place.sin6_port = v6.port().to_be();
@@ -291,9 +297,9 @@ fn to_sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
 fn to_sockaddr_un(path: &Path) -> io::Result<(libc::sockaddr_storage, u32)> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let bytes = path.as_bytes_with_nul();
-    // SAFETY: all zeroes is a valid address of no family.
+    // SAFETY: all zeroes is a valid address of no family (3).
     let mut storage: libc::sockaddr_storage = unsafe { zeroed() };
-    // SAFETY: the storage is large and aligned enough for every family.
+    // SAFETY: the storage is large and aligned enough for every family (3).
     let place = unsafe { &mut *(&raw mut storage).cast::<libc::sockaddr_un>() };
     if bytes.len() > place.sun_path.len() {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
@@ -309,7 +315,7 @@ fn to_sockaddr_un(path: &Path) -> io::Result<(libc::sockaddr_storage, u32)> {
 fn set_option(socket: impl AsFd, level: i32, option: i32, value: i32) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let bytes = size_of::<i32>() as u32;
-    // SAFETY: four bytes are read from a local.
+    // SAFETY: four bytes are read from a local (1).
     check(unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), bytes) })
 }
 
@@ -432,7 +438,7 @@ mod tests {
         assert!(client.nodelay().unwrap());
         let get = |level, option| {
             let (mut value, mut bytes) = (0i32, 4u32);
-            // SAFETY: four bytes into a local.
+            // SAFETY: four bytes into a local (1).
             unsafe {
                 let place = (&raw mut value).cast();
                 libc::getsockopt(client.as_raw_fd(), level, option, place, &raw mut bytes);

@@ -8,6 +8,8 @@
 //!    ever reads the counter).
 //! 3. What a thread wrote before `wake` is seen by the worker after the exchange that found
 //!    NOTIFIED (acquire and release).
+//! 4. System calls are given pointers to locals only; a descriptor that one has just made is
+//!    nobody else's.
 //!
 //! Tests: below and `tests/engines`.
 
@@ -41,12 +43,12 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     pub(crate) fn new() -> io::Result<Arc<Alarm>> {
-        // SAFETY: no pointers involved.
+        // SAFETY: no pointers involved (4).
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new and ours.
+        // SAFETY: the descriptor is new (4).
         let eventfd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Arc::new(Alarm { state: AtomicU32::new(AWAKE), eventfd }))
     }
@@ -73,7 +75,7 @@ impl Alarm {
 
     fn ring(&self) {
         let one = 1u64;
-        // SAFETY: eight bytes are read from a local. The counter cannot overflow in practice
+        // SAFETY: eight bytes are read from a local (4). The counter cannot overflow in practice
         // (2^64 writes), and if it did, the descriptor would be readable all the same.
         unsafe { libc::write(self.eventfd.as_raw_fd(), (&raw const one).cast(), 8) };
     }
@@ -86,7 +88,7 @@ mod tests {
 
     fn rings(alarm: &Alarm) -> u64 {
         let mut count = 0u64;
-        // SAFETY: eight bytes into a local.
+        // SAFETY: eight bytes into a local (4).
         let got = unsafe { libc::read(alarm.fd(), (&raw mut count).cast(), 8) };
         if got == 8 { count } else { 0 }
     }

@@ -4,7 +4,7 @@
 //! make every wait return at once. So the listener is taken out of the set and rests until the
 //! clock (the only place that reads one) or a closed connection rouses it.
 //!
-//! The rest of the engine is in `epoll`. Tests: `tests/engines`.
+//! The rest of the engine, and the invariants cited here, are in `epoll`. Tests: `tests/engines`.
 
 use super::{Core, IS_LISTENER};
 use crate::event::{Event, Happening, ListenerId, Token};
@@ -48,10 +48,10 @@ impl Core {
             let fd = listener.socket.as_raw_fd();
             let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
             let (none, no_length) = (std::ptr::null_mut(), std::ptr::null_mut());
-            // SAFETY: the peer's address is not asked for, so no pointers are involved.
+            // SAFETY: the peer's address is not asked for, so no pointers are involved (5).
             let accepted = unsafe { libc::accept4(fd, none, no_length, flags) };
             if accepted >= 0 {
-                // SAFETY: the descriptor is new and ours.
+                // SAFETY: the descriptor is new (5).
                 let socket = unsafe { OwnedFd::from_raw_fd(accepted) };
                 listener.failing = false;
                 out.push(Happening::Other(Event::Accepted { listener: listener.id, socket }));

@@ -18,6 +18,8 @@
 //! 4. A slot is freed only in `finish`, after its events are out, and its socket leaves the epoll
 //!    set by being closed (or by a call, when it lives on): `epoll_wait` never names a freed slot,
 //!    and generations would tell.
+//! 5. Calls are given pointers to locals, live slices and the room of a vector, and keep none; a
+//!    descriptor that one has just made is nobody else's.
 //!
 //! Tests: `tests/engines`.
 
@@ -78,7 +80,7 @@ pub(crate) struct Core {
 
 impl Epoll {
     pub(crate) fn new(config: &Config, alarm: &Arc<Alarm>) -> io::Result<Epoll> {
-        // SAFETY: no pointers involved; the descriptor is new and ours.
+        // SAFETY: no pointers involved; the descriptor is new (5).
         let epoll = unsafe {
             let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
             if fd < 0 {
@@ -136,8 +138,8 @@ impl Epoll {
         self.arrivals.clear();
         let epoll = self.core.epoll.as_raw_fd();
         let start = self.arrivals.as_mut_ptr();
-        // SAFETY: at most as many events are written as there is room for, and `set_len` covers
-        // exactly those written.
+        // SAFETY: at most as many events are written as there is room for (5), and `set_len`
+        // covers exactly those written.
         unsafe {
             let count = libc::epoll_wait(epoll, start, MOST_EVENTS_PER_WAIT as i32, timeout_ms);
             if count < 0 {
@@ -383,7 +385,7 @@ impl Core {
             let rest = &rest[..rest.len().min(MOST_BYTES_PER_WRITE)];
             let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
             let fd = connection.socket.as_raw_fd();
-            // SAFETY: the kernel copies from a live slice.
+            // SAFETY: the kernel copies from a live slice (5).
             let result = unsafe { libc::send(fd, rest.as_ptr().cast(), rest.len(), flags) };
             if result < 0 {
                 let error = io::Error::last_os_error();
@@ -454,7 +456,7 @@ impl Core {
 /// Changes what is watched.
 fn control(epoll: BorrowedFd<'_>, act: i32, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events, u64: data };
-    // SAFETY: the event is a local.
+    // SAFETY: the event is a local (5).
     let result = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), act, fd, &raw mut event) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

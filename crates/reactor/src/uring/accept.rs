@@ -4,7 +4,8 @@
 //! once would spin, so the listener rests until the timer or a closed connection rouses it. The
 //! kernel notes the limit of descriptors when it is asked, not when it accepts.
 //!
-//! The rest of the engine is in `core`. Tests: `tests/engines`.
+//! The rest of the engine is in `core`, the invariants cited here in `uring`. Tests:
+//! `tests/engines`.
 
 use super::core::{Core, Kind, NOBODY, Target};
 use crate::event::{Event, Happening, ListenerId, Token};
@@ -79,7 +80,7 @@ impl Core {
             .flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
             .build()
             .user_data(Target::user_data(Kind::Accept, token));
-        // SAFETY: no memory of ours is involved.
+        // SAFETY: no memory of ours is involved (5).
         unsafe { self.ring.push(entry) };
     }
 
@@ -91,7 +92,7 @@ impl Core {
         out: &mut Vec<Happening>,
     ) {
         let socket = (result >= 0).then(|| {
-            // SAFETY: the kernel made this descriptor for us.
+            // SAFETY: the kernel made this descriptor for us (6).
             unsafe { OwnedFd::from_raw_fd(result) }
         });
         let Some(listener) = self.listeners.get(token) else { return };
@@ -133,7 +134,7 @@ impl Core {
             let entry = opcode::Timeout::new(&raw const ACCEPT_PAUSE)
                 .build()
                 .user_data(Target::user_data(Kind::AcceptAgain, NOBODY));
-            // SAFETY: the duration is a static.
+            // SAFETY: the duration is a static (5).
             unsafe { self.ring.push(entry) };
         }
     }

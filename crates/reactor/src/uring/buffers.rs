@@ -83,7 +83,7 @@ impl Buffers {
         self.reserve.append(&mut self.lent);
         if wanted > 0 {
             let start = self.places.start().cast::<BufRingEntry>();
-            // SAFETY: the ring starts at a page's start; the field is an aligned u16 inside it.
+            // SAFETY: the ring lives (3), at a page's start; the field is an aligned u16 inside it.
             let tail = unsafe { &*BufRingEntry::tail(start).cast::<AtomicU16>() };
             tail.store(self.tail, Ordering::Release);
         }

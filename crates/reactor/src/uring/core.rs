@@ -205,7 +205,7 @@ impl Core {
             .multi(true)
             .build()
             .user_data(Target::user_data(Kind::Wake, NOBODY));
-        // SAFETY: no memory of ours is involved.
+        // SAFETY: no memory of ours is involved (5).
         unsafe { self.ring.push(entry) };
     }
 
@@ -214,7 +214,7 @@ impl Core {
         let entry = opcode::PollAdd::new(Fd(fd), events as u32)
             .build()
             .user_data(Target::user_data(kind, conn));
-        // SAFETY: no memory of ours is involved.
+        // SAFETY: no memory of ours is involved (5).
         unsafe { self.ring.push(entry) };
     }
 
@@ -241,7 +241,7 @@ impl Core {
                     .flags(squeue::Flags::BUFFER_SELECT)
             };
             let entry = entry.user_data(Target::user_data(Kind::Receive, conn));
-            // SAFETY: it writes only to provided buffers, which outlive the ring.
+            // SAFETY: it writes only to provided buffers, which outlive the ring (5).
             unsafe { self.ring.push(entry) };
         }
     }
@@ -285,7 +285,7 @@ impl Core {
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS)
             .user_data(Target::user_data(cancel, token));
-        // SAFETY: no memory of ours is involved.
+        // SAFETY: no memory of ours is involved (5).
         unsafe { self.ring.push(entry) };
     }
 
@@ -464,7 +464,7 @@ impl Core {
             .build()
             .user_data(Target::user_data(Kind::Other, NOBODY));
         for _ in 0..100 {
-            // SAFETY: no memory of ours is involved.
+            // SAFETY: no memory of ours is involved (5).
             unsafe { self.ring.push(entry.clone()) };
             if self.ring.enter(true, Some(Duration::from_millis(10))).is_err() {
                 return false;

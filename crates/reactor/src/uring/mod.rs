@@ -22,6 +22,9 @@
 //! 3. A cancellation may miss a request that is just between two states (`ENOENT`, `EALREADY`). So
 //!    it is repeated until the request's final completion has come.
 //! 4. Quick sends are settled only when nothing is unsubmitted and no completion is kept back.
+//! 5. Polls, cancellations, accepts and timeouts point to no memory of ours but statics; receives
+//!    write to the provided buffers only, which outlive the ring.
+//! 6. A descriptor that a completion brings is nobody else's.
 //!
 //! Not here: setting up and probing (`ring`), the buffer ring (`buffers`), requests and slots
 //! (`core`, `accept`). Tests: `tests/engines`.

@@ -5,6 +5,7 @@
 //! 2. Until `enable` the ring belongs to no thread; from then on to the calling one.
 //! 3. The ring's descriptor is registered with that thread, which spares a look-up per call, and
 //!    unregistered in `Drop`: otherwise the thread would keep the ring alive.
+//! 4. Registrations are given a pointer to a local, and keep none.
 //!
 //! Not here: what the entries mean (`uring`). Tests: `tests/engines`.
 
@@ -135,12 +136,12 @@ impl Ring {
     #[inline]
     pub(crate) unsafe fn push(&mut self, entry: squeue::Entry) {
         if self.waiting.is_empty() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promise (1).
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return;
             }
             self.make_room();
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promise (1).
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return;
             }
@@ -193,7 +194,7 @@ impl Ring {
         let mut queue = self.ring.submission();
         let room = (queue.capacity() - queue.len()).min(self.waiting.len());
         for entry in self.waiting.drain(..room) {
-            // SAFETY: `push` took it under the same promise.
+            // SAFETY: `push` took it under the same promise (1).
             let pushed = unsafe { queue.push(&entry) };
             debug_assert!(pushed.is_ok());
         }
@@ -259,7 +260,7 @@ impl Drop for Ring {
 }
 
 fn register(fd: RawFd, what: u32, argument: *mut libc::c_void) -> io::Result<()> {
-    // SAFETY: both callers pass one valid `RingRegistration`.
+    // SAFETY: both callers pass one valid `RingRegistration` (4).
     let result = unsafe { libc::syscall(libc::SYS_io_uring_register, fd, what, argument, 1) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -302,7 +303,7 @@ fn can_receive_many_times(ring: &mut Ring) -> io::Result<bool> {
     let (ours, theirs) = UnixStream::pair()?;
     drop(theirs);
     let entry = opcode::RecvMulti::new(Fd(ours.as_raw_fd()), 0).build();
-    // SAFETY: the entry points to no memory of ours but the registered buffers.
+    // SAFETY: the entry points to no memory of ours but the registered buffers (1).
     unsafe { ring.push(entry) };
     ring.enter(true, Some(Duration::from_secs(1)))?;
     Ok(ring.completions().next().is_some_and(|completion| completion.result() == 0))
@@ -314,7 +315,7 @@ fn tells_of_short_sends(ring: &mut Ring) -> io::Result<bool> {
     let (ours, _theirs) = UnixStream::pair()?;
     let bytes = vec![0u8; 32 << 20];
     let entry = super::core::quick_send_entry(&ours, &bytes);
-    // SAFETY: with `MSG_DONTWAIT` the kernel has let go of `bytes` when `enter` returns.
+    // SAFETY: with `MSG_DONTWAIT` the kernel has let go of `bytes` when `enter` returns (1).
     unsafe { ring.push(entry) };
     ring.enter(true, Some(Duration::from_secs(1)))?;
     let result = ring.completions().next().map(|completion| completion.result());
