@@ -7,7 +7,8 @@
 //!             v                                        |      undo, unlock
 //! lane     lock KEYS, waiting   run  <-----------------'
 //!             |-- needs a busy partition: take the token, if it is free, and wait for it;
-//!             |                           if not: undo, unlock, wait until it is
+//!             |                           if not: undo, unlock, lie aside until it is
+//!             |-- waits for a script that is too slow: undo, unlock, BUSY
 //!             '-- ends
 //! ```
 //!
@@ -16,7 +17,8 @@
 //! everybody else. A script that finds a partition busy begins to wait (`keyspace::token`): it
 //! holds the one token and may wait with locks in hand, or it is undone (`keyspace::undo`) and
 //! begins again with the token. What is too large to be copied for undoing is changed only with the
-//! token: from then on nothing can stop the script, and nothing needs to.
+//! token: from then on nothing can stop the script. If it then waits for a script that runs for too
+//! long, its own keys count as busy, too.
 //!
 //! Invariants
 //! 1. A script that is undone has changed nothing and told nobody: its effects leave at its end,
