@@ -133,7 +133,8 @@ impl Waiters {
     /// True while nobody waits or watches: the one look a change pays for.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.queues.is_empty() && self.watches.by_key.is_empty()
+        // Together: one branch.
+        self.queues.len() | self.watches.by_key.len() == 0
     }
 
     /// From now on a change of the key touches the watch.
