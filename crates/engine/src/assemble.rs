@@ -69,7 +69,6 @@ impl Engine {
             memory: MemoryGuard::default(),
             shutdown: Shutdown::default(),
             switches: Switches::default(),
-            start_lane_thread: OnceLock::new(),
             self_ref: OnceLock::new(),
         });
         let _first = engine.self_ref.set(Arc::downgrade(&engine));

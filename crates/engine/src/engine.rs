@@ -16,7 +16,7 @@ use pantala_settings::Settings;
 use crate::directory::Directory;
 use crate::events::Events;
 use crate::functions::store::{Functions, Kept};
-use crate::lane::Lane;
+use crate::lane::queue::Lane;
 use crate::mailbox::WorkerSet;
 use crate::memory::MemoryGuard;
 use crate::monitors::Monitors;
@@ -32,10 +32,7 @@ use crate::stats::logs::{Kind, Logs};
 use crate::stats::tallies::Tallies;
 use crate::switches::Switches;
 use crate::tracking::trackers::{Trackers, most_keys};
-use crate::waiting::BlockedCount;
-
-/// Starts a thread of the slow lane for a slot of the gate; whether it could.
-pub type StartLaneThread = Box<dyn Fn(usize) -> bool + Send + Sync>;
+use crate::waiting::blocked::BlockedCount;
 
 /// See the module.
 pub struct Engine {
@@ -69,7 +66,6 @@ pub struct Engine {
     pub shutdown: Shutdown,
     /// What DEBUG has turned off or on.
     pub switches: Switches,
-    pub(crate) start_lane_thread: OnceLock<StartLaneThread>,
     pub(crate) self_ref: OnceLock<Weak<Engine>>,
 }
 
@@ -109,16 +105,6 @@ impl Engine {
     /// Itself, for what may outlive it.
     pub fn weak(&self) -> Weak<Engine> {
         self.self_ref.get().cloned().unwrap_or_default()
-    }
-
-    /// How the slow lane gets one more thread; once, at the start. Without it gets none.
-    pub fn set_thread_starter(&self, start: StartLaneThread) {
-        let _already = self.start_lane_thread.set(start);
-    }
-
-    /// One more thread for the slow lane; whether it was started.
-    pub(crate) fn start_lane_thread(&self, slot: usize) -> bool {
-        self.start_lane_thread.get().is_some_and(|start| start(slot))
     }
 
     /// The client tracks from now on, in this way.

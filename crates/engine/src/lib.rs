@@ -15,7 +15,7 @@
 //! 1. No system call on the way of a command, except to wake a thread that sleeps, with no
 //!    partition held.
 //! 2. It starts no thread: who drives it does, and gives it a way to ask for one more
-//!    ([`Engine::set_thread_starter`]).
+//!    (`lane::Lane::set_thread_starter`).
 //! 3. One place for each answer: whether a command may run (`execute`), whether the server is full
 //!    (`memory`), who is told of a change (`tracking::notifier`).
 //!

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pantala_commands::Session;
 use pantala_keyspace::ClientId;
 
-use crate::waiting::Blocked;
+use crate::waiting::blocked::Blocked;
 
 /// One message.
 pub enum Message {

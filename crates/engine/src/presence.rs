@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use pantala_base::clock::monotonic_us;
 
-use crate::engine::Engine;
+use crate::scripts::running::RunningNow;
 
 const THERE: u8 = 0;
 const SENDS_NO_MORE: u8 = 1;
@@ -50,10 +50,10 @@ pub struct Applicant {
 
 impl Applicant {
     /// Whether the command is not to begin any more.
-    pub fn has_left(&self, engine: &Engine) -> bool {
+    pub fn has_left(&self, running: &RunningNow) -> bool {
         match self.presence.0.load(Ordering::Acquire) {
             THERE => false,
-            SENDS_NO_MORE => engine.scripts.running.has_held_up(self.since_us, monotonic_us()),
+            SENDS_NO_MORE => running.has_held_up(self.since_us, monotonic_us()),
             _ => true,
         }
     }
@@ -81,6 +81,6 @@ impl Drop for AtHand {
 }
 
 /// Whether the command of this thread, which has not begun, is not to begin any more.
-pub(crate) fn has_left(engine: &Engine) -> bool {
-    AT_HAND.with_borrow(|applicant| applicant.as_ref().is_some_and(|one| one.has_left(engine)))
+pub(crate) fn has_left(running: &RunningNow) -> bool {
+    AT_HAND.with_borrow(|applicant| applicant.as_ref().is_some_and(|one| one.has_left(running)))
 }

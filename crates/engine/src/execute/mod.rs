@@ -201,7 +201,7 @@ impl<'r> Turn<'r> {
             Locking::Everything => locked.reach_everything()?,
         }
         // It may have waited.
-        if presence::has_left(self.engine) {
+        if presence::has_left(&self.engine.scripts.running) {
             return Err(Park::Aborted(Awaited::Token));
         }
         Ok(locked)

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use super::log::Log;
 use super::running::{Fate, Kind, Running};
 use crate::execute::{Request, Turn, Verdict};
-use crate::lane::CompensatingThread;
+use crate::lane::queue::CompensatingThread;
 use crate::mailbox::Message;
 use crate::monitors::Monitors;
 use crate::states::{Answer, Concerned, PAUSED, States};
@@ -330,7 +330,7 @@ impl Run<'_, '_> {
         }
         self.told_busy = now;
         engine.scripts.busy.holds(held, has_token, self.kind);
-        engine.lane.recheck(engine);
+        engine.recheck_lane();
         engine.workers.post_all(&|| Message::ScriptIsBusy);
     }
 
@@ -347,7 +347,7 @@ impl Run<'_, '_> {
             None => self.list(),
         };
         if took_us > VERY_LONG_US && self.compensation.is_none() && self.turn.lane == Lane::Slow {
-            self.compensation = Some(self.turn.engine.lane.compensate(self.turn.engine));
+            self.compensation = Some(self.turn.engine.lane.compensate());
         }
         let busy_after_ms = self.turn.limited.settings.busy_reply_threshold_ms;
         if busy_after_ms > 0 && took_us / 1000 >= busy_after_ms {

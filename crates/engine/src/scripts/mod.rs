@@ -38,7 +38,7 @@ mod commands;
 pub mod known;
 mod log;
 mod run;
-mod running;
+pub mod running;
 pub mod store;
 mod thread;
 

@@ -79,7 +79,7 @@ pub fn start_with(
     let sweeper_waker = waker.recv().map_err(|_| "the sweeping thread did not start")?;
     shared.engine.lane.open(lane_threads);
     let of_lane = Arc::downgrade(&shared);
-    shared.engine.set_thread_starter(Box::new(move |slot| {
+    shared.engine.lane.set_thread_starter(Box::new(move |slot| {
         of_lane.upgrade().is_some_and(|shared| open_lane_thread(&shared, slot))
     }));
     for slot in 0..lane_threads {

@@ -1,35 +1,16 @@
-//! Commands that wait for something to appear under a key: BLPOP and its kin.
-//!
-//! ```text
-//! a command finds nothing --> Waiter in the queue of each of its keys   (locks still held)
-//! somebody changes the key --> serves the queue in order, before the key is free for anyone else
-//!                          --> the reply goes to the waiter's worker
-//! ```
-//!
-//! So whoever waits longest is served first, and no command in between sees what it was served
-//! with. Its own worker ends the waiting at a timeout, by CLIENT UNBLOCK or with the connection.
-//!
-//! Invariants
-//! 1. A waiter enters and leaves the queues of its keys with their partitions locked.
-//! 2. A waiter is claimed before its command runs on another's behalf; so exactly one side ends it.
-//! 3. A command that is served looks at the key that changed and at nothing else, except at keys
-//!    whose partitions were free at that moment. Otherwise it runs again by itself.
-//! 4. Its time begins once, be it run again ever so often, and wherever.
-//!
-//! Tests: compat (transcripts of the blocking commands, `serial`); tests/panics.
+//! Putting commands into the queues of their keys, serving them, and taking them out.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
-    AtTimeout, CommandRef, Flags, Group, KeyWait, OwnedArgs, Park, Session, WaitedKeys,
-    key_positions,
+    CommandRef, Flags, Group, KeyWait, OwnedArgs, Park, Session, WaitedKeys, key_positions,
 };
 use pantala_keyspace::{DbIndex, Key, Locked, Ready, Ticket, Waiter};
 
+use super::blocked::Blocked;
 use crate::engine::Engine;
 use crate::execute::finish::Ended;
 use crate::execute::{Request, Turn, Verdict};
@@ -59,27 +40,6 @@ pub struct Pending {
     inbox: Arc<dyn Mailbox>,
 }
 
-/// How many connections have a command that waits for keys, or for the end of CLIENT PAUSE.
-#[derive(Default)]
-pub struct BlockedCount(AtomicU64);
-
-impl BlockedCount {
-    /// One more.
-    pub fn join(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// One less.
-    pub fn leave(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// How many. One that is served counts until its worker has heard of it.
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// One more of them, while it lives.
 pub struct CountedAsBlocked(Arc<Engine>);
 
@@ -95,16 +55,6 @@ impl Drop for CountedAsBlocked {
     fn drop(&mut self) {
         self.0.blocked.leave();
     }
-}
-
-/// A command that waits, as its worker keeps it.
-pub struct Blocked {
-    /// In the queues of its keys.
-    pub waiter: Arc<Waiter>,
-    /// When it ends in vain (monotonic, microseconds).
-    pub until_us: Option<u64>,
-    /// What it answers then.
-    pub at_timeout: AtTimeout,
 }
 
 impl Engine {

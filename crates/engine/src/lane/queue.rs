@@ -1,0 +1,245 @@
+//! Jobs, and the threads that are to run them: who may start, who lies aside.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use pantala_commands::{CommandRef, Flags, Locking, OwnedArgs, Session};
+use pantala_keyspace::Awaited;
+
+use crate::mailbox::Mailbox;
+use crate::presence::Applicant;
+
+/// The most threads the lane can have.
+pub const LANE_SLOTS: usize = 64;
+
+/// A command on its way through the lane.
+pub struct Job {
+    /// The arguments.
+    pub args: OwnedArgs,
+    /// The row.
+    pub found: CommandRef,
+    /// The session at the time.
+    pub session: Box<Session>,
+    /// Where the answer goes.
+    pub inbox: Arc<dyn Mailbox>,
+    /// The connection.
+    pub connection: u64,
+    /// Which of its parkings.
+    pub parking: u32,
+    /// What it begins with.
+    pub locking: Locking,
+    /// How often it has met a busy partition.
+    pub tries: u32,
+    /// When it ends in vain, if it waits for keys: of one that has waited before.
+    pub until_us: Option<u64>,
+    /// Whose it is, and since when it waits.
+    pub applicant: Applicant,
+}
+
+/// Jobs that wait for a thread, and the threads.
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Those that never wait behind others.
+    of_operators: VecDeque<Job>,
+    /// Threads that run a job.
+    active: usize,
+    /// Those whose job is very long.
+    compensating: usize,
+    /// All threads; they live as long as the server.
+    threads: usize,
+    /// What `active` may be, without the compensating ones.
+    most_active: usize,
+}
+
+impl Queue {
+    fn may_start(&self) -> bool {
+        self.active < self.most_active + self.compensating
+    }
+}
+
+/// Starts one more thread, for this slot of the gate; whether it could.
+pub type StartThread = Box<dyn Fn(usize) -> bool + Send + Sync>;
+
+/// See the module.
+#[derive(Default)]
+pub struct Lane {
+    queue: Mutex<Queue>,
+    arrived: Condvar,
+    operator_arrived: Condvar,
+    aside: Mutex<Aside>,
+    starter: OnceLock<StartThread>,
+}
+
+/// A job that is very long: while this lives, another thread runs in its place.
+pub struct CompensatingThread<'l>(&'l Lane);
+
+impl Drop for CompensatingThread<'_> {
+    fn drop(&mut self) {
+        self.0.end_compensating();
+    }
+}
+
+/// Jobs that wait for something somebody has, by a number each.
+#[derive(Default)]
+struct Aside {
+    jobs: HashMap<u64, (Awaited, Job)>,
+    count: u64,
+}
+
+impl Lane {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn aside(&self) -> MutexGuard<'_, Aside> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the lane gets one more thread; once, at the start. Without it gets none.
+    pub fn set_thread_starter(&self, start: StartThread) {
+        let _already = self.starter.set(start);
+    }
+
+    /// Sets how many jobs run at a time; once, at the start. The caller starts as many threads.
+    pub fn open(&self, threads: usize) {
+        let mut queue = self.queue();
+        (queue.threads, queue.most_active) = (threads, threads);
+    }
+
+    /// The job of this thread is very long: another thread is to run in its place, and is started
+    /// if there is none.
+    pub fn compensate(&self) -> CompensatingThread<'_> {
+        self.begin_compensating();
+        CompensatingThread(self)
+    }
+
+    /// That is over.
+    pub(super) fn end_compensating(&self) {
+        self.queue().compensating -= 1;
+    }
+
+    /// From now on another thread may run in place of one that waits for long.
+    pub(super) fn begin_compensating(&self) {
+        let mut queue = self.queue();
+        queue.compensating += 1;
+        if queue.threads < (queue.most_active + queue.compensating).min(LANE_SLOTS)
+            && self.starter.get().is_some_and(|start| start(queue.threads))
+        {
+            queue.threads += 1;
+        }
+        drop(queue);
+        self.arrived.notify_one();
+    }
+
+    /// Puts a job in.
+    pub fn submit(&self, job: Job) {
+        if job.found.row.flags.has(Flags::OPERATOR) {
+            self.queue().of_operators.push_back(job);
+            self.operator_arrived.notify_one();
+        } else {
+            self.queue().jobs.push_back(job);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        let aside = self.aside().jobs.len();
+        let queue = self.queue();
+        aside + queue.jobs.len() + queue.of_operators.len()
+    }
+
+    /// Whether jobs wait for a thread, and there can be no more threads.
+    pub(super) fn is_crowded(&self) -> bool {
+        let queue = self.queue();
+        !queue.jobs.is_empty() && queue.active >= LANE_SLOTS
+    }
+
+    /// How many run.
+    pub fn running(&self) -> usize {
+        self.queue().active
+    }
+
+    /// Keeps a job that waits for something, without a thread; its number.
+    pub(super) fn lay_aside(&self, awaited: Awaited, job: Job) -> u64 {
+        let mut aside = self.aside();
+        aside.count += 1;
+        let number = aside.count;
+        aside.jobs.insert(number, (awaited, job));
+        number
+    }
+
+    /// Puts a job back into the queue, if it still lies aside.
+    pub(super) fn take_back(&self, number: u64) {
+        let job = self.aside().jobs.remove(&number);
+        if let Some((_, job)) = job {
+            self.submit(job);
+        }
+    }
+
+    /// Puts those jobs back into the queue that wait for such a thing.
+    pub(super) fn take_back_if(&self, is_meant: impl Fn(Awaited) -> bool) {
+        let mut aside = self.aside();
+        let meant = aside.jobs.extract_if(|_, (awaited, _)| is_meant(*awaited));
+        let meant: Vec<Job> = meant.map(|(_, (_, job))| job).collect();
+        drop(aside);
+        meant.into_iter().for_each(|job| self.submit(job));
+    }
+
+    /// The next job for a thread of the lane, which waits for it; `None` when all is over.
+    pub(super) fn next(&self, is_over: impl Fn() -> bool) -> Option<Job> {
+        let mut queue = self.queue();
+        loop {
+            if is_over() {
+                return None;
+            }
+            if queue.may_start()
+                && let Some(job) = queue.jobs.pop_front()
+            {
+                queue.active += 1;
+                return Some(job);
+            }
+            queue = self.arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A thread's job has ended.
+    pub(super) fn ended(&self) {
+        let mut queue = self.queue();
+        queue.active -= 1;
+        let has_more = queue.may_start() && !queue.jobs.is_empty();
+        drop(queue);
+        // This thread may have begun in place of another, which waits.
+        if has_more {
+            self.arrived.notify_one();
+        }
+    }
+
+    /// The next job of an operator, in the same way.
+    pub(super) fn next_of_operators(&self, is_over: impl Fn() -> bool) -> Option<Job> {
+        let mut queue = self.queue();
+        loop {
+            if is_over() {
+                return None;
+            }
+            if let Some(job) = queue.of_operators.pop_front() {
+                return Some(job);
+            }
+            queue = self.operator_arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The next job, if one waits.
+    pub fn try_next(&self) -> Option<Job> {
+        let mut queue = self.queue();
+        queue.of_operators.pop_front().or_else(|| queue.jobs.pop_front())
+    }
+
+    /// Wakes all threads, to see that the server stops.
+    pub fn wake_all(&self) {
+        let _queue = self.queue();
+        self.arrived.notify_all();
+        self.operator_arrived.notify_all();
+    }
+}

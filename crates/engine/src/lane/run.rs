@@ -1,0 +1,198 @@
+//! The threads of the lane: one job after the other.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_commands::{Flags, Park, Server};
+use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
+use pantala_sync::gate::Role;
+
+use super::queue::{Job, LANE_SLOTS};
+use crate::engine::Engine;
+use crate::execute::{Turn, Verdict, report_panic};
+use crate::limits::Limited;
+use crate::mailbox::Message;
+use crate::presence::{self, AtHand};
+use crate::stats::tallies::ThreadTally;
+use crate::waiting::{Blocked, ReplyTarget};
+
+/// Threads of the lane that wait for a partition for long are compensated for, too.
+pub struct Compensate(pub Weak<Engine>);
+
+impl pantala_keyspace::LongWaitObserver for Compensate {
+    fn wait_started(&self) {
+        if let Some(engine) = self.0.upgrade() {
+            engine.lane.begin_compensating();
+        }
+    }
+
+    fn wait_ended(&self) {
+        if let Some(engine) = self.0.upgrade() {
+            engine.lane.end_compensating();
+        }
+    }
+
+    fn is_aborted(&self, awaited: Awaited) -> bool {
+        self.0.upgrade().is_some_and(|engine| {
+            // Who waits for the gate has not begun; who waits for a partition may have.
+            let is_in_vain =
+                awaited == Awaited::Gate && presence::has_left(&engine.scripts.running);
+            is_in_vain || engine.scripts.busy.error(awaited).is_some()
+        })
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.0.upgrade().is_some_and(|engine| engine.lane.is_crowded())
+    }
+}
+
+/// Where the token or a partition calls a job that waits for it.
+struct AsideWaiter(Arc<Engine>);
+
+impl pantala_keyspace::Inbox for AsideWaiter {
+    fn unpark(&self, job: u64, _parking: u32) {
+        self.0.lane.take_back(job);
+    }
+
+    fn wake(&self) {}
+}
+
+impl Engine {
+    /// Keeps a job until somebody lets go of what it waits for, or is too slow.
+    fn put_aside(&self, awaited: Awaited, job: Job) {
+        let Some(myself) = self.arc() else { return self.lane.submit(job) };
+        let number = self.lane.lay_aside(awaited, job);
+        let inbox = Arc::new(AsideWaiter(myself));
+        let ticket = Ticket::Connection { inbox, connection: number, parking: 0 };
+        let is_parked = match awaited {
+            Awaited::Partition(id) => self.space.park(Busy(id), ticket).is_ok(),
+            Awaited::Token => self.space.park_at_token(ticket).is_ok(),
+            Awaited::Gate => false,
+        };
+        // A script may have become too slow before the job was here to be told so.
+        if !is_parked || self.scripts.busy.error(awaited).is_some() {
+            self.lane.take_back(number);
+        }
+    }
+
+    /// A script has run for too long: the jobs that wait for what it has begin again, and are told.
+    pub fn recheck_lane(&self) {
+        let busy = &self.scripts.busy;
+        self.lane.take_back_if(|awaited| busy.error(awaited).is_some());
+    }
+}
+
+/// The life of a lane thread with its own slot of the gate.
+/// `server` is what its commands see of what stands around the engine.
+pub fn run(server: &dyn Server, slot: usize) {
+    let engine = Engine::behind(server);
+    let tally = engine.stats.tallies.join();
+    pantala_base::os::yield_to_others();
+    while let Some(job) = engine.lane.next(|| engine.shutdown.is_final()) {
+        run_job(server, &tally, slot, job);
+        engine.lane.ended();
+    }
+    pantala_memory::release_seat();
+}
+
+/// The life of the thread that runs operators' commands alone. It passes no gate.
+pub fn run_operators(server: &dyn Server) {
+    let engine = Engine::behind(server);
+    let tally = engine.stats.tallies.join();
+    while let Some(job) = engine.lane.next_of_operators(|| engine.shutdown.is_final()) {
+        run_job(server, &tally, LANE_SLOTS, job);
+    }
+    pantala_memory::release_seat();
+}
+
+/// Runs one job and answers it.
+pub fn run_job(server: &dyn Server, tally: &ThreadTally, slot: usize, mut job: Job) {
+    let engine = Engine::behind(server);
+    let mut reply = Vec::new();
+    let at_hand = AtHand::new(&job.applicant);
+    let ran = match job.applicant.has_left(&engine.scripts.running) {
+        true => Ok(Ran::CalledOff),
+        false => catch_unwind(AssertUnwindSafe(|| {
+            run_command(server, tally, slot, &mut job, &mut reply)
+        })),
+    };
+    drop(at_hand);
+    let (connection, parking) = (job.connection, job.parking);
+    match ran {
+        Ok(Ran::Blocked(blocked)) => {
+            return job.inbox.post(Message::LaneBlocked { connection, parking, blocked });
+        }
+        Ok(Ran::Aside(awaited)) => return engine.put_aside(awaited, job),
+        Ok(Ran::CalledOff) => job.session.closing = true,
+        Ok(Ran::Answered) | Err(_) => {}
+    }
+    if ran.is_err() {
+        reply.clear();
+        report_panic(engine, tally, &job.session, Some(job.found), &mut reply);
+        job.session.closing = true;
+    }
+    let session = job.session;
+    job.inbox.post(Message::LaneDone { connection, parking, session, reply });
+}
+
+/// How far a job has come.
+enum Ran {
+    Answered,
+    /// Its client left before it began.
+    CalledOff,
+    Blocked(Blocked),
+    Aside(Awaited),
+}
+
+fn run_command(
+    server: &dyn Server,
+    tally: &ThreadTally,
+    slot: usize,
+    job: &mut Job,
+    reply: &mut Vec<u8>,
+) -> Ran {
+    let Job { args, found, session, inbox, connection, parking, locking, tries, until_us, .. } =
+        job;
+    let place =
+        ReplyTarget { inbox, connection: *connection, parking: *parking, until_us: *until_us };
+    let (found, session) = (*found, &mut **session);
+    let args = args.slices();
+    let engine = Engine::behind(server);
+    let settings = engine.settings.current();
+    let limited = Limited::new(settings);
+    let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
+    let inside = (!is_outside).then(|| engine.space.gate().enter(Role::Lane, slot));
+    let lane = pantala_commands::Lane::Slow;
+    let turn = Turn {
+        locking: *locking,
+        is_starved: *tries >= ALL_OR_NONE_TRIES,
+        ..Turn::new(server, tally, &limited, lane, (unix_ms(), monotonic_us()))
+    };
+    let awaited = match turn.run(session, found, &args, reply, &place) {
+        Verdict::Finished => None,
+        Verdict::Blocked(blocked) => return Ran::Blocked(blocked),
+        Verdict::Parked(Park::Token(wanted)) => {
+            *locking = wanted;
+            Some(Awaited::Token)
+        }
+        Verdict::Parked(Park::Partition(Busy(id))) => {
+            *tries = tries.saturating_add(1);
+            Some(Awaited::Partition(id))
+        }
+        Verdict::Parked(Park::Aborted(awaited)) => Some(awaited),
+        Verdict::Lane | Verdict::Parked(_) => {
+            tracing::error!(command = found.row.name, "asks for the lane on the lane");
+            None
+        }
+    };
+    if let Some(awaited) = awaited {
+        let Some(error) = engine.scripts.busy.error(awaited) else { return Ran::Aside(awaited) };
+        turn.refuse(session, Some(found), error, reply);
+    }
+    if inside.is_some() {
+        turn.shrink_tracked();
+    }
+    drop(inside);
+    Ran::Answered
+}
