@@ -259,3 +259,22 @@ def half_closed_and_served(trial):
 def blocked_count(client):
     text = client.call("INFO", "clients").decode()
     return int(text.split("blocked_clients:")[1].split()[0])
+
+
+@scenario(slack_mb=96)
+def half_closed_without_replies(trial):
+    """Who wants no replies and has finished sending is closed when its commands have run, also when
+    the slow lane answers in the midst of a turn."""
+    with trial.client() as other, trial.client() as busy:
+        ear = other.call("CLIENT", "ID")
+        busy.want(b"OK", "CLIENT", "TRACKING", "ON", "REDIRECT", ear)
+        raw = encode("CLIENT", "REPLY", "OFF") + encode("KEYS", "nothing")
+        for _ in range(20):
+            crowd = [trial.client() for _ in range(20)]
+            busy.write(PING * 2_000)
+            for client in crowd:
+                send_and_shut(client.sock, raw)
+            busy.count_bytes(len(b"+PONG\r\n") * 2_000)
+            for client in crowd:
+                assert client.rest() == b""
+                client.close()

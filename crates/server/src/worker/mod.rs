@@ -368,8 +368,9 @@ impl Worker {
             if connection.is_ready() && connection.chunk.is_none() && !connection.input.is_empty() {
                 connection.chunk = Some(chunks.len() as u32);
                 chunks.push(Chunk::kept(index, connection));
-                self.touch(index);
             }
+            // Also without input: if its peer has finished, this may be the end of it.
+            self.touch(index);
         }
         self.resumed = resumed;
     }
