@@ -150,7 +150,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the command with `{port}` and `{dir}` filled in, `more` arguments behind it, and
+    /// Starts the command with `{port}` and `{dir}` filled in, `more` arguments after it, and
     /// waits until it answers.
     pub fn start(command: &str, more: &str) -> Result<Server, String> {
         let folder = fresh_folder().map_err(|error| format!("no temporary folder: {error}"))?;

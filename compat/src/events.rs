@@ -190,7 +190,7 @@ fn is_same(there: (Vec<&str>, Vec<&str>), here: (Vec<&str>, Vec<&str>)) -> bool 
     there.0 == here.0 && (holds(&there.1, &here.1) || holds(&here.1, &there.1))
 }
 
-/// What is compared: all in order, but sorted behind it what time decides.
+/// What is compared: all in order, then, sorted, what depends on time.
 fn told(heard: &[String], is_repeated: bool) -> (Vec<&str>, Vec<&str>) {
     let by_time = |line: &&str| line.contains("expired");
     let is_left_out =

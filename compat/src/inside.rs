@@ -55,7 +55,7 @@ const OF_TRANSACTIONS: [&str; 4] = ["multi", "exec", "discard", "watch"];
 /// Some of their scripts do not end, and functions stay from case to case.
 const OF_SCRIPTS: [&str; 8] =
     ["eval", "evalsha", "eval_ro", "evalsha_ro", "fcall", "fcall_ro", "script", "function"];
-/// Behind these a connection no longer answers once for each command.
+/// After these a connection no longer answers once for each command.
 const LAST_WRAPPED: [&str; 6] =
     ["subscribe", "psubscribe", "ssubscribe", "client|reply", "quit", "sync"];
 

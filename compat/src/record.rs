@@ -1,6 +1,6 @@
 //! Fills in the replies of a transcript from a server: how transcripts are made.
 //!
-//! 1. A command without a `<` line gets one behind it; a `<` line with plain text is replaced.
+//! 1. A command without a `<` line gets one after it; a `<` line with plain text is replaced.
 //! 2. Texts written by hand for volatile replies (`*`, `/regex/`, `<~`, `${name}`, `nothing`, raw
 //!    bytes, what follows `#! wait-until`) are kept, and told when they do not match.
 //! 3. Each case is played once in each version; one text is written where one is enough.
@@ -45,8 +45,8 @@ pub fn text(
     apply(&transcript.lines, &edits)
 }
 
-/// The case with a blank expectation behind every command that has none. It takes no line of its
-/// own: an empty range behind the command's.
+/// The case with a blank expectation after every command that has none. It takes no line of its
+/// own: an empty range after the command's.
 fn with_blanks(case: &Case) -> Case {
     let mut steps: Vec<Step> = Vec::new();
     for (at, step) in case.steps.iter().enumerate() {

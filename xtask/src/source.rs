@@ -192,7 +192,7 @@ fn item_end(code: &[char], from: usize) -> usize {
     code.len()
 }
 
-/// The index behind the bracket that closes the one at `at`.
+/// The index after the bracket that closes the one at `at`.
 fn matching(code: &[char], at: usize, open: char, close: char) -> usize {
     let mut depth = 0i32;
     for (i, &c) in code.iter().enumerate().skip(at) {

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy --wrap`: comment lines beyond 100 columns, broken at a space.
 //!
 //! What is too much moves to the front of the next line of the same paragraph, or becomes a line of
-//! its own. Code, tables and fenced blocks are left alone, and so are comments behind code: rustfmt
+//! its own. Code, tables and fenced blocks are left alone, and so are comments after code: rustfmt
 //! and people see to those. Tests: at the foot.
 
 use crate::rules::MAX_COLUMNS;
@@ -37,7 +37,7 @@ pub fn wrapped(text: &str) -> String {
 struct Comment<'l> {
     /// Blanks and slashes.
     prefix: &'l str,
-    /// All behind them.
+    /// All after them.
     body: &'l str,
 }
 
@@ -73,7 +73,7 @@ impl<'l> Comment<'l> {
         format!("{}{}", self.prefix, " ".repeat(self.hang()))
     }
 
-    /// The line up to the last space that lets it fit, and what is behind that space.
+    /// The line up to the last space that lets it fit, and what is after that space.
     fn cut(&self) -> Option<(String, String)> {
         let line = format!("{}{}", self.prefix, self.body);
         if line.chars().count() <= MAX_COLUMNS {

@@ -122,7 +122,7 @@ impl Sent {
         Sent { args: args.into_iter().collect(), slack: Slack::None, calls: Vec::new() }
     }
 
-    /// All of it, as it is sent: behind the arguments what is called, each with the number of its
+    /// All of it, as it is sent: the arguments, then what is called, each with the number of its
     /// words before it.
     pub fn words(&self) -> Vec<Vec<u8>> {
         let mut words = self.args.clone();

@@ -61,7 +61,7 @@ pub enum KindAct {
     XAdd(usize, u64),
     /// `XRANGE - +`
     XRange(usize),
-    /// `XREAD BLOCK` for what is behind this id
+    /// `XREAD BLOCK` for what is after this id
     AwaitRead(usize, u64),
     /// `DEL` of a sorted set
     ZDel(usize),

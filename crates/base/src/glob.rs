@@ -64,7 +64,7 @@ impl Match<'_> {
             return pattern.is_empty();
         }
         let (mut p, mut t) = (0, 0);
-        // Where to go on after a mismatch: behind the last star, and the text it is tried on.
+        // Where to go on after a mismatch: after the last star, and the text it is tried on.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             if t == text.len() {
@@ -104,7 +104,7 @@ impl Match<'_> {
     }
 
     /// Finds the part of the pattern that begins at `p`, after a star, in the text from `t` on, in
-    /// one look at both; the places behind it.
+    /// one look at both; the places after it.
     #[cold]
     fn find_part<const NOCASE: bool>(&mut self, p: usize, t: usize) -> Option<(usize, usize)> {
         let (mut end, mut elements, mut plain) = (p, 0, Some(Vec::new()));
@@ -162,7 +162,7 @@ fn find<const NOCASE: bool>(text: &[u8], part: &[u8], steps: &mut usize) -> Opti
     None
 }
 
-/// Whether `byte` fits the element at `p`, and the position behind the element.
+/// Whether `byte` fits the element at `p`, and the position after the element.
 #[inline]
 fn element<const NOCASE: bool>(pattern: &[u8], p: usize, byte: u8) -> (bool, usize) {
     match pattern.get(p) {
@@ -174,7 +174,7 @@ fn element<const NOCASE: bool>(pattern: &[u8], p: usize, byte: u8) -> (bool, usi
     }
 }
 
-/// Whether `byte` is in the set whose text begins at `p`, and the position behind the set.
+/// Whether `byte` is in the set whose text begins at `p`, and the position after the set.
 fn bracket<const NOCASE: bool>(pattern: &[u8], mut p: usize, byte: u8) -> (bool, usize) {
     let negated = pattern.get(p) == Some(&b'^');
     p += usize::from(negated);
@@ -182,7 +182,7 @@ fn bracket<const NOCASE: bool>(pattern: &[u8], mut p: usize, byte: u8) -> (bool,
     loop {
         match &pattern[p..] {
             [] => break,
-            // Case is not folded behind a backslash: so the servers have it.
+            // Case is not folded after a backslash: so the servers have it.
             [b'\\', literal, ..] => {
                 found |= *literal == byte;
                 p += 2;

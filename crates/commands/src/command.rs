@@ -347,7 +347,7 @@ impl KeyFlags {
 pub enum Begin {
     /// At this argument.
     Index(usize),
-    /// Behind this word, searched from this argument on (from the end when negative).
+    /// After this word, searched from this argument on (from the end when negative).
     Keyword(&'static str, isize),
     /// Nobody can say from outside: [`Find`] knows, or it depends on data.
     Unknown,
@@ -372,14 +372,14 @@ pub enum Find {
         /// The distance between keys.
         step: usize,
     },
-    /// XREAD's: the first half of what stands behind STREAMS; the other half are ids. The words
+    /// XREAD's: the first half of what stands after STREAMS; the other half are ids. The words
     /// before are read as the options they are.
     Streams,
     /// None that can be told from the arguments: SORT's patterns name keys by what is sorted.
     Unknown,
-    /// SORT's: where the result goes, behind the last STORE.
+    /// SORT's: where the result goes, after the last STORE.
     SortStore,
-    /// GEORADIUS's: where the result goes, behind the word, unless another such word follows.
+    /// GEORADIUS's: where the result goes, after the word, unless another such word follows.
     GeoStore(&'static str),
 }
 
@@ -405,7 +405,7 @@ impl KeySpec {
         KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, flags }
     }
 
-    /// A count at `at` and as many keys behind it, every `step`.
+    /// A count at `at` and as many keys after it, every `step`.
     pub const fn counted(at: usize, step: usize, flags: KeyFlags) -> KeySpec {
         let find = Find::Count { at: 0, first: 1, step };
         KeySpec { begin: Begin::Index(at), find, flags }
@@ -734,7 +734,7 @@ pub fn streams_begin(args: &[&[u8]]) -> Option<usize> {
     }
 }
 
-/// The position of GEORADIUS's destination, if it stands behind this word: the last of STORE and
+/// The position of GEORADIUS's destination, if it stands after this word: the last of STORE and
 /// STOREDIST counts.
 fn geo_store(args: &[&[u8]], word: &str) -> Option<usize> {
     let (mut at, mut found) = (5, None);

@@ -227,7 +227,7 @@ pub fn unknown_subcommand(container: &str, word: &[u8]) -> ClientError {
 }
 
 /// `ERR unknown subcommand or wrong number of arguments for 'x'. Try CONTAINER HELP.`: what is
-/// behind a subcommand's name does not fit together.
+/// after a subcommand's name does not fit together.
 pub fn subcommand_syntax(container: &str, word: &[u8]) -> ClientError {
     about_subcommand(b"unknown subcommand or wrong number of arguments for '", container, word)
 }

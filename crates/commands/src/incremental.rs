@@ -207,7 +207,7 @@ impl<'c, 'k> Call<'c, 'k> {
     /// elements while the step has budget, and says where to go on, or how it ended. Both may run
     /// again from the beginning.
     ///
-    /// Behind it the key may not be opened any more; what takes long there (turning a header to the
+    /// After it the key may not be opened any more; what takes long there (turning a header to the
     /// front) holds up nobody.
     pub(crate) fn read_whole<C: Collection, P, R>(
         &mut self,
@@ -255,7 +255,7 @@ impl<'c, 'k> Call<'c, 'k> {
     /// what is gathered, `go_on` adds to it or to the reply while there is budget, and `finish`
     /// makes the result. All may run again from the beginning.
     ///
-    /// Behind it a command that writes holds all its partitions, and nothing it has read has
+    /// After it a command that writes holds all its partitions, and nothing it has read has
     /// changed. One that reads may open no key any more: on the lane the partitions are free from
     /// `finish` on.
     pub(crate) fn gather<S, R>(

@@ -136,7 +136,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The words behind the time.
+    /// The words after the time.
     pub fn parse(words: &[&[u8]]) -> Result<Conditions, ClientError> {
         let mut found = Conditions::default();
         for word in words {
@@ -225,7 +225,7 @@ pub enum LeaveOut {
 const SCAN_COUNT: usize = 10;
 
 impl<'c> ElementScan<'c> {
-    /// Reads the words behind the cursor.
+    /// Reads the words after the cursor.
     pub fn parse(words: &[&'c [u8]], leave_out: LeaveOut) -> Result<Self, ClientError> {
         let mut found = ElementScan { pattern: None, count: SCAN_COUNT, is_whole: true };
         let mut rest = words.iter();

@@ -9,7 +9,7 @@ pub struct OwnedArgs(Held);
 
 #[derive(Clone, Debug)]
 enum Held {
-    /// One behind the other, and where each ends.
+    /// One after the other, and where each ends.
     Copied { bytes: Vec<u8>, ends: Vec<usize> },
     /// A whole multibulk request begins at `start`.
     Received { bytes: Vec<u8>, start: usize },

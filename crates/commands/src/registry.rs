@@ -56,7 +56,7 @@ impl Registry {
         Registry { rows, first_sub, slots, shift }
     }
 
-    /// Every row; subcommands stand behind the commands.
+    /// Every row; subcommands stand after the commands.
     pub fn rows(&self) -> &[&'static Command] {
         &self.rows
     }

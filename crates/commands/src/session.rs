@@ -20,9 +20,9 @@ pub struct Tracking {
     pub prefixes: Arc<Vec<Vec<u8>>>,
     /// About what the prefixes take, in bytes.
     pub prefix_bytes: usize,
-    /// Only keys of commands behind CLIENT CACHING YES.
+    /// Only keys of commands after CLIENT CACHING YES.
     pub opt_in: bool,
-    /// All but the keys of commands behind CLIENT CACHING NO.
+    /// All but the keys of commands after CLIENT CACHING NO.
     pub opt_out: bool,
     /// What the client changes itself it is not told.
     pub no_loop: bool,

@@ -31,7 +31,7 @@ impl<'k> AllHeld<'k> {
         all
     }
 
-    /// One more, behind all others.
+    /// One more, after all others.
     #[inline]
     pub fn push(&mut self, id: PartitionId, held: Held<'k>) {
         self.list.push((id, held));

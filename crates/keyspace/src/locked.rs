@@ -65,9 +65,9 @@ pub struct Locked<'k> {
     pub(crate) at: usize,
     /// The set of partitions held by a group; empty otherwise.
     pub(crate) members: [u64; PARTITION_COUNT / 64],
-    /// Behind `held`, so that it is let go after the locks.
+    /// After `held`, so that it is let go after the locks.
     pub(crate) token: Option<Token<'k>>,
-    /// Behind `held`, so that it is dropped, and wakes, after the locks are free.
+    /// After `held`, so that it is dropped, and wakes, after the locks are free.
     pub(crate) woken: Woken,
 }
 
@@ -285,7 +285,7 @@ impl<'k> Locked<'k> {
         (!self.woken.ready.is_empty()).then(|| self.woken.ready.remove(0))
     }
 
-    /// Nobody has served those who wait for keys that changed, because the command panicked behind
+    /// Nobody has served those who wait for keys that changed, because the command panicked after
     /// the change: they run again by themselves.
     #[cold]
     fn call_ready(&mut self) {

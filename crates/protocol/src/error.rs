@@ -7,17 +7,17 @@ use std::fmt;
 /// the line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// The count behind `*` is not a number, or above the limit.
+    /// The count after `*` is not a number, or above the limit.
     InvalidMultibulkLength,
-    /// The length behind `$` is not a number, negative, or above the limit.
+    /// The length after `$` is not a number, negative, or above the limit.
     InvalidBulkLength,
     /// An argument does not begin with `$`; with what instead.
     ExpectedDollar(u8),
     /// A line or an argument does not end with CR LF.
     InvalidLineEnd,
-    /// No CR within the limit behind `*`.
+    /// No CR within the limit after `*`.
     TooBigCount,
-    /// No CR within the limit behind `$`.
+    /// No CR within the limit after `$`.
     TooBigBulkCount,
     /// No LF within the limit of an inline command.
     TooBigInline,

@@ -48,7 +48,7 @@ fn ends_plain(byte: u8) -> bool {
     ends_word(byte) || matches!(byte, b'"' | b'\'')
 }
 
-/// Appends to `word` up to its end, undoing the quotes. What stands behind it.
+/// Appends to `word` up to its end, undoing the quotes. What stands after it.
 fn quoted_word<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Result<&'a [u8], ProtocolError> {
     loop {
         rest = match rest {

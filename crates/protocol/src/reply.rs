@@ -47,7 +47,7 @@ impl<'o> Reply<'o> {
         Reply { out, version, most_bytes: usize::MAX, may_be_short: false, is_short: false }
     }
 
-    /// Cuts the string with which the output is longer than this and leaves out those behind it:
+    /// Cuts the string with which the output is longer than this and leaves out those after it:
     /// for a connection that is then closed, so that one command cannot fill the memory before.
     #[inline]
     pub fn at_most(self, most_bytes: usize) -> Reply<'o> {

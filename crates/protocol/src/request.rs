@@ -1,4 +1,4 @@
-//! Requests: the arguments of one command at a time, from a buffer that grows behind it.
+//! Requests: the arguments of one command at a time, from a buffer that grows at its end.
 //!
 //! ```text
 //!   *2\r\n $3\r\nGET\r\n $1\r\nk\r\n    multibulk: count, then length and bytes of each argument
@@ -10,7 +10,7 @@
 //! 2. No line end lies between the start of the line being read and `scanned`.
 //! 3. So bytes are looked at once while a command is incomplete, and once more when it is complete
 //!    and its arguments are taken: linear, whatever the chunks.
-//! 4. A line is judged when its CR and the byte behind it are there, or when it is too long: so the
+//! 4. A line is judged when its CR and the byte after it are there, or when it is too long: so the
 //!    verdict does not depend on the chunks either.
 //! 5. A call takes bounded time, whatever lies in the buffer. A command of more than [`MANY_ARGS`]
 //!    arguments is gone through [`ARGS_A_CALL`] at a time, and none of them is handed out but the
@@ -101,13 +101,13 @@ pub enum Step {
         /// Bytes to take off the buffer.
         consumed: usize,
     },
-    /// Part of a command. Call again with the same start and more bytes behind.
+    /// Part of a command. Call again with the same start and more bytes after it.
     Incomplete {
         /// Probably so many more bytes are needed; 0 when that is unknown.
         wanted: usize,
     },
     /// So much of a command was gone through that others should have their turn. Call again with
-    /// the same start, and more bytes behind or not.
+    /// the same start, with or without more bytes after it.
     Busy,
     /// The connection must be closed.
     Error(ProtocolError),
@@ -285,7 +285,7 @@ impl RequestParser {
         }
     }
 
-    /// The count behind `*`, 0 for none or less, and where the first argument begins.
+    /// The count after `*`, 0 for none or less, and where the first argument begins.
     fn long_count(&mut self, buf: &[u8], limits: &Limits) -> Result<(usize, usize), Stop> {
         let (text, next) = self.line(buf, 0, limits, ProtocolError::TooBigCount)?;
         if buf[next - 1] != b'\n' {
@@ -302,7 +302,7 @@ impl RequestParser {
         Ok((count, next))
     }
 
-    /// The length behind the `$` at `at`, and where the argument's bytes begin.
+    /// The length after the `$` at `at`, and where the argument's bytes begin.
     fn length(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(usize, usize), Stop> {
         let (text, next) = self.line(buf, at, limits, ProtocolError::TooBigBulkCount)?;
         // The line may be empty: then its CR is what stands where `$` should.
@@ -321,7 +321,7 @@ impl RequestParser {
         Ok((len, next))
     }
 
-    /// The line at `at` up to its CR, and what lies two bytes behind that CR.
+    /// The line at `at` up to its CR, and what lies two bytes after that CR.
     fn line<'b>(
         &mut self,
         buf: &'b [u8],
@@ -421,7 +421,7 @@ fn header(text: &[u8]) -> (usize, usize) {
     (number.unwrap_or(0), text.len().min(end + 2))
 }
 
-/// A whole argument of at most `SHORT_BULK_MAX_BYTES` at the start of `rest`, and what is behind
+/// A whole argument of at most `SHORT_BULK_MAX_BYTES` at the start of `rest`, and what is after
 /// it. `None` for everything else, well-formed or not: the long way judges that.
 #[inline(always)]
 fn short_bulk(rest: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -465,7 +465,7 @@ fn short_number(rest: &[u8], mark: u8) -> Option<(usize, usize)> {
     None
 }
 
-/// Fewer than eight bytes as a word, zeros behind.
+/// Fewer than eight bytes as a word, padded with zeros.
 #[inline(always)]
 fn short_tail(rest: &[u8]) -> u64 {
     let mut bytes = [0; 8];

@@ -1,5 +1,5 @@
-//! What FUNCTION DUMP answers and FUNCTION RESTORE takes: the code of every library behind a mark,
-//! and the version and checksum that end every payload.
+//! What FUNCTION DUMP answers and FUNCTION RESTORE takes: the code of every library, each after a
+//! mark, and the version and checksum that end every payload.
 //!
 //! Written as version 10, in which functions first were: Redis 7.0 and all after it read that.
 

@@ -44,6 +44,6 @@ kinds! {
     SET_LISTPACK = 20, 11, "A set in a listpack.";
     STREAM_3 = 21, 11, "A stream whose consumers have two times.";
     SET_WITH_DEADLINES = 112, 80, "Ours: a set, members and deadlines as in `HASH_2`.";
-    SORTED_SET_WITH_DEADLINES = 113, 80, "Ours: as `SORTED_SET_2`, a deadline behind each score.";
+    SORTED_SET_WITH_DEADLINES = 113, 80, "Ours: as `SORTED_SET_2`, a deadline after each score.";
     HASH_2 = 22, 80, "A hash: fields, values and deadlines (Valkey 9).";
 }

@@ -1,4 +1,4 @@
-//! What DUMP answers and RESTORE takes: a kind, a value, and behind them the version of the format
+//! What DUMP answers and RESTORE takes: a kind, a value, and after them the version of the format
 //! and a checksum of all that.
 //!
 //! The version is the oldest that has the kind, not one number for all: servers refuse what is
@@ -19,7 +19,7 @@ use crate::{Limits, Value};
 
 const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
-/// Bytes behind kind and value.
+/// Bytes after kind and value.
 pub const FOOTER_BYTES: usize = VERSION_BYTES + CHECKSUM_BYTES;
 /// The last version that Redis and Valkey share, and the first and last of Valkey's own.
 const LAST_SHARED: u16 = 11;
@@ -63,7 +63,7 @@ pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, out: &mut Vec<u8>) {
     out.extend_from_slice(&footer);
 }
 
-/// What stands behind kind and value, which are in these pieces.
+/// What stands after kind and value, which are in these pieces.
 pub fn footer<'p>(kind: Kind, pieces: impl IntoIterator<Item = &'p [u8]>) -> [u8; FOOTER_BYTES] {
     let checksum = pieces.into_iter().fold(0, crc64);
     let mut footer = [0; FOOTER_BYTES];

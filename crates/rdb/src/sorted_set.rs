@@ -198,7 +198,7 @@ fn read_member<'a>(
     Ok((member, score))
 }
 
-/// A score as text behind its length.
+/// A score as text after its length.
 fn read_old_score(input: &mut Input<'_>) -> Result<f64, Malformed> {
     match input.byte()? {
         NAN => Err(NO_SCORE),

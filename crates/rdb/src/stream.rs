@@ -155,7 +155,7 @@ fn read_counters(
 ) -> Result<Counters, Malformed> {
     let last_id = read_id(input)?;
     if last_id < stream.last_id() {
-        return Err(Malformed("a stream with an entry behind its last id"));
+        return Err(Malformed("a stream with an entry after its last id"));
     }
     let (mut max_deleted_id, mut entries_added) = (StreamId::MIN, stream.len());
     if kind != Kind::STREAM {

@@ -1,4 +1,4 @@
-//! Some entries of a stream in one listpack, behind the id of the first of them.
+//! Some entries of a stream in one listpack, after the id of the first of them.
 //!
 //! ```text
 //! head:   live | deleted | count of names | name | name ... | 0
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Time and sequence are counted from the node's id. `elements` is how many elements of the
-//! listpack the entry has before it, for those who read from behind.
+//! listpack the entry has before it, for those who read from the end.
 //!
 //! Names of the head are repeated for each entry that shares them, so few bytes may stand for many:
 //! how many is bounded by [`MOST_GROWTH`].
@@ -52,7 +52,7 @@ pub fn id_of(bytes: [u8; 16]) -> StreamId {
 
 #[inline]
 fn push_int(number: i64, out: &mut Encoded) {
-    // Nearly all are small: one byte, and its length behind it.
+    // Nearly all are small: one byte, and its length after it.
     match number {
         0..=127 => out.extend_from_slice(&[number as u8, 1]),
         _ => entry::encode(Element::Int(number), out),

@@ -63,7 +63,7 @@ fn parse(bytes: &[u8]) -> Result<Packed, Malformed> {
     Packed::from_untrusted(&entries).ok_or(WRONG)
 }
 
-/// What stands behind the length of the entry before.
+/// What stands after the length of the entry before.
 fn element<'a>(input: &mut Input<'a>) -> Result<Element<'a>, Malformed> {
     let head = input.byte()?;
     let text_len = match head >> 6 {

@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         Ok(line)
     }
 
-    /// `len` bytes and the line end behind them.
+    /// `len` bytes and the line end after them.
     fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or_else(malformed)?;
         self.rest = rest.get(2..).ok_or_else(malformed)?;

@@ -139,7 +139,7 @@ fn sorting_long_texts() {
 
 #[test]
 fn lengths_and_new_sizes_of_tables() {
-    // All of the array, and behind it as far as ints go: the length is found by counting.
+    // All of the array, and after it as far as ints go: the length is found by counting.
     let far = "local t, j = {}, 1048577 while j < 2^31 do t[j] = 1 j = 2 * j end \
         for i = 1, 1048576 do t[i] = i end";
     is_charged(far, "local n = #t");

@@ -1,5 +1,5 @@
 //! The libraries against answers recorded from valkey-server 9.1.2: tests/libs/*.txt. A line `>` is
-//! a script, `<` what it returned, or its error's text behind "ERR ". Addresses are left out.
+//! a script, `<` what it returned, or its error's text after "ERR ". Addresses are left out.
 
 mod fake;
 #[path = "libs/scripts.rs"]

@@ -9,7 +9,7 @@ mod scripts;
 use fake::Bench;
 use pantala_base::Rng;
 
-/// Behind that of `scripts`.
+/// After that of `scripts`.
 const PRELUDE: &str = r#"
 local long = cjson.new()
 local function same(what, short, other)

@@ -16,7 +16,7 @@
 //! record.
 //!
 //! Invariants
-//! - S1. `base` is a live block of `class.units * 128` bytes, 128-aligned; the header behind the N
+//! - S1. `base` is a live block of `class.units * 128` bytes, 128-aligned; the header after the N
 //!   buckets tells the class.
 //! - S2. A slot's word is not empty exactly where its fingerprint (stash: its home) says so; that
 //!   word owns a live record, and its trail is that of the record's key at the segment's depth.
@@ -128,7 +128,7 @@ pub(crate) const MOST_SLOTS: usize = SHAPES[LARGEST as usize].slots as usize;
 const _: () = assert!(BUCKET_SLOTS * 8 + WORDS_AT == UNIT_BYTES);
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 
-/// The first bytes behind the buckets.
+/// The first bytes after the buckets.
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) class: u8,

@@ -137,7 +137,7 @@ impl<O: Object> Table<O> {
         slots
     }
 
-    /// Records in their home bucket, in the bucket behind it, and in a stash; for measurements.
+    /// Records in their home bucket, in the bucket after it, and in a stash; for measurements.
     pub fn spread(&self) -> [usize; 3] {
         let mut sum = [0; 3];
         self.directory.for_each(|_, segment| {
@@ -600,7 +600,7 @@ impl<O: Object> Table<O> {
         if p.header.is_null() {
             self.remove_stray(p.slot);
         } else {
-            // SAFETY: T3: the header of the place's segment, behind its buckets (S1).
+            // SAFETY: T3: the header of the place's segment, after its buckets (S1).
             let segment = unsafe {
                 let homes = usize::from(SHAPES[usize::from((*p.header).class)].homes);
                 Segment::from_raw(p.header.cast::<u8>().sub(homes * UNIT_BYTES), homes)

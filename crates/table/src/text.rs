@@ -1,7 +1,7 @@
 //! Strings inside records: how a value is laid out, overwritten, grown and cut.
 //!
 //! A string is an *int* when its text is the canonical text of an `i64`; otherwise its bytes lie
-//! *inline* behind the key, or in a block of their own (*long*) where that costs less: classes are
+//! *inline* after the key, or in a block of their own (*long*) where that costs less: classes are
 //! coarse, a 16-byte key with 1,024 bytes inline would take 1,280, while 32 + 1,024 bytes do. A
 //! value is overwritten in place when it fits and does not waste more than half of its class. A
 //! string that is grown gets an eighth more room than it had, which the allocator's classes give

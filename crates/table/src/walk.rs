@@ -39,7 +39,7 @@ impl Cursor {
         )
     }
 
-    /// The cursor at the segment behind the one with this prefix and depth.
+    /// The cursor at the segment after the one with this prefix and depth.
     fn behind(directory_entry: impl Fn(u32) -> Entry, prefix: u32, depth: u32) -> Cursor {
         match prefix.checked_add(1 << (PREFIX_BITS - depth)) {
             Some(next) if next < 1 << PREFIX_BITS => {
@@ -179,7 +179,7 @@ impl<O: Object> Table<O> {
             }
             let next = aligned(prefix, entry.depth()) + (1 << (PREFIX_BITS - entry.depth()));
             swept.next = (next < 1 << PREFIX_BITS).then_some(SweepCursor(next));
-            // Checked behind a segment, so that every call comes further.
+            // Checked after a segment, so that every call comes further.
             if swept.visited >= max_records {
                 break;
             }
@@ -252,7 +252,7 @@ impl<O: Object> Table<O> {
         self.first_from(random())
     }
 
-    /// The first record at or behind a random prefix.
+    /// The first record at or after a random prefix.
     fn first_from(&self, hash: u64) -> Option<Place> {
         let begin = segment_prefix(hash, PREFIX_BITS);
         let (mut behind, mut before) = (None, None);

@@ -59,7 +59,7 @@ pub fn push_f64(out: &mut Vec<u8>, value: f64) {
 /// Appends `digits` x 10^`exponent`.
 fn push_digits(out: &mut Vec<u8>, digits: &[u8], exponent: i32) {
     let len = digits.len() as i32;
-    // The exponent if the point stood behind the first digit.
+    // The exponent if the point stood after the first digit.
     let scientific = exponent + len - 1;
     let zeros = |out: &mut Vec<u8>, count: i32| {
         out.resize(out.len() + usize::try_from(count).unwrap_or(0), b'0');

@@ -120,7 +120,7 @@ fn push_rounded(out: &mut Vec<u8>, number: u64, exponent: i32, digits: usize) {
     }
 }
 
-/// Appends `digits` with a point behind the first `whole` of them, zeros where they are fewer.
+/// Appends `digits` with a point after the first `whole` of them, zeros where they are fewer.
 fn push_pointed(out: &mut Vec<u8>, digits: &[u8], whole: usize) {
     match digits.split_at_checked(whole) {
         Some((whole, [])) => out.extend_from_slice(whole),

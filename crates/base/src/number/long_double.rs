@@ -130,7 +130,7 @@ impl std::ops::Mul for LongDouble {
 struct Mantissa<'t> {
     /// Digits with at most one point, at least one digit.
     digits: &'t [u8],
-    /// The power written behind the digits, cut at `EXPONENT_LIMIT`.
+    /// The power written after the digits, cut at `EXPONENT_LIMIT`.
     exponent: i32,
 }
 
@@ -247,7 +247,7 @@ fn push_fixed(out: &mut Vec<u8>, significand: u64, shift: u32) {
     }
     super::push_u64(out, whole);
     if places != 0 {
-        // A leading one keeps the zeros behind the point; it becomes the point.
+        // A leading one keeps the zeros after the point; it becomes the point.
         let point = out.len();
         super::push_u64(out, (ONE + places) as u64);
         out[point] = b'.';

@@ -14,7 +14,7 @@
 //! 2. After a hang-up (`EPOLLRDHUP`, `EPOLLHUP`, `EPOLLERR`) a short read proves nothing: the
 //!    connection stays ready until a read says 0 or fails.
 //! 3. The read area of a turn is given out from its start; nothing is written to it later in the
-//!    turn except behind what was given out.
+//!    turn except after what was given out.
 //! 4. A slot is freed only in `finish`, after its events are out, and its socket leaves the epoll
 //!    set by being closed (or by a call, when it lives on): `epoll_wait` never names a freed slot,
 //!    and generations would tell.

@@ -93,7 +93,7 @@ impl Buffers {
         let place = usize::from(self.tail & (self.count - 1));
         let start = self.places.start().cast::<BufRingEntry>();
         // SAFETY: `place < count`, so inside the mapping; the kernel does not read a place at or
-        // behind the tail (2). The setters do not touch the spare field that is the tail.
+        // after the tail (2). The setters do not touch the spare field that is the tail.
         let entry = unsafe { &mut *start.add(place) };
         entry.set_addr(area.start() as u64 + u64::from(buffer) * u64::from(self.bytes));
         entry.set_len(self.bytes);

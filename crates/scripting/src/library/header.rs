@@ -1,6 +1,6 @@
 //! The first line of a library: `#!lua name=mylib`.
 //!
-//! Words as in redis-cli, quotes included. What stands behind the line end is the library's code;
+//! Words as in redis-cli, quotes included. What stands after the line end is the library's code;
 //! the line counts as its first, so that errors tell the right number.
 
 use pantala_protocol::{Arena, split_words};
@@ -8,7 +8,7 @@ use pantala_protocol::{Arena, split_words};
 use super::{ENGINE, text};
 use crate::ErrorText;
 
-/// What names must be, behind the word that says whose.
+/// What names must be, after the word that says whose.
 pub(super) const NAME_RULE: &[u8] = b" names can only contain letters, numbers, or underscores(_) \
     and must be at least one character long";
 

@@ -25,7 +25,7 @@ local function all(...)
 end
 "#;
 
-/// The string that `script` returns for `args`, or its error's text behind "ERR ".
+/// The string that `script` returns for `args`, or its error's text after "ERR ".
 pub fn answer(bench: &mut Bench, script: &str, args: &[&[u8]]) -> Vec<u8> {
     // One line, so that errors name the first.
     let script = format!("{} {script}", PRELUDE.replace('\n', " "));

@@ -46,7 +46,7 @@ impl Field {
         }
     }
 
-    /// The number at an offset; bits behind the end are zero.
+    /// The number at an offset; bits beyond the end are zero.
     pub fn read(self, bytes: &[u8], offset: usize) -> i64 {
         let rest = bytes.get(offset / 8..).unwrap_or_default();
         let known = rest.len().min(16);

@@ -8,7 +8,7 @@
 //!
 //! Invariants
 //! 1. Offsets and lengths are of bits, as `usize`: a string has less than 2^32 bytes.
-//! 2. What lies behind the end of a string reads as zero.
+//! 2. What lies beyond the end of a string reads as zero.
 //!
 //! Not here: the loops over long strings (`pantala_base::simd::bits`), how a string grows
 //! (`table`). Tests: at the foot of each file, against loops over single bits.

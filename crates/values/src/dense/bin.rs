@@ -105,7 +105,7 @@ impl Bin {
         let count = self.count();
         let mut from = 0;
         while from < count {
-            // Sixteen bytes from `from` on; those behind the tags do not count.
+            // Sixteen bytes from `from` on; those after the tags do not count.
             let hay = &bytes[HEAD_BYTES + from..];
             let mask = match hay.first_chunk() {
                 Some(chunk) => simd::mask_either(chunk, tag, tag | MARK),
@@ -196,7 +196,7 @@ impl Bin {
         self.bytes = bytes.into_boxed_slice();
     }
 
-    /// Removes an entry; those behind it move up.
+    /// Removes an entry; those after it move up.
     pub fn remove(&mut self, slot: Slot) {
         let (count, used) = (self.count(), self.used());
         if count == 1 {

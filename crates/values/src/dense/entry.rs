@@ -21,7 +21,7 @@ const UNMARKED_BYTES: usize = 191;
 /// Longer content is kept outside the bin.
 const INLINE_BYTES: usize = 512;
 const LARGE_BYTES: usize = size_of::<u32>();
-/// A key of this many bytes or more has its length in four bytes behind this one.
+/// A key of this many bytes or more has its length in four bytes after this one.
 const LONG_KEY: u8 = 255;
 
 const _: () = assert!(1 + 8 + INLINE_BYTES <= MAX_ROOM);

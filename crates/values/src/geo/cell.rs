@@ -50,7 +50,7 @@ impl Span {
 pub struct ScoreSpan {
     /// The first.
     pub first: u64,
-    /// One behind the last.
+    /// One after the last.
     pub end: u64,
 }
 
@@ -106,7 +106,7 @@ impl Cell {
         ScoreSpan { first: self.bits << shift, end: (self.bits + 1) << shift }
     }
 
-    /// The neighbour `east` cells to the east and `north` to the north, each -1 to 1. Behind the
+    /// The neighbour `east` cells to the east and `north` to the north, each -1 to 1. After the
     /// last the first follows.
     pub fn neighbour(self, east: i32, north: i32) -> Cell {
         let all = u64::MAX >> (64 - 2 * self.step);

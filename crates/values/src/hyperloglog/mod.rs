@@ -74,7 +74,7 @@ impl Mark {
     pub fn of(element: &[u8]) -> Mark {
         let hash = murmur::hash(element);
         let register = hash as usize % REGISTERS;
-        // A one behind the last bit bounds the run of zeros.
+        // A one after the last bit bounds the run of zeros.
         let rest = hash >> REGISTER_BITS | 1 << (u64::BITS - REGISTER_BITS);
         Mark { register, rank: rest.trailing_zeros() as u8 + 1 }
     }

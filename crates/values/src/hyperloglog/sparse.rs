@@ -219,7 +219,7 @@ pub fn set(
     Ok(Outcome::Changed)
 }
 
-/// The run cut into what is before the register, the register, and what is behind.
+/// The run cut into what is before the register, the register, and what is after.
 fn split(found: &Found, register: usize, rank: u8) -> SmallVec<[u8; 8]> {
     let Run { value, registers, .. } = found.run;
     let before = register - found.first;

@@ -240,7 +240,7 @@ impl Chunks {
             0 => PLAIN_CHUNKS,
             depth => depth,
         };
-        // Behind the chunk lies the one that was there before.
+        // After the chunk comes the one that was there before.
         let middle = kept..self.chunks.saturating_sub(kept);
         let (near, far) = match end {
             End::Head => (middle.start, Some(middle.start + 1)),

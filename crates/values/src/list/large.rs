@@ -208,7 +208,7 @@ impl Large {
         removed
     }
 
-    /// Puts an element before or behind one that is there.
+    /// Puts an element before or after one that is there.
     pub fn insert(&mut self, index: usize, way: Way, element: Element<'_>) {
         let (chunk, rest) = self.chunks.locate(index);
         self.insert_in(chunk, rest, way, element);
@@ -300,7 +300,7 @@ impl Large {
         }
     }
 
-    /// Joins what fits together around a chunk: the two before it, the two behind it, then itself
+    /// Joins what fits together around a chunk: the two before it, the two after it, then itself
     /// with its neighbours.
     fn join_around(&mut self, center: usize) {
         let mut center = center;

@@ -50,7 +50,7 @@ pub enum End {
 /// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From the head to the tail; behind an element.
+    /// From the head to the tail; after an element.
     Forward,
     /// From the tail to the head; before an element.
     Backward,
@@ -216,7 +216,7 @@ impl List {
     }
 
     /// The index of the first element equal to one; `None` if it is not among the first `most` or
-    /// a few more, and there are others behind these.
+    /// a few more, and there are others after these.
     pub fn find(&self, wanted: Element<'_>, most: usize) -> Option<Option<usize>> {
         let mut encoded = Encoded::new();
         entry::encode(wanted, &mut encoded);
@@ -250,7 +250,7 @@ impl List {
         }
     }
 
-    /// Puts an element before or behind one that is there. [`List::grow`] comes before it.
+    /// Puts an element before or after one that is there. [`List::grow`] comes before it.
     pub fn insert(&mut self, index: usize, way: Way, element: Element<'_>) {
         match self {
             List::Packed(packed) => {

@@ -1,4 +1,4 @@
-//! One entry of a packed sequence: a text or a number, and its length behind it.
+//! One entry of a packed sequence: a text or a number, and its length after it.
 //!
 //! | first byte | what follows |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | `11110000` | four bytes of length, little-endian, a text |
 //! | `11110001` .. `11110100` | a number of 2, 3, 4 or 8 bytes, little-endian, signed |
 //!
-//! Behind it stands the length of all that, seven bits a byte, the lowest last; all bytes but the
-//! first have the top bit set, so it is read from behind.
+//! After it stands the length of all that, seven bits a byte, the lowest last; all bytes but the
+//! first have the top bit set, so it is read from the end.
 //!
 //! The format is that of listpack.md, published with Redis.
 
@@ -142,7 +142,7 @@ fn encode_back_len(len: usize, out: &mut Encoded) {
     }
 }
 
-/// Bytes of the length behind an entry of `len` bytes.
+/// Bytes of the length after an entry of `len` bytes.
 #[inline]
 fn back_len_bytes(len: usize) -> usize {
     match len {
@@ -201,7 +201,7 @@ fn extent(bytes: &[u8]) -> (usize, usize) {
     }
 }
 
-/// Bytes of the first entry, with the length behind it.
+/// Bytes of the first entry, with the length after it.
 #[inline]
 pub fn total_len(bytes: &[u8]) -> usize {
     let (begin, len) = extent(bytes);
@@ -209,8 +209,8 @@ pub fn total_len(bytes: &[u8]) -> usize {
     len + back_len_bytes(len)
 }
 
-/// The text of the first entry and what is behind that, if it is one of up to 63 bytes, as most
-/// are: its head and the length behind it are a byte each.
+/// The text of the first entry and what is after that, if it is one of up to 63 bytes, as most
+/// are: its head and the length after it are a byte each.
 #[inline]
 pub fn split_short_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (first @ 0x80..=0xbf, rest) = bytes.split_first()? else { return None };
@@ -239,7 +239,7 @@ pub fn decode(bytes: &[u8]) -> Element<'_> {
     }
 }
 
-/// Bytes of the last entry, with the length behind it. Panics on no bytes.
+/// Bytes of the last entry, with the length after it. Panics on no bytes.
 #[inline]
 pub fn last_len(bytes: &[u8]) -> usize {
     let (mut len, mut taken) = (0, 0);
@@ -270,7 +270,7 @@ pub fn count_canonical(bytes: &[u8]) -> Option<usize> {
     Some(count)
 }
 
-/// The first entry and what is behind it, if the entry is whole and the length behind it is right.
+/// The first entry and what is after it, if the entry is whole and the length after it is right.
 /// It need not be what [`encode`] would write.
 pub fn split_first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let head = match bytes.first()? {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | u32 bytes | u32 elements | entry | entry | ... |
-//! entry: | head and text or number | its length, readable from behind |
+//! entry: | head and text or number | its length, readable from the end |
 //! ```
 //!
 //! Entries are those of Redis's listpack, so that snapshots can take them as they are and sizes in

@@ -47,7 +47,7 @@ impl<'a> View<'a> {
         entry::total_len(&self.bytes[offset..])
     }
 
-    /// The offset of the entry behind the one at `offset`; the end for the last.
+    /// The offset of the entry after the one at `offset`; the end for the last.
     #[inline]
     pub fn next(&self, offset: usize) -> usize {
         offset + self.entry_len(offset)
@@ -71,7 +71,7 @@ impl<'a> View<'a> {
         Entries { view: *self, offset }
     }
 
-    /// All elements with their offsets, from behind.
+    /// All elements with their offsets, from the end.
     pub fn iter_back(&self) -> impl Iterator<Item = (usize, Element<'a>)> + use<'a> {
         let view = *self;
         let mut end = view.bytes.len();
@@ -81,7 +81,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The offset of the element with this index; `None` behind the last. Walks from the nearer
+    /// The offset of the element with this index; `None` after the last. Walks from the nearer
     /// end.
     pub fn seek(&self, index: usize) -> Option<usize> {
         if index >= self.count {

@@ -49,7 +49,7 @@ impl ScoreRange {
 pub enum LexEnd<'a> {
     /// `-`: before every member.
     First,
-    /// `+`: behind every member.
+    /// `+`: after every member.
     Last,
     /// `[member`: this one belongs to the range.
     Including(&'a [u8]),

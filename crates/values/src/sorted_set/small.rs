@@ -55,7 +55,7 @@ pub fn find(view: View<'_>, member: &[u8]) -> Option<usize> {
     view.find(member, 2, 0)
 }
 
-/// The score behind the member at an offset.
+/// The score after the member at an offset.
 #[inline]
 pub fn score_at(view: View<'_>, at: usize) -> f64 {
     score_of(view.at(view.next(at)))
@@ -79,7 +79,7 @@ pub fn seek(view: View<'_>, point: &Point<'_>) -> (usize, usize) {
 }
 
 /// The ranks between two points. If the pairs are not in the order of the points they are those
-/// from the first pair behind the start, or up to the last before the end, as far as they go.
+/// from the first pair after the start, or up to the last before the end, as far as they go.
 pub fn between(view: View<'_>, start: &Point<'_>, end: &Point<'_>, reverse: bool) -> Range<usize> {
     let sides = |(member, score): (StrRef<'_>, f64)| {
         let mut scratch = IntText::new();
@@ -110,7 +110,7 @@ pub fn insert(packed: &mut Packed, score: f64, member: &[u8]) {
     insert_at(packed, at, score, member);
 }
 
-/// Puts a member behind all others.
+/// Puts a member after all others.
 pub fn push(packed: &mut Packed, score: f64, member: &[u8]) {
     insert_at(packed, packed.entry_bytes(), score, member);
 }
@@ -186,7 +186,7 @@ impl<'a> Iterator for Walk<'a> {
 #[derive(Clone, Debug)]
 pub struct WalkBack<'a> {
     view: View<'a>,
-    /// Behind the next pair.
+    /// After the next pair.
     end: usize,
     left: usize,
 }

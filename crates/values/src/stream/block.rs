@@ -257,7 +257,7 @@ impl Block {
         self.put = self.put.saturating_add(1);
     }
 
-    /// Writes the length of what stands behind `at`, where one byte is left for it.
+    /// Writes the length of what stands after `at`, where one byte is left for it.
     #[inline]
     fn set_length(&mut self, at: usize) {
         let len = self.bytes.len() - at - 1;
@@ -314,7 +314,7 @@ impl Block {
         Entries { block: self, at: self.begin as usize }
     }
 
-    /// The entries from `start` to `end`, from behind.
+    /// The entries from `start` to `end`, from the end.
     pub fn entries_back(&self, start: StreamId, end: StreamId) -> Back<'_> {
         let within = |raw: &Raw<'_>| raw.is_live() && raw.id >= start;
         let up_to_end = self.raws().take_while(|raw| raw.id <= end);

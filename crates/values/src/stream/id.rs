@@ -1,7 +1,7 @@
 //! The id of an entry: a time in milliseconds and a number within it, ordered.
 //!
 //! Parsing takes what the reference takes, which is what C's `strtoull` takes: blanks and a sign in
-//! front, zeros in front, and nothing behind a zero byte.
+//! front, zeros in front, and nothing after a zero byte.
 
 use pantala_base::number::{fmt_u64, parse_u64};
 
@@ -41,7 +41,7 @@ impl StreamId {
         StreamId { ms, seq }
     }
 
-    /// The id behind this one; `None` behind the last.
+    /// The id after this one; `None` after the last.
     #[inline]
     pub fn next(self) -> Option<StreamId> {
         match self.seq.checked_add(1) {

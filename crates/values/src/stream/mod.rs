@@ -256,7 +256,7 @@ pub struct Entries<'a> {
     counts: lag::Counts,
 }
 
-/// The id behind `last` for the time `now`; `None` when all are used up.
+/// The id after `last` for the time `now`; `None` when all are used up.
 #[inline]
 pub fn next_id(last: StreamId, now: UnixMs) -> Option<StreamId> {
     let ms = u64::try_from(now.0).unwrap_or(0);

@@ -13,7 +13,7 @@ pub struct Range<'a> {
     end: StreamId,
 }
 
-/// Entries from behind. See [`Stream::range_back`].
+/// Entries from the end. See [`Stream::range_back`].
 #[derive(Debug)]
 pub struct RangeBack<'a> {
     blocks: sorted::Back<'a, Block>,
@@ -58,7 +58,7 @@ impl<'a> Entries<'a> {
         range(self.blocks, start, StreamId::MAX)
     }
 
-    /// Whether there is none behind this id, as far as can be told at a glance.
+    /// Whether there is none after this id, as far as can be told at a glance.
     #[inline]
     pub fn are_read_up_to(&self, id: StreamId) -> bool {
         id >= self.counts.last_id

@@ -255,7 +255,7 @@ impl<T: Keyed> Sorted<T> {
         (chunk * CHUNK + at).min(self.len)
     }
 
-    /// Those up to this id, from behind.
+    /// Those up to this id, from the end.
     pub fn iter_back(&self, id: StreamId) -> Back<'_, T> {
         Back { sorted: self, place: self.at_most_place(id) }
     }

@@ -78,7 +78,7 @@ pub fn len(text: &[u8]) -> usize {
     }
 }
 
-/// The first text and what stands behind it. Panics on what [`push`] does not write.
+/// The first text and what stands after it. Panics on what [`push`] does not write.
 #[inline]
 pub fn take(bytes: &[u8]) -> (Element<'_>, &[u8]) {
     let first = bytes[0];
@@ -119,7 +119,7 @@ pub fn leb_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// The first length and what stands behind it.
+/// The first length and what stands after it.
 #[inline]
 pub fn take_leb(bytes: &[u8]) -> (u64, &[u8]) {
     let first = bytes[0];

@@ -69,7 +69,7 @@ impl Stream {
     /// Looks at each entry, because references are to be looked at or dropped.
     fn trim_slowly(&mut self, trim: Trim) -> u64 {
         let only_acknowledged = trim.references == References::Acknowledged;
-        // Behind this no entry was read by all groups.
+        // After this no entry was read by all groups.
         let last_read = self.0.groups.values().map(|group| group.last_id).min();
         let last_read = last_read.unwrap_or(StreamId::MAX);
         let (mut deleted, mut from) = (0, Some(StreamId::MIN));

@@ -47,7 +47,7 @@ impl Part {
             return Err(error::SYNTAX);
         }
         let start = args.first().map_or(Ok(0), |text| int(text))?;
-        // The unit is judged before the end, but behind the start.
+        // The unit is judged before the end, but after the start.
         let unit = args.get(2);
         let in_bits = unit.is_some_and(|word| is_word(word, "BIT"));
         if !in_bits && unit.is_some_and(|word| !is_word(word, "BYTE")) {
@@ -57,7 +57,7 @@ impl Part {
         Ok(Part { start, end, in_bits })
     }
 
-    /// The bits meant in a string of so many bytes; empty where the start lies behind the end.
+    /// The bits meant in a string of so many bytes; empty where the start lies beyond the end.
     fn bits(self, bytes: usize) -> Range<usize> {
         let unit_bits = if self.in_bits { 1 } else { 8 };
         let total = (bytes * 8 / unit_bits) as i64;
@@ -113,8 +113,8 @@ fn walk<S: Default>(
     )
 }
 
-/// Where no bit is clear and no end was given, the first behind the string is: what is not there
-/// counts as zeros.
+/// Where no bit is clear and no end was given, the first one beyond the string is: what is not
+/// there counts as zeros.
 fn bitpos(call: &mut Call<'_, '_>) -> Done {
     let wanted = match call.int(2)? {
         0 => false,

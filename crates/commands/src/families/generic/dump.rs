@@ -124,7 +124,7 @@ struct Options {
     is_absolute: bool,
 }
 
-/// The words behind the payload. How idle or hot the key was is judged and then forgotten: nothing
+/// The words after the payload. How idle or hot the key was is judged and then forgotten: nothing
 /// that could be set is kept with a key.
 fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
     let mut options = Options::default();

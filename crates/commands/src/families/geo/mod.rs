@@ -61,7 +61,7 @@ fn reply_distance(reply: &mut Reply<'_>, length: f64, text: &mut Vec<u8>) {
     let scaled = (length * PLACES as f64).round_ties_even() as i64;
     text.clear();
     push_i64(text, scaled / PLACES);
-    // A leading one keeps the zeros behind the point; it becomes the point.
+    // A leading one keeps the zeros after the point; it becomes the point.
     let point = text.len();
     push_i64(text, PLACES + scaled % PLACES);
     text[point] = b'.';

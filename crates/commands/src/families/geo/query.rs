@@ -165,7 +165,7 @@ impl Query {
         Ok(())
     }
 
-    /// A word of GEOSEARCH, given what stands behind it; what is left.
+    /// A word of GEOSEARCH, given what stands after it; what is left.
     fn take_search_option<'a, 'b>(
         &mut self,
         word: &[u8],

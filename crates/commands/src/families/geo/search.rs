@@ -22,7 +22,7 @@ const fn overwrite(_args: &[&[u8]]) -> KeyFlags {
     KeyFlags::OVERWRITE
 }
 
-/// The destination of GEORADIUS behind this word, which is looked for from an argument on.
+/// The destination of GEORADIUS after this word, which is looked for from an argument on.
 const fn stored(word: &'static str, from: isize) -> KeySpec {
     KeySpec {
         begin: Begin::Keyword(word, from),

@@ -1,6 +1,6 @@
 //! `FIELDS count field [field ...]`, and the words that may stand before it.
 //!
-//! The word FIELDS is searched, what stands before it are options, and the number behind it must be
+//! The word FIELDS is searched, what stands before it are options, and the number after it must be
 //! that of all that follows. Errors come in the reference's order: options, number, count.
 
 use pantala_base::UnixMs;

@@ -261,7 +261,7 @@ const LINSERT: Command = Command::write("LINSERT", linsert, Group::List)
     .since("2.2.0")
     .complexity("O(N) for N elements before the pivot")
     .syntax("key (where: BEFORE | AFTER) pivot element")
-    .summary("Puts an element before or behind the first one equal to the pivot.");
+    .summary("Puts an element before or after the first one equal to the pivot.");
 
 fn linsert(call: &mut Call<'_, '_>) -> Done {
     let way = match call.args[2] {

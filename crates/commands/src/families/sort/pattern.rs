@@ -1,6 +1,6 @@
 //! Patterns: `weight_*`, `user:*->age`, `#`.
 //!
-//! The first star stands for the element. What follows an arrow behind the star is a field of a
+//! The first star stands for the element. What follows an arrow after the star is a field of a
 //! hash. `#` is the element itself. A pattern without a star names nothing. Like the reference,
 //! star and arrow are looked for up to the first zero byte.
 
@@ -32,7 +32,7 @@ impl<'a> Pattern<'a> {
         };
         let (before, behind) = (&text[..star], &text[star + 1..]);
         let arrow = text[star + 1..end].windows(2).position(|pair| pair == b"->");
-        // An arrow with nothing behind it is part of the key.
+        // An arrow with nothing after it is part of the key.
         let arrow = arrow.filter(|at| star + at + 3 < end);
         let (behind, field) = match arrow {
             Some(at) => (&behind[..at], Some(&behind[at + 2..])),

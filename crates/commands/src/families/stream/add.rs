@@ -93,7 +93,7 @@ fn xadd(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The id of a new entry behind `last`.
+/// The id of a new entry after `last`.
 #[inline]
 fn choose_id(id: NewId, last: StreamId, now: UnixMs) -> Result<StreamId, ClientError> {
     if last == StreamId::MAX {

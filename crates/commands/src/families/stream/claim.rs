@@ -62,7 +62,7 @@ struct Claim {
     now: UnixMs,
 }
 
-/// The words behind XCLAIM's ids.
+/// The words after XCLAIM's ids.
 #[derive(Default)]
 struct Options {
     delivered_at: Option<i64>,

@@ -73,7 +73,7 @@ const ENTRIES_READ: ClientError =
 const MOST_OF_CREATE: usize = 8;
 const MOST_OF_SETID: usize = 7;
 
-/// The words behind key, group and id.
+/// The words after key, group and id.
 struct Options {
     makes_stream: bool,
     entries_read: Option<i64>,

@@ -70,7 +70,7 @@ pub(super) fn int(text: &[u8]) -> Result<i64, ClientError> {
     parse_i64(text).ok_or(error::NOT_INTEGER)
 }
 
-/// The integer behind a word, with an error of its own.
+/// The integer after a word, with an error of its own.
 pub(super) fn int_or(text: &[u8], error: ClientError) -> Result<i64, ClientError> {
     parse_i64(text).ok_or(error)
 }
@@ -166,7 +166,7 @@ impl Words {
         Ok(words)
     }
 
-    /// MAXLEN or MINID at `at`; where it goes on behind.
+    /// MAXLEN or MINID at `at`; returns the place after it.
     fn bound(&mut self, args: &[&[u8]], at: usize) -> Result<usize, ClientError> {
         if self.bound.is_some() {
             return Err(TWO_STRATEGIES);

@@ -86,7 +86,7 @@ fn xrange(call: &mut Call<'_, '_>, is_back: bool) -> Done {
     Ok(())
 }
 
-/// Shows entries while there is room; the last one, if there may be more behind it.
+/// Shows entries while there is room; the last one, if there may be more after it.
 fn reply_some<'a>(
     step: &mut Step<'_, '_>,
     entries: impl Iterator<Item = Entry<'a>>,

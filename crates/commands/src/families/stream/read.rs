@@ -1,4 +1,4 @@
-//! XREAD and XREADGROUP: what is behind an id in several streams, waiting for it if need be.
+//! XREAD and XREADGROUP: what is after an id in several streams, waiting for it if need be.
 //!
 //! Both go over their streams twice: first everything is looked at and judged, so that an error
 //! changes nothing, then what there is is served. Woken for a key, they do both for that key, and
@@ -34,7 +34,7 @@ pub(super) const XREAD: Command = Command::read("XREAD", xread, Chapter::Stream)
     .syntax(
         "[COUNT count:int] [BLOCK milliseconds:int] STREAMS (streams: key [key ...] id [id ...])",
     )
-    .summary("Returns the entries of several streams behind given ids, or waits for some.");
+    .summary("Returns the entries of several streams after given ids, or waits for some.");
 
 pub(super) const XREADGROUP: Command = Command::write("XREADGROUP", xreadgroup, Chapter::Stream)
     .arity(-7)
@@ -101,7 +101,7 @@ struct Request<'a> {
 enum Position {
     /// Not at all: another stream woke the client.
     Nowhere,
-    /// Behind this id; in a group: what is pending.
+    /// After this id; in a group: what is pending.
     Behind(StreamId),
     /// What the group has not read.
     New,
@@ -457,7 +457,7 @@ impl Reading<'_> {
         true
     }
 
-    /// Tells a consumer what it has not acknowledged behind an id. Entries that are gone have no
+    /// Tells a consumer what it has not acknowledged after an id. Entries that are gone have no
     /// fields.
     fn reply_pending(&mut self, reply: &mut Reply<'_>, behind: StreamId) {
         let consumer = self.group.consumer(self.consumer);

@@ -14,7 +14,7 @@ pub(super) struct CompareForm {
     by_digest: bool,
 }
 
-/// The word and what stands behind it.
+/// The word and what stands after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Comparison<'a> {
     wants_same: bool,

@@ -8,7 +8,7 @@
 //! | `range` | APPEND GETRANGE SETRANGE SUBSTR |
 //! | `lcs` | LCS |
 //! | `throttle` | CL.THROTTLE |
-//! | `options` | the words that may stand behind key and value |
+//! | `options` | the words that may stand after key and value |
 //! | `compare` | what SET and DELEX ask of a value before they change it |
 //!
 //! SET and GET without options are the hottest code of the whole server: nothing is put into their

@@ -1,4 +1,4 @@
-//! The words that may stand behind key and value: SET's, and those parts of them that GETEX and
+//! The words that may stand after key and value: SET's, and those parts of them that GETEX and
 //! MSETEX share. They come in any order and any case; a word may be repeated, words that contradict
 //! each other may not stand together.
 

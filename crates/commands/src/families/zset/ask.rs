@@ -84,7 +84,7 @@ pub(super) const ZREVRANK: Command = reads("ZREVRANK", zrevrank)
     .since("2.0.0")
     .complexity("O(log(N))")
     .syntax("key member [WITHSCORE]")
-    .summary("Tells how many members stand behind a member.");
+    .summary("Tells how many members stand after a member.");
 
 fn zrevrank(call: &mut Call<'_, '_>) -> Done {
     rank(call, true)

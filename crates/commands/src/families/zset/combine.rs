@@ -236,7 +236,7 @@ struct Options<'c> {
     limit: usize,
 }
 
-/// The words that a command knows behind its keys.
+/// The words that a command knows after its keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Words {
     /// WEIGHTS and AGGREGATE, WITHSCORES: those of ZUNION.

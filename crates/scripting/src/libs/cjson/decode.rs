@@ -213,8 +213,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Appends the string that begins behind a quote at `at`; the place behind its end. `Err`: what
-    /// is wrong, and where.
+    /// Appends the string that begins after a quote at `at`; returns the place after its end.
+    /// `Err`: what is wrong, and where.
     fn unescaped(
         &self,
         mut at: usize,
@@ -447,7 +447,7 @@ struct Open {
     is_object: bool,
 }
 
-/// What is reserved behind the first escape of a string.
+/// What is reserved after the first escape of a string.
 const SPARE_BYTES: usize = 32;
 
 /// Bytes that are looked at together.

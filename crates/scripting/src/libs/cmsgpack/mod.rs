@@ -53,7 +53,7 @@ fn pack(arguments: &Arguments) -> Result<Variadic<Value>> {
     Ok([Value::String(lua.create_string(&bytes)?)].into_iter().collect())
 }
 
-/// At most `limit` values from `offset` on, behind the place where the next begins (-1: none does);
+/// At most `limit` values from `offset` on, after the place where the next begins (-1: none does);
 /// all of them, without that place, when both are 0.
 fn unpack(arguments: &Arguments, limit: i64, offset: i64) -> Result<Variadic<Value>> {
     let lua = arguments.lua;

@@ -22,7 +22,7 @@ const NESTING_MAX: usize = 16;
 /// What most values need.
 const EXPECTED_BYTES: usize = 128;
 
-/// The bytes of `values`, one behind the other.
+/// The bytes of `values`, one after the other.
 pub(super) fn pack<'a>(
     lua: &Lua,
     values: impl Iterator<Item = &'a Value> + Clone,

@@ -30,7 +30,7 @@ impl Tree {
         }
     }
 
-    /// Moves the entries from an index on into a leaf of their own, behind this one.
+    /// Moves the entries from an index on into a leaf of their own, after this one.
     pub(super) fn cut_leaf(&mut self, leaf: u32, at: usize) -> u32 {
         let right = self.with_leaf(leaf, |node| node.split_off(at));
         let new = self.add_leaf_behind(leaf, right);
@@ -41,7 +41,7 @@ impl Tree {
         new
     }
 
-    /// Puts a leaf behind another. Its entries were counted with that one up to now.
+    /// Puts a leaf after another. Its entries were counted with that one up to now.
     pub(super) fn add_leaf_behind(&mut self, left: u32, mut new: Leaf) -> u32 {
         let before = self.leaves.at(left);
         (new.parent, new.previous, new.next) = (before.parent, left, before.next);
@@ -76,7 +76,7 @@ impl Tree {
         self.inners.add(node)
     }
 
-    /// Makes `right` the child behind `left`; `count` of the entries counted at `left` are its.
+    /// Makes `right` the child after `left`; `count` of the entries counted at `left` are its.
     fn attach(&mut self, floor: u32, left: u32, right: u32, count: u64, fence: Fence) {
         let parent = self.parent(floor, left);
         if parent == NONE {

@@ -232,7 +232,7 @@ impl Index {
         }
     }
 
-    /// The first place behind those of a segment.
+    /// The first place after those of a segment.
     fn end_of(number: usize, count: usize) -> Option<u32> {
         let half = 1usize << count.ilog2();
         let is_split = number >= half || number + half < count;
@@ -305,7 +305,7 @@ impl Segment {
         }
     }
 
-    /// Frees an entry's slot; those behind move up where they may.
+    /// Frees an entry's slot; those after it move up where they may.
     fn remove(&mut self, entry: u64) {
         let Some(mut hole) = self.position(entry) else { return };
         self.len -= 1;

@@ -6,8 +6,8 @@
 //! 1. `children`, `counts` and `fences` have one length, from 1 to [`MOST`] (one more for a
 //!    moment).
 //! 2. Cut to score and eight bytes, no entry before child i is greater than fence i, and no entry
-//!    of child i or behind is smaller. (So where an entry equals a fence in those, only the child's
-//!    first entry decides.)
+//!    of child i or a later one is smaller. (So where an entry equals a fence in those, only the
+//!    child's first entry decides.)
 //! 3. The fence of child 0 may be stale: it is not looked at. Whoever makes child 0 another puts a
 //!    good one there.
 //!
@@ -116,7 +116,7 @@ impl Inner {
         }
     }
 
-    /// Appends the children of the node behind, which begins at `fence`.
+    /// Appends the children of the next node, which begins at `fence`.
     pub fn append(&mut self, right: &mut Inner, fence: Fence) {
         if let Some(first) = right.fences.first_mut() {
             *first = fence;

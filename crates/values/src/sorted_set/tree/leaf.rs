@@ -1,7 +1,7 @@
 //! A leaf: up to [`MOST`] entries in order, in one buffer of just the size class they need.
 //!
 //! ```text
-//! | marks: n bytes | scores: n x 8 | ends: n x 2, or n x 4 | members, one behind the other |
+//! | marks: n bytes | scores: n x 8 | ends: n x 2, or n x 4 | members, one after the other |
 //! ```
 //!
 //! A mark is eight bits of a member's hash: a member is found by looking for its mark. An end is
@@ -38,7 +38,7 @@ pub struct Leaf {
     pub parent: u32,
     /// The leaf before.
     pub previous: u32,
-    /// The leaf behind.
+    /// The next leaf.
     pub next: u32,
 }
 
@@ -132,7 +132,7 @@ impl Leaf {
     #[inline]
     pub fn score(&self, index: usize) -> f64 {
         let at = self.len() + 8 * index;
-        let bytes = self.bytes[at..].first_chunk::<8>().expect("the ends lie behind the scores");
+        let bytes = self.bytes[at..].first_chunk::<8>().expect("the ends lie after the scores");
         f64::from_le_bytes(*bytes)
     }
 
@@ -163,7 +163,7 @@ impl Leaf {
         }
     }
 
-    /// Where a member begins among the members; where they end for the index behind the last.
+    /// Where a member begins among the members; where they end for the index after the last.
     #[inline]
     fn start(&self, index: usize) -> usize {
         if index == 0 { 0 } else { self.end(index - 1) }
@@ -257,7 +257,7 @@ impl Leaf {
         self.make_room(old_len + head + length);
         self.bytes.resize(old_len + head + length, 0);
         let bytes = &mut self.bytes[..];
-        // From behind, so that nothing is overwritten before it has moved.
+        // From the end, so that nothing is overwritten before it has moved.
         bytes.copy_within(members + start..old_len, members + start + head + length);
         bytes[members + start + head..][..length].copy_from_slice(entry.member);
         bytes.copy_within(members..members + start, members + head);
@@ -310,7 +310,7 @@ impl Leaf {
         right
     }
 
-    /// Appends all entries of the leaf behind.
+    /// Appends all entries of the next leaf.
     pub fn append(&mut self, right: &Leaf) {
         let both = self.entries(0, self.len()).chain(right.entries(0, right.len()));
         self.replace(Leaf::of(both));

@@ -81,11 +81,11 @@ pub struct Spot {
 pub enum Point<'a> {
     /// Before all entries of this score.
     BeforeScore(f64),
-    /// Behind all entries of this score.
+    /// After all entries of this score.
     BehindScore(f64),
     /// Before this member; all scores are equal.
     BeforeMember(&'a [u8]),
-    /// Behind this member; all scores are equal.
+    /// After this member; all scores are equal.
     BehindMember(&'a [u8]),
     /// Before this entry.
     BeforeEntry(f64, &'a [u8]),
@@ -214,7 +214,7 @@ impl Tree {
     }
 
     /// The spot of the first entry that is not before a point, and its rank. It may be the spot
-    /// behind a leaf's last entry.
+    /// after a leaf's last entry.
     pub fn seek(&self, point: &Point<'_>) -> (Spot, usize) {
         let (mut node, mut rank) = (self.root, 0);
         for floor in (0..self.height).rev() {

@@ -69,7 +69,7 @@ impl<'t> Iterator for Walk<'t> {
 pub struct WalkBack<'t> {
     tree: &'t Tree,
     leaf: &'t Leaf,
-    /// One behind the next entry.
+    /// One after the next entry.
     at: usize,
     left: usize,
 }
