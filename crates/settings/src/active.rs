@@ -95,7 +95,7 @@ settings! {
     slow_lane_threads: usize = start("slow_lane_threads", Kind::Int(1, 64), "2", Threads)
         .beyond_redis();
 
-    /// Bytes of data above which writes are refused or keys evicted; 0 means no limit.
+    /// Bytes of data above which writes are refused; 0 means no limit.
     maxmemory: u64 = live("maxmemory", BYTES, "0", Memory);
     /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
     maxmemory_clients: MemoryShare = live(
