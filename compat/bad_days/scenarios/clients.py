@@ -142,8 +142,12 @@ def too_many_clients(trial):
         client.want(b"PONG", "PING")
     clients.pop().close()
     until(lambda: is_served(trial.server.address), "there is room again")
+    last = clients.pop()
     for client in clients:
         client.close()
+    # Who comes next finds room only when the server has noticed that these have gone.
+    until(lambda: b"\r\nconnected_clients:1\r\n" in last.call("INFO", "clients"), "they have gone")
+    last.close()
 
 
 def is_served(address):
