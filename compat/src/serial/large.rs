@@ -1,4 +1,4 @@
-//! Sets of thousands of members, which are read in portions while others change them.
+//! Sets of thousands of members, which are read in steps while others change them.
 //!
 //! Nearly all members of such a set are the same in each of them, its *base*, which comes and goes
 //! as a whole; only a few others come and go one by one. So a set is described by nine bits, most
@@ -10,7 +10,7 @@ use crate::value::Value;
 pub const LARGES: usize = 3;
 /// Members that come and go one by one.
 pub const OTHERS: usize = 8;
-/// Two sets are enough for the slow lane, and many portions.
+/// Two sets of so many members are enough for the slow lane, and for many steps.
 const BASE: usize = 6000;
 /// Where sorted sets are stored.
 const STORED: &str = "large:stored";

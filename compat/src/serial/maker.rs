@@ -1,4 +1,4 @@
-//! What clients are to send, by chance.
+//! What clients are to send, drawn at random.
 
 use crate::differ::random::Random;
 use crate::serial::kinds::{KindAct, LISTS, STREAMS, ZSETS};

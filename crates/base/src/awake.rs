@@ -1,12 +1,12 @@
-//! How long a thread of this process was awake: told by the kernel's scheduler.
+//! How long a thread of this process was awake, by the account of the kernel's scheduler.
 //!
-//! Awake is who runs, or would if there were a core; so it is the demand of a thread, also on a
-//! machine that has other things to do. Where the kernel keeps no such account, or hides /proc, it
-//! is the time on a core alone. The thread itself reads no clock for it. Another thread may ask,
-//! whatever the one in question is doing.
+//! A thread is awake while it runs, or would run if a core were free; so this is its demand, even
+//! on a machine that has other things to do. Where the kernel keeps no such account, or hides
+//! /proc, it is the time on a core alone. The thread itself reads no clock for it, and another
+//! thread may ask, whatever this one is doing.
 //!
-//! Costs two or three system calls: for looks that are a good part of a second apart. Tests: foot
-//! of the file.
+//! An answer costs two or three system calls, so ask a few times a second at most. Tests: foot of
+//! the file.
 
 use std::path::{Path, PathBuf};
 

@@ -2,12 +2,13 @@
 //! `[^a]`, `\x`.
 //!
 //! 1. Work is bounded. After a mismatch only the last `*` takes one byte more, since every other
-//!    element takes exactly one byte; no recursion. What is tried in vain so costs at most a budget
-//!    of [`STEPS_PER_BYTE`] bytes of the pattern for each byte of the text and [`FREE_STEPS`] more,
-//!    never above [`MOST_STEPS`]. Beyond it a part between two stars that is plain text is looked
-//!    for by Knuth, Morris and Pratt, and the last part is held against the text's end: both take
-//!    one look at pattern and text. Only a part with `?` or brackets, longer than
-//!    [`STEPS_PER_BYTE`] bytes, tried nearly to its end at most places, is given up as no match.
+//!    element takes exactly one byte; no recursion. Attempts that fail cost at most a budget of
+//!    [`STEPS_PER_BYTE`] bytes of the pattern for each byte of the text and [`FREE_STEPS`] more,
+//!    never above [`MOST_STEPS`]. When it is spent, a part between two stars that is plain text is
+//!    searched for by the algorithm of Knuth, Morris and Pratt, and the last part is compared with
+//!    the text's end: both go over pattern and text once. Only a part with `?` or brackets that is
+//!    longer than [`STEPS_PER_BYTE`] bytes and nearly matches at most places is given up as no
+//!    match.
 //! 2. Odd patterns mean what valkey-server 9.1.2 makes of them: an unclosed bracket ends with the
 //!    pattern, `[]` matches nothing, `[^]` any byte, a last `\` stands for itself, bounds the wrong
 //!    way round are swapped, ranges compare bytes as signed, and a pattern of stars does not match
@@ -28,7 +29,7 @@ pub fn matches_nocase(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// The bytes that every match begins with: the pattern up to its first special byte. A backslash is
-/// one too: what it escapes could not be lent without a copy.
+/// one too: what it escapes could not be borrowed without a copy.
 pub fn literal_prefix(pattern: &[u8]) -> &[u8] {
     let len = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
     &pattern[..len]

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Everything else derives from the row: locks, arity check, memory check, `COMMAND INFO`, `DOCS`
-//! and `GETKEYS`, statistics, the documentation page, the fuzzers' generator.
+//! and `GETKEYS`, statistics, HELP.
 
 use crate::call::{Call, Done};
 use smallvec::SmallVec;
@@ -648,7 +648,7 @@ impl Command {
             names.push("@slow");
         }
         names.extend(self.categories.iter().map(|category| category.name()));
-        // What a script does, its own row can not promise.
+        // What a script does, its own row cannot promise.
         if self.categories.contains(&Category::Scripting) {
             names.retain(|name| *name != "@read");
         }

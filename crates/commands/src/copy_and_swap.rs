@@ -9,7 +9,7 @@
 //! SADD of a million members works for a good part of a second. On the slow lane it makes a new
 //! value, or changes a copy of a small one, while its partition is free, and puts it there if the
 //! key is still as it was: it is watched meanwhile, as WATCH does it, so that writers pay nothing
-//! new. When it has changed the work begins again; the third time the partition is held.
+//! extra. When it has changed the work begins again; the third time the partition is held.
 //!
 //! Invariants
 //! 1. The watch is there before the partition is free, and nothing has touched it when the caller

@@ -1,4 +1,4 @@
-//! Elements by chance: SRANDMEMBER, HRANDFIELD and ZRANDMEMBER with a count.
+//! Random elements: SRANDMEMBER, HRANDFIELD and ZRANDMEMBER with a count.
 //!
 //! All are read in steps (`incremental.rs`), so that a large count does not hold the partition. A
 //! negative count may draw an element more than once, and goes on as long as it is told to: such a

@@ -1,5 +1,5 @@
-//! What a client is told when it made a mistake: the exact text on the wire, without the leading
-//! minus. Constants where the text is fixed.
+//! What a client is told when it has made a mistake: the exact text on the wire, without the
+//! leading minus. Constants where the text is fixed.
 
 use std::borrow::Cow;
 
@@ -159,7 +159,7 @@ pub fn not_while_subscribed(name: &str) -> ClientError {
     ))
 }
 
-/// A script has run for long, and what was asked for can not be done beside it.
+/// A script has run for long, and what was asked for cannot be done beside it.
 pub const BUSY_SCRIPT: ClientError = ClientError::text(
     "BUSY Valkey is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
 );

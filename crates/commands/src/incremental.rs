@@ -13,7 +13,7 @@
 //!
 //! SMEMBERS of ten million members copies for most of a second. On the slow lane it lets go of the
 //! partition after each step, and whoever waits there is served. The key is watched meanwhile,
-//! as WATCH does it, so that writers pay nothing new. When it has changed, what was written is
+//! as WATCH does it, so that writers pay nothing extra. When it has changed, what was written is
 //! dropped and the reading begins again; the third reading keeps the partition to its end.
 //!
 //! Invariants

@@ -1,19 +1,22 @@
-//! The command table: one row a command, one file a family.
+//! The command table: one row for each command, one file or directory for each family.
 //!
 //! ```text
 //! name --> Command row --> keys, so locks --> handler(Call) --> reply, or Stop
 //! ```
 //!
 //! A row ([`Command`]) is a constant that says everything about a command: arity, where its keys
-//! are, flags, categories, documentation, handler. What the server needs to know it asks the row;
-//! nothing anywhere compares command names.
+//! are, flags, categories, documentation, handler. What the server needs to know it reads from the
+//! row; no command is told from others by its name. (One name is compared, a parent's: what CLIENT
+//! CACHING says holds until the next command that is not CLIENT's.)
 //!
 //! A handler gets a [`Call`] and has five beats: parse everything (the first error ends it), open
-//! the value, act, reply, publish. It ends with `Ok`, with an error for the client, or with a wish
-//! to be run again elsewhere or later ([`Stop`]); in the last two cases it has changed nothing.
+//! the value, act, reply, publish. It ends with `Ok`, with an error for the client, or with the
+//! request to be run again elsewhere or later ([`Stop`]); in the last two cases it has changed
+//! nothing.
 //!
 //! Not here: commands about the server itself (CLIENT, CONFIG, INFO, DEBUG ...): same rows, same
-//! calls, but they live in the crate `server`, which knows those things. Sockets, threads, clocks.
+//! calls, but they are in the crates `server` and `engine` (scripts, publishing), which know those
+//! things. Sockets, threads, clocks.
 
 #![forbid(unsafe_code)]
 

@@ -20,17 +20,17 @@
 //!   that all records count as not saved in one step. The cut of a snapshot, with the gate closed,
 //!   does that in each partition, and notes there that the partition is not saved to its end yet.
 //!   That note is asked for in the branch, so a partition that is done costs nothing more.
-//! - Before a record is changed or removed that `Table::is_saved` does not know, it is written with
-//!   its bucket (`Table::scan` from its position; that costs the cache misses of one), and marked.
-//!   What is new since the cut counts as saved. The bit goes where the word goes, so
-//!   growing, splitting and merging need no hook.
-//! - A record that the table hands out because it has expired (`make_room`, `sweep`) has its bit in
-//!   its word still, and is written as it comes out (`Around::lost`). An emptied database is handed
-//!   over as a whole table, whose walk ends at its leisure. An exchange of databases exchanges
-//!   their numbers as of the cut, too.
-//! - What is too large to be written at once can not be waited for here, with a handler half done.
-//!   As with a script's undo the question is put before the handler runs ([`Locked::can_undo`]),
-//!   and the command parks.
+//! - Before a record that is not saved (`Table::is_saved`) is changed or removed, it is written
+//!   with its bucket (`Table::scan` from its position, at the cache misses of one), and marked.
+//!   What is new since the cut counts as saved. The bit goes where the word goes, so growing,
+//!   splitting and merging need no hook.
+//! - A record that the table hands out because it has expired (`make_room`, `sweep`) still has the
+//!   bit in its word, and is written as it comes out (`Around::lost`). An emptied database is
+//!   handed over as a whole table, which is walked later without haste. An exchange of databases
+//!   also exchanges the numbers they had at the cut.
+//! - A value that is too large to be written at once cannot be waited for here, with a handler half
+//!   done. As with a script's undo the question is put before the handler runs
+//!   ([`Locked::can_undo`]), and the command parks.
 //!
 //! [`Locked::can_undo`]: crate::Locked::can_undo
 //!

@@ -7,21 +7,21 @@
 //!          --> partitions free --> sleepers are woken
 //! ```
 //!
-//! Of a command with very many effects some leave before its end, so that they take no memory
-//! without a bound; not while it can still be undone ([`Locked::hold_back_effects`]). Whoever may
-//! undo asks before each step whether there are too many, and goes on only as one that can not be
-//! undone.
+//! When a command has very many effects, some leave before its end, so that their memory is
+//! bounded; but none while it can still be undone ([`Locked::hold_back_effects`]). Whoever may undo
+//! asks before each step whether there are too many, and if so goes on only when it can no longer
+//! be undone.
 //!
 //! Invariants
 //! 1. Effects of one key are handed over in the order in which the key changed: before the key's
 //!    partition is free for anybody else.
 //! 2. With a partition held nothing is sent and nobody is woken: the `ChangeSink` says whom to
 //!    wake.
-//! 3. Who reads a key and remembers that does both with its partition held, and a change takes the
-//!    readers out under the same lock: none is missed.
+//! 3. A client that is to hear of a key is remembered while the partition in which it read the key
+//!    is still held, and a change takes the readers out under the same lock: none is missed.
 //! 4. What is undone is not told. What happened by time alone (a key expired) is not undone.
 //!
-//! Not here: who listens where, and how it is told (the server). Tests: at the foot, and the
+//! Not here: who listens where, and how they are told (the engine). Tests: at the foot, and the
 //! server's `tests/events.rs`; compat's `events` compares with Valkey.
 
 use std::collections::HashMap;

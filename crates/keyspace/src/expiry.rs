@@ -11,11 +11,12 @@
 //! expired. So does whoever loads a file, or fills a server from another one. CLIENT PAUSE hides,
 //! so that data stays as it is while it lasts.
 //!
-//! A command that makes a key where a hidden one lies removes that first, which is told as always.
+//! A command that makes a key in the place of a hidden one removes that first, and this is
+//! announced as always.
 //!
 //! Invariant
-//! 1. Where a deadline has passed is asked with [`Scope::seen_at`] by who reads, and with
-//!    [`Scope::removed_at`] by who removes, and nowhere else.
+//! 1. Whether a deadline has passed is asked with [`Scope::seen_at`] by those who read, with
+//!    [`Scope::removed_at`] by those who remove, and nowhere else.
 //!
 //! Tests: `tests/expiry.rs`.
 

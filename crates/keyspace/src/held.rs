@@ -2,7 +2,7 @@
 //!
 //! Invariant
 //! 1. A thread holds partitions for one command at a time. Whoever took more for a second one would
-//!    wait while holding, or find busy what it has itself. Debug builds, which all tests are, stop
+//!    wait while holding, or find busy what it has itself. Debug builds, which all tests are, panic
 //!    there.
 
 use std::ops::{Deref, DerefMut};

@@ -12,7 +12,7 @@
 //! 1. A key is found only in the partition its hash names, in every database (debug builds check
 //!    that a key comes with its own hash).
 //! 2. Locks are taken all or none. Only who holds the [`Token`] waits for one partition while
-//!    holding others: see `token`. No worker ever waits (debug builds check): see `patient`.
+//!    holding others: see `token`. No worker ever waits (debug builds check): see `may_wait`.
 //! 3. A thread holds partitions for one command at a time (debug builds check): see `held`.
 //! 4. Every change of data is told before it is made and published after: see `change`.
 //!
@@ -29,9 +29,9 @@ mod expiry;
 mod held;
 mod key;
 mod locked;
+mod may_wait;
 mod opened;
 mod partition;
-mod patient;
 mod plan;
 mod sweep;
 mod tally;
@@ -58,9 +58,9 @@ pub use effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts,
 pub use expiry::HideReason;
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 pub use locked::{Locked, Scope};
+pub use may_wait::{Aborted, Awaited, LONG_WAIT, LongWaitObserver, NeverWaits};
 pub use opened::{Expiry, Opened, Suspended, WrongType};
 pub use partition::{Partition, Sizes, Waiters, Watch};
-pub use patient::{Aborted, Awaited, LONG_WAIT, LongWaitObserver, NeverWaits};
 pub use plan::LockPlan;
 pub use sweep::{Sweep, Sweeper};
 pub use tally::{Count, CountClass, Tally};
@@ -311,7 +311,7 @@ impl Keyspace {
     }
 
     pub(crate) fn hold_all(&self, plan: &LockPlan) -> Result<AllHeld<'_>, Aborted> {
-        patient::check();
+        may_wait::check();
         for _ in 0..ALL_OR_NONE_TRIES {
             match self.try_hold_all(plan) {
                 Ok(held) => return Ok(held),
@@ -338,7 +338,7 @@ impl Keyspace {
 
     /// Takes one partition, waiting for it. Only for threads that may block.
     pub(crate) fn hold(&self, id: PartitionId) -> Result<locked::Held<'_>, Aborted> {
-        patient::check();
+        may_wait::check();
         loop {
             match self.partition(id).spin_lock() {
                 Some(held) => return Ok(held),
@@ -349,7 +349,7 @@ impl Keyspace {
 
     /// Takes one partition, waiting for it however long. Only for threads that may block.
     pub(crate) fn hold_at_last(&self, id: PartitionId) -> locked::Held<'_> {
-        patient::check();
+        may_wait::check();
         loop {
             match self.partition(id).spin_lock() {
                 Some(held) => return held,
@@ -377,7 +377,7 @@ impl Keyspace {
         self.wait_while(busy, &is_aborted, &is_aborted)
     }
 
-    /// Sleeps until a busy partition was freed once, however long that takes: for who can not be
+    /// Sleeps until a busy partition was freed once, however long that takes: for who cannot be
     /// undone. Only on threads that may block.
     pub fn wait_long_for(&self, busy: Busy) {
         let waited = self.wait_while(busy, &|| false, &|| false);
@@ -390,7 +390,7 @@ impl Keyspace {
         is_vain: &dyn Fn() -> bool,
         has_lasted: &dyn Fn() -> bool,
     ) -> Result<(), Aborted> {
-        patient::check();
+        may_wait::check();
         let Busy(id) = busy;
         let waker = Waker::for_this_thread();
         let has_waited = self.partition(id).park(Ticket::Thread(waker.clone())).is_err()

@@ -20,9 +20,9 @@ use crate::Keyspace;
 use crate::effects::{ClientId, Effect, Effects};
 use crate::held::AllHeld;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
+use crate::may_wait::{self, Aborted};
 use crate::opened::{Opened, Suspended, WrongType};
 use crate::partition::{Partition, Waiters, Watch};
-use crate::patient::{self, Aborted};
 use crate::plan::LockPlan;
 use crate::tally::Tally;
 use crate::ticket::{Ready, Ticket, Waker, Woken};
@@ -241,7 +241,7 @@ impl<'k> Locked<'k> {
     /// It has been held by somebody else for too long; nothing is held, and the command can but
     /// end.
     pub fn give_way<R>(&mut self, meanwhile: impl FnOnce() -> R) -> Result<R, Aborted> {
-        patient::check();
+        may_wait::check();
         let space = self.scope.space;
         let plan = LockPlan::of(self.held.iter().map(|(id, _)| u64::from(id.0)));
         let is_wanted = self.held.iter().any(|(id, _)| space.partition(*id).parked_count() > 0);

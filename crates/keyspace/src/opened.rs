@@ -1,8 +1,8 @@
 //! One key, opened: the value as it is, and the ways to change it.
 //!
 //! A handler opens a key, looks, acts, and then either publishes the change or says that nothing
-//! changed. Whatever changes something goes through `change`, which tells before and after, and
-//! where a change that was not published makes debug builds panic.
+//! changed. Whatever changes something goes through `change`, which tells those concerned before
+//! and after; debug builds panic where a change was not published.
 //!
 //! Invariant
 //! 1. `place` is `Some` exactly when the key is present and its deadline has not passed, or the

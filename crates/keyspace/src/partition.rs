@@ -43,7 +43,7 @@ const SHORT_QUEUE: usize = 16;
 /// Waiters in the order they came.
 type Queue = VecDeque<Arc<Waiter>>;
 
-/// Who has to know that a key changed: WATCH, and a value that is read in portions. One for a
+/// Who has to know that a key changed: WATCH, and a value that is read in steps. One for a
 /// transaction and all its keys.
 #[derive(Debug, Default)]
 pub struct Watch {

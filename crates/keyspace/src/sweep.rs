@@ -20,7 +20,7 @@
 //! 2. While a partition is being looked through, segment by segment, its bound counts only what was
 //!    set meanwhile; at the end the smallest deadline seen joins in. So it is never too late.
 //! 3. Nothing is waited for long: a partition that a script holds is left, and tried again. One
-//!    that was left half looked through is due (`unfinished`).
+//!    that was left halfway is due again (`unfinished`).
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};

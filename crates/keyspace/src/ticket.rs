@@ -1,9 +1,9 @@
-//! Who waits: for a partition, a parked connection or a thread of the slow lane ([`Ticket`]); for
-//! something under a key, a command ([`Waiter`]).
+//! Those who wait: for a partition, a parked connection or a thread of the slow lane ([`Ticket`]);
+//! for a change of a key, a command ([`Waiter`]).
 //!
 //! Invariant
 //! 1. A waiter ends exactly once: served by whoever changed the key, or ended by its own worker
-//!    (timeout, CLIENT UNBLOCK, disconnect). Who wins says [`Waiter::claim`].
+//!    (timeout, CLIENT UNBLOCK, disconnect). [`Waiter::claim`] decides which.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -238,7 +238,7 @@ impl Woken {
         }
     }
 
-    /// Tells others what has happened so far if it is very much and can not be undone.
+    /// Tells others what has happened so far if it is very much and cannot be undone.
     pub(crate) fn tell_if_too_many(&mut self, space: &Keyspace) {
         if !self.holds_back && self.effects.as_ref().is_some_and(|all| all.is_too_long()) {
             self.tell(space);

@@ -2,12 +2,12 @@
 //! scripts in them.
 //!
 //! Everybody else takes all locks or none, so nobody ever waits while holding something. A script
-//! can not: it holds what it has met so far and finds that it needs one more. There are two ways:
+//! cannot: it holds what it has met so far and finds that it needs one more. There are two ways:
 //!
 //! ```text
 //! try:    take it if it is free now (`Locked::reach`); if not, undo everything (see `undo`),
 //!         let go, and run again later
-//! wander: hold the one *token* of the keyspace, and wait with locks in hand
+//! wait:   hold the one *token* of the keyspace, and wait with locks in hand
 //! ```
 //!
 //! Invariants
@@ -16,14 +16,14 @@
 //! 2. The token is never waited for with a partition held ([`Locked::try_take_token`] only tries).
 //! 3. The token is let go after the partitions.
 //!
-//! Not here: who takes it when (the server's `scripts`). Tests: `tests/token.rs`.
+//! Not here: who takes it when (the engine's `scripts`). Tests: `tests/token.rs`.
 
 use pantala_sync::lock::Guard;
 
 use crate::Keyspace;
 use crate::key::PartitionId;
 use crate::locked::{Locked, Scope};
-use crate::patient::{self, Aborted, Awaited};
+use crate::may_wait::{self, Aborted, Awaited};
 use crate::plan::LockPlan;
 use crate::ticket::{Ticket, Waker};
 use crate::walk::Busy;
@@ -50,7 +50,7 @@ impl Keyspace {
     /// # Errors
     /// Somebody has had it for too long.
     pub fn wait_for_token(&self) -> Result<Token<'_>, Aborted> {
-        patient::check();
+        may_wait::check();
         loop {
             if let Some(token) = self.try_token() {
                 return Ok(token);
@@ -84,7 +84,7 @@ impl Keyspace {
 impl<'k> Locked<'k> {
     /// Takes the token if it is free; whether it is held now.
     pub fn try_take_token(&mut self) -> bool {
-        patient::check();
+        may_wait::check();
         if self.token.is_none() {
             self.token = self.scope.space.try_token();
         }
@@ -107,18 +107,18 @@ impl<'k> Locked<'k> {
     /// It has been held for too long.
     pub fn reach_waiting(&mut self, hash: u64) -> Result<(), Aborted> {
         debug_assert!(self.has_token(), "only who has the token waits while holding");
-        patient::check();
+        may_wait::check();
         while !self.reach(hash) {
             self.scope.space.wait_holding(Busy(PartitionId::of(hash)))?;
         }
         Ok(())
     }
 
-    /// Takes the partition of `hash`, waiting for it however long: for who can not be undone. Only
+    /// Takes the partition of `hash`, waiting for it however long: for who cannot be undone. Only
     /// with the token.
     pub fn reach_at_last(&mut self, hash: u64) {
         debug_assert!(self.has_token(), "only who has the token waits while holding");
-        patient::check();
+        may_wait::check();
         while !self.reach(hash) {
             self.scope.space.wait_long_for(Busy(PartitionId::of(hash)));
         }

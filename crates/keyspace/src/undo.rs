@@ -2,12 +2,12 @@
 //!
 //! A script that meets a busy partition, or takes too long for a worker, must run again from its
 //! start as if it had not run. So when it first changes a key a copy is kept (`change` calls), and
-//! put back when that happens. What is large is not copied: who would change it asks before
-//! ([`Locked::can_undo`]), and takes the token first, after which nothing can stop the script.
+//! put back when that happens. What is large is not copied: whoever is to change it asks first
+//! ([`Locked::can_undo`]) and takes the token, after which nothing can stop the script.
 //!
-//! What expired meanwhile stays expired, and is told. Who waits for a key that was changed is shown
-//! it as it is then: nothing is forgotten that time has done. A WATCH that was touched stays
-//! touched: its transaction fails although nothing changed, which WATCH allows.
+//! What expired meanwhile stays expired, and is announced. Whoever waits for a key that was changed
+//! is served by what is there then: what time has done is not undone. A WATCH that was touched
+//! stays touched: its transaction fails although nothing changed, which WATCH allows.
 //!
 //! Tests: `tests/undo.rs`, `tests/token.rs`.
 
@@ -86,7 +86,7 @@ impl Locked<'_> {
         true
     }
 
-    /// From here on changes can not be undone any more.
+    /// From here on changes cannot be undone any more.
     pub fn end_undo(&mut self) {
         self.woken.undo = None;
     }

@@ -15,8 +15,8 @@ use crate::change::ChangeObserver;
 use crate::effects::Listeners;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::locked::{Held, Locked, Scope};
+use crate::may_wait::{self, Aborted, Awaited};
 use crate::partition::Partition;
-use crate::patient::{self, Aborted, Awaited};
 use crate::tally::Tally;
 use crate::ticket::Ticket;
 use crate::{Effect, Effects, Garbage, Keyspace, Readers};
@@ -307,7 +307,7 @@ impl<'k> Locked<'k> {
         if self.holds_everything() {
             return Ok(work(self));
         }
-        patient::check();
+        may_wait::check();
         let space = self.scope.space;
         let mut work = Some(work);
         let mut looks = FIRST_LOOKS;

@@ -36,7 +36,7 @@ impl Arena {
         Arena { used: Cell::new(0), first: OnceCell::new() }
     }
 
-    /// Keeps `bytes` and lends them.
+    /// Keeps `bytes` and returns them, borrowed.
     pub fn keep(&self, bytes: Vec<u8>) -> &[u8] {
         let mut index = self.used.get();
         self.used.set(index + 1);

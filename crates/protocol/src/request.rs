@@ -12,9 +12,9 @@
 //!    and its arguments are taken: linear, whatever the chunks.
 //! 4. A line is judged when its CR and the byte after it are there, or when it is too long: so the
 //!    verdict does not depend on the chunks either.
-//! 5. A call takes bounded time, whatever lies in the buffer. A command of more than [`MANY_ARGS`]
-//!    arguments is gone through [`ARGS_A_CALL`] at a time, and none of them is handed out but the
-//!    first few: who runs it takes the others from its bytes ([`whole_request`]), elsewhere.
+//! 5. A call takes bounded time, whatever lies in the buffer. Of a command of more than
+//!    [`MANY_ARGS`] arguments, [`ARGS_A_CALL`] are read at a time, and only the first few are
+//!    handed out: whoever runs it takes the others from its bytes, elsewhere ([`whole_request`]).
 //!
 //! Not here: which commands exist, growing and moving the buffer. Tests: foot of the file (each
 //! error, every chunking), `fuzz/src/protocol.rs`.

@@ -30,7 +30,7 @@
 //!
 //! Invariants
 //! 1. No bytes make anything here panic. What is allocated is bounded by the length of the bytes
-//!    and by what compression can make of them (88 bytes of one), never by a length they tell.
+//!    and by what compression can make of them (88 bytes of one), never by a length they claim.
 //! 2. Time is linear in the bytes, times a logarithm for sorted sets.
 //! 3. What was read holds the invariants of `values`: no doubles, in order, not empty.
 //! 4. What is written is read back as it was. So are encodings where limits are the same, but for

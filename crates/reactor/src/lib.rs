@@ -29,8 +29,9 @@
 //! Not here: protocols, timers beyond the one timeout of `wait`, threads, and the choice which
 //! worker serves which connection.
 //!
-//! Rooms: `uring` and `epoll` are the engines, `net` makes and describes sockets, `wake` wakes,
-//! `table` keeps the connections for both, in a `slab`; `area` is the receive memory.
+//! Modules: `uring` and `epoll` are the engines, `net` makes and describes sockets, `wake` wakes a
+//! reactor from another thread, `table` keeps the connections for both engines, in a `slab`; `area`
+//! is the receive memory.
 //! Tests: `tests/engines` runs the same bodies against both engines.
 
 mod area;

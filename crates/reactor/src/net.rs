@@ -173,7 +173,7 @@ pub fn set_keepalive(socket: impl AsFd, seconds: u32) {
 /// socket (the path is the listener's: clients have none), `?:0` if it is gone.
 pub fn peer_name(socket: impl AsFd) -> String {
     match address_of(&socket, libc::getpeername) {
-        // A Unix client has no name of its own: the listener's path says which door it took.
+        // A Unix client has no name of its own: the listener's path says where it connected.
         Some(name) if name == ":0" => local_name(socket),
         Some(name) => name,
         None => "?:0".to_string(),

@@ -1,7 +1,7 @@
 //! The connections of a reactor and what both engines know of each: one table for both.
 //!
 //! An engine asks the kernel in its own way; what a caller may ask of a connection, what it is told
-//! and in which order, and how a connection ends, is the same and stands here.
+//! and in which order, and how a connection ends, is the same and is here.
 //!
 //! Invariants
 //! 1. A connection is *held* while the kernel may read or write memory of ours for it, or has a

@@ -31,7 +31,7 @@ impl Waker {
     /// Makes the reactor deliver `Event::Woken`; several calls may be told as one.
     pub fn wake(&self) {
         if self.0.state.swap(NOTIFIED, Ordering::AcqRel) == ASLEEP {
-            self.0.ring();
+            self.0.notify();
         }
     }
 }
@@ -73,7 +73,7 @@ impl Alarm {
         self.state.swap(AWAKE, Ordering::AcqRel) == NOTIFIED
     }
 
-    fn ring(&self) {
+    fn notify(&self) {
         let one = 1u64;
         // SAFETY: eight bytes are read from a local (4). The counter cannot overflow in practice
         // (2^64 writes), and if it did, the descriptor would be readable all the same.
@@ -86,7 +86,7 @@ impl Alarm {
 mod tests {
     use super::*;
 
-    fn rings(alarm: &Alarm) -> u64 {
+    fn notified(alarm: &Alarm) -> u64 {
         let mut count = 0u64;
         // SAFETY: eight bytes into a local (4).
         let got = unsafe { libc::read(alarm.fd(), (&raw mut count).cast(), 8) };
@@ -99,13 +99,13 @@ mod tests {
         let waker = alarm.waker();
         waker.wake();
         waker.wake();
-        assert_eq!(rings(&alarm), 0);
+        assert_eq!(notified(&alarm), 0);
         assert!(alarm.before_sleep());
         assert!(!alarm.after_sleep());
         assert!(!alarm.before_sleep());
         waker.wake();
         waker.wake();
-        assert_eq!(rings(&alarm), 1);
+        assert_eq!(notified(&alarm), 1);
         assert!(alarm.after_sleep());
         assert!(!alarm.after_sleep());
     }

@@ -4,7 +4,7 @@
 //!    again is compiled again, so nobody sees that it went.
 //! 2. The newest stays, however large it is.
 //!
-//! Not here: which scripts the server remembers (server, `scripts/store`). Tests: at the foot, and
+//! Not here: which scripts the server remembers (engine, `scripts/store`). Tests: at the foot, and
 //! tests/limits.rs.
 
 use std::collections::{HashMap, VecDeque};

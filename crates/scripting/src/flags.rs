@@ -1,7 +1,7 @@
 //! What a script or a function says about itself: the flags of a shebang line and of
 //! `register_function`.
 //!
-//! Not here: what they mean for a command (server, `scripts`). Tests: foot of `script`.
+//! Not here: what they mean for a command (engine, `scripts`). Tests: foot of `script`.
 
 /// A set of flags; the names are the reference's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 //! The reference's table: strings become bulk strings; numbers integers, cut towards zero; false
 //! and nil null, true 1; tables with `err`, `ok`, `double`, `map`, `set`, `big_number` or
 //! `verbatim_string` those, in that order; other tables arrays up to the first nil; functions and
-//! the like null. After `redis.setresp(3)` booleans stay booleans. Metatables are not asked.
+//! the like null. After `redis.setresp(3)` booleans stay booleans. Metatables are not consulted.
 //!
 //! 1. Nesting is bounded by `MAX_DEPTH`: deeper is an error; the reference's bound is deeper. A
 //!    table that contains itself twice is bounded by size, and by the host's ticks.
 //!
 //! lpantala.c has the same for the most frequent: texts, numbers, plain lists, statuses, errors
-//! (`api::emit`). What it cannot do as a whole comes here.
+//! (`api::emit`). Replies that it cannot make as a whole are made here.
 //!
 //! Tests: crates/scripting/tests/conversions.rs.
 

@@ -1,9 +1,9 @@
 //! What a script may ask of the server it runs in.
 //!
 //! 1. The interpreter knows no keyspace, session or clock: all it may touch goes through here.
-//! 2. Who answers `Abort` ends the script: nothing inside the interpreter can catch it.
+//! 2. The answer `Abort` ends the script: nothing inside the interpreter can catch it.
 //!
-//! Not here: how the server answers (server, `scripts`). Tests: crates/scripting/tests, with a host
+//! Not here: how the server answers (engine, `scripts`). Tests: crates/scripting/tests, with a host
 //! made for them.
 
 use pantala_protocol::Version;

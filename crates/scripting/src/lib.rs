@@ -1,6 +1,6 @@
 //! Lua scripts: the interpreter, its sandbox, `redis.*`, and the way between Lua's values and RESP.
 //!
-//! Not here: EVAL and its kin, keys, locks, users (server, `scripts`).
+//! Not here: EVAL and its kin, keys, locks, users (engine, `scripts`).
 
 #![deny(unsafe_code)]
 

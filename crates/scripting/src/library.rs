@@ -8,11 +8,12 @@
 //! ```
 //!
 //! 1. A `Library` never changes; its `Arc` is its identity in the VMs' caches.
-//! 2. A state of all libraries never changes, either: who runs a function keeps what it has.
+//! 2. A state of all libraries never changes, either: a function that runs keeps the state it began
+//!    with.
 //! 3. Names of libraries tell case apart, names of functions do not, and no two functions have one
 //!    name, whatever their libraries.
 //!
-//! Not here: running code (`vm`), which state is the current one (server, `commands/function`),
+//! Not here: running code (`vm`), which state is the current one (engine, `functions/store`),
 //! DUMP's bytes (`pantala_rdb::functions`). Tests: at the foot of the files,
 //! compat/transcripts/functions.
 

@@ -2,16 +2,16 @@
 //!
 //! Through mlua's safe interface each argument of `redis.call` costs a slot in a table of
 //! references, each call a vector, a guard and a userdata: some 4,700 instructions against 1,100
-//! here, and a script makes little else than such calls. So C hands over spans of its strings, and
-//! Rust the span of the reply.
+//! here, and scripts do little else than such calls. So C hands over spans of its strings, and Rust
+//! the span of the reply.
 //!
 //! 1. Spans are read only until the function that got them returns. C: arguments are strings on
 //!    Lua's stack, which is not touched meanwhile. Rust: keys and arguments are borrowed for the
 //!    whole run; the reply lies in `Shared`, which lives as long as the VM, and is written by the
 //!    next call only.
-//! 2. No panic leaves these functions: C has no way to unwind. It is kept in `Shared`, the script
-//!    is aborted, and the run goes on panicking where Rust is again.
-//! 3. Lua does not leap over a frame of Rust here: nothing here calls Lua.
+//! 2. No panic leaves these functions: C has no way to unwind. A panic is kept in `Shared`, the
+//!    script is aborted, and the panic goes on where Rust has control again.
+//! 3. Lua does not jump over a frame of Rust (longjmp): nothing here calls Lua.
 //!
 //! Not here: what is done with the bytes. Tests: all of crates/scripting/tests.
 

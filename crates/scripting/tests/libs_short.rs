@@ -1,4 +1,4 @@
-//! The short ways of the libraries (lplibs.c) against what stands behind them: the same answers,
+//! The short ways of the libraries (lplibs.c) against the functions behind them: the same answers,
 //! whatever comes. `cjson.new()`, `unpack_limit`, a table with a hole and struct's `!1` take the
 //! long way.
 

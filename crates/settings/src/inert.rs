@@ -2,8 +2,8 @@
 //! them load, CONFIG GET answers them, and a start warns when one is not at its default.
 //!
 //! Those that promise safety are `refused`: data believed to be on disk, traffic believed to be
-//! encrypted, or strangers believed to be kept out are worse than a server that does not start. A
-//! row of that kind is to say so. `save` is not refused, because its default promises as much.
+//! encrypted, or outsiders believed to be kept out are worse than a server that does not start. A
+//! row of that kind says so. `save` is not refused, because its default promises as much.
 //!
 //! A row moves to `active` when the server begins to act on it. Tests: `row`, `tests/reference.rs`.
 

@@ -18,11 +18,12 @@
 //!    sees it.
 //! 4. Tickets are redeemed outside both the lock and the mutex, in the order they were left.
 //!
-//! Not here: fairness (a newcomer may take the lock before the woken; a command that has met busy
-//! locks for `ALL_OR_NONE_TRIES` times goes to the slow lane, which takes them one by one and keeps
-//! what it has), poisoning (values stay valid between two
-//! statements of the floors below), blocking (a thread that may wait parks a ticket for itself).
-//! Tests: below, and loom models in `tests` under `--cfg loom`.
+//! Not here: fairness (a newcomer may take the lock before the one that was woken; nobody starves
+//! all the same, because a command that has met busy locks `ALL_OR_NONE_TRIES` times goes to the
+//! slow lane, where it takes them one by one under the token and keeps what it has:
+//! `keyspace::token`, tested in the server's `in_process`), poisoning (values stay valid between
+//! two statements of the floors below), blocking (a thread that may wait parks a ticket for
+//! itself). Tests: below, and loom models under `--cfg loom`.
 
 use std::ops::{Deref, DerefMut};
 
@@ -209,27 +210,27 @@ mod tests {
 
     #[test]
     fn tickets_are_woken_in_order_and_once() {
-        let (ring, heard) = mpsc::channel();
+        let (sender, woken) = mpsc::channel();
         let lock = PartitionLock::new(0);
         let guard = lock.try_lock().expect("free");
         assert!(lock.try_lock().is_none());
         for number in 0..3 {
-            assert!(lock.park(Waker(ring.clone(), number)).is_ok());
+            assert!(lock.park(Waker(sender.clone(), number)).is_ok());
         }
         assert_eq!(lock.parked_count(), 3);
         drop(guard);
-        assert_eq!(heard.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(woken.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
         drop(lock.try_lock().expect("free again"));
-        assert_eq!(heard.try_iter().count(), 0);
+        assert_eq!(woken.try_iter().count(), 0);
     }
 
     #[test]
     fn parking_on_a_free_lock_is_refused() {
-        let (ring, heard) = mpsc::channel();
+        let (sender, woken) = mpsc::channel();
         let lock = PartitionLock::new(0);
-        assert!(lock.park(Waker(ring, 7)).is_err());
+        assert!(lock.park(Waker(sender, 7)).is_err());
         drop(lock.try_lock().expect("free"));
-        assert_eq!(heard.try_iter().count(), 0);
+        assert_eq!(woken.try_iter().count(), 0);
     }
 
     #[test]
@@ -241,15 +242,15 @@ mod tests {
             .map(|_| {
                 let lock = Arc::clone(&lock);
                 thread::spawn(move || {
-                    let (ring, heard) = mpsc::channel();
+                    let (sender, woken) = mpsc::channel();
                     for _ in 0..ROUNDS {
                         loop {
                             if let Some(mut guard) = lock.spin_lock() {
                                 *guard += 1;
                                 break;
                             }
-                            if lock.park(Waker(ring.clone(), 0)).is_ok() {
-                                heard.recv().expect("woken");
+                            if lock.park(Waker(sender.clone(), 0)).is_ok() {
+                                woken.recv().expect("woken");
                             }
                         }
                     }

@@ -16,25 +16,25 @@
 //!
 //! A 16-byte key with an 8-byte value costs 32 bytes, and so does a 16-byte key with a long value.
 //!
-//! Where what memcached keeps with a string will lie (decided, and not built before its protocol):
+//! Where memcached's flags and cas will be (decided; built together with its protocol):
 //!
 //! ```text
 //! | ... value part | room | flags u32 | cas u64 |      the last 12 bytes of the record's block
 //! ```
 //!
-//! - A string that has them has bit 2 of its kind set; the encodings need but two bits (`word`
-//!   asserts it), and who asks for the encoding masks that bit away with the mask it applies
-//!   anyway. So a record without them has no byte for them, and a lookup and a read no instruction.
-//! - They lie at the end, so nothing before them moves: no offset of key or value depends on them.
-//!   Who makes room (`create`, `reshape`, `open_deadline`) asks for 12 bytes more, and `reshape`
-//!   moves them to the new end. A deadline keeps its place.
-//! - Flags are set by who stores with flags that are not 0, and stay with an append or an
-//!   increment. A whole new value from elsewhere (SET) drops the tail, which is flags 0.
-//! - A cas number is not kept for who never asks: the first `gets` of a record takes the next of
-//!   its partition's counter and adds the tail; every change takes the number away again (it is 0),
-//!   in `keyspace::change`, the one place that knows of all. So a number names one state of one
-//!   key, as it does in memcached, and writers that have no tail pay the look at a bit they have
-//!   loaded.
+//! - A string that has them has bit 2 of its kind set; the encodings need only two bits (`word`
+//!   asserts it), and the mask that reads the encoding removes that bit anyway. So a record without
+//!   them pays no byte, and a lookup or a read no instruction.
+//! - They are at the end, so nothing before them moves: no offset of key or value depends on them.
+//!   Whoever makes room (`create`, `reshape`, `open_deadline`) asks for 12 bytes more, and
+//!   `reshape` moves them to the new end. A deadline keeps its place.
+//! - Flags are set by a store with flags other than 0, and stay through an append or an increment.
+//!   A whole new value from elsewhere (SET) drops the tail, which means flags 0.
+//! - A cas number is kept only where it was asked for: the first `gets` of a record takes the next
+//!   number of its partition's counter and adds the tail; every change sets the number back to 0,
+//!   in `keyspace::change`, the one place that knows of all changes. So a number names one state of
+//!   one key, as it does in memcached, and writers of records without a tail pay only for testing a
+//!   bit they have loaded.
 //! - Collections have no tail: memcached does not see them.
 //!
 //! Invariants

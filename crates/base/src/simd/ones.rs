@@ -8,7 +8,7 @@
 //! | AVX2 | the carry-save adder below, 256 bits at a time |
 //! | baseline | word by word (SSE2, NEON) |
 //!
-//! Without an instruction that counts, to look up each half byte is what takes the time. So eight
+//! Without an instruction that counts, looking up each half byte takes most of the time. So eight
 //! vectors at a time go through an adder of bits (Harley and Seal; Muła, Kurz and Lemire, "Faster
 //! population counts using AVX2 instructions", 2018), and only what it carries out is looked up:
 //!

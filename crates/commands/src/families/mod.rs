@@ -1,4 +1,4 @@
-//! One file or directory a family of commands; each exports its rows as `ROWS`.
+//! One file or directory for each family of commands; each exports its rows as `ROWS`.
 
 pub mod bitmap;
 pub mod connection;

@@ -1,8 +1,8 @@
 //! Accepting: level-triggered, so that what is not accepted in one turn comes again in the next.
 //!
 //! When the kernel cannot accept, mostly for lack of descriptors, a level-triggered socket would
-//! make every wait return at once. So the listener is taken out of the set and rests until the
-//! clock (the only place that reads one) or a closed connection rouses it.
+//! make every wait return at once. So the listener is taken out of the set until some time has
+//! passed (the only place that reads a clock) or a connection is closed.
 //!
 //! The rest of the engine, and the invariants cited here, are in `epoll`. Tests: `tests/engines`.
 

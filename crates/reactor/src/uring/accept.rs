@@ -1,8 +1,8 @@
 //! Accepting: one standing request per listening socket.
 //!
 //! When the kernel cannot accept, mostly for lack of descriptors, the request ends. Asking again at
-//! once would spin, so the listener rests until the timer or a closed connection rouses it. The
-//! kernel notes the limit of descriptors when it is asked, not when it accepts.
+//! once would spin, so the listener rests until a timer ends or a connection is closed. The kernel
+//! notes the limit of descriptors when it is asked, not when it accepts.
 //!
 //! The rest of the engine is in `core`, the invariants cited here in `uring`. Tests:
 //! `tests/engines`.

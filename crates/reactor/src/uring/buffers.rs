@@ -8,15 +8,15 @@
 //! 19 us a message, 4 MB 28 us). Too few means that many connections with a little data each come
 //! to an empty ring (`ENOBUFS`) and must be armed again. So the number in circulation starts at
 //! `least`, doubles when the ring ran dry although the buffers were mostly empty, and halves after
-//! a long time of using less than a quarter. A ring run dry by a few connections with much data is
-//! meant: that is their share of a turn.
+//! a long time of using less than a quarter. A ring that a few connections with much data have run
+//! dry is left as it is: that is their share of a turn.
 //!
 //! Bundles (`IORING_RECVSEND_BUNDLE`) were tried and left out: with 16 KB buffers they gained
 //! nothing for large messages and cost 2 % for small ones, and before kernel 6.16 they could leave
 //! gaps in the data ("io_uring/net: only retry recv bundle for a full transfer").
 //!
 //! Invariants
-//! 1. A buffer is in one place: in the kernel's hands (given, and not yet told as filled), `lent`
+//! 1. A buffer is in one place: in the kernel's hands (given, and not yet told as filled), `in_use`
 //!    to the running turn, or in `reserve`.
 //! 2. There are as many places in the ring as buffers, so it cannot overflow.
 //! 3. The ring's memory lives until the ring that registered it is gone: `Uring` drops it later.
@@ -39,8 +39,8 @@ pub(crate) struct Buffers {
     bytes: u32,
     tail: u16,
     /// Filled in the running turn.
-    lent: Vec<u16>,
-    lent_bytes: usize,
+    in_use: Vec<u16>,
+    in_use_bytes: usize,
     /// Out of circulation; the one used last is on top.
     reserve: Vec<u16>,
     circulation: Circulation,
@@ -55,8 +55,8 @@ impl Buffers {
             count,
             bytes,
             tail: 0,
-            lent: Vec::with_capacity(usize::from(count)),
-            lent_bytes: 0,
+            in_use: Vec::with_capacity(usize::from(count)),
+            in_use_bytes: 0,
             reserve: (0..count).rev().collect(),
             circulation: Circulation::new(usize::from(least), usize::from(count)),
         })
@@ -71,16 +71,16 @@ impl Buffers {
     /// The turn is over: fills the ring up again. `starved`: somebody found it empty.
     #[inline]
     pub(crate) fn give_back(&mut self, area: &Area, starved: bool) {
-        let room = self.lent.len() * self.bytes as usize;
-        self.circulation.adapt(self.lent.len(), self.lent_bytes * 2 < room, starved);
-        let given = usize::from(self.count) - self.lent.len() - self.reserve.len();
+        let room = self.in_use.len() * self.bytes as usize;
+        self.circulation.adapt(self.in_use.len(), self.in_use_bytes * 2 < room, starved);
+        let given = usize::from(self.count) - self.in_use.len() - self.reserve.len();
         let wanted = self.circulation.target.saturating_sub(given);
-        self.lent_bytes = 0;
+        self.in_use_bytes = 0;
         for _ in 0..wanted {
-            let Some(buffer) = self.lent.pop().or_else(|| self.reserve.pop()) else { break };
+            let Some(buffer) = self.in_use.pop().or_else(|| self.reserve.pop()) else { break };
             self.place(buffer, area);
         }
-        self.reserve.append(&mut self.lent);
+        self.reserve.append(&mut self.in_use);
         if wanted > 0 {
             let start = self.places.start().cast::<BufRingEntry>();
             // SAFETY: the ring lives (3), at a page's start; the field is an aligned u16 inside it.
@@ -104,8 +104,8 @@ impl Buffers {
     /// Takes the buffer that a completion filled; tells its offset in the area.
     #[inline]
     pub(crate) fn take(&mut self, buffer: u16, filled: u32) -> u32 {
-        self.lent.push(buffer);
-        self.lent_bytes += filled as usize;
+        self.in_use.push(buffer);
+        self.in_use_bytes += filled as usize;
         u32::from(buffer) * self.bytes
     }
 }

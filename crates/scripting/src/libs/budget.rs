@@ -1,11 +1,11 @@
-//! Long work of our functions: the host is asked whether it may go on, and many new values find the
-//! limit of memory, which Lua itself does not look at while our functions run.
+//! Long work of our functions: the host is asked whether it may go on, and the limit of memory is
+//! checked where many values are made, which Lua itself does not do while our functions run.
 //!
 //! 1. What is made between two looks is at most `LOOK_EVERY` values, strings no longer than the
 //!    argument they were read from. A table counts as `TABLE_WORK`: its slots may be many, and
 //!    empty.
-//! 2. Garbage is collected before a refusal. What is refused then is what leaves less than
-//!    1/`FREE_PART` free, so that collections are as rare as they are useful.
+//! 2. Garbage is collected before anything is refused. What would then leave less than
+//!    1/`FREE_PART` free is refused, so that collections are rare.
 //! 3. The error of a script that is to end passes whoever catches it (lpantala.c, `abortscript`);
 //!    it need not be told from others here.
 //!

@@ -1,6 +1,6 @@
-//! The libraries that scripts have beside Lua's own: JSON, MessagePack and C structs. Before most
-//! functions stands a short way in C (lplibs.c) for what scripts mostly give them; what it leaves,
-//! and every mistake, is here. `bit` is in lpantala.c alone.
+//! The libraries that scripts have beside Lua's own: JSON, MessagePack and C structs. Most
+//! functions have a short way in C (lplibs.c) for the arguments that scripts mostly give them; all
+//! others, and every error, are handled here. `bit` is in lpantala.c alone.
 //!
 //! 1. They answer as the C libraries that valkey 9.1.2 bundles, byte for byte, errors included.
 //! 2. Nothing a script passes panics, recurses without a bound or takes more than linear time.

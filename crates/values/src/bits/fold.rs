@@ -32,25 +32,25 @@ pub struct Fold<'s> {
     /// What comes out in the end.
     out: &'s mut [u8],
     /// Y, or bits that were seen more than once.
-    aside: &'s mut [u8],
+    scratch: &'s mut [u8],
     is_first: bool,
 }
 
 impl<'s> Fold<'s> {
     /// Begins. Both buffers have the length of the stretch.
-    pub fn new(op: BitOp, out: &'s mut [u8], aside: &'s mut [u8]) -> Self {
+    pub fn new(op: BitOp, out: &'s mut [u8], scratch: &'s mut [u8]) -> Self {
         out.fill(0);
         if matches!(op, BitOp::Diff1 | BitOp::AndOr | BitOp::One) {
-            aside.fill(0);
+            scratch.fill(0);
         }
-        Fold { op, out, aside, is_first: true }
+        Fold { op, out, scratch, is_first: true }
     }
 
     /// Takes the next source: its part of the stretch, shorter where it ends before.
     pub fn add(&mut self, source: &[u8]) {
         let is_first = std::mem::replace(&mut self.is_first, false);
         match self.op {
-            BitOp::One => tally(self.out, self.aside, source),
+            BitOp::One => tally(self.out, self.scratch, source),
             _ if is_first => self.out[..source.len()].copy_from_slice(source),
             BitOp::And => {
                 combine(Combine::And, self.out, source);
@@ -59,7 +59,7 @@ impl<'s> Fold<'s> {
             BitOp::Or => combine(Combine::Or, self.out, source),
             BitOp::Xor => combine(Combine::Xor, self.out, source),
             BitOp::Diff => combine(Combine::AndNot, self.out, source),
-            BitOp::Diff1 | BitOp::AndOr => combine(Combine::Or, self.aside, source),
+            BitOp::Diff1 | BitOp::AndOr => combine(Combine::Or, self.scratch, source),
             BitOp::Not => {}
         }
     }
@@ -68,11 +68,11 @@ impl<'s> Fold<'s> {
     pub fn finish(self) -> &'s [u8] {
         match self.op {
             BitOp::Not => invert(self.out),
-            BitOp::One => combine(Combine::AndNot, self.out, self.aside),
-            BitOp::AndOr => combine(Combine::And, self.out, self.aside),
+            BitOp::One => combine(Combine::AndNot, self.out, self.scratch),
+            BitOp::AndOr => combine(Combine::And, self.out, self.scratch),
             BitOp::Diff1 => {
-                combine(Combine::AndNot, self.aside, self.out);
-                return self.aside;
+                combine(Combine::AndNot, self.scratch, self.out);
+                return self.scratch;
             }
             BitOp::And | BitOp::Or | BitOp::Xor | BitOp::Diff => {}
         }
@@ -127,8 +127,8 @@ mod tests {
                 })
                 .collect();
             let length = sources.iter().map(Vec::len).max().unwrap_or(0);
-            let (mut out, mut aside) = (vec![9; length], vec![9; length]);
-            let mut fold = Fold::new(op, &mut out, &mut aside);
+            let (mut out, mut scratch) = (vec![9; length], vec![9; length]);
+            let mut fold = Fold::new(op, &mut out, &mut scratch);
             sources.iter().for_each(|source| fold.add(source));
             let found = fold.finish();
             assert_eq!(found.len(), length);

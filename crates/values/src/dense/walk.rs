@@ -1,4 +1,4 @@
-//! Walks through the table: SCAN, all entries, one by chance, and those whose time is over.
+//! Walks through the table: SCAN, all entries, a random one, and those whose deadline has passed.
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
@@ -13,8 +13,8 @@ const BINS_PER_ENTRY: usize = 10;
 /// A part of a walk in parts has so many bins at most, however little is made of them: some 1,800
 /// entries.
 const BINS_PER_PART: usize = 128;
-/// A walk by chance that found nothing so often takes what comes first. Each try succeeds about
-/// every third time.
+/// A random walk that has found nothing so many times takes what comes first. Each try succeeds
+/// about every third time.
 const CHANCE_TRIES: usize = 500;
 
 impl Dense {
@@ -136,7 +136,7 @@ impl Dense {
         (bin < end).then_some(bin)
     }
 
-    /// An entry by chance, each as likely as the others; `None` in an empty table.
+    /// A random entry, each as likely as the others; `None` in an empty table.
     ///
     /// A random hash chooses a bin, and the bin is taken as often as it is full, so that the
     /// entries of full bins are not rarer than others. Full is six deviations above the mean.
@@ -144,8 +144,8 @@ impl Dense {
         self.random_place(chance).map(|place| self.entry_at(place))
     }
 
-    /// Takes out an entry by chance, each as likely as the others, and shows it before it goes.
-    /// `None` in an empty table.
+    /// Takes out a random entry, each as likely as the others, and shows it before it goes. `None`
+    /// in an empty table.
     pub fn take_random<R>(
         &mut self,
         chance: &mut Rng,

@@ -195,9 +195,9 @@ impl Shape {
         };
         let Position { longitude, latitude } = self.middle;
         let up = degrees(height / EARTH_RADIUS);
-        let aside = |latitude: f64| degrees(width / EARTH_RADIUS / radians(latitude).cos());
+        let sideways = |latitude: f64| degrees(width / EARTH_RADIUS / radians(latitude).cos());
         // The edge nearer to a pole has more degrees.
-        let wide = if latitude < 0.0 { aside(latitude - up) } else { aside(latitude + up) };
+        let wide = if latitude < 0.0 { sideways(latitude - up) } else { sideways(latitude + up) };
         Bounds {
             west: longitude - wide,
             south: latitude - up,

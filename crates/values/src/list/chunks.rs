@@ -18,14 +18,14 @@
 //! head | plain | plain | block | block | block | rest | plain | plain | tail, which grows
 //! ```
 //!
-//! Who changes a chunk of the middle gets it plain, and so it stays. With `list-compress-depth` the
-//! chunks beyond that depth are compressed where this pays, and folded where it does not.
+//! A chunk of the middle that is changed becomes plain, and stays so. With `list-compress-depth`
+//! the chunks beyond that depth are compressed where this pays, and folded where it does not.
 //!
 //! Invariants
 //! 1. No chunk and no group is empty; a group has at most [`GROUP_CHUNKS`] chunks.
 //! 2. The counts of a chunk, a group and the whole are right between two calls.
-//! 3. Where a list has a size at which chunks are divided (OBJECT ENCODING tells when one is left),
-//!    that is so near its ends; a block may hold a little more or less.
+//! 3. Near the ends of a list chunks are divided at the sizes at which Redis divides them (OBJECT
+//!    ENCODING shows when one is left); a block may hold a little more or less.
 //!
 //! Not here: what fits into a chunk, its forms. Tests: at the foot.
 

@@ -1,8 +1,8 @@
 //! A chunk that is far from both ends, compressed: what `list-compress-depth` asks for.
 //!
-//! LZ4, as one block of the chunk's entries. To compress 8 KB takes some twenty microseconds, to
-//! read any element of it one or two, because all of it is decompressed, into a buffer that lives
-//! as long as it is looked at.
+//! LZ4, as one block of the chunk's entries. Compressing 8 KB takes some twenty microseconds,
+//! reading any element of it one or two, because all of it is decompressed, into a buffer that
+//! lives as long as the element is looked at.
 //!
 //! Invariants
 //! 1. The bytes are what [`Compressed::of`] made of whole entries; none come from elsewhere (a

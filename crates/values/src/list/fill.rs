@@ -1,8 +1,8 @@
 //! How much one packed buffer of a list may hold, the setting `list-max-listpack-size`; and how
 //! many of them at each end are not compressed, `list-compress-depth`.
 //!
-//! The numbers are Redis's, because OBJECT ENCODING tells them: from -1 to -5 bytes, 4 KB to
-//! 64 KB; from 1 on elements, and then never more than 8 KB.
+//! The numbers are Redis's, because OBJECT ENCODING shows them: from -1 to -5 bytes, 4 KB to 64 KB;
+//! from 1 on elements, and then never more than 8 KB.
 
 use super::chunk::Chunk;
 use crate::packed::entry;

@@ -1,7 +1,7 @@
 //! The large form of a list: chunks of packed elements.
 //!
 //! Chunks are filled, split and joined where Redis's quicklist does it, because the time at which
-//! a list becomes small again (OBJECT ENCODING tells it) is when one chunk is left.
+//! a list becomes small again (OBJECT ENCODING shows it) is when one chunk is left.
 //!
 //! Invariants
 //! 1. There is at least one element, except between two calls of one command.

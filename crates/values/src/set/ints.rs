@@ -5,7 +5,7 @@
 //! | -32,768 to 32,767 | -2^31 to 2^31 - 1 | the rest |
 //!
 //! The bytes lie in a [`Packed`] buffer, which is one pointer and knows bytes and elements; the
-//! width is the one over the other. They are no entries: of that buffer only the splice is used.
+//! width is bytes divided by elements. They are no entries: of that buffer only the splice is used.
 //!
 //! Tests: at the foot, and `tests/set.rs`.
 

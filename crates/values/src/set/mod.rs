@@ -268,8 +268,8 @@ impl Set {
         }
     }
 
-    /// Removes a member by chance, each as likely as the others, and shows it before it goes.
-    /// `None` if there is none that has not expired.
+    /// Removes a random member, each as likely as the others, and shows it before it goes. `None`
+    /// if there is none that has not expired.
     pub fn pop(
         &mut self,
         random: &mut Rng,
@@ -392,8 +392,8 @@ impl Set {
     }
 }
 
-/// Takes a member by chance out of a table in which some have expired. Luck may not find one that
-/// has not: then what has expired goes first.
+/// Takes a random member out of a table in which some have expired. Luck may not find one that has
+/// not: then what has expired goes first.
 fn pop_live(
     large: &mut Dense,
     random: &mut Rng,

@@ -4,7 +4,7 @@
 //! A group counts what it reads. Such a count is right as long as nothing ahead of the group was
 //! deleted by its id; the stream remembers only the largest id so deleted. What can be told follows
 //! the reference case by case, because clients see when it is `nil`. Clients may set the count of
-//! all entries to any number below 2^64, and what is reckoned with it wraps around as there.
+//! all entries to any number below 2^64, and arithmetic with it wraps around as it does there.
 
 use super::group::Group;
 use super::id::StreamId;

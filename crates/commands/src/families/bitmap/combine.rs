@@ -109,8 +109,8 @@ fn fold_aside(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Ke
             let mut left = STEP_BYTES;
             while left > 0 && folded.len() < *length {
                 let (at, stretch) = (folded.len(), STRETCH_BYTES.min(*length - folded.len()));
-                let (out, aside) = (&mut buffers.0[..stretch], &mut buffers.1[..stretch]);
-                let done = fold_stretch(call, op, (sources, lengths), at, (out, aside));
+                let (out, scratch) = (&mut buffers.0[..stretch], &mut buffers.1[..stretch]);
+                let done = fold_stretch(call, op, (sources, lengths), at, (out, scratch));
                 folded.extend_from_slice(done);
                 left = left.saturating_sub(STRETCH_BYTES * sources.len());
             }
@@ -138,10 +138,10 @@ fn fold_stretch<'b>(
     op: BitOp,
     (sources, ends): (&[Key<'_>], &[usize]),
     at: usize,
-    (out, aside): (&'b mut [u8], &'b mut [u8]),
+    (out, scratch): (&'b mut [u8], &'b mut [u8]),
 ) -> &'b [u8] {
     let stretch = out.len();
-    let mut fold = Fold::new(op, out, aside);
+    let mut fold = Fold::new(op, out, scratch);
     for (source, end) in sources.iter().zip(ends) {
         if *end <= at {
             fold.add(&[]);
@@ -181,11 +181,11 @@ fn fold(
 ) -> Suspended {
     let length = ends.iter().copied().max().unwrap_or(0);
     let stretch = length.min(STRETCH_BYTES);
-    let (mut out, mut aside) = (Buffer::from_elem(0, stretch), Buffer::from_elem(0, stretch));
+    let (mut out, mut scratch) = (Buffer::from_elem(0, stretch), Buffer::from_elem(0, stretch));
     for at in (0..length).step_by(STRETCH_BYTES) {
         let stretch = stretch.min(length - at);
-        let (out, aside) = (&mut out[..stretch], &mut aside[..stretch]);
-        let folded = fold_stretch(call, op, (sources, ends), at, (out, aside));
+        let (out, scratch) = (&mut out[..stretch], &mut scratch[..stretch]);
+        let folded = fold_stretch(call, op, (sources, ends), at, (out, scratch));
         let mut opened = call.keys.resume(unfinished, target);
         if let Ok(Some(bytes)) = opened.string_mut() {
             bytes[at..at + stretch].copy_from_slice(folded);

@@ -40,7 +40,7 @@ pub(super) const RANDOMKEY: Command = Command::read("RANDOMKEY", random_key, Gro
     .flags(Flags::WHOLE)
     .tips(&["request_policy:all_shards", "response_policy:special", "nondeterministic_output"])
     .syntax("")
-    .summary("Returns one of the keys, by chance.");
+    .summary("Returns a random key.");
 
 fn keys(call: &mut Call<'_, '_>) -> Done {
     let pattern = call.args[1];

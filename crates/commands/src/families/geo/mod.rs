@@ -1,4 +1,4 @@
-//! Positions on the Earth: sorted sets whose scores are cells of the fixture.
+//! Positions on the Earth: sorted sets whose scores are cells of the world.
 //!
 //! | file | commands |
 //! |---|---|

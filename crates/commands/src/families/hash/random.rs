@@ -1,4 +1,4 @@
-//! HRANDFIELD: fields by chance.
+//! HRANDFIELD: random fields.
 
 use std::ops::ControlFlow;
 
@@ -63,7 +63,7 @@ pub(super) const HRANDFIELD: Command = reads("HRANDFIELD", hrandfield)
     .since("6.2.0")
     .complexity("O(N) for N fields returned; at most of the order of the hash's size")
     .syntax("key [options: count:int [WITHVALUES]]")
-    .summary("Returns fields of a hash, chosen by chance.");
+    .summary("Returns random fields of a hash.");
 
 fn hrandfield(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() == 2 {

@@ -1,4 +1,4 @@
-//! Members by chance: SPOP takes them out, SRANDMEMBER only shows them.
+//! Random members: SPOP takes them out, SRANDMEMBER only shows them.
 
 use std::ops::ControlFlow;
 
@@ -25,7 +25,7 @@ pub(super) const SPOP: Command = writes("SPOP", spop)
     .tips(ANY_OUTPUT)
     .complexity("O(N) for N members taken out")
     .syntax("key [count:int]")
-    .summary("Takes members by chance out of a set and returns them.");
+    .summary("Removes random members of a set and returns them.");
 
 fn spop(call: &mut Call<'_, '_>) -> Done {
     match call.args.len() {
@@ -116,7 +116,7 @@ pub(super) const SRANDMEMBER: Command = reads("SRANDMEMBER", srandmember)
     .tips(ANY_OUTPUT)
     .complexity("O(N) for N members wished for")
     .syntax("key [count:int]")
-    .summary("Returns members of a set by chance.");
+    .summary("Returns random members of a set.");
 
 fn srandmember(call: &mut Call<'_, '_>) -> Done {
     match call.args.len() {

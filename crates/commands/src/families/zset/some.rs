@@ -1,4 +1,4 @@
-//! Some of the members: by chance, and in parts.
+//! Some of the members: random ones, and all of them in parts (ZSCAN).
 
 use std::ops::ControlFlow;
 
@@ -48,7 +48,7 @@ pub(super) const ZRANDMEMBER: Command = reads("ZRANDMEMBER", zrandmember)
     .since("6.2.0")
     .complexity("O(M*log(N)) for M members returned")
     .syntax("key [options: count:int [WITHSCORES]]")
-    .summary("Returns members of a sorted set, by chance.");
+    .summary("Returns random members of a sorted set.");
 
 fn zrandmember(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() == 2 {

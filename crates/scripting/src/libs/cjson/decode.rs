@@ -10,8 +10,8 @@
 //!    reference's.
 //! 2. The text ends at its first zero byte, except that two bytes of which one is zero are
 //!    refused as UTF-16.
-//! 3. Strings are not checked to be UTF-8. That the text is, as a whole, is only a shorter way.
-//! 4. On the way of a mistake the token is read a second time to tell what it is (`token`).
+//! 3. Strings are not checked to be UTF-8. Where the whole text is, that only allows a faster way.
+//! 4. After a mistake the token is read a second time, to say what it is (`token`).
 //!
 //! Tests: tests/libs_answers.rs.
 

@@ -1,17 +1,17 @@
 //! Values to JSON text.
 //!
 //! A table is an array when all its keys are whole numbers from 1 on, else an object. The reference
-//! goes over each table twice to know. Here one look mostly does: who has a key 1 first is hoped to
-//! have 1, 2, 3... in order, who has a name first is an object (`Hopeful`). A table that
-//! disappoints is taken back and written after two looks. What is wrong with a value, or deep, is
-//! found by starting again without hope (`Careful`).
+//! goes over each table twice to find out. Here once is mostly enough (`Optimistic`): a table whose
+//! first key is 1 is taken to have the keys 1, 2, 3... in order, one whose first key is a name to
+//! be an object. Where that turns out wrong the table is taken back and gone over twice. A value
+//! that is wrong, or too deep, is found by starting again without assumptions (`Careful`).
 //!
 //! 1. The order of an object's members is that of Lua's `next`, as everywhere.
 //! 2. Only `Careful` makes errors: they are those of the reference, and of several the same one.
-//! 3. `Hopeful` recurses and nests protected calls, of which Lua allows 200 in all: at most
-//!    `HOPEFUL_NESTING_MAX` deep. `Careful` does neither.
-//! 4. What is taken back is at most `WASTE_BYTES` more than twice what stands: else tables that
-//!    disappoint late, in one another, would be written again and again.
+//! 3. `Optimistic` recurses and nests protected calls, of which Lua allows 200 in all: at most
+//!    `OPTIMISTIC_NESTING_MAX` deep. `Careful` does neither.
+//! 4. What is taken back is at most `WASTE_BYTES` more than twice what is kept: otherwise nested
+//!    tables that turn out wrong late would be written again and again.
 //!
 //! Tests: tests/libs_answers.rs, tests/libs_limits.rs.
 
@@ -23,7 +23,7 @@ use crate::libs::argument::type_name;
 use crate::libs::budget::{Budget, TABLE_WORK, no_memory};
 use crate::libs::{NESTING_MAX, OUTPUT_BYTES_MAX};
 
-const HOPEFUL_NESTING_MAX: usize = 32;
+const OPTIMISTIC_NESTING_MAX: usize = 32;
 const WASTE_BYTES: usize = 64 << 10;
 
 /// Appends `value` as JSON. `next` is Lua's.
@@ -35,11 +35,12 @@ pub(super) fn encode(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let mut budget = Budget::open(lua);
-    if (Hopeful { budget: &mut budget, settings, out, wasted_bytes: 0 }).value(value, 0).is_ok() {
+    if (Optimistic { budget: &mut budget, settings, out, wasted_bytes: 0 }).value(value, 0).is_ok()
+    {
         return Ok(());
     }
     out.clear();
-    // What disappointed may have been that the script is to end.
+    // The attempt may have failed because the script is to end.
     budget.look()?;
     Careful { budget, next, settings, out }.value(value.clone())
 }
@@ -167,11 +168,11 @@ fn push_key(out: &mut Vec<u8>, key: &Value, settings: &Settings) -> bool {
 }
 
 /// The first way cannot write this.
-struct Disappointed;
+struct WrongGuess;
 
-type Hope = std::result::Result<(), Disappointed>;
+type Attempt = std::result::Result<(), WrongGuess>;
 
-struct Hopeful<'a, 'l> {
+struct Optimistic<'a, 'l> {
     budget: &'a mut Budget<'l>,
     settings: &'a Settings,
     out: &'a mut Vec<u8>,
@@ -189,23 +190,23 @@ enum Shape {
     Unclear,
 }
 
-impl Hopeful<'_, '_> {
-    fn value(&mut self, value: &Value, depth: usize) -> Hope {
+impl Optimistic<'_, '_> {
+    fn value(&mut self, value: &Value, depth: usize) -> Attempt {
         let worked = match value {
             Value::Table(table) => return self.table(table, depth + 1),
             Value::String(text) => self.budget.bytes(text.as_bytes().len()),
             _ => Ok(()),
         };
-        worked.and_then(|()| self.budget.step()).map_err(|_| Disappointed)?;
-        if push_scalar(self.out, value, self.settings) { Ok(()) } else { Err(Disappointed) }
+        worked.and_then(|()| self.budget.step()).map_err(|_| WrongGuess)?;
+        if push_scalar(self.out, value, self.settings) { Ok(()) } else { Err(WrongGuess) }
     }
 
-    fn table(&mut self, table: &Table, depth: usize) -> Hope {
-        let depth_max = HOPEFUL_NESTING_MAX.min(self.settings.encode_max_depth as usize);
+    fn table(&mut self, table: &Table, depth: usize) -> Attempt {
+        let depth_max = OPTIMISTIC_NESTING_MAX.min(self.settings.encode_max_depth as usize);
         let start = self.out.len();
         let may_go_on = self.budget.work(TABLE_WORK).is_ok();
         if depth > depth_max || start > OUTPUT_BYTES_MAX || !may_go_on {
-            return Err(Disappointed);
+            return Err(WrongGuess);
         }
         let mut shape = Shape::Unknown;
         let walked = walk(table, |key, value| self.member(&mut shape, &key, &value, depth));
@@ -217,17 +218,17 @@ impl Hopeful<'_, '_> {
                 self.wasted_bytes += self.out.len() - start;
                 self.out.truncate(start);
                 if self.wasted_bytes > 2 * start + WASTE_BYTES {
-                    return Err(Disappointed);
+                    return Err(WrongGuess);
                 }
                 return self.unclear(table, depth);
             }
-            (Err(_), _) => return Err(Disappointed),
+            (Err(_), _) => return Err(WrongGuess),
         }
         Ok(())
     }
 
     #[inline]
-    fn member(&mut self, shape: &mut Shape, key: &Value, value: &Value, depth: usize) -> Hope {
+    fn member(&mut self, shape: &mut Shape, key: &Value, value: &Value, depth: usize) -> Attempt {
         match (&mut *shape, key) {
             (Shape::Array(next), Value::Integer(place)) if place == next => {
                 *next += 1;
@@ -246,32 +247,32 @@ impl Hopeful<'_, '_> {
             (Shape::Object, _) => {
                 self.out.push(b',');
                 if !push_key(self.out, key, self.settings) {
-                    return Err(Disappointed);
+                    return Err(WrongGuess);
                 }
             }
             _ => {
                 *shape = Shape::Unclear;
-                return Err(Disappointed);
+                return Err(WrongGuess);
             }
         }
         self.value(value, depth)
     }
 
     /// The reference's way: first all keys, then the values.
-    fn unclear(&mut self, table: &Table, depth: usize) -> Hope {
+    fn unclear(&mut self, table: &Table, depth: usize) -> Attempt {
         let mut keys = Keys::default();
         let budget = &mut *self.budget;
         let _ = walk(table, |key, _: bool| match keys.see(&key) && budget.step().is_ok() {
             true => Ok(()),
-            false => Err(Disappointed),
+            false => Err(WrongGuess),
         });
         match keys.array_len(self.settings) {
             Len::Array(len) => {
                 for place in 1..=len {
                     self.out.push(if place == 1 { b'[' } else { b',' });
-                    self.value(&table.raw_get(place).map_err(|_| Disappointed)?, depth)?;
+                    self.value(&table.raw_get(place).map_err(|_| WrongGuess)?, depth)?;
                     if self.out.len() > OUTPUT_BYTES_MAX {
-                        return Err(Disappointed);
+                        return Err(WrongGuess);
                     }
                 }
                 self.out.push(b']');
@@ -284,18 +285,18 @@ impl Hopeful<'_, '_> {
                 self.out[start] = b'{';
                 self.out.push(b'}');
             }
-            Len::Sparse | Len::TooLong => return Err(Disappointed),
+            Len::Sparse | Len::TooLong => return Err(WrongGuess),
         }
         Ok(())
     }
 }
 
 /// Calls `visit` for each pair of the table until it has enough.
-fn walk<V: FromLua>(table: &Table, mut visit: impl FnMut(Value, V) -> Hope) -> Hope {
+fn walk<V: FromLua>(table: &Table, mut visit: impl FnMut(Value, V) -> Attempt) -> Attempt {
     // Any error will do to end the iteration; this one costs nothing.
     table
         .for_each(|key: Value, value: V| visit(key, value).map_err(|_| Error::StackError))
-        .map_err(|_| Disappointed)
+        .map_err(|_| WrongGuess)
 }
 
 /// What is known of a table's keys. C's ints, as in the reference.

@@ -1,13 +1,14 @@
 //! Values to MessagePack.
 //!
 //! A table with the keys 1 to n and no others is an array, any other one a map. The reference looks
-//! at all keys to know, counts them, then writes. Here a first try writes while it looks: what has
-//! a key 1 is hoped to be an array whose keys come in order, and the head of a map is put in front
-//! of it when its members are counted. What disappoints the try ends it, and all is written again
-//! with two looks, so nothing is written more than twice.
+//! at all keys to find out, counts them, then writes. Here a first, optimistic attempt writes while
+//! it looks: a table with a key 1 is taken for an array whose keys come in order, and the head of a
+//! map is put in front of it when its members are counted. Where that turns out wrong the attempt
+//! ends, and everything is written again the careful way, so nothing is written more than twice.
 //!
 //! 1. A map's members come in the order of Lua's `next`, as everywhere.
-//! 2. The hopeful try makes protected calls, `NESTING_MAX` deep at most; the careful one none.
+//! 2. The optimistic attempt makes protected calls, `NESTING_MAX` deep at most; the careful one
+//!    none.
 //! 3. A table deeper than `NESTING_MAX` is nil, as is what MessagePack has no form for.
 //!
 //! Tests: tests/libs_answers.rs.
@@ -28,11 +29,11 @@ pub(super) fn pack<'a>(
     values: impl Iterator<Item = &'a Value> + Clone,
 ) -> Result<Vec<u8>> {
     let out = Vec::with_capacity(EXPECTED_BYTES);
-    let mut packer = Packer { budget: Budget::open(lua), out, hopeful: true };
+    let mut packer = Packer { budget: Budget::open(lua), out, optimistic: true };
     if values.clone().any(|value| packer.value(value, 0).is_err()) {
         packer.out.clear();
-        packer.hopeful = false;
-        // What disappointed may have been that the script is to end.
+        packer.optimistic = false;
+        // The attempt may have failed because the script is to end.
         packer.budget.look()?;
         for value in values {
             packer.value(value, 0)?;
@@ -44,7 +45,7 @@ pub(super) fn pack<'a>(
 struct Packer<'l> {
     budget: Budget<'l>,
     out: Vec<u8>,
-    hopeful: bool,
+    optimistic: bool,
 }
 
 impl Packer<'_> {
@@ -70,7 +71,7 @@ impl Packer<'_> {
             return Err(no_memory());
         }
         self.budget.work(TABLE_WORK)?;
-        if !self.hopeful {
+        if !self.optimistic {
             return self.carefully(table, level);
         }
         match table.raw_len() {
@@ -79,7 +80,7 @@ impl Packer<'_> {
         }
     }
 
-    /// Hopes that the keys are 1 to `len` in order.
+    /// Assumes that the keys are 1 to `len` in order.
     fn array(&mut self, table: &Table, len: usize, level: usize) -> Result<()> {
         self.head(len, ARRAY);
         let mut next = 1;

@@ -1,5 +1,5 @@
-//! Elements that are not at hand: texts without their entries' frames, in a shorter code where
-//! their characters allow one.
+//! Elements between the ends of a list: texts without their entries' frames, in a shorter code
+//! where their characters allow one.
 //!
 //! ```text
 //! | u32 elements | u32 bytes of the lengths | u16 length of each | u8 bits | u8 symbols, numbers |
@@ -11,16 +11,16 @@
 //! | `code` | characters in fewer bits |
 //! | this | which elements, and where each lies |
 //!
-//! A random text of 20 bytes takes 20 here and 22 as an entry; 20 hexadecimal digits take 10. To
-//! fold 8 KB takes some ten microseconds, to read one element less than to find it among entries.
-//! Only elements between the ends of a list are kept so, see `chunks`.
+//! A random text of 20 bytes takes 20 here and 22 as an entry; 20 hexadecimal digits take 10.
+//! Folding 8 KB takes some ten microseconds; reading one element takes less than finding it among
+//! entries. Which elements are kept so: see `chunks`.
 //!
 //! Invariants
-//! 1. If all texts have one length, it stands in the head and there are no others; else the head
-//!    says [`VARIED`].
+//! 1. If all texts have one length, it is in the head, and no lengths follow; else the head says
+//!    [`VARIED`].
 //! 2. A length is below [`MOST_TEXT_BYTES`]: elements next to longer ones are not folded.
-//! 3. A number is kept as its text, and the head tells that there are some. Where they are more
-//!    than one in [`ELEMENTS_PER_NUMBER`], nothing is folded: as entries they are read quicker.
+//! 3. A number is kept as its text, and the head says that there are some. Where they are more than
+//!    one in [`ELEMENTS_PER_NUMBER`], nothing is folded: as entries they are read quicker.
 //!
 //! Tests: at the foot.
 

@@ -8,8 +8,8 @@
 //! 2. Cut to score and eight bytes, no entry before child i is greater than fence i, and no entry
 //!    of child i or a later one is smaller. (So where an entry equals a fence in those, only the
 //!    child's first entry decides.)
-//! 3. The fence of child 0 may be stale: it is not looked at. Whoever makes child 0 another puts a
-//!    good one there.
+//! 3. The fence of child 0 may be stale: it is not looked at. Whoever gives child 0 another place
+//!    puts a good one there.
 //!
 //! Not here: who the children are. Tests: the tree's.
 

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! A member is stored once, in its leaf. To find it: its hash names the leaf, its mark the entry.
-//! A rank is the sum of what stands left on the way up from a leaf. So a member costs its bytes, a
-//! score, an end and a mark (11 bytes), some 10 bytes of index, and shares of nodes: in all about
-//! 27 bytes over its own.
+//! A rank is the sum of the counts to the left on the way up from a leaf. So a member costs its
+//! bytes, a score, an end and a mark (11 bytes), some 10 bytes of index, and shares of nodes: in
+//! all about 27 bytes over its own.
 //!
 //! | file | what |
 //! |---|---|

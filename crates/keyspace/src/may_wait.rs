@@ -1,13 +1,13 @@
 //! Which threads may wait for a partition, the token, or the gate, and for how long.
 //!
-//! A worker never does: all its clients would wait with it. So a worker says so of itself
-//! ([`NeverWaits`]), and whatever waits asks ([`check`]); debug builds, which all tests are, stop
-//! there.
+//! A worker never does: all its clients would wait with it. So a worker marks its thread
+//! ([`NeverWaits`]), and whatever waits looks for the mark ([`check`]); debug builds, which all
+//! tests are, panic there.
 //!
-//! Others wait until whoever has it has had it for too long: then they give up ([`Aborted`]), and
-//! their command is answered instead of being run. Who has nothing in hand gives up, too, where
-//! others need its thread; its command runs again later. A thread looks at that every
-//! [`LONG_WAIT`].
+//! Other threads wait, but not for something that has been held for too long: then they give up
+//! ([`Aborted`]), and their command is answered instead of being run. A thread that holds nothing
+//! also gives up when others need it; its command runs again later. A waiting thread looks at both
+//! every [`LONG_WAIT`].
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub enum Awaited {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aborted(pub Awaited);
 
-/// Somebody who is told when a thread waits for long, and who knows when that is in vain.
+/// Is told when a thread waits for long, and knows when it should give up.
 pub trait LongWaitObserver: Send + Sync {
     /// It has waited for [`LONG_WAIT`] or about so long, and goes on waiting.
     fn wait_started(&self);
