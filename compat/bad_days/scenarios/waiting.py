@@ -148,7 +148,7 @@ def stops_with(server, body, command, leave):
         until(lambda: now_ms(client) > begun + 50, "it waits")
         getattr(goes, leave)()
         client.want(b"PONG", "PING")
-        client.want(b"OK", "SCRIPT", "KILL")
+        until(lambda: client.call("SCRIPT", "KILL") == b"OK", "it is listed, and ends")
         assert "killed" in script.read()
         until(lambda: figure(client, "lane_running") + figure(client, "lane_waiting") == 0,
               "the lane is at rest")

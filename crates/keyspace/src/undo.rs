@@ -29,6 +29,8 @@ struct Kept {
 #[derive(Default)]
 pub(crate) struct Undo {
     kept: Vec<Kept>,
+    /// What they take together.
+    bytes: usize,
 }
 
 impl Undo {
@@ -39,6 +41,7 @@ impl Undo {
     /// Copies a key that is about to change, unless it was copied before.
     pub fn keep(&mut self, table: &Table<Object>, db: DbIndex, key: Key<'_>, at: Option<Place>) {
         if !self.has(db, key) {
+            self.bytes += at.map_or(0, |place| record_bytes(table, place));
             let record = at.map(|place| copy(table, place, key.bytes));
             self.kept.push(Kept { db, key: key.bytes.into(), hash: key.hash, record });
         }
@@ -54,12 +57,17 @@ pub(crate) fn copy(table: &Table<Object>, place: Place, key: &[u8]) -> OwnedReco
     copied.with_stickiness(table.sticky(place))
 }
 
+/// About what a copy of a record takes.
+fn record_bytes(table: &Table<Object>, place: Place) -> usize {
+    table.record_bytes(place) + table.object(place).map_or(0, Object::heap_bytes)
+}
+
 /// How much may be kept.
 #[derive(Clone, Copy, Debug)]
 pub struct UndoLimits {
     /// Keys.
     pub keys: usize,
-    /// Bytes of each.
+    /// Bytes of all of them.
     pub bytes: usize,
 }
 
@@ -68,17 +76,15 @@ impl Locked<'_> {
     /// undone after. If so, changes are kept from here on.
     pub fn can_undo(&mut self, keys: &[Key<'_>], limits: UndoLimits) -> bool {
         let db = self.scope.db;
-        let mut count = self.woken.undo.get_or_insert_default().kept.len();
+        let undo = self.woken.undo.get_or_insert_default();
+        let (mut count, mut bytes) = (undo.kept.len(), undo.bytes);
         for &key in keys {
             if self.woken.undo.as_ref().is_some_and(|undo| undo.has(db, key)) {
                 continue;
             }
             count += 1;
             let opened = self.peek(key);
-            let bytes = opened.record().map_or(0, |(table, place)| {
-                let object = table.object(place).map_or(0, Object::heap_bytes);
-                table.record_bytes(place) + object
-            });
+            bytes += opened.record().map_or(0, |(table, place)| record_bytes(table, place));
             if count > limits.keys || bytes > limits.bytes {
                 return false;
             }

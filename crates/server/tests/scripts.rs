@@ -110,7 +110,7 @@ fn who_has_very_much_to_tell_tells_it_once() {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let sink = Box::new(Ear(Arc::clone(&heard)));
     let mut server = InProcess::observed(Settings::defaults(), Some(sink)).expect("descriptors");
-    ask(&mut server, &["SET", "large", &"x".repeat(10_000)]);
+    ask(&mut server, &["SET", "large", &"x".repeat(1 << 20)]);
     server.space().want(Wanted::events(EventClass::STRING));
     let script = "for i = 1, 70000 do redis.call('SET', 'k', i) end \
         redis.call('APPEND', 'large', 'y') return redis.call('GET', 'k')";
