@@ -184,7 +184,7 @@ fn is_repeated(act: &Act) -> bool {
     matches!(act, Act::Send(Send { wait_until: true, .. }))
 }
 
-/// Of what time decides, one may have come to less than the other when the case ends.
+/// What depends on time may be further with one server than with the other when the case ends.
 fn is_same(there: (Vec<&str>, Vec<&str>), here: (Vec<&str>, Vec<&str>)) -> bool {
     let holds = |all: &[&str], some: &[&str]| some.iter().all(|line| all.contains(line));
     there.0 == here.0 && (holds(&there.1, &here.1) || holds(&here.1, &there.1))

@@ -25,7 +25,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long the reference may take to say what a transcript waits for. Wrapped it may never.
+/// How long the reference may take to say what a transcript waits for. When wrapped it may never
+/// say it.
 const REFERENCE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Both servers.

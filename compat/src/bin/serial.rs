@@ -82,7 +82,7 @@ fn play(arguments: &Arguments, threads: &str) -> Result<(Counts, usize, Option<A
     Ok((players.counts, found, shortest))
 }
 
-/// So many anomalies are not looked for more.
+/// After this many anomalies no more are looked for.
 const ENOUGH: usize = 20;
 
 fn main() -> ExitCode {

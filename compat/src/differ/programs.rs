@@ -7,7 +7,7 @@ use super::grammar::{Rule, Sent, Slack, key};
 use super::random::Random;
 use crate::pattern::Resp;
 
-/// Of so many items of a session one is a transaction,
+/// Of this many items of a session one is a transaction,
 const TRANSACTION_ONCE_IN: usize = 10;
 /// and one a script.
 const SCRIPT_ONCE_IN: usize = 6;
@@ -15,7 +15,7 @@ const SCRIPT_ONCE_IN: usize = 6;
 const MOST_COMMANDS: usize = 5;
 /// Keys that a script declares, at most.
 const MOST_KEYS: usize = 8;
-/// Each script comes in so many editions, which a server cannot know to be alike.
+/// Each script comes in this many editions, which a server cannot know to be alike.
 const EDITIONS: usize = 20;
 
 /// Runs the commands in its arguments: before each how many words it has, the first being `call` or
@@ -77,7 +77,7 @@ impl Maker {
         self.rules.is_empty()
     }
 
-    /// So many commands, those in scripts not counted, or a few more.
+    /// This many commands, those in scripts not counted, or a few more.
     pub fn session(&self, count: usize, random: &mut Random, resp: Resp) -> Vec<Sent> {
         let mut all = Vec::new();
         while all.len() < count {

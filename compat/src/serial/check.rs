@@ -18,7 +18,7 @@ use crate::serial::programs::Program;
 use crate::value::Value;
 use std::collections::HashSet;
 
-/// A search that has looked at so many points is given up, undecided.
+/// A search that has looked at this many points is given up, undecided.
 const POINT_LIMIT: usize = 2_000_000;
 
 /// One command, as its client saw it.
@@ -88,7 +88,7 @@ type Point = (Vec<usize>, State);
 
 struct Search<'h> {
     clients: &'h [Vec<Done>],
-    /// How many commands of each client were answered: so many must be put in order.
+    /// How many commands of each client were answered: this many must be put in order.
     answered: Vec<usize>,
     seen: HashSet<Point>,
     farthest: Vec<usize>,

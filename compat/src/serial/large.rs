@@ -10,7 +10,7 @@ use crate::value::Value;
 pub const LARGES: usize = 3;
 /// Members that come and go one by one.
 pub const OTHERS: usize = 8;
-/// Two sets of so many members are enough for the slow lane, and for many steps.
+/// Two sets of this many members are enough for the slow lane, and for many steps.
 const BASE: usize = 6000;
 /// Where sorted sets are stored.
 const STORED: &str = "large:stored";

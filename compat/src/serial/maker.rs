@@ -13,9 +13,9 @@ pub struct Maker {
     with_scripts: bool,
 }
 
-/// Of so many commands, one swaps the databases and one empties them.
+/// Of this many commands, one swaps the databases and one empties them.
 const RARELY: usize = 60;
-/// Each script comes in so many editions, which a server cannot know to be alike.
+/// Each script comes in this many editions, which a server cannot know to be alike.
 const EDITIONS: usize = 40;
 
 impl Maker {

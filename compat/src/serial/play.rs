@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 const ACTS: usize = 8;
 /// Commands that a client sends without waiting for answers, at most.
 const PIPELINE: usize = 4;
-/// In one of so many rounds a client is lost.
+/// In one of this many rounds a client is lost.
 const LOSSES: usize = 4;
-/// In one of so many rounds the number of workers changes.
+/// In one of this many rounds the number of workers changes.
 const CHANGES: usize = 30;
 /// So often in a row the server must say that nothing is under way.
 const QUIET_LOOKS: usize = 3;

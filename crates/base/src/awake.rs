@@ -27,7 +27,7 @@ enum Source {
 impl AwakeClock {
     /// That of the calling thread.
     pub fn of_this_thread() -> Option<AwakeClock> {
-        // Of a kernel that keeps no account the file may tell of nothing but zeros.
+        // Where the kernel keeps no account the file may hold nothing but zeros.
         let is_kept = read(Path::new("/proc/self/schedstat")).is_some_and(|us| us > 0);
         let thread = std::fs::read_link("/proc/thread-self").ok().filter(|_| is_kept);
         let account = thread.map(|thread| {

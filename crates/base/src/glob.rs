@@ -69,7 +69,7 @@ impl Match<'_> {
         let mut retry: Option<(usize, usize)> = None;
         loop {
             if t == text.len() {
-                // Is something left, it wants more text; a longer star only leaves less.
+                // If something is left it wants more text; a longer star would only leave less.
                 return pattern[p..].iter().all(|&byte| byte == b'*');
             }
             if pattern.get(p) == Some(&b'*') {

@@ -148,7 +148,7 @@ mod tests {
     }
 
     /// What `command` answers, with a neighbour that runs `other` as soon as it may, and whether
-    /// that was in its midst.
+    /// that was in its middle.
     fn beside(fixture: &Arc<Fixture>, command: &str, other: &str) -> (Result<String, Stop>, bool) {
         let ran = Arc::new(AtomicUsize::new(0));
         let (done, reply) = fixture.call(command, |call| {

@@ -17,14 +17,14 @@ use crate::call::{Call, Done, Stop};
 use crate::error;
 use crate::incremental::{Aggregate, Header, Step};
 
-/// No reply is made longer than this, however many elements are wished for.
+/// No reply is made longer than this, however many elements are asked for.
 const MOST_REPLY_BYTES: usize = 512 << 20;
 /// The shortest element of a reply: the empty text.
 const LEAST_ELEMENT_BYTES: usize = "$0\r\n\r\n".len();
-/// Up to so many different elements are drawn in one go, where that is less than a look at all.
+/// Up to this many different elements are drawn in one go, where that is less than a look at all.
 const MOST_AT_ONCE: usize = 1000;
 
-/// Whether so many different elements of so many are drawn one by one.
+/// Whether this many different elements of that many are drawn one by one.
 #[inline]
 pub fn are_few(count: usize, all: usize) -> bool {
     count <= MOST_AT_ONCE && count.saturating_mul(3) <= all
@@ -32,7 +32,7 @@ pub fn are_few(count: usize, all: usize) -> bool {
 
 impl<'c, 'k> Call<'c, 'k> {
     /// Draws `count` times from the collection at the command's first key. `check` looks at it
-    /// first. `draw` writes so many draws at most, while the step has room, and says how many
+    /// first. `draw` writes this many draws at most, while the step has room, and says how many
     /// there were; when it stops before, there is nothing to be drawn. `each` is how many elements
     /// of the reply a draw is.
     pub(crate) fn draw_repeatedly<C: Collection>(
@@ -83,7 +83,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// A step is at most so many elements that are met.
+    /// A step is at most this many elements that are met.
     const STEP: usize = 4000;
 
     pub fn new(to_pick: usize, all: usize) -> Selection {

@@ -38,11 +38,11 @@ use pantala_values::Collection;
 use crate::call::{Call, Lane, Stop};
 use crate::command::Flags;
 
-/// A step is about so many bytes of the reply: one to three thousand short elements, and 50 to
+/// A step is about this many bytes of the reply: one to three thousand short elements, and 50 to
 /// 200 microseconds.
 const STEP_BYTES: usize = 64 << 10;
 
-/// A step of what is gathered is so many short elements: each may be looked up elsewhere, or
+/// A step of what is gathered is this many short elements: each may be looked up elsewhere, or
 /// put into a table.
 const STEP_ELEMENTS: usize = 500;
 
@@ -78,7 +78,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// To find so many keys again takes a part of each step, so it is the longer.
+    /// To find this many keys again takes a part of each step, so it is the longer.
     fn beside(keys: usize) -> Budget {
         Budget { left: STEP_ELEMENTS.max(keys) }
     }
@@ -94,12 +94,12 @@ impl Budget {
         self.left > 0
     }
 
-    /// So many short elements that may be looked at.
+    /// This many short elements that may be looked at.
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// An element of so many bytes was looked at. Whether there is room for one more.
+    /// An element of this many bytes was looked at. Whether there is room for one more.
     #[inline]
     pub fn take(&mut self, bytes: usize) -> bool {
         self.left = self.left.saturating_sub(1 + bytes / SHORT_BYTES);
@@ -293,7 +293,7 @@ impl<'c, 'k> Call<'c, 'k> {
         }
     }
 
-    /// The command needs its values no more, only time: where that may be, others have its
+    /// The command no longer needs its values, only time: where that is allowed, others have its
     /// partitions from here on.
     pub(crate) fn has_read(&mut self) {
         if self.may_let_go() {
@@ -314,7 +314,7 @@ impl<'c, 'k> Call<'c, 'k> {
         self.keys.give_way(|| drop(gathered))
     }
 
-    /// Whether nobody minds that others have the partitions in the midst of this command.
+    /// Whether others may have the partitions in the middle of this command.
     pub(crate) fn may_pause(&self) -> bool {
         self.lane == Lane::Slow
             && self.may_wait
@@ -832,7 +832,7 @@ mod tests {
         }
     }
 
-    /// Commands on long strings, a change in the midst of each, and how the result is read.
+    /// Commands on long strings, a change in the middle of each, and how the result is read.
     const BITS: [(&str, &str, &str); 7] = [
         ("BITCOUNT one", "SETRANGE one 5 x", ""),
         ("BITCOUNT one 7 8000000 BIT", "SETRANGE one 5 x", ""),

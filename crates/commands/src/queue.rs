@@ -38,7 +38,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// One more, with so many arguments.
+    /// One more, with this many arguments.
     pub fn push(&mut self, found: CommandRef, args: OwnedArgs, arg_count: usize) {
         self.flags = self.flags.and(found.row.flags);
         self.lacking = self.lacking.and(Flags(!found.row.flags.0));

@@ -413,7 +413,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         });
     }
 
-    /// Removes the expired of about so many records.
+    /// Removes the expired of about this many records.
     pub fn sweep(&mut self, from: SweepCursor, most: usize) -> Swept {
         let Changes { db, around, .. } = self;
         let Db { table, timed } = &mut **db;

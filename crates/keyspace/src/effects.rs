@@ -81,11 +81,11 @@ pub enum Effect {
 pub trait ChangeSink: Send + Sync {
     /// Takes what has happened, in order, with the partitions still locked: leaves messages, waits
     /// for nothing, makes no system call, takes no partition. Who is to be woken once the
-    /// partitions are free goes to `bells`.
-    fn hear(&self, happened: Vec<Effect>, bells: &mut Vec<Ticket>);
+    /// partitions are free goes to `tickets`.
+    fn hear(&self, happened: Vec<Effect>, tickets: &mut Vec<Ticket>);
 
     /// As `hear`: all keys of a database are gone or others, and no client remembers any.
-    fn forget_all(&self, bells: &mut Vec<Ticket>);
+    fn forget_all(&self, tickets: &mut Vec<Ticket>);
 }
 
 /// What somebody wants to hear of: classes of events, and two bits above them.
@@ -182,12 +182,12 @@ impl Effects {
     }
 
     /// Hands over what has been gathered. The partitions are still held.
-    pub(crate) fn hand_over(&mut self, space: &Keyspace, bells: &mut Vec<Ticket>) {
+    pub(crate) fn hand_over(&mut self, space: &Keyspace, tickets: &mut Vec<Ticket>) {
         if !self.list.is_empty()
             && let Some(change_sink) = space.change_sink()
         {
             self.lasting.clear();
-            change_sink.hear(std::mem::take(&mut self.list), bells);
+            change_sink.hear(std::mem::take(&mut self.list), tickets);
         }
     }
 
@@ -241,9 +241,9 @@ impl<'e> Listeners<'e> {
         if self.wanted.has(Wanted::READ_KEYS.and(Wanted::ALL_KEYS))
             && let Some(sink) = self.space.change_sink()
         {
-            let mut bells = Vec::new();
-            sink.forget_all(&mut bells);
-            self.woken.add(bells);
+            let mut tickets = Vec::new();
+            sink.forget_all(&mut tickets);
+            self.woken.add(tickets);
         }
     }
 }

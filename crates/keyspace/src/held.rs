@@ -17,7 +17,7 @@ type List<'k> = SmallVec<[(PartitionId, Held<'k>); FEW]>;
 /// Partitions held, in ascending order where they are more than [`FEW`].
 #[derive(Default)]
 pub(crate) struct AllHeld<'k> {
-    /// Before the list, so that who is called when a partition is free may hold some.
+    /// Before the list, so that whoever is called when a partition is freed may hold some.
     #[cfg(debug_assertions)]
     mark: only::Mark,
     list: List<'k>,

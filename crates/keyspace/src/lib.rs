@@ -73,9 +73,9 @@ use expiry::HideReasons;
 use held::AllHeld;
 use partition::AllSizes;
 
-/// How often a thread that may wait still lets go of everything when one partition is busy. After
-/// that it takes the token, keeps what it has and waits for the next: it holds up others, but it
-/// gets there.
+/// How often a thread that may wait lets go of everything when one partition is busy. After that it
+/// takes the token, keeps what it has and waits for the next: it holds up others, but it comes to
+/// its end.
 pub const ALL_OR_NONE_TRIES: u32 = 16;
 
 /// A value larger than this is freed in the background: above it the allocator returns pages.
@@ -377,8 +377,8 @@ impl Keyspace {
         self.wait_while(busy, &is_aborted, &is_aborted)
     }
 
-    /// Sleeps until a busy partition was freed once, however long that takes: for who cannot be
-    /// undone. Only on threads that may block.
+    /// Sleeps until a busy partition was freed once, however long that takes: for a command that
+    /// cannot be undone. Only on threads that may block.
     pub fn wait_long_for(&self, busy: Busy) {
         let waited = self.wait_while(busy, &|| false, &|| false);
         debug_assert!(waited.is_ok(), "nothing ends it but the partition");
@@ -387,26 +387,26 @@ impl Keyspace {
     fn wait_while(
         &self,
         busy: Busy,
-        is_vain: &dyn Fn() -> bool,
+        should_give_up: &dyn Fn() -> bool,
         has_lasted: &dyn Fn() -> bool,
     ) -> Result<(), Aborted> {
         may_wait::check();
         let Busy(id) = busy;
         let waker = Waker::for_this_thread();
         let has_waited = self.partition(id).park(Ticket::Thread(waker.clone())).is_err()
-            || self.wait_at(&waker, is_vain, has_lasted);
+            || self.wait_at(&waker, should_give_up, has_lasted);
         if has_waited { Ok(()) } else { Err(Aborted(Awaited::Partition(id))) }
     }
 
-    /// Sleeps until the waker is called; false: it gave up, because that `is_vain` at first, or
-    /// `has_lasted` for long enough.
+    /// Sleeps until the waker is called; false: it gave up, at the start because of
+    /// `should_give_up`, or later because of `has_lasted`.
     pub(crate) fn wait_at(
         &self,
         waker: &Waker,
-        is_vain: &dyn Fn() -> bool,
+        should_give_up: &dyn Fn() -> bool,
         has_lasted: &dyn Fn() -> bool,
     ) -> bool {
-        if is_vain() {
+        if should_give_up() {
             return false;
         }
         if waker.wait_at_most(LONG_WAIT) {

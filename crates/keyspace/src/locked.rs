@@ -32,10 +32,10 @@ use pantala_sync::lock::Guard;
 use pantala_table::is_expired;
 use pantala_values::Collection;
 
-/// Up to so many partitions may be held in any order, and are looked through one by one.
+/// Up to this many partitions may be held in any order, and are looked through one by one.
 pub(crate) const FEW: usize = 16;
 
-/// So long a thread that gives way stays away: a worker that was called has come by then.
+/// How long a thread that gives way stays away: a worker that was called has come by then.
 const GIVEN_WAY: Duration = Duration::from_micros(200);
 
 pub(crate) type Held<'k> = Guard<'k, Partition, Ticket>;
@@ -53,7 +53,8 @@ pub struct Scope<'k> {
     pub tally: &'k Tally,
     /// False under CLIENT NO-TOUCH.
     pub touch: bool,
-    /// True for who is told by others when a key is gone, and sees it until then: see `expiry`.
+    /// True for those who are told by others when a key is gone, and see it until then: see
+    /// `expiry`.
     pub sees_expired: bool,
 }
 
@@ -217,7 +218,7 @@ impl<'k> Locked<'k> {
     /// them. What was read before may have changed. Only on threads that may block.
     ///
     /// # Errors
-    /// One of them has been held for too long; nothing is held, and the command can but end.
+    /// One of them has been held for too long; nothing is held, and the command can only end.
     pub fn widen(&mut self, hashes: impl IntoIterator<Item = u64>) -> Result<(), Aborted> {
         let held = self.held.iter().map(|(id, _)| u64::from(id.0));
         let plan = LockPlan::of(held.chain(hashes));
@@ -238,7 +239,7 @@ impl<'k> Locked<'k> {
     /// before may have changed. `meanwhile` runs while it is free. Only on threads that may block.
     ///
     /// # Errors
-    /// It has been held by somebody else for too long; nothing is held, and the command can but
+    /// It has been held by somebody else for too long; nothing is held, and the command can only
     /// end.
     pub fn give_way<R>(&mut self, meanwhile: impl FnOnce() -> R) -> Result<R, Aborted> {
         may_wait::check();

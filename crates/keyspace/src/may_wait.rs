@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::{Config, DbIndex, Keyspace, LockPlan, Scope, Tally};
 
-    /// Counts who waits; what is in vain is said of partitions and the token alike.
+    /// Counts those who wait; answers the same for partitions and the token.
     #[derive(Clone, Default)]
     struct Observer(Arc<(AtomicU32, AtomicBool, AtomicBool)>);
 

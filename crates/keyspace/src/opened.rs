@@ -486,7 +486,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.changes.publish(self.key.bytes, event);
     }
 
-    /// The change at hand counts as so many for save points, as in Valkey; without this as one.
+    /// The change at hand counts as this many for save points, as in Valkey; without this as one.
     #[inline]
     pub fn counts_as(&self, changes: usize) {
         if changes != 1 {
@@ -495,14 +495,15 @@ impl<'l, 'k> Opened<'l, 'k> {
     }
 
     /// The end of a change that nobody waits for and no client is told of: what consumers of a
-    /// stream have read. It counts, and belongs into a journal.
+    /// stream have read. It counts, and belongs in a journal.
     pub fn publish_silently(&mut self) {
         self.changes.publish_to(self.key.bytes, UNNAMED, Heard::Silently);
     }
 
-    /// The end of a change of what stands around the value, as the groups of a stream: an event,
-    /// and who waits for the key is served, but who watches or remembers it hears of nothing. What
-    /// a command shows that reads the whole value is never changed so: it watches the key, too.
+    /// The end of a change of what is kept beside the value, such as the groups of a stream: an
+    /// event, and those who wait for the key are served, but those who watch or remember it hear
+    /// nothing. What a command that reads the whole value shows is never changed this way, because
+    /// such a command watches the key, too.
     pub fn publish_unwatched(&mut self, event: Event) {
         self.changes.publish_to(self.key.bytes, event, Heard::Unwatched);
     }

@@ -64,8 +64,8 @@ impl Watch {
 /// A key by name, present or not.
 type KeyName = (DbIndex, Box<[u8]>);
 
-/// Keys that are watched. Who has ended has dropped its [`Watch`]; what is left of it here goes
-/// when the map has doubled.
+/// Keys that are watched. A client that watches no more has dropped its [`Watch`]; what is left of
+/// it here goes when the map has doubled.
 #[derive(Default)]
 struct Watches {
     by_key: HashMap<KeyName, Vec<Weak<Watch>>>,

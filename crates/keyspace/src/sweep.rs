@@ -46,7 +46,7 @@ const RECORDS_PER_LOCK: usize = 512;
 const ELEMENTS_PER_LOCK: usize = 256;
 /// Keys looked into in one go, each with a lock of its own.
 const TIMED_KEYS_PER_GO: usize = 256;
-/// So long a partition is waited for that somebody has taken between two looks,
+/// How long to wait for a partition that somebody has taken between two looks,
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 /// and after so long one is tried again that somebody holds.
 const HELD_REST_US: u64 = 10_000;
@@ -249,8 +249,8 @@ impl Keyspace {
         Some(())
     }
 
-    /// One step of a sweep, with the partition held for so long. Who waited for a key that is gone
-    /// runs again by itself.
+    /// One step of a sweep, with the partition held for so long. Commands that waited for a key
+    /// that is gone run again by themselves.
     fn sweep_step<R>(
         &self,
         id: PartitionId,

@@ -203,7 +203,7 @@ pub(crate) struct Woken {
     tickets: Vec<Ticket>,
     pub(crate) ready: Vec<Ready>,
     pub(crate) effects: Option<Box<Effects>>,
-    /// Who runs may still undo it: nothing leaves before the end, be it ever so much.
+    /// The command may still be undone: nothing leaves before its end, however much there is.
     pub(crate) holds_back: bool,
     /// What keys were before they changed, while that can be undone.
     pub(crate) undo: Option<Undo>,

@@ -114,8 +114,8 @@ impl<'k> Locked<'k> {
         Ok(())
     }
 
-    /// Takes the partition of `hash`, waiting for it however long: for who cannot be undone. Only
-    /// with the token.
+    /// Takes the partition of `hash`, waiting for it however long: for a command that cannot be
+    /// undone. Only with the token.
     pub fn reach_at_last(&mut self, hash: u64) {
         debug_assert!(self.has_token(), "only who has the token waits while holding");
         may_wait::check();

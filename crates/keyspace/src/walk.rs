@@ -21,7 +21,7 @@ use crate::tally::Tally;
 use crate::ticket::Ticket;
 use crate::{Effect, Effects, Garbage, Keyspace, Readers};
 
-/// For so many looks (some 20 ms) the gate is closed when the lane is first waited for.
+/// For this many looks (some 20 ms) the gate is closed when the lane is first waited for.
 const FIRST_LOOKS: u32 = 600;
 
 /// A partition that somebody else holds at the moment.
@@ -110,9 +110,9 @@ impl Progress<'_> {
     }
 }
 
-/// A mean time to live is taken from about so many keys with a deadline,
+/// A mean time to live is taken from about this many keys with a deadline,
 const TTL_SAMPLES: u64 = 64;
-/// or as many as are among about so many keys.
+/// or as many as are among about this many keys.
 const TTL_LOOKS: usize = 4096;
 
 /// Tracked keys forgotten while one partition is held.
@@ -302,7 +302,7 @@ impl<'k> Locked<'k> {
     /// inside for ever.
     ///
     /// While somebody is inside for long others go on. Each time the gate is closed for longer, so
-    /// that it is closed long enough at last, be there ever so much work that takes long.
+    /// that it is closed long enough in the end, however much work takes long.
     fn alone<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> Result<R, Aborted> {
         if self.holds_everything() {
             return Ok(work(self));
@@ -312,7 +312,7 @@ impl<'k> Locked<'k> {
         let mut work = Some(work);
         let mut looks = FIRST_LOOKS;
         loop {
-            // Before the gate is closed: others would wait for that in vain.
+            // Before the gate is closed: otherwise others would wait for nothing.
             if space.is_aborted(Awaited::Gate) {
                 return Err(Aborted(Awaited::Gate));
             }
@@ -359,8 +359,8 @@ impl<'k> Locked<'k> {
         Listeners::new(self.scope.space, &mut self.woken, Readers::new())
     }
 
-    /// All keys of these databases are about to change, or have come: touches who watches one that
-    /// is there, and calls who waits for one, once the partitions are free.
+    /// All keys of these databases are about to change, or have come: touches the watches of those
+    /// that are there, and wakes those who wait for one, once the partitions are free.
     fn touch_all(&mut self, id: PartitionId, is_meant: &dyn Fn(DbIndex) -> bool) {
         let space = self.scope.space;
         let mut held = self.visit_alone(id);
@@ -427,14 +427,14 @@ impl Keyspace {
             let id = PartitionId((next % PARTITION_COUNT) as u16);
             let Some(mut held) = self.partition(id).try_lock() else { continue };
             let share = excess.div_ceil(PARTITION_COUNT).min(FORGOTTEN_PER_LOCK);
-            let (mut effects, mut bells) = (Effects::default(), Vec::new());
+            let (mut effects, mut tickets) = (Effects::default(), Vec::new());
             for _ in 0..share {
                 let Some((key, readers)) = held.waiters.tracked.take_any() else { break };
                 effects.push(Effect::Invalidate { key, readers, author: 0 });
             }
-            effects.hand_over(self, &mut bells);
+            effects.hand_over(self, &mut tickets);
             drop(held);
-            wake(bells);
+            wake(tickets);
         }
     }
 
@@ -485,6 +485,6 @@ impl Keyspace {
     }
 }
 
-fn wake(bells: Vec<Ticket>) {
-    bells.into_iter().for_each(pantala_sync::lock::Ticket::wake);
+fn wake(tickets: Vec<Ticket>) {
+    tickets.into_iter().for_each(pantala_sync::lock::Ticket::wake);
 }

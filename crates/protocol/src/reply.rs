@@ -94,7 +94,7 @@ impl<'o> Reply<'o> {
         self.out.is_empty()
     }
 
-    /// Room for so many more bytes.
+    /// Room for this many more bytes.
     pub fn reserve(&mut self, bytes: usize) {
         self.out.reserve(bytes);
     }

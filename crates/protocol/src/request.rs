@@ -39,9 +39,9 @@ const BULK_MIN_BYTES: usize = 6;
 
 /// A command with more arguments is [`Step::Long`].
 pub const MANY_ARGS: usize = 2048;
-/// So many arguments of it are handed out: enough for its name, and for what an error quotes.
+/// This many arguments of it are handed out: enough for its name, and for what an error quotes.
 const HEAD_ARGS: usize = 64;
-/// So many arguments are gone through in one call: about a hundred microseconds.
+/// This many arguments are gone through in one call: about a hundred microseconds.
 const ARGS_A_CALL: usize = 16 << 10;
 
 /// What a client may send.
@@ -103,7 +103,7 @@ pub enum Step {
     },
     /// Part of a command. Call again with the same start and more bytes after it.
     Incomplete {
-        /// Probably so many more bytes are needed; 0 when that is unknown.
+        /// Probably this many more bytes are needed; 0 when that is unknown.
         wanted: usize,
     },
     /// So much of a command was gone through that others should have their turn. Call again with
@@ -123,7 +123,7 @@ pub struct RequestParser {
 
 /// Why an argument could not be taken.
 enum Stop {
-    /// At least so many bytes are missing.
+    /// At least this many bytes are missing.
     Wanted(usize),
     Fault(ProtocolError),
 }

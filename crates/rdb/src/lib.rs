@@ -140,7 +140,7 @@ struct Part {
     /// Where the last part ended; 0 at the beginning.
     from: usize,
     now: UnixMs,
-    /// About so many bytes.
+    /// About this many bytes.
     most_bytes: usize,
 }
 
@@ -172,7 +172,8 @@ impl Writing {
         self.kind
     }
 
-    /// Appends about so many bytes of the value, without its kind; whether that was the last of it.
+    /// Appends about this many bytes of the value, without its kind; whether that was the last of
+    /// it.
     pub fn go_on(
         &mut self,
         value: &ValueRef<'_, Object>,

@@ -80,7 +80,7 @@ fn read_ints(input: &mut Input<'_>, limits: &Limits) -> Result<Set, Malformed> {
     Ok(Set::of_ascending(&numbers, limits.set))
 }
 
-/// Whether a set of so many members may be small.
+/// Whether a set of this many members may be small.
 fn may_be_small(count: usize, limits: &Limits) -> bool {
     count <= limits.set.entries.max(limits.set.ints)
 }

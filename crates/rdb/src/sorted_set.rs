@@ -20,7 +20,7 @@ use crate::{Limits, Part, deadline, doubles, length, listpack, ziplist};
 const NO_SCORE: Malformed = Malformed("a score that is no number");
 const DOUBLE: Malformed = Malformed("a sorted set with a member twice");
 
-/// Up to so many members are collected and put in at once.
+/// Up to this many members are collected and put in at once.
 const MOST_AT_ONCE: usize = 1 << 16;
 
 /// Member and score.

@@ -30,9 +30,9 @@ const SHARES_NAMES: i64 = 2;
 
 /// Where a node ends that we write: what servers use when they are not told.
 const NODE: BlockLimits = BlockLimits { bytes: 4096, entries: 100 };
-/// Texts of all entries may be so many times the bytes of their node ...
+/// Texts of all entries may be this many times the bytes of their node ...
 const MOST_GROWTH: usize = 128;
-/// ... or so many, if that is more.
+/// ... or this many, if that is more.
 const ALWAYS_BYTES: usize = 1 << 20;
 /// A node is never larger than a listpack can be.
 const MOST_BYTES: usize = u32::MAX as usize;
@@ -88,7 +88,7 @@ struct Node {
 }
 
 impl Nodes {
-    /// Makes about so many bytes of nodes; whether those were the last.
+    /// Makes about this many bytes of nodes; whether those were the last.
     pub fn go_on(&mut self, stream: &Stream, most_bytes: usize) -> bool {
         let mut made = Vec::new();
         if let Some(start) = self.next.take() {

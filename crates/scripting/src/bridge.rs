@@ -34,8 +34,8 @@ pub struct LuaBridge {
     short: Function,
 }
 
-/// charge(n): so many instructions' worth of work of a function of ours. An error ends the script,
-/// whoever catches it.
+/// charge(n): this many instructions' worth of work of a function of ours. An error ends the
+/// script, whoever catches it.
 pub struct Charge(pub Function);
 
 /// The status of a run that the host ended.

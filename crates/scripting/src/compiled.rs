@@ -26,7 +26,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Of at most so many scripts and bytes.
+    /// Of at most this many scripts and bytes.
     pub fn new(most: usize, most_bytes: usize) -> Compiled {
         let (by_sha, oldest_first) = (HashMap::default(), VecDeque::new());
         Compiled { by_sha, oldest_first, bytes: 0, most, most_bytes }
@@ -38,7 +38,7 @@ impl Compiled {
         self.by_sha.get(sha).map(|(function, _)| function)
     }
 
-    /// Keeps one more, which takes so many bytes, and drops what is too much.
+    /// Keeps one more, which takes this many bytes, and drops what is too much.
     pub fn keep(&mut self, sha: Sha, function: Function, bytes: usize) {
         self.by_sha.insert(sha, (function, bytes));
         self.oldest_first.push_back(sha);

@@ -119,7 +119,7 @@ fn sizes_that_overflow_are_refused() {
     }
 }
 
-/// Written twice at most, however tables that disappoint the first try are nested.
+/// Written twice at most, however tables on which the first attempt fails are nested.
 #[test]
 fn mixed_tables_take_linear_time() {
     let mut bench = Bench::new();

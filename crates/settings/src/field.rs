@@ -51,9 +51,9 @@ impl Field for Vec<String> {
 /// Bytes, or a share of `maxmemory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryShare {
-    /// So many bytes; 0: no limit.
+    /// This many bytes; 0: no limit.
     Bytes(u64),
-    /// So many hundredths.
+    /// This many hundredths.
     Percent(u64),
 }
 

@@ -34,7 +34,7 @@ pub enum Effect {
 /// What the server does once CONFIG SET has changed a setting, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OnChange {
-    /// Nothing: who goes by the setting looks at the snapshot in force.
+    /// Nothing: whoever goes by the setting looks at the snapshot in force.
     Nothing,
     /// The log has another level.
     LogLevel,

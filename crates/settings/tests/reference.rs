@@ -4,7 +4,7 @@ use pantala_settings::{Settings, find};
 
 /// Settings whose default is not Valkey's, and why.
 const ON_PURPOSE: [(&str, &str); 1] = [
-    // Who sits at the machine tests and measures with DEBUG; see docs/differences.md.
+    // Whoever sits at the machine tests and measures with DEBUG; see docs/differences.md.
     ("enable-debug-command", "local"),
 ];
 

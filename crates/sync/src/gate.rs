@@ -36,7 +36,7 @@ const ALL_CLOSED: u32 = 2;
 const OUT: u32 = 0;
 const IN: u32 = 1;
 
-/// Who sits on a slot; the lane is asked out first.
+/// Who uses a slot; the lane is kept out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Short turns.
@@ -162,7 +162,7 @@ impl Gate {
     }
 
     /// As [`Gate::alone`], but opens the gate again and does nothing if the lane is not outside
-    /// after so many looks.
+    /// after this many looks.
     ///
     /// # Errors
     /// Who is inside.

@@ -22,9 +22,9 @@ use crate::segment::{FRESH_FILL_PERCENT, Item, LARGEST, MOST_SLOTS, SHAPES, Segm
 use crate::word::{WINDOW_BITS, Word};
 use crate::{Object, Table, is_expired};
 
-/// Buddies merge when both together have at most so many items.
+/// Buddies merge when both together have at most this many items.
 const MERGE_AT_MOST: usize = MOST_SLOTS / 2;
-/// The directory doubles only while it has at most so many entries for each segment: keys that
+/// The directory doubles only while it has at most this many entries for each segment: keys that
 /// share a long prefix would make it huge for nothing.
 const ENTRIES_PER_SEGMENT: usize = 16;
 /// Records fetched ahead while their keys are hashed again.
@@ -261,7 +261,7 @@ impl Expired {
     }
 }
 
-/// The smallest class that so many items fill sensibly.
+/// The smallest class that this many items fill sensibly.
 fn fresh_class(count: usize) -> u8 {
     let fits = |class: &u8| {
         usize::from(SHAPES[usize::from(*class)].slots) * FRESH_FILL_PERCENT / 100 >= count

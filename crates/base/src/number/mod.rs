@@ -132,7 +132,7 @@ pub fn push_u64(out: &mut Vec<u8>, value: u64) {
 pub fn digit_count(value: u64) -> usize {
     // Zero counts as one, which has as many.
     let value = value | 1;
-    // 1233 / 4096 is close to log10(2): a number of so many bits has `guess` digits or one more.
+    // 1233 / 4096 is close to log10(2): a number of this many bits has `guess` digits or one more.
     let guess = ((u64::BITS - value.leading_zeros()) as usize * 1233) >> 12;
     guess + usize::from(value >= POWERS_OF_TEN[guess])
 }

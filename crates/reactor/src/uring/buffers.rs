@@ -29,7 +29,7 @@ use io_uring::types::BufRingEntry;
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// After so many turns that used less than a quarter of the circulation it is halved.
+/// After this many turns that used less than a quarter of the circulation it is halved.
 const CALM_TURNS: u32 = 1024;
 
 pub(crate) struct Buffers {

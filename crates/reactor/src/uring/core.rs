@@ -22,8 +22,8 @@ use std::time::Duration;
 /// of 200 MB keeps the thread in the kernel for half a second.
 const MOST_BYTES_PER_SEND: usize = 512 << 10;
 
-/// When buffers are scarce, so many connections get at them in a turn before those that have a
-/// request standing: each may take a good part, so arming more would mostly be in vain.
+/// When buffers are scarce, this many connections get at them in a turn before those that have a
+/// request standing: each may take a good part, so arming more would mostly be useless.
 const MOST_ARMS_WHEN_STARVED: usize = 8;
 
 /// What a request is for. In the top byte of its `user_data`.

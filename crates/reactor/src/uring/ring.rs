@@ -183,7 +183,7 @@ impl Ring {
         match self.enter_raw(u32::from(sleep), ENTER_GETEVENTS, timeout) {
             Ok(()) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // Over time, a signal, or "reap completions first": the caller does just that.
+                // Time is over, a signal, or "reap completions first": the caller does just that.
                 Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
                 _ => Err(error),
             },
@@ -309,7 +309,7 @@ fn can_receive_many_times(ring: &mut Ring) -> io::Result<bool> {
     Ok(ring.completions().next().is_some_and(|completion| completion.result() == 0))
 }
 
-/// Quick sends (see `uring`) stand on this: a send that took only a part must not be silent. Tries
+/// Quick sends (see `uring`) depend on this: a send that took only a part must not be silent. Tries
 /// one that no socket buffer can hold.
 fn tells_of_short_sends(ring: &mut Ring) -> io::Result<bool> {
     let (ours, _theirs) = UnixStream::pair()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Library, Registered, text};
 use crate::ErrorText;
 
-/// See the module. `T` is what is kept for each function by who calls it.
+/// See the module. `T` is what is kept for each function by its caller.
 #[derive(Clone, Debug)]
 pub struct Libraries<T> {
     by_name: BTreeMap<Vec<u8>, Arc<Library>>,

@@ -52,7 +52,7 @@ impl<'a> Budget<'a> {
         self.work(count / BYTES_A_VALUE)
     }
 
-    /// Called for work of so many values.
+    /// Called for work of this many values.
     #[inline]
     pub fn work(&mut self, values: usize) -> Result<()> {
         self.done += values;
@@ -74,7 +74,7 @@ impl<'a> Budget<'a> {
         self.fits(0)
     }
 
-    /// Whether so many bytes more would be within the limit.
+    /// Whether this many bytes more would be within the limit.
     pub fn fits(&self, more_bytes: usize) -> Result<()> {
         let used_bytes = || self.lua.used_memory().saturating_add(more_bytes);
         if self.limit_bytes == 0 || used_bytes() <= self.limit_bytes {

@@ -61,7 +61,7 @@ impl Host for Fake {
             (b"BIG", []) => reply.big_number(b"12345678901234567890"),
             (b"RAW", [bytes]) => reply.raw(bytes),
             (b"ABORT", _) => return Err(Abort),
-            // From here on so many ticks are left.
+            // From here on this many ticks are left.
             (b"ARM", []) => {
                 self.last_tick = self.ticks + ARMED_TICKS;
                 reply.ok();

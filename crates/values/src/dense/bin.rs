@@ -37,7 +37,7 @@ pub(super) const fn room_of(code: u8) -> usize {
     code as usize + 7 * code.saturating_sub(EXACT_BYTES as u8) as usize
 }
 
-/// The code of the smallest room for so many bytes, at most [`MAX_ROOM`].
+/// The code of the smallest room for this many bytes, at most [`MAX_ROOM`].
 #[inline]
 pub(super) const fn code_of(bytes: usize) -> u8 {
     if bytes <= EXACT_BYTES {
@@ -254,7 +254,7 @@ impl Bin {
         self.bytes[HEAD_BYTES + self.count() + index]
     }
 
-    /// A block for so many entries in so many bytes of rooms in all.
+    /// A block for this many entries in this many bytes of rooms in all.
     fn reserve(&mut self, count: usize, used: usize) {
         let needed = HEAD_BYTES + 2 * count + used;
         if needed > self.bytes.len() {

@@ -106,7 +106,7 @@ struct Chunk {
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     low: usize,
-    /// So many low bits are known.
+    /// This many low bits are known.
     bits: u32,
     tag: u8,
 }
@@ -211,7 +211,7 @@ impl Dense {
     }
 
     /// The entry of a key that was met in another of these tables. What its place there tells of
-    /// the hash most often is enough here, if this table is not larger.
+    /// the hash is mostly enough here, if this table is not larger.
     #[inline]
     pub fn get_known(&self, known: Known, key: &[u8]) -> Option<Entry<'_>> {
         match self.bin_of_low(known.low, known.bits) {

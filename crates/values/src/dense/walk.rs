@@ -10,7 +10,7 @@ use super::{Chunk, Dense, Entry, Known, NEVER, Place, entry};
 const CURSOR_BITS: u32 = 48;
 /// A call of `scan` that finds little looks at this many bins for each entry it was asked for.
 const BINS_PER_ENTRY: usize = 10;
-/// A part of a walk in parts has so many bins at most, however little is made of them: some 1,800
+/// A part of a walk in parts has this many bins at most, however little is made of them: some 1,800
 /// entries.
 const BINS_PER_PART: usize = 128;
 /// A random walk that has found nothing so many times takes what comes first. Each try succeeds

@@ -43,8 +43,8 @@ pub fn cover(shape: &Shape) -> Cover {
     spans
 }
 
-/// So many halvings give cells not smaller than a circle of so many metres; two less, so that it
-/// need not lie in the middle of its cell. Near the poles cells are narrower.
+/// This many halvings give cells not smaller than a circle of this many metres; two less, so that
+/// it need not lie in the middle of its cell. Near the poles cells are narrower.
 fn step_for(metres: f64, latitude: f64) -> u32 {
     if metres == 0.0 {
         return SCORE_STEP;

@@ -100,7 +100,7 @@ pub(super) struct Bounds {
 }
 
 impl Shape {
-    /// A circle or box around a position, with lengths in units of so many metres.
+    /// A circle or box around a position, with lengths in units of this many metres.
     pub fn around(middle: Position, outline: Outline, unit: f64) -> Shape {
         let most_chord = match outline {
             Outline::Circle { radius } => most_chord(radius * unit),

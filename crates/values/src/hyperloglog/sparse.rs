@@ -19,7 +19,7 @@ use super::{Corrupt, Draft, HEADER_BYTES, Mark, REGISTERS};
 const MOST_VALUE: u8 = 32;
 const MOST_VALUE_RUN: usize = 4;
 const MOST_SHORT_ZEROS: usize = 64;
-/// So many runs are looked at for equal neighbours, from the one before the change on.
+/// This many runs are looked at for equal neighbours, from the one before the change on.
 const JOIN_RUNS: usize = 5;
 
 /// Registers of one value.

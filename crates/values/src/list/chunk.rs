@@ -42,7 +42,7 @@ impl Chunk {
         chunk
     }
 
-    /// So many folded elements, whose entries took so many bytes.
+    /// This many folded elements, whose entries took this many bytes.
     pub fn folded(folded: Folded, len: usize, entry_bytes: usize) -> Chunk {
         let heap_bytes = folded.heap_bytes() as u32;
         let (len, entry_bytes) = (len as u32, entry_bytes as u32);

@@ -41,7 +41,7 @@ use crate::packed::{Packed, View};
 
 /// Chunks of a group.
 const GROUP_CHUNKS: usize = 128;
-/// So many chunks at each end are not folded: what comes and goes there costs nothing more.
+/// This many chunks at each end are not folded: what comes and goes there costs nothing more.
 const PLAIN_CHUNKS: usize = 2;
 /// Plain elements of more blocks than this do not wait to be folded: they were not foldable.
 const MOST_WAITING_BLOCKS: usize = 3;
@@ -388,7 +388,7 @@ impl Group {
     }
 }
 
-/// So many elements of neighbouring views, from one on.
+/// This many elements of neighbouring views, from one on.
 fn join(views: &[View<'_>], from: usize, count: usize) -> Packed {
     let (mut skip, mut left) = (from, count);
     let mut joined = Packed::new();

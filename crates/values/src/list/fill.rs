@@ -30,12 +30,12 @@ impl Fill {
         Fill { size: setting.clamp(-most, most) as i32, depth: 0 }
     }
 
-    /// With chunks compressed that are farther from both ends than so many; 0 for none.
+    /// With chunks compressed that are farther from both ends than this many; 0 for none.
     pub fn compressing(self, depth: u32) -> Fill {
         Fill { depth, ..self }
     }
 
-    /// So many chunks at each end are not compressed; 0 if none is.
+    /// This many chunks at each end are not compressed; 0 if none is.
     #[inline]
     pub fn depth(self) -> u32 {
         self.depth
@@ -50,7 +50,7 @@ impl Fill {
         usize::try_from(self.size).unwrap_or(0).max(1)
     }
 
-    /// Whether a listpack of so many bytes and elements would be too large.
+    /// Whether a listpack of this many bytes and elements would be too large.
     #[inline]
     pub fn is_exceeded(self, bytes: usize, elements: usize) -> bool {
         match self.most_bytes() {
@@ -74,8 +74,8 @@ impl Fill {
         text_len > self.most_bytes().unwrap_or(SAFE_BYTES)
     }
 
-    /// Whether a chunk is one text that is large, by its entry: the longer one is, the longer is
-    /// the other.
+    /// Whether a chunk is one large text, judged by its entry, which is the longer the longer the
+    /// text is.
     pub fn is_single(self, chunk: &Chunk) -> bool {
         let most = self.most_bytes().unwrap_or(SAFE_BYTES);
         chunk.len() == 1 && chunk.entry_bytes() > entry::text_entry_len(most)

@@ -35,7 +35,7 @@ impl Large {
         Large { chunks, fill }
     }
 
-    /// From now on chunks are compressed that get farther from both ends than so many.
+    /// From now on chunks are compressed that get farther from both ends than this many.
     #[inline]
     pub fn compress_beyond(&mut self, depth: u32) {
         self.fill = self.fill.compressing(depth);

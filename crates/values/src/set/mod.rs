@@ -298,7 +298,7 @@ impl Set {
         Some(())
     }
 
-    /// All but `left` members, chosen by chance, are to go: takes out those that stay, as a set of
+    /// All but `left` members, chosen at random, are to go: takes out those that stay, as a set of
     /// its own in the form it would have had from its beginning. What is left here is what goes.
     /// The caller has removed what has expired.
     pub fn split_rest(

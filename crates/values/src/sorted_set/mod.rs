@@ -71,7 +71,7 @@ impl Default for SortedSet {
 }
 
 impl SortedSet {
-    /// An empty one for so many members, the longest of so many bytes.
+    /// An empty one for this many members, the longest of this many bytes.
     pub fn with_room(count: usize, longest_bytes: usize, limits: SortedSetLimits) -> SortedSet {
         if count > limits.entries || longest_bytes > limits.value_bytes {
             return SortedSet(Form::Large(Box::default()));

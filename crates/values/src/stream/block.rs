@@ -414,7 +414,7 @@ impl Block {
     }
 }
 
-/// Bytes an entry of so many texts takes at most.
+/// Bytes an entry of this many texts takes at most.
 #[inline]
 fn entry_bound(texts: usize, texts_bytes: usize) -> usize {
     texts_bytes + texts * text::HEAD_MAX_BYTES + ENTRY_MAX_BYTES

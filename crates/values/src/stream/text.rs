@@ -2,7 +2,7 @@
 //!
 //! | first byte | what follows |
 //! |---|---|
-//! | `0xxxxxxx` | a text of so many bytes |
+//! | `0xxxxxxx` | a text of this many bytes |
 //! | `10xxxxxx` | nothing: a number from 0 to 63 |
 //! | `1100xxxx` | one more byte of length, a text of up to 4,095 bytes |
 //! | `0xd0` | four bytes of length, little-endian, a text |

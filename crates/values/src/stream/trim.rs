@@ -12,7 +12,7 @@ use super::{Body, Stream};
 /// What is to stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// At most so many entries.
+    /// At most this many entries.
     Length(u64),
     /// No entry below this id.
     Id(StreamId),

@@ -40,7 +40,7 @@ const WORKER_FILL_BYTES: usize = 1 << 20;
 /// Counting or searching more bytes than this is for the slow lane: it takes some 100 microseconds.
 const WORKER_READ_BYTES: usize = 4 << 20;
 
-/// A new string is made with so many zero bytes at once, so that short ones are allocated once.
+/// A new string is made with this many zero bytes at once, so that short ones are allocated once.
 const ZEROS: [u8; 64] = [0; 64];
 
 /// The offset of a bit, below `most_bytes` bytes.
@@ -49,7 +49,7 @@ fn bit_offset(text: &[u8], most_bytes: usize) -> Result<usize, ClientError> {
     offset.filter(|offset| offset / 8 < most_bytes).ok_or(error::BIT_OFFSET)
 }
 
-/// Makes a string at least so many bytes long, creating it if need be. Whether that changed it.
+/// Makes a string at least this many bytes long, creating it if need be. Whether that changed it.
 /// Ends the command instead where it is to run on the slow lane.
 fn lengthen(opened: &mut Opened<'_, '_>, bytes: usize, lane: Lane) -> Result<bool, Stop> {
     let length = opened.string()?.map(|value| value.len());
@@ -72,10 +72,10 @@ fn lengthen(opened: &mut Opened<'_, '_>, bytes: usize, lane: Lane) -> Result<boo
     Ok(true)
 }
 
-/// So many bytes of a long string are looked at in one go: some 20 to 50 microseconds.
+/// This many bytes of a long string are looked at in one go: some 20 to 50 microseconds.
 const STEP_BYTES: usize = 256 << 10;
 
-/// Ends the command where so many bytes are too much for a worker.
+/// Ends the command where this many bytes are too much for a worker.
 fn check_lane(lane: Lane, bytes: usize) -> Done {
     match lane {
         Lane::Worker if bytes > WORKER_READ_BYTES => Err(Stop::Lane),

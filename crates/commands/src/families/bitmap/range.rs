@@ -29,7 +29,7 @@ pub(super) const BITPOS: Command = Command::read("BITPOS", bitpos, Group::Bitmap
     .syntax("key bit:int [range: start:int [end-unit-block: end:int [unit: BYTE | BIT]]]")
     .summary("Returns the offset of the first bit that is set, or clear, in a string.");
 
-/// So many bits of a string are looked at in one go.
+/// This many bits of a string are looked at in one go.
 const STEP_BITS: usize = 8 * super::STEP_BYTES;
 
 /// Which part of a string is meant; bounds count from the end where they are negative.
@@ -57,7 +57,7 @@ impl Part {
         Ok(Part { start, end, in_bits })
     }
 
-    /// The bits meant in a string of so many bytes; empty where the start lies beyond the end.
+    /// The bits meant in a string of this many bytes; empty where the start lies beyond the end.
     fn bits(self, bytes: usize) -> Range<usize> {
         let unit_bits = if self.in_bits { 1 } else { 8 };
         let total = (bytes * 8 / unit_bits) as i64;

@@ -16,7 +16,7 @@ use crate::options::is_word;
 
 /// A value of more bytes than this is written on the slow lane: it takes some 500 microseconds.
 const WORKER_DUMP_BYTES: usize = 1 << 20;
-/// Of a larger value so many bytes are written in one go.
+/// Of a larger value this many bytes are written in one go.
 const PART_BYTES: usize = 64 << 10;
 /// A payload of more bytes than this is read there: it may be compressed, and is looked at closely.
 const WORKER_RESTORE_BYTES: usize = 64 << 10;

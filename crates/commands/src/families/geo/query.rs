@@ -56,7 +56,7 @@ pub(super) struct Query {
     pub with_hash: bool,
     pub with_position: bool,
     pub order: Option<Order>,
-    /// At most so many; 0: all.
+    /// At most this many; 0: all.
     pub count: usize,
     /// The first `count` found will do.
     pub any: bool,
@@ -291,7 +291,7 @@ impl Query {
         Ok(())
     }
 
-    /// So many hits end the search.
+    /// This many hits end the search.
     pub fn most(&self) -> usize {
         if self.any { self.count } else { usize::MAX }
     }

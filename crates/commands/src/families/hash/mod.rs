@@ -87,7 +87,7 @@ const fn grows(name: &'static str, handler: Handler) -> Command {
 /// A command that looks at more fields than this runs on the slow lane: it takes some hundred
 /// microseconds.
 const WORKER_FIELDS: usize = 10_000;
-/// So many expired fields go before a hash is changed.
+/// This many expired fields go before a hash is changed.
 const EXPIRED_AT_ONCE: usize = 64;
 
 pub(in crate::families) fn limits(settings: &Settings) -> HashLimits {
@@ -116,7 +116,7 @@ fn clean<C: Collection>(opened: &mut Opened<'_, '_>, now: UnixMs) -> Result<(), 
     Ok(())
 }
 
-/// Sends a command that is about to look at so many fields to the slow lane.
+/// Sends a command that is about to look at this many fields to the slow lane.
 #[inline]
 fn check_lane(lane: Lane, fields: usize) -> Result<(), Stop> {
     if fields > WORKER_FIELDS && lane == Lane::Worker { Err(Stop::Lane) } else { Ok(()) }

@@ -51,7 +51,7 @@ impl Options {
         }
     }
 
-    /// Elements of the reply for so many fields.
+    /// Elements of the reply for this many fields.
     fn elements(&self, fields: usize, version: Version) -> usize {
         if self.with_values && version == Version::Resp2 { 2 * fields } else { fields }
     }

@@ -69,7 +69,7 @@ struct Merged {
     /// What the first has seen.
     first: Option<Registers>,
     is_dense: bool,
-    /// So many are done.
+    /// This many are done.
     count: usize,
 }
 

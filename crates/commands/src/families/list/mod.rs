@@ -82,7 +82,7 @@ fn storable(text: &[u8]) -> Result<&[u8], ClientError> {
 }
 
 impl Call<'_, '_> {
-    /// Work on so many elements: on the lane, if they are many.
+    /// Work on this many elements: on the lane, if they are many.
     #[inline]
     fn touches(&self, elements: usize) -> Result<(), Stop> {
         match elements > WORKER_ELEMENTS && self.lane == Lane::Worker {

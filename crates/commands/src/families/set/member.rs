@@ -17,7 +17,7 @@ const CHANGE_REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
 const ADD: &[KeySpec] = &[KeySpec::one(1, KeyFlags::ADD)];
 const LOOK: &[KeySpec] = &[KeySpec::one(1, KeyFlags::LOOK)];
 
-/// A member may live for so many seconds at most: Dragonfly's bound.
+/// A member may live for this many seconds at most: Dragonfly's bound.
 const MOST_SECONDS: i64 = (1 << 28) - 1;
 
 /// A new set of some members.
@@ -94,7 +94,7 @@ fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
     Ok(())
 }
 
-/// The end of SADD, which has added so many.
+/// The end of SADD, which has added this many.
 fn publish_added(opened: &mut Opened<'_, '_>, added: usize) {
     if added == 0 {
         return opened.unchanged();

@@ -90,7 +90,7 @@ const fn stores(name: &'static str, handler: Handler) -> Command {
 /// A command that looks at more members than this runs on the slow lane: it takes some hundred
 /// microseconds.
 const WORKER_MEMBERS: usize = 10_000;
-/// So many expired members go before a set is changed.
+/// This many expired members go before a set is changed.
 const EXPIRED_AT_ONCE: usize = 64;
 
 pub(in crate::families) fn limits(settings: &Settings) -> SetLimits {
@@ -120,7 +120,7 @@ fn clean(opened: &mut Opened<'_, '_>, now: UnixMs) -> Result<(), WrongType> {
     Ok(())
 }
 
-/// Sends a command that is about to look at so many members to the slow lane.
+/// Sends a command that is about to look at this many members to the slow lane.
 #[inline]
 fn check_lane(lane: Lane, members: usize) -> Result<(), Stop> {
     if members > WORKER_MEMBERS && lane == Lane::Worker { Err(Stop::Lane) } else { Ok(()) }
@@ -237,7 +237,7 @@ fn source_keys<'c>(call: &Call<'c, '_>) -> Keys<'c> {
 }
 
 /// Puts a result at the command's first key, in the place of what is there, and answers how many
-/// members it has. Nothing takes the place of anything by removing it.
+/// members it has. An empty result removes what is there.
 fn store(call: &mut Call<'_, '_>, result: Set, event: Event) {
     let key = call.nth_key(1, 0);
     let size = result.view().len();

@@ -260,7 +260,7 @@ fn answer(
     }
 }
 
-/// A list of the result, if there is any; nothing is an empty text in it.
+/// A list of the result, if there is any; what is missing is an empty text in it.
 fn results(
     meanings: &mut Meanings<'_, '_>,
     query: &Query<'_>,
@@ -303,7 +303,7 @@ fn store(call: &mut Call<'_, '_>, list: Option<List>) {
 /// A longer element is refused: a packed buffer has at most a gigabyte.
 const MOST_ELEMENT_BYTES: usize = (1 << 30) - 64;
 
-/// A part of a row of so many: `count` of them (all when negative) from `offset` on.
+/// A part of a row of this many: `count` of them (all when negative) from `offset` on.
 fn part(length: usize, offset: i64, count: i64) -> Range<usize> {
     let clamp = |number: i64| usize::try_from(number.max(0)).unwrap_or(usize::MAX).min(length);
     let start = clamp(offset);

@@ -79,7 +79,7 @@ fn numbers(
     Ok(numbers)
 }
 
-/// Texts as weights, and whether there are any: nothing comes before everything.
+/// Texts as weights, and whether there are any: a missing text comes before all others.
 fn texts(
     meanings: &mut Meanings<'_, '_>,
     by: &Weights<'_>,

@@ -15,7 +15,7 @@ use crate::options::is_word;
 /// More elements than this are copied and sorted on the slow lane: it takes some 100 microseconds.
 const WORKER_ELEMENTS: usize = 1000;
 
-/// So many keys may be looked up on a worker, which then holds as many partitions.
+/// This many keys may be looked up on a worker, which then holds as many partitions.
 const WORKER_LOOKUPS: usize = 256;
 
 /// What is to be done.
@@ -96,7 +96,7 @@ impl<'a> Query<'a> {
         self.by.iter().chain(&self.gets).filter(|pattern| pattern.names_key()).count()
     }
 
-    /// Which of so many are wanted.
+    /// Which of this many are wanted.
     pub fn range(&self, length: usize) -> Range<usize> {
         let (offset, count) = self.limit.unwrap_or((0, -1));
         part(length, offset, count)

@@ -72,7 +72,7 @@ pub(super) struct Taking {
     /// Where the next stands: its index, or what a set tells to go on with.
     at: usize,
     way: Way,
-    /// So many are to come, at most.
+    /// This many are to come, at most.
     left: usize,
 }
 

@@ -45,11 +45,11 @@ const AUTOCLAIM_MIN_IDLE: ClientError =
     ClientError::text("ERR Invalid min-idle-time argument for XAUTOCLAIM");
 const AUTOCLAIM_COUNT: ClientError = ClientError::text("ERR COUNT must be > 0");
 
-/// XAUTOCLAIM claims so many unless told otherwise ...
+/// XAUTOCLAIM claims this many unless told otherwise ...
 const DEFAULT_COUNT: i64 = 100;
-/// ... at most so many ...
+/// ... at most this many ...
 const MAX_COUNT: i64 = i64::MAX / 16;
-/// ... and looks at so many times more.
+/// ... and looks at this many times more.
 const LOOKS_PER_CLAIM: u64 = 10;
 
 /// How entries are claimed.

@@ -51,7 +51,7 @@ const fn sub(name: &'static str, handler: Handler) -> Command {
     Command::read(name, handler, Chapter::Stream).of("XINFO").keys(KEY).since("5.0.0")
 }
 
-/// FULL shows so many of each unless told otherwise.
+/// FULL shows this many of each unless told otherwise.
 const DEFAULT_COUNT: usize = 10;
 
 fn pair_int(reply: &mut Reply<'_>, name: &str, value: i64) {

@@ -72,7 +72,7 @@ const fn fast(name: &'static str, handler: Handler) -> Command {
     Command::write(name, handler, Group::Stream).flags(Flags::FAST).keys(KEY).since("5.0.0")
 }
 
-/// Sends a command to the slow lane that will look at so many entries.
+/// Sends a command to the slow lane that will look at this many entries.
 fn leave_if_long(lane: Lane, entries: u64) -> Result<(), Stop> {
     match lane {
         Lane::Worker if entries > WORKER_ENTRIES => Err(Stop::Lane),

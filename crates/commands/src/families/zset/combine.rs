@@ -63,8 +63,8 @@ impl Aggregate {
         }
     }
 
-    /// The sum of opposite infinities is 0, and so is one with no number; of two scores of which
-    /// the other is no number it is the one.
+    /// A sum that is NaN (opposite infinities, or a score that is NaN) is 0; the smaller or larger
+    /// of two scores of which the other is NaN is the one.
     fn of(self, one: f64, other: f64) -> f64 {
         match self {
             Aggregate::Sum => zero_for_nan(one + other),
@@ -319,12 +319,12 @@ impl<'c> Options<'c> {
         Ok(())
     }
 
-    /// The first score of a member. Infinity by nothing is nothing.
+    /// The first score of a member. Infinity times 0 is 0.
     fn weigh_first(&self, input: usize, score: f64) -> f64 {
         zero_for_nan(self.weigh(input, score))
     }
 
-    /// Infinity by nothing is no number: what comes of it with another score the aggregate knows.
+    /// Infinity times 0 is NaN here: the aggregate knows what comes of that and another score.
     fn weigh(&self, input: usize, score: f64) -> f64 {
         self.weights.get(input).map_or(score, |weight| weight * score)
     }
@@ -587,8 +587,8 @@ fn combine_and_store(call: &mut Call<'_, '_>, kind: Kind, event: Event) -> Done 
     Ok(())
 }
 
-/// Sets the command's first key to what was found, whatever the key was; nothing removes it. The
-/// reply is how many there are.
+/// Sets the command's first key to what was found, whatever the key was; where nothing was found it
+/// is removed. The reply is how many there are.
 pub(super) fn store(call: &mut Call<'_, '_>, found: Option<SortedSet>, event: Event) {
     call.reply.int(found.as_ref().map_or(0, SortedSet::len) as i64);
     let mut opened = call.keys.open(call.nth_key(1, 0));

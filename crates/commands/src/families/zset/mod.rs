@@ -99,7 +99,7 @@ const fn writes(name: &'static str, handler: Handler) -> Command {
 /// A command that looks at more members than this runs on the slow lane: it takes some hundred
 /// microseconds.
 const WORKER_MEMBERS: usize = 10_000;
-/// So many expired members are removed in one go.
+/// This many expired members are removed in one go.
 const EXPIRED_AT_ONCE: usize = 1000;
 
 pub(in crate::families) fn limits(settings: &Settings) -> SortedSetLimits {
@@ -170,7 +170,7 @@ pub(in crate::families) fn view<'o>(
     Ok(opened.collection::<SortedSet>()?.map(SortedSet::view))
 }
 
-/// Sends a command that is about to look at so many members to the slow lane.
+/// Sends a command that is about to look at this many members to the slow lane.
 #[inline]
 fn check_lane(lane: Lane, members: usize) -> Result<(), Stop> {
     if members > WORKER_MEMBERS && lane == Lane::Worker { Err(Stop::Lane) } else { Ok(()) }

@@ -54,7 +54,7 @@ impl Code {
         &self.symbols
     }
 
-    /// Bytes that so many characters take.
+    /// Bytes that this many characters take.
     pub fn bytes(&self, characters: usize) -> usize {
         match self.bits {
             PLAIN_BITS => characters,
@@ -75,7 +75,7 @@ impl Code {
         out.reserve(self.bytes(text.len()) + GROUP);
         let mut push = |eight: [u8; GROUP]| {
             let eight = if has_codes { eight.map(|byte| codes[usize::from(byte)]) } else { eight };
-            // Eight bytes are copied in one step; what is too much of them makes way.
+            // Eight bytes are copied in one step; what is too much of them is cut off.
             out.extend_from_slice(&squeeze(eight, self.bits));
             out.truncate(out.len() - (GROUP - self.bits));
         };
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         (self.bits == PLAIN_BITS).then_some(self.bytes)
     }
 
-    /// Appends the text of the groups from one on, up to so many.
+    /// Appends the text of the groups from one on, up to this many.
     pub fn read(&self, first: usize, count: usize, out: &mut Vec<u8>) {
         let groups = self.bytes.chunks_exact(self.bits).skip(first).take(count);
         if self.symbols.is_empty() {
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Eight codes of so many bits next to each other: neighbours move together, then pairs, then
+/// Eight codes of this many bits next to each other: neighbours move together, then pairs, then
 /// fours.
 #[inline]
 fn squeeze(eight: [u8; GROUP], bits: usize) -> [u8; GROUP] {

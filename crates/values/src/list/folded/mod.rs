@@ -58,7 +58,7 @@ pub enum Folding {
     No,
     /// It would pay, but they do not fill the room yet.
     Waits,
-    /// So many of them are folded, from where it was begun.
+    /// This many of them are folded, from where it was begun.
     Done(Folded, usize),
 }
 
@@ -331,7 +331,7 @@ impl Texts {
         }
     }
 
-    /// So many texts, from where the list does not grow.
+    /// This many texts, from where the list does not grow.
     fn part(&self, count: usize, end: End) -> (&[u16], &[u8]) {
         let bytes = |lens: &[u16]| lens.iter().map(|len| usize::from(*len)).sum::<usize>();
         match end {

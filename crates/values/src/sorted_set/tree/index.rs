@@ -78,7 +78,7 @@ fn hash_of(slot: u64) -> Hash {
 }
 
 impl Index {
-    /// An index with room for so many members.
+    /// An index with room for this many members.
     pub fn with_room(count: usize) -> Index {
         let mut index = Index::default();
         let segments = (count / SEGMENT_ENTRIES).max(1);

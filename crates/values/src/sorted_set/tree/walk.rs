@@ -9,7 +9,7 @@ use super::{Spot, Tree};
 /// Entries of a leaf, and children of a node, that is built at once: some room is left.
 const FILLED: usize = 56;
 
-/// Entries from a spot on, at most so many.
+/// Entries from a spot on, at most this many.
 #[derive(Clone, Debug)]
 pub struct Walk<'t> {
     tree: &'t Tree,
