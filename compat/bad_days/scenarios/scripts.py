@@ -90,7 +90,8 @@ def quick_script_meets_endless_one(trial):
 SOON_BUSY = ("--busy-reply-threshold", "100")
 HOLD = "redis.call('GET', KEYS[1]) while true do end"
 READ = "return redis.call('EXISTS', KEYS[1])"
-# More than the lane can have threads.
+# The most threads that the lane can have, and more than these.
+LANE_THREADS = 64
 CROWD = 70
 
 
@@ -197,6 +198,28 @@ def who_waits_for_script_gets_busy(trial):
         kill(client, endless)
         client.want([b"held"], "KEYS", "*")
         client.want(b"OK", "FLUSHALL")
+
+
+@scenario(*SOON_BUSY)
+def lane_full_of_endless_scripts(trial):
+    """As many endless scripts as the lane can have threads: who needs one is told BUSY."""
+    with trial.client() as client:
+        crowd = [trial.client() for _ in range(CROWD)]
+        for one in crowd:
+            one.write(encode("EVAL", "while true do end", "0"))
+        refused = set()
+        while len(refused) < CROWD - LANE_THREADS:
+            readable, _, _ = select.select([one.sock for one in crowd], [], [], DEADLINE_S)
+            assert readable, "more scripts than threads, and nobody is refused"
+            for one in [one for one in crowd if one.sock in readable]:
+                assert is_busy(one.read())
+                crowd.remove(one)
+                refused.add(one)
+        for call in (["KEYS", "*"], ["FLUSHALL"], ["EVAL", READ, "1", "other"]):
+            assert is_busy(client.call(*call)), call
+        client.want(b"OK", "SET", "some", "key")
+        kill(client, *crowd)
+        client.want([b"some"], "KEYS", "*")
 
 
 @scenario(*SOON_BUSY)

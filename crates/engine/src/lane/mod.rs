@@ -24,7 +24,8 @@
 //!    nothing in hand (KEYS) gives its thread up when there are no more and others need it.
 //! 5. What waits for something that a script has had for longer than `busy-reply-threshold` is
 //!    answered BUSY: aside ([`Engine::recheck_lane`]) or on a thread
-//!    (`LongWaitObserver::is_aborted`).
+//!    (`LongWaitObserver::is_aborted`). So is what waits for a thread while such scripts have all
+//!    that there can be; the thread of operators tells it.
 //! 6. A job whose client has left before it began does not begin (`presence`).
 //! 7. Commands of operators (`OPERATOR`) wait for each other only.
 //!

@@ -56,6 +56,18 @@ impl Queue {
     fn may_start(&self) -> bool {
         self.active < self.most_active + self.compensating
     }
+
+    /// Whether all threads that there can be run a job.
+    fn is_full(&self) -> bool {
+        self.active >= LANE_SLOTS
+    }
+}
+
+/// What the thread of operators is to do with a job.
+pub(super) enum Task {
+    Run(Job),
+    /// There is no thread for it: scripts have all of them that run for too long.
+    Refuse(Job),
 }
 
 /// Starts one more thread, for this slot of the gate; whether it could.
@@ -137,9 +149,15 @@ impl Lane {
         if job.found.row.flags.has(Flags::OPERATOR) {
             self.queue().of_operators.push_back(job);
             self.operator_arrived.notify_one();
-        } else {
-            self.queue().jobs.push_back(job);
-            self.arrived.notify_one();
+            return;
+        }
+        let mut queue = self.queue();
+        queue.jobs.push_back(job);
+        let is_full = queue.is_full();
+        drop(queue);
+        self.arrived.notify_one();
+        if is_full {
+            self.operator_arrived.notify_one();
         }
     }
 
@@ -153,7 +171,7 @@ impl Lane {
     /// Whether jobs wait for a thread, and there can be no more threads.
     pub(super) fn is_crowded(&self) -> bool {
         let queue = self.queue();
-        !queue.jobs.is_empty() && queue.active >= LANE_SLOTS
+        !queue.jobs.is_empty() && queue.is_full()
     }
 
     /// How many run.
@@ -216,15 +234,26 @@ impl Lane {
         }
     }
 
-    /// The next job of an operator, in the same way.
-    pub(super) fn next_of_operators(&self, is_over: impl Fn() -> bool) -> Option<Job> {
+    /// The next job of an operator, in the same way; or one that nobody can run while so many
+    /// scripts run for too long.
+    pub(super) fn next_of_operators(
+        &self,
+        is_over: impl Fn() -> bool,
+        busy_scripts: impl Fn() -> usize,
+    ) -> Option<Task> {
         let mut queue = self.queue();
         loop {
             if is_over() {
                 return None;
             }
             if let Some(job) = queue.of_operators.pop_front() {
-                return Some(job);
+                return Some(Task::Run(job));
+            }
+            if queue.is_full()
+                && busy_scripts() >= LANE_SLOTS
+                && let Some(job) = queue.jobs.pop_front()
+            {
+                return Some(Task::Refuse(job));
             }
             queue = self.operator_arrived.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
@@ -234,6 +263,12 @@ impl Lane {
     pub fn try_next(&self) -> Option<Job> {
         let mut queue = self.queue();
         queue.of_operators.pop_front().or_else(|| queue.jobs.pop_front())
+    }
+
+    /// Wakes the thread of operators: jobs that wait may have to be refused.
+    pub(super) fn wake_operators(&self) {
+        let _queue = self.queue();
+        self.operator_arrived.notify_one();
     }
 
     /// Wakes all threads, to see that the server stops.

@@ -8,7 +8,7 @@ use pantala_commands::{Flags, Park, Server};
 use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
 use pantala_sync::gate::Role;
 
-use super::queue::{Job, LANE_SLOTS};
+use super::queue::{Job, LANE_SLOTS, Task};
 use crate::engine::Engine;
 use crate::execute::{Turn, Verdict, report_panic};
 use crate::limits::Limited;
@@ -80,6 +80,7 @@ impl Engine {
     pub fn recheck_lane(&self) {
         let busy = &self.scripts.busy;
         self.lane.take_back_if(|awaited| busy.error(awaited).is_some());
+        self.lane.wake_operators();
     }
 }
 
@@ -100,10 +101,30 @@ pub fn run(server: &dyn Server, slot: usize) {
 pub fn run_operators(server: &dyn Server) {
     let engine = Engine::behind(server);
     let tally = engine.stats.tallies.join();
-    while let Some(job) = engine.lane.next_of_operators(|| engine.shutdown.is_final()) {
-        run_job(server, &tally, LANE_SLOTS, job);
+    let is_over = || engine.shutdown.is_final();
+    while let Some(task) = engine.lane.next_of_operators(is_over, || engine.scripts.busy.count()) {
+        match task {
+            Task::Run(job) => run_job(server, &tally, LANE_SLOTS, job),
+            Task::Refuse(job) => refuse_job(server, &tally, job),
+        }
     }
     pantala_memory::release_seat();
+}
+
+/// Answers BUSY to a job that has found no thread.
+fn refuse_job(server: &dyn Server, tally: &ThreadTally, mut job: Job) {
+    let engine = Engine::behind(server);
+    // All scripts are inside the gate. There may be room by now.
+    let Some(error) = engine.scripts.busy.error(Awaited::Gate) else {
+        return engine.lane.submit(job);
+    };
+    let limited = Limited::new(engine.settings.current());
+    let lane = pantala_commands::Lane::Slow;
+    let turn = Turn::new(server, tally, &limited, lane, (unix_ms(), monotonic_us()));
+    let mut reply = Vec::new();
+    turn.refuse(&mut job.session, Some(job.found), error, &mut reply);
+    let Job { session, inbox, connection, parking, .. } = job;
+    inbox.post(Message::LaneDone { connection, parking, session, reply });
 }
 
 /// Runs one job and answers it.

@@ -168,6 +168,11 @@ impl BusyScripts {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many scripts.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
     /// One more script.
     pub fn enter(&self, kind: Kind) {
         let mut held = self.held();
@@ -211,7 +216,7 @@ impl BusyScripts {
 
     /// What is told to who waits for this; `None`: no busy script has it.
     pub fn error(&self, awaited: Awaited) -> Option<&'static ClientError> {
-        if self.count.load(Ordering::Acquire) == 0 {
+        if self.count() == 0 {
             return None;
         }
         let held = self.held();
