@@ -8,7 +8,12 @@
 //! time to time ([`MemoryGuard::look`]). A fast client writes much in that time: so the thread
 //! looks more often when it gets close, and from then on `used`, which resident memory follows, has
 //! the cgroup's limit too.
+//!
+//! On a busy machine that thread may come late. So far from the limit a worker compares its own
+//! thread's counter with what it was, which costs no shared cache line, and each time it has grown
+//! by [`OWN_PERCENT`] of the limit it looks at `used` itself.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -18,11 +23,18 @@ use pantala_base::limits::{cgroup_memory_limit, rss_bytes};
 const CGROUP_PERCENT: u64 = 92;
 /// Above this part (in percent) resident memory is looked at often.
 const CLOSE_PERCENT: u64 = 60;
+/// A thread that has taken this part (in percent) of the limit since it last looked, looks again.
+const OWN_PERCENT: u64 = 1;
 /// How often: then, and otherwise.
 const CLOSE_LOOK: Duration = Duration::from_millis(10);
 const FAR_LOOK: Duration = Duration::from_millis(100);
 /// Without a limit there is nothing to look at.
 const NO_LOOK: Duration = Duration::from_secs(3600);
+
+thread_local! {
+    /// What this thread had taken when it last looked at `used`.
+    static TAKEN: Cell<i64> = const { Cell::new(0) };
+}
 
 /// See the module.
 pub struct MemoryGuard {
@@ -71,9 +83,28 @@ impl MemoryGuard {
     /// Whether commands that need memory are refused now.
     #[inline]
     pub fn is_full(&self, maxmemory: u64) -> bool {
-        let group_most = self.group_most.load(Ordering::Relaxed);
+        let group_most = match self.group_most.load(Ordering::Relaxed) {
+            u64::MAX => self.cgroup_limit.map_or(u64::MAX, |limit| self.far_most(limit)),
+            close => close,
+        };
         let most = if maxmemory > 0 { maxmemory.min(group_most) } else { group_most };
         most < u64::MAX && self.used() > most
+    }
+
+    /// What the cgroup lets `used` be, by a look of this thread while the last one said it was far.
+    #[inline]
+    fn far_most(&self, limit: u64) -> u64 {
+        let taken = pantala_memory::allocated_by_this_thread();
+        if taken.abs_diff(TAKEN.get()) < percent(OWN_PERCENT, limit) {
+            return u64::MAX;
+        }
+        TAKEN.set(taken);
+        if self.used() <= percent(CLOSE_PERCENT, limit) {
+            return u64::MAX;
+        }
+        let most = percent(CGROUP_PERCENT, limit);
+        self.group_most.store(most, Ordering::Relaxed);
+        most
     }
 
     /// Compares resident memory with the cgroup's limit, from a background thread; how long it may
@@ -101,6 +132,9 @@ fn percent(part: u64, limit: u64) -> u64 {
 mod tests {
     use super::*;
 
+    #[global_allocator]
+    static ALLOCATOR: pantala_memory::Counting = pantala_memory::Counting;
+
     fn guard(cgroup_limit: Option<u64>) -> MemoryGuard {
         MemoryGuard {
             cgroup_limit,
@@ -121,6 +155,18 @@ mod tests {
     fn a_group_with_much_room_is_looked_at_seldom() {
         let guard = guard(Some(rss_bytes() * 100));
         assert_eq!(guard.look(), FAR_LOOK);
+        assert!(!guard.is_full(0));
+    }
+
+    #[test]
+    fn a_thread_that_takes_much_does_not_wait_for_a_look() {
+        let limit = pantala_memory::allocated() + (64 << 20);
+        let guard = guard(Some(limit));
+        assert!(!guard.is_full(0));
+        let taken = std::hint::black_box(vec![0_u8; 64 << 20]);
+        assert!(guard.is_full(0));
+        assert!(guard.is_full(0), "and remembers it");
+        drop(taken);
         assert!(!guard.is_full(0));
     }
 
