@@ -84,9 +84,9 @@ impl InProcess {
         }
         self.worker.touched.clear();
         if let Some(connection) = self.worker.at(0) {
-            connection.is_touched = false;
-            connection.is_throttled = false;
-            reply.append(&mut connection.output);
+            connection.marks.is_touched = false;
+            connection.output.is_throttled = false;
+            reply.append(&mut connection.output.bytes);
         }
     }
 
@@ -220,7 +220,7 @@ mod tests {
             with_key_held(&mut server, b"b", |server| {
                 server.exchange(set.as_bytes(), &mut reply);
                 let connection = server.worker.at(0).expect("it is there");
-                let presence = connection.presence.as_ref().expect("it waits on the lane");
+                let presence = connection.peer.presence.as_ref().expect("it waits on the lane");
                 // Who only sends no more gets an answer, where no script was in the way.
                 if is_gone { presence.is_gone() } else { presence.sends_no_more() }
             });

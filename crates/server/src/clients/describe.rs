@@ -17,7 +17,7 @@ const OWN_BUFFER_BYTES: usize = 16 << 10;
 pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64) -> String {
     let session = &connection.session;
     let seconds_since = |then: u64| now_us.saturating_sub(then) / 1_000_000;
-    let row = connection.last_command.and_then(|number| rows.get(usize::from(number)));
+    let row = connection.counts.last_command.and_then(|number| rows.get(usize::from(number)));
     let command = row.map_or_else(|| "NULL".into(), |row| row.full_name());
     let output = connection.unsent_bytes();
     let small = output.min(OWN_BUFFER_BYTES);
@@ -37,7 +37,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         connection.token.index,
         text(&session.name),
         seconds_since(session.since_us),
-        seconds_since(connection.active_us),
+        seconds_since(connection.counts.active_us),
         flags(connection),
         capabilities(session),
         session.db.0,
@@ -46,11 +46,11 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         session.subscriptions.slot_channels,
         session.multi.as_ref().map_or(-1, |queue| queue.commands.len() as i64),
         session.watching.as_ref().map_or(0, |watching| watching.keys().len()),
-        connection.input.len() - connection.input_done,
-        connection.input.capacity() - connection.input.len(),
+        connection.input.bytes.len() - connection.input.done,
+        connection.input.bytes.capacity() - connection.input.bytes.len(),
         connection.queue_bytes(),
-        connection.output.capacity(),
-        connection.output.len(),
+        connection.output.bytes.capacity(),
+        connection.output.bytes.len(),
         small,
         listed.div_ceil(OWN_BUFFER_BYTES),
         listed,
@@ -61,9 +61,9 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         if session.version == Version::Resp3 { 3 } else { 2 },
         text(&session.lib_name),
         text(&session.lib_version),
-        connection.received_bytes,
-        connection.sent_bytes,
-        connection.commands + session.inner_commands,
+        connection.counts.received_bytes,
+        connection.counts.sent_bytes,
+        connection.counts.commands + session.inner_commands,
     );
     line
 }
@@ -77,7 +77,7 @@ pub fn capabilities(session: &Session) -> &'static str {
 pub fn flags(connection: &Connection) -> String {
     let session = &connection.session;
     let is_tracking = |how: fn(&Tracking) -> bool| session.tracking.as_deref().is_some_and(how);
-    let waiting = connection.parked.map(|parked| parked.waiting);
+    let waiting = connection.waits.parked.map(|parked| parked.waiting);
     let shown = [
         (session.monitor, 'O'),
         (session.is_subscribed(), 'P'),

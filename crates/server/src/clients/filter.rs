@@ -118,7 +118,7 @@ impl ClientFilter {
     pub fn accepts(&self, connection: &Connection, now_us: u64) -> bool {
         let session = &connection.session;
         let age_s = now_us.saturating_sub(session.since_us) / 1_000_000;
-        let idle_s = now_us.saturating_sub(connection.active_us) / 1_000_000;
+        let idle_s = now_us.saturating_sub(connection.counts.active_us) / 1_000_000;
         connection.life != Life::Closing
             && self.min_age_s.is_none_or(|wanted| age_s >= wanted)
             && self.min_idle_s.is_none_or(|wanted| idle_s >= wanted)

@@ -45,8 +45,8 @@ impl Worker {
         while sum() >= self.limited.most_client_bytes {
             let may_go = |one: &&Connection| !one.session.no_evict && one.life == Life::Open;
             let all = self.connections.iter().flatten().map(Box::as_ref).filter(may_go);
-            let largest = all.max_by_key(|one| one.counted_bytes);
-            let largest = largest.map(|one| (one.token, one.session.id, one.counted_bytes));
+            let largest = all.max_by_key(|one| one.counts.counted_bytes);
+            let largest = largest.map(|one| (one.token, one.session.id, one.counts.counted_bytes));
             let bytes = largest.map_or(0, |(_, _, bytes)| bytes);
             self.set_largest(bytes);
             if let Some((worker, elsewhere)) = shared.workers.largest_but(self.index)

@@ -116,8 +116,8 @@ impl Worker {
         self.land(&mut connection);
         let session = &connection.session;
         let transit = self.shared.engine.notices.directory.enter(session.id, session.place);
-        connection.counted_bytes = connection.memory_bytes() as u64;
-        self.count_bytes(0, connection.counted_bytes);
+        connection.counts.counted_bytes = connection.memory_bytes() as u64;
+        self.count_bytes(0, connection.counts.counted_bytes);
         let is_monitor = connection.session.monitor;
         self.connections[index] = Some(connection);
         self.open_count += 1;
@@ -138,7 +138,7 @@ impl Worker {
         let Some(connection) = self.at(index).filter(|connection| connection.can_leave()) else {
             return;
         };
-        (connection.parked, connection.paused) = (None, None);
+        (connection.waits.parked, connection.waits.paused) = (None, None);
         connection.life = Life::Leaving;
         ops.detach(connection.token);
     }
@@ -162,7 +162,7 @@ impl Worker {
         self.shared.workers.departs();
         self.shared.engine.notices.directory.depart(connection.session.id);
         self.open_count -= 1;
-        let counted = std::mem::take(&mut connection.counted_bytes);
+        let counted = std::mem::take(&mut connection.counts.counted_bytes);
         self.count_bytes(counted, 0);
         let workers = &self.shared.workers;
         workers.left(self.index);

@@ -131,9 +131,9 @@ impl Worker {
     /// Goes through the connections that have run something since this was last called.
     fn weigh(&mut self, mut see: impl FnMut(&Connection, u64)) {
         for connection in self.connections.iter_mut().flatten() {
-            let done = connection.commands + connection.told;
-            let weight = done.saturating_sub(connection.done_seen);
-            connection.done_seen = done;
+            let done = connection.counts.commands + connection.counts.told;
+            let weight = done.saturating_sub(connection.counts.done_seen);
+            connection.counts.done_seen = done;
             if weight > 0 {
                 see(connection, weight);
             }
@@ -157,7 +157,7 @@ impl Worker {
     fn let_all_go(&mut self, ops: &mut Ops<'_>) {
         for (token, worker) in take(&mut self.balance.leaving) {
             let Some(connection) = self.find(token) else { continue };
-            if connection.blocked.is_some() && connection.is_between() {
+            if connection.waits.blocked.is_some() && connection.is_between() {
                 self.take_back(token.index);
             }
             let Some(connection) = self.find(token) else { continue };

@@ -55,22 +55,37 @@ pub enum Life {
     Leaving,
 }
 
-/// See the module.
-pub struct Connection {
-    /// Its name in the reactor.
-    pub token: Token,
-    /// What commands know of it.
-    pub session: Session,
-    /// Where the parser stands in `input`.
-    pub parser: RequestParser,
+/// What a client has sent.
+#[derive(Default)]
+pub struct Input {
     /// Received and not yet executed: the rest of a pipeline, or half a command.
-    pub input: Vec<u8>,
-    /// Bytes at the start of `input` that have been executed. Less than half of it.
-    pub input_done: usize,
+    pub bytes: Vec<u8>,
+    /// Bytes at the start that have been executed. Less than half of them.
+    pub done: usize,
+    /// Where the parser stands.
+    pub parser: RequestParser,
+    /// Reading is paused because there is so much.
+    pub is_paused: bool,
+}
+
+/// What a client is to be sent.
+#[derive(Default)]
+pub struct Output {
     /// Replies not yet given to the reactor.
-    pub output: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// Bytes the reactor is sending.
     pub in_flight: usize,
+    /// Messages that came while its command was on the slow lane; they follow the reply.
+    pub kept: Vec<u8>,
+    /// So much waits to be sent that commands wait too.
+    pub is_throttled: bool,
+    /// Since when it has been above the soft limit (monotonic, microseconds).
+    pub over_soft_since_us: Option<u64>,
+}
+
+/// What a connection waits for.
+#[derive(Default)]
+pub struct Waits {
     /// Whether the pipeline stands still, and why.
     pub parked: Option<Parked>,
     /// The command that waits for keys.
@@ -80,36 +95,40 @@ pub struct Connection {
     pub until_us: Option<u64>,
     /// While CLIENT PAUSE holds it back: INFO counts it among the blocked.
     pub paused: Option<CountedAsBlocked>,
-    /// Messages that came while its command was on the slow lane; they go behind the reply.
-    pub kept: Vec<u8>,
     /// How often it was parked.
     pub parkings: u32,
-    /// How often its next command has met a busy partition, while `commands` is the other number.
+    /// How often its next command has met a busy partition, while its count of commands is the
+    /// other number.
     tries: (u32, u64),
-    /// So much output waits to be sent that commands wait too.
-    pub is_throttled: bool,
-    /// Where it is in its life.
-    pub life: Life,
-    /// The worker that is to serve it next, where that is settled.
-    pub next_worker: Option<u16>,
-    /// The peer has finished sending.
-    pub peer_done: bool,
-    /// The peer has hung up, or has finished sending, while reading is paused: what it sent before
-    /// may still be unread.
-    pub peer_hung_up: bool,
+}
+
+/// The other end.
+#[derive(Default)]
+pub struct Peer {
+    /// It has finished sending.
+    pub is_done: bool,
+    /// It has hung up, or has finished sending, while reading is paused: what it sent before may
+    /// still be unread.
+    pub has_hung_up: bool,
     /// What the lane knows of that, once it has run a command.
     pub presence: Option<Arc<Presence>>,
-    /// Reading is paused because `input` is full.
-    pub reading_paused: bool,
-    /// It goes on with its input in this turn or the next, without anything new arriving; or at
-    /// its next worker.
-    pub is_resumed: bool,
+}
+
+/// Where it stands in the lists of its worker.
+#[derive(Default)]
+pub struct Marks {
     /// Its chunk in the turn at hand.
     pub chunk: Option<u32>,
     /// It stands in the worker's list for the end of the turn.
     pub is_touched: bool,
-    /// Since when the output has been above the soft limit (monotonic, microseconds).
-    pub over_soft_since_us: Option<u64>,
+    /// It goes on with its input in this turn or the next, without anything new arriving; or at
+    /// its next worker.
+    pub is_resumed: bool,
+}
+
+/// What is counted of a connection.
+#[derive(Default)]
+pub struct Counts {
     /// Its part of the worker's `client_bytes`.
     pub counted_bytes: u64,
     /// What it was told without asking: published messages, stale keys.
@@ -128,43 +147,44 @@ pub struct Connection {
     pub last_command: Option<u16>,
 }
 
+/// See the module.
+pub struct Connection {
+    /// Its name in the reactor.
+    pub token: Token,
+    /// What commands know of it.
+    pub session: Session,
+    /// Where it is in its life.
+    pub life: Life,
+    /// The worker that is to serve it next, where that is settled.
+    pub next_worker: Option<u16>,
+    /// What it has sent.
+    pub input: Input,
+    /// What it is to be sent.
+    pub output: Output,
+    /// What it waits for.
+    pub waits: Waits,
+    /// The other end.
+    pub peer: Peer,
+    /// Where it stands in the lists of its worker.
+    pub marks: Marks,
+    /// What is counted of it.
+    pub counts: Counts,
+}
+
 impl Connection {
     /// A connection as it begins.
     pub fn new(token: Token, session: Session, now_us: u64) -> Self {
         Connection {
             token,
             session,
-            parser: RequestParser::default(),
-            input: Vec::new(),
-            input_done: 0,
-            output: Vec::new(),
-            kept: Vec::new(),
-            in_flight: 0,
-            parked: None,
-            blocked: None,
-            until_us: None,
-            paused: None,
-            parkings: 0,
-            tries: (0, 0),
-            is_throttled: false,
             life: Life::Open,
             next_worker: None,
-            peer_done: false,
-            peer_hung_up: false,
-            presence: None,
-            reading_paused: false,
-            is_resumed: false,
-            chunk: None,
-            is_touched: false,
-            over_soft_since_us: None,
-            counted_bytes: 0,
-            told: 0,
-            done_seen: 0,
-            active_us: now_us,
-            received_bytes: 0,
-            sent_bytes: 0,
-            commands: 0,
-            last_command: None,
+            input: Input::default(),
+            output: Output::default(),
+            waits: Waits::default(),
+            peer: Peer::default(),
+            marks: Marks::default(),
+            counts: Counts { active_us: now_us, ..Counts::default() },
         }
     }
 
@@ -176,13 +196,13 @@ impl Connection {
     /// Whether commands may run now.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        self.parked.is_none() && !self.is_throttled && self.life == Life::Open
+        self.waits.parked.is_none() && !self.output.is_throttled && self.life == Life::Open
     }
 
     /// Whether it can be given to another worker at this moment, with what it has still to run and
     /// to send.
     pub fn can_leave(&self) -> bool {
-        let is_still = match self.parked.map(|parked| parked.waiting) {
+        let is_still = match self.waits.parked.map(|parked| parked.waiting) {
             // It would only try again.
             None | Some(Waiting::Partition | Waiting::Pause | Waiting::Room) => true,
             Some(Waiting::Lane | Waiting::Keys | Waiting::Called) => false,
@@ -192,20 +212,20 @@ impl Connection {
 
     /// Whether nothing of it is under way but what it waits for.
     pub fn is_between(&self) -> bool {
-        self.life == Life::Open && self.in_flight == 0 && self.chunk.is_none()
+        self.life == Life::Open && self.output.in_flight == 0 && self.marks.chunk.is_none()
     }
 
     /// A command has run: counts it, and looks whether others may follow.
     #[inline]
     pub fn finished(&mut self, row_number: u16) {
-        self.commands += 1;
+        self.counts.commands += 1;
         self.begun(row_number);
     }
 
     /// A command waits, for EXEC, its keys or the slow lane: it counts when it has run.
     #[inline]
     pub fn begun(&mut self, row_number: u16) {
-        self.last_command = Some(row_number);
+        self.counts.last_command = Some(row_number);
         self.throttle_output();
         if self.session.closing {
             self.life = Life::Ending;
@@ -216,12 +236,14 @@ impl Connection {
     /// tracks, and the commands since MULTI.
     #[inline]
     pub fn memory_bytes(&self) -> usize {
-        let buffers = self.input.capacity() + self.output.capacity() + self.kept.capacity();
+        let buffers = self.input.bytes.capacity()
+            + self.output.bytes.capacity()
+            + self.output.kept.capacity();
         let session = &self.session;
         let watched = session.watching.as_ref().map_or(0, |watching| watching.bytes);
         let tracked = session.tracking.as_ref().map_or(0, |tracking| tracking.prefix_bytes);
         let kept = session.subscriptions.bytes + self.queue_bytes() + watched + tracked;
-        size_of::<Connection>() + buffers + self.in_flight + kept
+        size_of::<Connection>() + buffers + self.output.in_flight + kept
     }
 
     /// The memory that the commands since MULTI take, in bytes.
@@ -233,8 +255,8 @@ impl Connection {
     /// Lets commands wait if much output does. To be called behind every reply.
     #[inline]
     pub fn throttle_output(&mut self) {
-        if self.output.len() > THROTTLE_BYTES {
-            self.is_throttled = true;
+        if self.output.bytes.len() > THROTTLE_BYTES {
+            self.output.is_throttled = true;
         }
     }
 
@@ -242,26 +264,26 @@ impl Connection {
     pub fn become_open(&mut self, token: Token) {
         self.token = token;
         self.life = Life::Open;
-        self.is_touched = false;
-        self.is_resumed = false;
-        self.reading_paused = false;
-        self.peer_hung_up = false;
-        self.chunk = None;
+        self.marks.is_touched = false;
+        self.marks.is_resumed = false;
+        self.input.is_paused = false;
+        self.peer.has_hung_up = false;
+        self.marks.chunk = None;
     }
 
     /// Appends a reply that was written elsewhere: whole, without copying it, where nothing waits
     /// to be sent before it.
     pub fn push_reply(&mut self, reply: Vec<u8>) {
-        if self.output.is_empty() && reply.len() > MOVED_REPLY_BYTES {
-            self.output = reply;
+        if self.output.bytes.is_empty() && reply.len() > MOVED_REPLY_BYTES {
+            self.output.bytes = reply;
         } else {
-            self.output.extend_from_slice(&reply);
+            self.output.bytes.extend_from_slice(&reply);
         }
     }
 
     /// Bytes that wait to be sent, or are being sent.
     pub fn unsent_bytes(&self) -> usize {
-        self.output.len() + self.in_flight + self.kept.len()
+        self.output.bytes.len() + self.output.in_flight + self.output.kept.len()
     }
 
     /// Appends what is not the reply to a command, unless so much is unsent that it will be closed.
@@ -271,18 +293,18 @@ impl Connection {
         if matches!(self.life, Life::Ending | Life::Closing) || self.unsent_bytes() > most_bytes {
             return;
         }
-        self.told += 1;
-        let waiting = self.parked.map(|parked| parked.waiting);
+        self.counts.told += 1;
+        let waiting = self.waits.parked.map(|parked| parked.waiting);
         let out = match waiting {
-            Some(Waiting::Lane | Waiting::Called) => &mut self.kept,
-            _ => &mut self.output,
+            Some(Waiting::Lane | Waiting::Called) => &mut self.output.kept,
+            _ => &mut self.output.bytes,
         };
         write(out, self.session.version);
     }
 
     /// The command on the lane has its reply: what was kept may follow.
     pub fn tell_kept(&mut self) {
-        let kept = std::mem::take(&mut self.kept);
+        let kept = std::mem::take(&mut self.output.kept);
         self.push_reply(kept);
     }
 
@@ -290,13 +312,13 @@ impl Connection {
     /// before.
     pub fn reply_target<'m>(&mut self, inbox: &'m Arc<dyn Mailbox>) -> ReplyTarget<'m> {
         let (connection, parking) = (self.handle(), self.next_parking());
-        ReplyTarget { inbox, connection, parking, until_us: self.until_us.take() }
+        ReplyTarget { inbox, connection, parking, until_us: self.waits.until_us.take() }
     }
 
     /// Who asks for the command that is given to the lane now.
     pub fn applicant(&mut self) -> Applicant {
-        let presence = Arc::clone(self.presence.get_or_insert_default());
-        if self.peer_done {
+        let presence = Arc::clone(self.peer.presence.get_or_insert_default());
+        if self.peer.is_done {
             presence.sends_no_more();
         }
         Applicant { presence, since_us: monotonic_us() }
@@ -304,38 +326,38 @@ impl Connection {
 
     /// The peer sends no more; it may still wait for answers.
     pub fn sends_no_more(&mut self) {
-        if let Some(presence) = &self.presence {
+        if let Some(presence) = &self.peer.presence {
             presence.sends_no_more();
         }
     }
 
     /// How often its next command has met a busy partition.
     pub fn tries(&self) -> u32 {
-        if self.tries.1 == self.commands { self.tries.0 } else { 0 }
+        if self.waits.tries.1 == self.counts.commands { self.waits.tries.0 } else { 0 }
     }
 
     /// That has happened once more.
     pub fn count_try(&mut self) {
-        self.tries = (self.tries().saturating_add(1), self.commands);
+        self.waits.tries = (self.tries().saturating_add(1), self.counts.commands);
     }
 
     /// The number that the next parking will have.
     pub fn next_parking(&self) -> u32 {
-        self.parkings.wrapping_add(1)
+        self.waits.parkings.wrapping_add(1)
     }
 
     /// Stands still from now on; the number of this parking.
     pub fn park(&mut self, waiting: Waiting) -> u32 {
-        self.parkings = self.parkings.wrapping_add(1);
-        self.parked = Some(Parked { waiting, number: self.parkings });
-        self.parkings
+        self.waits.parkings = self.waits.parkings.wrapping_add(1);
+        self.waits.parked = Some(Parked { waiting, number: self.waits.parkings });
+        self.waits.parkings
     }
 
     /// Goes on, if it is this parking that ended.
     pub fn unpark(&mut self, number: u32) -> bool {
-        let ended = self.parked.is_some_and(|parked| parked.number == number);
+        let ended = self.waits.parked.is_some_and(|parked| parked.number == number);
         if ended {
-            self.parked = None;
+            self.waits.parked = None;
         }
         ended
     }

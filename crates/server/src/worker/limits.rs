@@ -39,7 +39,7 @@ impl Judge for Limited {
 
     #[inline]
     fn judge(&self, connection: &mut Connection, now_us: u64) -> Judgement {
-        let unread = (connection.input.len() - connection.input_done) as u64;
+        let unread = (connection.input.bytes.len() - connection.input.done) as u64;
         if unread > self.settings.client_query_buffer_limit {
             return Judgement::TooMuchInput;
         }
@@ -59,10 +59,10 @@ impl Judge for Limited {
             return Judgement::TooMuchOutput;
         }
         if output.soft_bytes == 0 || unsent <= output.soft_bytes {
-            connection.over_soft_since_us = None;
+            connection.output.over_soft_since_us = None;
             return Judgement::Fine;
         }
-        let since_us = *connection.over_soft_since_us.get_or_insert(now_us);
+        let since_us = *connection.output.over_soft_since_us.get_or_insert(now_us);
         if now_us - since_us > u64::from(output.soft_s) * 1_000_000 {
             return Judgement::TooMuchOutput;
         }

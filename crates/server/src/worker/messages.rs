@@ -77,7 +77,8 @@ impl Worker {
     fn unpark(&mut self, handle: u64, parking: u32) {
         let Some(connection) = self.find_handle(handle) else { return };
         let index = connection.token.index;
-        let Some(parked) = connection.parked.as_mut().filter(|parked| parked.number == parking)
+        let Some(parked) =
+            connection.waits.parked.as_mut().filter(|parked| parked.number == parking)
         else {
             return;
         };
@@ -85,8 +86,8 @@ impl Worker {
             Waiting::Keys => self.run_again(index),
             Waiting::Lane => parked.waiting = Waiting::Called,
             Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Called => {
-                connection.parked = None;
-                if connection.peer_done {
+                connection.waits.parked = None;
+                if connection.peer.is_done {
                     self.end_if_held_up(index);
                 }
                 self.resume(index);
@@ -100,7 +101,7 @@ impl Worker {
         let engine = std::sync::Arc::clone(&self.shared.engine);
         let now_us = self.now_us;
         let Some(connection) = self.at(index) else { return };
-        if engine.scripts.running.has_held_up(connection.active_us, now_us) {
+        if engine.scripts.running.has_held_up(connection.counts.active_us, now_us) {
             connection.life = Life::Ending;
         }
     }
@@ -126,7 +127,7 @@ impl Worker {
         connection.session = session;
         // Killed while the lane worked for it.
         connection.session.closing |= was_closing;
-        connection.commands += 1;
+        connection.counts.commands += 1;
         connection.push_reply(reply);
         connection.tell_kept();
         if connection.session.closing {
@@ -172,8 +173,8 @@ impl Worker {
     pub(crate) fn try_again(&mut self, waiting: Waiting) {
         for index in 0..self.connections.len() as u32 {
             let Some(connection) = self.at(index) else { continue };
-            if connection.parked.is_some_and(|parked| parked.waiting == waiting) {
-                (connection.parked, connection.paused) = (None, None);
+            if connection.waits.parked.is_some_and(|parked| parked.waiting == waiting) {
+                (connection.waits.parked, connection.waits.paused) = (None, None);
                 self.resume(index);
             }
         }

@@ -253,14 +253,14 @@ impl Worker {
             Event::Accepted { socket, listener } => self.accept(socket, listener, ops),
             Event::Eof { conn } => {
                 if let Some(connection) = self.find(conn) {
-                    connection.peer_done = true;
+                    connection.peer.is_done = true;
                     connection.sends_no_more();
                     self.touch(conn.index);
                 }
             }
             Event::HungUp { conn } => {
                 if let Some(connection) = self.find(conn) {
-                    connection.peer_hung_up = true;
+                    connection.peer.has_hung_up = true;
                     connection.sends_no_more();
                     self.touch(conn.index);
                 }
@@ -301,9 +301,9 @@ impl Worker {
     #[inline]
     pub(crate) fn touch(&mut self, index: u32) {
         if let Some(connection) = self.at(index)
-            && !connection.is_touched
+            && !connection.marks.is_touched
         {
-            connection.is_touched = true;
+            connection.marks.is_touched = true;
             self.touched.push(index);
         }
     }
@@ -311,7 +311,7 @@ impl Worker {
     /// Lets a connection go on with its input next.
     pub(crate) fn resume(&mut self, index: u32) {
         if let Some(connection) = self.at(index) {
-            connection.is_resumed = true;
+            connection.marks.is_resumed = true;
         }
         self.resumed.push(index);
         self.touch(index);
@@ -327,28 +327,28 @@ impl Worker {
         self.tally.reads.add(1);
         let (now_us, is_retiring) = (self.now_us, self.is_retiring);
         let Some(connection) = self.find(conn) else { return };
-        connection.received_bytes += bytes.len() as u64;
-        connection.active_us = now_us;
+        connection.counts.received_bytes += bytes.len() as u64;
+        connection.counts.active_us = now_us;
         match connection.life {
             Life::Open => {}
             // What was on its way is for the worker that serves it next.
-            Life::Leaving => return connection.input.extend_from_slice(bytes),
+            Life::Leaving => return connection.input.bytes.extend_from_slice(bytes),
             // Nothing of it will run any more.
             Life::Ending | Life::Closing => return,
         }
-        match connection.chunk {
+        match connection.marks.chunk {
             Some(chunk) => chunks[chunk as usize].extend(bytes),
-            None if !connection.is_ready() => connection.input.extend_from_slice(bytes),
+            None if !connection.is_ready() => connection.input.bytes.extend_from_slice(bytes),
             None if is_retiring => {
-                connection.input.extend_from_slice(bytes);
-                connection.is_resumed = true;
+                connection.input.bytes.extend_from_slice(bytes);
+                connection.marks.is_resumed = true;
             }
             None => {
-                connection.chunk = Some(chunks.len() as u32);
-                if connection.input.is_empty() {
+                connection.marks.chunk = Some(chunks.len() as u32);
+                if connection.input.bytes.is_empty() {
                     chunks.push(Chunk::received(conn.index, bytes));
                 } else {
-                    connection.input.extend_from_slice(bytes);
+                    connection.input.bytes.extend_from_slice(bytes);
                     chunks.push(Chunk::kept(conn.index, connection));
                 }
             }
@@ -361,12 +361,15 @@ impl Worker {
         for index in resumed.drain(..) {
             let is_retiring = self.is_retiring;
             let Some(connection) = self.at(index) else { continue };
-            connection.is_resumed = is_retiring;
+            connection.marks.is_resumed = is_retiring;
             if is_retiring {
                 continue;
             }
-            if connection.is_ready() && connection.chunk.is_none() && !connection.input.is_empty() {
-                connection.chunk = Some(chunks.len() as u32);
+            if connection.is_ready()
+                && connection.marks.chunk.is_none()
+                && !connection.input.bytes.is_empty()
+            {
+                connection.marks.chunk = Some(chunks.len() as u32);
                 chunks.push(Chunk::kept(index, connection));
             }
             // Also without input: if its peer has finished, this may be the end of it.
@@ -400,15 +403,15 @@ impl Worker {
             let Some(connection) = self.at(index as u32) else { continue };
             let token = connection.token;
             let is_idle =
-                timeout_us > 0 && now_us.saturating_sub(connection.active_us) > timeout_us;
-            let is_exempt = connection.parked.is_some()
+                timeout_us > 0 && now_us.saturating_sub(connection.counts.active_us) > timeout_us;
+            let is_exempt = connection.waits.parked.is_some()
                 || connection.session.monitor
                 || connection.session.is_subscribed();
             if is_idle && !is_exempt {
                 self.drop_connection(token, ops);
             } else if is_retiring {
                 self.give_away(index as u32, ops);
-            } else if connection.over_soft_since_us.is_some() {
+            } else if connection.output.over_soft_since_us.is_some() {
                 self.touch(index as u32);
             }
         }

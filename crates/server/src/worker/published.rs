@@ -143,7 +143,9 @@ impl Worker {
 
     #[cold]
     fn rest(&mut self, index: u32) {
-        let Some(connection) = self.at(index).filter(|one| one.parked.is_none()) else { return };
+        let Some(connection) = self.at(index).filter(|one| one.waits.parked.is_none()) else {
+            return;
+        };
         let parking = connection.park(Waiting::Room);
         let connection = connection.handle();
         self.inbox.leave(inbox::Message::Unpark { connection, parking });
@@ -152,7 +154,9 @@ impl Worker {
     #[cold]
     fn wait_for_room(&mut self, index: u32) {
         let inbox: Arc<dyn pantala_keyspace::Inbox> = self.inbox.clone();
-        let Some(connection) = self.at(index).filter(|one| one.parked.is_none()) else { return };
+        let Some(connection) = self.at(index).filter(|one| one.waits.parked.is_none()) else {
+            return;
+        };
         let parking = connection.park(Waiting::Room);
         let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
         if let Err(ticket) = self.shared.engine.notices.pubsub.wait(ticket) {
@@ -175,8 +179,8 @@ impl Worker {
             return;
         }
         connection.tell(limited.most_unsent_bytes(connection), write);
-        if !connection.is_touched {
-            connection.is_touched = true;
+        if !connection.marks.is_touched {
+            connection.marks.is_touched = true;
             self.touched.push(index);
         }
     }
@@ -240,7 +244,7 @@ impl Worker {
             return;
         }
         let transit = self.shared.engine.notices.pubsub.travel(from, here, session.version, || {});
-        connection.output.extend_from_slice(&transit.bytes);
+        connection.output.bytes.extend_from_slice(&transit.bytes);
         session.closing |= transit.is_torn;
     }
 }

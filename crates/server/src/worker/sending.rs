@@ -42,9 +42,10 @@ impl Worker {
         self.keep_buffer(buffer);
         self.tally.writes.add(1);
         let Some(connection) = self.find(conn) else { return };
-        let bytes = take(&mut connection.in_flight) as u64;
-        connection.sent_bytes += bytes;
-        let was_choked = connection.output.is_empty() && take(&mut connection.is_throttled);
+        let bytes = take(&mut connection.output.in_flight) as u64;
+        connection.counts.sent_bytes += bytes;
+        let was_choked =
+            connection.output.bytes.is_empty() && take(&mut connection.output.is_throttled);
         self.tally.sent_bytes.add(bytes);
         if was_choked {
             self.resume(conn.index);
@@ -76,19 +77,19 @@ impl Worker {
 
     fn flush_one(&mut self, index: u32, ops: &mut Ops<'_>) {
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
-        connection.is_touched = false;
+        connection.marks.is_touched = false;
         if matches!(connection.life, Life::Closing | Life::Leaving) {
             return;
         }
         let token = connection.token;
-        let (before, bytes) = (connection.counted_bytes, connection.memory_bytes() as u64);
+        let (before, bytes) = (connection.counts.counted_bytes, connection.memory_bytes() as u64);
         if before != bytes {
-            connection.counted_bytes = bytes;
+            connection.counts.counted_bytes = bytes;
             self.count_bytes(before, bytes);
         }
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         match self.limited.judge(connection, self.now_us) {
-            Judgement::Fine => self.is_over_soft |= connection.over_soft_since_us.is_some(),
+            Judgement::Fine => self.is_over_soft |= connection.output.over_soft_since_us.is_some(),
             Judgement::TooMuchInput => {
                 self.tally.input_limit.add(1);
                 return self.drop_connection(token, ops);
@@ -101,15 +102,15 @@ impl Worker {
         self.end_if_through(index);
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         let is_last = connection.life == Life::Ending;
-        if connection.in_flight > 0 {
-            if is_last || !connection.output.is_empty() {
+        if connection.output.in_flight > 0 {
+            if is_last || !connection.output.bytes.is_empty() {
                 ops.hasten();
             }
-        } else if !connection.output.is_empty() {
+        } else if !connection.output.bytes.is_empty() {
             let next = self.spare.pop().unwrap_or_default();
-            let output = replace(&mut connection.output, next);
-            connection.in_flight = output.len();
-            let is_awaited = is_last || connection.is_throttled || self.is_retiring;
+            let output = replace(&mut connection.output.bytes, next);
+            connection.output.in_flight = output.len();
+            let is_awaited = is_last || connection.output.is_throttled || self.is_retiring;
             let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
             ops.send(token, output, receipt);
         } else if is_last {
@@ -122,10 +123,11 @@ impl Worker {
     fn end_if_through(&mut self, index: u32) {
         let Some(connection) = self.at(index).filter(|one| one.life == Life::Open) else { return };
         // A peer that finished sending still gets what it asked for before.
-        let is_through = connection.is_ready() && connection.peer_done && !connection.is_resumed;
+        let is_through =
+            connection.is_ready() && connection.peer.is_done && !connection.marks.is_resumed;
         // One that waits for keys gets nothing any more: it might wait for ever.
-        let is_gone =
-            connection.blocked.is_some() && (connection.peer_done || connection.peer_hung_up);
+        let is_gone = connection.waits.blocked.is_some()
+            && (connection.peer.is_done || connection.peer.has_hung_up);
         if is_through || is_gone || connection.session.closing {
             connection.life = Life::Ending;
             // What it would be served with would be lost.
@@ -139,13 +141,13 @@ impl Worker {
         let Some(connection) = self.at(index) else { return };
         // A FIN arrives behind all that was sent, so who waits for keys is read from to the end.
         let ends_by_itself =
-            connection.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
-        let is_full = ends_by_itself && connection.input.len() > PARKED_INPUT_BYTES;
-        if is_full && !connection.reading_paused {
-            connection.reading_paused = true;
+            connection.waits.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
+        let is_full = ends_by_itself && connection.input.bytes.len() > PARKED_INPUT_BYTES;
+        if is_full && !connection.input.is_paused {
+            connection.input.is_paused = true;
             ops.pause_reading(connection.token);
-        } else if !is_full && connection.reading_paused {
-            (connection.reading_paused, connection.peer_hung_up) = (false, false);
+        } else if !is_full && connection.input.is_paused {
+            (connection.input.is_paused, connection.peer.has_hung_up) = (false, false);
             ops.resume_reading(connection.token);
         }
     }
@@ -157,10 +159,10 @@ impl Worker {
             return;
         }
         connection.life = Life::Closing;
-        if let Some(presence) = &connection.presence {
+        if let Some(presence) = &connection.peer.presence {
             presence.is_gone();
         }
-        let counted = take(&mut connection.counted_bytes);
+        let counted = take(&mut connection.counts.counted_bytes);
         let (is_subscribed, place) = (connection.session.is_subscribed(), connection.session.place);
         let client = connection.session.id;
         let watched = connection.session.monitor;

@@ -31,9 +31,9 @@ impl Worker {
     /// A connection's command waits for keys from now on; its parking has begun.
     pub(crate) fn block(&mut self, index: u32, blocked: Blocked) {
         let Some(connection) = self.at(index) else { return };
-        let (handle, number) = (connection.handle(), connection.parkings);
+        let (handle, number) = (connection.handle(), connection.waits.parkings);
         let until_us = blocked.until_us;
-        connection.blocked = Some(Box::new(blocked));
+        connection.waits.blocked = Some(Box::new(blocked));
         self.shared.engine.blocked.join();
         if let Some(until_us) = until_us {
             self.timeouts.due.insert((until_us, handle), number);
@@ -43,7 +43,7 @@ impl Worker {
     /// The connection's command waits no longer: it is forgotten here.
     fn take_blocked(&mut self, index: u32) -> Option<Box<Blocked>> {
         let connection = self.at(index)?;
-        let (handle, blocked) = (connection.handle(), connection.blocked.take()?);
+        let (handle, blocked) = (connection.handle(), connection.waits.blocked.take()?);
         self.shared.engine.blocked.leave();
         if let Some(until_us) = blocked.until_us {
             self.timeouts.due.remove(&(until_us, handle));
@@ -55,9 +55,9 @@ impl Worker {
     /// served or called in this moment: then that message will arrive.
     fn give_up(&mut self, index: u32) -> Option<Box<Blocked>> {
         let connection = self.at(index)?;
-        let blocked = connection.blocked.take()?;
+        let blocked = connection.waits.blocked.take()?;
         let is_won = blocked.give_up(&self.shared.engine);
-        self.at(index)?.blocked = Some(blocked);
+        self.at(index)?.waits.blocked = Some(blocked);
         if is_won { self.take_blocked(index) } else { None }
     }
 
@@ -68,7 +68,7 @@ impl Worker {
         {
             self.timeouts.due.remove(&(until_us, handle));
             let Some(connection) = self.find_handle(handle) else { continue };
-            if connection.parked.is_some_and(|parked| parked.number == number) {
+            if connection.waits.parked.is_some_and(|parked| parked.number == number) {
                 let index = connection.token.index;
                 self.unblock(index, None);
             }
@@ -81,8 +81,8 @@ impl Worker {
         let Some(blocked) = self.give_up(index) else { return false };
         let (engine, tally) = (Arc::clone(&self.shared.engine), Arc::clone(&self.tally));
         let Some(connection) = self.at(index) else { return false };
-        connection.parked = None;
-        connection.commands += 1;
+        connection.waits.parked = None;
+        connection.counts.commands += 1;
         let mut text = Vec::new();
         let mut reply = Reply::new(&mut text, connection.session.version);
         match error {
@@ -119,8 +119,8 @@ impl Worker {
         if !connection.unpark(parking) || connection.life != Life::Open {
             return;
         }
-        connection.commands += 1;
-        if let Some(blocked) = &connection.blocked {
+        connection.counts.commands += 1;
+        if let Some(blocked) = &connection.waits.blocked {
             blocked.note(&engine, &connection.session, took_us, reply.len());
         }
         answer(connection, reply);
@@ -163,7 +163,7 @@ impl Worker {
         let found = self.find_handle(handle).filter(|connection| connection.life == Life::Open);
         let parked = found.and_then(|connection| {
             let index = connection.token.index;
-            connection.parked.as_mut().map(|parked| (index, parked))
+            connection.waits.parked.as_mut().map(|parked| (index, parked))
         });
         let Some((index, parked)) = parked.filter(|(_, parked)| parked.number == parking) else {
             // Served already, or nobody is there to be served.
@@ -191,21 +191,21 @@ impl Worker {
         let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
         let Some(connection) = self.at(index) else { return };
         let mut input = pending.args.to_request();
-        input.extend_from_slice(&connection.input[connection.input_done..]);
-        connection.input = input;
-        connection.input_done = 0;
-        connection.parser = pantala_protocol::RequestParser::default();
-        connection.until_us = blocked.until_us;
-        connection.parked = None;
+        input.extend_from_slice(&connection.input.bytes[connection.input.done..]);
+        connection.input.bytes = input;
+        connection.input.done = 0;
+        connection.input.parser = pantala_protocol::RequestParser::default();
+        connection.waits.until_us = blocked.until_us;
+        connection.waits.parked = None;
     }
 }
 
 /// Writes the reply of a command that waited, if the client wants one.
 fn answer(connection: &mut Connection, reply: Vec<u8>) {
-    let (mode, before) = (connection.session.reply_mode, connection.output.len());
+    let (mode, before) = (connection.session.reply_mode, connection.output.bytes.len());
     connection.push_reply(reply);
     if mode != ReplyMode::On {
-        suppress_reply(&mut connection.session, mode, before, &mut connection.output);
+        suppress_reply(&mut connection.session, mode, before, &mut connection.output.bytes);
     }
 }
 

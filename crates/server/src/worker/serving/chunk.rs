@@ -33,8 +33,8 @@ impl<'t> Chunk<'t> {
 
     /// A connection's own input; it loses it.
     pub fn kept(index: u32, connection: &mut Connection) -> Self {
-        let bytes = Bytes::Kept(take(&mut connection.input));
-        Chunk { index, bytes, done: take(&mut connection.input_done) }
+        let bytes = Bytes::Kept(take(&mut connection.input.bytes));
+        Chunk { index, bytes, done: take(&mut connection.input.done) }
     }
 
     /// More of the same connection.
@@ -105,8 +105,8 @@ mod tests {
             pantala_commands::Session::new(1, true),
             0,
         );
-        connection.input = (0..length).map(|position| position as u8).collect();
-        connection.input_done = done;
+        connection.input.bytes = (0..length).map(|position| position as u8).collect();
+        connection.input.done = done;
         Chunk::kept(0, &mut connection)
     }
 

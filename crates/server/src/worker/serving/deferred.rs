@@ -64,7 +64,7 @@ impl Worker {
             Deferred::Park(Park::Again | Park::Keys(_) | Park::Token(_) | Park::Aborted(_)) => {}
             Deferred::Block(blocked) => {
                 window.progress[parsed.chunk as usize].done = parsed.end;
-                if let Some(parked) = self.at(index).and_then(|one| one.parked.as_mut()) {
+                if let Some(parked) = self.at(index).and_then(|one| one.waits.parked.as_mut()) {
                     parked.waiting = Waiting::Keys;
                 }
                 self.block(index, blocked);
@@ -85,7 +85,7 @@ impl Worker {
                 let counted = CountedAsBlocked::new(&self.shared.engine);
                 if let Some(connection) = self.at(index) {
                     connection.park(Waiting::Pause);
-                    connection.paused = Some(counted);
+                    connection.waits.paused = Some(counted);
                 }
             }
         }
@@ -128,7 +128,7 @@ impl Worker {
         let Item::Command { found, .. } = *item else { return };
         let inbox = Arc::clone(&self.inbox);
         let Some(connection) = self.at(index) else { return };
-        turn.refuse(&mut connection.session, found, error, &mut connection.output);
+        turn.refuse(&mut connection.session, found, error, &mut connection.output.bytes);
         connection.throttle_output();
         let parking = connection.park(Waiting::Partition);
         pantala_keyspace::Inbox::unpark(&*inbox, connection.handle(), parking);
@@ -140,9 +140,9 @@ impl Worker {
         let Goal::Queue(arg_count) = goal else { return self.give_to_lane(index, found, args) };
         let Some(connection) = self.at(index) else { return };
         let Connection { session, output, .. } = connection;
-        keep_for_exec(session, found, (args, arg_count), output);
+        keep_for_exec(session, found, (args, arg_count), &mut output.bytes);
         connection.begun(found.number);
-        connection.parked = None;
+        connection.waits.parked = None;
         self.resume(index);
     }
 
@@ -161,7 +161,7 @@ impl Worker {
             parking,
             locking: Locking::Upfront,
             tries: connection.tries(),
-            until_us: connection.until_us.take(),
+            until_us: connection.waits.until_us.take(),
             applicant: connection.applicant(),
         };
         if found.row.flags.has(Flags::TRANSACTION) {
@@ -185,7 +185,7 @@ pub fn answer_refusal(
     let Connection { session, output, .. } = connection;
     match refusal {
         Refusal::Error(found, error) => {
-            turn.refuse(session, found, &error, output);
+            turn.refuse(session, found, &error, &mut output.bytes);
             if let Some(found) = found.filter(|_| turn.is_monitored) {
                 turn.show_refused_exec(session, found, args);
             }
@@ -193,7 +193,7 @@ pub fn answer_refusal(
             None
         }
         Refusal::Queue(found) => {
-            keep_for_exec(session, found, (OwnedArgs::of(args), args.len()), output);
+            keep_for_exec(session, found, (OwnedArgs::of(args), args.len()), &mut output.bytes);
             connection.begun(found.number);
             None
         }

@@ -109,7 +109,7 @@ impl Worker {
         if !connection.is_ready() {
             return window.not_in_group(position);
         }
-        let before = connection.output.len();
+        let before = connection.output.bytes.len();
         window.replied_bytes.set(before);
         let action = match turn.admit(&connection.session, found, args, args.len()) {
             Ok(found) => {
@@ -119,7 +119,7 @@ impl Worker {
                 let Connection { session, output, .. } = &mut *connection;
                 locked.turn_to(at, turn.scope(session));
                 let request = Request { found, args, hashes: &[hash] };
-                let verdict = turn.run_locked(session, request, locked, output);
+                let verdict = turn.run_locked(session, request, locked, &mut output.bytes);
                 if locked.has_ready() {
                     turn.serve_ready(locked);
                 }
@@ -127,7 +127,7 @@ impl Worker {
                     Verdict::Finished => {
                         let progress = &mut window.progress[chunk];
                         let request_bytes = end - progress.done;
-                        let reply_bytes = connection.output.len().saturating_sub(before);
+                        let reply_bytes = connection.output.bytes.len().saturating_sub(before);
                         connection.finished(found.number);
                         progress.done = end;
                         let limits = &self.limited;
@@ -172,7 +172,7 @@ impl Worker {
         if !connection.is_ready() {
             return;
         }
-        window.replied_bytes.set(connection.output.len());
+        window.replied_bytes.set(connection.output.bytes.len());
         let args = window.args_of(parsed);
         let (found, arg_count) = match &parsed.item {
             Item::Command { found: None, .. } | Item::Long { found: None, .. } if is_http(args) => {
@@ -192,32 +192,34 @@ impl Worker {
         }
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         let target = connection.reply_target(&self.mailbox);
-        window.replied_bytes.set(connection.output.len());
+        window.replied_bytes.set(connection.output.bytes.len());
         let session = &mut connection.session;
         let was_monitor = session.monitor;
         let is_long = window.is_long(parsed);
         let action = match turn.admit(session, found, args, arg_count) {
             Ok(found) if is_long => Deferred::Lane(found),
             Err(Refusal::Queue(found)) if is_long => Deferred::Queue(found, arg_count),
-            Ok(found) => match turn.run(session, found, args, &mut connection.output, &target) {
-                Verdict::Finished => {
-                    connection.finished(found.number);
-                    if was_monitor && !connection.session.monitor {
-                        self.end_monitoring(index);
+            Ok(found) => {
+                match turn.run(session, found, args, &mut connection.output.bytes, &target) {
+                    Verdict::Finished => {
+                        connection.finished(found.number);
+                        if was_monitor && !connection.session.monitor {
+                            self.end_monitoring(index);
+                        }
+                        window.progress[chunk].done = parsed.end;
+                        if row_flags.has(PUBLISHING) {
+                            self.after_publishing(index);
+                        }
+                        return;
                     }
-                    window.progress[chunk].done = parsed.end;
-                    if row_flags.has(PUBLISHING) {
-                        self.after_publishing(index);
+                    Verdict::Lane => Deferred::Lane(found),
+                    Verdict::Parked(park) => Deferred::Park(park),
+                    Verdict::Blocked(blocked) => {
+                        connection.begun(found.number);
+                        Deferred::Block(blocked)
                     }
-                    return;
                 }
-                Verdict::Lane => Deferred::Lane(found),
-                Verdict::Parked(park) => Deferred::Park(park),
-                Verdict::Blocked(blocked) => {
-                    connection.begun(found.number);
-                    Deferred::Block(blocked)
-                }
-            },
+            }
             Err(refusal) => match answer_refusal(turn, connection, refusal, args) {
                 Some(action) => action,
                 None => {
@@ -227,7 +229,8 @@ impl Worker {
             },
         };
         // It runs again, with the time it has left.
-        connection.until_us = target.until_us.filter(|_| !matches!(action, Deferred::Block(_)));
+        connection.waits.until_us =
+            target.until_us.filter(|_| !matches!(action, Deferred::Block(_)));
         connection.park(Waiting::Partition);
         self.perform(window, turn, position, action);
     }
@@ -244,7 +247,7 @@ fn reject_http(connection: &mut Connection) {
 #[cold]
 fn protocol_error(turn: &Turn<'_>, connection: &mut Connection, error: &ProtocolError) {
     turn.tally.count_error(&turn.engine.stats.errors, "ERR");
-    error.push_reply(&mut connection.output);
+    error.push_reply(&mut connection.output.bytes);
     connection.life = Life::Ending;
 }
 

@@ -130,40 +130,42 @@ impl Worker {
         }
         let first_arg = window.args.len();
         let limits = limits.of(&connection.session);
-        let (item, consumed) = match connection.parser.parse(rest, &limits, arena, &mut window.args)
-        {
-            Step::Command { consumed } => {
-                let args = &window.args[first_arg..];
-                let found = turn.engine.registry.resolve(args);
-                let is_long = consumed > LONG_REQUEST_BYTES;
-                let group_hash = if is_long { None } else { group_hash(found, args, turn) };
-                if group_hash.is_none() && found.is_some_and(|found| found.row.program.is_some()) {
-                    window.scripts += 1;
+        let (item, consumed) =
+            match connection.input.parser.parse(rest, &limits, arena, &mut window.args) {
+                Step::Command { consumed } => {
+                    let args = &window.args[first_arg..];
+                    let found = turn.engine.registry.resolve(args);
+                    let is_long = consumed > LONG_REQUEST_BYTES;
+                    let group_hash = if is_long { None } else { group_hash(found, args, turn) };
+                    if group_hash.is_none()
+                        && found.is_some_and(|found| found.row.program.is_some())
+                    {
+                        window.scripts += 1;
+                    }
+                    // What may follow, and how long it may be, depends on whether this is AUTH.
+                    progress.is_over = !connection.session.is_authenticated();
+                    (Item::Command { found, group_hash }, consumed)
                 }
-                // What may follow, and how long it may be, depends on whether this is AUTH.
-                progress.is_over = !connection.session.is_authenticated();
-                (Item::Command { found, group_hash }, consumed)
-            }
-            Step::Long { consumed, arg_count } => {
-                let found = turn.engine.registry.resolve(&window.args[first_arg..]);
-                (Item::Long { found, arg_count }, consumed)
-            }
-            Step::Empty { consumed } => (Item::Nothing, consumed),
-            Step::Error(error) => {
-                progress.is_over = true;
-                (Item::Broken(error), rest.len())
-            }
-            Step::Incomplete { wanted } => {
-                progress.wanted = wanted;
-                progress.is_half = true;
-                progress.is_over = true;
-                return false;
-            }
-            Step::Busy => {
-                (progress.is_half, progress.is_busy, progress.is_over) = (true, true, true);
-                return false;
-            }
-        };
+                Step::Long { consumed, arg_count } => {
+                    let found = turn.engine.registry.resolve(&window.args[first_arg..]);
+                    (Item::Long { found, arg_count }, consumed)
+                }
+                Step::Empty { consumed } => (Item::Nothing, consumed),
+                Step::Error(error) => {
+                    progress.is_over = true;
+                    (Item::Broken(error), rest.len())
+                }
+                Step::Incomplete { wanted } => {
+                    progress.wanted = wanted;
+                    progress.is_half = true;
+                    progress.is_over = true;
+                    return false;
+                }
+                Step::Busy => {
+                    (progress.is_half, progress.is_busy, progress.is_over) = (true, true, true);
+                    return false;
+                }
+            };
         progress.parsed += consumed;
         window.parsed.push(Parsed {
             item,
@@ -235,13 +237,13 @@ impl Worker {
         };
         if let Some(connection) = self.at(index) {
             // Half a reply would only confuse.
-            connection.output.truncate(window.replied_bytes.get());
+            connection.output.bytes.truncate(window.replied_bytes.get());
             report_panic(
                 turn.engine,
                 turn.tally,
                 &connection.session,
                 found,
-                &mut connection.output,
+                &mut connection.output.bytes,
             );
             connection.life = Life::Ending;
         }
@@ -253,27 +255,30 @@ impl Worker {
     /// What was not executed stays with the connection.
     fn keep_rest(&mut self, chunk: Chunk<'_>, progress: Progress) {
         let Some(connection) = self.at(chunk.index) else { return };
-        connection.chunk = None;
+        connection.marks.chunk = None;
         if connection.life == Life::Ending {
-            (connection.input, connection.input_done) = (Vec::new(), 0);
+            (connection.input.bytes, connection.input.done) = (Vec::new(), 0);
             return;
         }
         let index = chunk.index;
         if let Some(taken) = progress.taken {
             let (args, rest) = chunk.part(taken.begin, progress.done);
-            (connection.input, connection.input_done) = rest;
-            connection.parser = RequestParser::default();
+            (connection.input.bytes, connection.input.done) = rest;
+            connection.input.parser = RequestParser::default();
             return self.give(index, taken, args);
         }
-        (connection.input, connection.input_done) = chunk.rest(progress.done);
+        (connection.input.bytes, connection.input.done) = chunk.rest(progress.done);
         // Half a command is parsed on from where the parser stands; anything else from its start.
         let is_half = progress.is_half && progress.done == progress.parsed;
         if is_half {
-            make_room(&mut connection.input, progress.wanted);
+            make_room(&mut connection.input.bytes, progress.wanted);
         } else {
-            connection.parser = RequestParser::default();
+            connection.input.parser = RequestParser::default();
         }
-        if (!is_half || progress.is_busy) && connection.is_ready() && !connection.input.is_empty() {
+        if (!is_half || progress.is_busy)
+            && connection.is_ready()
+            && !connection.input.bytes.is_empty()
+        {
             self.resume(index);
         }
     }
