@@ -82,7 +82,7 @@ impl InProcess {
             drop(guard);
             self.run_lane();
         }
-        self.worker.touched.clear();
+        self.worker.lists.touched.clear();
         if let Some(connection) = self.worker.at(0) {
             connection.marks.is_touched = false;
             connection.output.is_throttled = false;

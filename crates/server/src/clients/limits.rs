@@ -25,15 +25,15 @@ impl Worker {
     #[inline]
     pub(crate) fn count_bytes(&mut self, before: u64, now: u64) {
         self.tally.client_bytes.set(self.tally.client_bytes.get() - before + now);
-        self.has_grown |= now > before;
-        if now > self.largest_bytes {
+        self.chores.has_grown |= now > before;
+        if now > self.chores.largest_bytes {
             self.set_largest(now);
         }
     }
 
     #[cold]
     fn set_largest(&mut self, bytes: u64) {
-        self.largest_bytes = bytes;
+        self.chores.largest_bytes = bytes;
         self.shared.workers.tell_largest(self.index, bytes);
     }
 

@@ -49,7 +49,7 @@ impl Worker {
                 let _ = answer.send(self.unblock_client(client, with_error));
             }
             Message::PauseChanged => self.try_again(Waiting::Pause),
-            Message::EvictClients => self.has_grown = true,
+            Message::EvictClients => self.chores.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
             Message::LookUp => {}
         }

@@ -62,6 +62,43 @@ pub struct WorkerThread {
     worker: Worker,
 }
 
+/// Connections of which something is to be done, by their index.
+#[derive(Default)]
+pub struct Lists {
+    /// At the end of the turn.
+    pub touched: Vec<u32>,
+    /// In the next turn, without anything new arriving.
+    pub resumed: Vec<u32>,
+    /// They watch all commands.
+    pub monitors: Vec<u32>,
+    /// Places of lost connections whose subscriptions are being ended.
+    pub unsubscribing: Vec<Place>,
+    /// Buffers to be used again.
+    pub spare: Vec<Vec<u8>>,
+}
+
+/// What is done from time to time.
+#[derive(Default)]
+pub struct Chores {
+    /// When (monotonic, microseconds).
+    pub next_us: u64,
+    /// A connection has more output than its soft limit allows for long.
+    pub is_over_soft: bool,
+    /// A connection takes more memory than before, or there may be less of it.
+    pub has_grown: bool,
+    /// At least as much as any of its connections takes that may be evicted, in bytes.
+    pub largest_bytes: u64,
+}
+
+/// How far the delivery of published messages is.
+#[derive(Default)]
+pub struct Delivery {
+    /// Bytes that were delivered in this turn.
+    pub told_bytes: usize,
+    /// A message that was too much for the turn before.
+    pub sharing: Option<Box<Sharing>>,
+}
+
 /// All of a worker but its reactor, so that events can be read while connections change.
 pub struct Worker {
     pub(crate) shared: Arc<Shared>,
@@ -75,33 +112,18 @@ pub struct Worker {
     pub(crate) limited: Arc<Limited>,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub(crate) open_count: usize,
-    pub(crate) touched: Vec<u32>,
-    pub(crate) resumed: Vec<u32>,
-    /// The connections that watch all commands.
-    pub(crate) monitors: Vec<u32>,
-    pub(crate) spare: Vec<Vec<u8>>,
+    pub(crate) lists: Lists,
+    pub(crate) chores: Chores,
+    pub(crate) delivery: Delivery,
     pub(crate) scratch: Scratch,
     pub(crate) timeouts: Timeouts,
-    pub(crate) now_us: u64,
-    next_chore_us: u64,
-    pub(crate) is_retiring: bool,
-    /// A connection has more output than its soft limit allows for long.
-    pub(crate) is_over_soft: bool,
-    /// A connection takes more memory than before, or there may be less of it.
-    pub(crate) has_grown: bool,
-    /// At least as much as any of its connections takes that may be evicted, in bytes.
-    pub(crate) largest_bytes: u64,
-    /// Bytes of published messages that were delivered in this turn.
-    pub(crate) told_bytes: usize,
-    /// A message that was too much for the turn before.
-    pub(crate) sharing: Option<Box<Sharing>>,
     /// Who is busy, and who goes because of that.
     pub(crate) balance: Balance,
+    pub(crate) now_us: u64,
+    pub(crate) is_retiring: bool,
     /// Commands given to the slow lane that are not answered yet, also those whose connection has
     /// gone: what they have begun (a subscription, waiting for a key) is ended here.
     pub(crate) lane_jobs: usize,
-    /// Places of lost connections whose subscriptions are being ended.
-    pub(crate) unsubscribing: Vec<Place>,
 }
 
 impl WorkerThread {
@@ -148,23 +170,15 @@ impl Worker {
             limited,
             connections: Vec::new(),
             open_count: 0,
-            touched: Vec::new(),
-            resumed: Vec::new(),
-            monitors: Vec::new(),
-            spare: Vec::new(),
+            lists: Lists::default(),
+            chores: Chores::default(),
+            delivery: Delivery::default(),
             scratch: Scratch::default(),
             timeouts: Timeouts::default(),
-            now_us: monotonic_us(),
-            next_chore_us: 0,
-            is_retiring: false,
-            is_over_soft: false,
-            has_grown: false,
-            largest_bytes: 0,
-            told_bytes: 0,
-            sharing: None,
             balance: Balance::default(),
+            now_us: monotonic_us(),
+            is_retiring: false,
             lane_jobs: 0,
-            unsubscribing: Vec::new(),
         }
     }
 
@@ -180,7 +194,11 @@ impl Worker {
     /// How long the next `wait` may sleep.
     fn longest_sleep(&self) -> Option<Duration> {
         let has_lines = self.has_to_show();
-        if !self.resumed.is_empty() || !self.inbox.is_empty() || has_lines || self.has_published() {
+        if !self.lists.resumed.is_empty()
+            || !self.inbox.is_empty()
+            || has_lines
+            || self.has_published()
+        {
             return Some(Duration::ZERO);
         }
         let pause = self.shared.engine.pause.ends_in(monotonic_us);
@@ -194,7 +212,7 @@ impl Worker {
     }
 
     fn has_chores(&self) -> bool {
-        let timed = self.settings.timeout_s > 0 || self.is_over_soft;
+        let timed = self.settings.timeout_s > 0 || self.chores.is_over_soft;
         self.open_count > 0 && (self.is_retiring || timed)
     }
 
@@ -234,14 +252,14 @@ impl Worker {
     /// The time, and fresh settings if there are any.
     pub(crate) fn refresh(&mut self) {
         self.now_us = monotonic_us();
-        self.told_bytes = 0;
+        self.delivery.told_bytes = 0;
         self.tally.turns.add(1);
         let version = self.shared.engine.settings.version();
         if version != self.settings_version {
             self.settings_version = version;
             self.settings = self.shared.engine.settings.current();
             self.limited = Arc::new(Limited::new(Arc::clone(&self.settings)));
-            self.has_grown = true;
+            self.chores.has_grown = true;
         }
         self.is_retiring = self.shared.workers.is_retiring(self.index);
     }
@@ -304,7 +322,7 @@ impl Worker {
             && !connection.marks.is_touched
         {
             connection.marks.is_touched = true;
-            self.touched.push(index);
+            self.lists.touched.push(index);
         }
     }
 
@@ -313,7 +331,7 @@ impl Worker {
         if let Some(connection) = self.at(index) {
             connection.marks.is_resumed = true;
         }
-        self.resumed.push(index);
+        self.lists.resumed.push(index);
         self.touch(index);
     }
 
@@ -357,7 +375,7 @@ impl Worker {
     }
 
     pub(crate) fn take_resumed(&mut self, chunks: &mut Vec<Chunk<'_>>) {
-        let mut resumed = std::mem::take(&mut self.resumed);
+        let mut resumed = std::mem::take(&mut self.lists.resumed);
         for index in resumed.drain(..) {
             let is_retiring = self.is_retiring;
             let Some(connection) = self.at(index) else { continue };
@@ -375,7 +393,7 @@ impl Worker {
             // Also without input: if its peer has finished, this may be the end of it.
             self.touch(index);
         }
-        self.resumed = resumed;
+        self.lists.resumed = resumed;
     }
 
     fn forget(&mut self, conn: Token) {
@@ -390,13 +408,13 @@ impl Worker {
 
     /// Idle clients, soft limits, connections to give up.
     fn do_chores(&mut self, ops: &mut Ops<'_>) {
-        if !self.has_chores() || self.now_us < self.next_chore_us {
+        if !self.has_chores() || self.now_us < self.chores.next_us {
             return;
         }
         let interval_us = if self.is_retiring { 0 } else { CHORE_INTERVAL.as_micros() as u64 };
-        self.next_chore_us = self.now_us + interval_us;
+        self.chores.next_us = self.now_us + interval_us;
         let timeout_us = u64::from(self.settings.timeout_s) * 1_000_000;
-        self.is_over_soft = false;
+        self.chores.is_over_soft = false;
         for index in 0..self.connections.len() {
             let now_us = self.now_us;
             let is_retiring = self.is_retiring;

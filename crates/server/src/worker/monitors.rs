@@ -11,14 +11,14 @@ use super::limits::Judge;
 impl Worker {
     /// A connection of this worker begins to watch.
     pub(crate) fn begin_to_monitor(&mut self, index: u32) {
-        self.monitors.push(index);
+        self.lists.monitors.push(index);
         self.shared.engine.notices.monitors.join(self.index);
     }
 
     /// A connection of this worker watches no more.
     pub(crate) fn end_monitoring(&mut self, index: u32) {
-        if let Some(at) = self.monitors.iter().position(|one| *one == index) {
-            self.monitors.swap_remove(at);
+        if let Some(at) = self.lists.monitors.iter().position(|one| *one == index) {
+            self.lists.monitors.swap_remove(at);
             self.shared.engine.notices.monitors.leave(self.index);
         }
     }
@@ -26,7 +26,7 @@ impl Worker {
     /// Whether this worker has something to show to its monitors.
     #[inline]
     pub(crate) fn has_to_show(&self) -> bool {
-        !self.monitors.is_empty() && self.shared.engine.notices.monitors.has_lines(self.index)
+        !self.lists.monitors.is_empty() && self.shared.engine.notices.monitors.has_lines(self.index)
     }
 
     /// Shows the monitors of this worker what has run.
@@ -42,8 +42,8 @@ impl Worker {
         let engine = Arc::clone(&self.shared.engine);
         let feed = engine.notices.monitors.feed_of(self.index);
         let Lines { lines, is_torn, .. } = feed.take();
-        for at in 0..self.monitors.len() {
-            let index = self.monitors[at];
+        for at in 0..self.lists.monitors.len() {
+            let index = self.lists.monitors[at];
             let Some(connection) = self.connections[index as usize].as_deref_mut() else {
                 continue;
             };

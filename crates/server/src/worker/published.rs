@@ -33,15 +33,18 @@ impl Worker {
     /// Whether messages wait to be delivered, or subscriptions to be ended.
     pub(crate) fn has_published(&self) -> bool {
         self.shared.engine.notices.pubsub.has_published(self.index)
-            || self.sharing.is_some()
-            || !self.unsubscribing.is_empty()
+            || self.delivery.sharing.is_some()
+            || !self.lists.unsubscribing.is_empty()
     }
 
     /// Delivers the messages that lie in the queue by now.
     #[inline]
     pub(crate) fn deliver_published(&mut self) {
         let pubsub = &self.shared.engine.notices.pubsub;
-        if pubsub.has_published(self.index) || pubsub.is_crowded() || self.sharing.is_some() {
+        if pubsub.has_published(self.index)
+            || pubsub.is_crowded()
+            || self.delivery.sharing.is_some()
+        {
             self.deliver_messages(TURN_BYTES);
         }
     }
@@ -54,13 +57,15 @@ impl Worker {
         let count = subscribers.len();
         self.share_out(subscribers, most_bytes);
         for _ in 0..count {
-            if self.told_bytes > most_bytes {
+            if self.delivery.told_bytes > most_bytes {
                 break;
             }
             let Some(message) = subscribers.take() else { break };
             self.deliver_one(subscribers, message, most_bytes);
         }
-        if self.sharing.is_some() || self.told_bytes > most_bytes && !subscribers.is_empty() {
+        if self.delivery.sharing.is_some()
+            || self.delivery.told_bytes > most_bytes && !subscribers.is_empty()
+        {
             shared.engine.notices.pubsub.crowd(subscribers);
         } else if shared.engine.notices.pubsub.is_crowded() {
             shared.engine.notices.pubsub.relieve(subscribers);
@@ -79,7 +84,7 @@ impl Worker {
         // One message at a time: a thread of the lane that subscribes holds a stripe meanwhile.
         let inside = subscribers.lock();
         inside.deliver(&message, |subscriber_id, pattern| {
-            if self.told_bytes > most_bytes {
+            if self.delivery.told_bytes > most_bytes {
                 return rest.push((subscriber_id, pattern.cloned()));
             }
             self.tell_of(&message, subscriber_id, pattern);
@@ -87,18 +92,18 @@ impl Worker {
         drop(inside);
         if !rest.is_empty() {
             rest.reverse();
-            self.sharing = Some(Box::new(Sharing { message, rest }));
+            self.delivery.sharing = Some(Box::new(Sharing { message, rest }));
         }
     }
 
     /// Goes on delivering a message that was too much for the turn before, to those who still
     /// listen.
     fn share_out(&mut self, subscribers: &WorkerSubscribers, most_bytes: usize) {
-        let Some(mut sharing) = self.sharing.take() else { return };
+        let Some(mut sharing) = self.delivery.sharing.take() else { return };
         while let Some((subscriber_id, pattern)) = sharing.rest.pop() {
-            if self.told_bytes > most_bytes {
+            if self.delivery.told_bytes > most_bytes {
                 sharing.rest.push((subscriber_id, pattern));
-                self.sharing = Some(sharing);
+                self.delivery.sharing = Some(sharing);
                 return;
             }
             let (message, pattern) = (&sharing.message, pattern.as_ref());
@@ -113,7 +118,7 @@ impl Worker {
         if message.is_lost {
             return self.disconnect(subscriber_id);
         }
-        self.told_bytes += message.wire_bytes();
+        self.delivery.told_bytes += message.wire_bytes();
         self.tell(subscriber_id.0, |out, version| message.write(out, version, pattern));
     }
 
@@ -136,7 +141,7 @@ impl Worker {
         self.deliver_published();
         if self.shared.engine.notices.pubsub.is_crowded() {
             self.wait_for_room(index);
-        } else if self.told_bytes > TURN_BYTES {
+        } else if self.delivery.told_bytes > TURN_BYTES {
             self.rest(index);
         }
     }
@@ -181,14 +186,14 @@ impl Worker {
         connection.tell(limited.most_unsent_bytes(connection), write);
         if !connection.marks.is_touched {
             connection.marks.is_touched = true;
-            self.touched.push(index);
+            self.lists.touched.push(index);
         }
     }
 
     /// A connection has ended: it gets no more messages. Many subscriptions end turn by turn.
     pub(crate) fn end_subscriptions(&mut self, is_subscribed: bool, place: Place) {
         if is_subscribed {
-            self.unsubscribing.push(place);
+            self.lists.unsubscribing.push(place);
             self.forget_listeners();
         }
     }
@@ -196,7 +201,7 @@ impl Worker {
     /// Goes on with that.
     #[inline]
     pub(crate) fn forget_listeners(&mut self) {
-        if !self.unsubscribing.is_empty() {
+        if !self.lists.unsubscribing.is_empty() {
             self.forget_some_names();
         }
     }
@@ -204,12 +209,12 @@ impl Worker {
     #[cold]
     fn forget_some_names(&mut self) {
         let mut left = TURN_NAMES;
-        while let Some(&place) = self.unsubscribing.last() {
+        while let Some(&place) = self.lists.unsubscribing.last() {
             left = self.shared.engine.notices.pubsub.forget_some(place, left);
             if left == 0 {
                 return;
             }
-            self.unsubscribing.pop();
+            self.lists.unsubscribing.pop();
         }
     }
 

@@ -55,8 +55,8 @@ impl Worker {
 
     pub(crate) fn keep_buffer(&mut self, buffer: Vec<u8>) {
         let is_worth_it = (1..=KEPT_BUFFER_BYTES).contains(&buffer.capacity());
-        if is_worth_it && self.spare.len() < KEPT_BUFFERS {
-            self.spare.push(buffer);
+        if is_worth_it && self.lists.spare.len() < KEPT_BUFFERS {
+            self.lists.spare.push(buffer);
         } else if buffer.capacity() > LARGE_BUFFER_BYTES {
             // Its pages go back to the system, which takes its time.
             self.shared.engine.space.dispose(Garbage::Bytes(buffer), true, &self.tally.keys);
@@ -65,12 +65,12 @@ impl Worker {
 
     /// Goes through the connections this turn has touched.
     pub(crate) fn flush(&mut self, ops: &mut Ops<'_>) {
-        let mut touched = take(&mut self.touched);
+        let mut touched = take(&mut self.lists.touched);
         for index in touched.drain(..) {
             self.flush_one(index, ops);
         }
-        self.touched = touched;
-        if take(&mut self.has_grown) && self.limited.most_client_bytes > 0 {
+        self.lists.touched = touched;
+        if take(&mut self.chores.has_grown) && self.limited.most_client_bytes > 0 {
             self.evict_clients(ops);
         }
     }
@@ -89,7 +89,9 @@ impl Worker {
         }
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         match self.limited.judge(connection, self.now_us) {
-            Judgement::Fine => self.is_over_soft |= connection.output.over_soft_since_us.is_some(),
+            Judgement::Fine => {
+                self.chores.is_over_soft |= connection.output.over_soft_since_us.is_some()
+            }
             Judgement::TooMuchInput => {
                 self.tally.input_limit.add(1);
                 return self.drop_connection(token, ops);
@@ -107,7 +109,7 @@ impl Worker {
                 ops.hasten();
             }
         } else if !connection.output.bytes.is_empty() {
-            let next = self.spare.pop().unwrap_or_default();
+            let next = self.lists.spare.pop().unwrap_or_default();
             let output = replace(&mut connection.output.bytes, next);
             connection.output.in_flight = output.len();
             let is_awaited = is_last || connection.output.is_throttled || self.is_retiring;
