@@ -4,8 +4,8 @@
 //! ```text
 //! model    what each command does to a few keys, and answers, when alone
 //! kinds    lists, sorted sets, streams        programs   transactions and scripts
-//! large    sets of thousands of members, which are read in portions
-//! maker    what clients send, by chance
+//! large    sets of thousands of members, which are read in steps
+//! maker    what clients send, drawn at random
 //! play     rounds: clients that send at the same time, and when they sent and heard
 //! check    is there an order of the round's commands that explains every answer?
 //! shrink   what matters of a history without one

@@ -387,7 +387,7 @@ mod tests {
     }
 
     impl ChangeSink for Ear {
-        fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
+        fn hear(&self, happened: Vec<Effect>, _tickets: &mut Vec<Ticket>) {
             let mut heard = self.0.lock().expect("no panic under it");
             heard.extend(happened.into_iter().map(|effect| match effect {
                 Effect::Happened { key, event, .. } => {
@@ -402,7 +402,7 @@ mod tests {
             }));
         }
 
-        fn forget_all(&self, _bells: &mut Vec<Ticket>) {
+        fn forget_all(&self, _tickets: &mut Vec<Ticket>) {
             self.0.lock().expect("no panic under it").push("all".into());
         }
     }

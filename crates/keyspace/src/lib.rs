@@ -17,8 +17,8 @@
 //! 4. Every change of data is told before it is made and published after: see `change`.
 //!
 //! Not here: commands, replies, connections; reading clocks (time is an argument); threads.
-//! Tests: at the foot of each file, and `tests/` (strict serialisability is checked from outside,
-//! in compat).
+//! Tests: at the foot of each file, and `tests/` (the debug checks of 1 and 4: `funnel`; strict
+//! serialisability is checked from outside, in compat).
 
 #![forbid(unsafe_code)]
 

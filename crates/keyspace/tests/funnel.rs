@@ -8,8 +8,8 @@ use common::{DB, NOW, OTHER_DB, keyspace, scope, set};
 use pantala_base::UnixMs;
 use pantala_keyspace::event::{DEL, EventClass, HSET, RENAME_FROM, RENAME_TO, SET, XSETID};
 use pantala_keyspace::{
-    ChangeSink, DbIndex, Effect, Expiry, Keyspace, LockPlan, Locked, Opened, PartitionId, Sweeper,
-    Tally, Ticket, Wanted, Watch,
+    ChangeSink, DbIndex, Effect, Expiry, Key, Keyspace, LockPlan, Locked, Opened, PartitionId,
+    Sweeper, Tally, Ticket, Wanted, Watch,
 };
 use pantala_values::Hash;
 use pantala_values::hash::{HashLimits, Lifetime};
@@ -27,7 +27,7 @@ impl Ear {
 }
 
 impl ChangeSink for Ear {
-    fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
+    fn hear(&self, happened: Vec<Effect>, _tickets: &mut Vec<Ticket>) {
         let mut heard = self.0.lock().expect("no panic under it");
         heard.extend(happened.into_iter().map(|effect| match effect {
             Effect::Happened { key, event, .. } => {
@@ -38,7 +38,7 @@ impl ChangeSink for Ear {
         }));
     }
 
-    fn forget_all(&self, _bells: &mut Vec<Ticket>) {
+    fn forget_all(&self, _tickets: &mut Vec<Ticket>) {
         self.0.lock().expect("no panic under it").push("all".into());
     }
 }
@@ -221,7 +221,8 @@ fn whole_databases() {
     assert_eq!(ear.heard(), ["all"]);
 }
 
-/// That a change ends in `publish` or `unchanged` is checked where debug assertions are.
+/// What is checked where debug assertions are: that a change ends in `publish` or `unchanged`, and
+/// that a key comes with its own hash.
 #[cfg(debug_assertions)]
 mod forgotten {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -237,6 +238,18 @@ mod forgotten {
             with(&space, NOW, &["k"], |locked| work(&mut locked.open(space.key(b"k"))));
         };
         catch_unwind(AssertUnwindSafe(work)).is_err()
+    }
+
+    #[test]
+    fn a_key_with_the_hash_of_another_is_noticed() {
+        let space = keyspace();
+        let open = |bytes: &'static [u8], hash: &[u8]| {
+            let key = Key { bytes, hash: space.hash(hash) };
+            let work = || with(&space, NOW, &["k"], |locked| drop(locked.open(key)));
+            catch_unwind(AssertUnwindSafe(work)).is_err()
+        };
+        assert!(!open(b"k", b"k"));
+        assert!(open(b"other", b"k"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ type Heard = Arc<Mutex<Vec<String>>>;
 struct Ear(Heard);
 
 impl ChangeSink for Ear {
-    fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
+    fn hear(&self, happened: Vec<Effect>, _tickets: &mut Vec<Ticket>) {
         for effect in happened {
             let Effect::Happened { db, key, event } = effect else { continue };
             let line = format!("{}:{} {}", db.0, event.name, String::from_utf8_lossy(&key));
@@ -23,7 +23,7 @@ impl ChangeSink for Ear {
         }
     }
 
-    fn forget_all(&self, _bells: &mut Vec<Ticket>) {}
+    fn forget_all(&self, _tickets: &mut Vec<Ticket>) {}
 }
 
 /// Puts a key into database 0 that expired in 1970.

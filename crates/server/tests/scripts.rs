@@ -19,7 +19,7 @@ const LONG: &str = "5000000";
 struct Ear(Arc<Mutex<Vec<String>>>);
 
 impl ChangeSink for Ear {
-    fn hear(&self, happened: Vec<Effect>, _bells: &mut Vec<Ticket>) {
+    fn hear(&self, happened: Vec<Effect>, _tickets: &mut Vec<Ticket>) {
         for effect in happened {
             let Effect::Happened { event, key, .. } = effect else { continue };
             let line = format!("{} {}", event.name, String::from_utf8_lossy(&key));
@@ -27,7 +27,7 @@ impl ChangeSink for Ear {
         }
     }
 
-    fn forget_all(&self, _bells: &mut Vec<Ticket>) {}
+    fn forget_all(&self, _tickets: &mut Vec<Ticket>) {}
 }
 
 fn ask(server: &mut InProcess, words: &[&str]) -> String {
