@@ -126,6 +126,45 @@ fn what_was_read_in_vain_has_changed_nothing() {
     assert_eq!(line(&mut server, "STRLEN t"), format!(":{}\r\n", LONG_BYTES + 1).as_bytes());
 }
 
+/// A text of this many kilobytes, in which `elseif` follows `elseif`.
+fn chain(start: &str, kilobytes: usize, end: &str) -> Vec<u8> {
+    let arms = "elseif false then return 2 ".repeat(kilobytes * 1024 / 27);
+    format!("{start} if false then return 1 {arms} end {end}").into_bytes()
+}
+
+#[test]
+fn a_long_script_is_compiled_and_run_on_the_lane() {
+    for (kilobytes, is_long) in [(128, 1), (1, 0)] {
+        let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let registers = "#!lua name=l\nserver.register_function('f', function()";
+        let library = chain(registers, kilobytes, "end)");
+        let (body, broken) = (chain("", kilobytes, ""), chain("", kilobytes, "end"));
+        let loaded = ask(&mut server, &[b"FUNCTION", b"LOAD", &library]);
+        assert_eq!(loaded, b"$1\r\nl\r\n");
+        for program in ["EVAL", "EVAL_RO", "SCRIPT"] {
+            let words: [&[u8]; 3] = match program {
+                "SCRIPT" => [b"SCRIPT", b"LOAD", &broken],
+                _ => [program.as_bytes(), &broken, b"0"],
+            };
+            let before = laned(&mut server);
+            let reply = ask(&mut server, &words);
+            assert!(reply.starts_with(b"-ERR Error compiling script"), "{program}");
+            assert_eq!(laned(&mut server) - before, is_long, "{program}");
+        }
+        let sha = ask(&mut server, &[b"SCRIPT", b"LOAD", &body]);
+        let sha = &sha[5..45];
+        let calls: [&[&[u8]]; 3] =
+            [&[b"EVAL", &body, b"0"], &[b"EVALSHA", sha, b"0"], &[b"FCALL", b"f", b"0"]];
+        for call in calls {
+            // It is quick, which is seen in its first runs.
+            (0..40).for_each(|_| drop(ask(&mut server, call)));
+            let before = laned(&mut server);
+            ask(&mut server, call);
+            assert_eq!(laned(&mut server) - before, is_long, "{}", call[0].escape_ascii());
+        }
+    }
+}
+
 #[test]
 fn many_elements_are_not_even_copied_to_be_sorted() {
     let mut server = InProcess::new(Settings::defaults()).expect("descriptors");

@@ -170,7 +170,7 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
 
 fn load(call: &mut Call<'_, '_>) -> Done {
     let scripts = &Engine::of(call).scripts;
-    let known = thread::by_body(scripts, call.args[2]).map_err(ClientError::bytes)?;
+    let known = thread::by_body(scripts, call.args[2], call.lane)?;
     scripts.keep(&known);
     if let Known::Script(script) = &known.program {
         call.reply.bulk(script.sha());

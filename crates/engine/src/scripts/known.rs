@@ -29,6 +29,9 @@ const QUICK: u8 = 1;
 const SLOW: u8 = 2;
 /// After so many runs in vain because of busy partitions a script is sent to the lane.
 const VAIN_RUNS: u32 = 3;
+/// A longer text may take seconds to compile, which each thread that runs it does: so it is never
+/// run on a worker, however quick it is once compiled.
+pub const MOST_WORKER_TEXT_BYTES: usize = 64 << 10;
 
 /// See the module. Its history is written only when it changes, so that workers share the line.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub struct Known {
     pub was_called: AtomicBool,
     /// The store has dropped it; who still knows it looks again.
     pub is_gone: AtomicBool,
+    /// Its text is too long for a worker.
+    pub is_long: bool,
     pace: AtomicU8,
     quick_runs: AtomicU32,
     vain_runs: AtomicU32,
@@ -62,12 +67,17 @@ impl Known {
     }
 
     fn new(program: Program, flags: Flags) -> Known {
+        let text_bytes = match &program {
+            Program::Script(script) => script.body().len(),
+            Program::Function { library, .. } => library.code.len(),
+        };
         Known {
             program,
             flags,
             is_loaded: AtomicBool::new(false),
             was_called: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
+            is_long: text_bytes > MOST_WORKER_TEXT_BYTES,
             pace: AtomicU8::new(NEW),
             quick_runs: AtomicU32::new(0),
             vain_runs: AtomicU32::new(0),
@@ -85,7 +95,7 @@ impl Known {
 
     /// Whether a worker may run it.
     pub fn is_quick(&self) -> bool {
-        self.pace.load(Ordering::Relaxed) == QUICK
+        !self.is_long && self.pace.load(Ordering::Relaxed) == QUICK
     }
 
     /// It ran on the lane.

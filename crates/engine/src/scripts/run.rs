@@ -7,7 +7,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
 use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, Locking, Park, Program as Named, ReplyMode, Session,
-    error,
+    Stop, error,
 };
 use pantala_keyspace::{Busy, LockPlan, Locked};
 use pantala_protocol::Reply;
@@ -47,10 +47,13 @@ impl<'r> Turn<'r> {
     ) -> Verdict {
         let known = match self.find_program(request) {
             Ok(known) => known,
-            Err(error) => return self.fail_script(session, request, &error, output),
+            Err(stop) => return self.stop_script(session, request, stop, output),
         };
         if self.lane == Lane::Worker && (!known.is_quick() || known.needs_everything()) {
             return Verdict::Lane;
+        }
+        if known.is_long {
+            thread::compile(&self.engine.scripts, &known);
         }
         let locking = match known.needs_everything() {
             true => Locking::Everything,
@@ -78,32 +81,46 @@ impl<'r> Turn<'r> {
             Ok(known) => {
                 self.run_program(session, request, &known, (locked, monotonic_us()), output)
             }
-            Err(error) => self.fail_script(session, request, &error, output),
+            Err(stop) => self.stop_script(session, request, stop, output),
         }
     }
 
-    fn find_program(&self, request: Request<'_>) -> Result<Arc<Known>, ClientError> {
+    fn stop_script(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        stop: Stop,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        match stop {
+            Stop::Error(error) => self.fail_script(session, request, &error, output),
+            Stop::Lane => Verdict::Lane,
+            Stop::Park(park) => Verdict::Parked(park),
+        }
+    }
+
+    fn find_program(&self, request: Request<'_>) -> Result<Arc<Known>, Stop> {
         let known = self.look_up(request)?;
         if request.found.row.flags.has(Flags::READONLY) && known.flags.says_that_it_writes() {
-            return Err(WRITES_IN_READ_ONLY);
+            return Err(WRITES_IN_READ_ONLY.into());
         }
         if self.states.has(States::FULL) && known.flags.says_that_it_grows() {
-            return Err(error::OUT_OF_MEMORY);
+            return Err(error::OUT_OF_MEMORY.into());
         }
         Ok(known)
     }
 
-    fn look_up(&self, request: Request<'_>) -> Result<Arc<Known>, ClientError> {
+    fn look_up(&self, request: Request<'_>) -> Result<Arc<Known>, Stop> {
         let Request { found, args, .. } = request;
         let scripts = &self.engine.scripts;
         match found.row.program {
             Some(Named::Body) => {
                 check_key_count(args, &error::NOT_INTEGER)?;
-                thread::by_body(scripts, args[1]).map_err(ClientError::bytes)
+                thread::by_body(scripts, args[1], self.lane)
             }
             Some(Named::Digest) => {
                 check_key_count(args, &error::NOT_INTEGER)?;
-                thread::by_sha(scripts, args[1]).ok_or(NO_SCRIPT)
+                thread::by_sha(scripts, args[1]).ok_or_else(|| NO_SCRIPT.into())
             }
             Some(Named::Function) | None => {
                 let known = self.engine.function(args[1])?;

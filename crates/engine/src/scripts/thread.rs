@@ -8,15 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pantala_base::hash::HashSeed;
-use pantala_scripting::{ErrorText, Vm, VmLimits};
+use pantala_commands::{ClientError, Lane, Stop};
+use pantala_scripting::{Script, Vm, VmLimits};
 
-use super::known::Known;
+use super::known::{Known, MOST_WORKER_TEXT_BYTES, Program};
 use super::store::{BySha, FirstBytes, Scripts, Sha, VmBytes};
 
 /// Scripts a thread remembers by itself.
 const MOST_MET: usize = 1024;
-/// A longer text is looked up by its digest.
-const SHORT_BODY_BYTES: usize = 64 << 10;
 
 thread_local! {
     static HERE: RefCell<Here> = RefCell::new(Here::default());
@@ -89,8 +88,12 @@ pub fn by_sha(scripts: &Scripts, sha: &[u8]) -> Option<Arc<Known>> {
 /// The script with this text; it is remembered if it is new and can be compiled.
 ///
 /// # Errors
-/// The text of an error reply.
-pub fn by_body(scripts: &Scripts, body: &[u8]) -> Result<Arc<Known>, ErrorText> {
+/// It is wrong, or too long to be looked at on a worker.
+pub fn by_body(scripts: &Scripts, body: &[u8], lane: Lane) -> Result<Arc<Known>, Stop> {
+    let is_long = body.len() > MOST_WORKER_TEXT_BYTES;
+    if is_long && lane == Lane::Worker {
+        return Err(Stop::Lane);
+    }
     let met = HERE.with_borrow_mut(|here| {
         here.notice_flush(scripts);
         let (text, known) = here.by_body.get(&here.seed.hash(body))?;
@@ -100,7 +103,7 @@ pub fn by_body(scripts: &Scripts, body: &[u8]) -> Result<Arc<Known>, ErrorText> 
         known.is_called();
         return Ok(known);
     }
-    let script = pantala_scripting::Script::new(body)?;
+    let script = Script::new(body).map_err(ClientError::bytes)?;
     let known = match scripts.find(script.sha()) {
         Some(known) => {
             known.is_called();
@@ -108,11 +111,12 @@ pub fn by_body(scripts: &Scripts, body: &[u8]) -> Result<Arc<Known>, ErrorText> 
         }
         None => {
             // What cannot be compiled is not remembered.
-            with_vm(scripts, |vm| vm.compile(&Arc::new(script)))?;
-            scripts.remember(body)?
+            let compiled = with_vm(scripts, |vm| vm.compile(&Arc::new(script)));
+            compiled.and_then(|()| scripts.remember(body)).map_err(ClientError::bytes)?
         }
     };
-    if body.len() <= SHORT_BODY_BYTES {
+    // A long one is looked up by its digest.
+    if !is_long {
         HERE.with_borrow_mut(|here| {
             if here.by_body.len() >= MOST_MET {
                 here.by_body.clear();
@@ -122,6 +126,15 @@ pub fn by_body(scripts: &Scripts, body: &[u8]) -> Result<Arc<Known>, ErrorText> 
         });
     }
     Ok(known)
+}
+
+/// Compiles a script here before partitions are taken for it. What is wrong with it is told when
+/// it runs.
+#[cold]
+pub fn compile(scripts: &Scripts, known: &Known) {
+    if let Program::Script(script) = &known.program {
+        let _told_later = with_vm(scripts, |vm| vm.compile(script));
+    }
 }
 
 /// Works with this thread's interpreter. One that panics is not used again.
