@@ -2,7 +2,8 @@
 //!
 //! All rows, containers' subcommands included, stand in one list; a row's position in it is its
 //! number in the statistics. Names are found through a small open-addressed table over the name
-//! folded to upper case. Lookup costs one multiplication and, nearly always, one comparison.
+//! folded to upper case, eight letters at once: lookup costs one multiplication and, nearly always,
+//! one comparison of words, which is all that a name of up to eight letters needs.
 
 use crate::call::{Call, Done};
 use crate::command::Command;
@@ -20,14 +21,26 @@ pub struct CommandRef {
 /// Slots a row, so that most names are found at the first look.
 const SLOTS_PER_ROW: usize = 4;
 const EMPTY: u16 = u16::MAX;
+/// So much of a name is compared at once.
+const HEAD_BYTES: usize = 8;
 
 /// See the module.
 pub struct Registry {
     rows: Vec<&'static Command>,
     /// For a container: where its subcommands begin in `rows`.
     first_sub: Vec<u16>,
-    slots: Vec<u16>,
+    slots: Vec<Slot>,
     shift: u32,
+}
+
+/// A place in the table of names.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// As [`head_of`] says.
+    head: u64,
+    /// Of the whole name; of an empty slot what no name has.
+    len: usize,
+    number: u16,
 }
 
 impl Registry {
@@ -45,13 +58,15 @@ impl Registry {
         }
         let slot_count = (top_count * SLOTS_PER_ROW).next_power_of_two().max(2);
         let shift = u64::BITS - slot_count.trailing_zeros();
-        let mut slots = vec![EMPTY; slot_count];
+        let mut slots = vec![Slot { head: 0, len: usize::MAX, number: EMPTY }; slot_count];
         for (number, row) in rows[..top_count].iter().enumerate() {
-            let mut slot = slot_of(row.name.as_bytes(), shift);
-            while slots[slot] != EMPTY {
+            let name = row.name.as_bytes();
+            let head = head_of(name);
+            let mut slot = slot_of(head, name, shift);
+            while slots[slot].number != EMPTY {
                 slot = (slot + 1) % slot_count;
             }
-            slots[slot] = number as u16;
+            slots[slot] = Slot { head, len: name.len(), number: number as u16 };
         }
         Registry { rows, first_sub, slots, shift }
     }
@@ -69,17 +84,21 @@ impl Registry {
     /// The row of a command, by its name in any case.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<CommandRef> {
-        let mut slot = slot_of(name, self.shift);
+        let head = head_of(name);
+        let mut at = slot_of(head, name, self.shift);
         loop {
-            let number = self.slots[slot];
-            if number == EMPTY {
+            let slot = self.slots[at];
+            if slot.head == head && slot.len == name.len() {
+                let row = self.rows[usize::from(slot.number)];
+                let is_whole = name.len() <= HEAD_BYTES;
+                if is_whole || row.name.as_bytes().eq_ignore_ascii_case(name) {
+                    return Some(CommandRef { row, number: slot.number });
+                }
+            }
+            if slot.number == EMPTY {
                 return None;
             }
-            let row = self.rows[usize::from(number)];
-            if row.name.as_bytes().eq_ignore_ascii_case(name) {
-                return Some(CommandRef { row, number });
-            }
-            slot = (slot + 1) % self.slots.len();
+            at = (at + 1) & (self.slots.len() - 1);
         }
     }
 
@@ -110,23 +129,82 @@ impl Registry {
     }
 }
 
-/// The slot a name starts its search at: its length and first eight letters, in one case.
+/// The slot a name starts its search at: its length, its head and its last letter, in one case.
 #[inline]
-fn slot_of(name: &[u8], shift: u32) -> usize {
-    // Clearing bit 5 folds letters and leaves different names different enough.
-    const UPPER: u64 = 0xdfdf_dfdf_dfdf_dfdf;
+fn slot_of(head: u64, name: &[u8], shift: u32) -> usize {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut head = [0_u8; 8];
-    let shown = name.len().min(8);
-    head[..shown].copy_from_slice(&name[..shown]);
     let tail = name.last().copied().unwrap_or(0) & 0xdf;
-    let word =
-        (u64::from_le_bytes(head) & UPPER) ^ (name.len() as u64) << 5 ^ u64::from(tail) << 13;
+    let word = head ^ (name.len() as u64) << 5 ^ u64::from(tail) << 13;
     (word.wrapping_mul(MULTIPLIER) >> shift) as usize
+}
+
+/// The first eight bytes of a name in upper case, zeros behind a shorter one: loads of fixed size
+/// that overlap, no loop over bytes.
+#[inline]
+fn head_of(name: &[u8]) -> u64 {
+    if let Some(head) = name.first_chunk::<HEAD_BYTES>() {
+        return upper(u64::from_le_bytes(*head));
+    }
+    if let (Some(low), Some(high)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        let high = u64::from(u32::from_le_bytes(*high)) << (8 * (name.len() - 4));
+        return upper(u64::from(u32::from_le_bytes(*low)) | high);
+    }
+    let (Some(first), Some(last)) = (name.first(), name.last()) else { return 0 };
+    let middle = name.len() / 2;
+    let middle = u64::from(name[middle]) << (8 * middle);
+    upper(u64::from(*first) | middle | u64::from(*last) << (8 * (name.len() - 1)))
+}
+
+/// Eight bytes, those of them that are small letters in upper case.
+#[inline]
+fn upper(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const TOP: u64 = 0x80 * EACH;
+    // Without their top bits no byte carries into the next.
+    let low = word & !TOP;
+    let from_a = low + (0x80 - b'a' as u64) * EACH;
+    let past_z = low + (0x7f - b'z' as u64) * EACH;
+    word ^ (from_a & !past_z & !word & TOP) >> 2
 }
 
 /// The handler of a container: reached only when the second word names no subcommand.
 pub(crate) fn no_subcommand(call: &mut Call<'_, '_>) -> Done {
     let word = call.args.get(1).copied().unwrap_or_default();
     Err(error::unknown_subcommand(call.command.name, word).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+    use crate::test_support::fixture;
+
+    #[test]
+    fn upper_changes_what_ascii_says() {
+        for byte in 0..=u8::MAX {
+            let word = [byte, b'z', byte, 0xff, byte, b'A', 0, byte];
+            let expected = word.map(|byte| byte.to_ascii_uppercase());
+            assert_eq!(upper(u64::from_le_bytes(word)).to_le_bytes(), expected, "{byte}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_found_in_any_case_and_nothing_like_it() {
+        let fixture = fixture();
+        let registry = Server::registry(&*fixture);
+        for (number, row) in registry.commands().iter().enumerate() {
+            let found = |name: &[u8]| registry.find(name).map(|found| usize::from(found.number));
+            let name = row.name.as_bytes();
+            assert_eq!(found(name), Some(number), "{}", row.name);
+            assert_eq!(found(&name.to_ascii_lowercase()), Some(number), "{}", row.name);
+            for at in 0..name.len() {
+                let mut other = name.to_vec();
+                other[at] ^= 0x80;
+                assert_eq!(found(&other), None, "{}", row.name);
+            }
+            assert_eq!(found(&[name, b"\0"].concat()), None, "{}", row.name);
+        }
+        assert!(registry.find(b"").is_none());
+        assert!(registry.find(b"\0").is_none());
+    }
 }
