@@ -169,6 +169,7 @@ fn llen(call: &mut Call<'_, '_>) -> Done {
 
 const LINDEX: Command = Command::read("LINDEX", lindex, Group::List)
     .arity(3)
+    .flags(Flags::STEADY)
     .keys(READ)
     .complexity("O(1) at the ends, O(sqrt(N)) in between")
     .syntax("key index:int")

@@ -31,62 +31,62 @@ impl<'r> Group<'r> {
         let locked = turn.engine.space.lock_none(turn.plain_scope());
         Group { locked, count: 0, members: [(0, 0); GROUP] }
     }
+
+    /// Takes the locks of the commands from `from` on, up to the first that can not be one of a
+    /// group or whose partition is busy, and brings their keys near.
+    #[inline]
+    fn fill(&mut self, window: &Window<'_>, from: usize) {
+        for parsed in window.parsed[from..].iter().take(GROUP) {
+            let Item::Command { group_hash: Some(hash), .. } = parsed.item else { break };
+            let Some(at) = self.locked.try_add(PartitionId::of(hash)) else { break };
+            self.locked.prefetch_bucket(at, hash);
+            self.members[self.count] = (at, hash);
+            self.count += 1;
+        }
+        for &(at, hash) in &self.members[..self.count] {
+            self.locked.prefetch_record(at, hash);
+        }
+    }
 }
 
 impl Worker {
     pub(super) fn run_from<'r>(&mut self, window: &mut Window<'_>, turn: &Turn<'r>) {
         let mut from = window.running;
         while from < window.parsed.len() {
-            let group = self.group_at(window, turn, from);
-            match group {
-                Some(mut group) => {
-                    let count = group.count;
-                    for member in 0..count {
-                        window.running = from + member;
-                        self.run_grouped(window, turn, member, &mut group);
-                    }
-                    drop(group);
-                    for (position, action) in take(&mut window.deferred) {
-                        self.perform(window, turn, position, action);
-                    }
-                    from += count;
-                }
-                None => {
-                    window.running = from;
-                    window.clock_us.set(0);
-                    window.not_in_group(from);
-                    self.run_alone(window, turn, from);
-                    from += 1;
-                }
+            let count = self.run_group(window, turn, from);
+            if count == 0 {
+                window.running = from;
+                window.clock_us.set(0);
+                window.not_in_group(from);
+                self.run_alone(window, turn, from);
             }
+            from += count.max(1);
         }
     }
 
-    /// The locks of the commands from `from` on that can run as a group, and how many they are.
+    /// Runs the commands from `from` on that can run as a group; how many they are.
     #[inline]
-    fn group_at<'r>(
-        &mut self,
-        window: &Window<'_>,
-        turn: &Turn<'r>,
-        from: usize,
-    ) -> Option<Group<'r>> {
-        if turn.is_monitored || turn.is_timed {
-            return None;
+    fn run_group(&mut self, window: &mut Window<'_>, turn: &Turn<'_>, from: usize) -> usize {
+        let begins = matches!(window.parsed[from].item, Item::Command { group_hash: Some(_), .. });
+        if !begins || turn.is_monitored || turn.is_timed {
+            return 0;
         }
-        let mut group: Option<Group<'r>> = None;
-        for parsed in window.parsed[from..].iter().take(GROUP) {
-            let Item::Command { group_hash: Some(hash), .. } = parsed.item else { break };
-            let group = group.get_or_insert_with(|| Group::new(turn));
-            let Some(at) = group.locked.try_add(PartitionId::of(hash)) else { break };
-            group.locked.prefetch_bucket(at, hash);
-            group.members[group.count] = (at, hash);
-            group.count += 1;
+        // Filled where it lies: with its list of locks it is too large to be moved about.
+        let mut group = Group::new(turn);
+        group.fill(window, from);
+        let count = group.count;
+        for member in 0..count {
+            window.running = from + member;
+            self.run_grouped(window, turn, member, &mut group);
         }
-        let group = group.filter(|group| group.count > 0)?;
-        for &(at, hash) in &group.members[..group.count] {
-            group.locked.prefetch_record(at, hash);
+        drop(group);
+        if !window.deferred.is_empty() {
+            for (position, action) in take(&mut window.deferred) {
+                self.perform(window, turn, position, action);
+            }
+            window.clock_us.set(0);
         }
-        Some(group)
+        count
     }
 
     /// Runs one command of a group.
@@ -114,7 +114,7 @@ impl Worker {
         let action = match turn.admit(&connection.session, found, args, args.len()) {
             Ok(found) => {
                 let is_steady = found.row.flags.has(Flags::FAST.and(Flags::STEADY));
-                let began_us = window.clock_us(is_steady);
+                let began_us = window.clock_us();
                 let locked = &mut group.locked;
                 let Connection { session, output, .. } = &mut *connection;
                 locked.turn_to(at, turn.scope(session));
@@ -133,7 +133,7 @@ impl Worker {
                         let limits = &self.limited;
                         let is_large = request_bytes.max(reply_bytes) >= limits.large_bytes;
                         if is_large || !is_steady {
-                            let took_us = window.clock_us(false) - began_us;
+                            let took_us = window.look_at_clock() - began_us;
                             if is_large || took_us >= limits.slow_us {
                                 let log = Deferred::Log(found, took_us, reply_bytes);
                                 window.deferred.push((position, log));

@@ -100,13 +100,17 @@ pub struct Window<'t> {
 }
 
 impl<'t> Window<'t> {
-    /// The time, read anew unless the moment of the last look will do: a steady command is charged
-    /// with the steady ones before it, which are nothing compared with its own bytes.
+    /// The time, as last read if that will do: a command is charged with the steady ones before
+    /// it, which are nothing compared with what makes one slow.
     #[inline]
-    pub fn clock_us(&self, is_steady: bool) -> u64 {
-        if !is_steady || self.clock_us.get() == 0 {
-            self.clock_us.set(monotonic_us());
-        }
+    pub fn clock_us(&self) -> u64 {
+        if self.clock_us.get() == 0 { self.look_at_clock() } else { self.clock_us.get() }
+    }
+
+    /// The time, read anew.
+    #[inline]
+    pub fn look_at_clock(&self) -> u64 {
+        self.clock_us.set(monotonic_us());
         self.clock_us.get()
     }
 
