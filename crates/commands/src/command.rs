@@ -682,7 +682,16 @@ impl Command {
 
 /// The arguments that are keys, by their positions. `None`: the arguments do not fit together (a
 /// count that is no number or exceeds them); the handler will say so.
-pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 4]>> {
+#[inline]
+pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 8]>> {
+    let only = usize::from(command.only_key);
+    if only != 0 && only < args.len() {
+        return Some(SmallVec::from_slice(&[only]));
+    }
+    positions_by_spec(command, args)
+}
+
+fn positions_by_spec(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 8]>> {
     let mut positions = SmallVec::new();
     for spec in command.keys {
         if spec.flags.0 & KeyFlags::NOT_KEY.0 != 0 {

@@ -28,14 +28,12 @@ use pantala_protocol::Reply;
 use smallvec::SmallVec;
 
 use crate::execute::finish::Ended;
-use crate::execute::{Request, Turn, Verdict, suppress_reply};
+use crate::execute::{Hashes, Request, Turn, Verdict, suppress_reply};
 use crate::tracking::reading::forget_caching;
 
 /// A transaction with more commands, or more arguments, than this runs on the slow lane.
 const WORKER_COMMANDS: usize = 512;
 const WORKER_ARGUMENTS: usize = 4096;
-
-type Hashes = SmallVec<[u64; 4]>;
 
 /// How a transaction goes on.
 #[derive(PartialEq, Eq)]
@@ -180,14 +178,15 @@ impl<'r> Turn<'r> {
         let scope = self.scope(session);
         let args: Vec<_> = queue.commands.iter().map(|one| one.args.slices()).collect();
         let commands = queue.commands.iter().zip(&args);
-        let hashes: Vec<Hashes> = commands.map(|(one, args)| self.hashes(one, args)).collect();
+        let hashes: Vec<Hashes> =
+            commands.map(|(one, args)| self.hashes_of_queued(one, args)).collect();
         let watched = session.watching.iter().flat_map(|watching| watching.keys());
         let watched = watched.map(|(_, key)| scope.space.hash(key));
         let plan = LockPlan::of(hashes.iter().flatten().copied().chain(watched));
-        let mut locked = match self.lock(&plan, scope, queue.locking()) {
-            Ok(locked) => locked,
-            Err(park) => return Verdict::Parked(park),
-        };
+        let mut locked = scope.space.lock_none(scope);
+        if let Err(park) = self.lock(&plan, &mut locked, queue.locking()) {
+            return Verdict::Parked(park);
+        }
         if self.has_changed(session, &mut locked) {
             Reply::new(output, session.version).null_array();
             return Verdict::Finished;
@@ -308,9 +307,9 @@ impl<'r> Turn<'r> {
         }
     }
 
-    fn hashes(&self, queued: &Queued, args: &[&[u8]]) -> Hashes {
+    fn hashes_of_queued(&self, queued: &Queued, args: &[&[u8]]) -> Hashes {
         let positions = key_positions(queued.found.row, args).unwrap_or_default();
-        positions.iter().map(|&position| self.engine.space.hash(args[position])).collect()
+        self.hashes(args, &positions)
     }
 
     /// Whether a watched key has changed, or expired, since WATCH. All of them are held.

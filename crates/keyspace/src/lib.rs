@@ -57,7 +57,7 @@ pub use change::{ChangeObserver, Changed, Db, Heard};
 pub use effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
 pub use expiry::HideReason;
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
-pub use locked::{Locked, Scope};
+pub use locked::{Locked, PREFETCHED, Scope};
 pub use may_wait::{Aborted, Awaited, LONG_WAIT, LongWaitObserver, NeverWaits};
 pub use opened::{Expiry, Opened, Suspended, WrongType};
 pub use partition::{Partition, Sizes, Waiters, Watch};
@@ -284,7 +284,9 @@ impl Keyspace {
 
     /// Takes all partitions of the plan or none. `Err`: this one is busy; park there.
     pub fn lock<'k>(&'k self, plan: &LockPlan, scope: Scope<'k>) -> Result<Locked<'k>, Busy> {
-        Ok(Locked::new(self.try_hold_all(plan)?, scope))
+        let mut locked = self.lock_none(scope);
+        locked.take(plan)?;
+        Ok(locked)
     }
 
     /// Takes all partitions of the plan, waiting for them, however long. Only for threads that may

@@ -7,7 +7,7 @@ use crate::key::PartitionId;
 /// Partitions in ascending order, each once: the order in which everybody takes locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockPlan {
-    partitions: SmallVec<[PartitionId; 4]>,
+    partitions: SmallVec<[PartitionId; 12]>,
 }
 
 impl LockPlan {
@@ -22,9 +22,18 @@ impl LockPlan {
         LockPlan { partitions: SmallVec::from_slice(&[PartitionId::of(hash)]) }
     }
 
+    /// The plan of a command with these hashes, most often one.
+    #[inline]
+    pub fn of_command(hashes: &[u64]) -> Self {
+        match *hashes {
+            [hash] => LockPlan::one(hash),
+            _ => LockPlan::of(hashes.iter().copied()),
+        }
+    }
+
     /// The plan for the keys with these hashes.
     pub fn of(hashes: impl IntoIterator<Item = u64>) -> Self {
-        let mut partitions: SmallVec<[PartitionId; 4]> =
+        let mut partitions: SmallVec<[PartitionId; 12]> =
             hashes.into_iter().map(PartitionId::of).collect();
         partitions.sort_unstable();
         partitions.dedup();

@@ -41,6 +41,9 @@ use finish::Ended;
 pub use admit::{Refusal, keep_for_exec};
 pub use finish::{report_panic, suppress_reply};
 
+/// Hashes of one command's keys.
+pub type Hashes = SmallVec<[u64; 8]>;
+
 /// What holds for all commands of one turn.
 #[derive(Clone, Copy)]
 pub struct Turn<'r> {
@@ -140,6 +143,16 @@ impl<'r> Turn<'r> {
         }
     }
 
+    /// The hashes of the keys at these positions, most often one.
+    #[inline]
+    pub fn hashes(&self, args: &[&[u8]], positions: &[usize]) -> Hashes {
+        let hash = |&position: &usize| self.engine.space.hash(args[position]);
+        match positions {
+            [position] => SmallVec::from_slice(&[hash(position)]),
+            _ => positions.iter().map(hash).collect(),
+        }
+    }
+
     /// Locks what the command needs and runs it.
     pub fn run(
         &self,
@@ -157,8 +170,7 @@ impl<'r> Turn<'r> {
             return verdict;
         }
         let positions = key_positions(found.row, args).unwrap_or_default();
-        let hashes: SmallVec<[u64; 4]> =
-            positions.iter().map(|&position| self.engine.space.hash(args[position])).collect();
+        let hashes = self.hashes(args, &positions);
         let request = Request { found, args, hashes: &hashes };
         let is_script = found.row.flags.has(Flags::SCRIPT);
         if self.states.has(States::FULL) && is_script && self.has_no_memory_for(request) {
@@ -186,15 +198,15 @@ impl<'r> Turn<'r> {
     pub fn lock(
         &self,
         plan: &LockPlan,
-        scope: Scope<'r>,
+        locked: &mut Locked<'r>,
         locking: Locking,
-    ) -> Result<Locked<'r>, Park> {
-        let space = scope.space;
+    ) -> Result<(), Park> {
         if locking == Locking::Upfront && !self.is_starved {
-            return space.lock(plan, scope).map_err(Park::Partition);
+            return locked.take(plan).map_err(Park::Partition);
         }
+        let (space, scope) = (&self.engine.space, *locked.scope());
         let token = space.try_token().ok_or(Park::Token(locking))?;
-        let mut locked = space.lock_incrementally(token, plan, scope)?;
+        *locked = space.lock_incrementally(token, plan, scope)?;
         match locking {
             Locking::Upfront => locked.drop_token(),
             Locking::Incremental => {}
@@ -204,7 +216,7 @@ impl<'r> Turn<'r> {
         if presence::has_left(&self.engine.scripts.running) {
             return Err(Park::Aborted(Awaited::Token));
         }
-        Ok(locked)
+        Ok(())
     }
 
     /// Locks what a command names and runs it; it may begin to wait for its keys.
@@ -215,11 +227,11 @@ impl<'r> Turn<'r> {
         output: &mut Vec<u8>,
         target: &ReplyTarget<'_>,
     ) -> Verdict {
-        let plan = LockPlan::of(request.hashes.iter().copied());
-        let mut locked = match self.lock(&plan, self.scope(session), Locking::Upfront) {
-            Ok(locked) => locked,
-            Err(park) => return Verdict::Parked(park),
-        };
+        let plan = LockPlan::of_command(request.hashes);
+        let mut locked = self.engine.space.lock_none(self.scope(session));
+        if let Err(park) = self.lock(&plan, &mut locked, Locking::Upfront) {
+            return Verdict::Parked(park);
+        }
         let mut verdict = self.run_locked(session, request, &mut locked, output);
         if let Verdict::Parked(Park::Keys(wait)) = verdict {
             let command = (request.found, request.args);

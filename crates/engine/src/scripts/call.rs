@@ -384,8 +384,7 @@ impl Host for Run<'_, '_> {
         };
         let flags = found.row.flags;
         let positions = key_positions(found.row, args).unwrap_or_default();
-        let hashes: SmallVec<[u64; 4]> =
-            positions.iter().map(|&position| self.turn.engine.space.hash(args[position])).collect();
+        let hashes = self.turn.hashes(args, &positions);
         if flags.has(Flags::WHOLE) {
             self.reach_everything()?;
         } else {

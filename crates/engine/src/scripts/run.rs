@@ -59,11 +59,11 @@ impl<'r> Turn<'r> {
             true => Locking::Everything,
             false => self.locking,
         };
-        let plan = LockPlan::of(request.hashes.iter().copied());
-        let mut locked = match self.lock(&plan, self.scope(session), locking) {
-            Ok(locked) => locked,
-            Err(park) => return Verdict::Parked(park),
-        };
+        let plan = LockPlan::of_command(request.hashes);
+        let mut locked = self.engine.space.lock_none(self.scope(session));
+        if let Err(park) = self.lock(&plan, &mut locked, locking) {
+            return Verdict::Parked(park);
+        }
         // On the lane it may have waited for its partitions.
         let began_us = if self.lane == Lane::Slow { monotonic_us() } else { began_us };
         self.run_program(session, request, &known, (&mut locked, began_us), output)
@@ -195,7 +195,9 @@ impl<'r> Turn<'r> {
             run.log.forget();
         } else {
             run.settle_counts(true);
-            self.engine.stats.logs.add_all(take(&mut run.notes));
+            if !run.notes.is_empty() {
+                self.engine.stats.logs.add_all(take(&mut run.notes));
+            }
         }
         drop(run);
         session.inner_commands += inner_commands;

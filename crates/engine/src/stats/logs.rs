@@ -62,6 +62,14 @@ pub struct Notes {
     large_replies: VecDeque<Entry>,
 }
 
+impl Notes {
+    /// As nearly always.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.slow.is_empty() && self.large_replies.is_empty()
+    }
+}
+
 /// One log: the newest entries, and when to make one.
 pub struct Log {
     /// What is this or more is logged; negative: nothing is.

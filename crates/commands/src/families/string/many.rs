@@ -1,6 +1,6 @@
 //! Several keys in one command.
 
-use pantala_keyspace::Expiry;
+use pantala_keyspace::{Expiry, PREFETCHED};
 
 use super::options::{Condition, SetOptions, Words};
 use super::put;
@@ -21,6 +21,9 @@ fn mget(call: &mut Call<'_, '_>) -> Done {
     let count = call.args.len() - 1;
     call.reply.array(count);
     for nth in 0..count {
+        if nth.is_multiple_of(PREFETCHED) {
+            call.keys.prefetch(&call.hashes[nth..]);
+        }
         let key = call.nth_key(1 + nth, nth);
         match call.keys.read(key).string() {
             Ok(Some(value)) => reply_string(&mut call.reply, value),
