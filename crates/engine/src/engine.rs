@@ -203,11 +203,11 @@ impl Engine {
 
     /// What a handler is given, as what it is.
     pub fn of<'c>(call: &Call<'c, '_>) -> &'c Engine {
-        Engine::behind(call.server)
+        Engine::of_server(call.server)
     }
 
     /// The engine of a server.
-    pub fn behind(server: &dyn Server) -> &Engine {
+    pub fn of_server(server: &dyn Server) -> &Engine {
         server.engine().downcast_ref().expect("the only engine there is")
     }
 }

@@ -5,12 +5,12 @@
 //! serve_one    a command that waited, for the key that changed     --+--> invoke --> handler
 //! ```
 //!
-//! Here it is known who the author is, what was changed, and in which form a command is to be told
-//! to others: what a journal records is recorded here, from the keyspace's count of changes before
-//! and after the handler.
+//! Here it is known who the author is, whether something has changed (the keyspace's count of
+//! changes before and after the handler), and in which form a command can be told to others: a
+//! journal will record here.
 //!
 //! Invariants
-//! 1. Every call of a handler with a client behind it passes [`Turn::invoke`]; so each is counted
+//! 1. Every call of a handler for a client passes [`Turn::invoke`]; so each is counted
 //!    once, and its author hears nothing of its own changes if it does not want to.
 //! 2. A call that ends with [`Stop::Lane`] or [`Stop::Park`] has changed nothing and is not
 //!    counted.

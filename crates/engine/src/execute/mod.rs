@@ -106,7 +106,7 @@ impl<'r> Turn<'r> {
         lane: Lane,
         (now, now_us): (UnixMs, u64),
     ) -> Self {
-        let engine = Engine::behind(server);
+        let engine = Engine::of_server(server);
         Turn {
             engine,
             server,

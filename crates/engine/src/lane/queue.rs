@@ -40,7 +40,7 @@ pub struct Job {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Those that never wait behind others.
+    /// Those that never wait for others.
     of_operators: VecDeque<Job>,
     /// Threads that run a job.
     active: usize,

@@ -87,7 +87,7 @@ impl Engine {
 /// The life of a lane thread with its own slot of the gate.
 /// `server` is what its commands see of what stands around the engine.
 pub fn run(server: &dyn Server, slot: usize) {
-    let engine = Engine::behind(server);
+    let engine = Engine::of_server(server);
     let tally = engine.stats.tallies.join();
     pantala_base::os::yield_to_others();
     while let Some(job) = engine.lane.next(|| engine.shutdown.is_final()) {
@@ -99,7 +99,7 @@ pub fn run(server: &dyn Server, slot: usize) {
 
 /// The life of the thread that runs operators' commands alone. It passes no gate.
 pub fn run_operators(server: &dyn Server) {
-    let engine = Engine::behind(server);
+    let engine = Engine::of_server(server);
     let tally = engine.stats.tallies.join();
     let is_over = || engine.shutdown.is_final();
     while let Some(task) = engine.lane.next_of_operators(is_over, || engine.scripts.busy.count()) {
@@ -113,7 +113,7 @@ pub fn run_operators(server: &dyn Server) {
 
 /// Answers BUSY to a job that has found no thread.
 fn refuse_job(server: &dyn Server, tally: &ThreadTally, mut job: Job) {
-    let engine = Engine::behind(server);
+    let engine = Engine::of_server(server);
     // All scripts are inside the gate. There may be room by now.
     let Some(error) = engine.scripts.busy.error(Awaited::Gate) else {
         return engine.lane.submit(job);
@@ -129,7 +129,7 @@ fn refuse_job(server: &dyn Server, tally: &ThreadTally, mut job: Job) {
 
 /// Runs one job and answers it.
 pub fn run_job(server: &dyn Server, tally: &ThreadTally, slot: usize, mut job: Job) {
-    let engine = Engine::behind(server);
+    let engine = Engine::of_server(server);
     let mut reply = Vec::new();
     let at_hand = AtHand::new(&job.applicant);
     let ran = match job.applicant.has_left(&engine.scripts.running) {
@@ -179,7 +179,7 @@ fn run_command(
         ReplyTarget { inbox, connection: *connection, parking: *parking, until_us: *until_us };
     let (found, session) = (*found, &mut **session);
     let args = args.slices();
-    let engine = Engine::behind(server);
+    let engine = Engine::of_server(server);
     let settings = engine.settings.current();
     let limited = Limited::new(settings);
     let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));

@@ -1,6 +1,6 @@
 //! A list without duplicates: quick to go through, quick to find, add and remove in.
 //!
-//! 1. The rows lie one behind the other; a removed row's place is taken by the last.
+//! 1. The rows lie one after the other; a removed row's place is taken by the last.
 //! 2. Short lists are searched; long ones have an index from hashes to places.
 //! 3. Memory comes back when most rows have gone.
 //!

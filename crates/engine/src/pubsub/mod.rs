@@ -3,7 +3,7 @@
 //! ```text
 //! PUBLISH --> index: which workers have subscribers of this channel, and how many
 //!         --> one message into the queue of each such worker's subscribers   (leave)
-//!         --> wakes those that sleep                                       (ring)
+//!         --> wakes those that sleep                                       (wake)
 //! worker  --> subscribers: which of its connections have subscribed --> their outputs
 //! ```
 //!
@@ -18,9 +18,9 @@
 //!    PUBLISH counts: all but who unsubscribe or end in this very moment.
 //! 3. A worker delivers what lies in its queue before it runs a command that subscribes,
 //!    unsubscribes or publishes, and after it. So a connection gets no message before the
-//!    confirmation of SUBSCRIBE or behind that of UNSUBSCRIBE, and messages of one publisher in
+//!    confirmation of SUBSCRIBE or after that of UNSUBSCRIBE, and messages of one publisher in
 //!    order.
-//! 4. A worker delivers so much a turn, and when much lies in its queue publishers wait behind
+//! 4. A worker delivers so much a turn, and when much lies in its queue publishers wait after
 //!    their reply until it does not: the queue is bounded by what they can send with one command
 //!    each. Only for the worker, never for a slow subscriber: that one is dropped. Scripts and
 //!    transactions do not wait; when they fill the queue, those who would miss a message are
@@ -28,9 +28,9 @@
 //! 5. Locks are taken in this order: partitions, stripes, subscribers. Nothing else is waited for
 //!    while one of the latter is held.
 //! 6. A connection on its way between two workers is *in transit*, subscribers of a place of its
-//!    own, where publishers put its messages into its transit.
+//!    own, where publishers keep its messages.
 //!
-//! Not here: the commands (`commands/pubsub`), delivery to connections (`delivery`). Tests:
+//! Not here: the commands (`commands`), delivery to connections (the server). Tests:
 //! `tests`, compat/transcripts/pubsub, compat/bad_days.
 
 mod backpressure;

@@ -359,7 +359,7 @@ fn killed(kind: Kind, line: Option<u32>) -> String {
     }
 }
 
-/// Whether the count of keys, argument 2, fits the arguments behind it.
+/// Whether the count of keys, argument 2, fits the arguments after it.
 fn check_key_count(args: &[&[u8]], no_number: &ClientError) -> Result<(), ClientError> {
     let count = parse_i64(args[2]).ok_or_else(|| no_number.clone())?;
     let most = (args.len() - 3) as i64;

@@ -3,8 +3,8 @@
 //! ```text
 //! a command of a tracking client reads a key --> the partition remembers the client   (keyspace)
 //! somebody changes the key --> Effect::Invalidate, partition still locked             (keyspace)
-//!                          --> a message for the worker of whoever is to be told      (here)
-//! the worker --> a push, or a message of `__redis__:invalidate`                       (delivery)
+//!                          --> a message for the worker of whoever is to be told  (notifier)
+//! the worker --> a push, or a message of `__redis__:invalidate`                   (the server)
 //! ```
 //!
 //! Invariants
@@ -18,7 +18,6 @@
 //! |---|---|
 //! | `trackers` | who tracks what |
 //! | `notifier` | from effects to messages |
-//! | `delivery` | from messages to bytes |
 //! | `reading` | which keys of which commands are remembered |
 //!
 //! Tests: compat/transcripts/tracking, and compat's clients.

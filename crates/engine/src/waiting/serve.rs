@@ -124,7 +124,7 @@ impl Turn<'_> {
                 }
                 waiter.let_go();
                 left.push_back(waiter);
-                // Those before have taken everything: there is nothing for those behind.
+                // Those before have taken everything: there is nothing for the others.
                 if was_there && !locked.peek(key).exists() {
                     break;
                 }

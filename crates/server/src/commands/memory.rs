@@ -203,7 +203,7 @@ fn statistics(call: &mut Call<'_, '_>) -> Done {
         ("lua.caches", Bytes(scripts.texts)),
         ("functions.caches", Bytes(scripts.libraries)),
     ];
-    let behind = [
+    let after = [
         ("overhead.db.hashtable.lut", difference(overhead, startup + clients + scripts.all())),
         ("overhead.db.hashtable.rehashing", Bytes(0)),
         ("overhead.total", Bytes(overhead)),
@@ -227,7 +227,7 @@ fn statistics(call: &mut Call<'_, '_>) -> Done {
         ("fragmentation.bytes", difference(rss, used)),
     ];
     let reply = &mut call.reply;
-    reply.map(before.len() + databases.len() + behind.len());
+    reply.map(before.len() + databases.len() + after.len());
     reply_figures(reply, &before);
     for (db, _, tables) in databases {
         reply.bulk(format!("db.{}", db.0).as_bytes());
@@ -237,7 +237,7 @@ fn statistics(call: &mut Call<'_, '_>) -> Done {
             &[("overhead.hashtable.main", Bytes(tables)), ("overhead.hashtable.expires", Bytes(0))],
         );
     }
-    reply_figures(reply, &behind);
+    reply_figures(reply, &after);
     Ok(())
 }
 

@@ -252,7 +252,7 @@ impl Connection {
         self.session.multi.as_ref().map_or(0, |queue| queue.bytes)
     }
 
-    /// Lets commands wait if much output does. To be called behind every reply.
+    /// Lets commands wait if much output does. To be called after every reply.
     #[inline]
     pub fn throttle_output(&mut self) {
         if self.output.bytes.len() > THROTTLE_BYTES {

@@ -131,7 +131,7 @@ impl Worker {
         connection.push_reply(reply);
         connection.tell_kept();
         if connection.session.closing {
-            // What stands behind the last command in its pipeline does not run.
+            // What follows the last command in its pipeline does not run.
             connection.life = Life::Ending;
         }
         let index = connection.token.index;

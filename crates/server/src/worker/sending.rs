@@ -6,7 +6,7 @@
 //!
 //! Where a command waits for something that ends by itself (the lane, a partition, CLIENT PAUSE)
 //! further input is left to the kernel above [`PARKED_INPUT_BYTES`]. Not where it waits for keys,
-//! perhaps for ever: a FIN comes behind all input, so with a full window it would never arrive, and
+//! perhaps for ever: a FIN comes after all input, so with a full window it would never arrive, and
 //! one who has gone would be served. There all is read, as in Valkey.
 //!
 //! A peer that has gone can not be told from one that has only finished sending: both are a FIN. So
@@ -141,7 +141,7 @@ impl Worker {
     /// so that its peer feels it; takes it up again after.
     fn balance_reading(&mut self, index: u32, ops: &mut Ops<'_>) {
         let Some(connection) = self.at(index) else { return };
-        // A FIN arrives behind all that was sent, so who waits for keys is read from to the end.
+        // A FIN arrives after all that was sent, so who waits for keys is read from to the end.
         let ends_by_itself =
             connection.waits.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
         let is_full = ends_by_itself && connection.input.bytes.len() > PARKED_INPUT_BYTES;

@@ -91,7 +91,7 @@ impl Workers {
         self.tell_largest(index, 0);
         self.places[index].state.store(VACANT, Ordering::Release);
         drop(place);
-        // Nobody posts any more: that takes the lock, and the inbox behind it.
+        // Nobody posts any more: that takes the lock, and the inbox in it.
         let mut told = Vec::new();
         while let Some(message) = inbox.as_ref().and_then(|inbox| inbox.take()) {
             match message {

@@ -40,12 +40,12 @@ const HELLO_FIRST: ClientError = ClientError::text(
      protocol version at the same time",
 );
 
-/// AUTH: everything behind the name is a secret.
+/// AUTH: everything after the name is a secret.
 pub(super) fn is_auth_secret(_args: &[&[u8]], position: usize) -> bool {
     position > 0
 }
 
-/// HELLO: the two arguments behind AUTH are.
+/// HELLO: the two arguments after AUTH are.
 pub(super) fn is_hello_secret(args: &[&[u8]], position: usize) -> bool {
     let is_auth = |back: usize| {
         let word = position.checked_sub(back).filter(|at| *at > 1).and_then(|at| args.get(at));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn hides_what_stands_behind_auth() {
+    fn hides_what_follows_auth() {
         let args: [&[u8]; 6] = [b"HELLO", b"3", b"auth", b"user", b"password", b"SETNAME"];
         let hidden: Vec<bool> = (0..args.len()).map(|at| is_hello_secret(&args, at)).collect();
         assert_eq!(hidden, [false, false, false, true, true, false]);

@@ -151,7 +151,7 @@ fn with_prefixes(before: &[Vec<u8>], new: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Cl
     }
     let count_before = before.len();
     let all = [before, new].concat();
-    // Sorted, what a prefix begins stands right behind it.
+    // Sorted, what a prefix begins follows it at once.
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|left, right| all[*left].cmp(&all[*right]));
     let old = |number: &usize| *number < count_before;

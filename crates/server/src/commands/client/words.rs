@@ -18,17 +18,17 @@ pub fn parse(
     mut filter: ClientFilter,
 ) -> Result<ClientFilter, ClientError> {
     let mut rest = args;
-    while let [word, behind @ ..] = rest {
+    while let [word, after @ ..] = rest {
         let is_not = word.len() > 4 && word[..4].eq_ignore_ascii_case(b"NOT-");
         let name = if is_not { &word[4..] } else { word };
         if is_word(name, "ID") {
-            let (ids, behind) = take_ids(behind)?;
+            let (ids, after) = take_ids(after)?;
             let traits = if is_not { &mut filter.unwanted } else { &mut filter.wanted };
             traits.ids.get_or_insert_default().extend(ids);
-            rest = behind;
+            rest = after;
             continue;
         }
-        let [value, behind @ ..] = behind else { return Err(error::SYNTAX) };
+        let [value, after @ ..] = after else { return Err(error::SYNTAX) };
         let traits = if is_not { &mut filter.unwanted } else { &mut filter.wanted };
         let is_taken = take_text(traits, name, value)
             || take_checked(traits, name, value, databases, is_not)?
@@ -36,23 +36,23 @@ pub fn parse(
         if !is_taken {
             return Err(error::SYNTAX);
         }
-        rest = behind;
+        rest = after;
     }
     Ok(filter)
 }
 
-/// As many numbers as there are, and what stands behind them.
+/// As many numbers as there are, and what follows them.
 fn take_ids<'a, 'b>(args: &'b [&'a [u8]]) -> Result<(Vec<u64>, &'b [&'a [u8]]), ClientError> {
     let mut ids = Vec::new();
     let mut rest = args;
-    while let [text, behind @ ..] = rest
+    while let [text, after @ ..] = rest
         && let Some(id) = parse_i64(text)
     {
         if id < 1 {
             return Err(ClientError::text("ERR client-id should be greater than 0"));
         }
         ids.push(id.unsigned_abs());
-        rest = behind;
+        rest = after;
     }
     Ok((ids, rest))
 }

@@ -34,7 +34,7 @@ pub const ROWS: &[Command] = &[Command::new("DEBUG", debug, Group::Server)
 /// One form of DEBUG.
 struct Form {
     name: &'static str,
-    /// Arguments behind the name: at least, at most.
+    /// Arguments after the name: at least, at most.
     arguments: (usize, usize),
     run: fn(&mut Call<'_, '_>) -> Done,
     syntax: &'static str,

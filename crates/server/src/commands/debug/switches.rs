@@ -7,7 +7,7 @@ use pantala_engine::Engine;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
-/// The number behind the name of the form; what is no number counts as 0.
+/// The number after the name of the form; what is no number counts as 0.
 fn is_on(call: &Call<'_, '_>) -> bool {
     parse_i64(call.args[2]).unwrap_or(0) != 0
 }

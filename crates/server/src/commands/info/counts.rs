@@ -120,9 +120,9 @@ pub(super) fn cpu(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
 
 /// Seconds in user mode, in the kernel, and both of ended children.
 fn times(stat: &str) -> [f64; 4] {
-    // The name of the process, in parentheses, may hold anything: count from behind it.
-    let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-    let mut fields = behind.split_ascii_whitespace().skip(11);
+    // The name of the process, in parentheses, may hold anything: count from after it.
+    let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let mut fields = rest.split_ascii_whitespace().skip(11);
     std::array::from_fn(|_| {
         let ticks: f64 = fields.next().and_then(|field| field.parse().ok()).unwrap_or(0.0);
         ticks / TICKS_PER_S
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_stand_behind_the_name() {
+    fn times_follow_the_name() {
         let stat = "77 (a ) b) S 1 2 3 4 5 6 7 8 9 10 150 25 300 4 20 0";
         assert_eq!(times(stat), [1.5, 0.25, 3.0, 0.04]);
         assert_eq!(times(""), [0.0; 4]);

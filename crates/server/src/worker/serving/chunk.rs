@@ -1,4 +1,4 @@
-//! The bytes of one connection in a turn, and what is left of them behind it.
+//! The bytes of one connection in a turn, and what is left of them after it.
 
 use std::mem::take;
 
@@ -26,7 +26,7 @@ enum Bytes<'t> {
 }
 
 impl<'t> Chunk<'t> {
-    /// Fresh bytes, behind which nothing waits.
+    /// Fresh bytes, with none before them that wait.
     pub fn received(index: u32, bytes: &'t [u8]) -> Self {
         Chunk { index, bytes: Bytes::Received(bytes), done: 0 }
     }
@@ -45,7 +45,7 @@ impl<'t> Chunk<'t> {
         }
     }
 
-    /// Parts the command from `begin` to `end` from what is behind it, and says as
+    /// Parts the command from `begin` to `end` from what follows it, and says as
     /// [`Chunk::rest`] what that is. The shorter of the two is copied.
     pub fn part(self, begin: usize, end: usize) -> (OwnedArgs, (Vec<u8>, usize)) {
         let is_shorter = end - begin <= self.bytes().len() - end;
@@ -70,7 +70,7 @@ impl<'t> Chunk<'t> {
         }
     }
 
-    /// What is left behind `done` more bytes, and how much of it is done all the same: a long rest
+    /// What is left after `done` more bytes, and how much of it is done all the same: a long rest
     /// is moved to the front only when that is paid for by what was done.
     pub fn rest(self, done: usize) -> (Vec<u8>, usize) {
         let done = self.done + done;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_parted_from_what_is_behind_it() {
+    fn a_command_is_parted_from_what_follows_it() {
         for (end, is_copied) in [(30, true), (90, false)] {
             let (args, (rest, done)) = kept(100, 5).part(10, end);
             assert_eq!(rest[done..], kept(100, 5).bytes()[end..]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn more_of_a_connection_goes_behind_what_is_left() {
+    fn more_of_a_connection_goes_after_what_is_left() {
         let mut chunk = kept(10, 3);
         chunk.extend(b"ab");
         assert_eq!(chunk.bytes(), [3, 4, 5, 6, 7, 8, 9, b'a', b'b']);

@@ -108,7 +108,7 @@ impl Worker {
     }
 
     /// Parks a connection on a busy partition. If that is free again the connection calls itself:
-    /// it must stay parked to the end of this turn, or the commands behind this one, which stand in
+    /// it must stay parked to the end of this turn, or the commands after this one, which stand in
     /// the window too, would run before it.
     fn park_on(&mut self, index: u32, busy: Busy) {
         self.tally.parked.add(1);

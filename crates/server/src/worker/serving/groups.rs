@@ -156,7 +156,7 @@ impl Worker {
                 }
             },
         };
-        // Whatever it waits for, those behind it wait too.
+        // Whatever it waits for, those after it wait too.
         connection.park(Waiting::Partition);
         window.deferred.push((position, action));
         window.not_in_group(position);

@@ -7,7 +7,7 @@
 //! overlap, and still each command costs one lock and one unlock.
 //!
 //! Invariants
-//! 1. Commands of one connection run in the order they arrived; when one parks, those behind it
+//! 1. Commands of one connection run in the order they arrived; when one parks, those after it
 //!    stay in the connection's input.
 //! 2. A group only tries locks. The first that is busy ends the group; it is then asked for with
 //!    nothing held.
@@ -17,7 +17,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | here | a turn: parsing windows, what is left behind them, a command that panics |
+//! | here | a turn: parsing windows, what is left after them, a command that panics |
 //! | `chunk` | the bytes of one connection |
 //! | `window` | commands that are parsed |
 //! | `groups` | running them |
