@@ -1,4 +1,4 @@
-"""A small RESP2 client over plain sockets, which can also misbehave.
+"""A small client over plain sockets, which can also misbehave.
 
 It does nothing behind the caller's back: no reconnecting, no retries. Every wait has a deadline.
 """
@@ -90,8 +90,12 @@ class Client:
             return int(rest)
         if kind == b"$":
             return None if rest == b"-1" else self._bytes(int(rest))
-        if kind == b"*":
+        if kind in (b"*", b">"):
             return None if rest == b"-1" else [self.read() for _ in range(int(rest))]
+        if kind == b"%":
+            return [self.read() for _ in range(2 * int(rest))]
+        if kind == b"_":
+            return None
         raise AssertionError(f"no reply begins like this: {line!r:.100}")
 
     def at_end(self):

@@ -282,3 +282,22 @@ def half_closed_without_replies(trial):
             for client in crowd:
                 assert client.rest() == b""
                 client.close()
+
+
+@scenario("--threads", "2")
+def redirected_to_who_has_quit(trial):
+    """Who has read the reply to QUIT is there no more: whoever sent stale keys there is told so at
+    the next one."""
+    with trial.client() as tracker, trial.client() as writer:
+        tracker.call("HELLO", 3)
+        for number in range(200):
+            with trial.client() as told:
+                tracker.want(
+                    b"OK", "CLIENT", "TRACKING", "ON", "REDIRECT", told.call("CLIENT", "ID")
+                )
+                tracker.call("GET", "k")
+                told.want(b"OK", "QUIT")
+                writer.want(b"OK", "SET", "k", number)
+            pushed = tracker.read()
+            assert pushed[0] == b"tracking-redir-broken", f"{number}: {pushed}"
+            tracker.want(b"OK", "CLIENT", "TRACKING", "OFF")

@@ -109,6 +109,10 @@ impl Worker {
                 ops.hasten();
             }
         } else if !connection.output.bytes.is_empty() {
+            if is_last {
+                // Who has read its last reply counts on it that nobody is told anything there.
+                self.shared.engine.notices.directory.leave(connection.session.id);
+            }
             let next = self.lists.spare.pop().unwrap_or_default();
             let output = replace(&mut connection.output.bytes, next);
             connection.output.in_flight = output.len();
