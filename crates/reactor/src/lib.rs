@@ -295,6 +295,14 @@ impl Ops<'_> {
         either!(self, core => core.pause_reading(conn));
     }
 
+    /// To be called for a connection that may be sent nothing for long: only then does a reset that
+    /// comes together with data surely end it. Costs nothing when repeated.
+    pub fn watch_peer(&mut self, conn: Token) {
+        if let OpsInside::Uring(core) = &mut self.0 {
+            core.watch_peer(conn);
+        }
+    }
+
     /// Receives again.
     pub fn resume_reading(&mut self, conn: Token) {
         either!(self, core => core.resume_reading(conn));

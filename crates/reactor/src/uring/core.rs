@@ -265,7 +265,22 @@ impl Core {
     /// Asks to be told when the peer hangs up, while nobody reads.
     fn watch_for_hang_up(&mut self, conn: Token) {
         let Some(connection) = self.connections.get(conn) else { return };
-        if connection.is_deaf() && !connection.is(WATCHED) {
+        if connection.is_deaf() {
+            self.poll_for_hang_up(conn);
+        }
+    }
+
+    /// Asks to be told when the peer hangs up, also while it is read from: see `hung_up`.
+    pub(crate) fn watch_peer(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if !connection.is(NOT_TO_READ) {
+            self.poll_for_hang_up(conn);
+        }
+    }
+
+    fn poll_for_hang_up(&mut self, conn: Token) {
+        let Some(connection) = self.connections.get(conn) else { return };
+        if !connection.is(WATCHED) {
             connection.state |= WATCHED;
             let fd = connection.socket.as_raw_fd();
             self.poll(fd, libc::POLLRDHUP, Kind::HangUp, conn);
@@ -360,13 +375,16 @@ impl Core {
     fn hung_up(&mut self, conn: Token, result: i32, out: &mut Vec<Happening>) {
         let Some(connection) = self.connections.get(conn) else { return };
         connection.state &= !WATCHED;
-        // Whoever reads finds out by itself.
         if connection.is_deaf() {
             if result >= 0 {
                 self.connections.hung_up(conn, out);
             } else {
                 self.watch_for_hang_up(conn);
             }
+        } else if !connection.is(NOT_TO_READ) {
+            // Whoever reads finds out by itself, but for a kernel that takes data and a reset that
+            // wake it together for one event: its receive then sleeps for ever. A new one looks.
+            self.stop_receiving(conn);
         }
         self.connections.finish_if_idle(conn);
     }

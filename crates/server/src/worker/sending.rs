@@ -148,6 +148,9 @@ impl Worker {
         // A FIN arrives after all that was sent, so who waits for keys is read from to the end.
         let ends_by_itself =
             connection.waits.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
+        if connection.waits.blocked.is_some() {
+            ops.watch_peer(connection.token);
+        }
         let is_full = ends_by_itself && connection.input.bytes.len() > PARKED_INPUT_BYTES;
         if is_full && !connection.input.is_paused {
             connection.input.is_paused = true;
