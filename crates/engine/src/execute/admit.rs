@@ -104,7 +104,14 @@ impl Turn<'_> {
         // What is only kept waits with EXEC; what is aborted says so.
         let states = if at_once { self.states } else { self.states.without(PAUSED) };
         let states = if queue.is_aborted { states.without(States::FULL) } else { states };
-        self.judge(states, found, Concerned { some, all })?;
+        if states.has(States::PAUSED_WRITES) && some.has(Flags::SCRIPT) {
+            let others = states.without(PAUSED);
+            self.judge(others, found, Concerned { some, all })?;
+            let some = self.flags_while_paused(queue);
+            self.judge(states.without(others), found, Concerned { some, all })?;
+        } else {
+            self.judge(states, found, Concerned { some, all })?;
+        }
         if at_once { Ok(found) } else { Err(Refusal::Queue(found)) }
     }
 
@@ -116,13 +123,30 @@ impl Turn<'_> {
         }
         let others = self.states.without(PAUSED);
         self.judge(others, found, Concerned::one(flags))?;
-        // What a script says of itself counts, if it does.
-        let flags = match self.says_that_it_writes(found, args) {
+        let flags = self.flags_of_script(found, args);
+        self.judge(self.states.without(others), found, Concerned::one(flags))
+    }
+
+    /// What a script says of itself counts, if it does.
+    fn flags_of_script(&self, found: CommandRef, args: &[&[u8]]) -> Flags {
+        let flags = found.row.flags;
+        match self.says_that_it_writes(found, args) {
             Some(true) => flags.and(Flags::WRITE),
             Some(false) => flags.without(Flags::WRITE.and(Flags::MAY_REPLICATE)),
             None => flags,
-        };
-        self.judge(self.states.without(others), found, Concerned::one(flags))
+        }
+    }
+
+    /// The flags of a transaction's commands.
+    #[cold]
+    fn flags_while_paused(&self, queue: &Queue) -> Flags {
+        let flags = queue.commands.iter().map(|one| match one.found.row.flags {
+            flags if flags.has(Flags::SCRIPT) => {
+                self.flags_of_script(one.found, &one.args.slices())
+            }
+            flags => flags,
+        });
+        flags.fold(Flags::NONE, Flags::and)
     }
 
     fn judge(
