@@ -12,7 +12,7 @@ from .scenario import VALUE
 PROGRAM = "redis-benchmark"
 ERROR = re.compile(r"^(?:\s*)(Error .*|.*Could not connect.*|Server closed.*)$", re.M)
 COMPLETED = re.compile(r"(\d+) requests completed in ([\d.]+) seconds")
-THROUGHPUT = re.compile(r"throughput summary: ([\d.]+) requests per second")
+THROUGHPUT = re.compile(r"throughput summary: ([\d.]+|inf) requests per second")
 SUMMARY = re.compile(r"avg\s+min\s+p50\s+p95\s+p99\s+max\s+((?:[\d.]+\s*){6})")
 BOUND = re.compile(r"^([\d.]+)% <= ([\d.]+) milliseconds \(cumulative count (\d+)\)", re.M)
 

@@ -51,6 +51,10 @@ class Output(unittest.TestCase):
     def test_the_cumulative_part_is_not_mistaken_for_percentiles(self):
         self.assertEqual(redis_benchmark.percentile(BENCHMARK, 0.01), 0.511)
 
+    def test_what_took_no_time_has_a_summary_too(self):
+        quick = BENCHMARK.replace("800400.00 requests", "inf requests")
+        self.assertEqual(redis_benchmark.parse(quick)["requests_per_s"], float("inf"))
+
     def test_an_error_or_no_summary_is_no_result(self):
         with self.assertRaisesRegex(redis_benchmark.Unreadable, "unknown command"):
             redis_benchmark.parse("Error from server: ERR unknown command 'GETT'\n")
