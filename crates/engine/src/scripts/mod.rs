@@ -31,7 +31,7 @@
 //!    it went is known to all (`Known`).
 //!
 //! Not here: the interpreter (`pantala-scripting`), FUNCTION (`commands/function`).
-//! Tests: compat/transcripts/scripting, `tests/scripts.rs`, compat's `serial`.
+//! Tests: compat/transcripts/scripting, crates/server/tests/scripts.rs, compat's `serial`.
 
 mod call;
 mod commands;

@@ -16,7 +16,7 @@
 //!    whose partitions were free at that moment. Otherwise it runs again by itself.
 //! 4. Its time begins once, be it run again ever so often, and wherever.
 //!
-//! Tests: compat (transcripts of the blocking commands, `serial`); tests/panics.
+//! Tests: compat (transcripts of the blocking commands, `serial`); crates/server/tests/panics.rs.
 
 pub mod blocked;
 mod serve;
