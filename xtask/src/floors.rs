@@ -7,7 +7,7 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 18] = [
+const FLOORS: [(&str, &[&str]); 19] = [
     ("crates/base", &[]),
     ("crates/sync", &["base"]),
     ("crates/memory", &["base"]),
@@ -39,6 +39,23 @@ const FLOORS: [(&str, &[&str]); 18] = [
             "scripting",
         ],
     ),
+    (
+        "crates/persistence",
+        &[
+            "base",
+            "memory",
+            "sync",
+            "settings",
+            "protocol",
+            "table",
+            "values",
+            "rdb",
+            "keyspace",
+            "commands",
+            "scripting",
+            "engine",
+        ],
+    ),
     ("crates/server", ANY),
     ("bench/load", &["base"]),
     ("compat", ANY),
@@ -60,6 +77,7 @@ const ANY: &[&str] = &[
     "commands",
     "scripting",
     "engine",
+    "persistence",
     "server",
 ];
 
