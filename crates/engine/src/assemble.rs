@@ -7,18 +7,14 @@ use pantala_commands::{Command, Registry};
 use pantala_keyspace::{ChangeSink, Config, Keyspace};
 use pantala_settings::Settings;
 
+use crate::condition::Condition;
 use crate::engine::{Engine, Notices, Stats};
 use crate::functions::store::Functions;
 use crate::lane::{Compensate, LANE_SLOTS, Lane};
 use crate::mailbox::{MAX_WORKERS, WorkerSet};
-use crate::memory::MemoryGuard;
-use crate::pause::Pause;
 use crate::scripts::Scripts;
 use crate::settings_cell::SettingsCell;
-use crate::shutdown::Shutdown;
-use crate::states::LastingStates;
 use crate::stats::{ErrorCounts, LatencyMonitor, Logs, Tallies};
-use crate::switches::Switches;
 use crate::tracking::notifier::Notifier;
 use crate::waiting::BlockedCount;
 
@@ -63,12 +59,8 @@ impl Engine {
             scripts: Scripts::default(),
             functions: Functions::default(),
             notices: Notices::default(),
-            lasting: LastingStates::default(),
-            pause: Pause::default(),
             blocked: BlockedCount::default(),
-            memory: MemoryGuard::default(),
-            shutdown: Shutdown::default(),
-            switches: Switches::default(),
+            condition: Condition::default(),
             self_ref: OnceLock::new(),
         });
         let _first = engine.self_ref.set(Arc::downgrade(&engine));

@@ -13,24 +13,20 @@ use pantala_keyspace::{ClientId, Keyspace};
 use pantala_scripting::Libraries;
 use pantala_settings::Settings;
 
+use crate::condition::Condition;
 use crate::directory::Directory;
 use crate::events::Events;
 use crate::functions::store::{Functions, Kept};
 use crate::lane::queue::Lane;
 use crate::mailbox::WorkerSet;
-use crate::memory::MemoryGuard;
 use crate::monitors::Monitors;
-use crate::pause::{Pause, Paused};
 use crate::pubsub::PubSub;
 use crate::scripts::store::Scripts;
 use crate::settings_cell::SettingsCell;
-use crate::shutdown::Shutdown;
-use crate::states::{LastingStates, States};
 use crate::stats::errors::ErrorCounts;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::logs::{Kind, Logs};
 use crate::stats::tallies::Tallies;
-use crate::switches::Switches;
 use crate::tracking::trackers::{Trackers, most_keys};
 use crate::waiting::blocked::BlockedCount;
 
@@ -54,18 +50,10 @@ pub struct Engine {
     pub stats: Stats,
     /// What is told to clients without being asked for.
     pub notices: Notices,
-    /// States in which commands are refused, of those that last.
-    pub lasting: LastingStates,
-    /// CLIENT PAUSE.
-    pub pause: Pause,
     /// Clients that wait for keys.
     pub blocked: BlockedCount,
-    /// How much memory is used, and how much may be.
-    pub memory: MemoryGuard,
-    /// Whether the server stops.
-    pub shutdown: Shutdown,
-    /// What DEBUG has turned off or on.
-    pub switches: Switches,
+    /// Whether it loads, is paused, full, or stops.
+    pub condition: Condition,
     pub(crate) self_ref: OnceLock<Weak<Engine>>,
 }
 
@@ -129,7 +117,7 @@ impl Engine {
     pub fn has_too_many_tracked(&self, settings: &Settings) -> bool {
         self.notices.trackers.is_used()
             && self.space.tracked().keys.load(Ordering::Relaxed) > most_keys(settings)
-            && !self.switches.no_housekeeping.is_on()
+            && !self.condition.switches.no_housekeeping.is_on()
     }
 
     /// Who is told of what happens to keys, at the start and after CONFIG SET.
@@ -159,20 +147,6 @@ impl Engine {
     pub fn apply_script_settings(&self) {
         let bytes = self.settings.current().lua_memory_limit_bytes;
         self.scripts.limit_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
-    }
-
-    /// The states of this moment (monotonic, microseconds), with this `maxmemory`.
-    #[inline]
-    pub fn states(&self, maxmemory: u64, now_us: u64) -> States {
-        let mut states = self.lasting.now();
-        if self.memory.is_full(maxmemory) {
-            states = states.and(States::FULL);
-        }
-        match self.pause.state(now_us) {
-            Paused::Nothing => states,
-            Paused::Writes => states.and(States::PAUSED_WRITES),
-            Paused::All => states.and(States::PAUSED_ALL),
-        }
     }
 
     /// The function that FCALL means.

@@ -114,7 +114,7 @@ impl<'r> Turn<'r> {
             limited,
             lane,
             now,
-            states: engine.states(limited.settings.maxmemory, now_us),
+            states: engine.condition.states(limited.settings.maxmemory, now_us),
             is_monitored: engine.notices.monitors.is_used(),
             is_timed: limited.is_timed,
             may_wait: true,

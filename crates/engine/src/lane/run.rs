@@ -90,7 +90,7 @@ pub fn run(server: &dyn Server, slot: usize) {
     let engine = Engine::of_server(server);
     let tally = engine.stats.tallies.join();
     pantala_base::os::yield_to_others();
-    while let Some(job) = engine.lane.next(|| engine.shutdown.is_final()) {
+    while let Some(job) = engine.lane.next(|| engine.condition.shutdown.is_final()) {
         run_job(server, &tally, slot, job);
         engine.lane.ended();
     }
@@ -101,7 +101,7 @@ pub fn run(server: &dyn Server, slot: usize) {
 pub fn run_operators(server: &dyn Server) {
     let engine = Engine::of_server(server);
     let tally = engine.stats.tallies.join();
-    let is_over = || engine.shutdown.is_final();
+    let is_over = || engine.condition.shutdown.is_final();
     while let Some(task) = engine.lane.next_of_operators(is_over, || engine.scripts.busy.count()) {
         match task {
             Task::Run(job) => run_job(server, &tally, LANE_SLOTS, job),

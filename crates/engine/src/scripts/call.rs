@@ -163,7 +163,7 @@ impl Run<'_, '_> {
     /// Whether this is DEBUG, and DEBUG SET-DISABLE-DENY-SCRIPTS lets scripts call it.
     fn may_debug(&self, flags: Flags) -> bool {
         let is_debug = flags.has(Flags::ADMIN) && flags.has(Flags::WHOLE);
-        is_debug && self.turn.engine.switches.scripts_may_debug.is_on()
+        is_debug && self.turn.engine.condition.switches.scripts_may_debug.is_on()
     }
 
     /// Takes the partitions of these keys.
@@ -357,7 +357,7 @@ impl Run<'_, '_> {
             self.session.time_goes_on = true;
         }
         // SHUTDOWN NOSAVE is the way out where nothing else is.
-        let is_over = self.turn.engine.shutdown.is_final();
+        let is_over = self.turn.engine.condition.shutdown.is_final();
         if listed.fate.is_killed() || is_over {
             return self.stop(Reason::Killed);
         }

@@ -119,15 +119,15 @@ impl ScriptBytes {
 
 impl Account {
     pub(super) fn take(shared: &Shared) -> Account {
-        let used = shared.engine.memory.used();
-        let startup = shared.engine.memory.at_startup();
+        let used = shared.engine.condition.memory.used();
+        let startup = shared.engine.condition.memory.at_startup();
         let clients = shared.engine.stats.tallies.sum(|tally| tally.client_bytes.get());
         let scripts = ScriptBytes::take(shared);
         let databases = (0..shared.engine.space.database_count()).map(DbIndex);
         let tables: u64 = databases.map(|db| shared.engine.space.index_bytes(db)).sum();
         Account {
             used,
-            peak: shared.engine.memory.peak(),
+            peak: shared.engine.condition.memory.peak(),
             startup,
             overhead: startup + clients + scripts.all() + tables,
             clients,

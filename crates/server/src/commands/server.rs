@@ -112,6 +112,6 @@ fn shut_down(call: &mut Call<'_, '_>) -> Done {
     }
     tracing::info!(client = call.session.peer, "SHUTDOWN: the server stops");
     call.session.closing = true;
-    Engine::of(call).shutdown.begin();
+    Engine::of(call).condition.shutdown.begin();
     Ok(())
 }

@@ -37,11 +37,11 @@ pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Wa
     let tally = shared.engine.stats.tallies.join();
     let mut sweeper = Sweeper::new(&shared.engine.space);
     started(sweeper.waker());
-    while !shared.engine.shutdown.is_final() {
-        if !shared.engine.switches.does_sweep_rest() {
+    while !shared.engine.condition.shutdown.is_final() {
+        if !shared.engine.condition.switches.does_sweep_rest() {
             sweeper.round(&shared.engine.space, unix_ms(), &tally.keys);
         }
-        let longest = shared.engine.memory.look();
+        let longest = shared.engine.condition.memory.look();
         sweeper.sleep(&shared.engine.space, unix_ms(), longest);
     }
     pantala_memory::release_seat();

@@ -34,7 +34,7 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
     let listen = move || {
         for signal in signals.forever() {
             // First, because the line may have to wait for whoever reads the log.
-            shared.engine.shutdown.begin();
+            shared.engine.condition.shutdown.begin();
             tracing::info!(signal, "a signal asks the server to stop");
         }
     };

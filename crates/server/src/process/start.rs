@@ -114,7 +114,7 @@ impl Running {
     pub fn wait_and_end(self) {
         let (ended, until_ended) = channel();
         let shared = Arc::clone(&self.shared);
-        self.shared.engine.shutdown.wait();
+        self.shared.engine.condition.shutdown.wait();
         if let Err(error) = spawn("stopping", move || signals::end_in_time(shared, &until_ended)) {
             tracing::warn!("nothing ends the server in time: {error}");
         }
@@ -124,7 +124,7 @@ impl Running {
 
     /// Waits until the server is told to stop, and stops it.
     pub fn wait(self) {
-        self.shared.engine.shutdown.wait();
+        self.shared.engine.condition.shutdown.wait();
         self.shared.workers.post_all(|| Message::LookUp);
         self.shared.engine.lane.wake_all();
         self.sweeper_waker.wake();
@@ -137,7 +137,7 @@ impl Running {
 
     /// Tells the server to stop.
     pub fn stop(&self) {
-        self.shared.engine.shutdown.begin();
+        self.shared.engine.condition.shutdown.begin();
     }
 }
 

@@ -141,7 +141,7 @@ impl WorkerThread {
                 Ok((events, mut ops)) => self.worker.turn(events, &mut ops),
                 Err(error) => {
                     tracing::error!(worker = self.worker.index, %error, "the event loop failed");
-                    self.worker.shared.engine.shutdown.begin();
+                    self.worker.shared.engine.condition.shutdown.begin();
                     break;
                 }
             }
@@ -183,7 +183,7 @@ impl Worker {
     }
 
     fn is_finished(&self) -> bool {
-        self.shared.engine.shutdown.is_final()
+        self.shared.engine.condition.shutdown.is_final()
             || (self.is_retiring
                 && self.open_count == 0
                 && self.lane_jobs == 0
@@ -201,7 +201,7 @@ impl Worker {
         {
             return Some(Duration::ZERO);
         }
-        let pause = self.shared.engine.pause.ends_in(monotonic_us);
+        let pause = self.shared.engine.condition.pause.ends_in(monotonic_us);
         let chores = self.has_chores().then_some(CHORE_INTERVAL);
         let tracked = self.has_too_many_tracked().then_some(TRACKED_INTERVAL);
         let waiting = self
@@ -223,7 +223,7 @@ impl Worker {
             self.take_event(event, ops, &mut chunks);
         }
         let engine = &self.shared.engine;
-        if engine.pause.take_over(&engine.space, self.now_us) {
+        if engine.condition.pause.take_over(&engine.space, self.now_us) {
             self.shared.workers.post_all(|| Message::PauseChanged);
         }
         self.take_messages(ops);

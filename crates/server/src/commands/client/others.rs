@@ -233,7 +233,7 @@ fn pause(call: &mut Call<'_, '_>) -> Done {
     let now_us = monotonic_us();
     let until_us = now_us.saturating_add(timeout_ms.saturating_mul(1000));
     let engine = Engine::of(call);
-    engine.pause.begin(&engine.space, until_us, paused, now_us);
+    engine.condition.pause.begin(&engine.space, until_us, paused, now_us);
     call.reply.ok();
     Ok(())
 }
@@ -247,7 +247,7 @@ pub(super) const CLIENT_UNPAUSE: Command = sub("UNPAUSE", unpause)
 
 fn unpause(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    shared.engine.pause.end(&shared.engine.space);
+    shared.engine.condition.pause.end(&shared.engine.space);
     shared.workers.post_all(|| Message::PauseChanged);
     call.reply.ok();
     Ok(())

@@ -427,10 +427,10 @@ pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
 
 /// Lets others in; ends early where there is no memory, or no server any more.
 fn pause(engine: &Engine) -> Result<(), ClientError> {
-    if engine.shutdown.is_final() {
+    if engine.condition.shutdown.is_final() {
         return Err(ClientError::text("ERR the server stops"));
     }
-    if engine.memory.is_full(engine.settings.current().maxmemory) {
+    if engine.condition.memory.is_full(engine.settings.current().maxmemory) {
         return Err(error::OUT_OF_MEMORY);
     }
     std::thread::yield_now();
@@ -534,7 +534,7 @@ mod tests {
     #[test]
     fn a_server_that_stops_waits_for_no_keys() {
         let mut server = server();
-        server.shared().engine.shutdown.begin();
+        server.shared().engine.condition.shutdown.begin();
         let told = ask(&mut server, "DEBUG POPULATE 1000000000 key 8\r\n");
         assert_eq!(told, "-ERR the server stops\r\n");
         assert_eq!(ask(&mut server, "DBSIZE\r\n"), ":0\r\n");

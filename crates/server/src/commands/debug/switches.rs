@@ -14,7 +14,7 @@ fn is_on(call: &Call<'_, '_>) -> bool {
 
 pub(super) fn set_sweep(call: &mut Call<'_, '_>) -> Done {
     let is_on = is_on(call);
-    Engine::of(call).switches.no_sweep.turn(!is_on);
+    Engine::of(call).condition.switches.no_sweep.turn(!is_on);
     call.reply.ok();
     Ok(())
 }
@@ -22,7 +22,7 @@ pub(super) fn set_sweep(call: &mut Call<'_, '_>) -> Done {
 pub(super) fn pause_housekeeping(call: &mut Call<'_, '_>) -> Done {
     let is_paused = is_on(call);
     let shared = Shared::of(call);
-    shared.engine.switches.no_housekeeping.turn(is_paused);
+    shared.engine.condition.switches.no_housekeeping.turn(is_paused);
     // Whoever sleeps makes up for it.
     shared.workers.post_all(|| Message::LookUp);
     call.reply.ok();
@@ -31,7 +31,7 @@ pub(super) fn pause_housekeeping(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn let_scripts_debug(call: &mut Call<'_, '_>) -> Done {
     let may = is_on(call);
-    Engine::of(call).switches.scripts_may_debug.turn(may);
+    Engine::of(call).condition.switches.scripts_may_debug.turn(may);
     call.reply.ok();
     Ok(())
 }

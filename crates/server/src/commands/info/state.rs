@@ -94,14 +94,14 @@ pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("total_blocking_keys", shared.engine.space.waited_keys());
     let by_consumers = shared.engine.keys_waited_for_by_consumers();
     page.line("total_blocking_keys_on_nokey", by_consumers);
-    let (reason, actions) = match shared.engine.pause.state(monotonic_us()) {
+    let (reason, actions) = match shared.engine.condition.pause.state(monotonic_us()) {
         Paused::Nothing => ("none", "none"),
         Paused::Writes => ("client_pause", "write"),
         Paused::All => ("client_pause", "all"),
     };
     page.line("paused_reason", reason);
     page.line("paused_actions", actions);
-    let left = shared.engine.pause.ends_in(monotonic_us).unwrap_or_default();
+    let left = shared.engine.condition.pause.ends_in(monotonic_us).unwrap_or_default();
     page.line("paused_timeout_milliseconds", left.as_millis());
 }
 
@@ -232,6 +232,6 @@ pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("parked_commands", sum(|tally| tally.parked.get()));
     page.line("partitions", pantala_keyspace::PARTITION_COUNT);
     page.line("monitors", shared.engine.notices.monitors.count());
-    page.line("memory_limit", shared.engine.memory.cgroup_limit().unwrap_or(0));
+    page.line("memory_limit", shared.engine.condition.memory.cgroup_limit().unwrap_or(0));
     page.line("keyspace_changes", sum(|tally| tally.keys.changes.get()));
 }
