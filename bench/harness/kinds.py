@@ -1,6 +1,6 @@
 """Which function measures which kind of scenario."""
 
-from . import measure, measure_crowd, measure_types
+from . import measure, measure_crowd, measure_persistence, measure_types
 
 KINDS = {
     "commands": measure.measure_commands,
@@ -12,6 +12,10 @@ KINDS = {
     "collection": measure_types.measure_collection,
     "crowd": measure_crowd.measure_crowd,
     "neighbours": measure_types.measure_neighbours,
+    "saving": measure_persistence.measure_saving,
+    "loading": measure_persistence.measure_loading,
+    "journal": measure_persistence.measure_journal,
+    "always": measure_persistence.measure_always,
 }
 
 

@@ -215,7 +215,9 @@ def measure_threads(session, scenario):
         for name in scenario.servers:
             if kind := session.kinds.get(name):
                 with session.guard(scenario, name):
-                    pair = [stack.enter_context(Server(kind, cores, n)) for n in (1, 2)]
+                    pair = [
+                        stack.enter_context(Server(kind, cores, n, scenario.more)) for n in (1, 2)
+                    ]
                     if len(prepared(session, scenario, pair)) == 2:
                         pairs[pair[0]] = pair
 

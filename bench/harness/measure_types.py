@@ -199,10 +199,10 @@ def beside(session, scenario, server, neighbour):
 
 
 @contextlib.contextmanager
-def probed(session, scenario, server):
+def probed(session, scenario, server, verb="get"):
     """Runs the prober beside the block; what it tells is in the dict after the block."""
     keys = scenario.probed_keys or scenario.keys
-    words = [server.port, keys, scenario.value_bytes, scenario.rate]
+    words = [server.port, keys, scenario.value_bytes, scenario.rate, verb]
     line = [*pinned_to(session.settings.load_cores), sys.executable, "-m", "harness.prober"]
     prober = subprocess.Popen(
         [*line, *map(str, words)],

@@ -1,9 +1,10 @@
-"""A program: GETs one key after the other at a steady pace until its stdin ends; tells latencies.
+"""A program: one request after the other at a steady pace until its stdin ends; tells latencies.
 
-    python3 -m harness.prober PORT KEYS VALUE_BYTES RATE
+    python3 -m harness.prober PORT KEYS VALUE_BYTES RATE get|set|hset
 
-A GET is sent when it is due, also while the server still owes answers. So a stall of a second is
-seen by all the GETs that fell into it, where a closed loop would count one.
+`set` writes the keys, `hset` fields of the hash `large`. A request is sent when it is due, also
+while the server still owes answers. So a stall of a second is seen by all the requests that fell
+into it, where a closed loop would count one.
 
 It asks for a real-time priority, for it may share its core with the neighbour.
 """
@@ -47,7 +48,7 @@ def latencies(line, stdin, ask, expected, gap_s):
                 found.append(now - sent_at.popleft())
                 held = held[size:]
             if not block or not held.startswith(start[: len(held)]):
-                raise ConnectionError(f"GET was answered {held[:80]!r}")
+                raise ConnectionError(f"it was answered {held[:80]!r}")
         elif not readable and stdin not in readers:
             raise TimeoutError(f"no answer for {STALL_LIMIT_S} s")
         if stdin in readable:
@@ -80,6 +81,15 @@ def random_get(keys):
     return lambda: words % chance.randrange(keys)
 
 
+def random_write(verb, keys, value_bytes):
+    """A function that makes a write of one of the keys, or fields."""
+    chance, value = random.Random(3), random.Random(4).randbytes(value_bytes)
+    head = b"*3\r\n$3\r\nSET\r\n" if verb == "set" else b"*4\r\n$4\r\nHSET\r\n$5\r\nlarge\r\n"
+    name = b"key:%012d" if verb == "set" else b"fld:%012d"
+    rest = b"\r\n$%d\r\n%s\r\n" % (value_bytes, value)
+    return lambda: b"%s$16\r\n%s%s" % (head, name % chance.randrange(keys), rest)
+
+
 def answer(value_bytes):
     """How the answer to each GET starts, and its length in bytes."""
     start = b"$%d\r\n" % value_bytes
@@ -96,13 +106,18 @@ def hurry():
 
 
 def main():
-    port, keys, value_bytes, rate = map(int, sys.argv[1:])
+    port, keys, value_bytes, rate = map(int, sys.argv[1:5])
+    verb = sys.argv[5]
     hurried = hurry()
     gc.disable()
     with socket.create_connection(("127.0.0.1", port), STALL_LIMIT_S) as line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        expected = answer(value_bytes)
-        found = latencies(line, sys.stdin, random_get(keys), expected, 1 / rate)
+        if verb == "get":
+            ask, expected = random_get(keys), answer(value_bytes)
+        else:
+            ask = random_write(verb, keys, value_bytes)
+            expected = (b"+OK\r\n", 5) if verb == "set" else (b":", 4)
+        found = latencies(line, sys.stdin, ask, expected, 1 / rate)
     print(json.dumps(figures(found) | {"real_time": hurried}))
 
 

@@ -10,12 +10,16 @@ DETAILS = {
     "idle": ("switches_per_s",),
     "threads": ("cpu_us_one_thread", "cpu_us"),
     "collection": ("bytes_over_payload", "rss_mb", "empty_rss_mb"),
+    "saving": ("save_s", "p999_idle_ms", "max_ms", "rss_mb"),
+    "loading": ("load_cpu_s", "rss_mb"),
+    "journal": ("cpu_us_without",),
 }
 # A command that costs more than this, compared with the best of the others, stands out.
 MARKED_ABOVE = 1.1
 MORE_FIGURES = {
     "absolute_bytes_per_key": ("RSS per key, with the empty server's", "B"),
     "empty_rss_mb": ("RSS while empty", "MB"),
+    "cpu_us_without": ("CPU per command without the append-only file", "µs"),
     "cpu_us_one_thread": ("CPU per command, one thread on both cores", "µs"),
 }
 
@@ -53,8 +57,11 @@ HOW = """\
 - *CPU while idle*: run time of all threads over a few seconds in which nobody is connected.
 - *Two threads against one*: all cores are open to server and load in both cases, and the load has
   as many threads as there are cores; so only the growth of the CPU time per command is meaningful.
-- Servers run without persistence and with default settings otherwise (memcached with enough memory
-  never to evict); command lines are in raw.jsonl.
+- *Saving*: all cores are open to server and load. Clients write as fast as they can; one more
+  writes at a steady pace, and its latencies are told, beside the save and for some seconds before.
+  Memory is the sum of Pss over the server and its children.
+- Servers run without persistence, where that is not what is measured, and with default settings
+  otherwise (memcached with enough memory never to evict); command lines are in raw.jsonl.
 """
 
 

@@ -95,6 +95,7 @@ class Scenario:
     idle_s: float = 5.0
     scale: int = 1  # feeds, and the steps' requests and keys, are so many times smaller
     across: str = "median"  # how the parts of a scenario make one figure: median, mean, worst
+    more: tuple = ()  # arguments of the servers
     budgets: tuple = ()
     quick: dict = field(default_factory=dict)  # what is smaller under --quick
 
@@ -125,6 +126,13 @@ UNITS = {
     "p999_growth": "x",
     "idle_cpu_percent": "%",
     "switches_per_s": "/s",
+    "save_s": "s",
+    "load_s": "s",
+    "load_cpu_s": "s",
+    "max_ms": "ms",
+    "memory_growth": "x",
+    "journal_growth": "x",
+    "set_us": "µs",
 }
 FIGURES = {
     "cpu_us": "server CPU per command",
@@ -139,8 +147,15 @@ FIGURES = {
     "bytes_over_payload": "RSS per element, less its payload",
     "rss_mb": "RSS",
     "p999_idle_ms": "p99.9 with an idle neighbour",
-    "p999_growth": "p99.9 of GET, with the neighbour against without",
+    "p999_growth": "p99.9, with the neighbour, or the save, against without",
     "idle_cpu_percent": "CPU while idle",
     "switches_per_s": "context switches while idle",
+    "save_s": "time of a save",
+    "load_s": "time from the start to the first answer",
+    "load_cpu_s": "server CPU of a start",
+    "max_ms": "longest wait",
+    "memory_growth": "peak memory while saving against before",
+    "journal_growth": "CPU per command with the append-only file against without",
+    "set_us": "time per SET, all clients together",
 }
 HIGHER_IS_BETTER = {"requests_per_s"}

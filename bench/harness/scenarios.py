@@ -14,7 +14,7 @@ those of the architecture paper, section 5.
 
 import hashlib
 
-from . import datatypes
+from . import datatypes, persistence
 from .scenario import ALL, KEY, VALUE, Budget, R, Scenario, Step
 
 SIZES = (1_000_000, 1_414_214, 2_000_000, 2_828_427, 4_000_000)
@@ -294,4 +294,4 @@ CROWDS = (
     crowd("slot", "SPUBLISH, 100 at once", "SPUBLISH", 100, 50_000),
 )
 
-SCENARIOS = CORE + FAMILIES + CROWDS + datatypes.ALL
+SCENARIOS = CORE + FAMILIES + CROWDS + datatypes.ALL + persistence.ALL

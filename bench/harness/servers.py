@@ -31,6 +31,9 @@ class Trouble(Exception):
     """A run failed; the text says why."""
 
 
+QUIET = ("--save", "")  # no file unless a scenario asks for one
+
+
 @dataclass(frozen=True)
 class Kind:
     """What is known of a server before it runs."""
@@ -40,15 +43,15 @@ class Kind:
     version: str
     protocol: str = "resp"
 
-    def arguments(self, port, threads):
+    def arguments(self, port, threads, more=()):
         port, threads = str(port), str(threads)
         if self.name == "pantala":
-            return ["--port", port, "--threads", threads, "--bind", "127.0.0.1"]
+            return ["--port", port, "--threads", threads, "--bind", "127.0.0.1", *QUIET, *more]
         if self.name == "memcached":
             user = ["-u", "root"] if os.geteuid() == 0 else []
             memory = ["-m", str(MEMCACHED_MB)]
             return ["-l", "127.0.0.1", "-p", port, "-U", "0", "-t", threads, *memory, *user]
-        quiet = ["--save", "", "--appendonly", "no"]
+        quiet = [*QUIET, *(more or ("--appendonly", "no"))]
         return ["--port", port, "--bind", "127.0.0.1", *quiet, "--io-threads", threads]
 
 
@@ -137,23 +140,34 @@ def free_port():
 class Server:
     """A running server. Use as a context manager: it is stopped at the end, whatever happens."""
 
-    def __init__(self, kind, cores, threads=1):
+    def __init__(self, kind, cores, threads=1, more=()):
         self.kind = kind
         self.name = kind.name
         self.protocol = kind.protocol
         self.port = free_port()
         self.paused = False
         self.folder = tempfile.TemporaryDirectory(prefix="bench-")
-        arguments = kind.arguments(self.port, threads)
+        arguments = kind.arguments(self.port, threads, more)
         self.line = shlex.join([*pinned_to(cores), kind.program.name, *arguments])
+        program = os.path.abspath(kind.program)
+        self.words = [*dies_with_us(), *pinned_to(cores), program, *arguments]
         self.log = open(Path(self.folder.name) / "log", "w+", encoding="utf8", errors="replace")
-        self.process = subprocess.Popen(
-            [*dies_with_us(), *pinned_to(cores), os.path.abspath(kind.program), *arguments],
+        self.process = self.start()
+
+    def start(self):
+        return subprocess.Popen(
+            self.words,
             cwd=self.folder.name,
             stdin=subprocess.DEVNULL,
             stdout=self.log,
             stderr=subprocess.STDOUT,
         )
+
+    def restart(self):
+        """Ends it at once, so that nothing more is saved, and starts it in its folder again."""
+        self.process.kill()
+        self.process.wait()
+        self.process = self.start()
 
     @property
     def pid(self):

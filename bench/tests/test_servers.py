@@ -23,7 +23,8 @@ class Arguments(unittest.TestCase):
         return " ".join(Kind(name, Path(name), "1").arguments(7000, threads))
 
     def test_each_server_listens_where_told_with_its_threads(self):
-        self.assertEqual(self.line("pantala", 2), "--port 7000 --threads 2 --bind 127.0.0.1")
+        ours = "--port 7000 --threads 2 --bind 127.0.0.1 --save "
+        self.assertEqual(self.line("pantala", 2), ours)
         self.assertIn("--io-threads 2", self.line("valkey", 2))
         self.assertIn("--appendonly no", self.line("redis"))
         self.assertIn("-p 7000 -U 0 -t 1", self.line("memcached"))
