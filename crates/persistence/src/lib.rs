@@ -13,3 +13,5 @@
 //! (`pantala-journal`); when something is written, and threads (`pantala-server`).
 
 #![forbid(unsafe_code)]
+
+pub mod disk;

@@ -1,0 +1,207 @@
+//! What persistence does with files: a trait, the real disk and a simulated one.
+//!
+//! | act | what it promises |
+//! |---|---|
+//! | [`DiskFile::append`] | the bytes are seen by who reads; after a crash some may be missing |
+//! | [`DiskFile::sync`] | what was appended before it is there after a crash, if the name is |
+//! | [`Disk::rename`], [`Disk::create`], [`Disk::remove`] | seen at once, in one step |
+//! | [`Disk::sync_directory`] | the names in it are there after a crash |
+//!
+//! Invariants
+//! 1. A file whose append or sync has failed is not to be trusted again: how much of it reaches the
+//!    disk is unknown, and a later sync that succeeds says nothing of what came before it.
+//! 2. A file that must be whole or not there at all is put in place by [`replace`].
+//!
+//! Not here: which files there are (`aof`, `snapshot`). Tests: `simulated`, and at the foot.
+
+mod real;
+pub mod simulated;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use real::RealDisk;
+
+/// A place for files. Paths are as the operating system takes them.
+pub trait Disk: Send + Sync {
+    /// A new file, or an old one made empty, to append to.
+    ///
+    /// # Errors
+    /// Those of the operating system, as for every act here.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// A file that is there, to append to.
+    ///
+    /// # Errors
+    /// It is missing, or may not be written.
+    fn open_to_append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// A file that is there, to read from its start.
+    ///
+    /// # Errors
+    /// It is missing, or may not be read.
+    fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn io::Read + Send>>;
+
+    /// How many bytes a file has.
+    ///
+    /// # Errors
+    /// It is missing.
+    fn size(&self, path: &Path) -> io::Result<u64>;
+
+    /// Cuts a file's end off, and syncs it.
+    ///
+    /// # Errors
+    /// It is missing, or may not be written.
+    fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()>;
+
+    /// Another name for a file, in place of whatever had that name. Both in one directory.
+    ///
+    /// # Errors
+    /// It is missing, or the directory may not be written.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// It is missing, or the directory may not be written.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes a directory; one that is there will do.
+    ///
+    /// # Errors
+    /// It can not be made.
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// Keeps what was created, renamed and removed in a directory.
+    ///
+    /// # Errors
+    /// The disk has failed.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
+
+    /// The names of the files in a directory, sorted.
+    ///
+    /// # Errors
+    /// It is missing, or may not be read.
+    fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+
+    /// Whether there is a file of this name. What may not be looked at counts as there.
+    fn exists(&self, path: &Path) -> bool {
+        !matches!(self.size(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// A file that is written. One thread appends; another may sync meanwhile.
+pub trait DiskFile: Send + Sync {
+    /// Appends all of the bytes.
+    ///
+    /// # Errors
+    /// Some of the bytes may have been appended.
+    fn append(&self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Keeps what has been appended. May take long.
+    ///
+    /// # Errors
+    /// The disk has failed, perhaps with something that was written long ago.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// All of a file, if it is no longer than this.
+///
+/// # Errors
+/// It can not be read, or is longer (`InvalidData`).
+pub fn read_whole(disk: &dyn Disk, path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    use io::Read;
+    let mut bytes = Vec::new();
+    disk.open_to_read(path)?.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        let what = format!("longer than {max_bytes} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+    }
+    Ok(bytes)
+}
+
+/// Puts a file with these bytes in place of what had its name: a crash leaves one or the other.
+/// `temporary` is in the same directory.
+///
+/// # Errors
+/// The old one is still there, or the new one is and may be gone after a crash.
+pub fn replace(disk: &dyn Disk, path: &Path, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = disk.create(temporary)?;
+    file.append(bytes)?;
+    file.sync()?;
+    drop(file);
+    disk.rename(temporary, path)?;
+    disk.sync_directory(directory_of(path))
+}
+
+/// The directory a file is in.
+pub fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Whether somebody has to make room before it can be written again.
+pub fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::simulated::SimulatedDisk;
+    use super::*;
+
+    /// What both disks must do alike.
+    fn check(disk: &dyn Disk, directory: &Path) {
+        let at = |name: &str| directory.join(name);
+        disk.create_directory(directory).expect("made");
+        disk.create_directory(directory).expect("there already");
+        let file = disk.create(&at("a")).expect("created");
+        file.append(b"one ").expect("appended");
+        drop(file);
+        let file = disk.open_to_append(&at("a")).expect("opened");
+        file.append(b"two").expect("appended");
+        file.sync().expect("synced");
+        assert_eq!(read_whole(disk, &at("a"), 100).expect("read"), b"one two");
+        let error = read_whole(disk, &at("a"), 6).expect_err("too long");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        disk.truncate(&at("a"), 5).expect("cut");
+        assert_eq!(disk.size(&at("a")).expect("there"), 5);
+        replace(disk, &at("a"), &at("temp-a"), b"new").expect("replaced");
+        assert_eq!(read_whole(disk, &at("a"), 100).expect("read"), b"new");
+        assert_eq!(disk.list(directory).expect("listed"), ["a"]);
+        disk.create(&at("b")).expect("created");
+        disk.rename(&at("b"), &at("a")).expect("renamed");
+        assert_eq!(disk.size(&at("a")).expect("there"), 0);
+        disk.sync_directory(directory).expect("synced");
+        disk.remove(&at("a")).expect("removed");
+        assert!(!disk.exists(&at("a")));
+        let not_found = |outcome: io::Result<()>| {
+            assert_eq!(outcome.expect_err("missing").kind(), io::ErrorKind::NotFound);
+        };
+        not_found(disk.remove(&at("a")));
+        not_found(disk.open_to_read(&at("a")).map(drop));
+        not_found(disk.open_to_append(&at("a")).map(drop));
+        not_found(disk.truncate(&at("a"), 0));
+        not_found(disk.rename(&at("a"), &at("b")));
+        not_found(disk.list(&at("nowhere")).map(drop));
+        not_found(disk.create(&at("nowhere").join("a")).map(drop));
+    }
+
+    #[test]
+    fn both_disks_do_the_same() {
+        check(&SimulatedDisk::new(1), Path::new("/data"));
+        let directory = std::env::temp_dir().join(format!("pantala-disk-{}", std::process::id()));
+        check(&RealDisk, &directory);
+        std::fs::remove_dir_all(&directory).expect("removed");
+    }
+
+    #[test]
+    fn a_bare_name_lies_in_the_current_directory() {
+        assert_eq!(directory_of(Path::new("a")), Path::new("."));
+        assert_eq!(directory_of(Path::new("/x/a")), Path::new("/x"));
+    }
+}
