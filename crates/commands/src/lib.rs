@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod by_partition;
 mod call;
 mod command;
 mod copy_and_swap;

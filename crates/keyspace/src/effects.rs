@@ -117,6 +117,12 @@ impl Wanted {
         self.0 & other.0 != 0
     }
 
+    /// Whether events of any class are wanted: they are told in the order of a command's keys.
+    #[inline]
+    pub fn has_events(self) -> bool {
+        self.0 & !(Self::READ_KEYS.0 | Self::ALL_KEYS.0) != 0
+    }
+
     #[inline]
     pub(crate) fn has_class(self, class: EventClass) -> bool {
         self.0 & u32::from(class.0) != 0

@@ -43,6 +43,13 @@ impl<'k> AllHeld<'k> {
         self.list.insert(at, (id, held));
     }
 
+    /// Takes one out; the others stay in their order.
+    pub fn remove(&mut self, at: usize) -> Held<'k> {
+        let (_, held) = self.list.remove(at);
+        self.check();
+        held
+    }
+
     /// Frees all.
     pub fn clear(&mut self) {
         #[cfg(debug_assertions)]

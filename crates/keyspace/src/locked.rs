@@ -254,6 +254,23 @@ impl<'k> Locked<'k> {
         self.woken.wake();
     }
 
+    /// Frees one partition before the others: for a command that is through with all its keys
+    /// there. What it has changed is told first. It may take no partition any more: all were held
+    /// at one moment, which is when the command happens for everybody else.
+    pub fn free_early(&mut self, id: PartitionId) {
+        let Some(at) = self.place_of(id) else { return };
+        if self.woken.effects.is_some() {
+            self.woken.tell(self.scope.space);
+        }
+        drop(self.held.remove(at));
+    }
+
+    /// The partitions held that somebody waits for.
+    pub fn wanted(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        let space = self.scope.space;
+        self.held.iter().map(|(id, _)| *id).filter(|id| space.partition(*id).is_wanted())
+    }
+
     /// Frees everything, lets those have it who wait for it, and takes it again. What was read
     /// before may have changed. `meanwhile` runs while it is free. Only on threads that may block.
     ///

@@ -123,6 +123,13 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         relock(&self.parked).len()
     }
 
+    /// Whether somebody waits, as far as is seen at this moment: for a holder that can choose what
+    /// it frees first.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & PARKED != 0
+    }
+
     #[inline]
     fn unlock(&self) {
         let before = self.state.fetch_and(!LOCKED, Ordering::Release);
@@ -217,8 +224,9 @@ mod tests {
         for number in 0..3 {
             assert!(lock.park(Waker(sender.clone(), number)).is_ok());
         }
-        assert_eq!(lock.parked_count(), 3);
+        assert_eq!((lock.parked_count(), lock.is_wanted()), (3, true));
         drop(guard);
+        assert!(!lock.is_wanted());
         assert_eq!(woken.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
         drop(lock.try_lock().expect("free again"));
         assert_eq!(woken.try_iter().count(), 0);

@@ -1,9 +1,9 @@
 //! Whether keys are there, of what type they are, and removing them.
 
-use pantala_keyspace::event;
+use pantala_keyspace::{Key, Locked, event};
 use pantala_values::Type;
 
-use crate::call::{Call, Done};
+use crate::call::{Call, Done, Stop};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
@@ -54,30 +54,42 @@ pub(super) const TYPE: Command = Command::read("TYPE", kind, Group::Generic)
     .summary("Names the type of the value at a key.");
 
 fn remove(call: &mut Call<'_, '_>) -> Done {
-    let mut removed = 0;
-    for key in call.all_keys() {
-        let mut opened = call.keys.peek(key);
-        if opened.remove() {
+    let removed = count_keys(call, |keys, key| {
+        let mut opened = keys.peek(key);
+        let was_there = opened.remove();
+        if was_there {
             opened.publish(event::DEL);
-            removed += 1;
         }
-    }
+        was_there
+    })?;
     call.reply.int(removed);
     Ok(())
 }
 
 fn exists(call: &mut Call<'_, '_>) -> Done {
-    let keys = call.all_keys();
-    let found = keys.into_iter().filter(|key| call.keys.look(*key).exists()).count();
-    call.reply.int(found as i64);
+    let found = count_keys(call, |keys, key| keys.look(key).exists())?;
+    call.reply.int(found);
     Ok(())
 }
 
 fn touch(call: &mut Call<'_, '_>) -> Done {
-    let keys = call.all_keys();
-    let found = keys.into_iter().filter(|key| call.keys.read(*key).exists()).count();
-    call.reply.int(found as i64);
+    let found = count_keys(call, |keys, key| keys.read(key).exists())?;
+    call.reply.int(found);
     Ok(())
+}
+
+/// For how many of the keys `act` says yes. No key may be opened after it.
+#[inline]
+fn count_keys<'k>(
+    call: &mut Call<'_, 'k>,
+    act: impl Fn(&mut Locked<'k>, Key<'_>) -> bool,
+) -> Result<i64, Stop> {
+    let mut count = 0;
+    call.for_each_key(|call, nth| {
+        let key = call.nth_key(1 + nth, nth);
+        count += i64::from(act(call.keys, key));
+    })?;
+    Ok(count)
 }
 
 fn kind(call: &mut Call<'_, '_>) -> Done {

@@ -1,10 +1,12 @@
 //! Several keys in one command.
 
-use pantala_keyspace::{Expiry, PREFETCHED};
+use pantala_keyspace::{Expiry, Opened};
+use pantala_protocol::Reply;
 
 use super::options::{Condition, SetOptions, Words};
 use super::put;
-use crate::call::{Call, Done, reply_string};
+use crate::by_partition::prefetch;
+use crate::call::{Call, Done, Stop, reply_string};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
 
@@ -19,19 +21,51 @@ pub(super) const MGET: Command = Command::read("MGET", mget, Group::String)
 
 fn mget(call: &mut Call<'_, '_>) -> Done {
     let count = call.args.len() - 1;
+    if call.has_many_args() {
+        return mget_many(call, count);
+    }
     call.reply.array(count);
     for nth in 0..count {
-        if nth.is_multiple_of(PREFETCHED) {
-            call.keys.prefetch(&call.hashes[nth..]);
-        }
+        prefetch(call.keys, call.hashes, nth);
         let key = call.nth_key(1 + nth, nth);
-        match call.keys.read(key).string() {
-            Ok(Some(value)) => reply_string(&mut call.reply, value),
-            // Another type counts as missing.
-            Ok(None) | Err(_) => call.reply.null(),
-        }
+        reply_value(&mut call.reply, call.keys.read(key));
     }
     Ok(())
+}
+
+/// MGET of many keys: they are read in any order, and put into theirs with the partitions free.
+#[cold]
+fn mget_many(call: &mut Call<'_, '_>, count: usize) -> Done {
+    let (version, most) = (call.reply.version(), call.most_output_bytes());
+    let (mut values, mut ranges) = (Vec::new(), vec![(0, 0); count]);
+    let mut is_over = false;
+    call.for_each_key(|call, nth| {
+        // Nobody reads a reply that is over its limit.
+        if is_over {
+            return;
+        }
+        let (key, start) = (call.nth_key(1 + nth, nth), values.len());
+        let mut reply = Reply::new(&mut values, version).at_most(most);
+        reply_value(&mut reply, call.keys.read(key));
+        is_over = reply.is_over();
+        ranges[nth] = (start, values.len());
+    })?;
+    call.reply.array(count);
+    ranges.iter().for_each(|(start, end)| call.reply.raw(&values[*start..*end]));
+    if is_over {
+        // A string that crosses the limit tells the caller that it is crossed.
+        call.reply.bulk(&values);
+    }
+    Ok(())
+}
+
+/// Another type counts as missing.
+#[inline]
+fn reply_value(reply: &mut Reply<'_>, opened: Opened<'_, '_>) {
+    match opened.string() {
+        Ok(Some(value)) => reply_string(reply, value),
+        Ok(None) | Err(_) => reply.null(),
+    }
 }
 
 pub(super) const MSET: Command = Command::write("MSET", mset, Group::String)
@@ -45,8 +79,8 @@ pub(super) const MSET: Command = Command::write("MSET", mset, Group::String)
     .summary("Sets several keys to strings, all at once.");
 
 fn mset(call: &mut Call<'_, '_>) -> Done {
-    let count = pair_count(call)?;
-    set_pairs(call, 1, count, Expiry::Never);
+    pair_count(call)?;
+    set_pairs(call, 1, Expiry::Never)?;
     call.reply.ok();
     Ok(())
 }
@@ -64,7 +98,7 @@ fn msetnx(call: &mut Call<'_, '_>) -> Done {
     let count = pair_count(call)?;
     let is_set = holds(call, 1, count, Condition::Missing);
     if is_set {
-        set_pairs(call, 1, count, Expiry::Never);
+        set_pairs(call, 1, Expiry::Never)?;
     }
     call.reply.int(i64::from(is_set));
     Ok(())
@@ -93,7 +127,7 @@ fn msetex(call: &mut Call<'_, '_>) -> Done {
     let expiry = options.expiry(call)?;
     let is_set = holds(call, 2, count, options.condition);
     if is_set {
-        set_pairs(call, 2, count, expiry);
+        set_pairs(call, 2, expiry)?;
     }
     call.reply.int(i64::from(is_set));
     Ok(())
@@ -115,17 +149,18 @@ fn holds(call: &mut Call<'_, '_>, first: usize, count: usize, condition: Conditi
         Condition::Always | Condition::Compares(_) => return true,
     };
     (0..count).all(|nth| {
+        prefetch(call.keys, call.hashes, nth);
         let key = call.nth_key(first + 2 * nth, nth);
         call.keys.peek(key).exists() == wanted
     })
 }
 
-/// Sets the keys of the pairs from argument `first` on.
-fn set_pairs(call: &mut Call<'_, '_>, first: usize, count: usize, expiry: Expiry) {
+/// Sets the keys of the pairs from argument `first` on. No key may be opened after it.
+fn set_pairs(call: &mut Call<'_, '_>, first: usize, expiry: Expiry) -> Result<(), Stop> {
     let now = call.now();
-    for nth in 0..count {
+    call.for_each_key(|call, nth| {
         let position = first + 2 * nth;
         let key = call.nth_key(position, nth);
         put(&mut call.keys.open(key), call.args[position + 1], expiry, now);
-    }
+    })
 }
