@@ -10,7 +10,7 @@ use crate::value::{self, Value};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -173,6 +173,11 @@ impl Server {
         let mut server = Server { child, folder, address: format!("127.0.0.1:{port}") };
         server.wait_until_ready(&text)?;
         Ok(server)
+    }
+
+    /// The folder it was given.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     fn wait_until_ready(&mut self, text: &str) -> Result<(), String> {

@@ -8,6 +8,7 @@
 //! oracle    the reference server          differ   random commands to two servers
 //! inside    commands wrapped into MULTI or a script; lockstep: on two servers alike?
 //! serial    is the server strictly serialisable?
+//! records   append-only files: do they say the same, and make the same data again?
 //! ```
 //!
 //! The transcripts are in `transcripts/<family>/<command>.txt`; the format is in README.md.
@@ -25,6 +26,7 @@ pub mod parse;
 pub mod pattern;
 pub mod quoting;
 pub mod record;
+pub mod records;
 pub mod regex;
 pub mod render;
 pub mod run;

@@ -7,7 +7,7 @@ use pantala_compat::parse::{self, Transcript, Whose};
 use pantala_compat::pattern::Resp;
 use pantala_compat::run::{self, Options, Summary};
 use pantala_compat::target::Tcp;
-use pantala_compat::{differ, events, oracle, record};
+use pantala_compat::{differ, events, oracle, record, records};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,6 +24,9 @@ compat oracle [PATH] [--resp ..] [--filter TEXT] [--inside ..]
     plays transcripts against the installed valkey-server
 compat events [PATH..] --spawn COMMAND [--filter TEXT] [--lacks NAME,..]
     plays transcripts on valkey-server and another and compares their keyspace events
+compat records [PATH..] [--spawn COMMAND] [--filter TEXT] [--lacks NAME,..]
+    plays transcripts on valkey-server and another (without --spawn: it, too), both with
+    append-only files, compares what they record, and plays it again
 compat differ [--a COMMAND] [--b COMMAND] [--seconds N] [--seed N] [--skip NAME,..] [--only NAME,..]
     sends random commands to two servers (valkey-server when not told) until they differ";
 
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         "record" => record(&arguments),
         "differ" => differ(&arguments),
         "events" => events(&arguments),
+        "records" => records(&arguments),
         "oracle" => run(&Arguments {
             whose: Whose::Reference,
             spawn: Some(oracle::valkey_command()?),
@@ -162,6 +166,32 @@ fn events(arguments: &Arguments) -> Result<bool, String> {
     let events::Compared { same, different, events } = compared;
     println!("{events} events; {same} cases tell the same, {different} do not");
     Ok(different == 0 && events > 0)
+}
+
+fn records(arguments: &Arguments) -> Result<bool, String> {
+    let transcripts = transcripts(arguments)?;
+    let valkey = oracle::valkey_command()?;
+    let command = arguments.spawn.clone().unwrap_or_else(|| valkey.clone());
+    let mut again = vec![("valkey-server", valkey.clone())];
+    again.extend(oracle::redis_command().map(|command| ("redis-server", command)));
+    let plan = records::Plan {
+        transcripts: &transcripts,
+        filter: &arguments.filter,
+        commands: [valkey, command],
+        again,
+        options: Options {
+            whose: Whose::Pantala,
+            lacks: arguments.lacks.clone(),
+            starts_servers: false,
+        },
+    };
+    let compared = records::compare(&plan, &mut |text| println!("{text}"))?;
+    let records::Compared { same, different, records, unknown } = compared;
+    for (name, cases) in unknown {
+        println!("{cases} cases with records that {name} does not know");
+    }
+    println!("{records} records; {same} cases are as they should be, {different} are not");
+    Ok(different == 0 && records > 0)
 }
 
 fn run(arguments: &Arguments) -> Result<bool, String> {

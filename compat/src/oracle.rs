@@ -21,3 +21,11 @@ pub fn valkey_command() -> Result<String, String> {
     }
     Ok(format!("{path} {FLAGS}"))
 }
+
+/// The command that starts redis-server, if there is one: an older server that reads what is
+/// recorded.
+pub fn redis_command() -> Option<String> {
+    let found = Command::new("redis-server").arg("--version").output();
+    found.ok().filter(|found| found.status.success())?;
+    Some(format!("redis-server {FLAGS}"))
+}

@@ -6,6 +6,7 @@ use crate::parse::Case;
 use crate::pattern::Resp;
 use crate::value::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long the clients of the case before may take to disappear.
@@ -78,6 +79,11 @@ impl Tcp {
     /// Where its server listens.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The folder of a server that was started here.
+    pub fn folder(&self) -> Option<&Path> {
+        self.server.as_ref().map(Server::folder)
     }
 
     /// Whether it can start servers with other arguments.

@@ -1,0 +1,155 @@
+//! All data of a server as text, so that two servers can be compared.
+//!
+//! Left out is what the commands that made the data do not decide: encodings, the order of sets and
+//! hashes, when a consumer was last seen, and what a stream says of its own inside. A sketch is
+//! compared by its count.
+
+use crate::client::{Connection, Fault, encode};
+use crate::pattern::Resp;
+use crate::render;
+use crate::value::Value;
+use std::collections::BTreeMap;
+
+const DATABASES: usize = 16;
+/// What XINFO STREAM FULL tells that is no data.
+const NOT_DATA: [&[u8]; 5] =
+    [b"radix-tree-keys", b"radix-tree-nodes", b"seen-time", b"active-time", b"inactive"];
+
+/// Each key of each database, with its deadline and value.
+pub fn of(address: &str) -> Result<BTreeMap<String, String>, String> {
+    let fault = |fault: Fault| format!("{address}: {fault:?}");
+    let mut reader = Reader { connection: Connection::open(address, Resp::Two).map_err(fault)? };
+    let mut data = BTreeMap::new();
+    for db in 0..DATABASES {
+        reader.ask(&[b"SELECT", db.to_string().as_bytes()]).map_err(fault)?;
+        let Value::Array(keys) = reader.ask(&[b"KEYS", b"*"]).map_err(fault)? else { continue };
+        for key in keys {
+            let Value::Bulk(key) = key else { continue };
+            if let Some(text) = reader.key(&key).map_err(fault)? {
+                let name = format!("{db}:{}", render::line(&Value::Bulk(key)));
+                data.insert(name, text);
+            }
+        }
+    }
+    let library = reader.ask(&[b"FUNCTION", b"LIST", b"WITHCODE"]).map_err(fault)?;
+    data.insert("functions".into(), sorted(&library));
+    Ok(data)
+}
+
+struct Reader {
+    connection: Connection,
+}
+
+impl Reader {
+    fn ask(&mut self, words: &[&[u8]]) -> Result<Value, Fault> {
+        let words: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
+        self.connection.send(&encode(&words));
+        self.connection.receive()
+    }
+
+    /// A key; `None` if it is gone meanwhile.
+    fn key(&mut self, key: &[u8]) -> Result<Option<String>, Fault> {
+        let Value::Simple(kind) = self.ask(&[b"TYPE", key])? else { return Ok(None) };
+        let value = match kind.as_slice() {
+            b"string" => self.string(key)?,
+            b"list" => render::line(&self.ask(&[b"LRANGE", key, b"0", b"-1"])?),
+            b"set" => sorted(&self.ask(&[b"SMEMBERS", key])?),
+            b"zset" => {
+                let scored = self.ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])?;
+                render::line(&with_plain_scores(scored))
+            }
+            b"hash" => self.hash(key)?,
+            b"stream" => {
+                let full = self.ask(&[b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0"])?;
+                render::line(&only_data(full))
+            }
+            _ => return Ok(None),
+        };
+        let deadline = render::line(&self.ask(&[b"PEXPIRETIME", key])?);
+        Ok(Some(format!("{} until {deadline}: {value}", String::from_utf8_lossy(&kind))))
+    }
+
+    /// A sketch by what it counts: in which encoding is up to the settings.
+    fn string(&mut self, key: &[u8]) -> Result<String, Fault> {
+        let value = self.ask(&[b"GET", key])?;
+        match &value {
+            Value::Bulk(text) if text.starts_with(b"HYLL") => {
+                let count = self.ask(&[b"PFCOUNT", key])?;
+                Ok(format!("a sketch of {}", render::line(&count)))
+            }
+            _ => Ok(render::line(&value)),
+        }
+    }
+
+    fn hash(&mut self, key: &[u8]) -> Result<String, Fault> {
+        let Value::Array(flat) = self.ask(&[b"HGETALL", key])? else { return Ok("?".into()) };
+        let mut fields = Vec::new();
+        for pair in flat.chunks_exact(2) {
+            let Value::Bulk(field) = &pair[0] else { continue };
+            let deadline = self.ask(&[b"HPEXPIRETIME", key, b"FIELDS", b"1", field])?;
+            // Who does not know the command knows no such deadline.
+            let deadline = match deadline {
+                Value::Array(items) => items.first().map_or(String::new(), render::line),
+                _ => ":-1".into(),
+            };
+            fields.push(format!(
+                "{} {} {deadline}",
+                render::line(&pair[0]),
+                render::line(&pair[1])
+            ));
+        }
+        fields.sort();
+        Ok(fields.join(", "))
+    }
+}
+
+/// Members and scores, these as one program writes them: servers differ in the last digits shown.
+fn with_plain_scores(value: Value) -> Value {
+    let Value::Array(items) = value else { return value };
+    let plain = |(at, item): (usize, Value)| match item {
+        Value::Bulk(text) if at % 2 == 1 => {
+            let number = std::str::from_utf8(&text).ok().and_then(|text| text.parse::<f64>().ok());
+            // 0 and -0 are one score.
+            let number = number.map(|number| number + 0.0);
+            Value::Bulk(number.map_or(text, |number| number.to_string().into_bytes()))
+        }
+        other => other,
+    };
+    Value::Array(items.into_iter().enumerate().map(plain).collect())
+}
+
+/// Without the pairs of names and values that tell no data.
+fn only_data(value: Value) -> Value {
+    let Value::Array(items) = value else { return value };
+    let mut kept = Vec::new();
+    let mut items = items.into_iter();
+    while let Some(item) = items.next() {
+        match item {
+            Value::Bulk(name) if NOT_DATA.contains(&name.as_slice()) => _ = items.next(),
+            other => kept.push(only_data(other)),
+        }
+    }
+    Value::Array(kept)
+}
+
+fn sorted(value: &Value) -> String {
+    let Value::Array(items) = value else { return render::line(value) };
+    let mut lines: Vec<String> = items.iter().map(sorted).collect();
+    lines.sort();
+    format!("[{}]", lines.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_data_is_left_out_at_every_depth() {
+        let bulk = |text: &str| Value::Bulk(text.into());
+        let inner =
+            Value::Array(vec![bulk("seen-time"), Value::Int(7), bulk("pel"), Value::Int(1)]);
+        let outer = Value::Array(vec![bulk("radix-tree-keys"), Value::Int(3), inner]);
+        let expected = Value::Array(vec![Value::Array(vec![bulk("pel"), Value::Int(1)])]);
+        assert_eq!(only_data(outer), expected);
+    }
+}

@@ -1,0 +1,172 @@
+//! What a server has recorded: its append-only files, read while it runs.
+//!
+//! 1. Of each file only what is new is read, and only whole records are taken.
+//! 2. A record is taken once. Those of the base are never taken: only increments grow.
+
+use crate::client::{Connection, Fault};
+use crate::pattern::Resp;
+use crate::value::{self, Value};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a record may take to reach the file.
+const WRITTEN_LIMIT: Duration = Duration::from_secs(20);
+/// Between two looks at it.
+const WRITTEN_POLL: Duration = Duration::from_millis(2);
+/// The key that is set to see whether all before has been written.
+const END: &[u8] = b"\0end of records";
+
+/// One recorded command, in its database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The database.
+    pub db: usize,
+    /// The command's words.
+    pub args: Vec<Vec<u8>>,
+}
+
+impl Record {
+    /// Whether it is this command.
+    pub fn is(&self, name: &str) -> bool {
+        self.args.first().is_some_and(|first| first.eq_ignore_ascii_case(name.as_bytes()))
+    }
+}
+
+/// The increments of one server, and how far they have been read.
+pub struct Log {
+    folder: PathBuf,
+    file: PathBuf,
+    offset: usize,
+    db: usize,
+    rounds: u64,
+}
+
+impl Log {
+    /// Of a server that writes to the folder `appendonlydir` in this one.
+    pub fn of(folder: &Path) -> Log {
+        let folder = folder.join("appendonlydir");
+        Log { folder, file: PathBuf::new(), offset: 0, db: 0, rounds: 0 }
+    }
+
+    /// What the server at this address has recorded since the last call.
+    pub fn take(&mut self, address: &str) -> Result<Vec<Record>, String> {
+        let fault = |fault: Fault| format!("{address}: {fault:?}");
+        let mut connection = Connection::open(address, Resp::Two).map_err(fault)?;
+        self.rounds += 1;
+        let round = self.rounds.to_string();
+        let end = String::from_utf8_lossy(END).into_owned();
+        connection.command(&["SET", &end, &round]).map_err(fault)?;
+        let mut records = Vec::new();
+        let limit = Instant::now() + WRITTEN_LIMIT;
+        while !records.last().is_some_and(|last| is_end(last, &round)) {
+            if Instant::now() > limit {
+                return Err(format!("{address}: {END:?} did not reach {:?}", self.file));
+            }
+            if !self.read(&mut records)? {
+                std::thread::sleep(WRITTEN_POLL);
+            }
+        }
+        connection.command(&["DEL", &end]).map_err(fault)?;
+        records.retain(|record| record.args.get(1).is_none_or(|key| key != END));
+        Ok(records)
+    }
+
+    /// Takes what is new; whether there was anything.
+    fn read(&mut self, records: &mut Vec<Record>) -> Result<bool, String> {
+        let newest = self.newest()?;
+        if newest != self.file && !self.file.as_os_str().is_empty() {
+            let rest = std::mem::replace(&mut self.file, newest);
+            let had = read_from(&rest, &mut self.offset, &mut self.db, records)?;
+            self.offset = 0;
+            return Ok(had);
+        }
+        self.file = newest;
+        read_from(&self.file, &mut self.offset, &mut self.db, records)
+    }
+
+    /// The last increment that the manifest names.
+    fn newest(&self) -> Result<PathBuf, String> {
+        let trouble = |error: std::io::Error| format!("{}: {error}", self.folder.display());
+        for entry in std::fs::read_dir(&self.folder).map_err(trouble)? {
+            let path = entry.map_err(trouble)?.path();
+            if path.extension().is_some_and(|extension| extension == "manifest") {
+                let text = std::fs::read_to_string(&path).map_err(trouble)?;
+                let last = text.lines().rfind(|line| line.ends_with("type i"));
+                let name = last.and_then(|line| line.split(' ').nth(1));
+                return match name {
+                    Some(name) => Ok(self.folder.join(name)),
+                    None => Err(format!("{}: it names no increment", path.display())),
+                };
+            }
+        }
+        Err(format!("{}: there is no manifest", self.folder.display()))
+    }
+}
+
+fn is_end(record: &Record, round: &str) -> bool {
+    matches!(record.args.as_slice(), [_, key, value]
+        if key == END && value == round.as_bytes())
+}
+
+/// Takes the whole records of a file from `offset` on; whether there was one.
+fn read_from(
+    path: &Path,
+    offset: &mut usize,
+    db: &mut usize,
+    records: &mut Vec<Record>,
+) -> Result<bool, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let before = *offset;
+    while let Some(rest) = bytes.get(*offset..).filter(|rest| !rest.is_empty()) {
+        if rest[0] == b'#' {
+            let Some(end) = rest.iter().position(|&byte| byte == b'\n') else { break };
+            *offset += end + 1;
+            continue;
+        }
+        let wrong = |what: &str| format!("{} at {offset}: {what}", path.display());
+        let Some((value, used)) = value::read(rest).map_err(|bad| wrong(bad.0))? else { break };
+        let args = words(value).ok_or_else(|| wrong("not an array of texts"))?;
+        *offset += used;
+        match args.as_slice() {
+            [name, number] if name.eq_ignore_ascii_case(b"SELECT") => {
+                let number = std::str::from_utf8(number).ok().and_then(|text| text.parse().ok());
+                *db = number.ok_or_else(|| format!("{}: SELECT of what?", path.display()))?;
+            }
+            _ => records.push(Record { db: *db, args }),
+        }
+    }
+    Ok(*offset > before)
+}
+
+fn words(value: Value) -> Option<Vec<Vec<u8>>> {
+    let Value::Array(items) = value else { return None };
+    let text = |item| match item {
+        Value::Bulk(text) => Some(text),
+        _ => None,
+    };
+    items.into_iter().map(text).collect::<Option<_>>().filter(|words: &Vec<_>| !words.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn whole_records_are_taken_once_each_in_its_database() {
+        let folder = std::env::temp_dir().join(format!("compat-log-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("a.1.incr.aof");
+        let mut file = std::fs::File::create(&path).unwrap();
+        let (mut offset, mut db, mut records) = (0, 0, Vec::new());
+        let mut write = |text: &str| file.write_all(text.as_bytes()).unwrap();
+        write("*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n#TS:17\r\n*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nEX");
+        assert!(read_from(&path, &mut offset, &mut db, &mut records).unwrap());
+        assert_eq!(records, [Record { db: 3, args: vec![b"PING".to_vec()] }]);
+        write("EC\r\n*1\r\n:1\r\n");
+        let error = read_from(&path, &mut offset, &mut db, &mut records).unwrap_err();
+        assert!(error.contains("not an array of texts"), "{error}");
+        assert!(records[1].is("exec"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

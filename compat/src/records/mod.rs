@@ -1,0 +1,388 @@
+//! Plays transcripts on two servers that record what they do, and looks at the records.
+//!
+//! ```text
+//! case --> valkey-server, append-only   --> its records --+--> are they the same?
+//!      `-> another server, append-only  --> its records --+
+//!                    |                        |
+//!                    v                        +--> played on an empty valkey-server, redis-server
+//!                its data  == theirs? <-------------------/
+//! ```
+//!
+//! 1. Records are compared one by one, in order. Where two hold moments (of deadlines, ids) these
+//!    may be apart by what playing a case takes; where chance decides they are not compared.
+//! 2. What is played again must be taken without an error, and make the same data: same values,
+//!    same deadlines to the millisecond. A while passes in between, so a deadline that was recorded
+//!    as a span of time shows.
+//! 3. A case whose records a server does not know is not played there; how many is told.
+//! 4. Where they are not to record the same stands in [`OTHERWISE`].
+
+mod data;
+mod log;
+
+use crate::client::{Connection, Server, encode};
+use crate::parse::{Act, Case, Send, Transcript, Whose};
+use crate::pattern::Resp;
+use crate::run::{self, Options, Outcome, command_line};
+use crate::target::{Target as _, Tcp};
+use crate::value::Value;
+use log::{Log, Record};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What makes a server record.
+const RECORDING: &str = "--appendonly yes --appendfsync no --auto-aof-rewrite-percentage 0";
+/// Between recording and playing again: more than a millisecond, by which deadlines would differ.
+const PAUSE: Duration = Duration::from_millis(3);
+/// Two moments in the records of two servers may be apart by so much.
+const MOMENTS_APART_MS: u64 = 120_000;
+
+/// File, title and reason of cases in which the servers record different things.
+const OTHERWISE: &[(&str, &str, &str)] = &[
+    ("scripting/redis_api.txt", "replication", "there a script decides what is recorded"),
+    ("hash/hpexpire.txt", "NX only where there is no deadline", REFUSED),
+    ("stream/xautoclaim.txt", "mistakes", NEW_CONSUMER),
+    ("stream/xclaim.txt", "mistakes", NEW_CONSUMER),
+    ("stream/xpending.txt", "one by one", READ_AGAIN),
+    ("stream/xreadgroup.txt", "new entries, then what is pending", READ_AGAIN),
+    ("stream/xreadgroup.txt", "several streams", READ_AGAIN),
+    (
+        "stream/xreadgroup.txt",
+        "waiting does not hold up what is pending, and ends with the time",
+        NEW_CONSUMER,
+    ),
+    ("stream/xinfo.txt", "the count of all entries at its highest", NEGATIVE),
+];
+const REFUSED: &str = "the reference records a deadline that it has refused";
+const NEW_CONSUMER: &str = "the reference forgets consumers that were given nothing";
+const READ_AGAIN: &str = "the reference forgets how often pending entries were read again";
+const NEGATIVE: &str = "the reference records a count that it does not take";
+
+/// Files about what is not recorded, or about recording itself.
+const LEFT_OUT: &[&str] = &["/notifications/", "/tracking/", "/protocol/", "/server/"];
+
+/// How many cases were looked at, and how many were not as they should be.
+#[derive(Default)]
+pub struct Compared {
+    /// As they should be.
+    pub same: usize,
+    /// Not so.
+    pub different: usize,
+    /// How many records there were.
+    pub records: usize,
+    /// Cases that a server could not play again, by its name.
+    pub unknown: BTreeMap<&'static str, usize>,
+}
+
+/// What to play, and on what.
+pub struct Plan<'p> {
+    /// The transcripts.
+    pub transcripts: &'p [Transcript],
+    /// Only files or titles with this text.
+    pub filter: &'p str,
+    /// How the reference and the server under test are started.
+    pub commands: [String; 2],
+    /// How those are started that play the records again, by their names.
+    pub again: Vec<(&'static str, String)>,
+    /// As for every run.
+    pub options: Options,
+}
+
+/// One server that records.
+struct Side {
+    tcp: Tcp,
+    log: Log,
+}
+
+impl Side {
+    fn start(command: &str) -> Result<Side, String> {
+        let tcp = Tcp::spawned(&format!("{command} {RECORDING}"))?;
+        let folder = tcp.folder().ok_or("it has no folder")?;
+        let log = Log::of(folder);
+        Ok(Side { tcp, log })
+    }
+
+    /// What it records in a case.
+    fn play(&mut self, case: &Case, options: &Options) -> Result<Option<Vec<Record>>, String> {
+        let begun = self.tcp.begin(case, Resp::Two);
+        begun.map_err(|fault| format!("{}: {fault:?}", case.title))?;
+        self.log.take(self.tcp.address())?;
+        if let Outcome::Skipped(_) = run::case(case, Resp::Two, &mut self.tcp, options) {
+            return Ok(None);
+        }
+        // The data is read before the records end, so that what the reading removes is in them.
+        self.log.take(self.tcp.address()).map(Some)
+    }
+}
+
+/// Plays all cases; what is not as it should be goes to `tell`.
+pub fn compare(plan: &Plan<'_>, tell: &mut dyn FnMut(&str)) -> Result<Compared, String> {
+    let [there, here] = &plan.commands;
+    let mut sides = [Side::start(there)?, Side::start(here)?];
+    let start = |(name, command): &(&'static str, String)| {
+        Server::start(command, "").map(|server| (*name, server))
+    };
+    let again = plan.again.iter().map(start).collect::<Result<Vec<_>, _>>()?;
+    let mut compared = Compared::default();
+    for transcript in plan.transcripts {
+        let path = transcript.path.display().to_string();
+        if LEFT_OUT.iter().any(|part| path.contains(part)) {
+            continue;
+        }
+        for case in &transcript.cases {
+            let is_asked_for = path.contains(plan.filter) || case.title.contains(plan.filter);
+            if !is_asked_for || !can_be_compared(case) {
+                continue;
+            }
+            let Some(faults) = look_at(plan, case, &path, &mut sides, &again, &mut compared)?
+            else {
+                continue;
+            };
+            if faults.is_empty() {
+                compared.same += 1;
+                continue;
+            }
+            compared.different += 1;
+            tell(&format!("{path}: {}\n{}", case.title, faults.concat()));
+        }
+    }
+    Ok(compared)
+}
+
+/// Plays one case; what was not as it should be, or `None` if it can not be played.
+fn look_at(
+    plan: &Plan<'_>,
+    case: &Case,
+    path: &str,
+    sides: &mut [Side; 2],
+    again: &[(&'static str, Server)],
+    compared: &mut Compared,
+) -> Result<Option<Vec<String>>, String> {
+    let [there, here] = sides;
+
+    let as_whom = |whose| Options { whose, starts_servers: false, ..plan.options.clone() };
+    let is_ours = case.only.as_ref().is_some_and(|(whose, _)| *whose == Whose::Pantala);
+    let expected = match is_ours {
+        true => None,
+        false => there.play(case, &as_whom(Whose::Reference))?,
+    };
+    let Some(records) = here.play(case, &as_whom(Whose::Pantala))? else { return Ok(None) };
+    compared.records += records.len();
+    let mut faults = Vec::new();
+    let mut otherwise = OTHERWISE.iter();
+    let is_otherwise = otherwise.any(|row| path.ends_with(row.0) && case.title == row.1);
+    if let Some(expected) = expected.filter(|_| !is_otherwise) {
+        faults.extend(difference(&expected, &records));
+    }
+    let made = data::of(here.tcp.address())?;
+    std::thread::sleep(PAUSE);
+    for (name, server) in again {
+        match play_again(&records, &server.address)? {
+            Played::Whole => {}
+            Played::Unknown => {
+                *compared.unknown.entry(name).or_default() += 1;
+                continue;
+            }
+            Played::Refused(text) => {
+                faults.push(format!("    {name} refuses {text}\n"));
+                continue;
+            }
+        }
+        let found = data::of(&server.address)?;
+        faults.extend(data_difference(name, &made, &found));
+    }
+    Ok(Some(faults))
+}
+
+/// Not if it changes what is recorded, or is about the server more than about its data.
+fn can_be_compared(case: &Case) -> bool {
+    let words: [&[u8]; 9] = [
+        b"appendonly",
+        b"KILL",
+        b"SHUTDOWN",
+        b"RELOAD",
+        b"LOADAOF",
+        b"BGREWRITEAOF",
+        b"REPLICAOF",
+        b"set-active-expire",
+        b"POPULATE",
+    ];
+    let is_left_out = |arg: &Vec<u8>| words.iter().any(|word| arg.eq_ignore_ascii_case(word));
+    let repeats_or_is_left_out = |step: &Act| match step {
+        Act::Send(Send { args, wait_until, .. }) => *wait_until || args.iter().any(is_left_out),
+        _ => false,
+    };
+    let is_of_reference = case.only.as_ref().is_some_and(|(whose, _)| *whose == Whose::Reference);
+    !is_of_reference
+        && case.server.is_none()
+        && !case.steps.iter().any(|step| repeats_or_is_left_out(&step.act))
+}
+
+enum Played {
+    Whole,
+    /// A command that the server does not know, or not with these words.
+    Unknown,
+    Refused(String),
+}
+
+/// Plays records on an emptied server.
+fn play_again(records: &[Record], address: &str) -> Result<Played, String> {
+    let fault = |fault| format!("{address}: {fault:?}");
+    let mut connection = Connection::open(address, Resp::Two).map_err(fault)?;
+    connection.command(&["FLUSHALL"]).map_err(fault)?;
+    connection.command(&["FUNCTION", "FLUSH"]).map_err(fault)?;
+    let mut db = 0;
+    for record in records {
+        if record.db != db {
+            db = record.db;
+            connection.command(&["SELECT", &db.to_string()]).map_err(fault)?;
+        }
+        connection.send(&encode(&record.args));
+        let answer = connection.receive().map_err(fault)?;
+        let errors = match &answer {
+            Value::Array(items) if record.is("exec") => items.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let error = errors.iter().find_map(|value| match value {
+            Value::Error(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            _ => None,
+        });
+        match error {
+            Some(text) if is_unknown(&text) => return Ok(Played::Unknown),
+            Some(text) => {
+                return Ok(Played::Refused(format!("{}: {text}", command_line(&record.args))));
+            }
+            None => {}
+        }
+    }
+    Ok(Played::Whole)
+}
+
+/// What an older server says of newer commands, words, payloads and libraries.
+fn is_unknown(error: &str) -> bool {
+    const TEXTS: [&str; 6] = [
+        "ERR unknown command",
+        "ERR unknown subcommand",
+        "ERR syntax error",
+        "ERR DUMP payload version or checksum are wrong",
+        "nonexistent global variable 'server'",
+        "unknown field",
+    ];
+    TEXTS.iter().any(|text| error.contains(text))
+}
+
+fn data_difference(
+    name: &str,
+    made: &BTreeMap<String, String>,
+    found: &BTreeMap<String, String>,
+) -> Option<String> {
+    let keys = made.keys().chain(found.keys().filter(|key| !made.contains_key(*key)));
+    let lines: String = keys
+        .filter(|key| made.get(*key) != found.get(*key))
+        .map(|key| {
+            let text =
+                |of: &'_ BTreeMap<String, String>| of.get(key).map_or("-", |t| t).to_string();
+            let (made, found) = (text(made), text(found));
+            let from = same_start(&made, &found);
+            let shown = |text: &str| shortened(text.get(from..).unwrap_or(text));
+            format!("      {key}\n        {}\n        {}\n", shown(&made), shown(&found))
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("    played again on {name}: other data\n{lines}"))
+}
+
+/// From where on two texts are worth showing: a little before they differ.
+fn same_start(one: &str, other: &str) -> usize {
+    const SHOWN_BEFORE: usize = 60;
+    let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+    same.saturating_sub(SHOWN_BEFORE)
+}
+
+/// The first difference between what two servers have recorded.
+fn difference(there: &[Record], here: &[Record]) -> Option<String> {
+    let same = there.iter().zip(here).take_while(|(there, here)| is_same(there, here)).count();
+    if same == there.len() && same == here.len() {
+        return None;
+    }
+    let show = |mark: &str, records: &[Record]| {
+        let line = |record: &Record| {
+            let line = shortened(&command_line(&record.args));
+            format!("    {mark} {} {line}\n", record.db)
+        };
+        records[same..].iter().take(4).map(line).collect::<String>()
+    };
+    let lines = [show("-", there), show("+", here)].concat();
+    Some(format!("    {same} records are the same\n{lines}"))
+}
+
+fn shortened(text: &str) -> String {
+    const MOST: usize = 300;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{} ...", &text[..end]),
+        None => text.to_string(),
+    }
+}
+
+fn is_same(there: &Record, here: &Record) -> bool {
+    // Which members go is chance.
+    let is_chance = |record: &Record| record.is("srem") || record.is("spop");
+    there.db == here.db
+        && there.args.len() == here.args.len()
+        && there.args[0].eq_ignore_ascii_case(&here.args[0])
+        && (is_chance(there)
+            || there.args[1..]
+                .iter()
+                .zip(&here.args[1..])
+                .all(|(there, here)| there.eq_ignore_ascii_case(here) || are_near(there, here)))
+}
+
+/// Whether two texts are moments that are near, or ids with such moments.
+fn are_near(there: &[u8], here: &[u8]) -> bool {
+    let moment = |text: &[u8]| -> Option<(u64, String)> {
+        let text = std::str::from_utf8(text).ok()?;
+        let (moment, rest) = text.split_once('-').unwrap_or((text, ""));
+        let moment = moment.parse::<u64>().ok().filter(|ms| *ms > 1_000_000_000_000)?;
+        Some((moment, rest.to_string()))
+    };
+    match (moment(there), moment(here)) {
+        (Some((there, rest)), Some((here, other))) => {
+            rest == other && there.abs_diff(here) < MOMENTS_APART_MS
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(text: &str) -> Record {
+        let args = text.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        Record { db: 0, args }
+    }
+
+    fn check(there: &str, here: &str, expected: bool) {
+        assert_eq!(is_same(&record(there), &record(here)), expected, "{there} | {here}");
+    }
+
+    #[test]
+    fn records_are_the_same_but_for_moments_and_chance() {
+        check("SET k v", "set k v", true);
+        check("SET k v", "SET k w", false);
+        check("SET k v", "SET k v EX 1", false);
+        check("SET k v PXAT 1800000000000", "SET k v PXAT 1800000000100", true);
+        check("SET k v PXAT 1800000000000", "SET k v PXAT 1800001000000", false);
+        check("SET k 5", "SET k 6", false);
+        check("XADD s 1800000000000-0 a b", "XADD s 1800000000005-0 a b", true);
+        check("XADD s 1800000000000-0 a b", "XADD s 1800000000005-1 a b", false);
+        check("SREM s a b", "SREM s c d", true);
+        check("SREM s a b", "SREM s c", false);
+    }
+
+    #[test]
+    fn the_first_difference_is_told() {
+        let [one, two] = [record("SET k v"), record("DEL k")];
+        assert_eq!(difference(std::slice::from_ref(&one), std::slice::from_ref(&one)), None);
+        let text = difference(&[one.clone(), two.clone()], &[one]).unwrap();
+        assert_eq!(text, "    1 records are the same\n    - 0 DEL k\n");
+    }
+}
