@@ -14,4 +14,5 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aof;
 pub mod disk;

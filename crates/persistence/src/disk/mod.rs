@@ -55,10 +55,11 @@ pub trait Disk: Send + Sync {
     /// It is missing, or may not be written.
     fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()>;
 
-    /// Another name for a file, in place of whatever had that name. Both in one directory.
+    /// Another name for a file, in place of whatever had that name. Between two directories of one
+    /// file system a crash leaves it in one of them at least.
     ///
     /// # Errors
-    /// It is missing, or the directory may not be written.
+    /// It is missing, or a directory may not be written.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.

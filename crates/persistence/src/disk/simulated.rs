@@ -50,6 +50,8 @@ struct State {
     rng: Rng,
     files: Vec<Content>,
     directories: BTreeMap<PathBuf, Directory>,
+    /// Files that went from one directory to another, and where they were.
+    moves: Vec<(usize, PathBuf)>,
     faults: Vec<Fault>,
     free_bytes: Option<u64>,
     /// Files that were opened before a crash do nothing.
@@ -92,6 +94,7 @@ impl SimulatedDisk {
             rng: Rng::from_seed(seed),
             files: Vec::new(),
             directories: BTreeMap::new(),
+            moves: Vec::new(),
             faults: Vec::new(),
             free_bytes: None,
             boot: 0,
@@ -124,6 +127,7 @@ impl SimulatedDisk {
                 directory.names = names;
             }
         }
+        state.put_back_moves();
         for content in &mut state.files {
             content.lose(&mut state.rng);
         }
@@ -161,6 +165,18 @@ impl Content {
 }
 
 impl State {
+    /// A file that has gone from one directory, and not arrived in the other, is where it was.
+    fn put_back_moves(&mut self) {
+        for (number, from) in std::mem::take(&mut self.moves) {
+            let names = |directory: &Directory| directory.names.values().any(|&n| n == number);
+            if !self.directories.values().any(names)
+                && let Ok((directory, name)) = self.directory(&from)
+            {
+                directory.names.insert(name, number);
+            }
+        }
+    }
+
     /// Whether this act is one that fails.
     fn begin(&mut self, act: Act) -> io::Result<()> {
         let due = self.faults.iter_mut().filter(|fault| fault.act == act);
@@ -271,12 +287,24 @@ impl Disk for SimulatedDisk {
         let mut state = self.state();
         state.begin(Act::Rename)?;
         let number = state.find(from)?;
-        let (_, old) = state.directory(from)?;
+        if directory_of(from) == directory_of(to) {
+            let (_, old) = state.directory(from)?;
+            let (directory, new) = state.directory(to)?;
+            directory.change(|names| {
+                names.remove(&old);
+                names.insert(new, number);
+            });
+            return Ok(());
+        }
         let (directory, new) = state.directory(to)?;
         directory.change(|names| {
-            names.remove(&old);
             names.insert(new, number);
         });
+        let (directory, old) = state.directory(from)?;
+        directory.change(|names| {
+            names.remove(&old);
+        });
+        state.moves.push((number, from.to_owned()));
         Ok(())
     }
 

@@ -1,0 +1,353 @@
+//! Where the files of an append-only file lie, what they are called, and the manifest on disk.
+//!
+//! ```text
+//! dir / appenddirname / appendfilename.manifest
+//!                       appendfilename.SEQ.base.rdb (or .aof)
+//!                       appendfilename.SEQ.incr.aof
+//!                       temp-appendfilename...              not whole yet; removed at the start
+//! dir / appendfilename                                      what Redis before 7 left
+//! ```
+//!
+//! Invariants
+//! 1. What a manifest on disk names as base or increment is there, durably. One exception: the file
+//!    of an old server, whose move the next start completes.
+//! 2. It is replaced in one step: after a crash it is the old one or the new one.
+//!
+//! Not here: what is in the files (`reader`, `writer`). Tests: at the foot.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::manifest::{MAX_BYTES, Manifest, ManifestError, Part};
+use crate::disk::{Disk, read_whole, replace};
+
+/// What a name begins with while its file is not whole.
+const TEMPORARY: &str = "temp-";
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// `dir`.
+    above: PathBuf,
+    /// `dir/appenddirname`.
+    directory: PathBuf,
+    /// `appendfilename`.
+    name: String,
+}
+
+/// In which form a base is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BaseKind {
+    /// A snapshot.
+    Rdb,
+    /// Commands.
+    Commands,
+}
+
+/// Why the manifest could not be had.
+#[derive(Debug)]
+pub enum LayoutError {
+    /// The operating system said no.
+    Disk(PathBuf, io::Error),
+    /// The manifest is none.
+    Manifest(PathBuf, ManifestError),
+    /// It names a file that is not there.
+    Missing(PathBuf),
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutError::Disk(path, error) => write!(out, "{}: {error}", path.display()),
+            LayoutError::Manifest(path, error) => write!(out, "{}: {error}", path.display()),
+            LayoutError::Missing(path) => {
+                write!(out, "{}: the manifest names this file, but it is missing", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for LayoutError {}
+
+impl Layout {
+    /// By the settings of the same names.
+    pub fn new(dir: &Path, appenddirname: &str, appendfilename: &str) -> Self {
+        Layout {
+            above: dir.to_owned(),
+            directory: dir.join(appenddirname),
+            name: appendfilename.to_owned(),
+        }
+    }
+
+    /// The directory of all its files.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The manifest.
+    pub fn manifest_path(&self) -> PathBuf {
+        self.path(&format!("{}.manifest", self.name))
+    }
+
+    /// A file in its directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// A base of this number.
+    pub fn base(&self, seq: u64, kind: BaseKind) -> Part {
+        let ending = match kind {
+            BaseKind::Rdb => "rdb",
+            BaseKind::Commands => "aof",
+        };
+        Part { name: format!("{}.{seq}.base.{ending}", self.name), seq }
+    }
+
+    /// An increment of this number.
+    pub fn increment(&self, seq: u64) -> Part {
+        Part { name: format!("{}.{seq}.incr.aof", self.name), seq }
+    }
+
+    /// Where a file lies until it is whole.
+    pub fn temporary_path(&self, part: &Part) -> PathBuf {
+        self.path(&format!("{TEMPORARY}{}", part.name))
+    }
+
+    /// The manifest; `None` when there has never been one. What a server before Redis 7 left is
+    /// taken in: its one file becomes the base, and moves into the directory.
+    ///
+    /// # Errors
+    /// See [`LayoutError`]. A file that the manifest names and that is missing is one.
+    pub fn open(&self, disk: &dyn Disk) -> Result<Option<Manifest>, LayoutError> {
+        let old = self.above.join(&self.name);
+        let manifest = match self.read(disk)? {
+            Some(manifest) => manifest,
+            None if is_there(disk, &old)? => {
+                let base = Part { name: self.name.clone(), seq: 1 };
+                let manifest = Manifest { base: Some(base), ..Manifest::default() };
+                self.make_directory(disk)?;
+                self.store(disk, &manifest)?;
+                manifest
+            }
+            None => return Ok(None),
+        };
+        self.move_in(disk, &old, &manifest)?;
+        for part in manifest.parts() {
+            let path = self.path(&part.name);
+            if !is_there(disk, &path)? {
+                return Err(LayoutError::Missing(path));
+            }
+        }
+        Ok(Some(manifest))
+    }
+
+    /// The manifest as it stands on disk, and nothing else done.
+    ///
+    /// # Errors
+    /// It can not be read, or is none.
+    pub fn read(&self, disk: &dyn Disk) -> Result<Option<Manifest>, LayoutError> {
+        let path = self.manifest_path();
+        let text = match read_whole(disk, &path, MAX_BYTES) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(LayoutError::Disk(path, error)),
+        };
+        let manifest = Manifest::parse(&text);
+        manifest.map(Some).map_err(|error| LayoutError::Manifest(path, error))
+    }
+
+    /// Goes on with a move that may have begun before a crash.
+    fn move_in(&self, disk: &dyn Disk, old: &Path, manifest: &Manifest) -> Result<(), LayoutError> {
+        let is_old = |base: &Part| base.name == self.name && manifest.increments.is_empty();
+        let new = self.path(&self.name);
+        if !manifest.base.as_ref().is_some_and(is_old) || is_there(disk, &new)? {
+            return Ok(());
+        }
+        let told = |error| LayoutError::Disk(old.to_owned(), error);
+        disk.rename(old, &new).map_err(told)?;
+        disk.sync_directory(&self.directory).map_err(told)?;
+        disk.sync_directory(&self.above).map_err(told)
+    }
+
+    /// Makes the directory, durably.
+    ///
+    /// # Errors
+    /// It can not be made.
+    pub fn make_directory(&self, disk: &dyn Disk) -> Result<(), LayoutError> {
+        let made = disk.create_directory(&self.directory);
+        let made = made.and_then(|()| disk.sync_directory(&self.above));
+        made.map_err(|error| LayoutError::Disk(self.directory.clone(), error))
+    }
+
+    /// Replaces the manifest on disk.
+    ///
+    /// # Errors
+    /// The old one is still there, or, if only the last sync failed, the new one until a crash.
+    pub fn store(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), LayoutError> {
+        let path = self.manifest_path();
+        let temporary = self.path(&format!("{TEMPORARY}{}.manifest", self.name));
+        replace(disk, &path, &temporary, manifest.text().as_bytes())
+            .map_err(|error| LayoutError::Disk(path, error))
+    }
+
+    /// Removes what does not count: temporary files, and the history of the manifest, which then
+    /// names it no more. How many files went.
+    ///
+    /// # Errors
+    /// Some are still there; they do no harm.
+    pub fn clean(&self, disk: &dyn Disk, manifest: &mut Manifest) -> Result<usize, LayoutError> {
+        let told = |path: &Path| {
+            let path = path.to_owned();
+            move |error| LayoutError::Disk(path, error)
+        };
+        let mut removed = 0;
+        let temporary = format!("{TEMPORARY}{}", self.name);
+        let names = disk.list(&self.directory).map_err(told(&self.directory))?;
+        let history = manifest.history.iter().map(|part| part.name.as_str());
+        let listed = names.iter().map(String::as_str);
+        for name in listed.filter(|name| name.starts_with(&temporary)).chain(history) {
+            // A part that counts is kept, whatever else the manifest says of it.
+            if manifest.parts().any(|part| part.name == name) {
+                continue;
+            }
+            let path = self.path(name);
+            match disk.remove(&path) {
+                Ok(()) => removed += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(LayoutError::Disk(path, error)),
+            }
+        }
+        if !manifest.history.is_empty() {
+            let history = std::mem::take(&mut manifest.history);
+            if let Err(error) = self.store(disk, manifest) {
+                manifest.history = history;
+                return Err(error);
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn is_there(disk: &dyn Disk, path: &Path) -> Result<bool, LayoutError> {
+    match disk.size(path) {
+        Ok(_) => Ok(true),
+        // Of a directory that is not there either.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(LayoutError::Disk(path.to_owned(), error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::simulated::{Act, SimulatedDisk};
+
+    use super::*;
+
+    fn layout() -> Layout {
+        Layout::new(Path::new("/d"), "appendonlydir", "appendonly.aof")
+    }
+
+    fn disk(seed: u64) -> SimulatedDisk {
+        let disk = SimulatedDisk::new(seed);
+        disk.create_directory(Path::new("/d")).expect("made");
+        disk
+    }
+
+    fn put(disk: &SimulatedDisk, path: &Path, bytes: &[u8]) {
+        let file = disk.create(path).expect("created");
+        file.append(bytes).expect("appended");
+        file.sync().expect("synced");
+        disk.sync_directory(crate::disk::directory_of(path)).expect("synced");
+    }
+
+    #[test]
+    fn the_names_are_those_of_redis() {
+        let layout = layout();
+        assert_eq!(layout.base(3, BaseKind::Rdb).name, "appendonly.aof.3.base.rdb");
+        assert_eq!(layout.base(3, BaseKind::Commands).name, "appendonly.aof.3.base.aof");
+        assert_eq!(layout.increment(4).name, "appendonly.aof.4.incr.aof");
+        let manifest = Path::new("/d/appendonlydir/appendonly.aof.manifest");
+        assert_eq!(layout.manifest_path(), manifest);
+    }
+
+    #[test]
+    fn without_files_there_is_no_manifest() {
+        assert_eq!(layout().open(&disk(1)).expect("nothing is wrong"), None);
+    }
+
+    #[test]
+    fn the_file_of_an_old_server_becomes_the_base() {
+        let (disk, layout) = (disk(1), layout());
+        put(&disk, Path::new("/d/appendonly.aof"), b"old");
+        let manifest = layout.open(&disk).expect("it opens").expect("there is one");
+        assert_eq!(manifest.text(), "file appendonly.aof seq 1 type b\n");
+        let bytes = read_whole(&disk, &layout.path("appendonly.aof"), 9).expect("moved");
+        assert_eq!(bytes, b"old");
+        assert!(!disk.exists(Path::new("/d/appendonly.aof")));
+        assert_eq!(layout.open(&disk).expect("it opens"), Some(manifest));
+    }
+
+    #[test]
+    fn the_old_file_survives_a_crash_at_any_moment_of_the_move() {
+        for seed in 0..300 {
+            let (disk, layout) = (disk(seed), layout());
+            put(&disk, Path::new("/d/appendonly.aof"), b"old");
+            let acts = [Act::Rename, Act::SyncDirectory, Act::Sync, Act::Create];
+            disk.fail(acts[seed as usize % 4], seed / 4 % 4, io::ErrorKind::Other);
+            let _may_fail = layout.open(&disk);
+            disk.crash();
+            layout.open(&disk).expect("it opens").expect("there is one");
+            let bytes = read_whole(&disk, &layout.path("appendonly.aof"), 9).expect("moved");
+            assert_eq!(bytes, b"old", "seed {seed}");
+        }
+    }
+    #[test]
+    fn a_part_that_is_missing_is_told() {
+        let (disk, layout) = (disk(1), layout());
+        layout.make_directory(&disk).expect("made");
+        let manifest = Manifest { increments: vec![layout.increment(1)], ..Manifest::default() };
+        layout.store(&disk, &manifest).expect("stored");
+        let error = layout.open(&disk).expect_err("it is missing").to_string();
+        assert!(error.starts_with("/d/appendonlydir/appendonly.aof.1.incr.aof: "), "{error}");
+    }
+
+    #[test]
+    fn a_broken_manifest_is_told_with_its_line() {
+        let (disk, layout) = (disk(1), layout());
+        layout.make_directory(&disk).expect("made");
+        put(&disk, &layout.manifest_path(), b"#\nwhat\n");
+        let error = layout.open(&disk).expect_err("it is broken").to_string();
+        assert_eq!(
+            error,
+            "/d/appendonlydir/appendonly.aof.manifest: line 2 (offset 2): \
+             expected 'file NAME seq NUMBER type b|h|i'"
+        );
+    }
+
+    #[test]
+    fn what_does_not_count_is_removed() {
+        let (disk, layout) = (disk(1), layout());
+        layout.make_directory(&disk).expect("made");
+        let names = [
+            "appendonly.aof.1.incr.aof",
+            "appendonly.aof.2.incr.aof",
+            "other",
+            "temp-appendonly.aof.9.base.rdb",
+        ];
+        for name in names {
+            put(&disk, &layout.path(name), b"");
+        }
+        let mut manifest = Manifest {
+            history: vec![layout.increment(1), layout.base(1, BaseKind::Rdb)],
+            increments: vec![layout.increment(2)],
+            ..Manifest::default()
+        };
+        layout.store(&disk, &manifest).expect("stored");
+        assert_eq!(layout.clean(&disk, &mut manifest).expect("removed"), 2);
+        assert_eq!(manifest.text(), "file appendonly.aof.2.incr.aof seq 2 type i\n");
+        assert_eq!(layout.open(&disk).expect("it opens"), Some(manifest));
+        let expected = ["appendonly.aof.2.incr.aof", "appendonly.aof.manifest", "other"];
+        assert_eq!(disk.list(layout.directory()).expect("listed"), expected);
+    }
+}

@@ -1,0 +1,314 @@
+//! The manifest of an append-only file: which files count, as text.
+//!
+//! ```text
+//! file appendonly.aof.2.base.rdb seq 2 type b      at most one base
+//! file appendonly.aof.1.incr.aof seq 1 type h      history: to be removed
+//! file appendonly.aof.3.incr.aof seq 3 type i      increments, numbers ascending
+//! ```
+//!
+//! A line is a list of pairs. Pairs that are not known are passed over, as are lines that begin
+//! with `#`. A name with spaces, quotes, or bytes outside of printable ASCII is in double quotes.
+//!
+//! 1. What [`Manifest::parse`] takes, [`Manifest::text`] gives back, but for comments, unknown
+//!    pairs and the order of kinds.
+//!
+//! Not here: where it lies (`layout`). Tests: at the foot, with texts that redis-server 7.0.15 and
+//! valkey-server 9.1.2 have written.
+
+use std::fmt::{self, Write};
+
+use pantala_base::number::parse_i64;
+use pantala_protocol::{Arena, split_words};
+
+/// The longest line that Redis reads, with its end.
+const MAX_LINE_BYTES: usize = 1024;
+/// The longest manifest that is read.
+pub const MAX_BYTES: u64 = 64 << 20;
+
+/// Which files count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The snapshot that comes first.
+    pub base: Option<Part>,
+    /// What is no longer needed, and perhaps still there.
+    pub history: Vec<Part>,
+    /// What follows, in this order.
+    pub increments: Vec<Part>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its name, without a directory.
+    pub name: String,
+    /// Its number, 1 at least.
+    pub seq: u64,
+}
+
+/// Why a text is no manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// Where it begins.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {} (offset {}): {}", self.line, self.offset, self.what)
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Base,
+    History,
+    Increment,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// The first line that is wrong.
+    pub fn parse(text: &[u8]) -> Result<Self, ManifestError> {
+        let mut manifest = Manifest::default();
+        let mut offset = 0;
+        let lines = text.split_inclusive(|&byte| byte == b'\n');
+        for (index, line) in lines.enumerate() {
+            let taken = manifest.take_line(line);
+            taken.map_err(|what| ManifestError { line: index + 1, offset, what })?;
+            offset += line.len();
+        }
+        match text.is_empty() {
+            true => Err(ManifestError { line: 1, offset: 0, what: "the manifest is empty" }),
+            false => Ok(manifest),
+        }
+    }
+
+    fn take_line(&mut self, line: &[u8]) -> Result<(), &'static str> {
+        if line.first() == Some(&b'#') {
+            return Ok(());
+        }
+        if line.len() >= MAX_LINE_BYTES {
+            return Err("the line is longer than 1022 bytes");
+        }
+        if line.last() != Some(&b'\n') {
+            return Err("the line does not end: the manifest is cut off");
+        }
+        let (kind, part) = parse_part(line.trim_ascii())?;
+        match kind {
+            Kind::Base if self.base.is_some() => Err("a second base"),
+            Kind::Base => {
+                self.base = Some(part);
+                Ok(())
+            }
+            Kind::History => {
+                self.history.push(part);
+                Ok(())
+            }
+            Kind::Increment if self.increments.last().is_some_and(|last| last.seq >= part.seq) => {
+                Err("the numbers of the increments do not ascend")
+            }
+            Kind::Increment => {
+                self.increments.push(part);
+                Ok(())
+            }
+        }
+    }
+
+    /// Its text, as it stands in the file.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let bases = self.base.iter().map(|part| (part, 'b'));
+        let history = self.history.iter().map(|part| (part, 'h'));
+        let increments = self.increments.iter().map(|part| (part, 'i'));
+        for (part, kind) in bases.chain(history).chain(increments) {
+            let name = quoted(&part.name);
+            writeln!(text, "file {name} seq {} type {kind}", part.seq)
+                .expect("a String takes everything");
+        }
+        text
+    }
+
+    /// The files to be read, in order.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.base.iter().chain(&self.increments)
+    }
+
+    /// A number that no base has had.
+    pub fn next_base(&self) -> u64 {
+        let history = self.history.iter().chain(&self.base).map(|part| part.seq);
+        history.max().unwrap_or(0) + 1
+    }
+
+    /// A number that no increment has had.
+    pub fn next_increment(&self) -> u64 {
+        let history = self.history.iter().chain(&self.increments).map(|part| part.seq);
+        history.max().unwrap_or(0) + 1
+    }
+
+    /// A new base stands for the old one and all increments but those from this number on.
+    pub fn replace_base(&mut self, base: Part, first_kept: u64) {
+        self.history.extend(self.base.replace(base));
+        let (old, kept) =
+            std::mem::take(&mut self.increments).into_iter().partition(|p| p.seq < first_kept);
+        self.increments = kept;
+        self.history.extend::<Vec<Part>>(old);
+    }
+}
+
+fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
+    const SHAPE: &str = "expected 'file NAME seq NUMBER type b|h|i'";
+    let (arena, mut words) = (Arena::default(), Vec::new());
+    split_words(line, &arena, &mut words).map_err(|_| "a quote is not closed")?;
+    // Six words at least, so that a later version can add pairs.
+    if words.len() < 6 || words.len() % 2 != 0 {
+        return Err(SHAPE);
+    }
+    let (mut name, mut seq, mut kind) = (None, None, None);
+    for pair in words.chunks_exact(2) {
+        let value = pair[1];
+        if pair[0].eq_ignore_ascii_case(b"file") {
+            name = Some(file_name(value)?);
+        } else if pair[0].eq_ignore_ascii_case(b"seq") {
+            let number = parse_i64(value).and_then(|number| u64::try_from(number).ok());
+            let number = number.filter(|&number| number > 0 && number < i64::MAX as u64);
+            seq = Some(number.ok_or("'seq' must be followed by a number above 0")?);
+        } else if pair[0].eq_ignore_ascii_case(b"type") {
+            kind = Some(match value {
+                b"b" => Kind::Base,
+                b"h" => Kind::History,
+                b"i" => Kind::Increment,
+                _ => return Err("the type must be b, h or i"),
+            });
+        }
+    }
+    match (name, seq, kind) {
+        (Some(name), Some(seq), Some(kind)) => Ok((kind, Part { name, seq })),
+        _ => Err(SHAPE),
+    }
+}
+
+fn file_name(name: &[u8]) -> Result<String, &'static str> {
+    if name.contains(&b'/') || matches!(name, b"" | b"." | b"..") {
+        return Err("a file of the manifest is a name without a path");
+    }
+    if name.contains(&0) {
+        return Err("a name of a file has no zero byte");
+    }
+    String::from_utf8(name.to_vec()).map_err(|_| "the name of the file is not UTF-8")
+}
+
+/// A name as it stands in the text.
+fn quoted(name: &str) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+    if name.bytes().all(|byte| is_plain(&byte)) {
+        return name.to_owned();
+    }
+    let mut text = String::from("\"");
+    for byte in name.bytes() {
+        match byte {
+            b'"' => text.push_str("\\\""),
+            b'\\' => text.push_str("\\\\"),
+            b'\n' => text.push_str("\\n"),
+            b'\r' => text.push_str("\\r"),
+            b'\t' => text.push_str("\\t"),
+            7 => text.push_str("\\a"),
+            8 => text.push_str("\\b"),
+            b' '..=b'~' => text.push(char::from(byte)),
+            _ => write!(text, "\\x{byte:02x}").expect("a String takes everything"),
+        }
+    }
+    text.push('"');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(name: &str, seq: u64) -> Part {
+        Part { name: name.into(), seq }
+    }
+
+    #[track_caller]
+    fn refused(text: &str, line: usize, what: &str) {
+        let error = Manifest::parse(text.as_bytes()).expect_err("it is wrong");
+        assert_eq!((error.line, error.what), (line, what), "{text:?}");
+    }
+
+    #[test]
+    fn what_redis_and_valkey_write_is_read_and_written_alike() {
+        for text in [
+            "file appendonly.aof.1.base.rdb seq 1 type b\n\
+             file appendonly.aof.1.incr.aof seq 1 type i\n",
+            "file \"my \\\"odd\\\" n\\xc3\\xa9v.aof.1.base.rdb\" seq 1 type b\n\
+             file \"my \\\"odd\\\" n\\xc3\\xa9v.aof.1.incr.aof\" seq 1 type i\n",
+            "file a.2.base.aof seq 2 type b\nfile a.1.base.aof seq 1 type h\n\
+             file a.3.incr.aof seq 3 type h\nfile a.4.incr.aof seq 4 type i\n\
+             file a.7.incr.aof seq 7 type i\n",
+            "file \"\\\\ \\n\\r\\t\\a\\b\\x01'\" seq 9 type i\n",
+        ] {
+            let manifest = Manifest::parse(text.as_bytes()).expect("it is one");
+            assert_eq!(manifest.text(), text);
+        }
+        let odd = "file \"my \\\"odd\\\" n\\xc3\\xa9v.aof.1.base.rdb\" seq 1 type b\n";
+        let manifest = Manifest::parse(odd.as_bytes()).expect("it is one");
+        assert_eq!(manifest.base, Some(part("my \"odd\" név.aof.1.base.rdb", 1)));
+    }
+
+    #[test]
+    fn unknown_pairs_and_comments_are_passed_over() {
+        let text = "# a comment\n  FILE a.1.incr.aof startoffset 77 Seq 1 type i endoffset 80 \r\n";
+        let manifest = Manifest::parse(text.as_bytes()).expect("it is one");
+        assert_eq!(manifest.text(), "file a.1.incr.aof seq 1 type i\n");
+        assert_eq!(Manifest::parse(b"# nothing\n").expect("it is one"), Manifest::default());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        const SHAPE: &str = "expected 'file NAME seq NUMBER type b|h|i'";
+        refused("", 1, "the manifest is empty");
+        refused("\n", 1, SHAPE);
+        refused("file a seq 1\n", 1, SHAPE);
+        refused("file a seq 1 type\n", 1, SHAPE);
+        refused("file a seq 1 x y\n", 1, SHAPE);
+        refused("#\nfile a seq 1 type i", 2, "the line does not end: the manifest is cut off");
+        refused("file \"a seq 1 type i\n", 1, "a quote is not closed");
+        refused("file a/b seq 1 type i\n", 1, "a file of the manifest is a name without a path");
+        refused("file .. seq 1 type i\n", 1, "a file of the manifest is a name without a path");
+        refused("file \"\\xff\" seq 1 type i\n", 1, "the name of the file is not UTF-8");
+        for seq in ["0", "-1", "x", "9223372036854775807", "99999999999999999999"] {
+            let text = format!("file a seq {seq} type i\n");
+            refused(&text, 1, "'seq' must be followed by a number above 0");
+        }
+        refused("file a seq 1 type x\n", 1, "the type must be b, h or i");
+        refused("file a seq 1 type b\nfile b seq 2 type b\n", 2, "a second base");
+        let not_ascending = "file a seq 2 type i\nfile b seq 1 type i\n";
+        refused(not_ascending, 2, "the numbers of the increments do not ascend");
+        let long = format!("file {} seq 1 type i\n", "a".repeat(1_010));
+        refused(&long, 1, "the line is longer than 1022 bytes");
+        let offset = Manifest::parse(not_ascending.as_bytes()).expect_err("it is wrong").offset;
+        assert_eq!(offset, 20);
+    }
+
+    #[test]
+    fn a_new_base_makes_history_of_what_it_stands_for() {
+        let text = "file a.1 seq 1 type b\nfile i.1 seq 1 type i\nfile i.2 seq 2 type i\n";
+        let mut manifest = Manifest::parse(text.as_bytes()).expect("it is one");
+        assert_eq!((manifest.next_base(), manifest.next_increment()), (2, 3));
+        manifest.replace_base(part("a.2", 2), 2);
+        let expected = "file a.2 seq 2 type b\nfile a.1 seq 1 type h\nfile i.1 seq 1 type h\n\
+                        file i.2 seq 2 type i\n";
+        assert_eq!(manifest.text(), expected);
+        assert_eq!((manifest.next_base(), manifest.next_increment()), (3, 3));
+        let names: Vec<_> = manifest.parts().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["a.2", "i.2"]);
+    }
+}

@@ -1,0 +1,23 @@
+//! The append-only file: Redis 7's layout of several files and a manifest that names them.
+//!
+//! ```text
+//! dir/appendonlydir/appendonly.aof.manifest         which of the others count, and in which order
+//!                   appendonly.aof.2.base.rdb       a snapshot: everything up to a cut
+//!                   appendonly.aof.5.incr.aof       steps after the cut, in RESP
+//!                   appendonly.aof.6.incr.aof       steps after those
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `manifest` | the text of the manifest |
+//! | `layout` | names of files, the manifest on disk, taking in what an old server left |
+//!
+//! A *step* is what is done whole or not at all: a command, or MULTI to EXEC.
+//!
+//! Not here: RDB's bytes, when a rewrite begins, threads.
+
+pub mod layout;
+pub mod manifest;
+
+pub use layout::{BaseKind, Layout};
+pub use manifest::{Manifest, Part};
