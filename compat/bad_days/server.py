@@ -73,7 +73,7 @@ class Server:
     def command(self):
         return [self.binary, "--port", str(self.port), "--bind", self.bind,
                 "--threads", str(self.threads), "--io_engine", self.engine,
-                "--dir", self.directory, *self.flags]
+                "--dir", self.directory, "--save", "", *self.flags]
 
     def start(self):
         limit = self.descriptors

@@ -1,4 +1,4 @@
-//! Ground floor: clock, randomness, hashing, number text, globs, checksums, limits.
+//! Ground floor: clock, randomness, hashing, digests, number text, globs, checksums, limits.
 //!
 //! Plain functions over bytes that know nothing of keys, connections or commands. `unsafe` only in
 //! `simd` and `os`.
@@ -15,6 +15,7 @@ pub mod number;
 #[allow(unsafe_code)]
 pub mod os;
 pub mod rng;
+pub mod sha1;
 #[allow(unsafe_code)]
 pub mod simd;
 pub mod size;

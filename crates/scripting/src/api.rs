@@ -12,11 +12,11 @@ use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 
 use mlua::{Function, Lua, LuaString, MultiValue, Result, Table, Value};
-use pantala_base::number;
+use pantala_base::{number, sha1};
 use pantala_protocol::{Reply, Version};
 
 use crate::bridge::LuaBridge;
-use crate::{Level, from_lua, sha1, slot, to_lua};
+use crate::{Level, from_lua, slot, to_lua};
 
 /// What the functions share with the VM.
 #[derive(Default)]

@@ -17,7 +17,6 @@ mod loading;
 mod raw;
 mod sandbox;
 mod script;
-mod sha1;
 mod slot;
 mod to_lua;
 mod vm;

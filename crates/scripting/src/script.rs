@@ -5,10 +5,10 @@
 //!
 //! Not here: compiling and running (`vm`). Tests: foot of the file.
 
+use pantala_base::sha1;
 use pantala_protocol::{Arena, split_words};
 
 use crate::Flags;
-use crate::sha1;
 
 /// A script's text and facts.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Script {
 }
 
 /// Length of a digest as text.
-pub const SHA_HEX_BYTES: usize = 40;
+pub const SHA_HEX_BYTES: usize = sha1::HEX_BYTES;
 
 /// An error's text for a client: its code first, without `-`.
 pub type ErrorText = Vec<u8>;

@@ -3,8 +3,9 @@
 //! The row stands outside the gate: nothing here may hold up FLUSHALL or, later, the cut of a
 //! snapshot. Every part takes one partition at a time, for one key or a small batch.
 //!
-//! Not here: POPULATE (`populate`), JMAP (`jmap`), what is turned off or on (`switches`).
+//! Not here: POPULATE (`populate`), DIGEST (`digest`), JMAP (`jmap`), what is turned off or on (`switches`).
 
+mod digest;
 mod jmap;
 mod populate;
 mod switches;
@@ -56,8 +57,8 @@ const ANY: usize = usize::MAX;
 const FORMS: [Form; 20] = [
     form("CLIENT-ENFORCE-REPLY-LIST", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
     form("CHANGE-REPL-ID", (0, 0), fine, "", "Accepted; there is no replication yet."),
-    form("DIGEST", (0, 0), digest, "", "Forty zeros if there is no data; else refused."),
-    form("DIGEST-VALUE", (1, ANY), digest_values, "key [key ...]", "The same for single keys."),
+    form("DIGEST", (0, 0), digest::digest, "", "What all data comes down to."),
+    form("DIGEST-VALUE", (1, ANY), digest::of_values, "key [key ...]", "The same for values."),
     form("ERROR", (1, 1), fail, "text", "Answers this error."),
     form("HELP", (0, 0), help, "", "Tells what the subcommands do."),
     form("JMAP", (0, 1), jmap::jmap, "[count:int]", "A report on memory, by type and size."),
@@ -194,29 +195,6 @@ fn string_match(call: &mut Call<'_, '_>) -> Done {
     }
     let text = vec![b'a'; length.unsigned_abs() as usize];
     call.reply.int(i64::from(glob::matches(call.args[3], &text)));
-    Ok(())
-}
-
-const NO_DIGEST: &str = "0000000000000000000000000000000000000000";
-
-fn digest(call: &mut Call<'_, '_>) -> Done {
-    let space = call.space();
-    let databases = (0..space.database_count()).map(pantala_keyspace::DbIndex);
-    if databases.filter_map(|db| space.sizes(db)).any(|sizes| sizes.keys() > 0) {
-        return unable(call);
-    }
-    call.reply.simple(NO_DIGEST);
-    Ok(())
-}
-
-fn digest_values(call: &mut Call<'_, '_>) -> Done {
-    for key in &call.args[2..] {
-        if with_key(call.keys, key, |locked, key| locked.peek(key).exists())? {
-            return unable(call);
-        }
-    }
-    call.reply.array(call.args.len() - 2);
-    call.args[2..].iter().for_each(|_| call.reply.simple(NO_DIGEST));
     Ok(())
 }
 

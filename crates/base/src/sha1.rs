@@ -1,11 +1,14 @@
-//! SHA-1 as hexadecimal text: the names of scripts, and `redis.sha1hex`.
+//! SHA-1: the names of scripts, `redis.sha1hex`, DEBUG DIGEST.
 //!
 //! FIPS 180-4. Only names, no secret depends on it. Tests: foot of the file.
 
-use crate::script::SHA_HEX_BYTES;
+/// The length of a digest.
+pub const DIGEST_BYTES: usize = 20;
+/// The length of a digest as text.
+pub const HEX_BYTES: usize = 2 * DIGEST_BYTES;
 
 /// The digest of `bytes`.
-pub fn hex(bytes: &[u8]) -> [u8; SHA_HEX_BYTES] {
+pub fn digest(bytes: &[u8]) -> [u8; DIGEST_BYTES] {
     let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
     let mut blocks = bytes.chunks_exact(64);
     for block in &mut blocks {
@@ -20,12 +23,26 @@ pub fn hex(bytes: &[u8]) -> [u8; SHA_HEX_BYTES] {
     for block in last[..end].chunks_exact(64) {
         compress(&mut state, block);
     }
-    let mut text = [0; SHA_HEX_BYTES];
-    for (digit, index) in text.iter_mut().zip(0..) {
-        let nibble = (state[index / 8] >> (28 - index % 8 * 4)) & 15;
-        *digit = b"0123456789abcdef"[nibble as usize];
+    let mut digest = [0; DIGEST_BYTES];
+    for (four, word) in digest.chunks_exact_mut(4).zip(state) {
+        four.copy_from_slice(&word.to_be_bytes());
+    }
+    digest
+}
+
+/// A digest as text: small letters.
+pub fn text(digest: &[u8; DIGEST_BYTES]) -> [u8; HEX_BYTES] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; HEX_BYTES];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(digest) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
     text
+}
+
+/// The digest of `bytes`, as text.
+pub fn hex(bytes: &[u8]) -> [u8; HEX_BYTES] {
+    text(&digest(bytes))
 }
 
 /// One block of 64 bytes.
