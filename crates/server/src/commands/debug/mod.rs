@@ -3,7 +3,8 @@
 //! The row stands outside the gate: nothing here may hold up FLUSHALL or, later, the cut of a
 //! snapshot. Every part takes one partition at a time, for one key or a small batch.
 //!
-//! Not here: POPULATE (`populate`), DIGEST (`digest`), JMAP (`jmap`), what is turned off or on (`switches`).
+//! Not here: POPULATE (`populate`), DIGEST (`digest`), JMAP (`jmap`), what is turned off or on
+//! (`switches`).
 
 mod digest;
 mod jmap;
