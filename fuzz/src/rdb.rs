@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{NOW, contents, limits};
 use pantala_base::Rng;
-use pantala_rdb::{Input, Kind, Value};
+use pantala_rdb::{Input, Kind, Strings, Value};
 use pantala_values::Object;
 
 const DAMAGES: u64 = 60;
@@ -48,7 +48,7 @@ fn case(seed: u64) -> u64 {
     let value = common::value(&mut rng);
     let kind = pantala_rdb::kind_of(&value.view(), NOW);
     let mut whole = Vec::new();
-    pantala_rdb::write(&value.view(), NOW, &mut whole);
+    pantala_rdb::write(&value.view(), NOW, Strings::Plain, &mut whole);
     let mut taken = u64::from(read(kind, &whole));
     assert_eq!(taken, 1, "an undamaged value is refused");
     let mut bytes = whole.clone();
@@ -74,7 +74,7 @@ fn read(kind: Kind, bytes: &[u8]) -> bool {
     }
     let mut again = Vec::new();
     let kind = pantala_rdb::kind_of(&value.view(), NOW);
-    pantala_rdb::write(&value.view(), NOW, &mut again);
+    pantala_rdb::write(&value.view(), NOW, Strings::Plain, &mut again);
     let mut input = Input::new(&again);
     match pantala_rdb::read(kind, &mut input, &limits()) {
         Ok(back) => assert_eq!(contents(&back.view()), contents(&value.view())),

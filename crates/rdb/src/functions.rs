@@ -6,14 +6,10 @@
 use pantala_base::crc::crc64;
 use pantala_table::IntText;
 
+use crate::file::opcode::{FUNCTION, FUNCTION_BEFORE_RELEASE};
 use crate::input::Input;
 use crate::payload::Versions;
-use crate::{payload, text};
-
-/// The mark before a library's code in payloads and snapshot files.
-const FUNCTION: u8 = 245;
-/// That of a form which no release has written.
-const BEFORE_RELEASE: u8 = 246;
+use crate::{Strings, payload, text};
 
 const VERSION: u16 = 10;
 
@@ -35,7 +31,7 @@ pub fn write<'a>(codes: impl IntoIterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     let begin = out.len();
     for code in codes {
         out.push(FUNCTION);
-        text::write_bytes(code, out);
+        text::write_bytes(code, Strings::Plain, out);
     }
     out.extend_from_slice(&VERSION.to_le_bytes());
     let checksum = crc64(0, &out[begin..]);
@@ -49,7 +45,7 @@ pub fn read(payload: &[u8], versions: Versions, most_bytes: usize) -> Result<Vec
     while let Ok(mark) = input.byte() {
         match mark {
             FUNCTION => {}
-            BEFORE_RELEASE => return Err(Fault::BeforeRelease),
+            FUNCTION_BEFORE_RELEASE => return Err(Fault::BeforeRelease),
             _ => return Err(Fault::NotAFunction),
         }
         let code = text::read(&mut input, most_bytes).map_err(|_| Fault::Code)?;

@@ -28,7 +28,7 @@ pub fn kind_of(hash: HashRef<'_>, now: UnixMs) -> Kind {
 pub fn write_part(hash: HashRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usize> {
     let HashRef::Large(large) = hash else {
         if let HashRef::Packed(view) = hash {
-            listpack::write(view, out);
+            listpack::write(view, part.strings, out);
         }
         return None;
     };
@@ -38,8 +38,8 @@ pub fn write_part(hash: HashRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<us
     }
     large.part(part.from, |found| {
         if !found.is_gone(part.now) {
-            text::write_bytes(found.key, out);
-            text::write_bytes(found.value, out);
+            text::write_bytes(found.key, part.strings, out);
+            text::write_bytes(found.value, part.strings, out);
             if part.kind == Kind::HASH_2 {
                 deadline::write(found.deadline, out);
             }

@@ -7,21 +7,26 @@
 use pantala_table::IntText;
 
 use crate::input::{Input, Malformed};
-use crate::length;
 use crate::listpack::read_text;
+use crate::text::{self, Strings};
 
 const HEAD_BYTES: usize = 8;
 
 /// Appends a string that is an intset of these numbers, which ascend.
-pub fn write<N: Iterator<Item = i64>>(numbers: impl Fn() -> N, out: &mut Vec<u8>) {
+pub fn write<N: Iterator<Item = i64>>(
+    numbers: impl Fn() -> N,
+    strings: Strings,
+    out: &mut Vec<u8>,
+) {
     let width = numbers().map(width).max().unwrap_or(2);
     let count = numbers().count();
-    length::write((HEAD_BYTES + count * width) as u64, out);
-    out.extend_from_slice(&(width as u32).to_le_bytes());
-    out.extend_from_slice(&(count as u32).to_le_bytes());
-    for number in numbers() {
-        out.extend_from_slice(&number.to_le_bytes()[..width]);
-    }
+    text::write_made(HEAD_BYTES + count * width, strings, out, |out| {
+        out.extend_from_slice(&(width as u32).to_le_bytes());
+        out.extend_from_slice(&(count as u32).to_le_bytes());
+        for number in numbers() {
+            out.extend_from_slice(&number.to_le_bytes()[..width]);
+        }
+    });
 }
 
 /// Bytes that hold a number.
@@ -77,7 +82,7 @@ mod tests {
             &[i64::MIN, i64::MAX],
         ] {
             let mut out = Vec::new();
-            write(|| numbers.iter().copied(), &mut out);
+            write(|| numbers.iter().copied(), Strings::Plain, &mut out);
             let mut back = Vec::new();
             assert_eq!(read(&mut Input::new(&out), |number| back.push(number)), Ok(()));
             assert_eq!(back, numbers);
@@ -87,7 +92,7 @@ mod tests {
         }
         // SADD 1 70000, read off Valkey.
         let mut out = Vec::new();
-        write(|| [1, 70_000].into_iter(), &mut out);
+        write(|| [1, 70_000].into_iter(), Strings::Plain, &mut out);
         assert_eq!(out, b"\x10\x04\0\0\0\x02\0\0\0\x01\0\0\0\x70\x11\x01\0");
     }
 

@@ -19,20 +19,44 @@ pub enum Length {
     Mark(u8),
 }
 
+/// The most bytes that a number takes.
+pub const MOST_BYTES: usize = 9;
+
 /// Appends a number.
+#[inline]
 pub fn write(number: u64, out: &mut Vec<u8>) {
-    match number {
-        0..=0x3f => out.push(number as u8),
-        0x40..=0x3fff => out.extend_from_slice(&[0x40 | (number >> 8) as u8, number as u8]),
+    if number <= 0x3f {
+        out.push(number as u8);
+    } else {
+        let (bytes, len) = encode(number);
+        out.extend_from_slice(&bytes[..len]);
+    }
+}
+
+/// A number, and how many of the bytes it takes.
+pub fn encode(number: u64) -> ([u8; MOST_BYTES], usize) {
+    let mut bytes = [0; MOST_BYTES];
+    let len = match number {
+        0..=0x3f => {
+            bytes[0] = number as u8;
+            1
+        }
+        0x40..=0x3fff => {
+            bytes[..2].copy_from_slice(&(0x4000 | number as u16).to_be_bytes());
+            2
+        }
         0x4000..=0xffff_ffff => {
-            out.push(0x80);
-            out.extend_from_slice(&(number as u32).to_be_bytes());
+            bytes[0] = 0x80;
+            bytes[1..5].copy_from_slice(&(number as u32).to_be_bytes());
+            5
         }
         _ => {
-            out.push(0x81);
-            out.extend_from_slice(&number.to_be_bytes());
+            bytes[0] = 0x81;
+            bytes[1..].copy_from_slice(&number.to_be_bytes());
+            MOST_BYTES
         }
-    }
+    };
+    (bytes, len)
 }
 
 /// Reads a number or a mark.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! DUMP's payload:   kind | value                     | version | checksum      (see `payload`)
-//! a snapshot file:  kind | key | value  kind | key | value ...                 (not here yet)
+//! a snapshot file:  kind | key | value  kind | key | value ...                 (see `file`)
 //! ```
 //!
 //! A value is one of some twenty kinds ([`Kind`]): several for each type, by encoding and age. All
@@ -27,6 +27,7 @@
 //! | `list`, `set`, `sorted_set`, `hash`, `stream`, `stream_node` | one type each, both ways |
 //! | `payload` | version and checksum around one value |
 //! | `functions` | the code of libraries |
+//! | `file` | snapshot files |
 //!
 //! Invariants
 //! 1. No bytes make anything here panic. What is allocated is bounded by the length of the bytes
@@ -36,7 +37,7 @@
 //! 4. What is written is read back as it was. So are encodings where limits are the same, but for
 //!    packed sets of numbers, which become sets of integers.
 //!
-//! Not here: files, keys, key deadlines, clocks. The format is the one the public descriptions of
+//! Not here: input and output, threads, clocks. The format is the one the public descriptions of
 //! RDB files give; what they do not was read off the bytes of Valkey 9.1.2 and Redis 7.0.15.
 //! Tests: at the foot of the files, `tests/` (round trips), `compat/clients/dump.py` (both ways
 //! with other servers), `fuzz/src/rdb.rs`.
@@ -45,6 +46,7 @@
 
 mod deadline;
 mod doubles;
+pub mod file;
 pub mod functions;
 mod hash;
 mod input;
@@ -73,7 +75,7 @@ use pantala_values::{Object, Variant};
 
 pub use input::{Input, Malformed};
 pub use kind::Kind;
-pub use text::Text;
+pub use text::{Strings, Text};
 
 /// What a value that is read may be, and the sizes up to which collections are packed.
 #[derive(Clone, Copy, Debug)]
@@ -127,8 +129,8 @@ pub fn kind_of(value: &ValueRef<'_, Object>, now: UnixMs) -> Kind {
 }
 
 /// Appends a value, without its kind. What has expired at `now` is left out.
-pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, out: &mut Vec<u8>) {
-    let mut writing = Writing::begin(value, now);
+pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, strings: Strings, out: &mut Vec<u8>) {
+    let mut writing = Writing::begin(value, now, strings);
     while !writing.go_on(value, usize::MAX, out) {}
 }
 
@@ -140,6 +142,7 @@ struct Part {
     /// Where the last part ended; 0 at the beginning.
     from: usize,
     now: UnixMs,
+    strings: Strings,
     /// About this many bytes.
     most_bytes: usize,
 }
@@ -156,15 +159,23 @@ impl Part {
 pub struct Writing {
     kind: Kind,
     now: UnixMs,
+    strings: Strings,
     from: usize,
+    text: text::Writing,
     stream: stream::Writing,
 }
 
 impl Writing {
     /// Looks at the value. What has expired at `now` is left out.
-    pub fn begin(value: &ValueRef<'_, Object>, now: UnixMs) -> Writing {
-        let kind = kind_of(value, now);
-        Writing { kind, now, from: 0, stream: stream::Writing::default() }
+    pub fn begin(value: &ValueRef<'_, Object>, now: UnixMs, strings: Strings) -> Writing {
+        Writing {
+            kind: kind_of(value, now),
+            now,
+            strings,
+            from: 0,
+            text: text::Writing::default(),
+            stream: stream::Writing::default(),
+        }
     }
 
     /// What it is written as.
@@ -180,9 +191,10 @@ impl Writing {
         most_bytes: usize,
         out: &mut Vec<u8>,
     ) -> bool {
-        let part = Part { kind: self.kind, from: self.from, now: self.now, most_bytes };
+        let Writing { kind, now, strings, from, .. } = *self;
+        let part = Part { kind, from, now, strings, most_bytes };
         let next = match value {
-            ValueRef::Str(text) => text::write_part(*text, part, out),
+            ValueRef::Str(text) => return self.text.go_on(*text, part, out),
             ValueRef::Object(Object::Hash(hash)) => hash::write_part(hash.view(), part, out),
             ValueRef::Object(Object::List(list)) => list::write_part(list, part, out),
             ValueRef::Object(Object::Set(set)) => set::write_part(set.view(), part, out),

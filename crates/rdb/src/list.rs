@@ -23,7 +23,7 @@ pub fn write_part(list: &List, part: Part, out: &mut Vec<u8>) -> Option<usize> {
     }
     list.visit_chunks(part.from, |view| {
         length::write(PACKED, out);
-        listpack::write(view, out);
+        listpack::write(view, part.strings, out);
         written += 1;
         out.len() < end
     });

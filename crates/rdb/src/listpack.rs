@@ -11,8 +11,7 @@ use pantala_table::IntText;
 use pantala_values::packed::{self, Element, Encoded, Packed, View, entry};
 
 use crate::input::{Input, Malformed};
-use crate::length;
-use crate::text::{self, Text};
+use crate::text::{self, Strings, Text};
 
 const HEAD_BYTES: usize = 6;
 const END: u8 = 0xff;
@@ -20,19 +19,20 @@ const END: u8 = 0xff;
 pub const UNCOUNTED: u16 = u16::MAX;
 
 /// Appends a string that is a listpack of these entries.
-pub fn write(view: View<'_>, out: &mut Vec<u8>) {
-    write_parts(&[view.bytes()], view.len(), out);
+pub fn write(view: View<'_>, strings: Strings, out: &mut Vec<u8>) {
+    write_parts(&[view.bytes()], view.len(), strings, out);
 }
 
 /// Appends a string that is a listpack of `count` entries, which lie in several pieces.
-pub fn write_parts(parts: &[&[u8]], count: usize, out: &mut Vec<u8>) {
+pub fn write_parts(parts: &[&[u8]], count: usize, strings: Strings, out: &mut Vec<u8>) {
     let bytes = HEAD_BYTES + parts.iter().map(|part| part.len()).sum::<usize>() + 1;
-    length::write(bytes as u64, out);
-    out.extend_from_slice(&(bytes as u32).to_le_bytes());
-    let count = u16::try_from(count).unwrap_or(UNCOUNTED);
-    out.extend_from_slice(&count.to_le_bytes());
-    parts.iter().for_each(|part| out.extend_from_slice(part));
-    out.push(END);
+    text::write_made(bytes, strings, out, |out| {
+        out.extend_from_slice(&(bytes as u32).to_le_bytes());
+        let count = u16::try_from(count).unwrap_or(UNCOUNTED);
+        out.extend_from_slice(&count.to_le_bytes());
+        parts.iter().for_each(|part| out.extend_from_slice(part));
+        out.push(END);
+    });
 }
 
 /// Reads a string that is a listpack.
@@ -107,7 +107,7 @@ mod tests {
             packed.push(Element::of(text));
         }
         let mut out = Vec::new();
-        write(packed.view(), &mut out);
+        write(packed.view(), Strings::Plain, &mut out);
         let back = read(&mut Input::new(&out)).expect("it was written just now");
         assert_eq!(back.view().bytes(), packed.view().bytes());
         assert_eq!(back.len(), packed.len());

@@ -7,11 +7,140 @@
 //! | `111ddddd` | a byte m, a byte with the rest of the distance: m + 9 bytes from there |
 //!
 //! A copy may reach into what it writes itself.
+//!
+//! Compressed pieces one after the other are what compressing all of it could have been: long texts
+//! are compressed in blocks of [`BLOCK_BYTES`], each with a table on the stack that is no larger
+//! than the block deserves. Nothing is kept between two texts, so the same text always becomes the
+//! same bytes.
 
 use crate::input::{Input, Malformed};
 
 /// The most that one compressed byte can stand for: three make 264.
 const MOST_GROWTH: usize = 88;
+
+/// No copy leads from one block into another. Places in one fit 16 bits.
+pub const BLOCK_BYTES: usize = 16 << 10;
+/// How far back a copy may begin.
+const MOST_DISTANCE: usize = 1 << 13;
+/// Bytes of the longest and the shortest copy.
+const MOST_COPIED: usize = 264;
+const LEAST_COPIED: usize = 3;
+/// Bytes of the longest run that is not compressed.
+const MOST_PLAIN: usize = 32;
+/// After so many places without a copy every second one is tried, then every third ...
+const PATIENCE: usize = 64;
+
+/// Compresses `bytes` into the beginning of `out`, and tells how many bytes that took: `None` if
+/// `out` is too short.
+pub fn compress(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
+    let mut written = 0;
+    for block in bytes.chunks(BLOCK_BYTES) {
+        let room = &mut out[written..];
+        written += match block.len() {
+            0..=128 => compress_block::<128>(block, room),
+            129..=1024 => compress_block::<512>(block, room),
+            _ => compress_block::<4096>(block, room),
+        }?;
+    }
+    Some(written)
+}
+
+/// With a table of `SIZE` places, a power of two: for each hash of three bytes the last place.
+fn compress_block<const SIZE: usize>(bytes: &[u8], out: &mut [u8]) -> Option<usize> {
+    let mut places = [0_u16; SIZE];
+    let mut to = Output { out, len: 0 };
+    let (mut at, mut plain_from, mut misses) = (0, 0, PATIENCE);
+    while let Some(next) = four_at(bytes, at) {
+        let place = &mut places[slot::<SIZE>(next)];
+        let from = usize::from(*place);
+        *place = at as u16;
+        let is_there = from < at
+            && at - from <= MOST_DISTANCE
+            && four_at(bytes, from).is_some_and(|there| (there ^ next) << 8 == 0);
+        if !is_there {
+            at += misses / PATIENCE;
+            misses += 1;
+            continue;
+        }
+        let count = LEAST_COPIED + equal_bytes(bytes, from + LEAST_COPIED, at + LEAST_COPIED);
+        to.plain(&bytes[plain_from..at])?;
+        to.copy(at - from, count)?;
+        at += count;
+        (plain_from, misses) = (at, PATIENCE);
+        // The end of what was copied may be the beginning of the next copy.
+        for known in [at - 2, at - 1] {
+            if let Some(word) = four_at(bytes, known) {
+                places[slot::<SIZE>(word)] = known as u16;
+            }
+        }
+    }
+    to.plain(&bytes[plain_from..])?;
+    Some(to.len)
+}
+
+/// Four bytes, of which the first three matter.
+#[inline]
+fn four_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|four| u32::from_le_bytes(*four))
+}
+
+/// The place in the table for three bytes.
+#[inline]
+fn slot<const SIZE: usize>(four: u32) -> usize {
+    const GOLDEN: u32 = 0x9e37_79b1;
+    ((four << 8).wrapping_mul(GOLDEN) >> (32 - SIZE.trailing_zeros())) as usize & (SIZE - 1)
+}
+
+/// How many bytes behind the first of a copy are the same in both places.
+#[inline]
+fn equal_bytes(bytes: &[u8], from: usize, at: usize) -> usize {
+    let most = (bytes.len() - at).min(MOST_COPIED - LEAST_COPIED);
+    let (one, other) = (&bytes[from..from + most], &bytes[at..at + most]);
+    let (ones, _) = one.as_chunks::<8>();
+    let (others, _) = other.as_chunks::<8>();
+    for (nth, (one, other)) in ones.iter().zip(others).enumerate() {
+        let difference = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if difference != 0 {
+            return 8 * nth + difference.trailing_zeros() as usize / 8;
+        }
+    }
+    let tail = 8 * ones.len();
+    let same = one[tail..].iter().zip(&other[tail..]).take_while(|(one, other)| one == other);
+    tail + same.count()
+}
+
+/// Compressed bytes being written.
+struct Output<'o> {
+    out: &'o mut [u8],
+    len: usize,
+}
+
+impl Output<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        self.out.get_mut(self.len..self.len + bytes.len())?.copy_from_slice(bytes);
+        self.len += bytes.len();
+        Some(())
+    }
+
+    /// Bytes as they are.
+    fn plain(&mut self, bytes: &[u8]) -> Option<()> {
+        for run in bytes.chunks(MOST_PLAIN) {
+            self.put(&[(run.len() - 1) as u8])?;
+            self.put(run)?;
+        }
+        Some(())
+    }
+
+    /// `count` bytes from `distance` bytes back.
+    fn copy(&mut self, distance: usize, count: usize) -> Option<()> {
+        let back = distance - 1;
+        let (high, low) = ((back >> 8) as u8, back as u8);
+        match count - 2 {
+            more @ 0..7 => self.put(&[(more as u8) << 5 | high, low]),
+            more => self.put(&[7 << 5 | high, (more - 7) as u8, low]),
+        }
+    }
+}
 
 /// What `bytes` were before, which was `len` bytes long.
 pub fn decompress(bytes: &[u8], len: usize) -> Result<Vec<u8>, Malformed> {
@@ -52,6 +181,7 @@ fn copy_back(out: &mut Vec<u8>, from: usize, count: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pantala_base::Rng;
 
     fn check(hex: &str, expected: &[u8]) {
         let bytes: Vec<u8> = (0..hex.len() / 2)
@@ -70,6 +200,41 @@ mod tests {
         check("016161e00a00", &[b'a'; 21]);
         check("0361626361e00602016263", b"abcabcabcabcabcabcabc");
         check("017878e039000178 78".replace(' ', "").as_str(), &[b'x'; 70]);
+    }
+
+    fn there_and_back(bytes: &[u8]) -> Option<usize> {
+        let mut room = vec![0; bytes.len()];
+        let len = compress(bytes, &mut room)?;
+        assert_eq!(decompress(&room[..len], bytes.len()).as_deref(), Ok(bytes));
+        let mut exact = vec![0; len];
+        assert_eq!(compress(bytes, &mut exact), Some(len));
+        assert_eq!(exact, room[..len]);
+        assert_eq!(compress(bytes, &mut exact[..len - 1]), None);
+        Some(len)
+    }
+
+    #[test]
+    fn what_repeats_becomes_short() {
+        assert_eq!(there_and_back(&[b'a'; 21]), Some(5));
+        assert_eq!(there_and_back(b"abcabcabcabcabcabcabc"), Some(7));
+        assert_eq!(there_and_back(&[0; 3 * BLOCK_BYTES + 5]).map(|len| len < 1200), Some(true));
+        let sentence = b"the same sentence with the same words again and again, ".repeat(40);
+        assert!(there_and_back(&sentence).is_some_and(|len| len < 100));
+        let far = [&sentence[..50], &[0; MOST_DISTANCE - 50], &sentence[..50]].concat();
+        assert!(there_and_back(&far).is_some_and(|len| len < 170));
+    }
+
+    #[test]
+    fn random_bytes_of_every_length_come_back() {
+        let mut rng = Rng::from_seed(1);
+        let mut smaller = 0;
+        for len in (22..600).chain([8190, 8200, 40_000, 70_000]) {
+            for letters in [2, 16, 256] {
+                let bytes: Vec<u8> = (0..len).map(|_| rng.below(letters) as u8).collect();
+                smaller += usize::from(there_and_back(&bytes).is_some());
+            }
+        }
+        assert!(smaller > 580, "only {smaller}");
     }
 
     #[test]

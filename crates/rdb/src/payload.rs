@@ -15,7 +15,7 @@ use pantala_values::Object;
 
 use crate::input::{Input, Malformed};
 use crate::kind::Kind;
-use crate::{Limits, Value};
+use crate::{Limits, Strings, Value};
 
 const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
@@ -58,7 +58,7 @@ pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, out: &mut Vec<u8>) {
     let begin = out.len();
     let kind = crate::kind_of(value, now);
     out.push(kind.0);
-    crate::write(value, now, out);
+    crate::write(value, now, Strings::Plain, out);
     let footer = footer(kind, [&out[begin..]]);
     out.extend_from_slice(&footer);
 }

@@ -30,12 +30,12 @@ pub fn kind_of(set: SetRef<'_>, now: UnixMs) -> Kind {
 pub fn write_part(set: SetRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usize> {
     let large = match set {
         SetRef::Ints(ints) => {
-            intset::write(|| ints.iter(), out);
+            intset::write(|| ints.iter(), part.strings, out);
             return None;
         }
         SetRef::Packed(view) => {
             length::write(view.len() as u64, out);
-            view.iter().for_each(|(_, member)| text::write(member.into(), out));
+            view.iter().for_each(|(_, member)| text::write(member.into(), part.strings, out));
             return None;
         }
         SetRef::Large(large) => large,
@@ -46,7 +46,7 @@ pub fn write_part(set: SetRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usiz
     }
     large.part(part.from, |found| {
         if !found.is_gone(part.now) {
-            text::write_bytes(found.key, out);
+            text::write_bytes(found.key, part.strings, out);
             if part.kind == Kind::SET_WITH_DEADLINES {
                 deadline::write(found.deadline, out);
             }

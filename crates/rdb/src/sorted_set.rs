@@ -69,7 +69,7 @@ pub fn write_part(set: &SortedSet, part: Part, out: &mut Vec<u8>) -> Option<usiz
     if part.kind == Kind::SORTED_SET_LISTPACK
         && let SortedSetRef::Packed(pairs) = set.view()
     {
-        listpack::write(pairs, out);
+        listpack::write(pairs, part.strings, out);
         return None;
     }
     let end = part.end(out);
@@ -80,7 +80,7 @@ pub fn write_part(set: &SortedSet, part: Part, out: &mut Vec<u8>) -> Option<usiz
     }
     for (nth, found) in live(set, part.from, part.now).enumerate() {
         if let Some((member, score, deadline)) = found {
-            text::write_bytes(member.bytes(&mut IntText::new()), out);
+            text::write(member, part.strings, out);
             out.extend_from_slice(&score.to_le_bytes());
             if part.kind == Kind::SORTED_SET_WITH_DEADLINES {
                 deadline::write(deadline, out);

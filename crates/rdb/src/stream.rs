@@ -58,7 +58,7 @@ impl Writing {
     pub fn go_on(&mut self, stream: &Stream, part: Part, out: &mut Vec<u8>) -> bool {
         let end = part.end(out);
         if !self.are_made {
-            self.are_made = self.nodes.go_on(stream, part.most_bytes);
+            self.are_made = self.nodes.go_on(stream, part);
             if self.are_made {
                 length::write(self.nodes.count(), out);
             }
@@ -80,8 +80,8 @@ impl Writing {
             if out.len() >= end {
                 break;
             }
-            text::write_bytes(name, out);
-            write_group(group, part.kind, out);
+            text::write_bytes(name, part.strings, out);
+            write_group(group, part, out);
             written += 1;
         }
         self.groups = Some(written);
@@ -103,7 +103,7 @@ fn write_id(id: StreamId, out: &mut Vec<u8>) {
     length::write(id.seq, out);
 }
 
-fn write_group(group: &Group, kind: Kind, out: &mut Vec<u8>) {
+fn write_group(group: &Group, part: Part, out: &mut Vec<u8>) {
     write_id(group.last_id, out);
     length::write(group.entries_read.map_or(UNKNOWN, i64::cast_unsigned), out);
     length::write(group.pending().len() as u64, out);
@@ -114,9 +114,9 @@ fn write_group(group: &Group, kind: Kind, out: &mut Vec<u8>) {
     }
     length::write(group.consumer_count() as u64, out);
     for consumer in group.consumers() {
-        text::write_bytes(&consumer.name, out);
+        text::write_bytes(&consumer.name, part.strings, out);
         out.extend_from_slice(&consumer.seen_at.0.to_le_bytes());
-        if kind == Kind::STREAM_3 {
+        if part.kind == Kind::STREAM_3 {
             let active_at = consumer.active_at.map_or(NEVER, |moment| moment.0);
             out.extend_from_slice(&active_at.to_le_bytes());
         }

@@ -23,7 +23,7 @@ use pantala_values::stream::{BlockLimits, Entry, StreamId};
 use smallvec::{SmallVec, smallvec};
 
 use crate::input::{Input, Malformed};
-use crate::{Limits, listpack, text};
+use crate::{Limits, Part, Strings, listpack, text};
 
 const DELETED: i64 = 1;
 const SHARES_NAMES: i64 = 2;
@@ -89,19 +89,19 @@ struct Node {
 
 impl Nodes {
     /// Makes about this many bytes of nodes; whether those were the last.
-    pub fn go_on(&mut self, stream: &Stream, most_bytes: usize) -> bool {
+    pub fn go_on(&mut self, stream: &Stream, part: Part) -> bool {
         let mut made = Vec::new();
         if let Some(start) = self.next.take() {
             for entry in stream.range(start, StreamId::MAX) {
-                self.put(&entry, &mut made);
-                if made.len() >= most_bytes {
+                self.put(&entry, part.strings, &mut made);
+                if made.len() >= part.most_bytes {
                     self.next = entry.id.next();
                     break;
                 }
             }
         }
         if self.next.is_none() {
-            self.close(&mut made);
+            self.close(part.strings, &mut made);
         }
         self.done.push_back(made);
         self.next.is_none()
@@ -117,18 +117,18 @@ impl Nodes {
         self.done.pop_front()
     }
 
-    fn put(&mut self, entry: &Entry<'_>, made: &mut Vec<u8>) {
+    fn put(&mut self, entry: &Entry<'_>, strings: Strings, made: &mut Vec<u8>) {
         let is_full = self.open.as_ref().is_some_and(Node::is_full);
         if is_full {
-            self.close(made);
+            self.close(strings, made);
         }
         let node = self.open.get_or_insert_with(|| Node::beginning_with(entry));
         node.put(entry);
     }
 
-    fn close(&mut self, made: &mut Vec<u8>) {
+    fn close(&mut self, strings: Strings, made: &mut Vec<u8>) {
         if let Some(node) = self.open.take() {
-            node.write(made);
+            node.write(strings, made);
             self.count += 1;
         }
     }
@@ -181,16 +181,16 @@ impl Node {
         self.elements += elements + 1;
     }
 
-    fn write(self, out: &mut Vec<u8>) {
+    fn write(self, strings: Strings, out: &mut Vec<u8>) {
         let mut head = Encoded::new();
         push_int(self.live as i64, &mut head);
         push_int(0, &mut head);
         push_int(self.name_count as i64, &mut head);
         head.extend_from_slice(&self.names);
         push_int(0, &mut head);
-        text::write_raw(&id_bytes(self.id), out);
+        text::write_raw(&id_bytes(self.id), Strings::Plain, out);
         let count = 4 + self.name_count + self.elements;
-        listpack::write_parts(&[&head, &self.entries], count, out);
+        listpack::write_parts(&[&head, &self.entries], count, strings, out);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Strings: bytes as they are, short numbers as numbers, and compressed bytes.
 
+use std::collections::VecDeque;
+
 use pantala_base::number::parse_i64;
 use pantala_table::{IntText, StrRef};
 
@@ -17,6 +19,27 @@ const LZF: u8 = 3;
 const MARK: u8 = 0xc0;
 /// A text longer than this is no number of 32 bits.
 const INT_TEXT_BYTES: usize = 11;
+
+/// A text of this many bytes or more is compressed, where that is asked for ...
+const LEAST_COMPRESSED: usize = 21;
+/// ... and becomes shorter by this many.
+const LEAST_GAIN: usize = 4;
+/// Longer texts are compressed in parts, and what has become of them is kept until the last: its
+/// length comes before it. Beyond `MOST_COMPRESSED` they are written as they are.
+const MOST_AT_ONCE: usize = 4 * lzf::BLOCK_BYTES;
+const MOST_COMPRESSED: usize = 64 << 20;
+/// The mark, and two lengths.
+const MOST_HEAD_BYTES: usize = 1 + 2 * length::MOST_BYTES;
+
+/// How strings are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strings {
+    /// As they are.
+    #[default]
+    Plain,
+    /// Compressed, if that makes them shorter.
+    Compressed,
+}
 
 /// A string that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,46 +72,201 @@ impl Text<'_> {
 
 /// Appends a string.
 #[inline]
-pub fn write(text: StrRef<'_>, out: &mut Vec<u8>) {
+pub fn write(text: StrRef<'_>, strings: Strings, out: &mut Vec<u8>) {
     match text {
         StrRef::Int(number) => write_int(number, out),
-        StrRef::Bytes(bytes) => write_bytes(bytes, out),
+        StrRef::Bytes(bytes) => write_bytes(bytes, strings, out),
     }
 }
 
 /// Appends a string that may be the text of a number.
 #[inline]
-pub fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+pub fn write_bytes(bytes: &[u8], strings: Strings, out: &mut Vec<u8>) {
     let number = if bytes.len() <= INT_TEXT_BYTES { parse_i64(bytes) } else { None };
     match number {
         Some(number) if i32::try_from(number).is_ok() => write_int(number, out),
-        _ => write_raw(bytes, out),
+        _ => write_raw(bytes, strings, out),
     }
-}
-
-/// Appends a part of a string.
-pub fn write_part(text: StrRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usize> {
-    let StrRef::Bytes(bytes) = text else {
-        write(text, out);
-        return None;
-    };
-    if bytes.len() <= INT_TEXT_BYTES {
-        write_bytes(bytes, out);
-        return None;
-    }
-    if part.from == 0 {
-        length::write(bytes.len() as u64, out);
-    }
-    let end = part.from.saturating_add(part.most_bytes).min(bytes.len());
-    out.extend_from_slice(&bytes[part.from..end]);
-    (end < bytes.len()).then_some(end)
 }
 
 /// Appends bytes that are not to be looked at.
 #[inline]
-pub fn write_raw(bytes: &[u8], out: &mut Vec<u8>) {
+pub fn write_raw(bytes: &[u8], strings: Strings, out: &mut Vec<u8>) {
+    if strings == Strings::Compressed && write_compressed(bytes, out) {
+        return;
+    }
     length::write(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
+}
+
+/// Appends a string of `len` bytes that `make` appends.
+pub fn write_made(
+    len: usize,
+    strings: Strings,
+    out: &mut Vec<u8>,
+    make: impl FnOnce(&mut Vec<u8>),
+) {
+    if strings == Strings::Plain || !is_compressed(len) {
+        length::write(len as u64, out);
+        return make(out);
+    }
+    // It is made behind the room for what it may become.
+    let begin = out.len();
+    out.resize(begin + MOST_HEAD_BYTES + len - LEAST_GAIN, 0);
+    let made_at = out.len();
+    make(out);
+    let (before, made) = out.split_at_mut(made_at);
+    if let Some(compressed) = lzf::compress(made, &mut before[begin + MOST_HEAD_BYTES..]) {
+        return settle(out, begin, compressed, len);
+    }
+    let (head, head_len) = length::encode(len as u64);
+    out[begin..begin + head_len].copy_from_slice(&head[..head_len]);
+    out.copy_within(made_at..made_at + len, begin + head_len);
+    out.truncate(begin + head_len + len);
+}
+
+fn is_compressed(len: usize) -> bool {
+    (LEAST_COMPRESSED..=MOST_COMPRESSED).contains(&len)
+}
+
+/// Whether that made it shorter; if not, nothing is written.
+fn write_compressed(bytes: &[u8], out: &mut Vec<u8>) -> bool {
+    if !is_compressed(bytes.len()) {
+        return false;
+    }
+    let begin = out.len();
+    out.resize(begin + MOST_HEAD_BYTES + bytes.len() - LEAST_GAIN, 0);
+    match lzf::compress(bytes, &mut out[begin + MOST_HEAD_BYTES..]) {
+        Some(compressed) => settle(out, begin, compressed, bytes.len()),
+        None => out.truncate(begin),
+    }
+    out.len() > begin
+}
+
+/// Writes the head before compressed bytes, which stand where the longest head would end, and moves
+/// them to where it ends.
+fn settle(out: &mut Vec<u8>, begin: usize, compressed: usize, len: usize) {
+    let from = begin + MOST_HEAD_BYTES;
+    let (head, head_len) = compressed_head(compressed, len);
+    out[begin..begin + head_len].copy_from_slice(&head[..head_len]);
+    out.copy_within(from..from + compressed, begin + head_len);
+    out.truncate(begin + head_len + compressed);
+}
+
+/// What stands before `compressed` bytes that were `len`, and how long that is.
+fn compressed_head(compressed: usize, len: usize) -> ([u8; MOST_HEAD_BYTES], usize) {
+    let mut head = [MARK | LZF; MOST_HEAD_BYTES];
+    let mut end = 1;
+    for number in [compressed, len] {
+        let (bytes, count) = length::encode(number as u64);
+        head[end..end + count].copy_from_slice(&bytes[..count]);
+        end += count;
+    }
+    (head, end)
+}
+
+/// A string that is written in parts.
+#[derive(Debug, Default)]
+pub struct Writing {
+    form: Form,
+    /// How many bytes of the string are compressed, or written.
+    from: usize,
+}
+
+#[derive(Debug, Default)]
+enum Form {
+    /// Not known yet.
+    #[default]
+    Unknown,
+    Plain,
+    Compressing(Compressed),
+    Compressed(Compressed),
+}
+
+/// In pieces, so that what is done never moves.
+#[derive(Debug, Default)]
+struct Compressed {
+    pieces: VecDeque<Vec<u8>>,
+    /// Bytes of all of them.
+    len: usize,
+}
+
+impl Writing {
+    /// Appends a part; whether that was the last.
+    pub fn go_on(&mut self, text: StrRef<'_>, part: Part, out: &mut Vec<u8>) -> bool {
+        let StrRef::Bytes(bytes) = text else {
+            write(text, part.strings, out);
+            return true;
+        };
+        if let Form::Unknown = self.form {
+            if bytes.len() <= part.most_bytes.clamp(INT_TEXT_BYTES, MOST_AT_ONCE) {
+                write_bytes(bytes, part.strings, out);
+                return true;
+            }
+            self.form = match part.strings {
+                Strings::Compressed if is_compressed(bytes.len()) => {
+                    Form::Compressing(Compressed::default())
+                }
+                _ => Form::Plain,
+            };
+        }
+        match &mut self.form {
+            Form::Unknown | Form::Plain => return self.plain(bytes, part, out),
+            Form::Compressing(made) => {
+                let most = part.most_bytes.clamp(1, MOST_AT_ONCE);
+                let end = self.from + most.next_multiple_of(lzf::BLOCK_BYTES);
+                let end = end.min(bytes.len());
+                if !made.add(&bytes[self.from..end], end) {
+                    (self.form, self.from) = (Form::Plain, 0);
+                    return false;
+                }
+                self.from = end;
+                if end < bytes.len() {
+                    return false;
+                }
+                let (head, head_len) = compressed_head(made.len, bytes.len());
+                out.extend_from_slice(&head[..head_len]);
+                self.form = Form::Compressed(std::mem::take(made));
+            }
+            Form::Compressed(_) => {}
+        }
+        let Form::Compressed(made) = &mut self.form else { return false };
+        made.write(part, out)
+    }
+
+    fn plain(&mut self, bytes: &[u8], part: Part, out: &mut Vec<u8>) -> bool {
+        if self.from == 0 {
+            length::write(bytes.len() as u64, out);
+        }
+        let end = self.from.saturating_add(part.most_bytes).min(bytes.len());
+        out.extend_from_slice(&bytes[self.from..end]);
+        self.from = end;
+        end == bytes.len()
+    }
+}
+
+impl Compressed {
+    /// Some blocks more, up to `end` of the string. Whether it is worth going on: not if the last
+    /// of them, or all, have not become shorter.
+    fn add(&mut self, blocks: &[u8], end: usize) -> bool {
+        let mut piece = vec![0; blocks.len()];
+        let Some(len) = lzf::compress(blocks, &mut piece) else { return false };
+        piece.truncate(len);
+        self.len += len;
+        self.pieces.push_back(piece);
+        self.len + LEAST_GAIN <= end
+    }
+
+    /// Appends a part; whether that was the last.
+    fn write(&mut self, part: Part, out: &mut Vec<u8>) -> bool {
+        let end = part.end(out);
+        while out.len() < end
+            && let Some(piece) = self.pieces.pop_front()
+        {
+            out.extend_from_slice(&piece);
+        }
+        self.pieces.is_empty()
+    }
 }
 
 fn write_int(number: i64, out: &mut Vec<u8>) {
@@ -102,7 +280,7 @@ fn write_int(number: i64, out: &mut Vec<u8>) {
         out.push(MARK | INT32);
         out.extend_from_slice(&number.to_le_bytes());
     } else {
-        write_raw(IntText::new().write(number), out);
+        write_raw(IntText::new().write(number), Strings::Plain, out);
     }
 }
 
@@ -133,7 +311,7 @@ mod tests {
 
     fn check(text: &[u8], expected_len: usize) {
         let mut out = Vec::new();
-        write_bytes(text, &mut out);
+        write_bytes(text, Strings::Plain, &mut out);
         assert_eq!(out.len(), expected_len, "{}", text.escape_ascii());
         let mut input = Input::new(&out);
         let back = read(&mut input, 1 << 20).expect("it was written just now");
@@ -164,7 +342,7 @@ mod tests {
         check(&[0xff; 100], 102);
         check(&[0; 20_000], 20_005);
         let mut out = Vec::new();
-        write(StrRef::Int(i64::MIN), &mut out);
+        write(StrRef::Int(i64::MIN), Strings::Plain, &mut out);
         assert_eq!(out, b"\x14-9223372036854775808");
     }
 

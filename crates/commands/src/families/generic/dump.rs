@@ -3,7 +3,7 @@
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 use pantala_keyspace::{Opened, event};
-use pantala_rdb::{Kind, Limits, Value, Writing, payload};
+use pantala_rdb::{Kind, Limits, Strings, Value, Writing, payload};
 use pantala_table::{IntText, OwnedRecord};
 use pantala_values::Object;
 
@@ -87,7 +87,7 @@ fn dump_in_parts(call: &mut Call<'_, '_>) -> Done {
         |call| {
             let opened = call.keys.peek(key);
             Ok(opened.record().map(|(table, place)| {
-                let writing = Writing::begin(&table.value(place), now);
+                let writing = Writing::begin(&table.value(place), now, Strings::Plain);
                 Dumping { pieces: vec![vec![writing.kind().0]], writing }
             }))
         },

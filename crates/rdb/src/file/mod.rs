@@ -1,0 +1,48 @@
+//! Snapshot files: what stands around values in the files that Redis and Valkey write.
+//!
+//! ```text
+//! file:      head | section ... | 255 | checksum
+//! head:      "REDIS" and four digits, or "VALKEY" and three: the version
+//! section:   250 name value            something about the file or the server
+//!            245 code                  a library of functions
+//!            254 number                entries of this database follow
+//!            251 keys, with deadline   how many there are in it, roughly
+//!            entry
+//! entry:     252 deadline, if there is one | kind | key | value
+//! checksum:  CRC-64 of all before it, or eight zeros: none
+//! ```
+//!
+//! **Which version stands in the head** is decided by what is in the file: the oldest that has all
+//! its kinds, so the widest circle of servers reads it. Tried with Redis 7.0.15 and Valkey 9.1.2:
+//!
+//! | head | Redis 7.0.15 | Valkey 9.1.2 |
+//! |---|---|---|
+//! | `REDIS0010` | reads it; ends at a kind above 19 (1) | reads it; ends at one above 21 (2) |
+//! | `REDIS0011` | ends (3) | reads it |
+//! | `REDIS0012` | ends (3) | ends (3) |
+//! | `VALKEY080` | ends, without a reason | reads it, kind 22 too; ends at 112 and 113 (1) |
+//!
+//! What they say: (1) "Unknown RDB encoding type 20", (2) "Can't handle foreign type or opcode 22
+//! in RDB with version 10", (3) "Can't handle RDB format version 11".
+//!
+//! So nothing is ever misread: a server that lacks a kind does not start. As the head comes first
+//! and is known last, it is written as version 10 and, where that was too old, written over in the
+//! end ([`Writer::end`]); all heads are nine bytes.
+//!
+//! | file | what |
+//! |---|---|
+//! | `opcode` | the marks before sections |
+//! | `write` | the writer |
+//!
+//! Not here: files, threads, the order of entries. Bytes are appended to what the caller writes.
+//! Tests: at the foot of the files, `tests/file.rs`.
+
+pub mod opcode;
+mod write;
+
+pub use write::{EntryWriting, HEAD_BYTES, Head, Sizes, Writer, write_entry};
+
+/// The version in a head that everything is written as, unless something newer is in the file.
+pub const OLDEST_WRITTEN: u16 = 10;
+/// The first version of Valkey's own, whose head has Valkey's name.
+const FIRST_OF_VALKEY: u16 = 80;
