@@ -11,13 +11,19 @@
 //! |---|---|
 //! | `manifest` | the text of the manifest |
 //! | `layout` | names of files, the manifest on disk, taking in what an old server left |
+//! | `writer` | steps are kept, files are begun anew |
+//! | `growth` | whether that is due |
 //!
 //! A *step* is what is done whole or not at all: a command, or MULTI to EXEC.
 //!
 //! Not here: RDB's bytes, when a rewrite begins, threads.
 
+pub mod growth;
 pub mod layout;
 pub mod manifest;
+pub mod writer;
 
+pub use growth::{Growth, GrowthRules};
 pub use layout::{BaseKind, Layout};
 pub use manifest::{Manifest, Part};
+pub use writer::{Fault, RemoveJob, Rewrite, SyncDone, SyncJob, Writer};

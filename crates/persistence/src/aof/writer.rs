@@ -1,0 +1,779 @@
+//! The append-only file as it is written: steps in order, kept as the policy says, and begun anew.
+//!
+//! ```text
+//!            append ──> increment N ──sync──> durable
+//! rewrite:   begin ──> N synced, increment N+1 named in the manifest; snapshot of that moment
+//!            finish ──> manifest: new base, N+1        N and the old base are history
+//! fault:     the file is closed, steps are lost; begin ──> an increment that no manifest names
+//!            finish ──> manifest: new base, that increment     and all is kept again
+//! ```
+//!
+//! It starts no thread and asks no clock. Who drives it appends from one thread, and runs what may
+//! take long ([`SyncJob`], [`RemoveJob`]) wherever it likes.
+//!
+//! Invariants
+//! 1. What is on disk is at each moment a beginning of the stream of steps, up to
+//!    [`Writer::durable`] at least. An increment is durable before the manifest names the next.
+//! 2. A file of which an append or a sync has failed is never written again, and nothing is durable
+//!    after it until a new base that covers it is in the manifest.
+//! 3. `durable` never grows while something before it is lost.
+//! 4. No number of a file is used twice, also not after a manifest that may have reached the disk.
+//! 5. After [`Writer::begin_rewrite`] the stream says its database anew, so that each increment can
+//!    be read by itself. (Whoever makes the stream keeps this one.)
+//!
+//! Not here: the snapshot itself (it is written at [`Rewrite::base_path`]), refusing clients'
+//! writes while something is lost. Tests: at the foot; `tests/crashes.rs` on a simulated disk.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::growth::{Growth, GrowthRules};
+use super::layout::{BaseKind, Layout, LayoutError};
+use super::manifest::{Manifest, Part};
+use crate::disk::{Disk, DiskFile};
+
+/// See the module.
+pub struct Writer {
+    disk: Arc<dyn Disk>,
+    layout: Layout,
+    manifest: Manifest,
+    increment: Option<Increment>,
+    closed: Closed,
+    /// The number of the rewrite that is under way.
+    rewrite: Option<u64>,
+    rewrites: u64,
+    files: u64,
+    last_base: u64,
+    last_increment: u64,
+    written: u64,
+    durable: u64,
+    annotated_s: Option<i64>,
+    growth: Growth,
+}
+
+/// A file that several threads sync.
+struct Synced {
+    file: Arc<dyn DiskFile>,
+    has_failed: Mutex<bool>,
+}
+
+impl Synced {
+    /// Syncs it, one thread at a time. The system tells of a failure once; here it is remembered,
+    /// so that nobody takes the next sync's success for his own.
+    fn sync(&self) -> io::Result<()> {
+        let mut has_failed = self.has_failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if *has_failed {
+            return Err(io::Error::other("an earlier sync of this file has failed"));
+        }
+        self.file.sync().inspect_err(|_| *has_failed = true)
+    }
+}
+
+/// The increment that is written.
+struct Increment {
+    file: Arc<Synced>,
+    part: Part,
+    /// Whether the manifest names it; else it is a temporary file until the rewrite is finished.
+    is_named: bool,
+    /// Its length, of whole steps.
+    bytes: u64,
+    /// What of the stream this file has kept.
+    synced: u64,
+    /// Its number among all files this writer has opened.
+    number: u64,
+}
+
+/// Why there is no increment, or one that does not count yet.
+#[derive(Clone, Debug)]
+enum Closed {
+    /// It is written, or was never asked for.
+    No,
+    Off,
+    Fault(String),
+}
+
+/// Something has failed. Told once by the act that met it; see [`Writer::fault`].
+#[derive(Debug)]
+pub struct Fault {
+    /// Where.
+    pub path: PathBuf,
+    /// What the operating system said.
+    pub error: io::Error,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<LayoutError> for Fault {
+    fn from(error: LayoutError) -> Self {
+        let text = error.to_string();
+        match error {
+            LayoutError::Disk(path, error) => Fault { path, error },
+            LayoutError::Manifest(path, _) | LayoutError::Missing(path) => {
+                Fault { path, error: io::Error::other(text) }
+            }
+        }
+    }
+}
+
+/// A rewrite that has begun: the moment of the snapshot is where the stream is now.
+#[derive(Debug)]
+pub struct Rewrite {
+    number: u64,
+    base: Part,
+    /// The first increment that is not covered by the snapshot.
+    first_kept: u64,
+    /// Where the snapshot is to be written, and synced.
+    pub base_path: PathBuf,
+    /// The offset of its moment.
+    pub offset: u64,
+}
+
+/// A sync that is due; run it anywhere, and give [`Writer::end_sync`] what came of it.
+pub struct SyncJob {
+    file: Arc<Synced>,
+    upto: u64,
+    number: u64,
+}
+
+/// What came of a [`SyncJob`].
+#[must_use = "the writer has to be told"]
+pub struct SyncDone {
+    outcome: io::Result<()>,
+    upto: u64,
+    number: u64,
+}
+
+impl SyncJob {
+    /// Syncs. May take long.
+    pub fn run(self) -> SyncDone {
+        let SyncJob { file, upto, number } = self;
+        SyncDone { outcome: file.sync(), upto, number }
+    }
+}
+
+/// Files that count no more; run it anywhere, and give [`Writer::end_removal`] what came of it.
+pub struct RemoveJob {
+    disk: Arc<dyn Disk>,
+    layout: Layout,
+    parts: Vec<Part>,
+}
+
+impl RemoveJob {
+    /// Removes them, and says which are gone. May take long.
+    pub fn run(self) -> Vec<Part> {
+        let is_gone = |part: &Part| match self.disk.remove(&self.layout.path(&part.name)) {
+            Ok(()) => true,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        self.parts.into_iter().filter(is_gone).collect()
+    }
+}
+
+impl Writer {
+    /// With what is on disk, and nothing written yet. `offset` is where the stream is.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        layout: Layout,
+        manifest: Option<Manifest>,
+        offset: u64,
+    ) -> Self {
+        let manifest = manifest.unwrap_or_default();
+        Writer {
+            disk,
+            layout,
+            last_base: manifest.next_base() - 1,
+            last_increment: manifest.next_increment() - 1,
+            manifest,
+            increment: None,
+            closed: Closed::Off,
+            rewrite: None,
+            rewrites: 0,
+            files: 0,
+            written: offset,
+            durable: offset,
+            annotated_s: None,
+            growth: Growth::default(),
+        }
+    }
+
+    /// Goes on where the files end: what they hold has been loaded, and nothing has changed since.
+    /// Without files it begins with an empty increment, so nothing may have been loaded.
+    ///
+    /// # Errors
+    /// Nothing is written.
+    pub fn resume(&mut self) -> Result<(), LayoutError> {
+        self.layout.make_directory(&*self.disk)?;
+        self.layout.clean(&*self.disk, &mut self.manifest)?;
+        let (base_bytes, bytes) = self.sizes()?;
+        match self.manifest.increments.last().cloned() {
+            Some(part) => self.reopen(part)?,
+            None => {
+                let part = self.new_increment();
+                let begun = self.begin_named(part);
+                begun.map_err(|Fault { path, error }| LayoutError::Disk(path, error))?;
+            }
+        }
+        self.closed = Closed::No;
+        self.growth.loaded(base_bytes, base_bytes + bytes);
+        Ok(())
+    }
+
+    fn reopen(&mut self, part: Part) -> Result<(), LayoutError> {
+        let path = self.layout.path(&part.name);
+        let told = |error| LayoutError::Disk(path.clone(), error);
+        let file = self.disk.open_to_append(&path).map_err(told)?;
+        let bytes = self.disk.size(&path).map_err(told)?;
+        // Whoever wrote it may have ended before syncing.
+        file.sync().map_err(told)?;
+        self.disk.sync_directory(self.layout.directory()).map_err(told)?;
+        self.set_increment(file, part, bytes, true);
+        Ok(())
+    }
+
+    /// Bytes of the base, and of all increments.
+    fn sizes(&self) -> Result<(u64, u64), LayoutError> {
+        let size = |part: &Part| {
+            let path = self.layout.path(&part.name);
+            self.disk.size(&path).map_err(|error| LayoutError::Disk(path, error))
+        };
+        let base = self.manifest.base.iter().map(size).sum::<Result<u64, _>>()?;
+        let increments = self.manifest.increments.iter().map(size).sum::<Result<u64, _>>()?;
+        Ok((base, increments))
+    }
+
+    /// Appends whole steps, with a time stamp before them if one is given and the second is a new
+    /// one (`aof-timestamp-enabled`). Without a file they are dropped.
+    ///
+    /// # Errors
+    /// The file is closed; these steps, and those that follow, are lost until a rewrite is
+    /// finished.
+    pub fn append(&mut self, steps: &[u8], unix_s: Option<i64>) -> Result<(), Fault> {
+        self.written += steps.len() as u64;
+        if steps.is_empty() {
+            return Ok(());
+        }
+        if let Some(second) = unix_s.filter(|_| unix_s != self.annotated_s) {
+            self.annotated_s = unix_s;
+            self.push(format!("#TS:{second}\r\n").as_bytes())?;
+        }
+        self.push(steps)
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let Some(increment) = &mut self.increment else { return Ok(()) };
+        match increment.file.file.append(bytes) {
+            Ok(()) => {
+                increment.bytes += bytes.len() as u64;
+                self.growth.grew(bytes.len() as u64);
+                Ok(())
+            }
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    /// The sync that would make everything appended so far durable; `None` if it is.
+    pub fn begin_sync(&self) -> Option<SyncJob> {
+        let increment = self.increment.as_ref()?;
+        (increment.synced < self.written).then(|| SyncJob {
+            file: Arc::clone(&increment.file),
+            upto: self.written,
+            number: increment.number,
+        })
+    }
+
+    /// Takes what came of a sync.
+    ///
+    /// # Errors
+    /// The disk has failed: the file is closed, as after a failed append.
+    pub fn end_sync(&mut self, done: SyncDone) -> Result<(), Fault> {
+        let Some(increment) = &mut self.increment else { return Ok(()) };
+        if increment.number != done.number {
+            // That file was synced when the next was begun, or has failed and was closed.
+            return Ok(());
+        }
+        match done.outcome {
+            Ok(()) => {
+                increment.synced = increment.synced.max(done.upto);
+                if increment.is_named {
+                    self.durable = self.durable.max(done.upto);
+                }
+                Ok(())
+            }
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    /// Syncs here and now.
+    ///
+    /// # Errors
+    /// See [`Writer::end_sync`].
+    pub fn sync(&mut self) -> Result<(), Fault> {
+        match self.begin_sync() {
+            Some(job) => self.end_sync(job.run()),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the file after a fault.
+    #[cold]
+    fn fail(&mut self, error: io::Error) -> Fault {
+        let Some(increment) = self.increment.take() else {
+            return Fault { path: self.layout.directory().to_owned(), error };
+        };
+        let fault = Fault { path: self.path_of(&increment), error };
+        self.closed = Closed::Fault(fault.to_string());
+        if increment.is_named {
+            // Half a step at its end would have to be cut at the next start.
+            let _may_fail_too = self.disk.truncate(&fault.path, increment.bytes);
+        } else {
+            self.give_up_rewrite(&fault.path);
+        }
+        fault
+    }
+
+    /// The base that is being written has nothing that follows it.
+    fn give_up_rewrite(&mut self, increment: &Path) {
+        let _stays_until_the_next_start = self.disk.remove(increment);
+        self.rewrite = None;
+        self.growth.failed();
+    }
+
+    fn path_of(&self, increment: &Increment) -> PathBuf {
+        match increment.is_named {
+            true => self.layout.path(&increment.part.name),
+            false => self.layout.temporary_path(&increment.part),
+        }
+    }
+
+    /// Begins a rewrite: what is appended from now on goes to a new increment, and the snapshot is
+    /// to be taken of this very moment. Waits for the disk, to sync the old increment.
+    ///
+    /// # Errors
+    /// There is no rewrite. [`Writer::fault`] says whether the increment failed; else it goes on.
+    pub fn begin_rewrite(&mut self, kind: BaseKind) -> Result<Rewrite, Fault> {
+        let begun = self.begin_increment();
+        begun.inspect_err(|_| self.growth.failed())?;
+        self.rewrites += 1;
+        self.rewrite = Some(self.rewrites);
+        self.last_base += 1;
+        let base = self.layout.base(self.last_base, kind);
+        Ok(Rewrite {
+            number: self.rewrites,
+            base_path: self.layout.temporary_path(&base),
+            base,
+            first_kept: self.last_increment,
+            offset: self.written,
+        })
+    }
+
+    fn begin_increment(&mut self) -> Result<(), Fault> {
+        if self.increment.as_ref().is_some_and(|increment| increment.is_named) {
+            self.sync()?;
+            let part = self.new_increment();
+            return self.begin_named(part);
+        }
+        self.drop_unnamed();
+        let part = self.new_increment();
+        let path = self.layout.temporary_path(&part);
+        self.layout.make_directory(&*self.disk)?;
+        match self.disk.create(&path) {
+            Ok(file) => self.set_increment(file, part, 0, false),
+            Err(error) => return Err(Fault { path, error }),
+        }
+        Ok(())
+    }
+
+    /// An increment that counts from now on. On an error nothing has changed.
+    fn begin_named(&mut self, part: Part) -> Result<(), Fault> {
+        let path = self.layout.path(&part.name);
+        let file = self.disk.create(&path).map_err(|error| Fault { path, error })?;
+        let mut manifest = self.manifest.clone();
+        manifest.increments.push(part.clone());
+        // After an error the one on disk may be either: the new one names an empty file more.
+        self.layout.store(&*self.disk, &manifest)?;
+        self.manifest = manifest;
+        self.set_increment(file, part, 0, true);
+        Ok(())
+    }
+
+    fn new_increment(&mut self) -> Part {
+        self.last_increment += 1;
+        self.layout.increment(self.last_increment)
+    }
+
+    fn set_increment(&mut self, file: Arc<dyn DiskFile>, part: Part, bytes: u64, is_named: bool) {
+        self.files += 1;
+        let (number, synced) = (self.files, self.written);
+        self.annotated_s = None;
+        let file = Arc::new(Synced { file, has_failed: Mutex::new(false) });
+        self.increment = Some(Increment { file, part, is_named, bytes, synced, number });
+    }
+
+    /// The snapshot is whole, synced, and at [`Rewrite::base_path`]: from now on it counts, and
+    /// what it stands for is history.
+    ///
+    /// # Errors
+    /// The rewrite has failed. What was kept before is kept.
+    pub fn finish_rewrite(&mut self, rewrite: Rewrite) -> Result<(), Fault> {
+        if self.rewrite != Some(rewrite.number) {
+            self.abandon_rewrite(&rewrite);
+            let error = io::Error::other("given up, because the increment after it has failed");
+            return Err(Fault { path: rewrite.base_path, error });
+        }
+        self.put_in_place(&rewrite).inspect_err(|_| self.abandon_rewrite(&rewrite))?;
+        self.rewrite = None;
+        self.durable = self.durable.max(rewrite.offset);
+        if let Some(increment) = &mut self.increment {
+            increment.is_named = true;
+            self.durable = self.durable.max(increment.synced);
+            self.closed = Closed::No;
+        }
+        if let Ok((base_bytes, bytes)) = self.sizes() {
+            self.growth.rewritten(base_bytes + bytes);
+        }
+        Ok(())
+    }
+
+    fn put_in_place(&mut self, rewrite: &Rewrite) -> Result<(), Fault> {
+        let rename = |from: &Path, to: PathBuf| {
+            let told = |error| Fault { path: from.to_owned(), error };
+            self.disk.rename(from, &to).map_err(told)
+        };
+        rename(&rewrite.base_path, self.layout.path(&rewrite.base.name))?;
+        let mut manifest = self.manifest.clone();
+        manifest.replace_base(rewrite.base.clone(), rewrite.first_kept);
+        if let Some(increment) = self.increment.as_ref().filter(|increment| !increment.is_named) {
+            let part = &increment.part;
+            rename(&self.layout.temporary_path(part), self.layout.path(&part.name))?;
+            manifest.increments.push(part.clone());
+        }
+        let directory = self.layout.directory();
+        let kept = self.disk.sync_directory(directory);
+        kept.map_err(|error| Fault { path: directory.to_owned(), error })?;
+        self.layout.store(&*self.disk, &manifest)?;
+        self.manifest = manifest;
+        Ok(())
+    }
+
+    /// The snapshot has failed, or is no longer wanted. What was kept before is kept.
+    pub fn abandon_rewrite(&mut self, rewrite: &Rewrite) {
+        let _was_never_written = self.disk.remove(&rewrite.base_path);
+        if self.rewrite == Some(rewrite.number) {
+            self.rewrite = None;
+            self.growth.failed();
+            self.drop_unnamed();
+        }
+    }
+
+    /// An increment that no manifest names is of no use without its base.
+    fn drop_unnamed(&mut self) {
+        if let Some(increment) = self.increment.take_if(|increment| !increment.is_named) {
+            let _is_gone = self.disk.remove(&self.layout.temporary_path(&increment.part));
+        }
+    }
+
+    /// Files that are history, to be removed.
+    pub fn begin_removal(&self) -> Option<RemoveJob> {
+        let parts = self.manifest.history.clone();
+        let (disk, layout) = (Arc::clone(&self.disk), self.layout.clone());
+        (!parts.is_empty()).then_some(RemoveJob { disk, layout, parts })
+    }
+
+    /// They are gone: the manifest names them no more.
+    ///
+    /// # Errors
+    /// It still does, which does no harm.
+    pub fn end_removal(&mut self, gone: &[Part]) -> Result<(), Fault> {
+        let mut manifest = self.manifest.clone();
+        manifest.history.retain(|part| !gone.contains(part));
+        self.layout.store(&*self.disk, &manifest)?;
+        self.manifest = manifest;
+        Ok(())
+    }
+
+    /// Writes no more (`appendonly no`). The files stay; a rewrite begins anew.
+    ///
+    /// # Errors
+    /// The last sync failed.
+    pub fn stop(&mut self) -> Result<(), Fault> {
+        let synced = self.sync();
+        self.rewrite = None;
+        self.drop_unnamed();
+        self.increment = None;
+        self.closed = Closed::Off;
+        synced
+    }
+
+    /// Where the stream is: the bytes that have been given to [`Writer::append`].
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Everything before this offset is there after a crash.
+    pub fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// Whether what is appended counts: after a fault it does not until a rewrite is finished.
+    pub fn is_kept(&self) -> bool {
+        self.increment.as_ref().is_some_and(|increment| increment.is_named)
+    }
+
+    /// What has failed, and is not mended yet: clients' writes are to be refused.
+    pub fn fault(&self) -> Option<&str> {
+        match &self.closed {
+            Closed::Fault(what) => Some(what),
+            Closed::No | Closed::Off => None,
+        }
+    }
+
+    /// Whether a rewrite is under way.
+    pub fn is_rewriting(&self) -> bool {
+        self.rewrite.is_some()
+    }
+
+    /// Whether a rewrite is due by itself: after a fault, or by growth. `idle_ms`: since the last
+    /// one ended.
+    pub fn is_rewrite_due(&self, rules: GrowthRules, idle_ms: u64) -> bool {
+        if self.rewrite.is_some() || self.growth.retry_after_ms() > idle_ms {
+            return false;
+        }
+        self.fault().is_some() || (self.is_kept() && self.growth.is_due(rules))
+    }
+
+    /// How large the files are, and were.
+    pub fn growth(&self) -> &Growth {
+        &self.growth
+    }
+
+    /// The files that count.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::read_whole;
+    use crate::disk::simulated::{Act, SimulatedDisk};
+
+    use super::*;
+
+    struct Fixture {
+        disk: SimulatedDisk,
+        writer: Writer,
+    }
+
+    fn layout() -> Layout {
+        Layout::new(Path::new("/d"), "aof", "a")
+    }
+
+    fn fixture() -> Fixture {
+        let disk = SimulatedDisk::new(1);
+        disk.create_directory(Path::new("/d")).expect("made");
+        let mut writer = Writer::new(Arc::new(disk.clone()), layout(), None, 0);
+        writer.resume().expect("it begins");
+        Fixture { disk, writer }
+    }
+
+    impl Fixture {
+        fn append(&mut self, steps: &str) {
+            self.writer.append(steps.as_bytes(), None).expect("appended");
+        }
+
+        fn begin(&mut self) -> Rewrite {
+            let rewrite = self.writer.begin_rewrite(BaseKind::Rdb).expect("it begins");
+            let base = self.disk.create(&rewrite.base_path).expect("created");
+            base.append(b"base").expect("appended");
+            base.sync().expect("synced");
+            rewrite
+        }
+
+        /// The manifest on disk, and what is in the files.
+        #[track_caller]
+        fn check(&self, expected: &str) {
+            let manifest = layout().read(&self.disk).expect("read").expect("there is one");
+            let mut text = String::new();
+            for part in manifest.parts() {
+                let path = layout().path(&part.name);
+                let bytes = read_whole(&self.disk, &path, 1 << 20).expect("read");
+                let name = part.name.trim_start_matches("a.");
+                text.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(&bytes)));
+            }
+            assert_eq!(text, expected);
+        }
+    }
+
+    #[test]
+    fn steps_go_to_the_increment_and_a_sync_makes_them_durable() {
+        let mut at = fixture();
+        at.append("one ");
+        at.append("two ");
+        assert_eq!((at.writer.written(), at.writer.durable()), (8, 0));
+        let job = at.writer.begin_sync().expect("something is not durable");
+        at.append("three");
+        at.writer.end_sync(job.run()).expect("synced");
+        assert_eq!((at.writer.written(), at.writer.durable()), (13, 8));
+        at.writer.sync().expect("synced");
+        assert!(at.writer.begin_sync().is_none());
+        at.check("1.incr.aof: one two three\n");
+    }
+
+    #[test]
+    fn a_rewrite_puts_a_base_in_place_of_what_came_before() {
+        let mut at = fixture();
+        at.append("one ");
+        let rewrite = at.begin();
+        assert_eq!((rewrite.offset, at.writer.durable()), (4, 4));
+        at.append("two");
+        at.check("1.incr.aof: one \n2.incr.aof: two\n");
+        at.writer.finish_rewrite(rewrite).expect("finished");
+        at.check("1.base.rdb: base\n2.incr.aof: two\n");
+        let gone = at.writer.begin_removal().expect("there is history").run();
+        at.writer.end_removal(&gone).expect("stored");
+        let names = at.disk.list(layout().directory()).expect("listed");
+        assert_eq!(names, ["a.1.base.rdb", "a.2.incr.aof", "a.manifest"]);
+    }
+
+    #[test]
+    fn a_rewrite_that_is_given_up_leaves_everything() {
+        let mut at = fixture();
+        at.append("one ");
+        let rewrite = at.begin();
+        at.append("two");
+        at.writer.abandon_rewrite(&rewrite);
+        at.check("1.incr.aof: one \n2.incr.aof: two\n");
+        assert!(at.writer.is_kept());
+        let rewrite = at.begin();
+        at.writer.finish_rewrite(rewrite).expect("finished");
+        at.check("2.base.rdb: base\n3.incr.aof: \n");
+    }
+
+    #[test]
+    fn a_failed_append_loses_what_follows_until_a_rewrite_is_finished() {
+        let mut at = fixture();
+        at.append("one ");
+        at.disk.set_free_bytes(Some(2));
+        assert!(at.writer.append(b"two ", None).is_err());
+        let fault = at.writer.fault().expect("it is told").to_owned();
+        assert!(fault.starts_with("/d/aof/a.1.incr.aof: "), "{fault}");
+        at.append("three ");
+        at.disk.set_free_bytes(None);
+        at.check("1.incr.aof: one \n");
+        let rewrite = at.begin();
+        at.append("four ");
+        at.writer.sync().expect("synced");
+        assert!(at.writer.fault().is_some(), "nothing of it counts before there is a base");
+        assert_eq!(at.writer.durable(), 0);
+        at.check("1.incr.aof: one \n");
+        at.writer.finish_rewrite(rewrite).expect("finished");
+        assert!(at.writer.fault().is_none());
+        assert_eq!(at.writer.durable(), at.writer.written());
+        at.append("five");
+        at.check("1.base.rdb: base\n2.incr.aof: four five\n");
+    }
+
+    #[test]
+    fn a_failed_sync_is_a_fault_and_is_not_tried_again() {
+        let mut at = fixture();
+        at.append("one ");
+        at.disk.fail(Act::Sync, 0, io::ErrorKind::Other);
+        assert!(at.writer.sync().is_err());
+        assert!(at.writer.fault().is_some());
+        assert!(at.writer.begin_sync().is_none());
+        assert!(!at.writer.is_kept());
+    }
+
+    #[test]
+    fn a_failed_sync_elsewhere_is_not_hidden_by_the_one_of_a_rewrite() {
+        let mut at = fixture();
+        at.append("one ");
+        let job = at.writer.begin_sync().expect("something is not durable");
+        at.disk.fail(Act::Sync, 0, io::ErrorKind::Other);
+        let done = job.run();
+        assert!(at.writer.begin_rewrite(BaseKind::Rdb).is_err());
+        assert!(at.writer.fault().is_some());
+        at.writer.end_sync(done).expect("it was told");
+        assert_eq!(at.writer.durable(), 0);
+    }
+
+    #[test]
+    fn a_rewrite_whose_increment_fails_is_given_up_when_nothing_else_counts() {
+        let mut at = fixture();
+        at.append("one ");
+        at.disk.fail(Act::Append, 0, io::ErrorKind::Other);
+        assert!(at.writer.append(b"two ", None).is_err());
+        let rewrite = at.begin();
+        at.disk.fail(Act::Append, 0, io::ErrorKind::Other);
+        assert!(at.writer.append(b"three ", None).is_err());
+        assert!(at.writer.finish_rewrite(rewrite).is_err());
+        assert!(at.writer.fault().is_some());
+        at.check("1.incr.aof: one \n");
+        let rewrite = at.begin();
+        at.writer.finish_rewrite(rewrite).expect("finished");
+        at.check("2.base.rdb: base\n3.incr.aof: \n");
+    }
+
+    #[test]
+    fn time_stamps_are_written_once_a_second() {
+        let mut at = fixture();
+        for (steps, second) in [("a ", 7), ("b ", 7), ("c ", 8)] {
+            at.writer.append(steps.as_bytes(), Some(second)).expect("appended");
+        }
+        at.check("1.incr.aof: #TS:7\r\na b #TS:8\r\nc \n");
+        assert_eq!(at.writer.written(), 6, "the stream knows nothing of them");
+    }
+
+    #[test]
+    fn writing_can_end_and_begin_anew() {
+        let mut at = fixture();
+        at.append("one ");
+        at.writer.stop().expect("synced");
+        assert_eq!(at.writer.durable(), 4);
+        at.append("two ");
+        let rewrite = at.begin();
+        at.append("three");
+        at.check("1.incr.aof: one \n");
+        at.writer.finish_rewrite(rewrite).expect("finished");
+        at.check("1.base.rdb: base\n2.incr.aof: three\n");
+        assert!(at.writer.is_kept() && at.writer.fault().is_none());
+    }
+
+    #[test]
+    fn a_writer_goes_on_where_the_last_one_ended() {
+        let mut at = fixture();
+        at.append("one ");
+        let manifest = layout().open(&at.disk).expect("it opens");
+        at.writer = Writer::new(Arc::new(at.disk.clone()), layout(), manifest, 100);
+        at.writer.resume().expect("it resumes");
+        at.append("two");
+        assert_eq!((at.writer.durable(), at.writer.written()), (100, 103));
+        at.check("1.incr.aof: one two\n");
+    }
+
+    #[test]
+    fn a_rewrite_is_due_after_a_fault_and_by_growth_but_not_at_once_after_a_failure() {
+        let mut at = fixture();
+        let rules = GrowthRules { percentage: 100, min_bytes: 10 };
+        assert!(!at.writer.is_rewrite_due(rules, 0));
+        at.append("0123456789a");
+        assert!(at.writer.is_rewrite_due(rules, 0));
+        let rewrite = at.begin();
+        assert!(!at.writer.is_rewrite_due(rules, 0), "one is under way");
+        at.writer.abandon_rewrite(&rewrite);
+        assert!(!at.writer.is_rewrite_due(rules, 999));
+        assert!(at.writer.is_rewrite_due(rules, 1_000));
+        at.disk.fail(Act::Append, 0, io::ErrorKind::Other);
+        assert!(at.writer.append(b"x", None).is_err());
+        let never = GrowthRules { percentage: 0, min_bytes: 0 };
+        assert!(at.writer.is_rewrite_due(never, 60_000));
+    }
+}
