@@ -7,9 +7,10 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 19] = [
+const FLOORS: [(&str, &[&str]); 20] = [
     ("crates/base", &[]),
     ("crates/sync", &["base"]),
+    ("crates/journal", &["base", "sync"]),
     ("crates/memory", &["base"]),
     ("crates/settings", &["base"]),
     ("crates/protocol", &["base"]),
@@ -17,16 +18,20 @@ const FLOORS: [(&str, &[&str]); 19] = [
     ("crates/table", &["base", "memory"]),
     ("crates/values", &["base", "memory", "table"]),
     ("crates/rdb", &["base", "memory", "table", "values"]),
-    ("crates/keyspace", &["base", "memory", "sync", "table", "values"]),
+    ("crates/keyspace", &["base", "journal", "memory", "sync", "table", "values"]),
     (
         "crates/commands",
-        &["base", "memory", "settings", "protocol", "sync", "table", "values", "rdb", "keyspace"],
+        &[
+            "base", "journal", "memory", "settings", "protocol", "sync", "table", "values", "rdb",
+            "keyspace",
+        ],
     ),
     ("crates/scripting", &["base", "protocol"]),
     (
         "crates/engine",
         &[
             "base",
+            "journal",
             "memory",
             "sync",
             "settings",
@@ -65,6 +70,7 @@ const FLOORS: [(&str, &[&str]); 19] = [
 
 const ANY: &[&str] = &[
     "base",
+    "journal",
     "memory",
     "sync",
     "settings",

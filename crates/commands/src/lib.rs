@@ -32,6 +32,7 @@ mod incremental;
 pub mod options;
 mod owned_args;
 mod queue;
+mod record;
 mod registry;
 mod session;
 pub mod syntax;

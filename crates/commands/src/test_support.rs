@@ -99,6 +99,7 @@ impl Fixture {
             tally: &tally,
             touch: true,
             sees_expired: false,
+            recorder: None,
         };
         let plan = LockPlan::of(hashes.iter().copied());
         let mut call = Call {
@@ -128,6 +129,7 @@ impl Fixture {
             tally: &tally,
             touch: true,
             sees_expired: false,
+            recorder: None,
         };
         self.space.lock(&LockPlan::of([key.hash]), scope).is_ok()
     }

@@ -56,6 +56,7 @@ impl Engine {
             settings: SettingsCell::new(parts.settings, parts.file),
             workers: parts.workers,
             lane: Lane::default(),
+            journal: Arc::default(),
             scripts: Scripts::default(),
             functions: Functions::default(),
             notices: Notices::default(),

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
 use pantala_commands::{Call, ClientError, Registry, Server, Tracking};
+use pantala_journal::Journal;
 use pantala_keyspace::{ClientId, Keyspace};
 use pantala_scripting::Libraries;
 use pantala_settings::Settings;
@@ -42,6 +43,8 @@ pub struct Engine {
     pub workers: Arc<dyn WorkerSet>,
     /// The slow lane.
     pub lane: Lane,
+    /// What changes is recorded there, if anywhere.
+    pub journal: Arc<Journal>,
     /// The scripts it has been shown, and those that run.
     pub scripts: Scripts,
     /// The libraries of functions.

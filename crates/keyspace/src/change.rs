@@ -307,6 +307,9 @@ impl<'l, 'k> Changes<'l, 'k> {
     #[inline]
     pub fn publish(&mut self, key: &[u8], event: Event) {
         self.set_unpublished(false);
+        if let Some(recorder) = self.around.scope.recorder {
+            recorder.note_change();
+        }
         self.around.follow_up(key, What::Changed(event, Heard::ByAll));
     }
 
@@ -315,6 +318,9 @@ impl<'l, 'k> Changes<'l, 'k> {
         self.set_unpublished(false);
         let Around { waiters, woken, scope, .. } = &mut self.around;
         scope.tally.changes.add(1);
+        if let Some(recorder) = scope.recorder {
+            recorder.note_change();
+        }
         if heard == Heard::Unwatched && !waiters.is_empty() && waiters.has(scope.db, key) {
             woken.is_ready(scope.db, key);
         }
@@ -398,6 +404,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         let record = self.db.table.remove(place);
         self.db.timed.forget(key.bytes);
         self.tidy(key.hash);
+        self.around.record_gone(key.bytes);
         self.around.follow_up(key.bytes, What::Evicted);
         self.around.discard(record);
     }
@@ -460,8 +467,16 @@ impl Around<'_, '_> {
     fn lost(&mut self, timed: &mut Timed, record: OwnedRecord<Object>) {
         self.scope.tally.expired.add(1);
         timed.forget(record.key());
+        self.record_gone(record.key());
         self.follow_up(record.key(), What::Expired);
         self.discard(record);
+    }
+
+    /// Records that a key is gone by itself.
+    fn record_gone(&self, key: &[u8]) {
+        if let Some(recorder) = self.scope.recorder {
+            recorder.record_lasting(self.scope.db.0, &[b"DEL", key]);
+        }
     }
 
     fn discard(&self, record: OwnedRecord<Object>) {

@@ -431,6 +431,7 @@ mod tests {
             tally: &tally,
             touch: false,
             sees_expired: false,
+            recorder: None,
         };
         let hashes = names.iter().map(|name| space.hash(name.as_bytes()));
         work(&mut space.lock_waiting(&LockPlan::of(hashes), scope));

@@ -126,8 +126,15 @@ mod tests {
         let config = Config { seed, databases: 1, worker_slots: 1, lane_slots: 1 };
         let (space, tally) = (Keyspace::new(config), Tally::default());
         let (space, now) = (&space, UnixMs(5));
-        let scope =
-            Scope { space, db: DbIndex(0), now, tally: &tally, touch: true, sees_expired: false };
+        let scope = Scope {
+            space,
+            db: DbIndex(0),
+            now,
+            tally: &tally,
+            touch: true,
+            sees_expired: false,
+            recorder: None,
+        };
         let mut locked = match outer {
             Some(id) => space.lock_one(id, scope).expect("nobody else is there"),
             None => space.lock_none(scope),

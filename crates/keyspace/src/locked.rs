@@ -28,6 +28,7 @@ use crate::ticket::{Ready, Ticket, Waker, Woken};
 use crate::token::Token;
 use crate::{Busy, Keyspace};
 use pantala_base::UnixMs;
+use pantala_journal::Recorder;
 use pantala_sync::lock::Guard;
 use pantala_table::is_expired;
 use pantala_values::Collection;
@@ -60,6 +61,8 @@ pub struct Scope<'k> {
     /// True for those who are told by others when a key is gone, and see it until then: see
     /// `expiry`.
     pub sees_expired: bool,
+    /// Where changes are recorded, if they are.
+    pub recorder: Option<&'k Recorder>,
 }
 
 /// See the module. Dropping it frees the partitions.
@@ -247,8 +250,23 @@ impl<'k> Locked<'k> {
         Ok(())
     }
 
+    /// The end of a step: what was recorded since the last one is to be seen together.
+    #[inline]
+    pub fn end_step(&mut self) {
+        if let Some(recorder) = self.scope.recorder
+            && recorder.has_step()
+        {
+            let seen = self.held.iter().map(|(_, held)| held.last_step).max();
+            let stamp = recorder.end_step(seen.unwrap_or_default());
+            for (_, held) in &mut *self.held {
+                held.last_step = stamp;
+            }
+        }
+    }
+
     /// Frees everything before the command has ended; it opens no key any more.
     pub fn let_go(&mut self) {
+        self.end_step();
         self.woken.tell(self.scope.space);
         self.held.clear();
         self.woken.wake();
@@ -469,5 +487,6 @@ impl Drop for Locked<'_> {
         if !self.woken.ready.is_empty() {
             self.call_ready();
         }
+        self.end_step();
     }
 }

@@ -138,7 +138,15 @@ mod tests {
     }
 
     fn scope_of<'k>(space: &'k Keyspace, tally: &'k Tally) -> Scope<'k> {
-        Scope { space, db: DbIndex(0), now: UnixMs(5), tally, touch: true, sees_expired: false }
+        Scope {
+            space,
+            db: DbIndex(0),
+            now: UnixMs(5),
+            tally,
+            touch: true,
+            sees_expired: false,
+            recorder: None,
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use pantala_journal::Stamp;
+
 use crate::change::{Databases, Db};
 use crate::effects::{TrackedCounts, TrackedKeys};
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
@@ -20,6 +22,8 @@ pub struct Partition {
     pub(crate) databases: Databases,
     /// Connections that wait for something to appear under a key.
     pub(crate) waiters: Waiters,
+    /// The last step that was recorded with this partition held.
+    pub(crate) last_step: Stamp,
 }
 
 impl Partition {

@@ -235,7 +235,15 @@ impl Keyspace {
         let mut earliest = NEVER;
         for db in (0..self.database_count()).map(DbIndex) {
             let Some(sizes) = self.sizes(db) else { continue };
-            let scope = Scope { space: self, db, now, tally, touch: false, sees_expired: false };
+            let scope = Scope {
+                space: self,
+                db,
+                now,
+                tally,
+                touch: false,
+                sees_expired: false,
+                recorder: None,
+            };
             if sizes.with_deadline_in(id) > 0 {
                 earliest = earliest.min(self.sweep_keys(id, scope, found)?);
             }

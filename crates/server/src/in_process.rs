@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
 use pantala_commands::Session;
+use pantala_journal::{Audience, Chunk, Merger, Recorder, Stamp};
 use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
@@ -22,6 +23,8 @@ use pantala_engine::stats::tallies::ThreadTally;
 pub struct InProcess {
     worker: Worker,
     lane_tally: Arc<ThreadTally>,
+    lane_recorder: Recorder,
+    merger: Merger,
 }
 
 impl InProcess {
@@ -47,11 +50,32 @@ impl InProcess {
         let reactor = Reactor::new(config).map_err(|error| error.to_string())?;
         let inbox = Arc::new(Inbox::new(reactor.waker()));
         let lane_tally = shared.engine.stats.tallies.join();
+        let lane_recorder = shared.engine.journal.join();
         let mut worker = Worker::new(shared, 0, inbox);
         let token = Token { index: 0, generation: 0 };
         let session = Session::new(1, true);
         worker.connections.push(Some(Box::new(Connection::new(token, session, 0))));
-        Ok(InProcess { worker, lane_tally })
+        Ok(InProcess { worker, lane_tally, lane_recorder, merger: Merger::default() })
+    }
+
+    /// From now on changes are recorded.
+    pub fn record(&mut self) {
+        self.worker.shared.engine.journal.turn(true);
+    }
+
+    /// What was recorded since the last call, in order, as a file has it.
+    pub fn recorded(&mut self) -> Vec<u8> {
+        let worker = self.worker.recorder.as_deref().expect("no turn runs");
+        for (thread, recorder) in [worker, &self.lane_recorder].into_iter().enumerate() {
+            self.merger.add(thread, recorder.take_finished(Chunk::default()));
+        }
+        let mut bytes = Vec::new();
+        self.merger.take(Stamp::LAST, &mut |run| {
+            if run.audience == Audience::All {
+                bytes.extend_from_slice(run.bytes);
+            }
+        });
+        bytes
     }
 
     /// Its data.
@@ -100,7 +124,7 @@ impl InProcess {
     fn run_lane(&mut self) {
         let shared = Arc::clone(&self.worker.shared);
         while let Some(job) = shared.engine.lane.try_next() {
-            lane::run_job(&*shared, &self.lane_tally, 0, job);
+            lane::run_job(&*shared, (&self.lane_tally, &self.lane_recorder), 0, job);
         }
         self.worker.take_engine_messages();
     }
@@ -178,6 +202,7 @@ mod tests {
                     tally: &tally,
                     touch: false,
                     sees_expired: false,
+                    recorder: None,
                 };
                 let locked = space.lock_waiting(&LockPlan::one(space.hash(key)), scope);
                 held.send(()).expect("the test listens");

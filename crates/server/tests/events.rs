@@ -37,6 +37,7 @@ fn plant_expired(space: &Keyspace, name: &str) {
         tally: &tally,
         touch: false,
         sees_expired: false,
+        recorder: None,
     };
     let mut locked = space.lock_waiting(&LockPlan::one(key.hash), scope);
     let mut opened = locked.open(key);

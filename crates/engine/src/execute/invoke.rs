@@ -5,9 +5,8 @@
 //! serve_one    a command that waited, for the key that changed     --+--> invoke --> handler
 //! ```
 //!
-//! Here it is known who the author is, whether something has changed (the keyspace's count of
-//! changes before and after the handler), and in which form a command can be told to others: a
-//! journal will record here.
+//! Here it is known who the author is, whether something has changed, and in which form the command
+//! is recorded in the journal: as it came, unless the handler has said otherwise.
 //!
 //! Invariants
 //! 1. Every call of a handler for a client passes [`Turn::invoke`]; so each is counted
@@ -121,6 +120,9 @@ impl<'r> Turn<'r> {
             ready,
             may_wait: self.may_wait,
         };
+        if let Some(recorder) = self.recorder {
+            recorder.begin_command();
+        }
         let mut done = (found.row.handler)(&mut call);
         if call.reply.is_short() {
             if call.reply.may_be_short() {
@@ -130,6 +132,11 @@ impl<'r> Turn<'r> {
                 // It is over its output limit; nothing that follows in its pipeline runs.
                 session.closing = true;
             }
+        }
+        if let Some(recorder) = self.recorder
+            && done.is_ok()
+        {
+            recorder.end_command(locked.scope().db.0, args);
         }
         self.settle(session, found, done, before, output)
     }

@@ -27,6 +27,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     CommandRef, Flags, Lane, Locking, Park, Server, Session, error, key_positions,
 };
+use pantala_journal::Recorder;
 use pantala_keyspace::{Awaited, DbIndex, LockPlan, Locked, Scope};
 use smallvec::SmallVec;
 
@@ -53,6 +54,8 @@ pub struct Turn<'r> {
     pub server: &'r dyn Server,
     /// The counters of this thread.
     pub tally: &'r ThreadTally,
+    /// Where this thread records changes, if they are recorded.
+    pub recorder: Option<&'r Recorder>,
     /// The settings.
     pub limited: &'r Limited,
     /// Where this is.
@@ -98,10 +101,10 @@ pub enum Verdict {
 
 impl<'r> Turn<'r> {
     /// What holds from now on, for a thread of `lane` with these counters, at this moment (Unix,
-    /// and monotonic in microseconds).
+    /// and monotonic in microseconds). It records there, if there is a journal.
     pub fn new(
         server: &'r dyn Server,
-        tally: &'r ThreadTally,
+        (tally, recorder): (&'r ThreadTally, &'r Recorder),
         limited: &'r Limited,
         lane: Lane,
         (now, now_us): (UnixMs, u64),
@@ -111,6 +114,7 @@ impl<'r> Turn<'r> {
             engine,
             server,
             tally,
+            recorder: engine.journal.is_on().then_some(recorder),
             limited,
             lane,
             now,
@@ -127,7 +131,15 @@ impl<'r> Turn<'r> {
     #[inline]
     pub fn plain_scope(&self) -> Scope<'r> {
         let (space, tally) = (&self.engine.space, &self.tally.keys);
-        Scope { space, db: DbIndex(0), now: self.now, tally, touch: true, sees_expired: false }
+        Scope {
+            space,
+            db: DbIndex(0),
+            now: self.now,
+            tally,
+            touch: true,
+            sees_expired: false,
+            recorder: self.recorder,
+        }
     }
 
     /// What lookups of this session need.
@@ -140,6 +152,7 @@ impl<'r> Turn<'r> {
             tally: &self.tally.keys,
             touch: !session.no_touch,
             sees_expired: false,
+            recorder: self.recorder,
         }
     }
 

@@ -42,6 +42,7 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
     engine
         .change_functions(|libraries| libraries.with(&library, replace, keep))
         .map_err(ClientError::bytes)?;
+    call.record_as_it_came();
     call.reply.bulk(&library.name);
     Ok(())
 }
@@ -67,6 +68,7 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Done {
         false => now.merged(&libraries, replace, keep),
     };
     Engine::of(call).change_functions(change).map_err(ClientError::bytes)?;
+    call.record_as_it_came();
     call.reply.ok();
     Ok(())
 }

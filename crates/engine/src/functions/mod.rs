@@ -123,6 +123,7 @@ const FLUSH_MODE: ClientError =
 fn delete(call: &mut Call<'_, '_>) -> Done {
     let name = call.args[2];
     Engine::of(call).change_functions(|now| now.without(name).ok_or(LIBRARY_NOT_FOUND))?;
+    call.record_as_it_came();
     call.reply.ok();
     Ok(())
 }
@@ -136,6 +137,7 @@ fn flush(call: &mut Call<'_, '_>) -> Done {
         _ => return Err(error::subcommand_syntax("FUNCTION", call.args[1]).into()),
     }
     Engine::of(call).change_functions(|_| Ok::<_, ClientError>(Default::default()))?;
+    call.record_as_it_came();
     call.reply.ok();
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_commands::{Flags, Park, Server};
+use pantala_journal::Recorder;
 use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
 use pantala_sync::gate::Role;
 
@@ -88,10 +89,10 @@ impl Engine {
 /// `server` is what its commands see of what stands around the engine.
 pub fn run(server: &dyn Server, slot: usize) {
     let engine = Engine::of_server(server);
-    let tally = engine.stats.tallies.join();
+    let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
     pantala_base::os::yield_to_others();
     while let Some(job) = engine.lane.next(|| engine.condition.shutdown.is_final()) {
-        run_job(server, &tally, slot, job);
+        run_job(server, (&tally, &recorder), slot, job);
         engine.lane.ended();
     }
     pantala_memory::release_seat();
@@ -100,19 +101,20 @@ pub fn run(server: &dyn Server, slot: usize) {
 /// The life of the thread that runs operators' commands alone. It passes no gate.
 pub fn run_operators(server: &dyn Server) {
     let engine = Engine::of_server(server);
-    let tally = engine.stats.tallies.join();
+    let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
+    let thread = (&*tally, &recorder);
     let is_over = || engine.condition.shutdown.is_final();
     while let Some(task) = engine.lane.next_of_operators(is_over, || engine.scripts.busy.count()) {
         match task {
-            Task::Run(job) => run_job(server, &tally, LANE_SLOTS, job),
-            Task::Refuse(job) => refuse_job(server, &tally, job),
+            Task::Run(job) => run_job(server, thread, LANE_SLOTS, job),
+            Task::Refuse(job) => refuse_job(server, thread, job),
         }
     }
     pantala_memory::release_seat();
 }
 
 /// Answers BUSY to a job that has found no thread.
-fn refuse_job(server: &dyn Server, tally: &ThreadTally, mut job: Job) {
+fn refuse_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), mut job: Job) {
     let engine = Engine::of_server(server);
     // All scripts are inside the gate. There may be room by now.
     let Some(error) = engine.scripts.busy.error(Awaited::Gate) else {
@@ -120,22 +122,22 @@ fn refuse_job(server: &dyn Server, tally: &ThreadTally, mut job: Job) {
     };
     let limited = Limited::new(engine.settings.current());
     let lane = pantala_commands::Lane::Slow;
-    let turn = Turn::new(server, tally, &limited, lane, (unix_ms(), monotonic_us()));
+    let turn = Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()));
     let mut reply = Vec::new();
     turn.refuse(&mut job.session, Some(job.found), error, &mut reply);
     let Job { session, inbox, connection, parking, .. } = job;
     inbox.post(Message::LaneDone { connection, parking, session, reply });
 }
 
-/// Runs one job and answers it.
-pub fn run_job(server: &dyn Server, tally: &ThreadTally, slot: usize, mut job: Job) {
+/// Runs one job and answers it, for a thread with these counters that records there.
+pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usize, mut job: Job) {
     let engine = Engine::of_server(server);
     let mut reply = Vec::new();
     let at_hand = AtHand::new(&job.applicant);
     let ran = match job.applicant.has_left(&engine.scripts.running) {
         true => Ok(Ran::CalledOff),
         false => catch_unwind(AssertUnwindSafe(|| {
-            run_command(server, tally, slot, &mut job, &mut reply)
+            run_command(server, thread, slot, &mut job, &mut reply)
         })),
     };
     drop(at_hand);
@@ -150,7 +152,7 @@ pub fn run_job(server: &dyn Server, tally: &ThreadTally, slot: usize, mut job: J
     }
     if ran.is_err() {
         reply.clear();
-        report_panic(engine, tally, &job.session, Some(job.found), &mut reply);
+        report_panic(engine, thread.0, &job.session, Some(job.found), &mut reply);
         job.session.closing = true;
     }
     let session = job.session;
@@ -168,7 +170,7 @@ enum Ran {
 
 fn run_command(
     server: &dyn Server,
-    tally: &ThreadTally,
+    thread: (&ThreadTally, &Recorder),
     slot: usize,
     job: &mut Job,
     reply: &mut Vec<u8>,
@@ -188,7 +190,7 @@ fn run_command(
     let turn = Turn {
         locking: *locking,
         is_starved: *tries >= ALL_OR_NONE_TRIES,
-        ..Turn::new(server, tally, &limited, lane, (unix_ms(), monotonic_us()))
+        ..Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()))
     };
     let awaited = match turn.run(session, found, &args, reply, &place) {
         Verdict::Finished => None,

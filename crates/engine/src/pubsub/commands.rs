@@ -145,6 +145,7 @@ fn spublish(call: &mut Call<'_, '_>) -> Done {
 
 fn send(call: &mut Call<'_, '_>, kind: Kind) -> Done {
     let engine = Engine::of(call);
+    call.record_for_replicas();
     if !call.may_wait {
         // A transaction is told of at its end, together with what it has changed.
         let (channel, message) = (call.args[1].into(), call.args[2].into());

@@ -22,7 +22,7 @@ pub fn keyspace() -> Keyspace {
 }
 
 pub fn scope<'k>(space: &'k Keyspace, tally: &'k Tally, db: DbIndex, now: UnixMs) -> Scope<'k> {
-    Scope { space, db, now, tally, touch: true, sees_expired: false }
+    Scope { space, db, now, tally, touch: true, sees_expired: false, recorder: None }
 }
 
 /// Sets a key, waiting for its partition.

@@ -36,6 +36,7 @@ use std::time::Duration;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::Place;
 use pantala_engine::Mailbox;
+use pantala_journal::Recorder;
 use pantala_keyspace::NeverWaits;
 use pantala_reactor::{Event, Events, Ops, Reactor, Token};
 use pantala_settings::Settings;
@@ -107,6 +108,8 @@ pub struct Worker {
     /// The same, as the engine knows it.
     pub(crate) mailbox: Arc<dyn Mailbox>,
     pub(crate) tally: Arc<ThreadTally>,
+    /// Where its commands are recorded; with the turn while one runs.
+    pub(crate) recorder: Option<Box<Recorder>>,
     pub(crate) settings: Arc<Settings>,
     settings_version: u64,
     pub(crate) limited: Arc<Limited>,
@@ -159,12 +162,14 @@ impl Worker {
         let settings = shared.engine.settings.current();
         let limited = Arc::new(Limited::new(Arc::clone(&settings)));
         let tally = shared.engine.stats.tallies.join();
+        let recorder = Box::new(shared.engine.journal.join());
         Worker {
             shared,
             index,
             mailbox: inbox.clone(),
             inbox,
             tally,
+            recorder: Some(recorder),
             settings,
             settings_version: 0,
             limited,

@@ -28,7 +28,7 @@ use pantala_base::limits::available_cores;
 use pantala_base::number::parse_i64;
 use pantala_base::rng::Rng;
 use pantala_commands::{Call, ClientError, Done, Lane, Session, error, options::is_word};
-use pantala_keyspace::{Expiry, Key, LockPlan, Locked, PartitionId, Scope, Tally};
+use pantala_keyspace::{DbIndex, Expiry, Key, LockPlan, Locked, PartitionId, Scope, Tally};
 use pantala_protocol::Reply;
 use pantala_settings::Settings;
 use pantala_values::Type;
@@ -280,22 +280,34 @@ struct Maker<'a> {
     numbers: &'a Numbers<'a>,
     engine: &'a Engine,
     settings: &'a Settings,
-    scope: Scope<'a>,
+    db: DbIndex,
+    now: UnixMs,
 }
 
 impl Maker<'_> {
     /// The life of a thread: makes keys until there are no more numbers, or something is wrong.
     fn run(self, session: Session) -> (Done, Tally) {
         let tally = Tally::default();
-        let done = Maker { scope: Scope { tally: &tally, ..self.scope }, ..self }.make(session);
+        let Maker { engine, db, now, .. } = self;
+        // As in Valkey, what it makes is not recorded.
+        let scope = Scope {
+            space: &engine.space,
+            db,
+            now,
+            tally: &tally,
+            touch: true,
+            sees_expired: false,
+            recorder: None,
+        };
+        let done = self.make(session, scope);
         if done.is_err() {
             self.numbers.stop();
         }
         (done, tally)
     }
 
-    fn make(&self, mut session: Session) -> Done {
-        let (space, db) = (self.scope.space, self.scope.db);
+    fn make(&self, mut session: Session, scope: Scope<'_>) -> Done {
+        let Scope { space, db, .. } = scope;
         let mut random = Rng::random();
         let (mut names, mut value) = (Vec::new(), Vec::new());
         let (mut batch, mut keys) = (Vec::new(), Vec::new());
@@ -313,7 +325,7 @@ impl Maker<'_> {
             for (number, name, hash) in keys.drain(..) {
                 let key = Key { bytes: &names[name], hash };
                 self.options.value(number, &mut random, &mut value);
-                self.make_one(key, &value, &mut random, &mut session)?;
+                self.make_one(key, &value, &mut random, (&mut session, scope))?;
             }
         }
         Ok(())
@@ -324,9 +336,9 @@ impl Maker<'_> {
         key: Key<'_>,
         value: &[u8],
         random: &mut Rng,
-        session: &mut Session,
+        (session, scope): (&mut Session, Scope<'_>),
     ) -> Done {
-        let (scope, options) = (self.scope, self.options);
+        let options = self.options;
         let expiry = options.expiry(scope.now, random);
         let mut locked = match scope.space.lock_one(PartitionId::of(key.hash), scope) {
             Ok(locked) => locked,
@@ -394,8 +406,10 @@ pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
         numbers: &Numbers::of(&options),
         engine: Engine::of(call),
         settings: call.settings,
-        scope: *call.keys.scope(),
+        db: call.keys.scope().db,
+        now: call.keys.scope().now,
     };
+    let mine = call.keys.scope().tally;
     let session = &*call.session;
     let results = std::thread::scope(|threads_scope| {
         let start = |_| {
@@ -418,7 +432,7 @@ pub(super) fn populate(call: &mut Call<'_, '_>) -> Done {
         results
     });
     for (_, tally) in &results {
-        maker.scope.tally.settle_counts(tally, true);
+        mine.settle_counts(tally, true);
     }
     results.into_iter().try_for_each(|(done, _)| done)?;
     call.reply.ok();

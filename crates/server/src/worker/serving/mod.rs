@@ -62,9 +62,10 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let tally = Arc::clone(&self.tally);
         let limited = Arc::clone(&self.limited);
+        let recorder = take(&mut self.recorder).expect("only this takes it");
         let inside = shared.engine.space.gate().enter(Role::Worker, self.index);
         let now = (unix_ms(), self.now_us);
-        let turn = Turn::new(&*shared, &tally, &limited, Lane::Worker, now);
+        let turn = Turn::new(&*shared, (&tally, &recorder), &limited, Lane::Worker, now);
         let arena = Arena::default();
         let mut scratch = take(&mut self.scratch);
         scratch.progress.resize(chunks.len(), Progress::default());
@@ -86,6 +87,7 @@ impl Worker {
         }
         turn.shrink_tracked();
         drop(inside);
+        self.recorder = Some(recorder);
         let Window { mut progress, mut args, parsed, .. } = window;
         args.clear();
         args.shrink_to(KEPT_ARGS);

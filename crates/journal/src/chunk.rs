@@ -1,0 +1,105 @@
+//! Finished steps of one thread: their bytes, and what else is to be known of them.
+//!
+//! The bytes are commands, one after the other. SELECT, MULTI and EXEC are not among them: whoever
+//! merges knows where they belong, from the pieces.
+//!
+//! Invariants
+//! 1. Pieces follow each other without a gap; the first begins at 0.
+//! 2. Their stamps never fall.
+//! 3. A piece with a frame is part of one step. One without is any number of steps of one command.
+
+use crate::stamp::Stamp;
+
+/// Who is to have a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// Files and replicas.
+    #[default]
+    All,
+    /// Replicas: what leaves no data behind (PUBLISH).
+    Replicas,
+}
+
+/// Whether a piece begins or ends a step of several commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// MULTI stands before it.
+    pub begins: bool,
+    /// EXEC stands after it.
+    pub ends: bool,
+    /// It is part of a step of several commands.
+    pub is_inside: bool,
+}
+
+/// Commands of one database, with one stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// When.
+    pub stamp: Stamp,
+    /// Where it ends among the chunk's bytes.
+    pub end: usize,
+    /// The database.
+    pub db: u32,
+    /// Who is to have it.
+    pub audience: Audience,
+    /// Its place in a step.
+    pub frame: Frame,
+    /// It stays although its step is undone: what time has done.
+    pub(crate) lasts: bool,
+}
+
+impl Piece {
+    /// Whether another one that follows can be part of it.
+    fn is_like(&self, other: &Piece) -> bool {
+        let alike = (self.db, self.audience, self.lasts) == (other.db, other.audience, other.lasts);
+        alike && self.stamp == other.stamp && self.frame == other.frame
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// The commands.
+    pub bytes: Vec<u8>,
+    /// What they are.
+    pub pieces: Vec<Piece>,
+}
+
+impl Chunk {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Empties it, to be used again, and gives back what is more than this many bytes.
+    pub fn clear(&mut self, kept_bytes: usize) {
+        self.bytes.clear();
+        self.bytes.shrink_to(kept_bytes);
+        self.pieces.clear();
+    }
+
+    /// Notes the bytes that were appended last; part of piece number `from` or a later one if they
+    /// are like it.
+    #[inline]
+    pub(crate) fn add_piece(&mut self, piece: Piece, from: usize) {
+        if self.pieces.len() > from
+            && let Some(last) = self.pieces.last_mut()
+            && last.is_like(&piece)
+        {
+            last.end = piece.end;
+            return;
+        }
+        self.pieces.push(piece);
+    }
+
+    /// Makes the last piece part of the one before, if they are alike.
+    #[inline]
+    pub(crate) fn join_last(&mut self) {
+        if let [.., before, last] = &mut self.pieces[..]
+            && before.is_like(last)
+        {
+            before.end = last.end;
+            self.pieces.pop();
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The journal: what changed, in one order, as commands in RESP.
+//!
+//! ```text
+//! handler --record--> Recorder (one a thread) --end of a turn--> Outbox --> Merger --> runs
+//!                        | step ends with its partitions held:              by (time, thread)
+//!                        +--> Stamp, left in those partitions                up to the watermark
+//! ```
+//!
+//! A *step* is what nobody sees half of: a command, a transaction, a script, with all that followed
+//! from it. There is no shared counter. A step takes a *stamp* that is larger than those of the
+//! steps it has seen (Lamport's clock), so two steps that met at a partition have stamps in their
+//! order; steps that did not meet may stand in any order. See `stamp`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `stamp` | the order of two steps |
+//! | `journal` | what recorders share |
+//! | `recorder` | what one thread records |
+//! | `chunk` | finished steps of one thread, on their way |
+//! | `merger` | all threads' steps as one stream |
+//! | `resp` | commands as bytes |
+//!
+//! Invariants
+//! 1. A step is in the journal whole or not at all, and between no two of its commands stands one
+//!    of another step.
+//! 2. Of two steps that held the same partition, the one that held it first stands first.
+//!
+//! Not here: keys and partitions (the keyspace calls `Recorder::end_step` and keeps stamps), files.
+//! Tests: at the foot of each file.
+
+#![forbid(unsafe_code)]
+
+mod chunk;
+mod journal;
+mod merger;
+mod recorder;
+pub mod resp;
+mod stamp;
+
+pub use chunk::{Audience, Chunk, Frame, Piece};
+pub use journal::Journal;
+pub use merger::{Merger, Run};
+pub use recorder::{Mark, Recorder};
+pub use stamp::{MOST_THREADS, Stamp};

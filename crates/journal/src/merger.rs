@@ -1,0 +1,236 @@
+//! From the chunks of many threads to one stream of bytes.
+//!
+//! ```text
+//! add(thread, chunk) ...  -->  take(until): every piece with a stamp before `until`, in order
+//!                              SELECT where the database changes, MULTI and EXEC around steps
+//! ```
+//!
+//! Invariants
+//! 1. Pieces leave by their stamps; those with the same stamp, which are of one thread, as they
+//!    came. So a step of several pieces, which have one stamp, leaves without another between.
+//! 2. An offset is the number of bytes that have left before, from the stream's beginning.
+//!
+//! Not here: how far one may take (`order`), threads, files. Tests: at the foot.
+
+use std::collections::VecDeque;
+
+use crate::chunk::{Audience, Chunk, Piece};
+use crate::resp;
+use crate::stamp::Stamp;
+
+/// Some bytes of the stream: whole commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run<'b> {
+    /// Where it begins.
+    pub offset: u64,
+    /// The commands.
+    pub bytes: &'b [u8],
+    /// Who is to have them.
+    pub audience: Audience,
+}
+
+/// What one thread has handed over and has not left yet.
+#[derive(Debug, Default)]
+struct Queue {
+    chunks: VecDeque<Chunk>,
+    /// How much of the first chunk has left.
+    piece: usize,
+    bytes: usize,
+}
+
+impl Queue {
+    fn head(&self) -> Option<&Piece> {
+        self.chunks.front()?.pieces.get(self.piece)
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Merger {
+    queues: Vec<Queue>,
+    /// The database of the last command that has left; `None`: the next one says its own.
+    db: Option<u32>,
+    offset: u64,
+    spent: Vec<(usize, Chunk)>,
+    scratch: Vec<u8>,
+}
+
+impl Merger {
+    /// One whose next byte has this offset.
+    pub fn from(offset: u64) -> Merger {
+        Merger { offset, ..Merger::default() }
+    }
+
+    /// The offset of the next byte.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next command says its database: it is the first of a file.
+    pub fn forget_db(&mut self) {
+        self.db = None;
+    }
+
+    /// Steps of a thread, after all it gave before.
+    pub fn add(&mut self, thread: usize, chunk: Chunk) {
+        if chunk.is_empty() {
+            return self.spent.push((thread, chunk));
+        }
+        if thread >= self.queues.len() {
+            self.queues.resize_with(thread + 1, Queue::default);
+        }
+        self.queues[thread].chunks.push_back(chunk);
+    }
+
+    /// Whether something waits.
+    pub fn is_empty(&self) -> bool {
+        self.queues.iter().all(|queue| queue.chunks.is_empty())
+    }
+
+    /// Chunks that have left, with the threads they came from, to be used again.
+    pub fn take_spent(&mut self) -> Vec<(usize, Chunk)> {
+        std::mem::take(&mut self.spent)
+    }
+
+    /// Lets everything leave that has a stamp before this one.
+    pub fn take(&mut self, until: Stamp, leave: &mut dyn FnMut(Run<'_>)) {
+        while let Some((thread, next)) = self.first(until) {
+            // Its queue is the first as long as no other has a smaller head.
+            self.leave_from(thread, next.min(until), leave);
+        }
+    }
+
+    /// The thread whose head has the smallest stamp, if that is before `until`, and the smallest
+    /// stamp of the others.
+    fn first(&self, until: Stamp) -> Option<(usize, Stamp)> {
+        let (mut first, mut second) = (None, Stamp::LAST);
+        let mut smallest = until;
+        for (thread, queue) in self.queues.iter().enumerate() {
+            let Some(head) = queue.head() else { continue };
+            if head.stamp < smallest {
+                second = if first.is_some() { smallest } else { second };
+                (first, smallest) = (Some(thread), head.stamp);
+            } else {
+                second = second.min(head.stamp);
+            }
+        }
+        first.map(|thread| (thread, second))
+    }
+
+    /// Lets the pieces at the head of a queue leave that have a stamp before this one.
+    fn leave_from(&mut self, thread: usize, until: Stamp, leave: &mut dyn FnMut(Run<'_>)) {
+        let Merger { queues, db, offset, spent, scratch } = self;
+        let queue = &mut queues[thread];
+        let mut out = Out { db, offset, scratch, leave };
+        while let Some(chunk) = queue.chunks.front() {
+            while let Some(piece) = chunk.pieces.get(queue.piece) {
+                if piece.stamp >= until {
+                    return;
+                }
+                out.piece(piece, &chunk.bytes[queue.bytes..piece.end]);
+                queue.bytes = piece.end;
+                queue.piece += 1;
+            }
+            (queue.piece, queue.bytes) = (0, 0);
+            spent.extend(queue.chunks.pop_front().map(|chunk| (thread, chunk)));
+        }
+    }
+}
+
+/// Where pieces go.
+struct Out<'m> {
+    db: &'m mut Option<u32>,
+    offset: &'m mut u64,
+    scratch: &'m mut Vec<u8>,
+    leave: &'m mut dyn FnMut(Run<'_>),
+}
+
+impl Out<'_> {
+    fn piece(&mut self, piece: &Piece, bytes: &[u8]) {
+        if *self.db != Some(piece.db) {
+            *self.db = Some(piece.db);
+            let mut select = std::mem::take(self.scratch);
+            select.clear();
+            resp::push_select(&mut select, piece.db);
+            self.run(&select, Audience::All);
+            *self.scratch = select;
+        }
+        if piece.frame.begins {
+            self.run(resp::MULTI, Audience::All);
+        }
+        self.run(bytes, piece.audience);
+        if piece.frame.ends {
+            self.run(resp::EXEC, Audience::All);
+        }
+    }
+
+    fn run(&mut self, bytes: &[u8], audience: Audience) {
+        (self.leave)(Run { offset: *self.offset, bytes, audience });
+        *self.offset += bytes.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Recorder;
+
+    /// One step of these commands.
+    fn step(recorder: &Recorder, seen: Stamp, commands: &[(u32, &str)]) -> Stamp {
+        for (db, word) in commands {
+            recorder.record(*db, &[word.as_bytes()]);
+        }
+        recorder.end_step(seen)
+    }
+
+    /// What leaves, in words.
+    fn leaving(merger: &mut Merger, until: Stamp) -> String {
+        let (mut text, before) = (String::new(), merger.offset());
+        let mut bytes = 0;
+        merger.take(until, &mut |run| {
+            assert_eq!(run.offset, before + bytes);
+            bytes += run.bytes.len() as u64;
+            text += &String::from_utf8_lossy(run.bytes);
+        });
+        assert_eq!(merger.offset(), before + bytes);
+        let words = text.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
+        words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn stamps_say_the_order() {
+        let (one, two) = (Recorder::new(1), Recorder::new(2));
+        let start = Stamp::first_of(5);
+        let a = step(&one, start, &[(0, "a")]);
+        let b = step(&two, a, &[(0, "b")]);
+        let c = step(&one, b, &[(0, "c"), (3, "d")]);
+        step(&two, c, &[(3, "e")]);
+        step(&one, start, &[(3, "f")]);
+        let mut merger = Merger::from(100);
+        merger.add(2, two.take_finished(Chunk::default()));
+        merger.add(1, one.take_finished(Chunk::default()));
+        assert_eq!(leaving(&mut merger, Stamp::first_of(5)), "");
+        assert_eq!(leaving(&mut merger, Stamp::first_of(6)), "SELECT 0 a b");
+        assert!(!merger.is_empty());
+        // `f` met nobody after `c`, and nobody has met it.
+        assert_eq!(leaving(&mut merger, Stamp::LAST), "MULTI c SELECT 3 d EXEC f e");
+        assert!(merger.is_empty());
+        assert_eq!(merger.take_spent().len(), 2);
+    }
+
+    #[test]
+    fn steps_of_a_thread_that_meets_nobody_are_one_run() {
+        let (recorder, mut merger) = (Recorder::new(0), Merger::default());
+        for _ in 0..10 {
+            step(&recorder, Stamp::default(), &[(0, "a")]);
+        }
+        recorder.record_for_replicas(0, &[b"p"]);
+        recorder.end_step(Stamp::default());
+        merger.add(0, recorder.take_finished(Chunk::default()));
+        let mut runs = Vec::new();
+        merger.take(Stamp::LAST, &mut |run| runs.push((run.bytes.len(), run.audience)));
+        assert_eq!(runs.len(), 3);
+        assert_eq!(runs[1], (10 * "*1\r\n$1\r\na\r\n".len(), Audience::All));
+        assert_eq!(runs[2].1, Audience::Replicas);
+    }
+}

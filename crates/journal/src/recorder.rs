@@ -1,0 +1,346 @@
+//! What one thread records: commands, step by step.
+//!
+//! ```text
+//! begin_command --> note_change, record, record_nothing --> end_command: as it came, or nothing
+//!                                      ...
+//!                   end_step(stamp of what is held) --> the stamp to leave there
+//!                                      ...
+//!                   take_finished: to be handed over
+//! ```
+//!
+//! Invariants
+//! 1. A step that is undone leaves nothing but what time has done.
+//! 2. Nothing here is shared with another thread, and nothing is allocated for a command once the
+//!    buffers have grown.
+
+use std::cell::{Cell, RefCell};
+
+use crate::chunk::{Audience, Chunk, Frame, Piece};
+use crate::resp;
+use crate::stamp::Stamp;
+
+/// The command at hand has changed something,
+const HAS_CHANGED: u8 = 1;
+/// or has said itself what is to be recorded.
+const HAS_SAID: u8 = 2;
+
+/// How far the open step has come, so that it can be cut back to there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    bytes: usize,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    thread: usize,
+    last: Cell<Stamp>,
+    command: Cell<u8>,
+    /// Commands of the open step.
+    open_commands: Cell<usize>,
+    steps: RefCell<Steps>,
+}
+
+/// Finished steps and, at their end, the open one.
+#[derive(Debug, Default)]
+struct Steps {
+    chunk: Chunk,
+    finished_bytes: usize,
+    finished_pieces: usize,
+}
+
+impl Recorder {
+    /// That of a thread, by its number, which is below [`crate::MOST_THREADS`].
+    pub fn new(thread: usize) -> Recorder {
+        debug_assert!(thread < crate::MOST_THREADS);
+        Recorder { thread, ..Recorder::default() }
+    }
+
+    /// From here on it is another command that changes things.
+    #[inline]
+    pub fn begin_command(&self) {
+        self.command.set(0);
+    }
+
+    /// The command at hand has changed something.
+    #[inline]
+    pub fn note_change(&self) {
+        self.command.set(self.command.get() | HAS_CHANGED);
+    }
+
+    /// The command at hand leaves nothing to be recorded but what it has said.
+    #[inline]
+    pub fn record_nothing(&self) {
+        self.command.set(self.command.get() | HAS_SAID);
+    }
+
+    /// Whether the command at hand has changed something and has not said in which form that is
+    /// to be recorded: then it is recorded as it came.
+    #[inline]
+    fn is_unsaid(&self) -> bool {
+        self.command.get() == HAS_CHANGED
+    }
+
+    /// The command at hand has run, in this database.
+    #[inline]
+    pub fn end_command(&self, db: u32, args: &[&[u8]]) {
+        if self.is_unsaid() {
+            self.append(db, args, Audience::All, false);
+        }
+    }
+
+    /// Adds a command to the open step, in this database.
+    #[inline]
+    pub fn record(&self, db: u32, args: &[&[u8]]) {
+        self.record_nothing();
+        self.append(db, args, Audience::All, false);
+    }
+
+    /// The same, for replicas only.
+    pub fn record_for_replicas(&self, db: u32, args: &[&[u8]]) {
+        self.record_nothing();
+        self.append(db, args, Audience::Replicas, false);
+    }
+
+    /// Adds what happened by itself, and is not undone with the command at hand.
+    #[cold]
+    pub fn record_lasting(&self, db: u32, args: &[&[u8]]) {
+        self.append(db, args, Audience::All, true);
+    }
+
+    #[inline]
+    fn append(&self, db: u32, args: &[&[u8]], audience: Audience, lasts: bool) {
+        let mut steps = self.steps.borrow_mut();
+        let Steps { chunk, finished_pieces, .. } = &mut *steps;
+        resp::push_command(&mut chunk.bytes, args);
+        let (stamp, end, frame) = (Stamp::default(), chunk.bytes.len(), Frame::default());
+        let piece = Piece { stamp, end, db, audience, frame, lasts };
+        chunk.add_piece(piece, *finished_pieces);
+        self.open_commands.set(self.open_commands.get() + 1);
+    }
+
+    /// Whether the open step has something in it.
+    #[inline]
+    pub fn has_step(&self) -> bool {
+        self.open_commands.get() != 0
+    }
+
+    /// How far the open step is.
+    pub fn mark(&self) -> Mark {
+        Mark { bytes: self.steps.borrow().chunk.bytes.len() }
+    }
+
+    /// Takes back what the open step has recorded since, but for what lasts. A mark of an earlier
+    /// step counts as the beginning of this one.
+    pub fn discard(&self, mark: Mark) {
+        let mut steps = self.steps.borrow_mut();
+        let left = steps.discard(mark);
+        self.open_commands.set(left);
+    }
+
+    /// Takes back the whole open step, but for what lasts.
+    pub fn discard_step(&self) {
+        self.discard(Mark::default());
+    }
+
+    /// Ends the open step. `seen` is the largest stamp of the partitions it holds; the step's own
+    /// is to be left with them.
+    #[inline]
+    pub fn end_step(&self, seen: Stamp) -> Stamp {
+        let stamp = seen.next_of(self.thread).max(self.last.get());
+        self.last.set(stamp);
+        let commands = self.open_commands.replace(0);
+        self.steps.borrow_mut().finish(stamp, commands);
+        stamp
+    }
+
+    /// The stamp of the last step.
+    #[inline]
+    pub fn last(&self) -> Stamp {
+        self.last.get()
+    }
+
+    /// The finished steps, for the price of an empty chunk. The open one stays.
+    pub fn take_finished(&self, empty: Chunk) -> Chunk {
+        self.steps.borrow_mut().take_finished(empty)
+    }
+}
+
+impl Steps {
+    #[inline]
+    fn finish(&mut self, stamp: Stamp, commands: usize) {
+        let Steps { chunk, finished_bytes, finished_pieces } = self;
+        let open = &mut chunk.pieces[*finished_pieces..];
+        for piece in &mut *open {
+            (piece.stamp, piece.lasts) = (stamp, false);
+            piece.frame.is_inside = commands > 1;
+        }
+        if commands > 1
+            && let [first, ..] = &mut *open
+        {
+            first.frame.begins = true;
+            if let [.., last] = open {
+                last.frame.ends = true;
+            }
+        }
+        if commands == 1 {
+            chunk.join_last();
+        }
+        *finished_bytes = chunk.bytes.len();
+        *finished_pieces = chunk.pieces.len();
+    }
+
+    /// How many commands are left of the open step, two at most: more are the same.
+    fn discard(&mut self, mark: Mark) -> usize {
+        let Steps { chunk, finished_bytes, finished_pieces } = self;
+        let from = mark.bytes.max(*finished_bytes);
+        let open = chunk.pieces.split_off(*finished_pieces);
+        let (mut begin, mut kept) = (*finished_bytes, *finished_bytes);
+        for piece in open {
+            let end = if piece.lasts { piece.end } else { piece.end.min(from.max(begin)) };
+            if end > begin {
+                chunk.bytes.copy_within(begin..end, kept);
+                kept += end - begin;
+                chunk.add_piece(Piece { end: kept, ..piece }, *finished_pieces);
+            }
+            begin = piece.end;
+        }
+        chunk.bytes.truncate(kept);
+        let left = &chunk.bytes[*finished_bytes..];
+        count_commands(left)
+    }
+
+    fn take_finished(&mut self, mut empty: Chunk) -> Chunk {
+        let Steps { chunk, finished_bytes, finished_pieces } = self;
+        empty.bytes.extend_from_slice(&chunk.bytes[*finished_bytes..]);
+        let open = chunk.pieces[*finished_pieces..].iter();
+        empty.pieces.extend(open.map(|piece| Piece { end: piece.end - *finished_bytes, ..*piece }));
+        chunk.bytes.truncate(*finished_bytes);
+        chunk.pieces.truncate(*finished_pieces);
+        (*finished_bytes, *finished_pieces) = (0, 0);
+        std::mem::replace(chunk, empty)
+    }
+}
+
+/// How many commands these bytes are: 0, 1, or 2 for more.
+fn count_commands(bytes: &[u8]) -> usize {
+    let Some(first) = resp::command_bytes(bytes) else { return 0 };
+    if first < bytes.len() { 2 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEL: &[u8] = b"*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n";
+    const INCR: &[u8] = b"*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n";
+
+    fn del(recorder: &Recorder, db: u32) {
+        recorder.record(db, &[b"DEL", b"k"]);
+    }
+
+    fn incr(recorder: &Recorder, db: u32) {
+        recorder.record(db, &[b"INCR", b"k"]);
+    }
+
+    fn expire(recorder: &Recorder, db: u32) {
+        recorder.record_lasting(db, &[b"DEL", b"k"]);
+    }
+
+    /// Bytes, and of each piece where it ends, its database and its frame.
+    fn finished(recorder: &Recorder) -> (Vec<u8>, Vec<(usize, u32, u8)>) {
+        let chunk = recorder.take_finished(Chunk::default());
+        let bits = |frame: Frame| {
+            u8::from(frame.begins) + 2 * u8::from(frame.ends) + 4 * u8::from(frame.is_inside)
+        };
+        let pieces = chunk.pieces.iter().map(|one| (one.end, one.db, bits(one.frame)));
+        let pieces = pieces.collect();
+        (chunk.bytes, pieces)
+    }
+
+    #[test]
+    fn single_commands_are_one_piece_while_nobody_is_met() {
+        let recorder = Recorder::new(1);
+        for _ in 0..3 {
+            incr(&recorder, 0);
+            recorder.end_step(Stamp::default());
+        }
+        incr(&recorder, 4);
+        recorder.end_step(Stamp::first_of(9));
+        let (bytes, pieces) = finished(&recorder);
+        assert_eq!(bytes, INCR.repeat(4));
+        assert_eq!(pieces, [(3 * INCR.len(), 0, 0), (4 * INCR.len(), 4, 0)]);
+        assert_eq!(recorder.last().time(), 9);
+        assert!(recorder.take_finished(Chunk::default()).is_empty());
+    }
+
+    #[test]
+    fn several_commands_are_one_step() {
+        let recorder = Recorder::new(1);
+        incr(&recorder, 0);
+        recorder.end_step(Stamp::default());
+        incr(&recorder, 0);
+        incr(&recorder, 0);
+        del(&recorder, 1);
+        recorder.end_step(Stamp::default());
+        incr(&recorder, 1);
+        recorder.end_step(Stamp::default());
+        let (bytes, pieces) = finished(&recorder);
+        assert_eq!(bytes, [INCR, INCR, INCR, DEL, INCR].concat());
+        let ends: Vec<_> = pieces.iter().map(|(_, db, bits)| (*db, *bits)).collect();
+        assert_eq!(ends, [(0, 0), (0, 1 + 4), (1, 2 + 4), (1, 0)]);
+    }
+
+    #[test]
+    fn what_is_undone_leaves_what_time_has_done() {
+        let recorder = Recorder::new(1);
+        incr(&recorder, 0);
+        recorder.end_step(Stamp::default());
+        incr(&recorder, 0);
+        expire(&recorder, 0);
+        let mark = recorder.mark();
+        incr(&recorder, 0);
+        expire(&recorder, 2);
+        recorder.discard(mark);
+        assert!(recorder.has_step());
+        incr(&recorder, 0);
+        recorder.discard_step();
+        recorder.end_step(Stamp::default());
+        let (bytes, pieces) = finished(&recorder);
+        assert_eq!(bytes, [INCR, DEL, DEL].concat());
+        let lens = [INCR.len(), INCR.len() + DEL.len(), INCR.len() + 2 * DEL.len()];
+        assert_eq!(pieces, [(lens[0], 0, 0), (lens[1], 0, 1 + 4), (lens[2], 2, 2 + 4)]);
+        incr(&recorder, 0);
+        recorder.discard_step();
+        assert!(!recorder.has_step());
+    }
+
+    #[test]
+    fn an_open_step_stays_when_others_are_taken() {
+        let recorder = Recorder::new(1);
+        incr(&recorder, 0);
+        recorder.end_step(Stamp::default());
+        del(&recorder, 3);
+        assert_eq!(finished(&recorder).0, INCR);
+        del(&recorder, 3);
+        recorder.end_step(Stamp::default());
+        assert_eq!(finished(&recorder), ([DEL, DEL].concat(), vec![(2 * DEL.len(), 3, 7)]));
+    }
+
+    #[test]
+    fn a_command_is_recorded_as_it_came_only_if_it_has_changed_something() {
+        let recorder = Recorder::new(1);
+        recorder.begin_command();
+        assert!(!recorder.is_unsaid());
+        expire(&recorder, 0);
+        assert!(!recorder.is_unsaid());
+        recorder.note_change();
+        assert!(recorder.is_unsaid());
+        recorder.record_nothing();
+        assert!(!recorder.is_unsaid());
+        recorder.begin_command();
+        recorder.note_change();
+        del(&recorder, 0);
+        assert!(!recorder.is_unsaid());
+    }
+}

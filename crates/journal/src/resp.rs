@@ -1,0 +1,85 @@
+//! Commands as bytes: arrays of bulk strings.
+
+use pantala_base::number::{parse_u64, push_u64};
+
+/// The longest header of an array or a string: a sign, twenty digits, the end of the line.
+const HEADER_MAX_BYTES: usize = 23;
+
+/// MULTI.
+pub const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
+/// EXEC.
+pub const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
+
+/// Appends a command.
+#[inline]
+pub fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
+    let bytes = args.iter().map(|arg| arg.len() + HEADER_MAX_BYTES + 2).sum::<usize>();
+    out.reserve(bytes + HEADER_MAX_BYTES);
+    push_header(out, b'*', args.len());
+    for arg in args {
+        push_header(out, b'$', arg.len());
+        out.extend_from_slice(arg);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends SELECT.
+pub fn push_select(out: &mut Vec<u8>, db: u32) {
+    let mut number = Vec::with_capacity(HEADER_MAX_BYTES);
+    push_u64(&mut number, u64::from(db));
+    push_command(out, &[b"SELECT", &number]);
+}
+
+/// How long the first command of these bytes is; `None` if it is not whole, or none of ours.
+pub fn command_bytes(bytes: &[u8]) -> Option<usize> {
+    let (count, mut at) = read_header(bytes, 0, b'*')?;
+    for _ in 0..count {
+        let (length, from) = read_header(bytes, at, b'$')?;
+        at = from.checked_add(length)?.checked_add(2)?;
+    }
+    (at <= bytes.len()).then_some(at)
+}
+
+/// The number of a header, and where it ends.
+fn read_header(bytes: &[u8], at: usize, sign: u8) -> Option<(usize, usize)> {
+    let line = bytes.get(at..)?.strip_prefix(&[sign])?;
+    let digits = line.iter().position(|&byte| byte == b'\r')?;
+    let number = parse_u64(&line[..digits])?;
+    Some((usize::try_from(number).ok()?, at + digits + 3))
+}
+
+#[inline]
+fn push_header(out: &mut Vec<u8>, sign: u8, length: usize) {
+    // Most arguments are short.
+    if length < 10 {
+        return out.extend_from_slice(&[sign, b'0' + length as u8, b'\r', b'\n']);
+    }
+    if length < 100 {
+        let (tens, ones) = ((length / 10) as u8, (length % 10) as u8);
+        return out.extend_from_slice(&[sign, b'0' + tens, b'0' + ones, b'\r', b'\n']);
+    }
+    out.push(sign);
+    push_u64(out, length as u64);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_all_sizes() {
+        for length in [0, 1, 9, 10, 99, 100, 12345] {
+            let (arg, mut out) = (vec![b'x'; length], Vec::new());
+            push_command(&mut out, &[b"SET", &arg]);
+            let text = String::from_utf8(arg).expect("text");
+            let expected = format!("*2\r\n$3\r\nSET\r\n${length}\r\n{text}\r\n");
+            assert_eq!(command_bytes(&out), Some(out.len()));
+            assert_eq!(command_bytes(&out[..out.len() - 1]), None);
+            assert_eq!(String::from_utf8(out).expect("text"), expected);
+        }
+        let mut out = Vec::new();
+        push_select(&mut out, 15);
+        assert_eq!(out, b"*2\r\n$6\r\nSELECT\r\n$2\r\n15\r\n");
+    }
+}

@@ -1,0 +1,68 @@
+//! Stamps: which of two steps came first.
+//!
+//! A stamp is a time and the number of a thread. The time is no clock's: a thread that meets a
+//! stamp of another thread takes one that is larger, and otherwise keeps the time it has. So a turn
+//! that meets nobody has one time for all its steps, and they leave as one run of bytes.
+//!
+//! Invariants
+//! 1. The stamps of one thread never fall. Steps with the same stamp are of one thread, in the
+//!    order in which it ended them.
+//! 2. A step that held a partition after another thread's step has the larger stamp.
+
+/// So many threads can record.
+pub const MOST_THREADS: usize = 1 << THREAD_BITS;
+
+const THREAD_BITS: u32 = 12;
+const THREAD_MASK: u64 = (1 << THREAD_BITS) - 1;
+
+/// See the module. Its default is before all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// After all others.
+    pub const LAST: Stamp = Stamp(u64::MAX);
+
+    /// The first of a time: at or before that of every step of this time, after all of the times
+    /// before. 52 bits: at ten million a second for fourteen years.
+    #[inline]
+    pub fn first_of(time: u64) -> Stamp {
+        Stamp(time << THREAD_BITS)
+    }
+
+    /// The time.
+    #[inline]
+    pub fn time(self) -> u64 {
+        self.0 >> THREAD_BITS
+    }
+
+    /// The thread.
+    #[inline]
+    pub fn thread(self) -> usize {
+        (self.0 & THREAD_MASK) as usize
+    }
+
+    /// The smallest stamp of a thread that is not before this one.
+    #[inline]
+    pub fn next_of(self, thread: usize) -> Stamp {
+        let same_time = Stamp((self.0 & !THREAD_MASK) | thread as u64);
+        if same_time < self { Stamp(same_time.0 + (1 << THREAD_BITS)) } else { same_time }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_on_only_where_it_must() {
+        let seen = Stamp::first_of(7).next_of(3);
+        assert_eq!((seen.time(), seen.thread()), (7, 3));
+        assert_eq!(seen.next_of(3), seen);
+        assert_eq!(seen.next_of(4), Stamp::first_of(7).next_of(4));
+        assert_eq!(seen.next_of(2), Stamp::first_of(8).next_of(2));
+        assert!(seen < seen.next_of(2));
+        assert!(seen < seen.next_of(MOST_THREADS - 1));
+        assert_eq!(Stamp::default().next_of(0), Stamp::default());
+    }
+}
