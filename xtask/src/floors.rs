@@ -48,6 +48,7 @@ const FLOORS: [(&str, &[&str]); 20] = [
         "crates/persistence",
         &[
             "base",
+            "journal",
             "memory",
             "sync",
             "settings",
