@@ -275,6 +275,45 @@ def script_waits_for_busy_script(trial):
         client.want(1, "DEL", "large")
 
 
+def queue(client, *calls):
+    """A transaction of these, up to EXEC."""
+    client.want(b"OK", "MULTI")
+    for call in calls:
+        client.want(b"QUEUED", *call)
+
+
+@scenario(*SOON_BUSY)
+def transaction_waits_for_busy_script(trial):
+    """EXEC with a script that names a key of one that is too slow: all of it is undone, it is told
+    so and holds nothing; where it can not be undone, its keys are busy."""
+    with trial.client() as client:
+        client.want(len(LARGE), "RPUSH", "large", *LARGE)
+        client.want(b"OK", "SET", "mine", "before")
+        endless = run_endless(trial, client, HOLD, "held")
+        until(lambda: is_busy(client.call("GET", "held")), "it is too slow")
+        read_held = "redis.call('SET', 'other', 1) return redis.call('EXISTS', 'held')"
+        client.want(b"OK", "CONFIG", "RESETSTAT")
+        client.want(b"OK", "WATCH", "mine")
+        queue(client, ["SET", "mine", "after"], ["SELECT", "1"], ["INCR", "n"],
+              ["EVAL", read_held, "0"])
+        reply = client.call("EXEC")
+        assert is_error(reply, "EXECABORT") and "BUSY" in reply, reply
+        stats = client.call("INFO", "commandstats").decode()
+        for name in ("set", "incr", "eval", "exists"):
+            assert "cmdstat_%s:" % name not in stats, stats
+        client.want(b"before", "GET", "mine")
+        client.want(0, "EXISTS", "other", "n")
+        queue(client, ["EVAL", "return redis.call('EXISTS', 'other')", "0"])
+        client.want([0], "EXEC")
+        with trial.client() as final:
+            queue(final, ["RPUSH", "large", "x"], ["EVAL", read_held, "0"])
+            final.write(encode("EXEC"))
+            until(lambda: is_busy(client.call("LLEN", "large")), "who holds the list waits")
+            kill(client, endless)
+            assert final.read() == [len(LARGE) + 1, 0]
+        client.want(2, "DEL", "large", "other")
+
+
 def run_until_quick(client):
     """A script that a worker runs by now."""
     number = 0

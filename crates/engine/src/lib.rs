@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assemble;
+mod attempt;
 pub mod condition;
 pub mod directory;
 pub mod engine;

@@ -156,14 +156,16 @@ impl Monitors {
         found: CommandRef,
         args: &[&[u8]],
     ) {
-        self.leave_command(session, &session.peer, found, args);
+        if let Some(line) = Monitors::line_inside(session, found, args) {
+            self.add(&line);
+        }
         self.call(workers);
     }
 
-    /// Leaves a command of a transaction to be shown.
+    /// What is shown of a command of a transaction.
     #[cold]
-    pub fn feed_inside(&self, session: &Session, found: CommandRef, args: &[&[u8]]) {
-        self.leave_command(session, &session.peer, found, args);
+    pub fn line_inside(session: &Session, found: CommandRef, args: &[&[u8]]) -> Option<Vec<u8>> {
+        is_shown(found).then(|| line(session, &session.peer, found, args))
     }
 
     /// What is shown of a command that is about to run a script: before those of the script.
@@ -180,12 +182,6 @@ impl Monitors {
         args: &[&[u8]],
     ) -> Option<Vec<u8>> {
         is_shown(found).then(|| line(session, "lua", found, args))
-    }
-
-    fn leave_command(&self, session: &Session, peer: &str, found: CommandRef, args: &[&[u8]]) {
-        if is_shown(found) {
-            self.add(&line(session, peer, found, args));
-        }
     }
 
     /// Leaves a line to be shown.

@@ -6,47 +6,46 @@
 //!
 //! A transaction that goes through the whole keyspace (KEYS, FLUSHALL) can not name its keys: it
 //! takes all partitions. One with a script in it can not name all of them: it takes the keyspace's
-//! token before anything else, and waits for those it meets.
+//! token before anything else, and waits for those it meets. If a script that runs too long has one
+//! of them, it is put back and answered BUSY, unless it has changed too much for that.
 //!
 //! Invariants
 //! 1. Nobody sees a state between two commands of a transaction.
 //! 2. Who waits for a key is served when the whole transaction has run.
 //! 3. A transaction runs once, or parks or moves to the lane with nothing changed: neither data nor
-//!    session nor counts nor logs, and nobody told of anything. On a worker it is an [`Attempt`] as
-//!    long as only commands have run that can be put back; the first other one makes it final.
+//!    session nor counts nor logs, and nobody told of anything. It is an [`Attempt`] as long as
+//!    only commands have run that can be put back: on a worker those that change no data; on the
+//!    lane, if it has a script, also what can be copied. The first other one makes it final.
 //!
 //! Tests: compat/transcripts/transaction, compat's `serial`.
 
-use std::mem::{replace, take};
+use std::mem::replace;
 use std::sync::Arc;
 
 use pantala_commands::{
-    CommandRef, Flags, Lane, Queue, Queued, ReplyMode, Session, error, key_positions,
+    CommandRef, Flags, Lane, Locking, Queue, Queued, ReplyMode, Session, Watching, error,
+    key_positions,
 };
 use pantala_keyspace::{DbIndex, Key, LockPlan, Locked};
 use pantala_protocol::Reply;
 use smallvec::SmallVec;
 
+use crate::attempt::Attempt;
 use crate::execute::finish::Ended;
 use crate::execute::{Hashes, Request, Turn, Verdict, suppress_reply};
+use crate::monitors::Monitors;
+use crate::scripts::UNDO_LIMITS;
 use crate::tracking::reading::forget_caching;
 
 /// A transaction with more commands, or more arguments, than this runs on the slow lane.
 const WORKER_COMMANDS: usize = 512;
 const WORKER_ARGUMENTS: usize = 4096;
 
-/// How a transaction goes on.
-#[derive(PartialEq, Eq)]
-enum Next {
-    Command,
-    Lane,
-}
-
 /// How one of its commands ended.
 enum Ran<'a> {
     Finished(Note<'a>),
-    /// It asks for the lane and has done nothing.
-    Lane,
+    /// It has done nothing: it asks for the lane, or waits in vain for a script that is too slow.
+    Again(Verdict),
     Refused,
 }
 
@@ -57,60 +56,6 @@ struct Note<'a> {
     db: DbIndex,
     took_us: u64,
     reply_bytes: usize,
-}
-
-/// What a transaction has done on a worker, while all of it can be put back.
-struct Attempt<'a, 'r> {
-    turn: Turn<'r>,
-    is_open: bool,
-    /// The session before the first command that may have changed it.
-    session: Option<Box<Session>>,
-    /// The rows of its commands, which have counted in `ThreadTally::inside`.
-    rows: SmallVec<[u16; 8]>,
-    notes: SmallVec<[Note<'a>; 4]>,
-}
-
-impl<'r> Attempt<'_, 'r> {
-    /// Keeps what a command may change, so that it can be put back; false if it can not.
-    fn keep(&mut self, session: &Session, found: CommandRef) -> bool {
-        if !found.row.flags.has(Flags::READONLY.and(Flags::REVERSIBLE)) {
-            return false;
-        }
-        if !found.row.flags.has(Flags::READONLY) && self.session.is_none() {
-            self.session = Some(Box::new(session.clone()));
-        }
-        if !self.rows.contains(&found.number) {
-            self.rows.push(found.number);
-        }
-        true
-    }
-
-    /// All is as it was before the first command.
-    fn put_back(&mut self, session: &mut Session, locked: &mut Locked<'r>) {
-        self.settle(false);
-        locked.discard_effects(0);
-        locked.hold_back_effects(false);
-        if let Some(before) = self.session.take() {
-            *session = *before;
-        }
-    }
-
-    fn settle(&mut self, has_happened: bool) {
-        self.is_open = false;
-        if !self.rows.is_empty() {
-            let Turn { tally, engine, .. } = self.turn;
-            tally.settle_inside(&self.rows, has_happened, &engine.stats.errors);
-        }
-    }
-}
-
-impl Drop for Attempt<'_, '_> {
-    /// After a panic.
-    fn drop(&mut self) {
-        if self.is_open {
-            self.settle(false);
-        }
-    }
 }
 
 impl<'r> Turn<'r> {
@@ -193,56 +138,109 @@ impl<'r> Turn<'r> {
         }
         let watching = session.watching.take();
         Reply::new(output, session.version).array(queue.commands.len());
-        let mut attempt = self.begin_attempt(&mut locked);
+        let mut attempt = Attempt::begin(self, self.can_be_put_back(queue), &mut locked);
+        let mut again = None;
         for ((queued, args), hashes) in queue.commands.iter().zip(&args).zip(&hashes) {
             let request = Request { found: queued.found, args, hashes };
-            if self.run_next(&mut attempt, session, request, &mut locked, output) == Next::Lane {
-                session.watching = watching;
-                return Verdict::Lane;
+            again = self.run_next(&mut attempt, session, request, &mut locked, output).err();
+            if again.is_some() {
+                attempt.put_back(session, &mut locked);
+                session.watching = watching.map(|one| watch_again(one, &mut locked));
+                break;
             }
         }
-        self.end_attempt(&mut attempt, session, &mut locked);
+        attempt.end(&mut locked);
         if locked.has_ready() {
             self.serve_ready(&mut locked);
         }
-        Verdict::Finished
+        again.unwrap_or(Verdict::Finished)
     }
 
-    /// Runs one of the commands, or puts back what those before it have done, for the lane.
-    fn run_next<'a>(
+    /// On the lane only a script can come to where it must be put back.
+    fn can_be_put_back(&self, queue: &Queue) -> bool {
+        self.lane == Lane::Worker || queue.locking() == Locking::Incremental
+    }
+
+    /// Runs one of the commands. `Err`: all of it is to be put back, and begins again like this.
+    fn run_next(
         &self,
-        attempt: &mut Attempt<'a, 'r>,
+        attempt: &mut Attempt<'r>,
         session: &mut Session,
-        request: Request<'a>,
+        request: Request<'_>,
         locked: &mut Locked<'r>,
         output: &mut Vec<u8>,
-    ) -> Next {
-        let is_reversible = attempt.is_open && attempt.keep(session, request.found);
-        let tally = if is_reversible { self.tally.inside() } else { self.tally };
+    ) -> Result<(), Verdict> {
+        let is_reversible = attempt.is_open() && self.keep(attempt, session, request, locked);
+        if !is_reversible && self.lane == Lane::Slow {
+            attempt.end(locked);
+        }
+        let tally = if is_reversible { attempt.tally() } else { self.tally };
         let inside = Turn { may_wait: false, tally, ..*self };
-        let mut ran = inside.run_one(session, request, locked, output);
-        if matches!(ran, Ran::Lane) && attempt.is_open {
-            attempt.put_back(session, locked);
-            return Next::Lane;
-        }
-        if matches!(ran, Ran::Lane) {
+        let mut ran = inside.run_one(attempt, session, request, locked, output);
+        if let Ran::Again(verdict) = ran {
+            if attempt.is_open() {
+                return Err(verdict);
+            }
             // Too late to go elsewhere: what ran before can not be put back.
-            ran = Turn { lane: Lane::Slow, ..inside }.run_one(session, request, locked, output);
+            let here = Turn { lane: Lane::Slow, ..inside };
+            ran = here.run_one(attempt, session, request, locked, output);
         }
-        // What reads changes nothing, unless a key has expired.
-        if !is_reversible || tally.keys.changes.get() > 0 {
-            self.end_attempt(attempt, session, locked);
+        // On a worker what reads changes nothing, unless a key has expired.
+        let has_changed = self.lane == Lane::Worker && tally.keys.changes.get() > 0;
+        if !is_reversible || has_changed {
+            attempt.end(locked);
         }
-        match ran {
-            Ran::Finished(note) if attempt.is_open => attempt.notes.push(note),
-            Ran::Finished(note) => self.note(session, note),
-            Ran::Refused | Ran::Lane => {}
+        if let Ran::Finished(note) = ran {
+            self.note(attempt, session, note);
         }
-        Next::Command
+        Ok(())
+    }
+
+    /// Keeps what a command may change, so that it can be put back; false if it can not.
+    fn keep(
+        &self,
+        attempt: &mut Attempt<'r>,
+        session: &Session,
+        request: Request<'_>,
+        locked: &mut Locked<'r>,
+    ) -> bool {
+        let flags = request.found.row.flags;
+        let is_kept = match self.lane {
+            Lane::Worker => flags.has(Flags::READONLY.and(Flags::REVERSIBLE)),
+            Lane::Slow => !locked.has_many_effects() && self.can_undo(session, request, locked),
+        };
+        if is_kept {
+            attempt.counts(request.found);
+            if !flags.has(Flags::READONLY) || flags.has(Flags::SCRIPT) {
+                attempt.keep_session(session);
+            }
+        }
+        is_kept
+    }
+
+    /// Whether a command can be put back that may change data. A script sees to it itself.
+    fn can_undo(&self, session: &Session, request: Request<'_>, locked: &mut Locked<'r>) -> bool {
+        let Request { found, args, hashes } = request;
+        let flags = found.row.flags;
+        if flags.has(Flags::READONLY.and(Flags::REVERSIBLE).and(Flags::SCRIPT)) {
+            return true;
+        }
+        // Libraries of functions are written too, and are no keys.
+        let elsewhere = Flags::WHOLE.and(Flags::OTHER_DB).and(Flags::NOSCRIPT);
+        if !flags.has(Flags::WRITE) || flags.has(elsewhere) {
+            return false;
+        }
+        let positions = key_positions(found.row, args).unwrap_or_default();
+        let keys = positions.iter().zip(hashes);
+        let keys = keys.map(|(&position, &hash)| Key { bytes: args[position], hash });
+        let keys: SmallVec<[Key<'_>; 4]> = keys.collect();
+        locked.set_scope(self.scope(session));
+        locked.can_undo(&keys, UNDO_LIMITS)
     }
 
     fn run_one<'a>(
         &self,
+        attempt: &mut Attempt<'r>,
         session: &mut Session,
         request: Request<'a>,
         locked: &mut Locked<'r>,
@@ -251,8 +249,9 @@ impl<'r> Turn<'r> {
         let (before, db) = (output.len(), session.db);
         let began_us = pantala_base::clock::monotonic_us();
         locked.set_scope(self.scope(session));
-        let verdict = if request.found.row.flags.has(Flags::SCRIPT) {
-            self.run_script_inside(session, request, locked, output)
+        let is_script = request.found.row.flags.has(Flags::SCRIPT);
+        let verdict = if is_script {
+            self.run_script_inside(session, request, locked, attempt, output)
         } else {
             self.run_locked(session, request, locked, output)
         };
@@ -262,7 +261,8 @@ impl<'r> Turn<'r> {
                 let reply_bytes = output.len().saturating_sub(before);
                 Ran::Finished(Note { request, db, took_us, reply_bytes })
             }
-            Verdict::Lane if self.lane == Lane::Worker => Ran::Lane,
+            Verdict::Lane if self.lane == Lane::Worker => Ran::Again(Verdict::Lane),
+            Verdict::Parked(_) if is_script => Ran::Again(verdict),
             // A walk that met a busy partition: its row lacks `WHOLE`.
             _ => {
                 let error = error::not_in_multi(&request.found.row.full_name());
@@ -272,38 +272,18 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Counts, logs and shows a command that has run and is not put back any more.
-    fn note(&self, session: &mut Session, note: Note<'_>) {
+    /// Counts, logs and shows a command that has run.
+    fn note(&self, attempt: &mut Attempt<'r>, session: &mut Session, note: Note<'_>) {
         let Note { request: Request { found, args, .. }, db, took_us, reply_bytes } = note;
         session.inner_commands += 1;
-        self.finish(session, Ended { found, args, took_us, reply_bytes });
+        Turn { tally: attempt.tally(), ..*self }.count_time(found, took_us * 1000);
+        attempt.note(session, Ended { found, args, took_us, reply_bytes });
         if self.is_monitored {
             let now = replace(&mut session.db, db);
-            self.engine.notices.monitors.feed_inside(session, found, args);
-            session.db = now;
-        }
-    }
-
-    fn begin_attempt<'a>(&self, locked: &mut Locked<'r>) -> Attempt<'a, 'r> {
-        let is_open = self.lane == Lane::Worker;
-        locked.hold_back_effects(is_open);
-        let (rows, notes) = (SmallVec::new(), SmallVec::new());
-        Attempt { turn: *self, is_open, session: None, rows, notes }
-    }
-
-    /// From here on nothing is put back.
-    fn end_attempt(
-        &self,
-        attempt: &mut Attempt<'_, 'r>,
-        session: &mut Session,
-        locked: &mut Locked<'r>,
-    ) {
-        if attempt.is_open {
-            locked.hold_back_effects(false);
-            attempt.settle(true);
-            for note in take(&mut attempt.notes) {
-                self.note(session, note);
+            if let Some(line) = Monitors::line_inside(session, found, args) {
+                attempt.log.show_own(line);
             }
+            session.db = now;
         }
     }
 
@@ -321,6 +301,20 @@ impl<'r> Turn<'r> {
         }
         watching.watch.is_touched()
     }
+}
+
+/// The watch of a transaction that was put back. It was touched by nobody else: the partitions of
+/// its keys are held.
+fn watch_again(mut watching: Arc<Watching>, locked: &mut Locked<'_>) -> Arc<Watching> {
+    if watching.watch.is_touched() {
+        let again = Arc::make_mut(&mut watching);
+        again.watch = Arc::default();
+        for (db, bytes) in again.keys() {
+            let hash = locked.scope().space.hash(bytes);
+            locked.watch_in(db, Key { bytes, hash }, &again.watch);
+        }
+    }
+    watching
 }
 
 fn is_long(queue: &Queue) -> bool {

@@ -354,9 +354,13 @@ impl<'k> Locked<'k> {
 
     /// From now on a change of the key, which may be absent, touches the watch.
     pub fn watch(&mut self, key: Key<'_>, watch: &Arc<Watch>) {
+        self.watch_in(self.scope.db, key, watch);
+    }
+
+    /// The same for a key of another database.
+    pub fn watch_in(&mut self, db: DbIndex, key: Key<'_>, watch: &Arc<Watch>) {
         // What has expired is gone now, and no change later.
-        self.peek(key);
-        let db = self.scope.db;
+        self.peek_in(db, key);
         self.waiters(key.hash).watch(db, key.bytes, watch);
     }
 

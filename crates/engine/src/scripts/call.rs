@@ -3,7 +3,7 @@
 //! Invariants
 //! 1. A command runs only with the partitions of its keys held: those that are not yet are taken.
 //! 2. A command that writes runs only where its changes can be undone, or once nothing can stop the
-//!    script any more ([`Stage::Final`]).
+//!    script any more (its [`Attempt`] has ended).
 //! 3. Others are told of nothing that can still be undone. With very much to tell
 //!    (`MOST_EFFECTS`) a script goes on only when nothing can stop it any more.
 
@@ -18,15 +18,13 @@ use pantala_protocol::Version;
 use pantala_scripting::{Abort, Host, Level};
 use smallvec::SmallVec;
 
-use super::log::Log;
 use super::running::{Fate, Kind, Running};
+use crate::attempt::Attempt;
 use crate::execute::{Request, Turn, Verdict};
 use crate::lane::queue::CompensatingThread;
 use crate::mailbox::Message;
 use crate::monitors::Monitors;
 use crate::states::{Answer, Concerned, PAUSED, States};
-use crate::stats::logs::Notes;
-use crate::stats::tallies::ThreadTally;
 
 /// A worker's script that takes longer is undone and goes to the lane.
 pub(super) const WORKER_US: u64 = 2000;
@@ -36,20 +34,10 @@ const LISTED_US: u64 = 1000;
 const VERY_LONG_US: u64 = 100_000;
 /// Commands between two looks at the clock.
 const COMMANDS_A_LOOK: u32 = 64;
-/// What a script may have changed and still be undone. To copy a list of a thousand jobs (45 KB)
-/// takes some microseconds; a script that pushes and trims costs twice as much where it goes to the
-/// lane (9 against 4 us of CPU), and only one at a time has the token.
-const UNDO_LIMITS: UndoLimits = UndoLimits { keys: 32, bytes: 256 << 10 };
-
-/// Whether a script can still be stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Whatever it changes is kept as it was. With the token it waits for what it names.
-    Undoable,
-    /// It has changed what can not be put back, or others before it in its transaction have: it has
-    /// the token, and runs to its end.
-    Final,
-}
+/// What a script, or a transaction with one, may have changed and still be undone. To copy a list
+/// of a thousand jobs (45 KB) takes some microseconds; a script that pushes and trims costs twice
+/// as much where it goes to the lane (9 against 4 us of CPU), and only one at a time has the token.
+pub(crate) const UNDO_LIMITS: UndoLimits = UndoLimits { keys: 32, bytes: 256 << 10 };
 
 /// Why it was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +71,10 @@ pub(super) struct Run<'s, 'r> {
     /// Whose script it is.
     pub client: &'s Session,
     pub rights: Rights,
-    pub stage: Stage,
+    /// While it is open the script can be stopped, and what it changes is kept as it was; with the
+    /// token it waits for what it names. Else something has changed that can not be put back: it
+    /// has the token, and runs to its end.
+    pub attempt: &'s mut Attempt<'r>,
     pub reason: Option<Reason>,
     /// It has changed something.
     pub has_written: bool,
@@ -99,14 +90,6 @@ pub(super) struct Run<'s, 'r> {
     pub commands: u32,
     /// Its last command took so long that the clock is looked at before the next.
     pub was_long: bool,
-    /// What it tells operators.
-    pub log: Log<'r>,
-    /// What its commands leave in the logs.
-    pub notes: Notes,
-    /// Where its counts go in the end; `None`: they are there, as those of who can not be undone.
-    pub tally: Option<&'r ThreadTally>,
-    /// The rows of its commands.
-    pub rows: SmallVec<[u16; 8]>,
 }
 
 const UNKNOWN: ClientError = ClientError::text("ERR Unknown command called from script");
@@ -125,9 +108,7 @@ impl Run<'_, '_> {
 
     fn admit(&mut self, args: &[&[u8]]) -> Result<CommandRef, ClientError> {
         let found = self.turn.engine.registry.resolve(args).ok_or(UNKNOWN)?;
-        if !self.rows.contains(&found.number) {
-            self.rows.push(found.number);
-        }
+        self.attempt.counts(found);
         if found.row.flags.has(Flags::CONTAINER) && args.len() > 1 {
             return Err(error::unknown_subcommand(found.row.name, args[1]));
         }
@@ -195,7 +176,7 @@ impl Run<'_, '_> {
     /// What it waits for is held by a script that runs for too long. It is undone and its client
     /// told so. Where it can not be undone it waits on, and who waits for it is told the same.
     fn give_up(&mut self, Aborted(awaited): Aborted) -> Result<(), Abort> {
-        if self.stage == Stage::Undoable {
+        if self.attempt.is_open() {
             return self.stop(Reason::Aborted(awaited));
         }
         self.tell_busy();
@@ -211,10 +192,8 @@ impl Run<'_, '_> {
         if !self.locked.try_take_token() {
             return self.stop(otherwise);
         }
-        self.stage = Stage::Final;
-        self.locked.end_undo();
-        self.log.tell();
-        self.locked.hold_back_effects(false);
+        self.attempt.end(self.locked);
+        self.turn.tally = self.attempt.tally();
         Ok(())
     }
 
@@ -236,7 +215,7 @@ impl Run<'_, '_> {
         if self.listed.as_ref().is_some_and(|listed| !listed.fate.write()) {
             return self.stop(Reason::Killed);
         }
-        if self.stage == Stage::Final {
+        if !self.attempt.is_open() {
             return Ok(());
         }
         self.locked.set_scope(self.turn.scope(&self.session));
@@ -247,13 +226,6 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Counts what it has counted so far, or forgets that.
-    pub fn settle_counts(&mut self, has_happened: bool) {
-        if let Some(tally) = self.tally.take() {
-            tally.settle_inside(&self.rows, has_happened, &self.turn.engine.stats.errors);
-        }
-    }
-
     /// Runs a command whose partitions are held.
     fn run_held(&mut self, request: Request<'_>, reply: &mut Vec<u8>) -> Result<(), Abort> {
         let is_steady = request.found.row.flags.has(Flags::FAST.and(Flags::STEADY));
@@ -261,7 +233,7 @@ impl Run<'_, '_> {
         let verdict = self.turn.run_locked(&mut self.session, request, self.locked, reply);
         match verdict {
             Verdict::Finished => {}
-            Verdict::Lane if self.stage == Stage::Undoable && self.turn.lane == Lane::Worker => {
+            Verdict::Lane if self.attempt.is_open() && self.turn.lane == Lane::Worker => {
                 return self.stop(Reason::Slow);
             }
             Verdict::Lane => {
@@ -296,8 +268,7 @@ impl Run<'_, '_> {
             }
             None => self.turn.count_quick(found),
         }
-        let command = (found, args);
-        engine.stats.logs.note_inside(&mut self.notes, self.client, command, took_us, reply_bytes);
+        self.attempt.note_inside(self.client, (found, args), took_us, reply_bytes);
     }
 
     fn refuse(&mut self, error: &ClientError, version: Version, reply: &mut Vec<u8>) {
@@ -338,7 +309,7 @@ impl Run<'_, '_> {
 
     fn look_at_clock(&mut self) -> Result<(), Abort> {
         let took_us = monotonic_us().saturating_sub(self.began_us);
-        if self.turn.lane == Lane::Worker && self.stage == Stage::Undoable && took_us > WORKER_US {
+        if self.turn.lane == Lane::Worker && self.attempt.is_open() && took_us > WORKER_US {
             return self.stop(Reason::Slow);
         }
         if took_us < LISTED_US {
@@ -372,7 +343,7 @@ impl Host for Run<'_, '_> {
             self.was_long = false;
             self.look_at_clock()?;
         }
-        if self.stage == Stage::Undoable && self.locked.has_many_effects() {
+        if self.attempt.is_open() && self.locked.has_many_effects() {
             self.end_undoing(Reason::Locking(Locking::Incremental))?;
         }
         let found = match self.admit(args) {
@@ -405,7 +376,7 @@ impl Host for Run<'_, '_> {
         if self.turn.is_monitored
             && let Some(line) = Monitors::line_from_script(&self.session, found, args)
         {
-            self.log.show(line);
+            self.attempt.log.show(line);
         }
         Ok(())
     }
@@ -418,7 +389,7 @@ impl Host for Run<'_, '_> {
     }
 
     fn log(&mut self, level: Level, message: &[u8]) {
-        self.log.add(level, message);
+        self.attempt.log.add(level, message);
     }
 
     fn tick(&mut self, _instructions: u64) -> Result<(), Abort> {
@@ -428,9 +399,6 @@ impl Host for Run<'_, '_> {
 
 impl Drop for Run<'_, '_> {
     fn drop(&mut self) {
-        self.settle_counts(false);
-        self.locked.end_undo();
-        self.log.tell();
         if let Some(listed) = self.listed.take() {
             self.turn.engine.scripts.running.leave(&listed);
         }

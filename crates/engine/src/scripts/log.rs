@@ -1,8 +1,10 @@
-//! What a script tells operators: lines of `redis.log`, and of MONITOR. Those of a script that may
-//! still be undone wait for its end, or they would be told again when it runs again.
+//! What a script tells operators: lines of `redis.log`, and of MONITOR. Those of a script, or of
+//! the transaction it is in, that may still be undone wait for its end, or they would be told again
+//! when it runs again.
 //!
-//! 1. At most `HELD_BYTES` wait. With more a script tells them at once from there on, and they come
-//!    twice if it is undone after all.
+//! 1. At most `HELD_BYTES` of scripts wait. With more all lines are told at once from there on, and
+//!    come twice if it is undone after all. Those of a transaction's own commands take no more than
+//!    what its client has sent.
 //!
 //! Tests: crates/server/tests/scripts.rs, compat/bad_days (`monitor_of_a_script_that_is_undone`).
 
@@ -21,7 +23,7 @@ enum Line {
 }
 
 /// What a run has told.
-pub(super) struct Log<'r> {
+pub(crate) struct Log<'r> {
     monitors: &'r Monitors,
     held: Vec<Line>,
     bytes: usize,
@@ -44,6 +46,12 @@ impl<'r> Log<'r> {
     #[cold]
     pub fn show(&mut self, line: Vec<u8>) {
         self.hold(line.len(), Line::Shown(line));
+    }
+
+    /// One more line of MONITOR, of a transaction's own command.
+    #[cold]
+    pub fn show_own(&mut self, line: Vec<u8>) {
+        self.hold(0, Line::Shown(line));
     }
 
     fn hold(&mut self, bytes: usize, line: Line) {

@@ -36,12 +36,13 @@
 mod call;
 mod commands;
 pub mod known;
-mod log;
+pub(crate) mod log;
 mod run;
 pub mod running;
 pub mod store;
 mod thread;
 
+pub(crate) use call::UNDO_LIMITS;
 pub use commands::{ROWS, runs, runs_read_only};
 pub use known::{Known, Program};
 pub use running::{KillError, Kind, Running, RunningNow};

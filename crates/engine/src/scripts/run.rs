@@ -1,6 +1,5 @@
 //! From the command to the interpreter and back.
 
-use std::mem::take;
 use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
@@ -12,17 +11,15 @@ use pantala_commands::{
 use pantala_keyspace::{Busy, LockPlan, Locked};
 use pantala_protocol::Reply;
 use pantala_scripting::{Abort, Flags as ScriptFlags};
-use smallvec::SmallVec;
 
-use super::call::{Reason, Rights, Run, Stage, session_for};
+use super::call::{Reason, Rights, Run, session_for};
 use super::known::{Known, Program};
-use super::log::Log;
 use super::running::Kind;
 use super::thread;
+use crate::attempt::Attempt;
 use crate::execute::{Request, Turn, Verdict, suppress_reply};
 use crate::monitors::Monitors;
 use crate::states::States;
-use crate::stats::logs::Notes;
 use crate::tracking::reading::forget_caching;
 
 const NO_SCRIPT: ClientError = ClientError::text("NOSCRIPT No matching script.");
@@ -35,6 +32,14 @@ const WRITES_IN_READ_ONLY: ClientError =
     ClientError::text("ERR Can not execute a script with write flag using *_ro command.");
 const KILLED: &str = "ERR Script killed by user with SCRIPT KILL.";
 const FUNCTION_KILLED: &str = "ERR Script killed by user with FUNCTION KILL.";
+
+/// What a run begins with.
+struct Begun<'b, 'r> {
+    locked: &'b mut Locked<'r>,
+    attempt: &'b mut Attempt<'r>,
+    /// When (monotonic, microseconds).
+    began_us: u64,
+}
 
 impl<'r> Turn<'r> {
     /// Runs EVAL or one of its kin from its start: takes what it names, and more as it goes.
@@ -66,20 +71,37 @@ impl<'r> Turn<'r> {
         }
         // On the lane it may have waited for its partitions.
         let began_us = if self.lane == Lane::Slow { monotonic_us() } else { began_us };
-        self.run_program(session, request, &known, (&mut locked, began_us), output)
+        let mut attempt = Attempt::begin(self, true, &mut locked);
+        let begun = Begun { locked: &mut locked, attempt: &mut attempt, began_us };
+        let verdict = self.run_program(session, request, &known, begun, output);
+        if matches!(verdict, Verdict::Finished) {
+            attempt.end(&mut locked);
+            self.learn_pace(&known, began_us);
+            forget_caching(session);
+        } else {
+            attempt.put_back(session, &mut locked);
+        }
+        locked.set_scope(self.scope(session));
+        if locked.has_ready() {
+            self.serve_ready(&mut locked);
+        }
+        verdict
     }
 
-    /// Runs it inside a transaction, which has the right to wait.
+    /// Runs it inside a transaction, which has the right to wait. If it has to be put back, then
+    /// with all that is open.
     pub(crate) fn run_script_inside(
         &self,
         session: &mut Session,
         request: Request<'_>,
         locked: &mut Locked<'r>,
+        attempt: &mut Attempt<'r>,
         output: &mut Vec<u8>,
     ) -> Verdict {
         match self.find_program(request) {
             Ok(known) => {
-                self.run_program(session, request, &known, (locked, monotonic_us()), output)
+                let begun = Begun { locked, attempt, began_us: monotonic_us() };
+                self.run_program(session, request, &known, begun, output)
             }
             Err(stop) => self.stop_script(session, request, stop, output),
         }
@@ -172,53 +194,36 @@ impl<'r> Turn<'r> {
         session: &mut Session,
         request: Request<'_>,
         known: &Arc<Known>,
-        (locked, began_us): (&mut Locked<'r>, u64),
+        begun: Begun<'_, 'r>,
         output: &mut Vec<u8>,
     ) -> Verdict {
-        let is_inside = !self.may_wait;
-        locked.hold_back_effects(!locked.has_token() && !is_inside);
-        let (before, errors_before) = (output.len(), self.tally.errors.get());
-        let mut run = self.begin(session, request, known, (locked, began_us));
+        let Begun { locked, attempt, began_us } = begun;
+        let (before, errors_before) = (output.len(), attempt.errors());
+        attempt.counts(request.found);
+        let begun = Begun { locked, attempt: &mut *attempt, began_us };
+        let mut run = self.begin(session, request, known, begun);
         let kind = run.kind;
         if self.is_monitored {
             let Request { found, args, .. } = request;
-            run.log.show(Monitors::line_of_script(run.client, found, args));
+            run.attempt.log.show(Monitors::line_of_script(run.client, found, args));
         }
         let ended = self.interpret(session, request.args, known, &mut run, output);
         let line = ended.err().flatten();
         let reason = ended.err().map(|_| run.reason.take().unwrap_or(Reason::Killed));
-        let must_undo = reason.is_some_and(|reason| reason != Reason::Killed);
-        let is_undone = must_undo && run.stage == Stage::Undoable;
-        let inner_commands = if is_undone { 0 } else { run.session.inner_commands };
-        if is_undone {
-            run.locked.undo();
-            run.log.forget();
-        } else {
-            run.settle_counts(true);
-            if !run.notes.is_empty() {
-                self.engine.stats.logs.add_all(take(&mut run.notes));
-            }
-        }
+        let inner_commands = run.session.inner_commands;
         drop(run);
-        session.inner_commands += inner_commands;
-        locked.hold_back_effects(false);
-        locked.set_scope(self.scope(session));
-        if locked.has_ready() && !is_inside {
-            self.serve_ready(locked);
-        }
         if let Some(reason) = reason.filter(|reason| *reason != Reason::Killed) {
             output.truncate(before);
-            return self.begin_again(known, reason, is_inside);
+            return self.begin_again(known, reason);
         }
+        session.inner_commands += inner_commands;
         if reason.is_some() {
             output.truncate(before);
             Reply::new(output, session.version).error(killed(kind, line));
         }
-        if !is_inside {
-            self.learn_pace(known, began_us);
-            forget_caching(session);
-        }
-        self.count_script(session, request, before, errors_before, output);
+        let here = Turn { tally: attempt.tally(), ..*self };
+        let is_counted = attempt.errors() > errors_before;
+        here.count_script(session, request, before, is_counted, output);
         Verdict::Finished
     }
 
@@ -234,7 +239,7 @@ impl<'r> Turn<'r> {
         session: &'s Session,
         request: Request<'s>,
         known: &'s Known,
-        (locked, began_us): (&'s mut Locked<'r>, u64),
+        Begun { locked, attempt, began_us }: Begun<'s, 'r>,
     ) -> Run<'s, 'r> {
         let (kind, name) = match &known.program {
             Program::Script(_) => (Kind::Script, &[][..]),
@@ -243,10 +248,8 @@ impl<'r> Turn<'r> {
         let flags = known.flags;
         let reads_only =
             request.found.row.flags.has(Flags::READONLY) || flags.has(ScriptFlags::NO_WRITES);
-        let is_final = !self.may_wait;
-        let tally = if is_final { self.tally } else { self.tally.inside() };
         Run {
-            turn: Turn { may_wait: false, tally, ..*self },
+            turn: Turn { may_wait: false, tally: attempt.tally(), ..*self },
             locked,
             session: session_for(session),
             client: session,
@@ -254,7 +257,7 @@ impl<'r> Turn<'r> {
                 writes: !reads_only,
                 grows: flags.has(ScriptFlags::ALLOW_OOM) && !flags.has(ScriptFlags::COMPATIBLE),
             },
-            stage: if is_final { Stage::Final } else { Stage::Undoable },
+            attempt,
             reason: None,
             has_written: false,
             began_us,
@@ -266,10 +269,6 @@ impl<'r> Turn<'r> {
             told_busy: None,
             commands: 0,
             was_long: false,
-            log: Log::new(&self.engine.notices.monitors, !is_final),
-            notes: Notes::default(),
-            tally: (!is_final).then_some(self.tally),
-            rows: SmallVec::new(),
         }
     }
 
@@ -296,9 +295,8 @@ impl<'r> Turn<'r> {
         })
     }
 
-    /// What follows when a script was stopped and undone.
-    fn begin_again(&self, known: &Known, reason: Reason, is_inside: bool) -> Verdict {
-        debug_assert!(!is_inside, "a transaction's script is never undone");
+    /// What follows when a script was stopped and is undone.
+    fn begin_again(&self, known: &Known, reason: Reason) -> Verdict {
         let is_worker = self.lane == Lane::Worker;
         match reason {
             Reason::Busy(id) if is_worker && !known.ran_in_vain() => {
@@ -325,7 +323,7 @@ impl<'r> Turn<'r> {
         session: &mut Session,
         request: Request<'_>,
         before: usize,
-        errors_before: u64,
+        is_error_counted: bool,
         output: &mut Vec<u8>,
     ) {
         let tally = &self.tally.commands[usize::from(request.found.number)];
@@ -333,8 +331,8 @@ impl<'r> Turn<'r> {
         let reply = &output[before..];
         if reply.first() == Some(&b'-') {
             tally.failed.add(1);
-            // An error of a command inside is counted already.
-            if self.tally.errors.get() == errors_before {
+            // An error of a command inside is.
+            if !is_error_counted {
                 let code = reply[1..].split(|byte| b" \r".contains(byte)).next();
                 let code = String::from_utf8_lossy(code.unwrap_or_default());
                 self.tally.count_error(&self.engine.stats.errors, &code);

@@ -55,10 +55,12 @@ impl Entry {
     }
 }
 
-/// Entries of commands in a script, until it ends: one that is undone has done nothing.
+/// Entries of commands in a script or transaction, until it ends: one that is undone has done
+/// nothing.
 #[derive(Default)]
 pub struct Notes {
     slow: VecDeque<Entry>,
+    large_requests: VecDeque<Entry>,
     large_replies: VecDeque<Entry>,
 }
 
@@ -66,7 +68,7 @@ impl Notes {
     /// As nearly always.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.slow.is_empty() && self.large_replies.is_empty()
+        self.slow.is_empty() && self.large_replies.is_empty() && self.large_requests.is_empty()
     }
 }
 
@@ -181,14 +183,30 @@ impl Logs {
         if self.slow.wants(took_us) {
             self.slow.add(Entry::new(session, found, args, took_us));
         }
-        let request_bytes: usize = args.iter().map(|arg| arg.len()).sum();
-        if self.large_request.wants(request_bytes.cast_signed() as i64) {
-            let request_bytes = request_bytes.cast_signed() as i64;
+        let request_bytes = request_bytes(args);
+        if self.large_request.wants(request_bytes) {
             self.large_request.add(Entry::new(session, found, args, request_bytes));
         }
         if self.large_reply.wants(reply_bytes.cast_signed() as i64) {
             let reply_bytes = reply_bytes.cast_signed() as i64;
             self.large_reply.add(Entry::new(session, found, args, reply_bytes));
+        }
+    }
+
+    /// As [`Logs::note`], of a command of a transaction that may still be undone.
+    pub fn note_later(
+        &self,
+        notes: &mut Notes,
+        session: &Session,
+        (found, args): (CommandRef, &[&[u8]]),
+        took_us: u64,
+        reply_bytes: usize,
+    ) {
+        self.note_inside(notes, session, (found, args), Some(took_us), reply_bytes);
+        let request_bytes = request_bytes(args);
+        if self.large_request.wants(request_bytes) && !found.row.flags.has(Flags::SKIP_COMMANDLOG) {
+            let entry = Entry::new(session, found, args, request_bytes);
+            self.large_request.put_off(entry, &mut notes.large_requests);
         }
     }
 
@@ -218,15 +236,21 @@ impl Logs {
         }
     }
 
-    /// Puts into the logs what a script has run.
+    /// Puts into the logs what a script or transaction has run.
     pub fn add_all(&self, notes: Notes) {
         notes.slow.into_iter().for_each(|entry| self.slow.add(entry));
+        notes.large_requests.into_iter().for_each(|entry| self.large_request.add(entry));
         notes.large_replies.into_iter().for_each(|entry| self.large_reply.add(entry));
     }
 }
 
 /// What is shown in place of a secret.
 pub const REDACTED: &[u8] = b"(redacted)";
+
+fn request_bytes(args: &[&[u8]]) -> i64 {
+    let bytes: usize = args.iter().map(|arg| arg.len()).sum();
+    bytes.cast_signed() as i64
+}
 
 fn shorten(found: CommandRef, args: &[&[u8]]) -> Vec<Vec<u8>> {
     let shown = if args.len() > KEPT_ARGUMENTS { KEPT_ARGUMENTS - 1 } else { args.len() };
