@@ -50,8 +50,9 @@ use crate::effects::{ClientId, Listeners, Readers, Wanted};
 use crate::event::Event;
 use crate::key::{DbIndex, Key, PartitionId};
 use crate::locked::Scope;
-use crate::partition::{Partition, Sizes, Waiters};
-use crate::ticket::Woken;
+use crate::partition::{Partition, Rest, Sizes};
+use crate::snapshot::Manner;
+use crate::ticket::{Ticket, Woken};
 use crate::timed::Timed;
 
 /// The part of one logical database that lies in one partition.
@@ -60,6 +61,8 @@ pub struct Db {
     table: Table<Object>,
     /// Which records hold elements with deadlines of their own.
     timed: Timed,
+    /// Its number at the cut of the last snapshot, if there was something in it.
+    cut: Option<DbIndex>,
 }
 
 impl Db {
@@ -72,6 +75,23 @@ impl Db {
     #[inline]
     pub(crate) fn timed(&self) -> &Timed {
         &self.timed
+    }
+
+    /// Its number at the cut of the snapshot that runs, if there was something in it.
+    pub(crate) fn cut(&self) -> Option<DbIndex> {
+        self.cut
+    }
+
+    /// No record is saved any more; whether there are any.
+    pub(crate) fn begin_epoch(&mut self, number: DbIndex) -> bool {
+        self.table.begin_epoch();
+        self.cut = (!self.table.is_empty()).then_some(number);
+        self.cut.is_some()
+    }
+
+    /// Its records, to be marked as saved and for nothing else.
+    pub(crate) fn table_to_mark(&mut self) -> &mut Table<Object> {
+        &mut self.table
     }
 }
 
@@ -106,13 +126,15 @@ impl Databases {
         }
     }
 
-    /// Empties one; its records. The end of this, for all partitions, is
-    /// [`ChangeObserver::flushed`].
-    pub fn flush(&mut self, index: DbIndex, id: PartitionId, sizes: &Sizes) -> Table<Object> {
-        let db = self.at(index);
-        let table = std::mem::take(db).table;
-        sizes.publish(id, db);
-        table
+    /// All of them with their numbers.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = (DbIndex, &mut Db)> {
+        let all = std::iter::once(&mut self.first).chain(&mut self.others);
+        (0..).map(DbIndex).zip(all)
+    }
+
+    /// The one that had this number at the cut of the snapshot that runs.
+    pub fn cut_as(&mut self, cut: DbIndex) -> Option<&mut Db> {
+        self.all_mut().find(|(_, db)| db.cut == Some(cut)).map(|(_, db)| db)
     }
 
     /// Exchanges two. The end of this, for all partitions, is [`ChangeObserver::swapped`].
@@ -122,6 +144,29 @@ impl Databases {
         *self.at(left) = other;
         for db in [left, right] {
             space.sizes.of(db).publish(id, self.at(db));
+        }
+    }
+}
+
+impl Partition {
+    /// Empties one database; its records, unless a snapshot has them now, and who is to be woken.
+    /// The end of this, for all partitions, is [`ChangeObserver::flushed`].
+    pub(crate) fn flush(
+        &mut self,
+        index: DbIndex,
+        id: PartitionId,
+        sizes: &Sizes,
+    ) -> (Option<Table<Object>>, Vec<Ticket>) {
+        let db = self.databases.at(index);
+        let Db { table, cut, .. } = std::mem::take(db);
+        sizes.publish(id, db);
+        match (&mut self.rest.saving, cut) {
+            (Some(saving), Some(cut)) => {
+                let mut called = saving.gone_table(cut, table);
+                called.extend(self.close_if_saved());
+                (None, called)
+            }
+            _ => (Some(table), Vec::new()),
         }
     }
 }
@@ -190,7 +235,7 @@ enum What {
 
 /// Who is told.
 struct Around<'l, 'k> {
-    waiters: &'l mut Waiters,
+    rest: &'l mut Rest,
     woken: &'l mut Woken,
     scope: Scope<'k>,
     partition: PartitionId,
@@ -205,7 +250,7 @@ impl<'l, 'k> Changes<'l, 'k> {
         scope: Scope<'k>,
     ) -> Self {
         let db = held.databases.at(scope.db);
-        let around = Around { waiters: &mut held.waiters, woken, scope, partition };
+        let around = Around { rest: &mut held.rest, woken, scope, partition };
         Changes {
             db,
             around,
@@ -239,20 +284,29 @@ impl<'l, 'k> Changes<'l, 'k> {
     /// The table, to change this one key, which is at `place` or not there. Ends in
     /// [`Changes::publish`] or [`Changes::unchanged`].
     #[inline]
-    pub fn change(&mut self, key: Key<'_>, place: Option<Place>) -> &mut Table<Object> {
+    pub fn change(
+        &mut self,
+        key: Key<'_>,
+        place: Option<Place>,
+        manner: Manner,
+    ) -> &mut Table<Object> {
         self.set_unpublished(true);
-        if self.around.woken.keeps() {
-            self.around.keep(&self.db.table, key, place);
-        }
+        self.tell_before(key, place, manner);
         &mut self.db.table
+    }
+
+    /// Whoever must keep what a key is, before it changes.
+    #[inline]
+    fn tell_before(&mut self, key: Key<'_>, place: Option<Place>, manner: Manner) {
+        if self.around.woken.keeps() | self.around.rest.saving.is_some() {
+            self.around.keep(self.db, key, place, manner);
+        }
     }
 
     /// The collection at a place, to be changed, if it is one of this type. As [`Changes::change`].
     #[inline]
     pub fn collection_mut<C: Collection>(&mut self, key: Key<'_>, place: Place) -> Option<&mut C> {
-        if self.around.woken.keeps() {
-            self.around.keep(&self.db.table, key, Some(place));
-        }
+        self.tell_before(key, Some(place), Manner::InPlace);
         let found = self.db.table.object_mut(place).and_then(C::of_mut);
         #[cfg(debug_assertions)]
         {
@@ -264,9 +318,7 @@ impl<'l, 'k> Changes<'l, 'k> {
     /// The bytes of a string at a place, to be changed in place, if it is one. As
     /// [`Changes::change`].
     pub fn string_mut(&mut self, key: Key<'_>, place: Place) -> Option<&mut [u8]> {
-        if self.around.woken.keeps() {
-            self.around.keep(&self.db.table, key, Some(place));
-        }
+        self.tell_before(key, Some(place), Manner::InPlace);
         let found = self.db.table.string_mut(place);
         #[cfg(debug_assertions)]
         {
@@ -279,7 +331,19 @@ impl<'l, 'k> Changes<'l, 'k> {
     /// that is not undone. Ends as [`Changes::change`] does.
     pub fn object_to_expire(&mut self, place: Place) -> Option<&mut Object> {
         self.set_unpublished(true);
+        if self.around.rest.saving.is_some() {
+            self.around.save(self.db, place, Manner::InPlace);
+        }
         self.db.table.object_mut(place)
+    }
+
+    /// Whether elements stay that have expired, because a snapshot is about to write the value.
+    pub fn keeps_elements(&mut self, place: Place) -> bool {
+        let Db { table, cut, .. } = &*self.db;
+        let saving = self.around.rest.saving.as_mut();
+        saving.is_some_and(|saving| {
+            !table.is_saved(place) && saving.writes_in_parts(table, place, *cut)
+        })
     }
 
     /// Debug builds: whether the change at hand has been published.
@@ -316,11 +380,12 @@ impl<'l, 'k> Changes<'l, 'k> {
     /// The end of a change of which not all are told that hear of others.
     pub fn publish_to(&mut self, key: &[u8], event: Event, heard: Heard) {
         self.set_unpublished(false);
-        let Around { waiters, woken, scope, .. } = &mut self.around;
+        let Around { rest, woken, scope, .. } = &mut self.around;
         scope.tally.changes.add(1);
         if let Some(recorder) = scope.recorder {
             recorder.note_change();
         }
+        let waiters = &rest.waiters;
         if heard == Heard::Unwatched && !waiters.is_empty() && waiters.has(scope.db, key) {
             woken.is_ready(scope.db, key);
         }
@@ -341,8 +406,8 @@ impl<'l, 'k> Changes<'l, 'k> {
         if is_empty {
             let record = self.db.table.remove(place);
             self.db.timed.forget(key.bytes);
+            self.around.gone(self.db, record);
             self.tidy(key.hash);
-            self.around.discard(record);
         }
         self.around.follow_up(key.bytes, What::ElementsExpired(event, is_empty));
     }
@@ -383,19 +448,28 @@ impl<'l, 'k> Changes<'l, 'k> {
         scope.space.sizes.of(scope.db).publish(*partition, self.db);
     }
 
-    /// Takes a record out.
+    /// Takes a record out, to be put elsewhere.
     pub fn take(&mut self, key: Key<'_>, place: Place) -> OwnedRecord<Object> {
-        let record = self.change(key, Some(place)).remove(place);
+        let record = self.change(key, Some(place), Manner::InPlace).remove(place);
         self.db.timed.forget(key.bytes);
         self.tidy(key.hash);
         record
+    }
+
+    /// Removes a record.
+    pub fn remove(&mut self, key: Key<'_>, place: Place) {
+        let record = self.change(key, Some(place), Manner::Remove).remove(place);
+        self.db.timed.forget(key.bytes);
+        self.around.gone(self.db, record);
+        self.tidy(key.hash);
     }
 
     /// Removes a key whose deadline has passed.
     #[cold]
     pub fn expire(&mut self, key: Key<'_>, place: Place) {
         let record = self.db.table.remove(place);
-        self.around.lost(&mut self.db.timed, record);
+        let source = Source::of(self.db);
+        self.around.lost(&mut self.db.timed, source, record);
         self.tidy(key.hash);
     }
 
@@ -403,32 +477,34 @@ impl<'l, 'k> Changes<'l, 'k> {
     pub fn evict(&mut self, key: Key<'_>, place: Place) {
         let record = self.db.table.remove(place);
         self.db.timed.forget(key.bytes);
+        self.around.gone(self.db, record);
         self.tidy(key.hash);
         self.around.record_gone(key.bytes);
         self.around.follow_up(key.bytes, What::Evicted);
-        self.around.discard(record);
     }
 
     /// The segment of a new key is full: expired records go first, then it grows.
     #[cold]
     pub fn make_room(&mut self, hash: u64) {
         let Changes { db, around, .. } = self;
-        let Db { table, timed } = &mut **db;
+        let source = Source::of(db);
+        let Db { table, timed, .. } = &mut **db;
         let (space, now) = (around.scope.space, around.scope.removed_at());
         table.make_room(hash, now, &mut |bytes| space.hash(bytes), &mut |record| {
-            around.lost(timed, record);
+            around.lost(timed, source, record);
         });
     }
 
     /// Removes the expired of about this many records.
     pub fn sweep(&mut self, from: SweepCursor, most: usize) -> Swept {
         let Changes { db, around, .. } = self;
-        let Db { table, timed } = &mut **db;
+        let source = Source::of(db);
+        let Db { table, timed, .. } = &mut **db;
         let (space, now) = (around.scope.space, around.scope.removed_at());
         let mut hashes = Vec::new();
         let swept = table.sweep(from, now, most, &mut |record| {
             hashes.push(space.hash(record.key()));
-            around.lost(timed, record);
+            around.lost(timed, source, record);
         });
         for hash in hashes {
             table.tidy_after_remove(hash, &mut |bytes| space.hash(bytes));
@@ -454,22 +530,48 @@ impl Drop for Changes<'_, '_> {
     }
 }
 
+/// Which table a record comes from.
+#[derive(Clone, Copy)]
+struct Source {
+    cut: Option<DbIndex>,
+    saved_mark: bool,
+}
+
+impl Source {
+    fn of(db: &Db) -> Source {
+        Source { cut: db.cut, saved_mark: db.table.saved_mark() }
+    }
+}
+
 impl Around<'_, '_> {
     /// Before a key changes: keeps what it is.
     #[cold]
-    fn keep(&mut self, table: &Table<Object>, key: Key<'_>, place: Option<Place>) {
+    fn keep(&mut self, db: &mut Db, key: Key<'_>, place: Option<Place>, manner: Manner) {
         if let Some(undo) = &mut self.woken.undo {
-            undo.keep(table, self.scope.db, key, place);
+            undo.keep(&db.table, self.scope.db, key, place);
+        }
+        if let Some(place) = place {
+            self.save(db, place, manner);
+        }
+    }
+
+    /// Before a record changes: a snapshot writes it, if it has to.
+    fn save(&mut self, db: &mut Db, place: Place, manner: Manner) {
+        let Db { table, cut: Some(cut), .. } = db else { return };
+        if let Some(saving) = &mut self.rest.saving
+            && !table.is_saved(place)
+        {
+            saving.before_change(table, *cut, (place, manner), self.woken);
         }
     }
 
     /// The table has handed out a record whose deadline has passed.
-    fn lost(&mut self, timed: &mut Timed, record: OwnedRecord<Object>) {
+    fn lost(&mut self, timed: &mut Timed, source: Source, record: OwnedRecord<Object>) {
         self.scope.tally.expired.add(1);
         timed.forget(record.key());
         self.record_gone(record.key());
         self.follow_up(record.key(), What::Expired);
-        self.discard(record);
+        self.leave(source, record);
     }
 
     /// Records that a key is gone by itself.
@@ -479,16 +581,31 @@ impl Around<'_, '_> {
         }
     }
 
-    fn discard(&self, record: OwnedRecord<Object>) {
+    /// A record has left its table and is freed, once a snapshot has it, too.
+    fn gone(&mut self, db: &Db, record: OwnedRecord<Object>) {
+        self.leave(Source::of(db), record);
+    }
+
+    #[inline]
+    fn leave(&mut self, source: Source, record: OwnedRecord<Object>) {
+        let left = match &mut self.rest.saving {
+            Some(saving) if record.saved_mark() != source.saved_mark => {
+                let cut = source.cut.expect("what is not saved was there at the cut");
+                saving.gone(cut, record, self.woken)
+            }
+            _ => Some(record),
+        };
         let Scope { space, tally, .. } = self.scope;
-        space.discard(record, tally);
+        if let Some(record) = left {
+            space.discard(record, tally);
+        }
     }
 
     /// Everything that follows a change of one key.
     #[inline]
     fn follow_up(&mut self, key: &[u8], what: What) {
         self.scope.tally.changes.add(1);
-        if !self.waiters.is_empty() {
+        if !self.rest.waiters.is_empty() {
             self.wake(key);
         }
         if self.scope.space.wanted() != Wanted::NOTHING {
@@ -499,8 +616,8 @@ impl Around<'_, '_> {
     #[cold]
     fn wake(&mut self, key: &[u8]) {
         let db = self.scope.db;
-        self.waiters.touch(db, key);
-        if self.waiters.has(db, key) {
+        self.rest.waiters.touch(db, key);
+        if self.rest.waiters.has(db, key) {
             self.woken.is_ready(db, key);
         }
     }
@@ -510,7 +627,7 @@ impl Around<'_, '_> {
     fn tell(&mut self, key: &[u8], what: What) {
         let Scope { space, db, .. } = self.scope;
         let is_seen = !matches!(what, What::Changed(_, Heard::Unwatched | Heard::Silently));
-        let readers = if is_seen { self.waiters.tracked.take(key) } else { Readers::new() };
+        let readers = if is_seen { self.rest.waiters.tracked.take(key) } else { Readers::new() };
         let author = self.woken.author();
         let mut listeners = Listeners::new(space, self.woken, readers);
         match what {

@@ -33,6 +33,7 @@ mod may_wait;
 mod opened;
 mod partition;
 mod plan;
+pub mod snapshot;
 mod sweep;
 mod tally;
 mod ticket;
@@ -72,6 +73,7 @@ pub use walk::{Busy, Met, ScanCursor};
 use expiry::HideReasons;
 use held::AllHeld;
 use partition::AllSizes;
+use snapshot::Current;
 
 /// How often a thread that may wait lets go of everything when one partition is busy. After that it
 /// takes the token, keeps what it has and waits for the next: it holds up others, but it comes to
@@ -126,6 +128,8 @@ pub struct Keyspace {
     pub(crate) hidden: HideReasons,
     tracked: Arc<TrackedCounts>,
     pub(crate) sweep: Sweep,
+    /// The snapshot that runs.
+    pub(crate) snapshot: Current,
     draws: AtomicU64,
     /// The right to wait for a partition while holding others.
     pub(crate) token: PartitionLock<(), Ticket>,
@@ -155,6 +159,7 @@ impl Keyspace {
             hidden: HideReasons::default(),
             tracked,
             sweep: Sweep::default(),
+            snapshot: Current::default(),
             draws: AtomicU64::new(0),
             token: PartitionLock::new(()),
         }
@@ -457,7 +462,7 @@ impl Keyspace {
             return 0;
         }
         let held = PartitionId::all().filter_map(|id| self.partition(id).try_lock());
-        held.map(|held| held.waiters.waited_keys_where(is_meant)).sum()
+        held.map(|held| held.rest.waiters.waited_keys_where(is_meant)).sum()
     }
 
     /// How many clients watch keys; whoever watches counts itself.
@@ -471,7 +476,7 @@ impl Keyspace {
             return 0;
         }
         let held = PartitionId::all().filter_map(|id| self.partition(id).try_lock());
-        held.map(|held| held.waiters.watched_keys()).sum()
+        held.map(|held| held.rest.waiters.watched_keys()).sum()
     }
 
     /// Takes a waiter that has ended out of a key's queue.
@@ -486,7 +491,7 @@ impl Keyspace {
     ) -> Result<(), Busy> {
         let id = PartitionId::of(key.hash);
         let mut held = self.partition(id).spin_lock().ok_or(Busy(id))?;
-        held.waiters.forget(db, key.bytes, waiter);
+        held.rest.waiters.forget(db, key.bytes, waiter);
         Ok(())
     }
 

@@ -383,7 +383,7 @@ impl<'k> Locked<'k> {
     /// Who waits for the keys of the partition of `hash`, which is held.
     pub fn waiters(&mut self, hash: u64) -> &mut Waiters {
         let held = self.partition(PartitionId::of(hash));
-        &mut self.held[held].1.waiters
+        &mut self.held[held].1.rest.waiters
     }
 
     /// Brings several keys of the present database near, so that their cache misses overlap: for

@@ -16,6 +16,7 @@ use crate::change::{Changes, Heard};
 use crate::event::{DEL, Event, HEXPIRED_BY_TIME, KEY_MISS, NEW, SEXPIRED, UNNAMED, ZEXPIRED};
 use crate::key::{DbIndex, Key, PartitionId};
 use crate::locked::{Held, Scope};
+use crate::snapshot::Manner;
 use crate::ticket::Woken;
 use crate::undo;
 
@@ -152,6 +153,11 @@ impl<'l, 'k> Opened<'l, 'k> {
         removed
     }
 
+    /// Whether elements that have expired stay for now, because a snapshot writes the value.
+    pub(crate) fn keeps_elements(&mut self) -> bool {
+        self.place.is_some_and(|place| self.changes.keeps_elements(place))
+    }
+
     /// Whether [`Opened::expire_elements`] has more to do.
     pub(crate) fn has_due_elements(&self) -> bool {
         self.changes.timed().is_due(self.key.bytes, self.scope().now)
@@ -264,7 +270,7 @@ impl<'l, 'k> Opened<'l, 'k> {
             return self.insert_object(value.into_object(), expiry.of_new());
         };
         let elements = value.next_deadline();
-        let replaced = self.change().set_object(place, value.into_object());
+        let replaced = self.change(Manner::Overwrite).set_object(place, value.into_object());
         self.discard(replaced);
         self.note_elements(elements);
         self.set_expiry(place, expiry);
@@ -298,8 +304,8 @@ impl<'l, 'k> Opened<'l, 'k> {
 
     /// The table, to change this key.
     #[inline]
-    fn change(&mut self) -> &mut Table<Object> {
-        self.changes.change(self.key, self.place)
+    fn change(&mut self, manner: Manner) -> &mut Table<Object> {
+        self.changes.change(self.key, self.place, manner)
     }
 
     /// Frees what was replaced in the background. The table hands out only what is costly to free.
@@ -317,7 +323,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         let Some(place) = self.place else {
             return self.insert_string(value, expiry.of_new());
         };
-        let replaced = self.change().set_string(place, value);
+        let replaced = self.change(Manner::Overwrite).set_string(place, value);
         self.discard(replaced);
         self.set_expiry(place, expiry);
     }
@@ -327,7 +333,7 @@ impl<'l, 'k> Opened<'l, 'k> {
     pub fn set_int(&mut self, value: i64) {
         match self.place {
             Some(place) => {
-                let replaced = self.change().set_int(place, value);
+                let replaced = self.change(Manner::Overwrite).set_int(place, value);
                 self.discard(replaced);
             }
             None => {
@@ -342,7 +348,8 @@ impl<'l, 'k> Opened<'l, 'k> {
         let key = self.key;
         self.make_way();
         loop {
-            match self.change().insert_string(key.hash, key.bytes, value, deadline) {
+            match self.change(Manner::Overwrite).insert_string(key.hash, key.bytes, value, deadline)
+            {
                 Ok(place) => break self.place = Some(place),
                 Err(_full) => self.changes.make_room(key.hash),
             }
@@ -358,7 +365,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         let is_named = record.key() == key.bytes;
         let mut record = if is_named { record } else { record.with_key(key.bytes) };
         loop {
-            match self.change().insert_record(key.hash, record) {
+            match self.change(Manner::Overwrite).insert_record(key.hash, record) {
                 Ok(place) => break self.place = Some(place),
                 Err(back) => record = back,
             }
@@ -399,7 +406,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         if self.changes.table().deadline(place) == deadline {
             return;
         }
-        self.change().set_deadline(place, deadline);
+        self.change(Manner::Header).set_deadline(place, deadline);
         if let Some(deadline) = deadline {
             self.changes.note_deadline(deadline);
         }
@@ -412,27 +419,27 @@ impl<'l, 'k> Opened<'l, 'k> {
         let Some(place) = self.place else { return false };
         let changes = self.changes.table().sticky(place) != sticky;
         if changes {
-            self.change().set_sticky(place, sticky);
+            self.change(Manner::Header).set_sticky(place, sticky);
         }
         changes
     }
 
     /// Appends to a string that is there; the new length in bytes.
     pub fn append(&mut self, tail: &[u8]) -> usize {
-        self.place.map_or(0, |place| self.change().append(place, tail))
+        self.place.map_or(0, |place| self.change(Manner::InPlace).append(place, tail))
     }
 
     /// Makes a string that is there shorter, or longer with zero bytes.
     pub fn resize(&mut self, length: usize) {
         if let Some(place) = self.place {
-            self.change().resize(place, length);
+            self.change(Manner::InPlace).resize(place, length);
         }
     }
 
     /// Overwrites part of a string that is there, filling a gap with zero bytes.
     pub fn set_range(&mut self, offset: usize, bytes: &[u8]) {
         if let Some(place) = self.place {
-            self.change().set_range(place, offset, bytes);
+            self.change(Manner::InPlace).set_range(place, offset, bytes);
         }
     }
 
@@ -444,13 +451,11 @@ impl<'l, 'k> Opened<'l, 'k> {
 
     /// Removes the key; what it held is freed in the background if that takes long.
     pub fn remove(&mut self) -> bool {
-        let taken = self.take();
-        let found = taken.is_some();
-        if let Some(record) = taken {
-            let Scope { space, tally, .. } = *self.scope();
-            space.discard(record, tally);
+        let place = self.place.take();
+        if let Some(place) = place {
+            self.changes.remove(self.key, place);
         }
-        found
+        place.is_some()
     }
 
     /// Removes the key, because it was given a deadline that has passed: it counts as expired.
@@ -460,7 +465,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         found
     }
 
-    /// Removes the key and hands out its record.
+    /// Removes the key and hands out its record, to be put elsewhere.
     pub fn take(&mut self) -> Option<OwnedRecord<Object>> {
         let place = self.place.take()?;
         Some(self.changes.take(self.key, place))

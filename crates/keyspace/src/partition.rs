@@ -14,16 +14,25 @@ use pantala_journal::Stamp;
 use crate::change::{Databases, Db};
 use crate::effects::{TrackedCounts, TrackedKeys};
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
+use crate::snapshot::Saving;
 use crate::ticket::Waiter;
 
 /// See the module.
 #[derive(Default)]
 pub struct Partition {
     pub(crate) databases: Databases,
-    /// Connections that wait for something to appear under a key.
-    pub(crate) waiters: Waiters,
+    pub(crate) rest: Rest,
     /// The last step that was recorded with this partition held.
     pub(crate) last_step: Stamp,
+}
+
+/// What belongs to no database.
+#[derive(Default)]
+pub(crate) struct Rest {
+    /// Connections that wait for something to appear under a key.
+    pub(crate) waiters: Waiters,
+    /// A snapshot that is not done with this partition.
+    pub(crate) saving: Option<Box<Saving>>,
 }
 
 impl Partition {
@@ -31,7 +40,8 @@ impl Partition {
     pub(crate) fn new(waited_keys: Arc<AtomicUsize>, tracked: Arc<TrackedCounts>) -> Partition {
         let tracked = TrackedKeys::counted_in(tracked);
         let waiters = Waiters { waited_keys, tracked, ..Waiters::default() };
-        Partition { waiters, ..Partition::default() }
+        let rest = Rest { waiters, saving: None };
+        Partition { rest, ..Partition::default() }
     }
 
     /// The part of database `index`, if anything ever used it.

@@ -270,7 +270,7 @@ impl Keyspace {
         let result = step(&mut held, &mut woken);
         let mut called = Vec::new();
         for ready in woken.ready.drain(..) {
-            called.extend(held.waiters.take(ready.db, &ready.key));
+            called.extend(held.rest.waiters.take(ready.db, &ready.key));
         }
         woken.tell(scope.space);
         drop(held);
@@ -308,6 +308,9 @@ impl Keyspace {
             while has_more {
                 has_more = self.sweep_step(id, scope, |held, woken| {
                     let mut opened = Opened::find(held, woken, id, scope, self.key(&name));
+                    if opened.keeps_elements() {
+                        return false;
+                    }
                     let removed = opened.expire_elements(ELEMENTS_PER_LOCK);
                     found.removed += removed as u64;
                     found.seen += removed.max(1) as u64;

@@ -298,35 +298,13 @@ impl<'k> Locked<'k> {
     }
 
     /// Runs `work` with everything its own: by the partitions that are held already, or with nobody
-    /// else inside. Without the partitions only from outside the gate, and not if somebody is
-    /// inside for ever.
-    ///
-    /// While somebody is inside for long others go on. Each time the gate is closed for longer, so
-    /// that it is closed long enough in the end, however much work takes long.
+    /// else inside: see [`Keyspace::alone`].
     fn alone<R>(&mut self, work: impl FnOnce(&mut Self) -> R) -> Result<R, Aborted> {
         if self.holds_everything() {
             return Ok(work(self));
         }
-        may_wait::check();
         let space = self.scope.space;
-        let mut work = Some(work);
-        let mut looks = FIRST_LOOKS;
-        loop {
-            // Before the gate is closed: otherwise others would wait for nothing.
-            if space.is_aborted(Awaited::Gate) {
-                return Err(Aborted(Awaited::Gate));
-            }
-            let tried = space.gate().try_alone(looks, || {
-                // It may have waited for that, too.
-                let is_aborted = space.is_aborted(Awaited::Gate);
-                work.take().filter(|_| !is_aborted).map(|work| work(self))
-            });
-            match tried {
-                Ok(result) => return result.ok_or(Aborted(Awaited::Gate)),
-                Err(occupied) => space.await_leaving(&occupied)?,
-            }
-            looks = looks.saturating_mul(2);
-        }
+        space.alone(|| work(self))
     }
 
     /// Empties one database, or all of them, with nobody else inside; what was in them comes back.
@@ -338,7 +316,7 @@ impl<'k> Locked<'k> {
         self.alone(|locked| {
             let is_meant = |db: DbIndex| only.is_none_or(|only| only == db);
             for id in PartitionId::all() {
-                locked.visit_alone(id).waiters.tracked.clear();
+                locked.visit_alone(id).rest.waiters.tracked.clear();
                 locked.touch_all(id, &is_meant);
             }
             let space = locked.scope.space;
@@ -346,7 +324,9 @@ impl<'k> Locked<'k> {
             for db in (0..space.database_count()).map(DbIndex).filter(|db| is_meant(*db)) {
                 let Some(sizes) = space.sizes(db) else { continue };
                 for id in PartitionId::all().filter(|id| sizes.keys_in(*id) > 0) {
-                    tables.push(locked.visit_alone(id).databases.flush(db, id, sizes));
+                    let (table, called) = locked.visit_alone(id).flush(db, id, sizes);
+                    tables.extend(table);
+                    locked.woken.add(called);
                 }
             }
             locked.listeners().flushed(only);
@@ -364,10 +344,10 @@ impl<'k> Locked<'k> {
     fn touch_all(&mut self, id: PartitionId, is_meant: &dyn Fn(DbIndex) -> bool) {
         let space = self.scope.space;
         let mut held = self.visit_alone(id);
-        if held.waiters.is_empty() {
+        if held.rest.waiters.is_empty() {
             return;
         }
-        let mut waiters = std::mem::take(&mut held.waiters);
+        let mut waiters = std::mem::take(&mut held.rest.waiters);
         let partition: &Partition = &held;
         let mut exists = |db: DbIndex, key: &[u8]| {
             let part = partition.db_if_used(db).filter(|_| is_meant(db));
@@ -375,7 +355,7 @@ impl<'k> Locked<'k> {
         };
         waiters.touch_where(&mut exists);
         let called = waiters.take_where(&mut exists);
-        held.waiters = waiters;
+        held.rest.waiters = waiters;
         drop(held);
         self.woken.add(called.iter().filter(|waiter| waiter.ends_now()).map(|one| one.ticket()));
     }
@@ -395,7 +375,7 @@ impl<'k> Locked<'k> {
             for id in PartitionId::all() {
                 locked.touch_all(id, &is_meant);
                 let mut held = locked.visit_alone(id);
-                held.waiters.tracked.clear();
+                held.rest.waiters.tracked.clear();
                 held.databases.swap(left, right, id, space);
                 drop(held);
                 // What somebody waits for may be there now.
@@ -407,6 +387,33 @@ impl<'k> Locked<'k> {
 }
 
 impl Keyspace {
+    /// Runs `work` with nobody else inside. Only from outside the gate, and not if somebody is
+    /// inside for ever.
+    ///
+    /// While somebody is inside for long others go on. Each time the gate is closed for longer, so
+    /// that it is closed long enough in the end, however much work takes long.
+    pub(crate) fn alone<R>(&self, work: impl FnOnce() -> R) -> Result<R, Aborted> {
+        may_wait::check();
+        let mut work = Some(work);
+        let mut looks = FIRST_LOOKS;
+        loop {
+            // Before the gate is closed: otherwise others would wait for nothing.
+            if self.is_aborted(Awaited::Gate) {
+                return Err(Aborted(Awaited::Gate));
+            }
+            let tried = self.gate().try_alone(looks, || {
+                // It may have waited for that, too.
+                let is_aborted = self.is_aborted(Awaited::Gate);
+                work.take().filter(|_| !is_aborted).map(|work| work())
+            });
+            match tried {
+                Ok(result) => return result.ok_or(Aborted(Awaited::Gate)),
+                Err(occupied) => self.await_leaving(&occupied)?,
+            }
+            looks = looks.saturating_mul(2);
+        }
+    }
+
     /// Frees garbage in the background, or here and now.
     pub fn dispose(&self, garbage: Garbage, in_background: bool, tally: &Tally) {
         if in_background {
@@ -429,7 +436,7 @@ impl Keyspace {
             let share = excess.div_ceil(PARTITION_COUNT).min(FORGOTTEN_PER_LOCK);
             let (mut effects, mut tickets) = (Effects::default(), Vec::new());
             for _ in 0..share {
-                let Some((key, readers)) = held.waiters.tracked.take_any() else { break };
+                let Some((key, readers)) = held.rest.waiters.tracked.take_any() else { break };
                 effects.push(Effect::Invalidate { key, readers, author: 0 });
             }
             effects.hand_over(self, &mut tickets);

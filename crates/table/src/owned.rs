@@ -261,6 +261,16 @@ impl<O> OwnedRecord<O> {
         self.record().deadline()
     }
 
+    /// Whether it was marked as not to be evicted.
+    pub fn is_sticky(&self) -> bool {
+        self.word.is_sticky()
+    }
+
+    /// The saved bit that it came out with: see [`Table::saved_mark`](crate::Table::saved_mark).
+    pub fn saved_mark(&self) -> bool {
+        self.word.saved()
+    }
+
     /// Gives it another deadline, or none.
     pub fn set_deadline(&mut self, deadline: Option<UnixMs>) {
         // SAFETY: the word owns a live record.

@@ -366,6 +366,12 @@ impl<O: Object> Table<O> {
         self.word(p).saved() == self.epoch
     }
 
+    /// What [`OwnedRecord::saved_mark`] is of a record that came out of this table saved.
+    #[inline]
+    pub fn saved_mark(&self) -> bool {
+        self.epoch
+    }
+
     /// The snapshot has this record now.
     pub fn mark_saved(&mut self, p: Place) {
         let epoch = self.epoch;
@@ -382,6 +388,22 @@ impl<O: Object> Table<O> {
         for stray in self.strays.iter_mut().flat_map(|strays| strays.iter_mut()) {
             stray.word.set_saved(epoch);
         }
+    }
+
+    /// Takes the whole record out and leaves one in its place with the same key, deadline and marks
+    /// and an empty string, to be overwritten. Its time does not depend on the value.
+    pub fn take_value(&mut self, p: Place) -> OwnedRecord<O> {
+        let old = self.word(p);
+        let empty = {
+            let record = self.record(p);
+            text::create(record.key(), b"", record.deadline())
+        };
+        let word = self.word_mut(p);
+        word.set_pointer(empty.pointer());
+        word.set_kind(empty.kind());
+        word.set_edited(false);
+        // SAFETY: the slot keeps the new record, and nobody the old one (R4).
+        unsafe { OwnedRecord::from_word(old) }
     }
 
     /// Replaces the value by a string, keeping key and deadline. What may take long to free is

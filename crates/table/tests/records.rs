@@ -359,3 +359,25 @@ fn a_table_may_be_dropped_by_another_thread() {
     });
     assert_eq!(given_back.join().expect("dropping does not panic"), taken);
 }
+
+#[test]
+fn a_value_is_taken_and_leaves_an_empty_one() {
+    let before = live();
+    let (long, deadline) = (vec![b'x'; 100_000], Some(UnixMs(77)));
+    let (mut table, place) = one(b"key", &long, deadline);
+    table.set_sticky(place, true);
+    table.begin_epoch();
+    let taken = table.take_value(place);
+    assert_ne!(taken.saved_mark(), table.saved_mark());
+    assert!(taken.is_sticky() && taken.deadline() == deadline && taken.key() == b"key");
+    assert!(matches!(taken.value(), ValueRef::Str(text) if text.to_vec() == long));
+    drop(taken);
+    assert!(text(&table, place).is_empty());
+    assert!(table.sticky(place) && !table.is_saved(place) && table.deadline(place) == deadline);
+    table.set_string(place, b"new");
+    table.check(&mut |_| 0);
+    assert_eq!(live() - before, claimed(&table) + size_class(long.len()).cast_signed());
+    table.mark_saved(place);
+    let record = table.remove(place);
+    assert_eq!(record.saved_mark(), table.saved_mark());
+}

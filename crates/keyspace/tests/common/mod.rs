@@ -1,6 +1,8 @@
 //! A small keyspace and short ways to its keys, for the tests of this folder.
 #![allow(dead_code)]
 
+pub mod recording;
+
 use pantala_base::UnixMs;
 use pantala_base::hash::HashSeed;
 use pantala_keyspace::{Config, DbIndex, Expiry, Keyspace, LockPlan, Locked, Scope, Tally, event};

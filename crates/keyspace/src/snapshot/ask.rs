@@ -1,0 +1,101 @@
+//! Whether a command has to wait for the snapshot, asked before it does anything.
+
+use super::Room;
+use super::before::Saving;
+use crate::Keyspace;
+use crate::key::{Key, PartitionId};
+use crate::locked::Locked;
+use crate::ticket::Ticket;
+
+/// What a command waits for: that one of its keys is written, or that there is room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotWait {
+    id: PartitionId,
+    /// What it has seen: how often values of the partition were written, and room was made.
+    seen: (u32, u32),
+}
+
+impl SnapshotWait {
+    pub(crate) fn new(id: PartitionId, version: u32, room: u32) -> Self {
+        SnapshotWait { id, seen: (version, room) }
+    }
+
+    /// The partition of the key.
+    pub fn partition(&self) -> PartitionId {
+        self.id
+    }
+
+    pub(crate) fn seen(&self) -> (u32, u32) {
+        self.seen
+    }
+}
+
+/// What a command is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// It may change a value in place; otherwise values are only replaced or removed as a whole.
+    pub in_place: bool,
+    /// Its keys may mean those of any database.
+    pub everywhere: bool,
+}
+
+impl Keyspace {
+    /// Whether a snapshot runs. Constant within a turn, but that it may end.
+    #[inline]
+    pub fn has_snapshot(&self) -> bool {
+        self.snapshot.is_running()
+    }
+
+    /// Leaves a ticket with the snapshot.
+    ///
+    /// # Errors
+    /// What was waited for has come: try again.
+    pub fn park_for_snapshot(&self, wait: SnapshotWait, ticket: Ticket) -> Result<(), Ticket> {
+        match self.snapshot.get() {
+            Some(shared) => shared.park(wait, ticket),
+            None => Err(ticket),
+        }
+    }
+}
+
+impl Locked<'_> {
+    /// Before a command that writes to these keys, which are held: whether it has to wait, with
+    /// nothing done. If so they are written as soon as may be.
+    ///
+    /// It need not be asked: a command that is not writes a large value by itself, with its
+    /// partition held.
+    pub fn awaits_snapshot(&mut self, keys: &[Key<'_>], asked: Asked) -> Option<SnapshotWait> {
+        keys.iter().find_map(|&key| self.key_awaits_snapshot(key, asked))
+    }
+
+    fn key_awaits_snapshot(&mut self, key: Key<'_>, asked: Asked) -> Option<SnapshotWait> {
+        let id = PartitionId::of(key.hash);
+        let db = self.scope().db;
+        let place = self.place_of(id)?;
+        let partition = &mut *self.held[place].1;
+        let saving = partition.rest.saving.as_mut()?;
+        let databases = partition.databases.all_mut();
+        let meant = databases.filter(|(number, _)| asked.everywhere || *number == db);
+        for (_, db) in meant {
+            let cut = db.cut();
+            let table = db.table();
+            let place = table.find(key.hash, key.bytes);
+            let Some(place) = place.filter(|&place| !table.is_saved(place)) else { continue };
+            // What it has seen, before it looks: what comes after is no news then.
+            let wait = saving.wait();
+            if asked.in_place && saving.writes_in_parts(table, place, cut)
+                || saving.shared().room() == Room::Overfull
+            {
+                return Some(wait);
+            }
+        }
+        None
+    }
+}
+
+impl Saving {
+    /// What a command waits for.
+    fn wait(&self) -> SnapshotWait {
+        self.shared().wait_for(self.id())
+    }
+}

@@ -1,0 +1,237 @@
+//! A partition that is not saved to its end: what happens before a change in it.
+
+use std::sync::Arc;
+
+use pantala_table::{OwnedRecord, Place, Table};
+use pantala_values::{Object, Type};
+
+use super::parts::InParts;
+use super::shared::Shared;
+use super::walk::{Handed, Job};
+use super::{COPIED_BYTES, PIECE_BYTES, Pending, SMALL_BYTES, STREAMED_BYTES, SnapshotEntry};
+use crate::key::{DbIndex, PartitionId};
+use crate::ticket::{Ticket, Woken};
+
+/// In which way a record is about to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Its value changes where it is, or goes elsewhere.
+    InPlace,
+    /// Its value is replaced by another one.
+    Overwrite,
+    /// Its deadline or its marks change, not its value.
+    Header,
+    /// It is removed; what becomes of it is said by [`Saving::gone`].
+    Remove,
+}
+
+/// See the module.
+pub(crate) struct Saving {
+    shared: Arc<Shared>,
+    id: PartitionId,
+    /// Values of records that are in the tables: see invariant 3 of `snapshot`.
+    pub(crate) in_parts: Vec<InParts>,
+    /// What commands have written, for each database.
+    pending: Vec<Pending>,
+    /// All tables have been walked to their end.
+    pub(crate) is_walked: bool,
+}
+
+impl Saving {
+    pub fn new(shared: &Arc<Shared>, id: PartitionId) -> Saving {
+        shared.open_partition();
+        Saving {
+            shared: Arc::clone(shared),
+            id,
+            in_parts: Vec::new(),
+            pending: Vec::new(),
+            is_walked: false,
+        }
+    }
+
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// Before a record that is not saved is changed.
+    pub fn before_change(
+        &mut self,
+        table: &mut Table<Object>,
+        db: DbIndex,
+        (place, manner): (Place, Manner),
+        woken: &mut Woken,
+    ) {
+        if manner == Manner::Remove {
+            return;
+        }
+        if self.shared.is_over() {
+            return table.mark_saved(place);
+        }
+        let begun = self.position(db, table.key(place));
+        let bytes = table.record_bytes(place);
+        match (begun, manner) {
+            (Some(_), Manner::Header) => {}
+            (Some(at), Manner::InPlace) => {
+                self.shared.count_unasked();
+                let one = self.in_parts.swap_remove(at);
+                one.finish(&self.shared, &table.value(place));
+                table.mark_saved(place);
+                woken.add(self.shared.call(self.id));
+            }
+            (Some(at), _) => {
+                let parts = self.in_parts.swap_remove(at);
+                self.hand_over_value(table, db, place, Some(parts));
+                woken.add(self.shared.call(self.id));
+            }
+            (None, _) if bytes <= SMALL_BYTES => self.write(table, db, place),
+            (None, Manner::Header) => self.begin(table, db, place),
+            (None, Manner::Overwrite) => self.hand_over_value(table, db, place, None),
+            (None, _) => self.write_or_copy(table, db, (place, bytes)),
+        }
+    }
+
+    /// A record that was not saved has left its table; it comes back if it is only to be freed.
+    pub fn gone(
+        &mut self,
+        db: DbIndex,
+        record: OwnedRecord<Object>,
+        woken: &mut Woken,
+    ) -> Option<OwnedRecord<Object>> {
+        if self.shared.is_over() {
+            self.in_parts.retain(|one| !one.is(db, record.key()));
+            return Some(record);
+        }
+        if let Some(at) = self.position(db, record.key()) {
+            let parts = Some(self.in_parts.swap_remove(at));
+            self.shared.hand_over(Job::Handed(Handed { db, record, parts }));
+            woken.add(self.shared.call(self.id));
+        } else if record.bytes() > SMALL_BYTES {
+            self.shared.hand_over(Job::Handed(Handed { db, record, parts: None }));
+        } else {
+            self.write_entry(db, &SnapshotEntry::of(&record));
+        }
+        None
+    }
+
+    /// A table that may have records that are not saved is no longer the partition's.
+    pub fn gone_table(&mut self, db: DbIndex, table: Table<Object>) -> Vec<Ticket> {
+        let in_parts = self.in_parts.extract_if(.., |one| one.db == db).collect();
+        self.shared.hand_over(Job::table(db, table, in_parts));
+        self.shared.call(self.id)
+    }
+
+    /// Whether the value of a record that is not saved is written in parts, because it is large.
+    /// If so it is written before others.
+    pub fn writes_in_parts(
+        &mut self,
+        table: &Table<Object>,
+        place: Place,
+        db: Option<DbIndex>,
+    ) -> bool {
+        let Some(db) = db else { return false };
+        if self.position(db, table.key(place)).is_some() {
+            return true;
+        }
+        let is_large = table.record_bytes(place) > most_at_once(table, place);
+        if is_large && !self.shared.is_over() {
+            self.begin(table, db, place);
+        }
+        is_large
+    }
+
+    /// Where it stands among those that are written in parts.
+    pub(crate) fn position(&self, db: DbIndex, key: &[u8]) -> Option<usize> {
+        self.in_parts.iter().position(|one| one.is(db, key))
+    }
+
+    /// Whether there is nothing left to do.
+    pub fn is_done(&self) -> bool {
+        self.is_walked && self.in_parts.is_empty()
+    }
+
+    /// The end of it: what it has goes to the target. Who waited is to be woken.
+    pub fn close(mut self) -> Vec<Ticket> {
+        for pending in &mut self.pending {
+            self.shared.flush(pending);
+        }
+        self.shared.close_partition();
+        self.shared.call(self.id)
+    }
+
+    /// Begins to write a record's value in parts; a walker goes on with it.
+    fn begin(&mut self, table: &Table<Object>, db: DbIndex, place: Place) {
+        let entry = SnapshotEntry::at(table, place);
+        let streams = table.record_bytes(place) > STREAMED_BYTES;
+        self.in_parts.push(InParts::begin(&self.shared, db, &entry, streams));
+        self.shared.push_urgent(Job::Parts { id: self.id, db, key: entry.key.into() });
+    }
+
+    /// Writes a record.
+    fn write(&mut self, table: &mut Table<Object>, db: DbIndex, place: Place) {
+        self.write_entry(db, &SnapshotEntry::at(table, place));
+        table.mark_saved(place);
+    }
+
+    /// Writes a large value at once: nobody has asked whether it has to wait.
+    fn write_or_copy(
+        &mut self,
+        table: &mut Table<Object>,
+        db: DbIndex,
+        (place, bytes): (Place, usize),
+    ) {
+        let copy = (bytes <= most_at_once(table, place))
+            .then(|| table.copy_string(place, table.key(place)));
+        match copy.flatten() {
+            Some(record) => {
+                let record = record.with_stickiness(table.sticky(place));
+                self.shared.hand_over(Job::Handed(Handed { db, record, parts: None }));
+                table.mark_saved(place);
+            }
+            None => {
+                self.shared.count_unasked();
+                self.write(table, db, place);
+            }
+        }
+    }
+
+    /// The record is handed over; one with the same key and an empty value is in its place.
+    fn hand_over_value(
+        &mut self,
+        table: &mut Table<Object>,
+        db: DbIndex,
+        place: Place,
+        parts: Option<InParts>,
+    ) {
+        let record = table.take_value(place);
+        table.mark_saved(place);
+        self.shared.hand_over(Job::Handed(Handed { db, record, parts }));
+    }
+
+    fn write_entry(&mut self, db: DbIndex, entry: &SnapshotEntry<'_>) {
+        let at = match self.pending.iter().position(|pending| pending.db == db) {
+            Some(at) => at,
+            None => {
+                self.pending.push(Pending::new(db));
+                self.pending.len() - 1
+            }
+        };
+        let pending = &mut self.pending[at];
+        let shared = &self.shared;
+        shared.write(entry, pending);
+        if pending.bytes.len() >= PENDING_BYTES {
+            shared.flush(pending);
+        }
+    }
+}
+
+/// So much of what commands have written is kept in a partition.
+const PENDING_BYTES: usize = PIECE_BYTES / 8;
+
+/// What a value of this kind may take and still be written or copied by whoever changes it.
+pub(crate) fn most_at_once(table: &Table<Object>, place: Place) -> usize {
+    if table.type_tag(place) == Type::String as u8 { COPIED_BYTES } else { SMALL_BYTES }
+}

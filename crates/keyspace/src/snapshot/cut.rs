@@ -1,0 +1,106 @@
+//! The moment of a snapshot.
+
+use std::sync::Arc;
+
+use pantala_journal::Stamp;
+
+use super::before::Saving;
+use super::shared::Shared;
+use super::walk::Snapshot;
+use super::{SnapshotTarget, Target};
+use crate::Keyspace;
+use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
+use crate::may_wait::Aborted;
+
+/// Why there is no snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSnapshot {
+    /// Another one has not ended.
+    Running,
+    /// Somebody does not come out of the gate.
+    Aborted(Aborted),
+}
+
+/// What there is at the cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CutInfo {
+    /// Every step that was recorded with a partition held before the cut has a smaller stamp, every
+    /// one after it this or a larger one.
+    pub stamp: Stamp,
+    /// The databases that have keys.
+    pub databases: Vec<CutDatabase>,
+}
+
+/// One database at the cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutDatabase {
+    /// Its number.
+    pub db: DbIndex,
+    /// How many keys it has, those with them that have expired and are not removed yet.
+    pub keys: u64,
+    /// How many of them have a deadline.
+    pub with_deadline: u64,
+    /// How many of them may have elements with deadlines of their own: none too few.
+    pub with_timed_elements: u64,
+}
+
+impl Keyspace {
+    /// Begins a snapshot of what there is at one moment between two commands. `at_cut` runs at that
+    /// moment: with the gate closed and all partitions held, so it is quick. Only on a thread that
+    /// may wait, outside the gate.
+    ///
+    /// # Errors
+    /// See [`NoSnapshot`]; nothing has happened.
+    pub fn begin_snapshot(
+        &self,
+        target: Arc<dyn SnapshotTarget>,
+        at_cut: &mut dyn FnMut(&CutInfo),
+    ) -> Result<Snapshot, NoSnapshot> {
+        if self.snapshot.get().is_some() {
+            return Err(NoSnapshot::Running);
+        }
+        self.alone(|| self.cut(target, at_cut)).map_err(NoSnapshot::Aborted)?
+    }
+
+    /// With nobody inside the gate.
+    fn cut(
+        &self,
+        target: Target,
+        at_cut: &mut dyn FnMut(&CutInfo),
+    ) -> Result<Snapshot, NoSnapshot> {
+        let mut all: Vec<_> = PartitionId::all().map(|id| self.hold_at_last(id)).collect();
+        debug_assert_eq!(all.len(), PARTITION_COUNT);
+        if self.snapshot.get().is_some() {
+            return Err(NoSnapshot::Running);
+        }
+        let last = all.iter().map(|held| held.last_step.time()).max().unwrap_or_default();
+        let info = self.cut_info(Stamp::first_of(last + 1));
+        at_cut(&info);
+        let keys = info.databases.iter().map(|database| database.keys).sum();
+        let shared = Arc::new(Shared::new(target, keys));
+        self.snapshot.begin(&shared);
+        for (id, held) in PartitionId::all().zip(&mut all) {
+            held.last_step = info.stamp;
+            let mut has_keys = false;
+            for (number, db) in held.databases.all_mut() {
+                has_keys |= db.begin_epoch(number);
+            }
+            debug_assert!(held.rest.saving.is_none(), "the last snapshot has ended");
+            held.rest.saving = has_keys.then(|| Box::new(Saving::new(&shared, id)));
+        }
+        Ok(Snapshot::new(shared))
+    }
+
+    fn cut_info(&self, stamp: Stamp) -> CutInfo {
+        let databases = (0..self.database_count()).map(DbIndex).filter_map(|db| {
+            let sizes = self.sizes(db).filter(|sizes| sizes.keys() > 0)?;
+            Some(CutDatabase {
+                db,
+                keys: sizes.keys(),
+                with_deadline: sizes.with_deadline(),
+                with_timed_elements: sizes.with_timed_elements(),
+            })
+        });
+        CutInfo { stamp, databases: databases.collect() }
+    }
+}

@@ -1,0 +1,111 @@
+//! A value that is written in parts.
+
+use pantala_table::ValueRef;
+use pantala_values::Object;
+
+use super::shared::Shared;
+use super::{PIECE_BYTES, PORTION_BYTES, Piece, SnapshotEntry, SnapshotParts, Span};
+use crate::key::DbIndex;
+
+/// Where the parts go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// All into one piece.
+    Together,
+    /// In pieces, once the stream is free.
+    WantsStream,
+    /// In pieces.
+    Streams {
+        /// None of them has left yet.
+        is_first: bool,
+    },
+}
+
+/// How far a value has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    More,
+    Last,
+    /// Another one has the stream.
+    Blocked,
+}
+
+/// A key of which a part is written; see invariant 3 of the module.
+pub(crate) struct InParts {
+    /// Its database, by the number at the cut.
+    pub db: DbIndex,
+    pub key: Box<[u8]>,
+    parts: Option<Box<dyn SnapshotParts>>,
+    bytes: Vec<u8>,
+    way: Way,
+}
+
+impl InParts {
+    /// Writes what stands before the value.
+    pub fn begin(shared: &Shared, db: DbIndex, entry: &SnapshotEntry<'_>, streams: bool) -> Self {
+        let mut bytes = Vec::new();
+        let parts = shared.guard(|| shared.target().begin(entry, &mut bytes));
+        let way = if streams { Way::WantsStream } else { Way::Together };
+        InParts { db, key: entry.key.into(), parts, bytes, way }
+    }
+
+    pub fn is(&self, db: DbIndex, key: &[u8]) -> bool {
+        self.db == db && *self.key == *key
+    }
+
+    /// Writes one more part.
+    pub fn go_on(&mut self, shared: &Shared, value: &ValueRef<'_, Object>) -> Part {
+        if self.way == Way::WantsStream && !self.take_stream(shared) {
+            return Part::Blocked;
+        }
+        if !self.write(shared, value, PORTION_BYTES) {
+            return Part::More;
+        }
+        self.end(shared);
+        Part::Last
+    }
+
+    /// Writes all that is left of it, whoever has the stream.
+    pub fn finish(mut self, shared: &Shared, value: &ValueRef<'_, Object>) {
+        if self.way == Way::WantsStream && !self.take_stream(shared) {
+            self.way = Way::Together;
+        }
+        while !self.write(shared, value, PIECE_BYTES) {}
+        self.end(shared);
+    }
+
+    fn take_stream(&mut self, shared: &Shared) -> bool {
+        let is_mine = shared.take_stream();
+        if is_mine {
+            self.way = Way::Streams { is_first: true };
+        }
+        is_mine
+    }
+
+    /// Whether that was the last part; so it is when there is no use in more.
+    fn write(&mut self, shared: &Shared, value: &ValueRef<'_, Object>, most: usize) -> bool {
+        let InParts { parts, bytes, .. } = self;
+        let Some(parts) = parts.as_mut().filter(|_| !shared.is_over()) else { return true };
+        let is_last = shared.guard(|| parts.go_on(value, most, bytes)).unwrap_or(true);
+        if let Way::Streams { is_first } = &mut self.way
+            && !is_last
+            && bytes.len() >= PIECE_BYTES
+        {
+            let span = if std::mem::take(is_first) { Span::First } else { Span::Middle };
+            shared.take(Piece { db: self.db, bytes: std::mem::take(bytes), keys: 0, span });
+        }
+        is_last
+    }
+
+    fn end(&mut self, shared: &Shared) {
+        let span = match self.way {
+            Way::Streams { is_first: false } => Span::Last,
+            _ => Span::Whole,
+        };
+        let bytes = std::mem::take(&mut self.bytes);
+        shared.take(Piece { db: self.db, bytes, keys: 1, span });
+        if let Way::Streams { .. } = self.way {
+            shared.free_stream();
+        }
+    }
+}

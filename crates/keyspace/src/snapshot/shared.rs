@@ -1,0 +1,405 @@
+//! What all threads of a snapshot share: what is to be done, who waits, how far it is.
+//!
+//! Invariants
+//! 1. A job is in one place: in a queue, or in the hands of one thread (`in_flight`).
+//! 2. Whoever waits sleeps only if what it has seen, under the lock, is still so (`Versions`).
+
+use std::collections::{HashMap, VecDeque};
+use std::mem::take;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::ask::SnapshotWait;
+use super::walk::{Job, PartitionWalk};
+use super::{HANDED_BYTES, Pending, Piece, Room, SnapshotEntry, SnapshotTarget, Span, Target};
+use crate::key::{PARTITION_COUNT, PartitionId};
+use crate::ticket::Ticket;
+
+/// How a snapshot ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All that was there at the cut is written.
+    Complete,
+    /// It was called off.
+    Cancelled,
+    /// The target panicked.
+    Failed,
+}
+
+const RUNNING: u8 = 0;
+const CANCELLED: u8 = 1;
+const FAILED: u8 = 2;
+
+/// How far a snapshot is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotProgress {
+    /// Keys there were at the cut.
+    pub keys: u64,
+    /// Of these so many are with the target.
+    pub written: u64,
+    /// Bytes of records that are handed over and not written yet.
+    pub handed_bytes: usize,
+    /// Large values that were written with their partition held, because the command could not
+    /// wait.
+    pub unasked: u64,
+}
+
+/// See the module.
+pub(crate) struct Shared {
+    target: Target,
+    jobs: Mutex<Jobs>,
+    /// There is a job, or room, or the end.
+    is_news: Condvar,
+    waiting: Mutex<Waiting>,
+    /// Partitions that are not done.
+    open_partitions: AtomicUsize,
+    has_stream: AtomicBool,
+    handed_bytes: AtomicUsize,
+    keys: u64,
+    written: AtomicU64,
+    unasked: AtomicU64,
+    state: AtomicU8,
+}
+
+/// What is to be done, the first before the others.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    /// Values that somebody waits for.
+    pub urgent: VecDeque<Job>,
+    /// What was handed over takes memory.
+    pub handed: VecDeque<Job>,
+    pub walks: VecDeque<Job>,
+    /// The next partition to begin with.
+    pub next: u16,
+    /// What somebody holds, or what another one's stream holds up.
+    pub later: VecDeque<Job>,
+    pub in_flight: usize,
+    /// Counts what whoever sleeps should know of.
+    pub news: u64,
+}
+
+impl Jobs {
+    /// The next one of those that may run, and whether there was no better.
+    pub fn next(&mut self, may_run: impl Fn(&Job) -> bool) -> Option<(Job, bool)> {
+        let Jobs { urgent, handed, walks, .. } = self;
+        for queue in [urgent, handed, walks] {
+            if let Some(at) = queue.iter().position(&may_run) {
+                return queue.remove(at).map(|job| (job, false));
+            }
+        }
+        let first = Job::Walk(PartitionWalk::new(PartitionId(self.next)));
+        if usize::from(self.next) < PARTITION_COUNT && may_run(&first) {
+            self.next += 1;
+            return Some((first, false));
+        }
+        let at = self.later.iter().position(may_run)?;
+        self.later.remove(at).map(|job| (job, true))
+    }
+
+    /// Whether there is one that was not tried in vain.
+    pub fn has_new(&self) -> bool {
+        let Jobs { urgent, handed, walks, .. } = self;
+        !(urgent.is_empty() && handed.is_empty() && walks.is_empty())
+            || usize::from(self.next) < PARTITION_COUNT
+    }
+
+    /// Whether all that there is is in the hands of others.
+    pub fn is_empty(&self) -> bool {
+        self.later.is_empty() && !self.has_new()
+    }
+}
+
+/// Commands that wait, and what must not have happened since they saw that they have to.
+struct Waiting {
+    tickets: HashMap<PartitionId, Vec<Ticket>>,
+    partitions: Box<[u32]>,
+    room: u32,
+}
+
+/// Nothing panics with one of these locked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub fn new(target: Target, keys: u64) -> Shared {
+        let partitions = vec![0; PARTITION_COUNT].into();
+        Shared {
+            target,
+            jobs: Mutex::default(),
+            is_news: Condvar::new(),
+            waiting: Mutex::new(Waiting { tickets: HashMap::new(), partitions, room: 0 }),
+            open_partitions: AtomicUsize::new(0),
+            has_stream: AtomicBool::new(false),
+            handed_bytes: AtomicUsize::new(0),
+            keys,
+            written: AtomicU64::new(0),
+            unasked: AtomicU64::new(0),
+            state: AtomicU8::new(RUNNING),
+        }
+    }
+
+    pub fn target(&self) -> &dyn SnapshotTarget {
+        &*self.target
+    }
+
+    pub fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        lock(&self.jobs)
+    }
+
+    /// Calls the target; `None`: it panicked, and the snapshot is over.
+    pub fn guard<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
+        let called = catch_unwind(AssertUnwindSafe(call));
+        if called.is_err() {
+            self.end_early(FAILED);
+        }
+        called.ok()
+    }
+
+    /// Whether nothing more is to be written.
+    pub fn is_over(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != RUNNING
+    }
+
+    pub fn cancel(&self) {
+        self.end_early(CANCELLED);
+    }
+
+    fn end_early(&self, state: u8) {
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        _ = self.state.compare_exchange(RUNNING, state, success, failure);
+        self.has_room();
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        match self.state.load(Ordering::Relaxed) {
+            RUNNING => Outcome::Complete,
+            CANCELLED => Outcome::Cancelled,
+            _ => Outcome::Failed,
+        }
+    }
+
+    pub fn progress(&self) -> SnapshotProgress {
+        SnapshotProgress {
+            keys: self.keys,
+            written: self.written.load(Ordering::Relaxed),
+            handed_bytes: self.handed_bytes.load(Ordering::Relaxed),
+            unasked: self.unasked.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A large value is written by a command that was not asked.
+    pub fn count_unasked(&self) {
+        self.unasked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Hands a piece to the target.
+    pub fn take(&self, piece: Piece) {
+        self.written.fetch_add(piece.keys, Ordering::Relaxed);
+        if !(self.is_over() || piece.bytes.is_empty() && piece.span == Span::Whole) {
+            self.guard(|| self.target.take(piece));
+        }
+    }
+
+    /// Hands over what is pending.
+    pub fn flush(&self, pending: &mut Pending) {
+        if pending.keys > 0 {
+            let bytes = take(&mut pending.bytes);
+            let keys = take(&mut pending.keys);
+            self.take(Piece { db: pending.db, bytes, keys, span: Span::Whole });
+        }
+    }
+
+    /// The right to send a value in pieces.
+    pub fn take_stream(&self) -> bool {
+        !self.has_stream.swap(true, Ordering::Acquire)
+    }
+
+    /// Whether a value is sent in pieces.
+    pub fn has_stream(&self) -> bool {
+        self.has_stream.load(Ordering::Relaxed)
+    }
+
+    /// Whether the target wants more of that.
+    pub fn has_room_for_parts(&self) -> bool {
+        self.is_over() || self.guard(|| self.target.has_room_for_parts()).unwrap_or(true)
+    }
+
+    pub fn free_stream(&self) {
+        self.has_stream.store(false, Ordering::Release);
+        self.tell_walkers();
+    }
+
+    /// Writes a whole key; what a panic leaves of it does not count.
+    pub fn write(&self, entry: &SnapshotEntry<'_>, pending: &mut Pending) {
+        let Pending { bytes, keys, .. } = pending;
+        self.guard(|| self.target.write(entry, bytes));
+        *keys += 1;
+    }
+
+    /// Whether the target wants more.
+    pub fn target_room(&self) -> Room {
+        if self.is_over() {
+            return Room::Free;
+        }
+        self.guard(|| self.target.room()).unwrap_or(Room::Free)
+    }
+
+    /// Whether what is handed over, and what the target has, is so much that nothing should be
+    /// added.
+    pub fn room(&self) -> Room {
+        let room = self.target_room();
+        match self.handed_bytes.load(Ordering::Relaxed) > HANDED_BYTES {
+            true => Room::Overfull,
+            false => room,
+        }
+    }
+
+    /// The target has room again.
+    pub fn has_room(&self) {
+        let tickets: Vec<Ticket> = {
+            let mut waiting = lock(&self.waiting);
+            waiting.room = waiting.room.wrapping_add(1);
+            waiting.tickets.drain().flat_map(|(_, tickets)| tickets).collect()
+        };
+        tickets.into_iter().for_each(pantala_sync::lock::Ticket::wake);
+        self.tell_walkers();
+    }
+
+    pub fn tell_walkers(&self) {
+        self.jobs().news += 1;
+        self.is_news.notify_all();
+    }
+
+    /// Sleeps until there is more news than this.
+    pub fn sleep(&self, at_most: Duration, news: u64) {
+        let jobs = self.jobs();
+        if jobs.news == news {
+            _ = self.is_news.wait_timeout(jobs, at_most);
+        }
+    }
+
+    fn add(&self, add: impl FnOnce(&mut Jobs)) {
+        let mut jobs = self.jobs();
+        add(&mut jobs);
+        jobs.news += 1;
+        self.is_news.notify_one();
+    }
+
+    /// Something is handed over; the partition it comes from is held.
+    pub fn hand_over(&self, job: Job) {
+        self.handed_bytes.fetch_add(job.handed_bytes(), Ordering::Relaxed);
+        self.add(|jobs| jobs.handed.push_back(job));
+    }
+
+    /// What was handed over is written.
+    pub fn forget_handed(&self, bytes: usize) {
+        let before = self.handed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if before > HANDED_BYTES && before - bytes <= HANDED_BYTES {
+            self.has_room();
+        }
+    }
+
+    /// Somebody waits for a value that is begun.
+    pub fn push_urgent(&self, job: Job) {
+        self.add(|jobs| jobs.urgent.push_back(job));
+    }
+
+    pub fn open_partition(&self) {
+        self.open_partitions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A partition is done; it is held.
+    pub fn close_partition(&self) {
+        self.open_partitions.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether [`Snapshot::walk`](super::Snapshot::walk) has nothing left to do.
+    pub fn is_walked_to_its_end(&self) -> bool {
+        self.is_done(&self.jobs())
+    }
+
+    /// Whether all is done. Nothing is handed over any more once all partitions are.
+    pub fn is_done(&self, jobs: &Jobs) -> bool {
+        self.open_partitions.load(Ordering::Acquire) == 0 && jobs.in_flight == 0 && jobs.is_empty()
+    }
+
+    /// What a command has seen that has to wait for this partition, which is held.
+    pub fn wait_for(self: &Arc<Self>, id: PartitionId) -> SnapshotWait {
+        let waiting = lock(&self.waiting);
+        SnapshotWait::new(id, waiting.partitions[id.index()], waiting.room)
+    }
+
+    /// Leaves a ticket until there is news for who waits.
+    ///
+    /// # Errors
+    /// There was some meanwhile.
+    pub fn park(&self, wait: SnapshotWait, ticket: Ticket) -> Result<(), Ticket> {
+        let mut waiting = lock(&self.waiting);
+        let now = (waiting.partitions[wait.partition().index()], waiting.room);
+        if now != wait.seen() || self.is_over() {
+            return Err(ticket);
+        }
+        waiting.tickets.entry(wait.partition()).or_default().push(ticket);
+        Ok(())
+    }
+
+    /// A value of this partition is no longer written in parts: who waited for that, to be woken
+    /// when the partition is free.
+    pub fn call(&self, id: PartitionId) -> Vec<Ticket> {
+        let mut waiting = lock(&self.waiting);
+        let version = &mut waiting.partitions[id.index()];
+        *version = version.wrapping_add(1);
+        waiting.tickets.remove(&id).unwrap_or_default()
+    }
+
+    /// Puts a job back, or tells that it has ended; whether all is done now.
+    pub fn settle(&self, back: impl FnOnce(&mut Jobs)) -> bool {
+        let mut jobs = self.jobs();
+        jobs.in_flight -= 1;
+        back(&mut jobs);
+        let is_done = self.is_done(&jobs);
+        if is_done {
+            jobs.news += 1;
+            self.is_news.notify_all();
+        }
+        is_done
+    }
+}
+
+/// The snapshot that runs, if one does.
+#[derive(Default)]
+pub(crate) struct Current {
+    shared: Mutex<Option<Arc<Shared>>>,
+    is_running: AtomicBool,
+}
+
+impl Current {
+    /// Whether one runs. Certain within a turn, or with a partition held.
+    #[inline]
+    pub fn is_running(&self) -> bool {
+        self.is_running.load(Ordering::Relaxed)
+    }
+
+    pub fn get(&self) -> Option<Arc<Shared>> {
+        lock(&self.shared).clone()
+    }
+
+    /// It begins. With the gate closed, and none running.
+    pub fn begin(&self, shared: &Arc<Shared>) {
+        let before = lock(&self.shared).replace(Arc::clone(shared));
+        debug_assert!(before.is_none(), "one at a time");
+        self.is_running.store(true, Ordering::Relaxed);
+    }
+
+    /// It is done.
+    pub fn end(&self, shared: &Arc<Shared>) {
+        let mut current = lock(&self.shared);
+        if current.as_ref().is_some_and(|one| Arc::ptr_eq(one, shared)) {
+            *current = None;
+            self.is_running.store(false, Ordering::Relaxed);
+        }
+    }
+}
