@@ -3,6 +3,7 @@
 //! A case is one random value, written, then damaged again and again. No bytes make the reader
 //! panic; what it takes has no doubles and is in order; and that, written, is read as the same.
 
+#[allow(dead_code, reason = "files have a target of their own")]
 #[path = "../../crates/rdb/tests/common/mod.rs"]
 mod common;
 

@@ -53,6 +53,17 @@ pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Hash, 
     match kind {
         Kind::HASH => read_pairs(input, limits),
         Kind::HASH_2 => read_with_deadlines(input, limits),
+        Kind::HASH_BEFORE_RELEASE => read_deadlines_before(0, 0, input, limits),
+        Kind::HASH_METADATA => {
+            let first = u64::from_le_bytes(input.array()?);
+            read_deadlines_before(first, 1, input, limits)
+        }
+        Kind::HASH_LISTPACK_BEFORE_RELEASE => of_triples(listpack::read(input)?, limits),
+        Kind::HASH_LISTPACK_DEADLINES => {
+            // The first deadline, which we see for ourselves.
+            input.i64()?;
+            of_triples(listpack::read(input)?, limits)
+        }
         Kind::HASH_ZIPMAP => of_pairs(ziplist::read_map(input)?, limits),
         Kind::HASH_ZIPLIST => of_pairs(ziplist::read(input)?, limits),
         _ => of_pairs(listpack::read(input)?, limits),
@@ -160,4 +171,56 @@ fn read_with_deadlines(input: &mut Input<'_>, limits: &Limits) -> Result<Hash, M
         add(&mut hash, field, value, lifetime, limits)?;
     }
     Ok(hash)
+}
+
+/// Redis's way: before each field its deadline, which is `least` at `base`; 0 is none.
+fn read_deadlines_before(
+    base: u64,
+    least: u64,
+    input: &mut Input<'_>,
+    limits: &Limits,
+) -> Result<Hash, Malformed> {
+    let mut hash = empty(limits);
+    for _ in 0..length::read_count(input, 3)? {
+        let lifetime = match length::read(input)? {
+            0 => Lifetime::Forever,
+            after => {
+                let moment = (after - least).checked_add(base);
+                until(moment.and_then(|moment| i64::try_from(moment).ok()))?
+            }
+        };
+        let field = text::read(input, limits.text_bytes)?;
+        let value = text::read(input, limits.text_bytes)?;
+        let (mut field_text, mut value_text) = (IntText::new(), IntText::new());
+        let (field, value) = (field.bytes(&mut field_text), value.bytes(&mut value_text));
+        add(&mut hash, field, value, lifetime, limits)?;
+    }
+    Ok(hash)
+}
+
+/// A hash of fields, values and deadlines in turn; 0 is none.
+fn of_triples(triples: Packed, limits: &Limits) -> Result<Hash, Malformed> {
+    if !triples.len().is_multiple_of(3) {
+        return Err(Malformed("a field without a value or a deadline"));
+    }
+    let mut hash = empty(limits);
+    let mut elements = triples.view().iter().map(|(_, element)| element);
+    while let (Some(field), Some(value), Some(deadline)) =
+        (elements.next(), elements.next(), elements.next())
+    {
+        let lifetime = match deadline.int() {
+            Some(0) => Lifetime::Forever,
+            deadline => until(deadline)?,
+        };
+        let (mut field_text, mut value_text) = (IntText::new(), IntText::new());
+        let (field, value) = (field.text(&mut field_text), value.text(&mut value_text));
+        add(&mut hash, field, value, lifetime, limits)?;
+    }
+    Ok(hash)
+}
+
+fn until(moment: Option<i64>) -> Result<Lifetime, Malformed> {
+    let moment = moment.filter(|moment| *moment >= 0);
+    let moment = moment.ok_or(Malformed("a deadline that is no time"))?;
+    Ok(Lifetime::Until(UnixMs(moment)))
 }

@@ -14,7 +14,8 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-const TOO_SHORT: Malformed = Malformed("it ends too early");
+/// Why reading beyond the end is refused.
+pub const TOO_SHORT: Malformed = Malformed("it ends too early");
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -30,6 +30,7 @@ kinds! {
     SORTED_SET = 3, 6, "A sorted set: members, and scores as text.";
     HASH = 4, 6, "A hash: fields and values.";
     SORTED_SET_2 = 5, 8, "A sorted set: members, and scores as eight bytes.";
+    MODULE = 7, 8, "A module's value, in parts that tell their own length. Not read.";
     HASH_ZIPMAP = 9, 6, "A hash in a string, as Redis 2.4 had it.";
     LIST_ZIPLIST = 10, 6, "A list in a ziplist.";
     SET_INTSET = 11, 6, "A set of numbers in a string.";
@@ -43,7 +44,11 @@ kinds! {
     STREAM_2 = 19, 10, "A stream with its counters.";
     SET_LISTPACK = 20, 11, "A set in a listpack.";
     STREAM_3 = 21, 11, "A stream whose consumers have two times.";
+    HASH_2 = 22, 80, "A hash: fields, values and deadlines (Valkey 9).";
+    HASH_LISTPACK_BEFORE_RELEASE = 23, 12, "As `HASH_LISTPACK_DEADLINES`, without the first.";
+    HASH_METADATA = 24, 12, "Redis 7.4: the first deadline; deadlines after it, fields and values.";
+    HASH_LISTPACK_DEADLINES = 25, 12, "Redis 7.4: the first deadline; triples in a listpack.";
     SET_WITH_DEADLINES = 112, 80, "Ours: a set, members and deadlines as in `HASH_2`.";
     SORTED_SET_WITH_DEADLINES = 113, 80, "Ours: as `SORTED_SET_2`, a deadline after each score.";
-    HASH_2 = 22, 80, "A hash: fields, values and deadlines (Valkey 9).";
+    HASH_BEFORE_RELEASE = 222, 12, "Our name for what was 22 before Redis 7.4 was released.";
 }

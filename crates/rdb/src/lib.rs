@@ -15,7 +15,7 @@
 //! | list | 18, a listpack | 18, several |
 //! | set | 11, numbers; else 2 | 2; 112 with deadlines (ours) |
 //! | sorted set | 17, a listpack, with whole scores; else 5 | 5; 113 with deadlines (ours) |
-//! | hash | 16, a listpack | 4; 22 with deadlines (Valkey 9) |
+//! | hash | 16, a listpack | 4; 22 with deadlines (Valkey 9); 23 to 25 are Redis's, only read |
 //! | stream | 19; 21 where a consumer's two times differ | the same |
 //!
 //! | file | what |
@@ -208,6 +208,9 @@ impl Writing {
     }
 }
 
+/// Why a collection without elements is refused.
+const EMPTY: Malformed = Malformed("a collection without elements");
+
 /// Reads a value of a kind. Elements whose deadline has passed at `now` are kept like others: the
 /// sweep removes them.
 pub fn read<'a>(
@@ -224,7 +227,11 @@ pub fn read<'a>(
         | Kind::HASH_ZIPMAP
         | Kind::HASH_ZIPLIST
         | Kind::HASH_LISTPACK
-        | Kind::HASH_2 => hash::read(kind, input, limits)?.into_object(),
+        | Kind::HASH_2
+        | Kind::HASH_BEFORE_RELEASE
+        | Kind::HASH_LISTPACK_BEFORE_RELEASE
+        | Kind::HASH_METADATA
+        | Kind::HASH_LISTPACK_DEADLINES => hash::read(kind, input, limits)?.into_object(),
         Kind::SET | Kind::SET_INTSET | Kind::SET_LISTPACK | Kind::SET_WITH_DEADLINES => {
             set::read(kind, input, limits)?.into_object()
         }
@@ -239,7 +246,7 @@ pub fn read<'a>(
         _ => return Err(Malformed("a kind that is not known")),
     };
     if object.is_empty() {
-        return Err(Malformed("a collection without elements"));
+        return Err(EMPTY);
     }
     Ok(Value::Object(object))
 }

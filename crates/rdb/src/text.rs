@@ -10,10 +10,14 @@ use crate::input::{Input, Malformed};
 use crate::length::{self, Length};
 use crate::lzf;
 
-const INT8: u8 = 0;
-const INT16: u8 = 1;
-const INT32: u8 = 2;
-const LZF: u8 = 3;
+/// The marks in the place of a length.
+pub const INT8: u8 = 0;
+pub const INT16: u8 = 1;
+pub const INT32: u8 = 2;
+pub const LZF: u8 = 3;
+
+/// Why a mark is refused.
+pub const UNKNOWN_FORM: Malformed = Malformed("a string written in an unknown way");
 
 /// The bit pattern of a mark.
 const MARK: u8 = 0xc0;
@@ -301,7 +305,7 @@ pub fn read<'a>(input: &mut Input<'a>, most: usize) -> Result<Text<'a>, Malforme
             let len = len.filter(|len| *len <= most).ok_or(TOO_LONG)?;
             lzf::decompress(input.take(compressed?)?, len).map(Text::Made)
         }
-        Length::Mark(_) => Err(Malformed("a string written in an unknown way")),
+        Length::Mark(_) => Err(UNKNOWN_FORM),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Random values of every type are written and read, whole and damaged.
 
+#[allow(dead_code, reason = "files have tests of their own")]
 mod common;
 
 use common::{NOW, contents, limits, value};

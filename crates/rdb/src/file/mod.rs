@@ -33,13 +33,34 @@
 //! |---|---|
 //! | `opcode` | the marks before sections |
 //! | `write` | the writer |
+//! | `read` | the reader: finds sections, passes over entries |
+//! | `entry` | reads entries that were found |
+//! | `shape`, `skim` | what things are made of, and walking over them |
+//! | `version` | whose kinds are in a file |
+//! | `module` | names of modules |
+//! | `damage` | what is wrong with a file |
+//!
+//! Kinds 26 and above of Redis 8.6 are not known, nor functions of release candidates: a file with
+//! them is refused.
 //!
 //! Not here: files, threads, the order of entries. Bytes are appended to what the caller writes.
 //! Tests: at the foot of the files, `tests/file.rs`.
 
+mod damage;
+mod entry;
+mod module;
 pub mod opcode;
+mod read;
+mod shape;
+mod skim;
+mod version;
 mod write;
 
+pub use damage::{Damage, Found};
+pub use entry::{Content, Entries, Entry};
+pub use module::ModuleType;
+pub use read::{FoundSection, Next, ReadOptions, Reader, Section};
+pub use version::{Dialect, Version};
 pub use write::{EntryWriting, HEAD_BYTES, Head, Sizes, Writer, write_entry};
 
 /// The version in a head that everything is written as, unless something newer is in the file.

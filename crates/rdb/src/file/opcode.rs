@@ -1,11 +1,17 @@
 //! The marks before sections. Below them are the kinds of values.
 
-/// Bytes in the place of an entry's kind.
-pub const MODULE_AUX: u8 = 247;
-/// A library of functions, as release candidates of Redis 7.0 wrote it.
-pub const FUNCTION_BEFORE_RELEASE: u8 = 246;
+/// What modules keep with the next key (Redis 8.4) ...
+pub const KEY_METADATA: u8 = 243;
+/// ... or slots that are being imported (Valkey 9).
+pub const SLOT_IMPORT: u8 = 243;
+/// How many keys a slot of a cluster has, and how many of them deadlines.
+pub const SLOT_SIZES: u8 = 244;
 /// A library of functions.
 pub const FUNCTION: u8 = 245;
+/// A library of functions, as release candidates of Redis 7.0 wrote it.
+pub const FUNCTION_BEFORE_RELEASE: u8 = 246;
+/// What a module keeps beside its keys.
+pub const MODULE_AUX: u8 = 247;
 /// For how long the next key was not used, in seconds.
 pub const IDLE: u8 = 248;
 /// How often the next key was used, as a logarithm.

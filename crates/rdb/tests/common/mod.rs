@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use pantala_base::{Rng, UnixMs};
+use pantala_rdb::file::{Content, Damage, Entries, Next, ReadOptions, Reader, Section};
+use pantala_rdb::payload::Versions;
 use pantala_rdb::{Limits, Text, Value};
 use pantala_table::ValueRef;
 use pantala_values::hash::{HashLimits, Lifetime};
@@ -181,6 +183,63 @@ fn group(rng: &mut Rng, ids: &[StreamId]) -> Group {
         }
     }
     group
+}
+
+/// What a file holds, by database and key.
+#[derive(Debug, Default, PartialEq)]
+pub struct FileContents {
+    pub keys: BTreeMap<(u32, Vec<u8>), String>,
+    pub functions: Vec<Vec<u8>>,
+    pub aux: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Modules that have values or something else in it.
+    pub modules: Vec<String>,
+}
+
+/// Reads a file that comes in windows, each longer by up to `most` bytes than what is left of the
+/// one before.
+pub fn read_file(bytes: &[u8], most: u64, rng: &mut Rng) -> Result<FileContents, Damage> {
+    let options = ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
+    let (mut reader, mut found) = (Reader::new(options), FileContents::default());
+    let (mut version, mut database) = (None, 0);
+    let (mut begin, mut end) = (0, 0);
+    loop {
+        let section = match reader.next(&bytes[begin..end], end == bytes.len())? {
+            Next::More(least) => {
+                assert!(end < bytes.len(), "all is there");
+                let more = (least as u64).max(1 + rng.below(most));
+                end = end.saturating_add(more as usize).min(bytes.len());
+                continue;
+            }
+            Next::Section(section) => section,
+        };
+        assert_eq!(section.offset, begin as u64);
+        begin += section.bytes.len();
+        let bytes_of = |text: &Text<'_>| text.view().to_vec();
+        match section.section {
+            Section::Head(head) => version = Some(head),
+            Section::Aux(name, value) => found.aux.push((bytes_of(&name), bytes_of(&value))),
+            Section::Function(code) => found.functions.push(bytes_of(&code)),
+            Section::Database(number) => database = number,
+            Section::ModuleAux(module) => found.modules.push(module.to_string()),
+            Section::Entry(kind) => {
+                let version = version.expect("the head comes first");
+                let limits = limits();
+                let mut entries = Entries::new(section.bytes, section.offset, version, &limits);
+                let entry = entries.next().expect("there is one")?;
+                assert_eq!((entry.kind, entry.offset), (kind, section.offset));
+                assert!(entries.next().is_none());
+                let content = match &entry.content {
+                    Content::Value(value) => format!("{:?}", contents(&value.view())),
+                    Content::Module(module) => module.to_string(),
+                    Content::Nothing => "nothing".into(),
+                };
+                let all = format!("{:?} {content}", entry.deadline);
+                found.keys.insert((database, bytes_of(&entry.key)), all);
+            }
+            Section::Sizes(_) | Section::Slots => {}
+            Section::End => return Ok(found),
+        }
+    }
 }
 
 /// All that can be read of a value that has not expired, in an order of its own.

@@ -1,0 +1,53 @@
+//! What is wrong with a file, and where.
+
+use std::fmt;
+
+use crate::input::Malformed;
+
+/// The first thing in a file that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The byte of the file, from 0 on, where it begins.
+    pub offset: u64,
+    /// What had to be there.
+    pub expected: &'static str,
+    /// What is there.
+    pub found: Found,
+}
+
+/// See [`Damage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The end of the file.
+    End,
+    /// A mark, a kind or a version.
+    Number(u64),
+    /// A checksum.
+    Checksum {
+        /// What is written in the file.
+        written: u64,
+        /// That of the bytes before it.
+        computed: u64,
+    },
+    /// More bytes or elements than the file has.
+    TooMany(u64),
+    /// Bytes that are no value of their kind.
+    Value(Malformed),
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {}: expected {}, found ", self.offset, self.expected)?;
+        match self.found {
+            Found::End => f.write_str("the end of the file"),
+            Found::Number(number) => write!(f, "{number}"),
+            Found::Checksum { written, computed } => {
+                write!(f, "{written:016x}, where the bytes before it have {computed:016x}")
+            }
+            Found::TooMany(count) => write!(f, "{count}, which is more than the file has"),
+            Found::Value(why) => write!(f, "this: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Damage {}

@@ -1,0 +1,162 @@
+//! Entries of a file as they are read: on any thread, once [`super::Reader`] has found where they
+//! end.
+
+use pantala_base::UnixMs;
+
+use super::damage::{Damage, Found};
+use super::module::ModuleType;
+use super::skim::{Skimmed, Skimmer};
+use super::version::Version;
+use super::{opcode, shape};
+use crate::input::{Input, Malformed};
+use crate::text::{self, Text};
+use crate::{EMPTY, Kind, Limits, Value, length};
+
+/// A key with all that stands in the file for it.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// The key.
+    pub key: Text<'a>,
+    /// When it expires. What has expired is read like all else.
+    pub deadline: Option<UnixMs>,
+    /// For how many seconds it was not used, where a server kept that.
+    pub idle_seconds: Option<u64>,
+    /// How often it was used, as a logarithm, where a server kept that.
+    pub frequency: Option<u8>,
+    /// What the value is written as.
+    pub kind: Kind,
+    /// The value.
+    pub content: Content<'a>,
+}
+
+/// What a key holds.
+#[derive(Debug)]
+pub enum Content<'a> {
+    /// A value.
+    Value(Value<'a>),
+    /// A module's value, which is not read.
+    Module(ModuleType),
+    /// A collection without elements, as faulty servers have written it; others leave such keys
+    /// out when they read a file.
+    Nothing,
+}
+
+/// Entries one after the other, nothing between them.
+#[derive(Debug)]
+pub struct Entries<'a, 'l> {
+    input: Input<'a>,
+    offset: u64,
+    version: Version,
+    limits: &'l Limits,
+}
+
+impl<'a, 'l> Entries<'a, 'l> {
+    /// Those in these bytes, which begin at this offset of a file of this version.
+    pub fn new(
+        bytes: &'a [u8],
+        offset: u64,
+        version: Version,
+        limits: &'l Limits,
+    ) -> Entries<'a, 'l> {
+        Entries { input: Input::new(bytes), offset, version, limits }
+    }
+
+    fn read(&mut self) -> Result<Entry<'a>, Damage> {
+        let begin = self.input.rest();
+        let at = |input: &Input<'_>| self.offset + (begin.len() - input.rest().len()) as u64;
+        let mut value_at = self.offset;
+        let Entries { input, version, limits, .. } = self;
+        let mut read = || {
+            let head = EntryHead::read(input, *version)?;
+            let key = text::read(input, limits.text_bytes)?;
+            value_at = at(input);
+            let content = match head.kind {
+                Kind::MODULE => Content::Module(pass_over_module(input)?),
+                kind => match crate::read(kind, input, limits) {
+                    Ok(value) => Content::Value(value),
+                    Err(why) if why == EMPTY => Content::Nothing,
+                    Err(why) => return Err(why),
+                },
+            };
+            let EntryHead { deadline, idle_seconds, frequency, kind } = head;
+            Ok(Entry { offset: 0, key, deadline, idle_seconds, frequency, kind, content })
+        };
+        let read = read();
+        let entry = read.map(|entry| Entry { offset: self.offset, ..entry });
+        let entry = entry.map_err(|why| Damage {
+            offset: value_at,
+            expected: "an entry whose value is sound",
+            found: Found::Value(why),
+        });
+        self.offset += (begin.len() - self.input.rest().len()) as u64;
+        entry
+    }
+}
+
+impl<'a> Iterator for Entries<'a, '_> {
+    type Item = Result<Entry<'a>, Damage>;
+
+    /// After the first damage there is nothing more.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.input.is_empty() {
+            return None;
+        }
+        let entry = self.read();
+        if entry.is_err() {
+            self.input = Input::new(&[]);
+        }
+        Some(entry)
+    }
+}
+
+/// What stands before a key.
+struct EntryHead {
+    deadline: Option<UnixMs>,
+    idle_seconds: Option<u64>,
+    frequency: Option<u8>,
+    kind: Kind,
+}
+
+impl EntryHead {
+    fn read(input: &mut Input<'_>, version: Version) -> Result<EntryHead, Malformed> {
+        const NO_KIND: Malformed = Malformed("a kind that is not known");
+        let (mut deadline, mut idle_seconds, mut frequency) = (None, None, None);
+        loop {
+            let mark = input.byte()?;
+            match mark {
+                opcode::DEADLINE_MS => deadline = Some(UnixMs(input.i64()?)),
+                opcode::DEADLINE_SECONDS => {
+                    let seconds = i32::from_le_bytes(input.array()?);
+                    deadline = Some(UnixMs(i64::from(seconds) * 1000));
+                }
+                opcode::IDLE => idle_seconds = Some(length::read(input)?),
+                opcode::FREQUENCY => frequency = Some(input.byte()?),
+                _ => match shape::of_prefix(mark, version.dialect) {
+                    Some(shape) => pass_over(shape, input)?,
+                    None => {
+                        let kind = version.kind(mark).ok_or(NO_KIND)?;
+                        return Ok(EntryHead { deadline, idle_seconds, frequency, kind });
+                    }
+                },
+            }
+        }
+    }
+}
+
+fn pass_over_module(input: &mut Input<'_>) -> Result<ModuleType, Malformed> {
+    let number = length::read(input)?;
+    pass_over(&[shape::Item::ModuleParts], input)?;
+    Ok(ModuleType(number))
+}
+
+fn pass_over(shape: shape::Shape, input: &mut Input<'_>) -> Result<(), Malformed> {
+    const NOT_WHOLE: Malformed = Malformed("parts that are not whole");
+    let mut skimmer = Skimmer::default();
+    skimmer.begin(shape);
+    match skimmer.go_on(input.rest(), input.rest().len() as u64) {
+        Ok(Skimmed::Whole) => input.take(skimmer.at() as usize).map(drop),
+        _ => Err(NOT_WHOLE),
+    }
+}

@@ -1,0 +1,120 @@
+//! What sections and values are made of: enough to find where they end without decoding them.
+//!
+//! A shape is a row of items, each of which tells its own length. It is walked by `skim`.
+
+use super::opcode;
+use super::version::Dialect;
+use crate::Kind;
+
+/// One after the other.
+pub type Shape = &'static [Item];
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub enum Item {
+    /// A string in any form.
+    String,
+    /// A number as in `length`.
+    Length,
+    /// So many bytes.
+    Bytes(u8),
+    /// A score as text.
+    OldScore,
+    /// A count, and so many times this.
+    Times(Shape),
+    /// What a module wrote: marks and what they announce, up to the mark of the end.
+    ModuleParts,
+}
+
+use Item::{Bytes, Length, ModuleParts, OldScore, String, Times};
+
+/// An entry's key.
+pub const KEY: Shape = &[String];
+
+const ID: Shape = &[Bytes(16)];
+const STREAM_NODES: Item = Times(&[String, String]);
+const PENDING: Item = Times(&[Bytes(16), Bytes(8), Length]);
+const STREAM: Shape = &[
+    STREAM_NODES,
+    Length,
+    Length,
+    Length,
+    Times(&[String, Length, Length, PENDING, Times(&[String, Bytes(8), Times(ID)])]),
+];
+/// Length, last id, first id, largest deleted id, how many were added.
+const COUNTERS: [Item; 8] = [Length; 8];
+const CONSUMERS: Item = Times(&[String, Bytes(8), Bytes(8), Times(ID)]);
+const GROUPS: Item = Times(&[String, Length, Length, Length, PENDING, CONSUMERS]);
+
+const fn stream_2(groups: Item) -> [Item; 10] {
+    let [a, b, c, d, e, f, g, h] = COUNTERS;
+    [STREAM_NODES, a, b, c, d, e, f, g, h, groups]
+}
+
+const STREAM_2: &[Item; 10] = &stream_2(Times(&[
+    String,
+    Length,
+    Length,
+    Length,
+    PENDING,
+    Times(&[String, Bytes(8), Times(ID)]),
+]));
+const STREAM_3: &[Item; 10] = &stream_2(GROUPS);
+
+/// What a value of a kind is made of.
+pub fn of_value(kind: Kind) -> Option<Shape> {
+    Some(match kind {
+        Kind::LIST | Kind::SET | Kind::LIST_QUICKLIST => &[Times(&[String])],
+        Kind::SORTED_SET => &[Times(&[String, OldScore])],
+        Kind::SORTED_SET_2 | Kind::SET_WITH_DEADLINES => &[Times(&[String, Bytes(8)])],
+        Kind::SORTED_SET_WITH_DEADLINES => &[Times(&[String, Bytes(8), Bytes(8)])],
+        Kind::HASH => &[Times(&[String, String])],
+        Kind::HASH_2 => &[Times(&[String, String, Bytes(8)])],
+        Kind::HASH_BEFORE_RELEASE => &[Times(&[Length, String, String])],
+        Kind::HASH_METADATA => &[Bytes(8), Times(&[Length, String, String])],
+        Kind::HASH_LISTPACK_DEADLINES => &[Bytes(8), String],
+        Kind::LIST_QUICKLIST_2 => &[Times(&[Length, String])],
+        Kind::STRING
+        | Kind::HASH_ZIPMAP
+        | Kind::LIST_ZIPLIST
+        | Kind::SET_INTSET
+        | Kind::SORTED_SET_ZIPLIST
+        | Kind::HASH_ZIPLIST
+        | Kind::HASH_LISTPACK
+        | Kind::SORTED_SET_LISTPACK
+        | Kind::SET_LISTPACK
+        | Kind::HASH_LISTPACK_BEFORE_RELEASE => &[String],
+        Kind::STREAM => STREAM,
+        Kind::STREAM_2 => STREAM_2,
+        Kind::STREAM_3 => STREAM_3,
+        Kind::MODULE => &[Length, ModuleParts],
+        _ => return None,
+    })
+}
+
+/// What stands before the kind of the same entry.
+pub fn of_prefix(mark: u8, dialect: Dialect) -> Option<Shape> {
+    Some(match mark {
+        opcode::DEADLINE_MS => &[Bytes(8)],
+        opcode::DEADLINE_SECONDS => &[Bytes(4)],
+        opcode::IDLE => &[Length],
+        opcode::FREQUENCY => &[Bytes(1)],
+        opcode::KEY_METADATA if dialect == Dialect::Redis => &[Times(&[Bytes(4), ModuleParts])],
+        _ => return None,
+    })
+}
+
+/// What a section is made of that is no entry, after its mark.
+pub fn of_section(mark: u8, dialect: Dialect) -> Option<Shape> {
+    Some(match mark {
+        opcode::AUX => &[String, String],
+        opcode::FUNCTION => &[String],
+        opcode::DATABASE => &[Length],
+        opcode::SIZES => &[Length, Length],
+        opcode::SLOT_SIZES => &[Length, Length, Length],
+        opcode::SLOT_IMPORT if dialect == Dialect::Valkey => &[String, Times(&[Length, Length])],
+        opcode::MODULE_AUX => &[Length, ModuleParts],
+        opcode::END => &[Bytes(8)],
+        _ => return None,
+    })
+}

@@ -1,0 +1,187 @@
+//! Files are written and read, whole, in windows, cut and damaged.
+
+mod common;
+
+use common::{FileContents, NOW, contents, read_file};
+use pantala_base::{Rng, UnixMs};
+use pantala_rdb::file::{Damage, Found, HEAD_BYTES, Writer, write_entry};
+use pantala_rdb::{Strings, Text, Value};
+
+/// A file of random values, and what is in it.
+fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
+    let strings = [Strings::Plain, Strings::Compressed][rng.below(2) as usize];
+    let (mut out, mut expected) = (Vec::new(), FileContents::default());
+    let mut writer = Writer::begin(0, rng.below(4) > 0, &mut out);
+    for name in ["redis-ver", "ctime"] {
+        let value = common::text(rng);
+        writer.aux(name.as_bytes(), &value, &mut out);
+        expected.aux.push((name.into(), value));
+    }
+    let code = common::text(rng);
+    writer.function(&code, strings, &mut out);
+    expected.functions.push(code);
+    for number in 0..keys {
+        let value = common::value(rng);
+        let (key, database) = (format!("key{number}").into_bytes(), rng.below(3) as u32);
+        let deadline = (rng.below(3) == 0).then(|| UnixMs(rng.next_u64() as i64));
+        writer.database(database, &mut out);
+        let begin = out.len();
+        let version = write_entry(&key, deadline, &value.view(), NOW, strings, &mut out);
+        writer.entries(&out[begin..], version);
+        let all = format!("{deadline:?} {:?}", contents(&value.view()));
+        expected.keys.insert((database, key), all);
+    }
+    if let Some(head) = writer.end(&mut out) {
+        out[..HEAD_BYTES].copy_from_slice(&head);
+    }
+    (out, expected)
+}
+
+#[test]
+fn files_come_back_in_any_windows() {
+    for seed in 0..60 {
+        let mut rng = Rng::from_seed(seed);
+        let (bytes, expected) = file(&mut rng, 10);
+        for most in [1, 100, 10_000, 10_000_000] {
+            let found = read_file(&bytes, most, &mut rng);
+            assert!(found.as_ref() == Ok(&expected), "{seed} {most}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn no_beginning_is_a_file() {
+    for seed in 0..20 {
+        let mut rng = Rng::from_seed(seed);
+        let (bytes, _) = file(&mut rng, 3);
+        for _ in 0..60 {
+            let cut = rng.below(bytes.len() as u64) as usize;
+            let damage = read_file(&bytes[..cut], 50_000, &mut rng).expect_err("it is cut");
+            assert!(damage.offset <= cut as u64, "{damage}");
+        }
+    }
+}
+
+#[test]
+fn what_is_damaged_is_found() {
+    let (mut by_checksum, mut earlier) = (0, 0);
+    for seed in 0..20 {
+        let mut rng = Rng::from_seed(seed);
+        let (bytes, expected) = file(&mut rng, 3);
+        for _ in 0..60 {
+            let mut wrong = bytes.clone();
+            let at = rng.below(bytes.len() as u64) as usize;
+            wrong[at] ^= 1 << rng.below(8);
+            match read_file(&wrong, 50_000, &mut rng) {
+                Err(Damage { found: Found::Checksum { .. }, .. }) => by_checksum += 1,
+                Err(_) => earlier += 1,
+                // Without a checksum a text may be another one; what is there can still be told.
+                Ok(found) => {
+                    let checksum = &bytes[bytes.len() - 8..];
+                    assert!(checksum == [0; 8] || found == expected, "{seed} {at}");
+                }
+            }
+        }
+    }
+    assert!(by_checksum > 100 && earlier > 100, "{by_checksum} {earlier}");
+}
+
+fn damage(bytes: &[u8]) -> String {
+    let damage = read_file(bytes, 100, &mut Rng::from_seed(0)).expect_err("it is damaged");
+    damage.to_string()
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    const HEAD: &str = "REDIS or VALKEY and a version";
+    const MARK: &str = "a mark or a kind of value that is known";
+    const KIND: &str = "a kind of value that is known";
+    const SOUND: &str = "an entry whose value is sound";
+    const END: &str = "the end of the file";
+    for (bytes, offset, expected, found) in [
+        (&b""[..], 0, HEAD, END),
+        (b"REDIS00", 0, HEAD, END),
+        (b"RADIS0010", 0, HEAD, "82"),
+        (b"REDIS0099", 0, "a version that is known", "99"),
+        (b"REDIS0010", 9, MARK, END),
+        (b"REDIS0010\x08", 9, MARK, "8"),
+        (b"REDIS0010\xf9\x05\xfe", 11, KIND, "254"),
+        (b"REDIS0010\x16\x01a", 9, MARK, "22"),
+        (b"REDIS0010\0\x01a\xc4", 12, "a string", "this: a string written in an unknown way"),
+        (b"REDIS0010\0\x01a\x03ab", 12, "a string", "4, which is more than the file has"),
+        (b"REDIS0010\x02\x01a\x02\x01b\x01b\xff", 12, SOUND, "this: a set with a member twice"),
+        (
+            b"REDIS0010\0\x01a\x01b\xff12345678",
+            15,
+            "the checksum of the file",
+            "3837363534333231, where the bytes before it have 65cca2c70ea9ef4f",
+        ),
+    ] {
+        let told = format!("byte {offset}: expected {expected}, found {found}");
+        assert_eq!(damage(bytes), told, "{}", bytes.escape_ascii());
+    }
+}
+
+fn text(value: &str) -> String {
+    let value = Value::String(Text::Made(value.as_bytes().to_vec()));
+    format!("{:?}", contents(&value.view()))
+}
+
+#[test]
+fn what_we_do_not_write_is_read() {
+    let head = &b"REDIS0012"[..];
+    let bytes = [
+        head,
+        b"\xfe\x02\xfb\x05\x01\xf4\x01\x02\x03",
+        b"\xfd\x01\0\0\0\xf8\x05\0\x01a\x01b",
+        b"\xf9\x07\xfc\x01\0\0\0\0\0\0\0\0\x01c\x01d",
+        b"\xf3\x01abcd\x05\x01x\0\0\x01e\x01f",
+        // A module's value and what a module keeps beside.
+        b"\x07\x01m\x81\x45\xe2\x49\x3f\xe5\x04\x50\x03\x02\x05\x05\x03abc\x04\0\0\0\0\0\0\0\0\0",
+        b"\xf7\x81\x45\xe2\x49\x3f\xe5\x04\x50\x03\x02\x01\x05\x01a\0",
+        // A set without members.
+        b"\x02\x01s\0",
+        b"\xff\0\0\0\0\0\0\0\0",
+    ];
+    let found = read_file(&bytes.concat(), 1, &mut Rng::from_seed(0)).expect("it is a file");
+    let keys: Vec<_> = found
+        .keys
+        .iter()
+        .map(|((db, key), all)| (*db, String::from_utf8_lossy(key).into_owned(), all.clone()))
+        .collect();
+    let (b, d, f) = (text("b"), text("d"), text("f"));
+    let module = found.modules[0].clone();
+    let expected = [
+        ("a", format!("Some(UnixMs(1000)) {b}")),
+        ("c", format!("Some(UnixMs(1)) {d}")),
+        ("e", format!("None {f}")),
+        ("m", format!("None {module}")),
+        ("s", "None nothing".into()),
+    ];
+    assert_eq!(keys, expected.map(|(key, all)| (2, key.to_string(), all)));
+    assert_eq!(module.len(), 9);
+}
+
+#[test]
+fn hashes_of_redis_have_their_deadlines() {
+    // a is b for ever, c is d until 2,000,004.
+    const TRIPLES: &[u8] = b"\x1a\x1a\0\0\0\x06\0\
+        \x81c\x02\x81d\x02\xf2\x84\x84\x1e\x04\x81a\x02\x81b\x02\0\x01\xff";
+    const FIRST: &[u8] = b"\x80\x84\x1e\0\0\0\0\0";
+    for (kind, first, rest) in [
+        (0x16, &b""[..], &b"\x02\x80\0\x1e\x84\x84\x01c\x01d\0\x01a\x01b"[..]),
+        (0x17, b"", TRIPLES),
+        (0x18, FIRST, b"\x02\0\x01a\x01b\x05\x01c\x01d"),
+        (0x19, FIRST, TRIPLES),
+    ] {
+        let value = [&[kind], &b"\x01h"[..], first, rest].concat();
+        let bytes = [b"REDIS0012", &value[..], b"\xff\0\0\0\0\0\0\0\0"].concat();
+        let found = read_file(&bytes, 1, &mut Rng::from_seed(0)).expect("it is a file");
+        let expected =
+            r#"None {[97]: "[98] Some(None)", [99]: "[100] Some(Some(UnixMs(2000004)))"}"#;
+        assert_eq!(found.keys.values().next().map(String::as_str), Some(expected));
+        for cut in 10..bytes.len() - 8 {
+            assert!(read_file(&bytes[..cut], 1, &mut Rng::from_seed(0)).is_err());
+        }
+    }
+}
