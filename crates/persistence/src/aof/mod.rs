@@ -13,14 +13,20 @@
 //! | `layout` | names of files, the manifest on disk, taking in what an old server left |
 //! | `writer` | steps are kept, files are begun anew |
 //! | `growth` | whether that is due |
+//! | `steps` | bytes become steps, sans-IO |
+//! | `reader` | a file of steps, to its end or to where it breaks |
+//! | `files` | all files of a manifest, in order |
 //!
 //! A *step* is what is done whole or not at all: a command, or MULTI to EXEC.
 //!
 //! Not here: RDB's bytes, when a rewrite begins, threads.
 
+pub mod files;
 pub mod growth;
 pub mod layout;
 pub mod manifest;
+pub mod reader;
+pub mod steps;
 pub mod writer;
 
 pub use growth::{Growth, GrowthRules};

@@ -21,6 +21,9 @@
 //! 5. After [`Writer::begin_rewrite`] the stream says its database anew, so that each increment can
 //!    be read by itself. (Whoever makes the stream keeps this one.)
 //!
+//! What no process can know: after a sync has failed and the process has ended, the system may show
+//! the next process bytes that the disk does not have. So a fault is worth mending at once.
+//!
 //! Not here: the snapshot itself (it is written at [`Rewrite::base_path`]), refusing clients'
 //! writes while something is lost. Tests: at the foot; `tests/crashes.rs` on a simulated disk.
 
@@ -213,29 +216,30 @@ impl Writer {
         self.layout.make_directory(&*self.disk)?;
         self.layout.clean(&*self.disk, &mut self.manifest)?;
         let (base_bytes, bytes) = self.sizes()?;
-        match self.manifest.increments.last().cloned() {
-            Some(part) => self.reopen(part)?,
-            None => {
-                let part = self.new_increment();
-                let begun = self.begin_named(part);
-                begun.map_err(|Fault { path, error }| LayoutError::Disk(path, error))?;
-            }
+        self.reopen()?;
+        if self.increment.is_none() {
+            let part = self.new_increment();
+            let begun = self.begin_named(part);
+            begun.map_err(|Fault { path, error }| LayoutError::Disk(path, error))?;
         }
         self.closed = Closed::No;
         self.growth.loaded(base_bytes, base_bytes + bytes);
         Ok(())
     }
 
-    fn reopen(&mut self, part: Part) -> Result<(), LayoutError> {
-        let path = self.layout.path(&part.name);
-        let told = |error| LayoutError::Disk(path.clone(), error);
-        let file = self.disk.open_to_append(&path).map_err(told)?;
-        let bytes = self.disk.size(&path).map_err(told)?;
-        // Whoever wrote it may have ended before syncing.
-        file.sync().map_err(told)?;
-        self.disk.sync_directory(self.layout.directory()).map_err(told)?;
-        self.set_increment(file, part, bytes, true);
-        Ok(())
+    /// Opens the last increment. Whoever wrote them may have ended before syncing.
+    fn reopen(&mut self) -> Result<(), LayoutError> {
+        for part in self.manifest.increments.clone() {
+            let path = self.layout.path(&part.name);
+            let told = |error| LayoutError::Disk(path.clone(), error);
+            let file = self.disk.open_to_append(&path).map_err(told)?;
+            let bytes = self.disk.size(&path).map_err(told)?;
+            file.sync().map_err(told)?;
+            self.set_increment(file, part, bytes, true);
+        }
+        let directory = self.layout.directory();
+        let kept = self.disk.sync_directory(directory);
+        kept.map_err(|error| LayoutError::Disk(directory.to_owned(), error))
     }
 
     /// Bytes of the base, and of all increments.

@@ -1,0 +1,390 @@
+//! A file of steps, read from its beginning to its end, or to where it breaks.
+//!
+//! ```text
+//! ... step | step | half a step                     torn: what a crash leaves. It can be cut off.
+//! ... step | step | half a step, or none | zeros    torn too: the length arrived before the bytes
+//! ... step | step | damage | step | step            not to be cut: what follows would be lost
+//! ```
+//!
+//! Invariants
+//! 1. What is torn is the end of the file, and nothing whole lies behind its beginning: a length
+//!    that reaches beyond the end of the file while commands follow it is damage.
+//! 2. The window holds one step, or a bounded part of a file that is broken.
+//!
+//! Not here: which files there are (`files`), what is done with the steps (`replay`). Tests: at the
+//! foot.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use super::steps::{self, Damage, Item, Step};
+
+/// A window's first length.
+const WINDOW_BYTES: usize = 256 << 10;
+/// What is looked at together behind half a step.
+const SEARCH_BYTES: usize = 1 << 20;
+/// The longest line of a number, with its mark and its end.
+const MAX_LINE_BYTES: usize = 22;
+/// The longest step that is recognised there.
+const SEARCH_OVERLAP_BYTES: usize = 4 << 10;
+
+/// See the module.
+pub struct StepReader {
+    input: Box<dyn Read + Send>,
+    window: Vec<u8>,
+    /// Where in the window the next item begins.
+    begin: usize,
+    /// The same place in the file.
+    offset: u64,
+    file_bytes: u64,
+    step: Step,
+    step_bytes: usize,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A step: [`StepReader::step`].
+    Step,
+    /// An annotation: [`StepReader::annotation`].
+    Annotation,
+    /// The file ends where a step ended.
+    End,
+    /// The file ends inside a step.
+    Torn(Torn),
+}
+
+/// The end of a file that is no whole step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// Where the last whole step ends: the file is whole up to here.
+    pub offset: u64,
+    /// How many bytes follow.
+    pub bytes: u64,
+    /// What follows.
+    pub what: &'static str,
+}
+
+impl fmt::Display for Torn {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "offset {}: {} ({} bytes)", self.offset, self.what, self.bytes)
+    }
+}
+
+/// Why a file could not be read on.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The operating system said no.
+    Disk(io::Error),
+    /// It is damaged before its end.
+    Damage(Damage),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Disk(error) => write!(out, "{error}"),
+            ReadError::Damage(damage) => write!(out, "{damage}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        ReadError::Disk(error)
+    }
+}
+
+impl StepReader {
+    /// The rest of a file: `ahead`, which begins at this offset, and then `input`. The file has
+    /// `file_bytes` in all.
+    pub fn new(input: Box<dyn Read + Send>, ahead: Vec<u8>, offset: u64, file_bytes: u64) -> Self {
+        let (step, step_bytes) = (Step::default(), 0);
+        StepReader { input, window: ahead, begin: 0, offset, file_bytes, step, step_bytes }
+    }
+
+    /// Reads on. After [`Found::End`] a file that has grown can be read on ([`StepReader::grown`]).
+    ///
+    /// # Errors
+    /// See [`ReadError`]. Nothing more is to be read then.
+    #[expect(clippy::should_implement_trait, reason = "what was found borrows from the reader")]
+    pub fn next(&mut self) -> Result<Found, ReadError> {
+        self.begin += std::mem::take(&mut self.step_bytes);
+        loop {
+            let window = &self.window[self.begin..];
+            match steps::next(window, &mut self.step) {
+                Ok(Item::Step { bytes }) => return Ok(self.found(Found::Step, bytes)),
+                Ok(Item::Annotation { bytes }) => return Ok(self.found(Found::Annotation, bytes)),
+                Ok(Item::More { bytes, command_at }) => {
+                    let have = window.len() as u64;
+                    let end = self.offset.saturating_add(have).saturating_add(bytes);
+                    if end <= self.file_bytes && self.fill(bytes)? {
+                        continue;
+                    }
+                    return match (have, self.file_bytes.saturating_sub(self.offset)) {
+                        (0, 0) => Ok(Found::End),
+                        _ => self.half_a_step(command_at),
+                    };
+                }
+                Err(damage) => return self.damaged(damage),
+            }
+        }
+    }
+
+    fn found(&mut self, found: Found, bytes: usize) -> Found {
+        self.step_bytes = bytes;
+        self.offset += bytes as u64;
+        found
+    }
+
+    /// The last step found.
+    pub fn step(&self) -> &Step {
+        &self.step
+    }
+
+    /// The window that [`Step::commands`] wants.
+    pub fn window(&self) -> &[u8] {
+        &self.window[self.begin..]
+    }
+
+    /// The last annotation found, without `#` and the line's end.
+    pub fn annotation(&self) -> &[u8] {
+        let line = &self.window[self.begin..self.begin + self.step_bytes];
+        line.strip_prefix(b"#").unwrap_or(line).trim_ascii_end()
+    }
+
+    /// Where the last item found ends; at first, where reading began.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Where the last item found begins.
+    pub fn begin_offset(&self) -> u64 {
+        self.offset - self.step_bytes as u64
+    }
+
+    /// The file has so many bytes now; reading goes on.
+    pub fn grown(&mut self, file_bytes: u64) {
+        self.file_bytes = file_bytes;
+    }
+
+    /// Reads at least so many bytes behind the window; false if the file ends before.
+    fn fill(&mut self, bytes: u64) -> io::Result<bool> {
+        if self.begin > 0 {
+            self.window.drain(..self.begin);
+            self.begin = 0;
+        }
+        // Twice as many as last time, so that a long step is not gone through again and again.
+        let have = self.window.len();
+        let wanted = usize::try_from(bytes).unwrap_or(usize::MAX).max(have).max(WINDOW_BYTES);
+        let mut input = (&mut self.input).take(wanted as u64);
+        let got = input.read_to_end(&mut self.window)?;
+        Ok(got as u64 >= bytes)
+    }
+
+    /// The file ends before the step does.
+    #[cold]
+    fn half_a_step(&mut self, command_at: usize) -> Result<Found, ReadError> {
+        let offset = self.offset;
+        let command = offset + command_at as u64;
+        self.begin += command_at;
+        if let Some(found) = self.find_step(command)? {
+            let damage = Damage {
+                offset: command,
+                expected: "a command that ends before the next one begins",
+                found: format!("a length that reaches behind the command at offset {found}"),
+            };
+            return Err(ReadError::Damage(damage));
+        }
+        let bytes = self.file_bytes.saturating_sub(offset);
+        let what = match command_at {
+            0 => "the file ends inside a command",
+            _ => "the file ends inside a transaction",
+        };
+        Ok(Found::Torn(Torn { offset, bytes, what }))
+    }
+
+    /// Bytes that can not be. If nothing but zeros follows, a crash has left them.
+    #[cold]
+    fn damaged(&mut self, mut damage: Damage) -> Result<Found, ReadError> {
+        let at = self.begin + damage.offset as usize;
+        damage.offset += self.offset;
+        // The zeros may begin inside a number or a line's end.
+        let rest = self.window.get(at..).unwrap_or_default();
+        let first_zero = rest.iter().take(MAX_LINE_BYTES).position(|&byte| byte == 0);
+        let mut is_zero = first_zero.is_some_and(|first| all_zero(&rest[first..]));
+        let mut chunk = vec![0; WINDOW_BYTES];
+        while is_zero {
+            match self.input.read(&mut chunk) {
+                Ok(0) => {
+                    let bytes = self.file_bytes.saturating_sub(self.offset);
+                    let what = "the file ends with zeros";
+                    return Ok(Found::Torn(Torn { offset: self.offset, bytes, what }));
+                }
+                Ok(got) => is_zero = all_zero(&chunk[..got]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(ReadError::Damage(damage))
+    }
+
+    /// The offset of the first whole step behind the window's beginning, which is at this offset.
+    fn find_step(&mut self, mut offset: u64) -> io::Result<Option<u64>> {
+        self.window.drain(..self.begin);
+        self.begin = 0;
+        loop {
+            let have = self.window.len();
+            let wanted = (SEARCH_BYTES + SEARCH_OVERLAP_BYTES).saturating_sub(have);
+            let got = (&mut self.input).take(wanted as u64).read_to_end(&mut self.window)?;
+            if let Some(at) = step_behind(&self.window, &mut self.step) {
+                return Ok(Some(offset + at as u64));
+            }
+            if got < wanted {
+                return Ok(None);
+            }
+            let passed = self.window.len() - SEARCH_OVERLAP_BYTES;
+            self.window.drain(..passed);
+            offset += passed as u64;
+        }
+    }
+}
+
+fn all_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+/// Where a whole step with a name in letters begins, at the start of a line that is not the first.
+fn step_behind(window: &[u8], step: &mut Step) -> Option<usize> {
+    /// A number of arguments may stand wherever a value has it; so many are tried.
+    const MAX_TRIES: usize = 10_000;
+    let ends = window.windows(3).enumerate().filter(|(_, bytes)| bytes == b"\r\n*");
+    for (at, _) in ends.take(MAX_TRIES) {
+        let rest = &window[at + 2..];
+        let rest = &rest[..rest.len().min(SEARCH_OVERLAP_BYTES)];
+        if matches!(steps::next(rest, step), Ok(Item::Step { .. })) {
+            let name = step.commands(rest).next().and_then(|mut args| args.next());
+            let is_name = |name: &[u8]| !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
+            if name.is_none_or(is_name) {
+                return Some(at + 2);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives a few bytes at a time.
+    struct Slow(Vec<u8>, usize);
+
+    impl Read for Slow {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let len = out.len().min(3).min(self.0.len() - self.1);
+            out[..len].copy_from_slice(&self.0[self.1..self.1 + len]);
+            self.1 += len;
+            Ok(len)
+        }
+    }
+
+    fn read(file: &[u8]) -> String {
+        let input = Box::new(Slow(file.to_vec(), 0));
+        let mut reader = StepReader::new(input, Vec::new(), 0, file.len() as u64);
+        let mut text = String::new();
+        loop {
+            match reader.next() {
+                Ok(Found::Step) => text += &format!("{}-", reader.begin_offset()),
+                Ok(Found::Annotation) => {
+                    text += &format!("#{}-", String::from_utf8_lossy(reader.annotation()));
+                }
+                Ok(Found::End) => return format!("{text}{} end", reader.offset()),
+                Ok(Found::Torn(torn)) => return format!("{text}{torn}"),
+                Err(error) => return format!("{text}{error}"),
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(file: &str, expected: &str) {
+        assert_eq!(read(file.as_bytes()), expected, "{file:?}");
+    }
+
+    const MULTI: &str = "*1\r\n$5\r\nMULTI\r\n";
+    const EXEC: &str = "*1\r\n$4\r\nEXEC\r\n";
+    const DEL: &str = "*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n";
+
+    #[test]
+    fn a_whole_file_is_read_to_its_end() {
+        check("", "0 end");
+        check(&format!("{DEL}#TS:12\r\n{MULTI}{DEL}{EXEC}"), "0-#TS:12-28-77 end");
+    }
+
+    #[test]
+    fn half_a_step_at_the_end_is_torn() {
+        let file = format!("{DEL}{MULTI}{DEL}{DEL}{EXEC}");
+        for cut in 0..file.len() {
+            let found = read(&file.as_bytes()[..cut]);
+            let inside = match cut {
+                0 => "0 end".to_owned(),
+                1..20 => format!("offset 0: the file ends inside a command ({cut} bytes)"),
+                20 => "0-20 end".to_owned(),
+                21..35 => {
+                    format!("0-offset 20: the file ends inside a command ({} bytes)", cut - 20)
+                }
+                _ => {
+                    format!("0-offset 20: the file ends inside a transaction ({} bytes)", cut - 20)
+                }
+            };
+            assert_eq!(found, inside, "{cut}");
+        }
+    }
+
+    #[test]
+    fn zeros_at_the_end_are_torn() {
+        let zeros = "\0".repeat(1000);
+        check(&format!("{DEL}{zeros}"), "0-offset 20: the file ends with zeros (1000 bytes)");
+        let value = format!("{DEL}*2\r\n$3\r\nDEL\r\n$9\r\nab{zeros}");
+        check(&value, "0-offset 20: the file ends with zeros (1019 bytes)");
+        let number = format!("{DEL}*2\r\n$3{zeros}");
+        check(&number, "0-offset 20: the file ends with zeros (1006 bytes)");
+        let not_all = format!("{DEL}{zeros}x");
+        assert!(read(not_all.as_bytes()).starts_with("0-offset 20: expected a command"));
+    }
+
+    #[test]
+    fn a_length_that_hides_what_follows_is_damage() {
+        let expected = "0-offset 20: expected a command that ends before the next one begins, \
+                        found a length that reaches behind the command at offset 43";
+        let wrong = "*2\r\n$3\r\nDEL\r\n$9000000\r\n";
+        check(&format!("{DEL}{wrong}{DEL}{DEL}"), expected);
+        let long = read(format!("{DEL}{MULTI}{wrong}{}\r\n{DEL}", "x".repeat(3 << 20)).as_bytes());
+        let place = |offset: usize| format!("the command at offset {offset}");
+        assert!(long.ends_with(&place(20 + 15 + 23 + (3 << 20) + 2)), "{long}");
+    }
+
+    #[test]
+    fn a_file_that_grows_is_read_on() {
+        struct Growing(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+        impl Read for Growing {
+            fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+                let mut bytes = self.0.lock().expect("one thread");
+                let len = bytes.len().min(out.len());
+                out[..len].copy_from_slice(&bytes[..len]);
+                bytes.drain(..len);
+                Ok(len)
+            }
+        }
+        let bytes = std::sync::Arc::default();
+        let mut reader =
+            StepReader::new(Box::new(Growing(std::sync::Arc::clone(&bytes))), Vec::new(), 0, 0);
+        assert_eq!(reader.next().expect("read"), Found::End);
+        bytes.lock().expect("one thread").extend_from_slice(DEL.as_bytes());
+        reader.grown(20);
+        assert_eq!(reader.next().expect("read"), Found::Step);
+        assert_eq!(reader.next().expect("read"), Found::End);
+    }
+}
