@@ -1,8 +1,29 @@
 //! The numbers that say what a value is and how it is written.
 
 /// See the module. The byte before a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind(pub u8);
+
+impl Kind {
+    /// What TYPE answers for its values; a module's name is not known here.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Kind::STRING => "string",
+            Kind::LIST | Kind::LIST_ZIPLIST | Kind::LIST_QUICKLIST | Kind::LIST_QUICKLIST_2 => {
+                "list"
+            }
+            Kind::SET | Kind::SET_INTSET | Kind::SET_LISTPACK | Kind::SET_WITH_DEADLINES => "set",
+            Kind::SORTED_SET
+            | Kind::SORTED_SET_2
+            | Kind::SORTED_SET_ZIPLIST
+            | Kind::SORTED_SET_LISTPACK
+            | Kind::SORTED_SET_WITH_DEADLINES => "zset",
+            Kind::STREAM | Kind::STREAM_2 | Kind::STREAM_3 => "stream",
+            Kind::MODULE => "module",
+            _ => "hash",
+        }
+    }
+}
 
 macro_rules! kinds {
     ($($name:ident = $number:literal, $version:literal, $what:literal;)+) => {
@@ -17,6 +38,14 @@ macro_rules! kinds {
                 match self.0 {
                     $($number => Some($version),)+
                     _ => None,
+                }
+            }
+
+            /// What it is, in a sentence.
+            pub fn description(self) -> &'static str {
+                match self.0 {
+                    $($number => $what,)+
+                    _ => "Nothing that is known.",
                 }
             }
         }

@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{FileContents, NOW, contents, read_file};
+use common::{FileContents, NOW, contents, limits, read_file};
 use pantala_base::{Rng, UnixMs};
-use pantala_rdb::file::{Damage, Found, HEAD_BYTES, Writer, write_entry};
-use pantala_rdb::{Strings, Text, Value};
+use pantala_rdb::file::{Damage, Found, HEAD_BYTES, Inspection, ReadOptions, Writer, write_entry};
+use pantala_rdb::payload::Versions;
+use pantala_rdb::{Kind, Strings, Text, Value};
 
 /// A file of random values, and what is in it.
 fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
@@ -184,4 +185,42 @@ fn hashes_of_redis_have_their_deadlines() {
             assert!(read_file(&bytes[..cut], 1, &mut Rng::from_seed(0)).is_err());
         }
     }
+}
+
+const OPTIONS: ReadOptions =
+    ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
+
+#[test]
+fn a_file_is_inspected_piece_by_piece() {
+    let mut rng = Rng::from_seed(7);
+    let (bytes, expected) = file(&mut rng, 100);
+    let mut inspection = Inspection::new(OPTIONS, limits());
+    for piece in bytes.chunks(1000) {
+        inspection.feed(piece, false).expect("it is sound");
+    }
+    inspection.feed(b"more", true).expect("it is sound");
+    assert!(inspection.is_whole());
+    assert_eq!(inspection.rest(), b"more");
+    let summary = inspection.summary();
+    assert_eq!(summary.bytes, bytes.len() as u64);
+    assert_eq!((&summary.aux, summary.functions), (&expected.aux, 1));
+    let keys: Vec<u64> = summary.databases.values().map(|found| found.keys).collect();
+    assert_eq!(keys.iter().sum::<u64>(), 100);
+    for (number, found) in &summary.databases {
+        let own = expected.keys.iter().filter(|((database, _), _)| database == number);
+        assert_eq!(found.keys, own.clone().count() as u64);
+        let with_deadline = own.filter(|(_, all)| all.starts_with("Some")).count();
+        assert_eq!(found.with_deadline, with_deadline as u64);
+        assert_eq!(found.kinds.values().sum::<u64>(), found.keys);
+        assert!(found.kinds.contains_key(&Kind::STRING));
+    }
+}
+
+#[test]
+fn an_inspection_ends_at_damage() {
+    let mut inspection = Inspection::new(OPTIONS, limits());
+    let damage = inspection.feed(b"REDIS0010\0\x01a\x01b\x02\x01c\x02\x01d\x01d", true);
+    assert_eq!(damage.map_err(|damage| damage.offset), Err(17));
+    let summary = inspection.summary();
+    assert_eq!((summary.bytes, summary.databases[&0].keys), (14, 1));
 }

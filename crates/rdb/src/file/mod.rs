@@ -34,6 +34,7 @@
 //! | `opcode` | the marks before sections |
 //! | `write` | the writer |
 //! | `read` | the reader: finds sections, passes over entries |
+//! | `inspect` | tells what is in a file |
 //! | `entry` | reads entries that were found |
 //! | `shape`, `skim` | what things are made of, and walking over them |
 //! | `version` | whose kinds are in a file |
@@ -48,6 +49,7 @@
 
 mod damage;
 mod entry;
+mod inspect;
 mod module;
 pub mod opcode;
 mod read;
@@ -58,6 +60,7 @@ mod write;
 
 pub use damage::{Damage, Found};
 pub use entry::{Content, Entries, Entry};
+pub use inspect::{DatabaseSummary, Inspection, Summary};
 pub use module::ModuleType;
 pub use read::{FoundSection, Next, ReadOptions, Reader, Section};
 pub use version::{Dialect, Version};

@@ -1,0 +1,147 @@
+//! What is in a file: for who wants to know without loading it.
+//!
+//! Each value is read, too, and thrown away: so damage is found that a checksum does not tell of.
+
+use std::collections::BTreeMap;
+
+use super::damage::Damage;
+use super::entry::{Content, Entries};
+use super::module::ModuleType;
+use super::read::{Next, ReadOptions, Reader, Section};
+use super::version::Version;
+use crate::text::Text;
+use crate::{Kind, Limits};
+
+/// What was found so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// What the head says.
+    pub version: Option<Version>,
+    /// Names and values of what stands there about the file and the server.
+    pub aux: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Libraries of functions.
+    pub functions: u64,
+    /// By number.
+    pub databases: BTreeMap<u32, DatabaseSummary>,
+    /// How many values modules have in it.
+    pub modules: BTreeMap<ModuleType, u64>,
+    /// Modules that keep something beside their keys.
+    pub module_aux: Vec<ModuleType>,
+    /// Bytes that were looked at and are sound.
+    pub bytes: u64,
+}
+
+/// What is in a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseSummary {
+    /// All keys.
+    pub keys: u64,
+    /// Those with a deadline.
+    pub with_deadline: u64,
+    /// How many values are written in which way.
+    pub kinds: BTreeMap<Kind, u64>,
+    /// Keys that a server leaves out: collections without elements.
+    pub empty: u64,
+}
+
+/// A file that is looked at, piece by piece.
+#[derive(Debug)]
+pub struct Inspection {
+    reader: Reader,
+    limits: Limits,
+    /// What is left of the pieces, from `begin` on.
+    buffer: Vec<u8>,
+    begin: usize,
+    database: u32,
+    is_whole: bool,
+    summary: Summary,
+}
+
+impl Inspection {
+    /// At the beginning of a file.
+    pub fn new(options: ReadOptions, limits: Limits) -> Inspection {
+        Inspection {
+            reader: Reader::new(options),
+            limits,
+            buffer: Vec::new(),
+            begin: 0,
+            database: 0,
+            is_whole: false,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Looks at the next piece; `is_last` says that nothing follows it. The first damage, after
+    /// which nothing more can be told.
+    pub fn feed(&mut self, piece: &[u8], is_last: bool) -> Result<(), Damage> {
+        self.buffer.drain(..self.begin);
+        self.begin = 0;
+        self.buffer.extend_from_slice(piece);
+        while !self.is_whole {
+            let next = self.reader.next(&self.buffer[self.begin..], is_last)?;
+            let Next::Section(found) = next else { break };
+            let (offset, len) = (found.offset, found.bytes.len());
+            match found.section {
+                Section::Entry(_) => {
+                    let Some(version) = self.summary.version else { break };
+                    let entries = Entries::new(found.bytes, offset, version, &self.limits);
+                    self.summary.note_entries(self.database, entries)?;
+                }
+                Section::Database(number) => self.database = number,
+                Section::End => self.is_whole = true,
+                section => self.summary.note(&section),
+            }
+            self.begin += len;
+            self.summary.bytes = offset + len as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether the end was found.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// What was given behind the end: not the file's.
+    pub fn rest(&self) -> &[u8] {
+        &self.buffer[self.begin..]
+    }
+
+    /// What was found so far.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+}
+
+impl Summary {
+    fn note(&mut self, section: &Section<'_>) {
+        let bytes = |text: &Text<'_>| text.view().to_vec();
+        match section {
+            Section::Head(version) => self.version = Some(*version),
+            Section::Aux(name, value) => self.aux.push((bytes(name), bytes(value))),
+            Section::Function(_) => self.functions += 1,
+            Section::ModuleAux(module) => self.module_aux.push(*module),
+            Section::Sizes(_)
+            | Section::Slots
+            | Section::Database(_)
+            | Section::Entry(_)
+            | Section::End => {}
+        }
+    }
+
+    fn note_entries(&mut self, number: u32, entries: Entries<'_, '_>) -> Result<(), Damage> {
+        let database = self.databases.entry(number).or_default();
+        for entry in entries {
+            let entry = entry?;
+            database.keys += 1;
+            database.with_deadline += u64::from(entry.deadline.is_some());
+            *database.kinds.entry(entry.kind).or_default() += 1;
+            match entry.content {
+                Content::Module(module) => *self.modules.entry(module).or_default() += 1,
+                Content::Nothing => database.empty += 1,
+                Content::Value(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
