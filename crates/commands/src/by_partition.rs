@@ -15,7 +15,8 @@
 //!    held before the first is free. So whoever sees one change finds all others.
 //! 2. The keys of a partition are done in the order of the arguments: the last value of a key that
 //!    is named twice holds.
-//! 3. What is told of a change is told before its partition is free (`keyspace::effects`).
+//! 3. What is recorded has its place in the journal before the first partition is free.
+//! 4. What is told of a change is told before its partition is free (`keyspace::effects`).
 //!
 //! Not here: transactions, scripts, clients that track keys, and any command while somebody listens
 //! to events, which are told in the order of the arguments: all these hold everything to their end.
@@ -98,6 +99,7 @@ impl Call<'_, '_> {
             return Ok(());
         }
         let mut sorted = self.meanwhile(|| Sorted::of(hashes))?;
+        self.keys.stamp_early();
         // From the last: so those held move least.
         let mut rest: Vec<PartitionId> = PartitionId::all().collect();
         let mut wanted: Vec<PartitionId> = Vec::new();

@@ -31,7 +31,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use pantala_keyspace::{Aborted, Key, Locked, Opened, Watch};
+use pantala_keyspace::{Aborted, Crowd, Key, Locked, Opened, Watch};
 use pantala_protocol::{Mark, Reply};
 use pantala_values::Collection;
 
@@ -45,6 +45,10 @@ const STEP_BYTES: usize = 64 << 10;
 /// A step of what is gathered is this many short elements: each may be looked up elsewhere, or
 /// put into a table.
 const STEP_ELEMENTS: usize = 500;
+
+/// More keys than this are watched together, and may be read as the steps come to them
+/// ([`Gathered::PartOf`]).
+const MANY_KEYS: usize = 256;
 
 /// A longer element counts as several.
 const SHORT_BYTES: usize = 256;
@@ -78,6 +82,11 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// One step.
+    pub(crate) fn of_step() -> Budget {
+        Budget { left: STEP_ELEMENTS }
+    }
+
     /// To find this many keys again takes a part of each step, so it is the longer.
     fn beside(keys: usize) -> Budget {
         Budget { left: STEP_ELEMENTS.max(keys) }
@@ -112,6 +121,8 @@ impl Budget {
 pub enum Gathered {
     /// There is more to look at.
     Part,
+    /// There is more to look at. Of the keys only so many were looked at so far, from the first.
+    PartOf(usize),
     /// What is needed of the values is in the reply or in the state.
     Whole,
 }
@@ -120,6 +131,29 @@ impl Gathered {
     /// `Whole` if it is so.
     pub fn whole_if(is_whole: bool) -> Gathered {
         if is_whole { Gathered::Whole } else { Gathered::Part }
+    }
+}
+
+/// Keys that are read one after the other: each counts once, also when they are read again from
+/// the first because one has changed.
+#[derive(Default)]
+pub(crate) struct FirstLooks {
+    count: usize,
+}
+
+impl FirstLooks {
+    /// Opens key number `nth`.
+    pub fn read<'l, 'k>(
+        &mut self,
+        keys: &'l mut Locked<'k>,
+        key: Key<'l>,
+        nth: usize,
+    ) -> Opened<'l, 'k> {
+        if nth < self.count {
+            return keys.peek(key);
+        }
+        self.count = nth + 1;
+        keys.read(key)
     }
 }
 
@@ -193,10 +227,18 @@ pub fn open<'l, 'k>(keys: &'l mut Locked<'k>, key: Key<'l>) -> Result<Opened<'l,
     Ok(keys.read(key))
 }
 
+/// Who notices that what was read changes between two steps.
+enum Watching {
+    Keys(Arc<Watch>),
+    Crowd(Arc<Crowd>),
+}
+
 /// What is known of a value that is read, between its steps.
 #[derive(Default)]
 struct Reading {
-    watch: Option<Arc<Watch>>,
+    /// Where the keys are many: made before anything is looked at, with the partitions free.
+    crowd: Option<Arc<Crowd>>,
+    watching: Option<Watching>,
     restarts: u32,
 }
 
@@ -244,7 +286,7 @@ impl<'c, 'k> Call<'c, 'k> {
                 reading.end(self, &[key]);
                 return Ok(end);
             }
-            if !reading.pause(self, &[key], |reply| reply.reserve(2 * STEP_BYTES))? {
+            if !reading.pause(self, &[key], 1, |reply| reply.reserve(2 * STEP_BYTES))? {
                 self.reply.truncate(start);
                 place = None;
             }
@@ -268,13 +310,19 @@ impl<'c, 'k> Call<'c, 'k> {
         let start = self.reply.len();
         let mut reading = Reading::default();
         'anew: loop {
+            reading.prepare(self, keys)?;
             let mut gathered = begin(self)?;
-            while go_on(self, &mut gathered, &mut Budget::beside(keys.len()))? == Gathered::Part {
+            loop {
+                let seen = match go_on(self, &mut gathered, &mut Budget::beside(keys.len()))? {
+                    Gathered::Part => keys.len(),
+                    Gathered::PartOf(seen) => seen,
+                    Gathered::Whole => break,
+                };
                 // Nobody reads a reply that is over its limit.
                 if self.reply.is_over() {
                     break;
                 }
-                if !reading.pause(self, keys, |_| ())? {
+                if !reading.pause(self, keys, seen, |_| ())? {
                     self.forget(gathered, start)?;
                     continue 'anew;
                 }
@@ -331,6 +379,27 @@ impl<'c, 'k> Call<'c, 'k> {
 }
 
 impl Reading {
+    /// Before the first look at any key: what takes long of noticing changes of many.
+    fn prepare(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) -> Result<(), Aborted> {
+        if keys.len() > MANY_KEYS && self.restarts < MOST_RESTARTS && call.may_pause() {
+            let db = call.keys.scope().db;
+            let crowd = call.meanwhile(|| Crowd::of(db, keys.iter().map(|key| key.hash)))?;
+            self.crowd = Some(Arc::new(crowd));
+        }
+        Ok(())
+    }
+
+    /// Begins to watch keys that are held.
+    fn watch(&mut self, locked: &mut Locked<'_>, keys: &[Key<'_>]) -> Watching {
+        if let Some(crowd) = self.crowd.take() {
+            locked.watch_crowd(&crowd);
+            return Watching::Crowd(crowd);
+        }
+        let watch = Arc::new(Watch::default());
+        keys.iter().for_each(|key| locked.watch(*key, &watch));
+        Watching::Keys(watch)
+    }
+
     /// Between two steps: lets others have the partitions, where that may be. False: a key has
     /// changed.
     #[inline]
@@ -338,12 +407,13 @@ impl Reading {
         &mut self,
         call: &mut Call<'c, '_>,
         keys: &[Key<'_>],
+        seen: usize,
         meanwhile: impl FnOnce(&mut Reply<'c>),
     ) -> Result<bool, Aborted> {
         if self.restarts == MOST_RESTARTS || !call.may_pause() {
             return Ok(true);
         }
-        Ok(self.let_others(call, keys, meanwhile)?.1)
+        Ok(self.let_others(call, keys, seen, meanwhile)?.1)
     }
 
     /// Runs something with the partitions free. False: a key has changed.
@@ -352,16 +422,23 @@ impl Reading {
         &mut self,
         call: &mut Call<'c, '_>,
         keys: &[Key<'_>],
+        seen: usize,
         meanwhile: impl FnOnce(&mut Reply<'c>) -> R,
     ) -> Result<(R, bool), Aborted> {
-        let watch = self.watch.get_or_insert_with(|| {
-            let watch = Arc::new(Watch::default());
-            keys.iter().for_each(|key| call.keys.watch(*key, &watch));
-            watch
-        });
+        let watching = match self.watching.take() {
+            Some(watching) => watching,
+            None => self.watch(call.keys, keys),
+        };
+        let watching = self.watching.insert(watching);
+        if let Watching::Crowd(crowd) = watching {
+            crowd.has_seen(seen);
+        }
         let reply = &mut call.reply;
         let result = call.keys.give_way(|| meanwhile(reply))?;
-        let has_changed = watch.is_touched();
+        let has_changed = match watching {
+            Watching::Keys(watch) => watch.is_touched(),
+            Watching::Crowd(crowd) => crowd.is_touched(),
+        };
         if has_changed {
             self.forget(call, keys);
             self.restarts += 1;
@@ -377,25 +454,29 @@ impl Reading {
         keys: &[Key<'_>],
         finish: impl FnOnce(&mut Reply<'c>) -> R,
     ) -> Result<(R, bool), Aborted> {
-        if self.watch.is_none() {
+        if self.watching.is_none() {
             return Ok((finish(&mut call.reply), true));
         }
-        let ended = self.let_others(call, keys, finish)?;
+        let ended = self.let_others(call, keys, keys.len(), finish)?;
         self.forget(call, keys);
         Ok(ended)
     }
 
     /// Nobody asks the watch any more.
     fn forget(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) {
-        if let Some(watch) = self.watch.take() {
-            keys.iter().for_each(|key| call.keys.unwatch(*key, &watch));
+        match self.watching.take() {
+            None => {}
+            Some(Watching::Keys(watch)) => {
+                keys.iter().for_each(|key| call.keys.unwatch(*key, &watch));
+            }
+            Some(Watching::Crowd(crowd)) => call.keys.unwatch_crowd(&crowd),
         }
     }
 
     /// The last step is written. A client that tracks keys is remembered with the partition
     /// held; otherwise nobody needs it any more.
     fn end(&mut self, call: &mut Call<'_, '_>, keys: &[Key<'_>]) {
-        let was_long = self.watch.is_some();
+        let was_long = self.watching.is_some();
         self.forget(call, keys);
         if was_long {
             call.has_read();
@@ -757,7 +838,7 @@ mod tests {
     #[test]
     fn many_sketches_are_counted_at_one_moment() {
         let fixture = fixture();
-        let keys: Vec<String> = (0..300).map(|n| format!("p{n}")).collect();
+        let keys: Vec<String> = (0..MANY_KEYS).map(|n| format!("p{n}")).collect();
         for key in &keys {
             fixture.answer(&format!("PFADD {key} {key}")).expect("it has room");
         }

@@ -88,7 +88,7 @@ impl Fixture {
         args: &[&[u8]],
         run: impl FnOnce(&mut Call<'_, '_>) -> R,
     ) -> (R, Vec<u8>) {
-        let command = self.registry.find(args[0]).expect("it is there").row;
+        let command = self.registry.resolve(args).expect("it is there").row;
         let positions = crate::key_positions(command, args).expect("it has keys");
         let hashes: Vec<u64> = positions.iter().map(|&at| self.space.hash(args[at])).collect();
         let (tally, mut reply) = (Tally::default(), Vec::new());

@@ -147,10 +147,19 @@ impl Recorder {
     /// is to be left with them.
     #[inline]
     pub fn end_step(&self, seen: Stamp) -> Stamp {
-        let stamp = seen.next_of(self.thread).max(self.last.get());
-        self.last.set(stamp);
+        let stamp = self.stamp_step(seen);
         let commands = self.open_commands.replace(0);
         self.steps.borrow_mut().finish(stamp, commands);
+        stamp
+    }
+
+    /// The stamp that the open step will have, before it ends: for a command that frees some
+    /// partitions before others. `seen` is as for [`Recorder::end_step`]; from here on the step
+    /// takes no partition that it did not hold.
+    #[inline]
+    pub fn stamp_step(&self, seen: Stamp) -> Stamp {
+        let stamp = seen.next_of(self.thread).max(self.last.get());
+        self.last.set(stamp);
         stamp
     }
 
@@ -289,6 +298,16 @@ mod tests {
         assert_eq!(bytes, [INCR, INCR, INCR, DEL, INCR].concat());
         let ends: Vec<_> = pieces.iter().map(|(_, db, bits)| (*db, *bits)).collect();
         assert_eq!(ends, [(0, 0), (0, 1 + 4), (1, 2 + 4), (1, 0)]);
+    }
+
+    #[test]
+    fn a_stamp_taken_early_is_the_steps() {
+        let recorder = Recorder::new(1);
+        let early = recorder.stamp_step(Stamp::first_of(9).next_of(4));
+        assert!(early > Stamp::first_of(9).next_of(4));
+        incr(&recorder, 0);
+        // What is held at the end has the stamp; or nothing is held any more.
+        assert_eq!((recorder.end_step(early), recorder.end_step(Stamp::default())), (early, early));
     }
 
     #[test]

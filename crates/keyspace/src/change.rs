@@ -615,8 +615,8 @@ impl Around<'_, '_> {
 
     #[cold]
     fn wake(&mut self, key: &[u8]) {
-        let db = self.scope.db;
-        self.rest.waiters.touch(db, key);
+        let (db, space) = (self.scope.db, self.scope.space);
+        self.rest.waiters.touch(db, key, || space.hash(key));
         if self.rest.waiters.has(db, key) {
             self.woken.is_ready(db, key);
         }

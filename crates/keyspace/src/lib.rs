@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod crowd;
 mod effects;
 pub mod event;
 mod expiry;
@@ -55,6 +56,7 @@ use pantala_values::Object;
 use smallvec::SmallVec;
 
 pub use change::{ChangeObserver, Changed, Db, Heard};
+pub use crowd::Crowd;
 pub use effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
 pub use expiry::HideReason;
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};

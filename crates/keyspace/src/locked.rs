@@ -16,6 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::crowd::Crowd;
 use crate::effects::{ClientId, Effect, Effects};
 use crate::held::AllHeld;
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
@@ -272,6 +273,16 @@ impl<'k> Locked<'k> {
         self.woken.wake();
     }
 
+    /// Before the first [`Locked::free_early`]: what is recorded of this command has its place in
+    /// the journal's order from now on.
+    pub fn stamp_early(&mut self) {
+        if let Some(recorder) = self.scope.recorder {
+            let seen = self.held.iter().map(|(_, held)| held.last_step).max();
+            let stamp = recorder.stamp_step(seen.unwrap_or_default());
+            self.held.iter_mut().for_each(|(_, held)| held.last_step = stamp);
+        }
+    }
+
     /// Frees one partition before the others: for a command that is through with all its keys
     /// there. What it has changed is told first. It may take no partition any more: all were held
     /// at one moment, which is when the command happens for everybody else.
@@ -368,6 +379,25 @@ impl<'k> Locked<'k> {
     pub fn unwatch(&mut self, key: Key<'_>, watch: &Arc<Watch>) {
         let db = self.scope.db;
         self.waiters(key.hash).unwatch(db, key.bytes, watch);
+    }
+
+    /// From now on a change of one of its keys that was looked at touches the crowd. All its
+    /// partitions are held.
+    pub fn watch_crowd(&mut self, crowd: &Arc<Crowd>) {
+        for (id, held) in self.held.iter_mut() {
+            if crowd.concerns(*id) {
+                held.rest.waiters.watch_crowd(crowd);
+            }
+        }
+    }
+
+    /// The end of [`Locked::watch_crowd`].
+    pub fn unwatch_crowd(&mut self, crowd: &Arc<Crowd>) {
+        for (id, held) in self.held.iter_mut() {
+            if crowd.concerns(*id) {
+                held.rest.waiters.unwatch_crowd(crowd);
+            }
+        }
     }
 
     /// Wakes somebody once the partitions are free.

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use pantala_journal::Stamp;
 
 use crate::change::{Databases, Db};
+use crate::crowd::{Crowd, Crowds};
 use crate::effects::{TrackedCounts, TrackedKeys};
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::snapshot::Saving;
@@ -70,7 +71,7 @@ impl Watch {
         self.is_touched.load(Ordering::Acquire)
     }
 
-    fn touch(&self) {
+    pub(crate) fn touch(&self) {
         self.is_touched.store(true, Ordering::Release);
     }
 }
@@ -129,6 +130,7 @@ impl Watches {
 pub struct Waiters {
     queues: HashMap<KeyName, Queue>,
     watches: Watches,
+    crowds: Crowds,
     /// Looked at only while somebody wants to hear of changes at all.
     pub(crate) tracked: TrackedKeys,
     /// How many keys are waited for in all partitions together.
@@ -148,7 +150,7 @@ impl Waiters {
     #[inline]
     pub fn is_empty(&self) -> bool {
         // Together: one branch.
-        self.queues.len() | self.watches.by_key.len() == 0
+        self.queues.len() | self.watches.by_key.len() | self.crowds.len() == 0
     }
 
     /// From now on a change of the key touches the watch.
@@ -161,13 +163,26 @@ impl Waiters {
         self.watches.remove(db, key, watch);
     }
 
-    /// The key has changed.
-    pub fn touch(&mut self, db: DbIndex, key: &[u8]) {
-        self.watches.touch(db, key);
+    /// From now on a change of one of its keys that was looked at touches the crowd.
+    pub(crate) fn watch_crowd(&mut self, crowd: &Arc<Crowd>) {
+        self.crowds.add(Arc::downgrade(crowd));
     }
 
-    /// Touches every watched key that `exists` says was there; for changes of whole databases.
+    /// The end of that.
+    pub(crate) fn unwatch_crowd(&mut self, crowd: &Arc<Crowd>) {
+        self.crowds.remove(&Arc::downgrade(crowd));
+    }
+
+    /// The key, which has this hash, has changed.
+    pub fn touch(&mut self, db: DbIndex, key: &[u8], hash: impl Fn() -> u64) {
+        self.watches.touch(db, key);
+        self.crowds.touch(db, hash);
+    }
+
+    /// Touches every watched key that `exists` says was there, and every crowd; for changes of
+    /// whole databases.
     pub fn touch_where(&mut self, exists: &mut dyn FnMut(DbIndex, &[u8]) -> bool) {
+        self.crowds.touch_all();
         let gone = self.watches.by_key.extract_if(|(db, key), _| exists(*db, key));
         for watch in gone.flat_map(|(_, watches)| watches) {
             if let Some(watch) = watch.upgrade() {

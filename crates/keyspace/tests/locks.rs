@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use common::{DB, NOW, get, keyspace, scope, set};
 use pantala_base::rng::Rng;
+use pantala_journal::{Recorder, Stamp};
 use pantala_keyspace::{
-    Expiry, Inbox, Key, Keyspace, LockPlan, Locked, Tally, Ticket, Waker, event,
+    Expiry, Inbox, Key, Keyspace, LockPlan, Locked, PartitionId, Scope, Tally, Ticket, Waker, event,
 };
 use pantala_table::StrRef;
 
@@ -187,4 +188,39 @@ fn a_ticket_left_at_a_held_partition_is_called_when_it_is_free() {
     assert_eq!(calls.try_recv(), Ok((5, 1)), "the first is called");
     let ticket = Ticket::Connection { inbox, connection: 5, parking: 4 };
     assert!(space.park(busy, ticket).is_err(), "a free partition takes no ticket");
+}
+
+/// What recorder `thread` has for its step with these partitions; one may be free before its end.
+fn record(
+    space: &Keyspace,
+    recorder: &Recorder,
+    ids: &[u64],
+    early: &mut dyn FnMut(&mut Locked<'_>),
+) {
+    let tally = Tally::default();
+    let scope = Scope { recorder: Some(recorder), ..scope(space, &tally, DB, NOW) };
+    let plan = LockPlan::of(ids.iter().copied());
+    let mut locked = space.lock(&plan, scope).unwrap_or_else(|_| panic!("nobody holds {ids:?}"));
+    early(&mut locked);
+    recorder.record(0, &[b"DEL", b"key"]);
+}
+
+#[test]
+fn who_takes_what_was_free_early_comes_later_in_the_journal() {
+    let space = keyspace();
+    let [early, before] = [1, 5].map(Recorder::new);
+    let mut other = Stamp::default();
+    record(&space, &before, &[2], &mut |_| ());
+    record(&space, &early, &[1, 2], &mut |locked| {
+        locked.stamp_early();
+        locked.free_early(PartitionId(1));
+        let run = || {
+            let first = Recorder::new(0);
+            record(&space, &first, &[1], &mut |_| ());
+            first.last()
+        };
+        other = std::thread::scope(|scope| scope.spawn(run).join()).expect("it is free");
+    });
+    assert!(early.last() > before.last());
+    assert!(other > early.last());
 }

@@ -8,7 +8,7 @@ use pantala_values::hyperloglog::{
 use super::sketch;
 use crate::call::{Call, Done, Lane, Stop};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
-use crate::incremental::Gathered;
+use crate::incremental::{FirstLooks, Gathered};
 
 pub(super) const PFCOUNT: Command = Command::read("PFCOUNT", pfcount, Group::HyperLogLog)
     .arity(-2)
@@ -80,17 +80,18 @@ fn merge_all<R>(
     finish: impl Fn(Merged) -> R,
 ) -> Result<R, Stop> {
     check_lane(call)?;
-    for key in keys {
-        drop(call.keys.read(*key));
-    }
+    let mut read = FirstLooks::default();
     call.gather(
         keys,
         |_| Ok(Merged { all: Registers::new(), first: None, is_dense: false, count: 0 }),
         |call, merged, _| {
             for key in keys.iter().skip(merged.count).take(WORKER_SKETCHES) {
-                merged.add(sketch(&call.keys.peek(*key))?)?;
+                merged.add(sketch(&read.read(call.keys, *key, merged.count))?)?;
             }
-            Ok(Gathered::whole_if(merged.count == keys.len()))
+            match merged.count == keys.len() {
+                true => Ok(Gathered::Whole),
+                false => Ok(Gathered::PartOf(merged.count)),
+            }
         },
         |_, merged| finish(merged),
     )

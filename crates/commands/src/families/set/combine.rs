@@ -12,8 +12,8 @@ use pantala_values::Set;
 use pantala_values::set::{SetLimits, SetRef};
 
 use super::{
-    CommandRef, Place, Present, Sets, check_lane, combines, limits, read_all, sets_at, source_keys,
-    store, stores,
+    CommandRef, Place, Present, Sets, check_lane, combines, limits, many, read_all, sets_at,
+    source_keys, store, stores,
 };
 use crate::call::{Call, Done, Lane, Stop};
 use crate::command::Command;
@@ -64,6 +64,9 @@ fn gather_union<'c, R>(
     begin: impl Fn(&[SetRef<'_>], &mut Reply<'c>) -> CommandRef,
     finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
 ) -> Result<R, Stop> {
+    if many::has_many(call) {
+        return many::gather_union(call, keys, finish);
+    }
     let work = (limits(call.settings), call.now());
     read_all(call.keys, keys)?;
     call.gather(
@@ -184,6 +187,9 @@ fn gather_difference<'c, R>(
     is_shown: bool,
     finish: impl Fn(&mut Reply<'c>, CommandRef) -> R,
 ) -> Result<R, Stop> {
+    if many::has_many(call) {
+        return many::gather_difference(call, keys, is_shown, finish);
+    }
     let work = (limits(call.settings), call.now());
     read_all(call.keys, keys)?;
     call.gather(

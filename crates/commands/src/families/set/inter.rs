@@ -10,8 +10,8 @@ use pantala_values::packed::Element;
 use pantala_values::set::SetRef;
 
 use super::{
-    Present, check_lane, combines, limits, read_all, reads, reply_member, sets_at, source_keys,
-    store, stores,
+    Present, check_lane, combines, limits, many, read_all, reads, reply_member, sets_at,
+    source_keys, store, stores,
 };
 use crate::call::{Call, Done, Stop};
 use crate::command::{Command, Flags, KeyFlags, KeySpec};
@@ -29,15 +29,19 @@ fn sorted_at<'l>(keys: &'l Locked<'_>, of: &[Key<'_>]) -> Result<Present<'l>, St
     Ok(sets)
 }
 
-/// What is in all of the sets at some keys: `begin` looks at the smallest, `each` is called with
+/// What is in all of the sets at some keys: `begin` is told whether
+/// the smallest holds integers, `each` is called with
 /// what is found, in the order of that, until it says no, and `finish` makes the result.
 fn gather_common<'c, S, R>(
     call: &mut Call<'c, '_>,
     keys: &[Key<'_>],
-    begin: impl Fn(Option<&SetRef<'_>>, &mut Reply<'c>) -> S,
+    begin: impl Fn(bool, &mut Reply<'c>) -> S,
     each: impl Fn(&mut S, &mut Reply<'c>, Element<'_>) -> bool,
     finish: impl Fn(&mut Reply<'c>, S) -> R,
 ) -> Result<R, Stop> {
+    if many::has_many(call) {
+        return many::gather_common(call, keys, begin, each, finish);
+    }
     let now = call.now();
     read_all(call.keys, keys)?;
     call.gather(
@@ -46,7 +50,8 @@ fn gather_common<'c, S, R>(
             let sets = sorted_at(call.keys, keys)?;
             let work = sets.first().map_or(0, |set| set.work().saturating_mul(sets.len()));
             check_lane(call.lane, work)?;
-            Ok((0, begin(sets.first(), &mut call.reply)))
+            let are_ints = matches!(sets.first(), Some(SetRef::Ints(_)));
+            Ok((0, begin(are_ints, &mut call.reply)))
         },
         |call, (from, found), budget| {
             let sets = sorted_at(call.keys, keys)?;
@@ -92,9 +97,9 @@ fn sinterstore(call: &mut Call<'_, '_>) -> Done {
     let result = gather_common(
         call,
         &keys,
-        |smallest, _| match smallest {
-            Some(SetRef::Ints(_)) => (Set::default(), true),
-            _ => (Set::packed(), true),
+        |are_ints, _| match are_ints {
+            true => (Set::default(), true),
+            false => (Set::packed(), true),
         },
         |(set, is_all_ints), _, member| {
             let member = match member {

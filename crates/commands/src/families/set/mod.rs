@@ -7,6 +7,7 @@
 //! | `random` | SPOP SRANDMEMBER |
 //! | `inter` | SINTER SINTERSTORE SINTERCARD |
 //! | `combine` | SUNION SUNIONSTORE SDIFF SDIFFSTORE |
+//! | `many` | those of several sets, of very many |
 //!
 //! Here is what they share: limits, several sets at once, what is found in them, and storing it.
 //! Commands of several sets go through them in steps ([`Call::gather`]). Members whose
@@ -15,6 +16,7 @@
 
 mod combine;
 mod inter;
+mod many;
 mod member;
 mod random;
 mod whole;
