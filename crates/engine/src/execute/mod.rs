@@ -151,7 +151,7 @@ impl<'r> Turn<'r> {
             now: self.now,
             tally: &self.tally.keys,
             touch: !session.no_touch,
-            sees_expired: false,
+            sees_expired: session.is_import_source && self.limited.settings.import_mode,
             recorder: self.recorder,
         }
     }

@@ -414,6 +414,7 @@ pub(super) fn session_for(client: &Session) -> Session {
     session.is_script = true;
     session.db = client.db;
     session.no_touch = client.no_touch;
+    session.is_import_source = client.is_import_source;
     // What a script reads, its client has read.
     session.tracking = client.tracking.clone();
     session

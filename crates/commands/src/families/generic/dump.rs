@@ -179,7 +179,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     check_free(call, &options)?;
     let mut opened = call.keys.open(call.nth_key(1, 0));
     match deadline {
-        Some(deadline) if deadline <= now => {
+        Some(deadline) if deadline <= now && !opened.keeps_passed() => {
             if opened.remove() {
                 opened.publish(event::DEL);
             }
@@ -196,7 +196,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn check_free(call: &mut Call<'_, '_>, options: &Options) -> Done {
-    match !options.replaces && call.keys.peek(call.nth_key(1, 0)).exists() {
+    match !options.replaces && call.keys.open(call.nth_key(1, 0)).exists() {
         true => Err(error::BUSY_KEY.into()),
         false => Ok(()),
     }

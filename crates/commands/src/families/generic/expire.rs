@@ -46,7 +46,7 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let new = deadline(call.args[2], form, now, call.command.name)?;
     let mut opened = call.keys.open(call.key());
     let applies = opened.exists() && conditions.allow(new, opened.deadline());
-    if applies && new <= now {
+    if applies && new <= now && !opened.keeps_passed() {
         opened.remove_expired();
         opened.publish(event::EXPIRED);
     } else if applies {

@@ -56,6 +56,7 @@ pub(super) const TYPE: Command = Command::read("TYPE", kind, Group::Generic)
 fn remove(call: &mut Call<'_, '_>) -> Done {
     let removed = count_keys(call, |keys, key| {
         let mut opened = keys.peek(key);
+        opened.uncover();
         let was_there = opened.remove();
         if was_there {
             opened.publish(event::DEL);

@@ -132,6 +132,7 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
         true => call.keys.read(key),
         false => call.keys.open(key),
     };
+    opened.make_way_for_writer();
     let looks_at_value = options.answers_old || matches!(options.condition, Condition::Compares(_));
     let old = if looks_at_value { opened.string()? } else { None };
     if let Some(old) = old {
@@ -154,10 +155,12 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Sets the key and tells of it. A deadline that has passed already removes it instead.
+/// Sets the key and tells of it. A deadline that has passed already removes it instead, where such
+/// ones are not kept.
 fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_base::UnixMs) {
     if let Expiry::At(deadline) = expiry
         && deadline <= now
+        && !opened.keeps_passed()
     {
         if opened.remove_expired() {
             opened.publish(event::EXPIRED);
@@ -253,6 +256,7 @@ const GETDEL: Command = Command::write("GETDEL", getdel, Group::String)
 fn getdel(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     let mut opened = call.keys.read(key);
+    opened.make_way_for_writer();
     match opened.string()? {
         Some(value) => {
             check_lane(call.lane, value)?;
@@ -289,7 +293,7 @@ fn getex(call: &mut Call<'_, '_>) -> Done {
     check_lane(call.lane, value)?;
     reply_string(&mut call.reply, value);
     match expiry {
-        Expiry::At(deadline) if deadline <= now => {
+        Expiry::At(deadline) if deadline <= now && !opened.keeps_passed() => {
             opened.remove_expired();
             opened.publish(event::EXPIRED);
         }
