@@ -40,6 +40,7 @@ pub(super) const DUMP: Command = Command::read("DUMP", dump, Group::Generic)
     .summary("Returns a key's value as bytes for RESTORE.");
 
 pub(super) const RESTORE: Command = Command::write("RESTORE", restore, Group::Generic)
+    .replaces()
     .arity(-4)
     .flags(Flags::DENYOOM)
     .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])

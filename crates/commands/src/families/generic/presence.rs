@@ -9,6 +9,7 @@ use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 pub(super) const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
 
 pub(super) const DEL: Command = Command::write("DEL", remove, Group::Generic)
+    .replaces()
     .arity(-2)
     .keys(&[KeySpec::range(1, -1, 1, KeyFlags::REMOVE)])
     .tips(SUMMED)
@@ -18,6 +19,7 @@ pub(super) const DEL: Command = Command::write("DEL", remove, Group::Generic)
 
 /// The same as DEL: what takes long to free is freed in the background in any case.
 pub(super) const UNLINK: Command = Command::write("UNLINK", remove, Group::Generic)
+    .replaces()
     .arity(-2)
     .flags(Flags::FAST)
     .keys(&[KeySpec::range(1, -1, 1, KeyFlags::REMOVE)])

@@ -98,6 +98,7 @@ fn get(call: &mut Call<'_, '_>) -> Done {
 }
 
 const SET: Command = Command::write("SET", set, Group::String)
+    .replaces()
     .arity(-3)
     .flags(Flags::DENYOOM.and(Flags::STEADY))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE.variable())])
@@ -175,6 +176,7 @@ fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_b
 }
 
 const SETNX: Command = Command::write("SETNX", setnx, Group::String)
+    .replaces()
     .arity(3)
     .flags(Flags::DENYOOM.and(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CREATE)])
@@ -193,6 +195,7 @@ fn setnx(call: &mut Call<'_, '_>) -> Done {
 }
 
 const SETEX: Command = Command::write("SETEX", setex, Group::String)
+    .replaces()
     .arity(4)
     .flags(Flags::DENYOOM.and(Flags::STEADY))
     .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
@@ -205,6 +208,7 @@ fn setex(call: &mut Call<'_, '_>) -> Done {
 }
 
 const PSETEX: Command = Command::write("PSETEX", psetex, Group::String)
+    .replaces()
     .arity(4)
     .flags(Flags::DENYOOM.and(Flags::STEADY))
     .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
@@ -225,6 +229,7 @@ fn set_for(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
 }
 
 const GETSET: Command = Command::write("GETSET", getset, Group::String)
+    .replaces()
     .arity(3)
     .flags(Flags::DENYOOM.and(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
@@ -246,6 +251,7 @@ fn getset(call: &mut Call<'_, '_>) -> Done {
 }
 
 const GETDEL: Command = Command::write("GETDEL", getdel, Group::String)
+    .replaces()
     .arity(2)
     .flags(Flags::FAST)
     .keys(&[KeySpec::one(1, KeyFlags::TAKE)])
@@ -271,6 +277,7 @@ fn getdel(call: &mut Call<'_, '_>) -> Done {
 }
 
 const GETEX: Command = Command::write("GETEX", getex, Group::String)
+    .replaces()
     .arity(-2)
     .flags(Flags::FAST)
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
@@ -326,6 +333,7 @@ fn strlen(call: &mut Call<'_, '_>) -> Done {
 }
 
 const DELIFEQ: Command = Command::write("DELIFEQ", delifeq, Group::String)
+    .replaces()
     .arity(3)
     .flags(Flags::FAST)
     .keys(&[KeySpec::one(1, KeyFlags::REMOVE)])
@@ -339,6 +347,7 @@ fn delifeq(call: &mut Call<'_, '_>) -> Done {
 }
 
 const DELEX: Command = Command::write("DELEX", delex, Group::String)
+    .replaces()
     .arity(-2)
     .flags(Flags::FAST)
     .keys(&[KeySpec::one(1, KeyFlags::REMOVE)])
