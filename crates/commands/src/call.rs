@@ -4,7 +4,6 @@ use std::any::Any;
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
-use pantala_keyspace::snapshot::SnapshotWait;
 use pantala_keyspace::{Aborted, Awaited, Busy, Key, Keyspace, Locked, WrongType};
 use pantala_protocol::Reply;
 use pantala_rdb::payload::Versions;
@@ -42,8 +41,6 @@ pub enum Park {
     Partition(Busy),
     /// Something to appear under its keys ([`Call::wait`]).
     Keys(Box<KeyWait>),
-    /// That a snapshot has what it is about to change, or has room for it.
-    Snapshot(SnapshotWait),
     /// A second key's partition, while it is served for its first: run it again by itself.
     Again,
     /// The keyspace's token, to begin like this.
@@ -218,8 +215,7 @@ impl<'c, 'k> Call<'c, 'k> {
     /// What the settings say about how a list is packed.
     #[inline]
     pub fn fill(&self) -> Fill {
-        let settings = self.settings;
-        Fill::new(settings.list_max_listpack_size).compressing(settings.list_compress_depth)
+        list_fill(self.settings)
     }
 
     /// The time at which the command runs; the same for all it does.
@@ -279,6 +275,12 @@ impl<'c, 'k> Call<'c, 'k> {
     pub fn int(&self, position: usize) -> Result<i64, ClientError> {
         parse_i64(self.args[position]).ok_or(error::NOT_INTEGER)
     }
+}
+
+/// What the settings say about how a list is packed.
+#[inline]
+pub(crate) fn list_fill(settings: &Settings) -> Fill {
+    Fill::new(settings.list_max_listpack_size).compressing(settings.list_compress_depth)
 }
 
 /// Writes a string value as a bulk reply.

@@ -3,6 +3,8 @@
 //! ```text
 //! disk      what is done with files, really or in a simulation      a trait
 //! aof       manifest, base and increments: written, read            sans-thread
+//! snapshot  snapshot files: written                                 sans-thread
+//! loading   snapshot files: read                                    sans-thread
 //! check     what is in a file, and where it breaks                  `pantala check`
 //! ```
 //!
@@ -16,3 +18,5 @@
 
 pub mod aof;
 pub mod disk;
+pub mod loading;
+pub mod snapshot;

@@ -6,6 +6,7 @@
 //!   lane     commands that take long                             pantala_engine::lane
 //!   sweep    expired keys, resident memory                       process::background
 //!   reclaim  large garbage                                       process::background
+//!   schedule saves by save points and times                      process::saving
 //! shared: the engine, the workers, and what stands around them
 //! ```
 //!
@@ -28,5 +29,6 @@ pub mod shared;
 
 mod clients;
 mod rates;
+mod saves;
 mod worker;
 mod workers;

@@ -39,8 +39,13 @@ fn run(launch: Launch) -> Result<(), String> {
     }
     check_directory(&launch.settings.dir)?;
     let file = launch.config_file.map(std::path::PathBuf::from);
-    let running = start::start(launch.settings, file)?;
+    let mut running = start::start(launch.settings, file)?;
     signals::stop_on_signals(running.shared())?;
+    if let Err(error) = running.load() {
+        running.stop();
+        running.wait();
+        return Err(error);
+    }
     running.announce();
     running.wait_and_end();
     Ok(())

@@ -13,7 +13,9 @@ use pantala_engine::assemble::Parts;
 use pantala_keyspace::ChangeSink;
 use pantala_settings::Settings;
 
+use crate::process::loading::LoadState;
 use crate::rates::Rates;
+use crate::saves::Saves;
 use crate::worker::balance::Loads;
 use crate::workers::Workers;
 
@@ -27,6 +29,10 @@ pub struct Shared {
     pub run: RunInfo,
     /// What INFO tells per second.
     pub rates: Mutex<Rates>,
+    /// Snapshots: the one that is being written, and those before it.
+    pub saves: Saves,
+    /// The snapshot that is being loaded, and the last one.
+    pub loading: LoadState,
     /// How busy the workers are, for INFO.
     pub loads: Mutex<Loads>,
     self_ref: OnceLock<Weak<Shared>>,
@@ -92,6 +98,8 @@ impl Shared {
             workers,
             run: RunInfo::begin(),
             rates: Mutex::new(Rates::default()),
+            loading: LoadState::default(),
+            saves: Saves::new(unix_us().div_euclid(1_000_000)),
             loads: Mutex::new(Loads::default()),
             self_ref: OnceLock::new(),
             clients: AtomicU64::new(0),
@@ -108,6 +116,14 @@ impl Shared {
     /// The number of the next client.
     pub fn next_client_id(&self) -> u64 {
         self.clients.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// How much has changed since the start: keys, and what counts as one.
+    pub fn changes(&self) -> u64 {
+        self.engine.stats.tallies.sum_ever(|tally| {
+            let keys = &tally.keys;
+            keys.changes.get().wrapping_add(keys.more_changes.get())
+        })
     }
 
     /// What a handler is given, as what it is.

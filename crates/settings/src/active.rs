@@ -5,9 +5,9 @@
 
 use crate::field::{
     Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits, Percentiles, Permission,
-    VersionCheck,
+    SavePoints, ShutdownWords, VersionCheck,
 };
-use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SIZE};
+use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
 use crate::shapes;
 use Group::{
@@ -57,10 +57,9 @@ settings! {
         "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network);
     /// Zone that INFO and HELLO report.
     availability_zone: String = live("availability-zone", Kind::Text, "", Process);
-    /// Clients may bring another server's data (CLIENT IMPORT-SOURCE). Keys that have expired are
-    /// hidden from the others, but stay until a source removes them.
-    import_mode: bool = live("import-mode", Kind::Bool, "no", Commands)
-        .on_change(OnChange::Expiry);
+    /// Clients may say that they bring another server's data (CLIENT IMPORT-SOURCE). Keys expire
+    /// all the same, as yet.
+    import_mode: bool = live("import-mode", Kind::Bool, "no", Commands);
     /// Connections the kernel keeps waiting for accept.
     tcp_backlog: u32 = start("tcp-backlog", COUNT, "511", Network);
     /// Path of a Unix socket to listen on as well.
@@ -112,6 +111,43 @@ settings! {
         .also(&["hash-max-ziplist-value"]);
     /// Bytes up to which a HyperLogLog is sparse.
     hll_sparse_max_bytes: usize = live("hll-sparse-max-bytes", SIZE, "3000", Encodings);
+    /// Seconds and changes after which a snapshot is taken, in pairs; empty means never.
+    save: SavePoints = live(
+        "save",
+        Kind::Shape(shapes::save_points, "seconds changes, repeated, or nothing"),
+        "3600 1 300 100 60 10000",
+        Persistence).accumulates().on_change(OnChange::Saving);
+    /// Times of day (UTC) at which a snapshot is taken, as HH:MM with the wildcards of KEYS.
+    save_schedule: String = live(
+        "save_schedule",
+        Kind::Checked(shapes::times_of_day, "HH:MM, such as 23:45 or *:30"),
+        "",
+        Persistence).beyond_redis().on_change(OnChange::Saving);
+    /// Times (UTC) at which a snapshot is taken, as a cron line: minute hour day month weekday.
+    snapshot_cron: String = live(
+        "snapshot_cron",
+        Kind::Checked(shapes::cron_line, "a cron line, such as */30 * * * *"),
+        "",
+        Persistence).beyond_redis().on_change(OnChange::Saving);
+    /// Threads that write and read snapshots; auto is one for each available core.
+    snapshot_threads: usize = live("snapshot_threads", Kind::IntOr(0, 64, "auto"), "0", Persistence)
+        .beyond_redis();
+    /// Name of the snapshot file, inside dir; {timestamp} becomes the time.
+    dbfilename: String = protected(
+        "dbfilename", Kind::Checked(shapes::file_name, "a file's name"), "dump.rdb", Persistence);
+    /// Compress strings in a snapshot.
+    rdbcompression: bool = live("rdbcompression", Kind::Bool, "yes", Persistence);
+    /// End a snapshot with a checksum, and check it when one is read.
+    rdbchecksum: bool = start("rdbchecksum", Kind::Bool, "yes", Persistence);
+    /// Sync a snapshot to disk in steps.
+    rdb_save_incremental_fsync: bool = live(
+        "rdb-save-incremental-fsync", Kind::Bool, "yes", Persistence);
+    /// Refuse writes after a failed snapshot, if there are save points, until one succeeds.
+    stop_writes_on_bgsave_error: bool = live(
+        "stop-writes-on-bgsave-error", Kind::Bool, "yes", Persistence).on_change(OnChange::Saving);
+    /// Pass over the values of modules in a snapshot that is loaded; else they refuse the start.
+    skip_module_values: bool = start("skip_module_values", Kind::Bool, "no", Persistence)
+        .beyond_redis();
     /// Whether RESTORE and FUNCTION RESTORE take payloads of Redis's own and of newer versions.
     rdb_version_check: VersionCheck = live(
         "rdb-version-check", Kind::Word(VersionCheck::WORDS), "strict", Persistence);
@@ -191,6 +227,10 @@ settings! {
         .understood(&["dbnum"]);
     /// Directory in which files are read and written.
     dir: String = protected("dir", Kind::Text, ".", Process);
+    /// How SIGINT shuts down. A second one ends the server at once.
+    shutdown_on_sigint: ShutdownWords = live("shutdown-on-sigint", SHUTDOWN, "default", Process);
+    /// How SIGTERM shuts down.
+    shutdown_on_sigterm: ShutdownWords = live("shutdown-on-sigterm", SHUTDOWN, "default", Process);
     /// File that holds the process id while the server runs; empty means none.
     pidfile: String = start("pidfile", Kind::Text, "", Process);
 

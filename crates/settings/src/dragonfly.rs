@@ -68,14 +68,6 @@ pub(crate) const ROWS: &[Row] = &[
         .refused()
         .doc("Commands allowed on the admin port only."),
     start("s3_endpoint", Text, "", Persistence).beyond_redis().doc("Object storage to save to."),
-    start("save_schedule", Text, "", Persistence)
-        .beyond_redis()
-        .refused()
-        .doc("Times of day at which a snapshot is taken, as HH:MM."),
-    live("snapshot_cron", Text, "", Persistence)
-        .beyond_redis()
-        .refused()
-        .doc("Times at which a snapshot is taken, as a cron line."),
     start("tcp_nodelay", Bool, "yes", Network).beyond_redis().doc("Send small packets at once."),
     start("tcp_user_timeout", COUNT, "0", Network)
         .beyond_redis()

@@ -82,6 +82,78 @@ impl Field for MemoryShare {
     }
 }
 
+/// A snapshot is taken after so long if so much has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavePoint {
+    /// Since the last one.
+    pub seconds: u32,
+    /// Since the last one.
+    pub changes: u32,
+}
+
+/// When snapshots are taken by themselves; any of these will do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavePoints(pub Vec<SavePoint>);
+
+impl Field for SavePoints {
+    fn read(text: &str) -> Self {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let points = words.chunks_exact(2);
+        Self(
+            points
+                .map(|p| SavePoint { seconds: u32::read(p[0]), changes: u32::read(p[1]) })
+                .collect(),
+        )
+    }
+    fn write(&self) -> String {
+        let texts: Vec<String> =
+            self.0.iter().map(|point| format!("{} {}", point.seconds, point.changes)).collect();
+        texts.join(" ")
+    }
+}
+
+/// How a signal shuts the server down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShutdownWords {
+    chosen: [bool; shapes::SHUTDOWN_WORDS.len()],
+}
+
+impl ShutdownWords {
+    fn has(self, word: &str) -> bool {
+        let at = shapes::SHUTDOWN_WORDS.iter().position(|known| *known == word);
+        at.is_some_and(|at| self.chosen[at])
+    }
+
+    /// Whether to save; `None`: if there are save points.
+    pub fn saves(self) -> Option<bool> {
+        match (self.has("save"), self.has("nosave")) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Whether to end also where saving fails.
+    pub fn is_forced(self) -> bool {
+        self.has("force")
+    }
+}
+
+impl Field for ShutdownWords {
+    fn read(text: &str) -> Self {
+        let mut words = Self::default();
+        for (chosen, word) in words.chosen.iter_mut().zip(shapes::SHUTDOWN_WORDS) {
+            *chosen = word != "default" && text.split(' ').any(|given| given == word);
+        }
+        words
+    }
+    fn write(&self) -> String {
+        let chosen = shapes::SHUTDOWN_WORDS.iter().zip(self.chosen).filter(|(_, chosen)| *chosen);
+        let words: Vec<&str> = chosen.map(|(word, _)| *word).collect();
+        if words.is_empty() { "default".into() } else { words.join(" ") }
+    }
+}
+
 /// Permission bits of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode(pub u32);

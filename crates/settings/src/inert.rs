@@ -3,13 +3,13 @@
 //!
 //! Those that promise safety are `refused`: data believed to be on disk, traffic believed to be
 //! encrypted, or outsiders believed to be kept out are worse than a server that does not start. A
-//! row of that kind says so. `save` is not refused, because its default promises as much.
+//! row of that kind says so.
 //!
 //! A row moves to `active` when the server begins to act on it. Tests: `row`, `tests/reference.rs`.
 
 use crate::field::{EvictionPolicy, Permission};
 use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT, SIZE};
-use crate::row::{Group, Row, live, protected, start};
+use crate::row::{Group, Row, live, start};
 use crate::shapes;
 use Group::{
     Cluster, Commands, Encodings, Memory, Network, Observe, Persistence, Process, Replication,
@@ -21,10 +21,6 @@ const NODE_NAME: Kind = Kind::Checked(shapes::node_name, "letters, digits, -./:_
 const NODE_ADDRESS: Kind = Kind::Checked(shapes::node_address, "an address or a host name");
 const BACKLOG: Kind = Kind::Checked(shapes::backlog_bytes, "bytes, such as 10mb, at least 16kb");
 const PERMISSION: Kind = Word(Permission::WORDS);
-const SHUTDOWN: Kind = Kind::Shape(
-    shapes::shutdown_words,
-    "default, or some of save, nosave, now, force, safe, failover",
-);
 
 pub(crate) const ROWS: &[Row] = &[
     live("acl-pubsub-default", Word(&["allchannels", "resetchannels"]), "resetchannels", Security)
@@ -143,8 +139,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Check memory when the server crashes."),
     start("daemonize", Bool, "no", Process)
         .doc("Run in the background. Use a service manager, or a shell's &."),
-    protected("dbfilename", Text, "dump.rdb", Persistence)
-        .doc("Name of the snapshot file, inside dir."),
     start("disable-thp", Bool, "yes", Memory).doc("Ask the kernel for no huge pages."),
     live("dual-channel-replication-enabled", Bool, "no", Replication)
         .doc("Send a full sync over a connection of its own."),
@@ -210,10 +204,6 @@ pub(crate) const ROWS: &[Row] = &[
     .doc("What to do when a replicated command fails."),
     live("rdb-del-sync-files", Bool, "no", Replication)
         .doc("Delete snapshot files made only for a replica."),
-    live("rdb-save-incremental-fsync", Bool, "yes", Persistence)
-        .doc("Sync a snapshot to disk in steps."),
-    start("rdbchecksum", Bool, "yes", Persistence).doc("End a snapshot with a checksum."),
-    live("rdbcompression", Bool, "yes", Persistence).doc("Compress strings in a snapshot."),
     live("rdma-bind", Text, "", Network).doc("Addresses to listen on for RDMA."),
     start("rdma-completion-vector", Int(-1, 1024), "-1", Network)
         .doc("Interrupt vector of RDMA completions."),
@@ -273,29 +263,13 @@ pub(crate) const ROWS: &[Row] = &[
         .also(&["slaveof"])
         .refused()
         .doc("Host and port of the primary to follow."),
-    live(
-        "save",
-        Kind::Shape(shapes::save_points, "seconds changes, repeated, or nothing"),
-        "3600 1 300 100 60 10000",
-        Persistence,
-    )
-    .accumulates()
-    .doc("Seconds and changes after which a snapshot is taken, in pairs; empty means never."),
     start("server-cpulist", Text, "", Threads)
         .also(&["server_cpulist"])
         .doc("CPUs for the main threads."),
     start("set-proc-title", Bool, "yes", Process).doc("Set the title of the process."),
-    live("shutdown-on-sigint", SHUTDOWN, "default", Process)
-        .refused_where(shapes::asks_to_save)
-        .doc("How SIGINT shuts down; `save` is refused."),
-    live("shutdown-on-sigterm", SHUTDOWN, "default", Process)
-        .refused_where(shapes::asks_to_save)
-        .doc("How SIGTERM shuts down; `save` is refused."),
     live("slot-migration-max-failover-repl-bytes", Kind::MemoryOrMinusOne, "0", Cluster)
         .doc("Bytes in flight up to which a migrated slot changes its owner; -1 means any."),
     start("socket-mark-id", Int(0, u32::MAX as i64), "0", Network).doc("Mark of outgoing packets."),
-    live("stop-writes-on-bgsave-error", Bool, "yes", Persistence)
-        .doc("Refuse writes after a failed snapshot."),
     start("supervised", Word(&["upstart", "systemd", "auto", "no"]), "no", Process)
         .doc("Tell a service manager when ready."),
     start("syslog-enabled", Bool, "no", Observe).doc("Log to the system log."),
@@ -375,5 +349,5 @@ pub(crate) const ROWS: &[Row] = &[
     start("lua-replicate-commands", Bool, "yes", Commands)
         .doc("Replicate a script's effects. Obsolete."),
     live("sanitize-dump-payload", Word(&["no", "yes", "clients"]), "no", Security)
-        .doc("How deeply RESTORE checks its payload. Obsolete."),
+        .doc("How deeply what is loaded is checked. Here always to the last byte."),
 ];

@@ -76,6 +76,12 @@ pub const SIZE: Kind = Kind::Memory(0, i64::MAX as u64);
 /// Any number of bytes.
 pub const BYTES: Kind = Kind::Memory(0, u64::MAX);
 
+/// Words for SHUTDOWN.
+pub const SHUTDOWN: Kind = Kind::Shape(
+    shapes::shutdown_words,
+    "default, or some of save, nosave, now, force, safe, failover",
+);
+
 impl Kind {
     /// Canonical form of `text`; `present` is the setting's value now, which some shapes amend.
     pub fn canonical(

@@ -56,6 +56,37 @@ pub(crate) fn save_points(text: &str, _: &str) -> Canonical {
     if fit { Ok(text.into()) } else { Err(WRONG) }
 }
 
+/// Hours and minutes, `HH:MM`, with wildcards; the empty text means never.
+pub(crate) fn times_of_day(text: &str, _: &str) -> Canonical {
+    let is_time = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_digit() || b"*?[]-^".contains(&byte))
+    };
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts[..] {
+        [""] => Ok(String::new()),
+        [hours, minutes] if is_time(hours) && is_time(minutes) => Ok(text.into()),
+        _ => Err(Refusal::of("argument must be a time of day, HH:MM")),
+    }
+}
+
+/// A line as in a crontab; the empty text means never.
+pub(crate) fn cron_line(text: &str, _: &str) -> Canonical {
+    if text.is_empty() || text.parse::<croner::Cron>().is_ok() {
+        return Ok(text.into());
+    }
+    Err(Refusal::of("argument must be a cron line: minute hour day month weekday"))
+}
+
+/// A file's name, without a path.
+pub(crate) fn file_name(text: &str, _: &str) -> Canonical {
+    match text {
+        "" | "." | ".." => Err(Refusal::of("dbfilename can't be empty, . or ..")),
+        _ if text.contains('/') => Err(Refusal::of("dbfilename can't be a path, just a filename")),
+        _ => Ok(text.into()),
+    }
+}
+
 /// Up to sixteen percentiles from 0 to 100.
 pub(crate) fn percentiles(text: &str, _: &str) -> Canonical {
     const MOST: usize = 16;
@@ -106,12 +137,9 @@ pub(crate) fn event_classes(text: &str, _: &str) -> Canonical {
     Ok(shown)
 }
 
-const SHUTDOWN_WORDS: [&str; 7] = ["default", "save", "nosave", "now", "force", "safe", "failover"];
-
-/// Whether canonical shutdown words ask for a snapshot.
-pub(crate) fn asks_to_save(words: &str) -> bool {
-    words.split(' ').any(|word| word == "save")
-}
+/// Words for SHUTDOWN, in the order of CONFIG GET.
+pub(crate) const SHUTDOWN_WORDS: [&str; 7] =
+    ["default", "save", "nosave", "now", "force", "safe", "failover"];
 
 /// What SIGINT or SIGTERM asks for: `default`, or several of the other words.
 pub(crate) fn shutdown_words(text: &str, _: &str) -> Canonical {
@@ -280,6 +308,29 @@ mod tests {
         check(save_points, &[("", ""), ("60 1", "60 1"), ("60 1 300 10", "60 1 300 10")]);
         for text in ["60", "a b", "-1 1", "0 1", "60 -1", "60  1", " 60 1 "] {
             check_refused(save_points, &[(text, "Invalid save parameters")]);
+        }
+    }
+
+    #[test]
+    fn times_are_of_a_day_or_of_a_crontab() {
+        check(times_of_day, &[("", ""), ("23:45", "23:45"), ("*:0?", "*:0?")]);
+        for text in ["23", "23:45:01", ":", "a:00", " 1:00"] {
+            assert!(times_of_day(text, "").is_err(), "{text}");
+        }
+        check(
+            cron_line,
+            &[("", ""), ("*/30 * * * *", "*/30 * * * *"), ("0 3 * * 1-5", "0 3 * * 1-5")],
+        );
+        for text in ["* * *", "61 * * * *", "a"] {
+            assert!(cron_line(text, "").is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_no_path() {
+        check(file_name, &[("dump.rdb", "dump.rdb"), ("a-{timestamp}", "a-{timestamp}")]);
+        for text in ["", ".", "..", "a/b", "/"] {
+            assert!(file_name(text, "").is_err(), "{text}");
         }
     }
 

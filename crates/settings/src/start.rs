@@ -475,7 +475,7 @@ mod tests {
             beside_defaults(&launch),
             "bind=::1; maxclients=20; requirepass=a b; save=60 1 300 10; timeout=4"
         );
-        assert_eq!(launch.warnings, ["setting 'save' is known but nothing acts on it yet"]);
+        assert_eq!(launch.warnings, [""; 0]);
     }
 
     #[test]
@@ -547,12 +547,6 @@ mod tests {
                 "restricted_commands",
             ),
             (&["--unixsocketgroup", "g"], "argument --unixsocketgroup", "unixsocketgroup"),
-            (&["--save_schedule", "*:00"], "argument --save_schedule", "save_schedule"),
-            (
-                &["--shutdown-on-sigint", "save", "now"],
-                "argument --shutdown-on-sigint",
-                "shutdown-on-sigint",
-            ),
         ] {
             check_refused(args, &[], &format!("{origin}: '{name}' {WHY}"));
         }

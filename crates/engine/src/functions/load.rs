@@ -58,11 +58,7 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Done {
     };
     let codes = functions::read(call.args[2], call.rdb_versions(), call.most_string_bytes())
         .map_err(told)?;
-    let mut libraries = Vec::with_capacity(codes.len());
-    for code in codes {
-        let library = Header::parse(&code).and_then(|header| examine(header, &code));
-        libraries.push(library.map_err(ClientError::bytes)?);
-    }
+    let libraries = examine_all(&codes).map_err(ClientError::bytes)?;
     let change = |now: &Libraries<Kept>| match flushes {
         true => Libraries::default().merged(&libraries, false, keep),
         false => now.merged(&libraries, replace, keep),
@@ -71,6 +67,20 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Done {
     call.record_as_it_came();
     call.reply.ok();
     Ok(())
+}
+
+/// Puts the libraries of these codes beside those there are, or in their place.
+///
+/// # Errors
+/// One of the codes is refused, in these words; none is there then.
+pub fn load_libraries(engine: &Engine, codes: &[Vec<u8>], replaces: bool) -> Result<(), ErrorText> {
+    let libraries = examine_all(codes)?;
+    engine.change_functions(|now: &Libraries<Kept>| now.merged(&libraries, replaces, keep))
+}
+
+fn examine_all(codes: &[Vec<u8>]) -> Result<Vec<Arc<Library>>, ErrorText> {
+    let examined = codes.iter().map(|code| examine(Header::parse(code)?, code));
+    examined.collect()
 }
 
 fn told(fault: Fault) -> ClientError {

@@ -24,6 +24,7 @@ use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Program, 
 use crate::engine::Engine;
 use crate::scripts::{self, KillError, Kind};
 
+pub use load::load_libraries;
 pub use store::Functions;
 
 /// The rows of this family.

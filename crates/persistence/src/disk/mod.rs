@@ -100,6 +100,12 @@ pub trait DiskFile: Send + Sync {
     /// Some of the bytes may have been appended.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Writes over the first bytes, which are there. A crash may leave the old ones or the new.
+    ///
+    /// # Errors
+    /// They may have been written or not.
+    fn write_over_start(&self, bytes: &[u8]) -> io::Result<()>;
+
     /// Keeps what has been appended. May take long.
     ///
     /// # Errors

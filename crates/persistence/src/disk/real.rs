@@ -74,6 +74,10 @@ impl DiskFile for File {
         file.write_all(bytes)
     }
 
+    fn write_over_start(&self, bytes: &[u8]) -> io::Result<()> {
+        std::os::unix::fs::FileExt::write_all_at(self, bytes, 0)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
     }

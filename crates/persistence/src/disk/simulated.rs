@@ -352,6 +352,14 @@ impl DiskFile for SimulatedFile {
         self.with(|state| state.append(self.number, bytes))
     }
 
+    fn write_over_start(&self, bytes: &[u8]) -> io::Result<()> {
+        self.with(|state| {
+            let start = state.files[self.number].now.get_mut(..bytes.len());
+            start.ok_or(ErrorKind::UnexpectedEof)?.copy_from_slice(bytes);
+            Ok(())
+        })
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.with(|state| state.sync(self.number))
     }

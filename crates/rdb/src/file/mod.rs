@@ -45,8 +45,7 @@
 //! them is refused.
 //!
 //! Not here: files, threads, the order of entries. Bytes are appended to what the caller writes.
-//! Tests: at the foot of the files, `tests/file.rs`, `tests/golden.rs` (other servers' files),
-//! `compat/clients/rdb_files.py` (to other servers and back).
+//! Tests: at the foot of the files, `tests/file.rs`.
 
 mod damage;
 mod entry;

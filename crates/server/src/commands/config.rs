@@ -117,6 +117,7 @@ fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<()
             .set(pairs, caller)
             .map_err(|refused| ClientError::new(format!("ERR {refused}")))?;
         make_room_for_clients(before, &next)?;
+        check_directory(before, &next)?;
         let rows = pairs.iter().filter_map(|(name, _)| named(name));
         let changed = rows.filter(|row| before.value(row) != next.value(row));
         reactions = changed.map(|row| row.on_change).collect();
@@ -137,7 +138,10 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Clie
         OnChange::Logs => shared.engine.apply_log_settings(),
         OnChange::Scripts => shared.engine.apply_script_settings(),
         OnChange::Events => shared.engine.apply_event_settings(),
-        OnChange::Expiry => shared.engine.apply_expiry_settings(),
+        OnChange::Saving => {
+            shared.saves.apply(&shared.engine);
+            shared.engine.condition.shutdown.wake();
+        }
         OnChange::Clients => {
             shared.workers.post_all(|| Message::MoreDescriptors);
         }
@@ -149,6 +153,25 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Clie
         }
     }
     Ok(())
+}
+
+/// Files can be written where they are to be from now on.
+fn check_directory(before: &Settings, next: &Settings) -> Result<(), ClientError> {
+    if next.dir == before.dir {
+        return Ok(());
+    }
+    let metadata = std::fs::metadata(&next.dir);
+    match metadata {
+        Ok(place) if place.is_dir() => Ok(()),
+        Ok(_) => Err(failed("dir", "Not a directory")),
+        Err(error) => Err(failed("dir", &os_words(&error))),
+    }
+}
+
+/// The operating system's words for an error, as others tell it.
+fn os_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// Raises the limit of open files when more clients are let in.

@@ -19,7 +19,7 @@ use crate::worker::accept::is_loopback;
 
 /// The version of Redis whose commands clients may expect: they look at it to know what there is.
 /// All of 7.4 is here, and redis-py keeps no cache before it.
-const REDIS_VERSION: &str = "7.4.0";
+pub(crate) const REDIS_VERSION: &str = "7.4.0";
 
 /// All families of the server.
 pub fn families() -> Vec<&'static [Command]> {

@@ -2,13 +2,19 @@
 
 use pantala_base::clock::unix_us;
 use pantala_commands::{
-    Call, Category, ClientError, Command, Done, Flags, Group, error, options::is_word,
+    Call, Category, ClientError, Command, Done, Flags, Group, Lane, Stop, error, options::is_word,
 };
 
+use crate::process::saving::{self, Unsaved};
+use crate::process::stopping::{self, How};
 use crate::shared::Shared;
-use pantala_engine::Engine;
 
 const FAST: Flags = Flags::FAST.and(Flags::LOADING).and(Flags::STALE);
+const SAVES: Flags = Flags::ADMIN
+    .and(Flags::NOSCRIPT)
+    .and(Flags::NO_ASYNC_LOADING)
+    .and(Flags::LANE)
+    .and(Flags::OUTSIDE);
 const OPERATORS: &[Category] = &[Category::Admin, Category::Dangerous];
 
 /// The rows of this family.
@@ -19,6 +25,17 @@ pub const ROWS: &[Command] = &[
         .tips(&["nondeterministic_output"])
         .since("2.6.0")
         .summary("Tells the server's time: seconds and microseconds of Unix time."),
+    Command::new("SAVE", save, Group::Server)
+        .arity(1)
+        .flags(SAVES.and(Flags::NO_MULTI))
+        .complexity("O(N) for N keys")
+        .summary("Saves a snapshot, and answers when the file is there. Nobody else waits."),
+    Command::new("BGSAVE", save_in_background, Group::Server)
+        .arity(-1)
+        .flags(SAVES)
+        .complexity("O(1)")
+        .syntax("[operation: SCHEDULE | CANCEL]")
+        .summary("Begins to save a snapshot, or calls it off."),
     Command::new("LASTSAVE", last_save, Group::Server)
         .arity(1)
         .flags(FAST)
@@ -34,7 +51,7 @@ pub const ROWS: &[Command] = &[
     Command::new("SHUTDOWN", shut_down, Group::Server)
         .arity(-1)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
-        .flags(Flags::ALLOW_BUSY.and(Flags::NO_MULTI))
+        .flags(Flags::ALLOW_BUSY.and(Flags::NO_MULTI).and(Flags::OUTSIDE))
         .complexity("O(N) with SAVE, for N keys")
         .syntax(
             "[abort-selector: (save-selector-block: [save-selector: NOSAVE | SAVE] [NOW] [FORCE]) \
@@ -53,10 +70,47 @@ fn time(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Nothing is saved yet: as in Redis, the start counts.
+const BUSY_SAVING: ClientError = ClientError::text("ERR Background save already in progress");
+const NOT_SAVING: ClientError =
+    ClientError::text("ERR Background saving is currently not in progress or scheduled");
+
+/// Waits on its thread of the lane, in whose place another one runs.
+fn save(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    let _others_run = shared.engine.lane.compensate();
+    match saving::save(shared) {
+        Ok(()) => call.reply.ok(),
+        Err(Unsaved::Busy) => return Err(BUSY_SAVING.into()),
+        Err(unsaved) => return Err(ClientError::new(format!("ERR not saved: {unsaved}")).into()),
+    }
+    Ok(())
+}
+
+fn save_in_background(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    match &call.args[1..] {
+        [] => {}
+        [word] if is_word(word, "SCHEDULE") => {}
+        [word] if is_word(word, "CANCEL") => {
+            let current = shared.saves.current().filter(|save| save.is_in_background);
+            current.ok_or(NOT_SAVING)?.cancel();
+            call.reply.simple("Background saving cancelled");
+            return Ok(());
+        }
+        _ => return Err(error::SYNTAX.into()),
+    }
+    let Some(shared) = shared.arc() else { return Err(BUSY_SAVING.into()) };
+    match saving::save_in_background(&shared) {
+        Ok(()) => call.reply.simple("Background saving started"),
+        Err(Unsaved::Busy) => return Err(BUSY_SAVING.into()),
+        Err(unsaved) => return Err(ClientError::new(format!("ERR not saved: {unsaved}")).into()),
+    }
+    Ok(())
+}
+
+/// As in Redis, the start counts where nothing has been saved yet.
 fn last_save(call: &mut Call<'_, '_>) -> Done {
-    let started = Shared::of(call).run.started_unix_s;
-    call.reply.int(started);
+    call.reply.int(Shared::of(call).saves.history().last_good_s);
     Ok(())
 }
 
@@ -100,18 +154,33 @@ impl Options {
     }
 }
 
+const UNSAVED: ClientError = ClientError::text("ERR Errors trying to SHUTDOWN. Check logs.");
+
+/// Where something is to be saved it waits for that on a thread of the lane.
 fn shut_down(call: &mut Call<'_, '_>) -> Done {
     let options = Options::parse(&call.args[1..])?;
+    let shared = Shared::of(call);
+    let shutdown = &shared.engine.condition.shutdown;
     if options.abort {
-        return Err(ClientError::text("ERR No shutdown in progress.").into());
+        if !shutdown.abort() {
+            return Err(ClientError::text("ERR No shutdown in progress.").into());
+        }
+        call.reply.ok();
+        return Ok(());
     }
-    if options.save && !options.force {
-        tracing::warn!("SHUTDOWN SAVE was refused: this version cannot save");
-        let refused = "ERR Errors trying to SHUTDOWN. Check logs.";
-        return Err(ClientError::text(refused).into());
+    let saves = if options.no_save { Some(false) } else { options.save.then_some(true) };
+    let how = How { saves, is_forced: options.force };
+    if how.saves(shared) {
+        if call.lane == Lane::Worker {
+            return Err(Stop::Lane);
+        }
+        let _others_run = shared.engine.lane.compensate();
+        tracing::info!(client = call.session.peer, "SHUTDOWN: the server saves and stops");
+        stopping::stop(shared, how).map_err(|_| UNSAVED)?;
+    } else {
+        tracing::info!(client = call.session.peer, "SHUTDOWN: the server stops");
+        shutdown.begin();
     }
-    tracing::info!(client = call.session.peer, "SHUTDOWN: the server stops");
     call.session.closing = true;
-    Engine::of(call).condition.shutdown.begin();
     Ok(())
 }

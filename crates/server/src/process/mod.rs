@@ -2,6 +2,9 @@
 
 pub mod background;
 pub mod listening;
+pub mod loading;
 pub mod logging;
+pub mod saving;
 pub mod signals;
 pub mod start;
+pub mod stopping;

@@ -1,7 +1,9 @@
-//! SIGTERM and SIGINT stop the server.
+//! SIGTERM and SIGINT stop the server, which may save first (`stopping`).
 //!
-//! 1. The process ends within `STOPPING_MOST` after it was told to, whatever its threads do: a
-//!    command that takes long on the lane, or a log that nobody reads, holds up nothing.
+//! 1. The process ends within `STOPPING_MOST` after what is to be saved was saved, whatever its
+//!    threads do: a command that takes long on the lane, or a log that nobody reads, holds up
+//!    nothing.
+//! 2. A second SIGINT ends it at once.
 //!
 //! Tests: compat/bad_days (`sigterm_ends_what_does_not_answer`, `sigterm_with_a_full_log`).
 
@@ -12,7 +14,8 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::listening;
+use super::stopping::{self, How, RunsOn};
+use super::{listening, saving};
 use crate::shared::Shared;
 
 /// Beyond this after it was told to stop, the process ends without waiting for its threads. Less
@@ -32,14 +35,55 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(cannot)?;
     let shared = Arc::clone(shared);
     let listen = move || {
+        let mut interrupts = 0;
         for signal in signals.forever() {
-            // First, because the line may have to wait for whoever reads the log.
-            shared.engine.condition.shutdown.begin();
+            interrupts += u32::from(signal == SIGINT);
+            if interrupts > 1 && shared.engine.condition.shutdown.is_preparing() {
+                end_at_once(&shared);
+            }
+            let settings = shared.engine.settings.current();
+            let words = match signal {
+                SIGINT => settings.shutdown_on_sigint,
+                _ => settings.shutdown_on_sigterm,
+            };
+            let how = How { saves: words.saves(), is_forced: words.is_forced() };
+            if !how.saves(&shared) {
+                // First, because the line may have to wait for whoever reads the log.
+                shared.engine.condition.shutdown.begin();
+            }
             tracing::info!(signal, "a signal asks the server to stop");
+            stop(&shared, how);
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(cannot)?;
     Ok(())
+}
+
+/// Stops, on a thread of its own: another signal may come.
+fn stop(shared: &Arc<Shared>, how: How) {
+    let of_thread = Arc::clone(shared);
+    let life = move || match stopping::stop(&of_thread, how) {
+        Ok(()) => {}
+        Err(RunsOn::Held) => {
+            tracing::error!("a script does not end: the server stops, what is not saved is lost");
+            of_thread.engine.condition.shutdown.begin();
+        }
+        Err(why) => tracing::error!(?why, "the server runs on: it could not save before its end"),
+    };
+    if let Err(error) = std::thread::Builder::new().name("stop".into()).spawn(life) {
+        tracing::error!("the server stops without saving, as it cannot start a thread: {error}");
+        shared.engine.condition.shutdown.begin();
+    }
+}
+
+/// A second SIGINT: whoever sends it means it.
+fn end_at_once(shared: &Shared) -> ! {
+    tracing::warn!("SIGINT again: the server ends at once, without saving");
+    if let Some(save) = shared.saves.current() {
+        save.cancel();
+    }
+    saving::remove_temporary(&shared.engine.settings.current());
+    signal_hook::low_level::exit(FORCED_STATUS)
 }
 
 /// Ends the process in time after it was told to stop, unless `ended` says that it did by itself

@@ -1,5 +1,6 @@
 //! Starting, changing and stopping the threads of the server. Only this file starts threads.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
@@ -14,8 +15,10 @@ use crate::worker::WorkerThread;
 use crate::workers::MAX_WORKERS;
 use crate::workers::inbox::{Inbox, Message};
 use pantala_engine::lane;
+use pantala_engine::states::States;
 
-use super::{background, listening, signals};
+use super::loading::{self, AnswersLoading};
+use super::{background, listening, saving, signals};
 
 /// Descriptors the process needs beside its clients'.
 pub(crate) const OWN_DESCRIPTORS: u64 = 64;
@@ -30,6 +33,8 @@ pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     sweeper_waker: Arc<pantala_keyspace::Waker>,
+    /// The snapshot it begins with, until that is loaded.
+    to_load: Option<PathBuf>,
 }
 
 /// Starts everything.
@@ -58,11 +63,15 @@ pub fn start_with(
             "the system allows fewer open files than maxclients needs; some clients will be refused"
         );
     }
+    let to_load = loading::find(&settings)?;
     let listeners = listening::open(&settings)?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let seed = pantala_base::hash::HashSeed::random();
     let shared = Shared::new(Launch { settings, file, seed, more, change_sink: None });
+    if to_load.is_some() {
+        shared.engine.condition.lasting.begin(States::LOADING);
+    }
     let mut threads = Vec::new();
     let (to_reclaimer, garbage) = background::reclaimer();
     shared.engine.space.set_reclaimer(Box::new(to_reclaimer));
@@ -77,6 +86,8 @@ pub fn start_with(
         });
     })?);
     let sweeper_waker = waker.recv().map_err(|_| "the sweeping thread did not start")?;
+    let of_schedule = Arc::clone(&shared);
+    threads.push(spawn("schedule", move || saving::keep_schedule(&of_schedule))?);
     shared.engine.lane.open(lane_threads);
     let of_lane = Arc::downgrade(&shared);
     shared.engine.lane.set_thread_starter(Box::new(move |slot| {
@@ -92,13 +103,29 @@ pub fn start_with(
     for index in 0..workers {
         threads.push(open_worker(&shared, index, listeners.take().unwrap_or_default())?);
     }
-    Ok(Running { shared, threads, sweeper_waker })
+    Ok(Running { shared, threads, sweeper_waker, to_load })
 }
 
 impl Running {
     /// What the threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// Loads the snapshot that the server begins with; clients are answered -LOADING until then.
+    ///
+    /// # Errors
+    /// A text for the operator: the server is not to go on, as its data would be a part of what is
+    /// in the file.
+    pub fn load(&mut self) -> Result<(), String> {
+        let Some(path) = self.to_load.take() else { return Ok(()) };
+        let loading = AnswersLoading::begin(&self.shared);
+        let loaded = loading::load(&self.shared, &path, false);
+        if loaded.is_err() {
+            // Nobody is to see what there is.
+            std::mem::forget(loading);
+        }
+        if self.shared.engine.condition.shutdown.is_final() { Ok(()) } else { loaded }
     }
 
     /// Says in the log that the server is ready.
@@ -132,6 +159,8 @@ impl Running {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
+        // What is not finished is worth nothing.
+        self.shared.saves.cancel_and_wait();
         listening::close(&self.shared.engine.settings.current());
     }
 

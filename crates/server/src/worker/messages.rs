@@ -22,13 +22,11 @@ impl Worker {
         }
     }
 
-    /// Takes the messages that need no reactor and drops the others.
-    pub(crate) fn take_inner_messages(&mut self) {
+    /// Takes the engine's messages and drops everything else: for a worker without a reactor.
+    pub(crate) fn take_engine_messages(&mut self) {
         while let Some(message) = self.inbox.take() {
-            match message {
-                Message::Engine(message) => self.take_engine_message(message),
-                Message::Unpark { connection, parking } => self.unpark(connection, parking),
-                _ => {}
+            if let Message::Engine(message) = message {
+                self.take_engine_message(message);
             }
         }
     }

@@ -4,10 +4,11 @@ use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 use pantala_keyspace::{Opened, event};
 use pantala_rdb::{Kind, Limits, Strings, Value, Writing, payload};
-use pantala_table::{IntText, OwnedRecord};
+use pantala_settings::Settings;
+use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord};
 use pantala_values::Object;
 
-use crate::call::{Call, Done, Lane, Stop};
+use crate::call::{Call, Done, Lane, Stop, list_fill};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::families::{hash, set, stream, zset};
@@ -40,7 +41,6 @@ pub(super) const DUMP: Command = Command::read("DUMP", dump, Group::Generic)
     .summary("Returns a key's value as bytes for RESTORE.");
 
 pub(super) const RESTORE: Command = Command::write("RESTORE", restore, Group::Generic)
-    .replaces()
     .arity(-4)
     .flags(Flags::DENYOOM)
     .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
@@ -180,7 +180,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     check_free(call, &options)?;
     let mut opened = call.keys.open(call.nth_key(1, 0));
     match deadline {
-        Some(deadline) if deadline <= now && !opened.keeps_passed() => {
+        Some(deadline) if deadline <= now => {
             if opened.remove() {
                 opened.publish(event::DEL);
             }
@@ -197,7 +197,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn check_free(call: &mut Call<'_, '_>, options: &Options) -> Done {
-    match !options.replaces && call.keys.open(call.nth_key(1, 0)).exists() {
+    match !options.replaces && call.keys.peek(call.nth_key(1, 0)).exists() {
         true => Err(error::BUSY_KEY.into()),
         false => Ok(()),
     }
@@ -223,13 +223,17 @@ fn record_of(name: &[u8], value: Value<'_>, deadline: Option<UnixMs>) -> OwnedRe
     }
 }
 
-/// The settings that say how a value is kept.
+/// What a value that a client brings may be.
 fn limits(call: &Call<'_, '_>) -> Limits {
-    let settings = call.settings;
+    Limits { text_bytes: call.most_string_bytes(), ..rdb_limits(call.settings) }
+}
+
+/// The settings that say how a value is kept that is read; as large as it can be.
+pub fn rdb_limits(settings: &Settings) -> Limits {
     Limits {
-        text_bytes: call.most_string_bytes(),
+        text_bytes: MAX_STRING_BYTES,
         hash: hash::limits(settings),
-        list: call.fill(),
+        list: list_fill(settings),
         set: set::limits(settings),
         sorted_set: zset::limits(settings),
         stream: stream::limits(settings),

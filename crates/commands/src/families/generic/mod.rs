@@ -26,6 +26,8 @@ mod stick;
 mod ttl;
 mod wait;
 
+pub use dump::rdb_limits;
+
 use crate::command::Command;
 
 /// The rows of this family.

@@ -3,12 +3,13 @@
 //! The row stands outside the gate: nothing here may hold up FLUSHALL or, later, the cut of a
 //! snapshot. Every part takes one partition at a time, for one key or a small batch.
 //!
-//! Not here: POPULATE (`populate`), DIGEST (`digest`), JMAP (`jmap`), what is turned off or on
-//! (`switches`).
+//! Not here: POPULATE (`populate`), DIGEST (`digest`), RELOAD (`reload`), JMAP (`jmap`), what is
+//! turned off or on (`switches`).
 
 mod digest;
 mod jmap;
 mod populate;
+mod reload;
 mod switches;
 
 use std::time::Duration;
@@ -83,7 +84,13 @@ const FORMS: [Form; 20] = [
     form("QUICKLIST-PACKED-THRESHOLD", (1, 1), fine, "bytes", "Accepted, without effect."),
     form("REPLYBUFFER", (2, 2), fine, "name value", "Accepted, without effect."),
     form("RESTART", (0, 1), unable, "[milliseconds:int]", "Refused: this cannot be done yet."),
-    form("RELOAD", (0, 2), unable, "[option ...]", "Refused: this version cannot save."),
+    form(
+        "RELOAD",
+        (0, 3),
+        reload::reload,
+        "[NOSAVE] [NOFLUSH] [MERGE]",
+        "Saves, forgets everything, and loads it again.",
+    ),
     form(
         "SET-ACTIVE-EXPIRE",
         (1, 1),

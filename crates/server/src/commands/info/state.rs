@@ -13,6 +13,7 @@ use crate::commands::REDIS_VERSION;
 use crate::commands::memory::{Account, ratio};
 use crate::shared::Shared;
 use pantala_engine::pause::Paused;
+use pantala_engine::states::States;
 
 /// The version of Valkey whose answers are the measure.
 const VALKEY_VERSION: &str = "9.1.2";
@@ -170,21 +171,34 @@ fn fragmentation(page: &mut Page, name: &str, larger: u64, smaller: u64) {
 }
 
 pub(super) fn persistence(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
-    page.each(&["loading", "async_loading", "current_cow_peak", "current_cow_size"], 0);
+    let (history, current) = (shared.saves.history(), shared.saves.current());
+    let progress = current.as_ref().map(|save| save.progress()).unwrap_or_default();
+    let in_background = current.as_ref().filter(|save| save.is_in_background);
+    let since_s = |save: &std::sync::Arc<crate::saves::Save>| {
+        monotonic_us().saturating_sub(save.began_us) / 1_000_000
+    };
+    let seconds = |took_s: Option<u64>| took_s.map_or(-1, u64::cast_signed);
+    let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
+    page.line("loading", u8::from(is_loading));
+    page.each(&["async_loading", "current_cow_peak", "current_cow_size"], 0);
     page.line("current_cow_size_age", 0);
-    page.line("current_fork_perc", "0.00");
-    page.each(&["current_save_keys_processed", "current_save_keys_total"], 0);
-    let changes = shared.engine.stats.tallies.sum_ever(|tally| {
-        let keys = &tally.keys;
-        keys.changes.get().wrapping_add(keys.more_changes.get())
-    });
+    let done = ratio(progress.written, progress.keys.max(1)) * 100.0;
+    page.line("current_fork_perc", format!("{done:.2}"));
+    page.line("current_save_keys_processed", progress.written);
+    page.line("current_save_keys_total", progress.keys);
+    let changes = shared.changes().wrapping_sub(history.changes);
     page.line("rdb_changes_since_last_save", changes);
-    page.line("rdb_bgsave_in_progress", 0);
-    page.line("rdb_last_save_time", shared.run.started_unix_s);
-    page.line("rdb_last_bgsave_status", "ok");
-    page.each(&["rdb_last_bgsave_time_sec", "rdb_current_bgsave_time_sec"], -1);
-    page.each(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired"], 0);
-    page.each(&["rdb_last_load_keys_loaded", "aof_enabled", "aof_rewrite_in_progress"], 0);
+    page.line("rdb_bgsave_in_progress", u8::from(in_background.is_some()));
+    page.line("rdb_last_save_time", history.last_good_s);
+    page.line("rdb_last_bgsave_status", if history.is_last_good { "ok" } else { "err" });
+    page.line("rdb_last_bgsave_time_sec", seconds(history.last_took_s));
+    page.line("rdb_current_bgsave_time_sec", seconds(in_background.map(since_s)));
+    page.line("rdb_saves", history.count);
+    page.line("rdb_last_cow_size", 0);
+    let last = shared.loading.last();
+    page.line("rdb_last_load_keys_expired", last.expired);
+    page.line("rdb_last_load_keys_loaded", last.loaded);
+    page.each(&["aof_enabled", "aof_rewrite_in_progress"], 0);
     page.line("aof_rewrite_scheduled", 0);
     page.each(&["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"], -1);
     page.line("aof_last_bgrewrite_status", "ok");
@@ -192,6 +206,23 @@ pub(super) fn persistence(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("aof_last_write_status", "ok");
     page.each(&["aof_last_cow_size", "module_fork_in_progress"], 0);
     page.each(&["module_fork_last_cow_size", "slot_migration_fork_in_progress"], 0);
+    if is_loading {
+        loading(shared, page);
+    }
+}
+
+fn loading(shared: &Shared, page: &mut Page) {
+    let progress = shared.loading.progress();
+    let done = ratio(progress.loaded_bytes, progress.total_bytes.max(1));
+    let left = progress.total_bytes.saturating_sub(progress.loaded_bytes);
+    let eta_us = u128::from(progress.took_us) * u128::from(left);
+    page.line("loading_start_time", progress.began_s);
+    page.line("loading_total_bytes", progress.total_bytes);
+    page.line("loading_rdb_used_mem", progress.used_bytes);
+    page.line("loading_loaded_bytes", progress.loaded_bytes);
+    page.line("loading_loaded_perc", format!("{:.2}", done * 100.0));
+    let eta_s = eta_us / u128::from(progress.loaded_bytes.max(1)) / 1_000_000;
+    page.line("loading_eta_seconds", eta_s);
 }
 
 pub(super) fn replication(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {

@@ -1,0 +1,132 @@
+//! Entries become keys. Any number of threads may insert at the same time.
+//!
+//! Tests: at the foot.
+
+use pantala_base::UnixMs;
+use pantala_keyspace::{Keyspace, LockPlan, Locked, PartitionId, Scope, Tally, event};
+use pantala_rdb::file::{Content, Entries, Entry};
+use pantala_rdb::{Limits, Value};
+use pantala_table::{IntText, OwnedRecord, is_expired};
+use pantala_values::Object;
+
+use super::{Batch, Fault};
+
+/// What became of entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inserted {
+    /// Keys that are there now.
+    pub loaded: u64,
+    /// Those whose time was over.
+    pub expired: u64,
+    /// Collections without elements.
+    pub empty: u64,
+    /// Values of modules.
+    pub of_modules: u64,
+}
+
+impl Inserted {
+    /// Adds what became of others.
+    pub fn add(&mut self, other: Inserted) {
+        self.loaded += other.loaded;
+        self.expired += other.expired;
+        self.empty += other.empty;
+        self.of_modules += other.of_modules;
+    }
+}
+
+/// How entries are inserted.
+#[derive(Clone, Copy)]
+pub struct Inserter<'i> {
+    /// Where they go.
+    pub space: &'i Keyspace,
+    /// What they may be, and how they are packed.
+    pub limits: &'i Limits,
+    /// What has expired by now is left out.
+    pub now: UnixMs,
+    /// Values of modules are passed over.
+    pub skips_modules: bool,
+    /// A key that is there already makes way; else it is a fault.
+    pub replaces: bool,
+}
+
+impl Inserter<'_> {
+    /// Inserts a batch. Only on threads that may wait.
+    ///
+    /// # Errors
+    /// Something in it cannot be; what came before it is there.
+    pub fn insert(&self, batch: &Batch, tally: &Tally) -> Result<Inserted, Fault> {
+        let Batch { bytes, offset, db, version } = batch;
+        if db.0 >= self.space.database_count() {
+            return Err(Fault::Database(*offset, db.0));
+        }
+        let scope = Scope {
+            space: self.space,
+            db: *db,
+            now: self.now,
+            tally,
+            touch: false,
+            sees_expired: true,
+            recorder: None,
+        };
+        let mut inserted = Inserted::default();
+        for entry in Entries::new(bytes, *offset, *version, self.limits) {
+            self.one(entry?, scope, &mut inserted)?;
+        }
+        Ok(inserted)
+    }
+
+    fn one(
+        &self,
+        entry: Entry<'_>,
+        scope: Scope<'_>,
+        inserted: &mut Inserted,
+    ) -> Result<(), Fault> {
+        let Entry { offset, key, deadline, content, .. } = entry;
+        let value = match content {
+            Content::Value(value) => value,
+            Content::Nothing => {
+                inserted.empty += 1;
+                return Ok(());
+            }
+            Content::Module(_) if self.skips_modules => {
+                inserted.of_modules += 1;
+                return Ok(());
+            }
+            Content::Module(module) => return Err(Fault::Module(offset, module.to_string())),
+        };
+        if deadline.is_some_and(|deadline| is_expired(deadline, self.now)) {
+            inserted.expired += 1;
+            return Ok(());
+        }
+        let mut scratch = IntText::new();
+        let name = key.bytes(&mut scratch);
+        let record = record_of(name, value, deadline);
+        let key = self.space.key(name);
+        let mut locked = self.lock(PartitionId::of(key.hash), scope);
+        let mut opened = locked.open(key);
+        if opened.exists() && !self.replaces {
+            return Err(Fault::Twice(offset, name.to_vec()));
+        }
+        opened.remove();
+        opened.put(record);
+        opened.publish(event::UNNAMED);
+        inserted.loaded += 1;
+        Ok(())
+    }
+
+    fn lock<'k>(&self, id: PartitionId, scope: Scope<'k>) -> Locked<'k> {
+        match scope.space.lock_one(id, scope) {
+            Ok(locked) => locked,
+            Err(_) => scope.space.lock_waiting(&LockPlan::of([u64::from(id.0)]), scope),
+        }
+    }
+}
+
+fn record_of(name: &[u8], value: Value<'_>, deadline: Option<UnixMs>) -> OwnedRecord<Object> {
+    match value {
+        Value::String(text) => {
+            OwnedRecord::new_string(name, text.bytes(&mut IntText::new()), deadline)
+        }
+        Value::Object(object) => OwnedRecord::new_object(name, object, deadline),
+    }
+}

@@ -1,0 +1,164 @@
+//! A file in windows: entries are gathered into batches, all else is told at once.
+//!
+//! Tests: at the foot.
+
+use std::io::Read;
+
+use pantala_keyspace::DbIndex;
+use pantala_rdb::file::{ModuleType, Next, ReadOptions, Reader, Section, Version};
+use pantala_table::IntText;
+
+use super::Fault;
+
+/// So much is read in one go, if no entry needs more.
+const WINDOW_BYTES: usize = 1 << 20;
+/// A batch has about so many bytes, or one entry.
+const BATCH_BYTES: usize = 128 << 10;
+
+/// Entries one after the other.
+#[derive(Debug)]
+pub struct Batch {
+    /// All of them.
+    pub bytes: Vec<u8>,
+    /// Where they begin in the file.
+    pub offset: u64,
+    /// Their database.
+    pub db: DbIndex,
+    /// The file's.
+    pub version: Version,
+}
+
+/// What is in a file.
+#[derive(Debug)]
+pub enum Part {
+    /// Entries.
+    Batch(Batch),
+    /// The code of a library.
+    Function(Vec<u8>),
+    /// Something about the file or the server.
+    Aux(Vec<u8>, Vec<u8>),
+    /// What a module keeps beside keys, at this byte of the file.
+    Module(u64, ModuleType),
+}
+
+/// Reads a file to its end, and shows what is in it until `take` has enough.
+///
+/// # Errors
+/// It is damaged, or not wanted any more.
+pub fn read_file(
+    file: &mut dyn Read,
+    options: ReadOptions,
+    take: &mut dyn FnMut(Part) -> bool,
+) -> Result<(), Fault> {
+    let mut reading = Reading {
+        reader: Reader::new(options),
+        window: Vec::new(),
+        at: 0,
+        run: 0,
+        run_offset: 0,
+        db: DbIndex(0),
+        version: None,
+    };
+    let mut missing = WINDOW_BYTES;
+    loop {
+        let is_all = reading.fill(file, missing)?;
+        match reading.go_through(is_all, take)? {
+            Some(more) => missing = more.max(WINDOW_BYTES),
+            None => return Ok(()),
+        }
+    }
+}
+
+struct Reading {
+    reader: Reader,
+    window: Vec<u8>,
+    /// Where the next section begins in the window.
+    at: usize,
+    /// Where the entries begin that are gathered, in the window and in the file.
+    run: usize,
+    run_offset: u64,
+    db: DbIndex,
+    version: Option<Version>,
+}
+
+impl Reading {
+    /// Drops what is done with, and reads so much more; whether the file ends there.
+    fn fill(&mut self, file: &mut dyn Read, missing: usize) -> Result<bool, Fault> {
+        self.window.drain(..self.at);
+        (self.at, self.run) = (0, 0);
+        let wanted = self.window.len().saturating_add(missing);
+        // In steps, so that what is claimed takes no memory before it has come.
+        while self.window.len() < wanted {
+            let step = (wanted - self.window.len()).min(WINDOW_BYTES);
+            let read = file.take(step as u64).read_to_end(&mut self.window);
+            if read.map_err(Fault::Disk)? < step {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// All that is whole in the window; how many bytes more are needed, `None` at the end.
+    fn go_through(
+        &mut self,
+        is_all: bool,
+        take: &mut dyn FnMut(Part) -> bool,
+    ) -> Result<Option<usize>, Fault> {
+        loop {
+            let found = match self.reader.next(&self.window[self.at..], is_all)? {
+                Next::Section(found) => found,
+                Next::More(bytes) => {
+                    return Ok(Some(bytes)).and_then(|more| self.flush(take).map(|()| more));
+                }
+            };
+            let (bytes, offset) = (found.bytes.len(), found.offset);
+            let part = match found.section {
+                Section::Entry(_) => {
+                    if self.run == self.at {
+                        self.run_offset = offset;
+                    }
+                    self.at += bytes;
+                    if self.at - self.run >= BATCH_BYTES {
+                        self.flush(take)?;
+                    }
+                    continue;
+                }
+                Section::End => return self.flush(take).map(|()| None),
+                Section::Head(version) => {
+                    self.version = Some(version);
+                    None
+                }
+                Section::Function(code) => {
+                    Some(Part::Function(code.bytes(&mut IntText::new()).to_vec()))
+                }
+                Section::Aux(name, value) => {
+                    let (mut first, mut second) = (IntText::new(), IntText::new());
+                    let (name, value) = (name.bytes(&mut first), value.bytes(&mut second));
+                    Some(Part::Aux(name.to_vec(), value.to_vec()))
+                }
+                Section::Database(number) => {
+                    self.flush(take)?;
+                    self.db = DbIndex(number);
+                    None
+                }
+                Section::ModuleAux(module) => Some(Part::Module(offset, module)),
+                Section::Sizes(_) | Section::Slots => None,
+            };
+            self.flush(take)?;
+            self.at += bytes;
+            self.run = self.at;
+            if part.is_some_and(|part| !take(part)) {
+                return Err(Fault::CalledOff);
+            }
+        }
+    }
+
+    /// Hands over the entries that are gathered.
+    fn flush(&mut self, take: &mut dyn FnMut(Part) -> bool) -> Result<(), Fault> {
+        let bytes = &self.window[self.run..self.at];
+        self.run = self.at;
+        let Some(version) = self.version.filter(|_| !bytes.is_empty()) else { return Ok(()) };
+        let batch = Batch { bytes: bytes.to_vec(), offset: self.run_offset, db: self.db, version };
+        if take(Part::Batch(batch)) { Ok(()) } else { Err(Fault::CalledOff) }
+    }
+}

@@ -1,0 +1,51 @@
+//! What INFO, LASTSAVE and the schedule know of the snapshots there were. Moments are arguments.
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// When the last good one was finished, or the server began (Unix, seconds).
+    pub last_good_s: i64,
+    /// Whether the last one was good.
+    pub is_last_good: bool,
+    /// When the last one failed, if no good one came after it.
+    pub last_failed_s: Option<i64>,
+    /// How long the last one took, in seconds.
+    pub last_took_s: Option<u64>,
+    /// How many there were, good ones.
+    pub count: u64,
+    /// How many changes there had been when the last good one began.
+    pub changes: u64,
+}
+
+impl History {
+    /// That of a server that begins now.
+    pub fn begin(now_s: i64) -> History {
+        History {
+            last_good_s: now_s,
+            is_last_good: true,
+            last_failed_s: None,
+            last_took_s: None,
+            count: 0,
+            changes: 0,
+        }
+    }
+
+    /// One ended well now; at its beginning there had been so many changes.
+    pub fn succeeded(&mut self, now_s: i64, took_s: u64, changes: u64) {
+        *self = History {
+            last_good_s: now_s,
+            is_last_good: true,
+            last_failed_s: None,
+            last_took_s: Some(took_s),
+            count: self.count + 1,
+            changes,
+        };
+    }
+
+    /// One failed now.
+    pub fn failed(&mut self, now_s: i64, took_s: u64) {
+        self.is_last_good = false;
+        self.last_failed_s = Some(now_s);
+        self.last_took_s = Some(took_s);
+    }
+}

@@ -1,0 +1,286 @@
+//! Pieces on their way from walkers to the file. One thread takes them out.
+//!
+//! Whole keys may stand in the file in any order, but the parts of one key must follow each other:
+//! from the first part on nothing else is taken out until the last.
+//!
+//! Invariants
+//! 1. Nobody waits who puts something in: that happens with a partition held.
+//! 2. Whether there is room for parts does not depend on whole keys: those may have to wait for the
+//!    parts.
+//!
+//! Tests: at the foot.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use pantala_keyspace::snapshot::{Piece, Room, Span};
+
+/// From here on walkers pause.
+pub const FULL_BYTES: usize = 4 << 20;
+/// From here on commands wait that would add something.
+pub const OVERFULL_BYTES: usize = 16 << 20;
+
+/// What comes out.
+#[derive(Debug)]
+pub enum Next {
+    /// A piece.
+    Piece(Piece),
+    /// That was all.
+    End,
+    /// There will be no more, and the file is not to be finished.
+    Broken,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Queue {
+    inner: Mutex<Inner>,
+    arrived: Condvar,
+    room: AtomicU8,
+    is_full_of_parts: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    whole: Line,
+    parts: Line,
+    /// The number of the next piece.
+    count: u64,
+    /// Whether the last piece taken out was a part, and not the last of its key.
+    is_inside: bool,
+    end: Option<Ending>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Complete,
+    Broken,
+}
+
+/// Pieces in order, with their numbers.
+#[derive(Debug, Default)]
+struct Line {
+    pieces: VecDeque<(u64, Piece)>,
+    bytes: usize,
+}
+
+impl Line {
+    fn push(&mut self, number: u64, piece: Piece) {
+        self.bytes += piece.bytes.len();
+        self.pieces.push_back((number, piece));
+    }
+
+    fn pop(&mut self) -> Option<Piece> {
+        let (_, piece) = self.pieces.pop_front()?;
+        self.bytes -= piece.bytes.len();
+        Some(piece)
+    }
+
+    fn first(&self) -> u64 {
+        self.pieces.front().map_or(u64::MAX, |(number, _)| *number)
+    }
+}
+
+impl Inner {
+    fn pop(&mut self) -> Option<Piece> {
+        let from_parts = self.is_inside || self.parts.first() < self.whole.first();
+        let line = if from_parts { &mut self.parts } else { &mut self.whole };
+        let piece = line.pop()?;
+        self.is_inside = matches!(piece.span, Span::First | Span::Middle);
+        Some(piece)
+    }
+
+    fn room(&self) -> Room {
+        match self.whole.bytes + self.parts.bytes {
+            _ if self.end == Some(Ending::Broken) => Room::Free,
+            OVERFULL_BYTES.. => Room::Overfull,
+            FULL_BYTES.. => Room::Full,
+            _ => Room::Free,
+        }
+    }
+
+    fn is_full_of_parts(&self) -> bool {
+        self.parts.bytes >= FULL_BYTES
+    }
+}
+
+impl Queue {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, inner: &Inner) {
+        self.room.store(inner.room() as u8, Ordering::Relaxed);
+        self.is_full_of_parts.store(inner.is_full_of_parts(), Ordering::Relaxed);
+    }
+
+    /// Puts a piece in.
+    pub fn push(&self, piece: Piece) {
+        let mut inner = self.inner();
+        if inner.end == Some(Ending::Broken) {
+            return;
+        }
+        let number = inner.count;
+        inner.count += 1;
+        match piece.span {
+            Span::Whole => inner.whole.push(number, piece),
+            Span::First | Span::Middle | Span::Last => inner.parts.push(number, piece),
+        }
+        self.publish(&inner);
+        drop(inner);
+        self.arrived.notify_one();
+    }
+
+    /// How much more should be put in.
+    pub fn room(&self) -> Room {
+        match self.room.load(Ordering::Relaxed) {
+            room if room == Room::Free as u8 => Room::Free,
+            room if room == Room::Full as u8 => Room::Full,
+            _ => Room::Overfull,
+        }
+    }
+
+    /// Whether more parts of a key should be put in of which there are some.
+    pub fn has_room_for_parts(&self) -> bool {
+        !self.is_full_of_parts.load(Ordering::Relaxed)
+    }
+
+    /// All has been put in.
+    pub fn complete(&self) {
+        self.end(Ending::Complete);
+    }
+
+    /// Nothing more is wanted, by whoever puts in or takes out.
+    pub fn break_off(&self) {
+        self.end(Ending::Broken);
+    }
+
+    fn end(&self, ending: Ending) {
+        let mut inner = self.inner();
+        if ending == Ending::Broken {
+            *inner = Inner { end: Some(Ending::Broken), ..Inner::default() };
+        } else if inner.end.is_none() {
+            inner.end = Some(ending);
+        }
+        self.publish(&inner);
+        drop(inner);
+        self.arrived.notify_all();
+    }
+
+    /// Whether nothing more is wanted.
+    pub fn is_broken(&self) -> bool {
+        self.inner().end == Some(Ending::Broken)
+    }
+
+    /// Takes a piece out, waiting for it; and whether there is more room now than before.
+    pub fn next(&self) -> (Next, bool) {
+        let mut inner = self.inner();
+        loop {
+            if inner.end == Some(Ending::Broken) {
+                return (Next::Broken, false);
+            }
+            let before = (inner.room(), inner.is_full_of_parts());
+            if let Some(piece) = inner.pop() {
+                self.publish(&inner);
+                let has_more_room = (inner.room(), inner.is_full_of_parts()) != before;
+                return (Next::Piece(piece), has_more_room);
+            }
+            if inner.end == Some(Ending::Complete) {
+                return (if inner.is_inside { Next::Broken } else { Next::End }, false);
+            }
+            inner = self.arrived.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantala_keyspace::DbIndex;
+
+    fn piece(name: &str, span: Span, bytes: usize) -> Piece {
+        let mut text = name.as_bytes().to_vec();
+        text.resize(bytes.max(text.len()), 0);
+        Piece { db: DbIndex(0), bytes: text, keys: 1, span }
+    }
+
+    fn names(queue: &Queue) -> String {
+        let mut names = String::new();
+        queue.complete();
+        while let (Next::Piece(piece), _) = queue.next() {
+            names.push(char::from(piece.bytes[0]));
+        }
+        names
+    }
+
+    #[test]
+    fn parts_of_a_key_follow_each_other() {
+        let queue = Queue::default();
+        for (name, span) in [
+            ("a", Span::Whole),
+            ("1", Span::First),
+            ("b", Span::Whole),
+            ("2", Span::Middle),
+            ("c", Span::Whole),
+            ("3", Span::Last),
+            ("4", Span::First),
+            ("5", Span::Last),
+            ("d", Span::Whole),
+        ] {
+            queue.push(piece(name, span, 1));
+        }
+        assert_eq!(names(&queue), "a123bc45d");
+    }
+
+    #[test]
+    fn a_key_without_its_end_is_no_end() {
+        let queue = Queue::default();
+        queue.push(piece("1", Span::First, 1));
+        queue.complete();
+        assert!(matches!(queue.next(), (Next::Piece(_), _)));
+        assert!(matches!(queue.next(), (Next::Broken, _)));
+    }
+
+    #[test]
+    fn room_is_told_and_comes_back() {
+        let queue = Queue::default();
+        assert_eq!(queue.room(), Room::Free);
+        queue.push(piece("a", Span::Whole, FULL_BYTES));
+        assert_eq!(queue.room(), Room::Full);
+        queue.push(piece("b", Span::Whole, OVERFULL_BYTES - FULL_BYTES));
+        assert_eq!(queue.room(), Room::Overfull);
+        assert!(matches!(queue.next(), (Next::Piece(_), true)));
+        assert_eq!(queue.room(), Room::Full);
+        assert!(matches!(queue.next(), (Next::Piece(_), true)));
+        assert_eq!(queue.room(), Room::Free);
+    }
+
+    #[test]
+    fn room_for_parts_is_their_own() {
+        let queue = Queue::default();
+        queue.push(piece("1", Span::First, 1));
+        queue.push(piece("a", Span::Whole, 2 * OVERFULL_BYTES));
+        assert!(queue.has_room_for_parts());
+        queue.push(piece("2", Span::Middle, FULL_BYTES));
+        assert!(!queue.has_room_for_parts());
+        assert!(matches!(queue.next(), (Next::Piece(_), false)));
+        assert!(matches!(queue.next(), (Next::Piece(_), true)));
+        assert!(queue.has_room_for_parts());
+        assert_eq!(queue.room(), Room::Overfull);
+        queue.push(piece("3", Span::Last, 1));
+        assert_eq!(names(&queue), "3a");
+    }
+
+    #[test]
+    fn nothing_comes_out_of_a_broken_one() {
+        let queue = Queue::default();
+        queue.push(piece("a", Span::Whole, OVERFULL_BYTES));
+        queue.break_off();
+        queue.push(piece("b", Span::Whole, OVERFULL_BYTES));
+        queue.complete();
+        assert!(queue.is_broken());
+        assert_eq!(queue.room(), Room::Free);
+        assert!(matches!(queue.next(), (Next::Broken, _)));
+    }
+}

@@ -1,0 +1,81 @@
+//! Keys as RDB, for whoever walks the keyspace.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use pantala_base::UnixMs;
+use pantala_keyspace::snapshot::{Piece, Room, SnapshotEntry, SnapshotParts, SnapshotTarget};
+use pantala_rdb::Strings;
+use pantala_rdb::file::{EntryWriting, OLDEST_WRITTEN, write_entry};
+use pantala_table::ValueRef;
+use pantala_values::Object;
+
+use super::queue::Queue;
+
+/// See the module.
+pub struct RdbTarget {
+    queue: Arc<Queue>,
+    strings: Strings,
+    /// Elements that have expired by then are left out.
+    now: UnixMs,
+    /// The version that a file needs with all that was written so far.
+    version: AtomicU16,
+}
+
+impl RdbTarget {
+    /// One that puts its pieces into this queue.
+    pub fn new(queue: Arc<Queue>, strings: Strings, now: UnixMs) -> RdbTarget {
+        RdbTarget { queue, strings, now, version: AtomicU16::new(OLDEST_WRITTEN) }
+    }
+
+    /// The version that a file needs with all that was written so far.
+    pub fn version(&self) -> u16 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    fn needs(&self, version: u16) {
+        // Nearly always it is the oldest one, and nothing shared is written.
+        if version > OLDEST_WRITTEN {
+            self.version.fetch_max(version, Ordering::Relaxed);
+        }
+    }
+}
+
+impl SnapshotTarget for RdbTarget {
+    fn write(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) {
+        let SnapshotEntry { key, deadline, value, .. } = entry;
+        self.needs(write_entry(key, *deadline, value, self.now, self.strings, out));
+    }
+
+    fn begin(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) -> Box<dyn SnapshotParts> {
+        let SnapshotEntry { key, deadline, value, .. } = entry;
+        let writing = EntryWriting::begin(key, *deadline, value, self.now, self.strings, out);
+        self.needs(writing.version());
+        Box::new(Parts(writing))
+    }
+
+    fn take(&self, piece: Piece) {
+        self.queue.push(piece);
+    }
+
+    fn room(&self) -> Room {
+        self.queue.room()
+    }
+
+    fn has_room_for_parts(&self) -> bool {
+        self.queue.has_room_for_parts()
+    }
+}
+
+struct Parts(EntryWriting);
+
+impl SnapshotParts for Parts {
+    fn go_on(
+        &mut self,
+        value: &ValueRef<'_, Object>,
+        most_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        self.0.go_on(value, most_bytes, out)
+    }
+}

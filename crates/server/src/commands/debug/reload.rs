@@ -1,0 +1,60 @@
+//! DEBUG RELOAD: through a file and back, for tests. Other clients are answered -LOADING while the
+//! data is not whole.
+
+use pantala_commands::{Call, ClientError, Done, error, options::is_word};
+
+use crate::process::loading::{self, AnswersLoading};
+use crate::process::saving;
+use crate::shared::Shared;
+
+#[derive(Default)]
+struct Options {
+    no_save: bool,
+    no_flush: bool,
+    merges: bool,
+}
+
+fn parse(words: &[&[u8]]) -> Result<Options, ClientError> {
+    let mut options = Options::default();
+    for word in words {
+        let place = match word {
+            word if is_word(word, "NOSAVE") => &mut options.no_save,
+            word if is_word(word, "NOFLUSH") => &mut options.no_flush,
+            word if is_word(word, "MERGE") => &mut options.merges,
+            _ => {
+                let only = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+                return Err(ClientError::text(only));
+            }
+        };
+        *place = true;
+    }
+    Ok(options)
+}
+
+pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
+    let options = parse(&call.args[2..])?;
+    if call.keys.holds_everything() {
+        return Err(error::not_in_multi("debug|reload").into());
+    }
+    let shared = Shared::of(call);
+    let failed = |why: &dyn std::fmt::Display| {
+        tracing::warn!("DEBUG RELOAD: {why}");
+        ClientError::text("ERR Error trying to load the RDB dump, check server logs.")
+    };
+    if !options.no_save {
+        saving::save(shared).map_err(|unsaved| failed(&unsaved))?;
+    }
+    let settings = shared.engine.settings.current();
+    let path = loading::find(&settings).map_err(|why| failed(&why))?;
+    let path = path.ok_or_else(|| failed(&"there is no file"))?;
+    let _others_wait = AnswersLoading::begin(shared);
+    if !options.no_flush {
+        let garbage = call.keys.flush(None)?;
+        call.space().dispose(garbage, false, call.keys.scope().tally);
+        let emptied = |_: &_| Ok::<_, ClientError>(Default::default());
+        shared.engine.change_functions(emptied)?;
+    }
+    loading::load(shared, &path, options.merges).map_err(|why| failed(&why))?;
+    call.reply.ok();
+    Ok(())
+}

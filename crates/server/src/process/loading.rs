@@ -1,0 +1,294 @@
+//! Loading a snapshot: this thread finds entries in the file, others insert them.
+//!
+//! Clients are answered -LOADING meanwhile (`States::LOADING`).
+//!
+//! Invariants
+//! 1. A file that is damaged is an error for whoever wants it loaded; the data is then that of no
+//!    file, and the server is not to go on with it.
+//!
+//! Tests: compat/persistence; compat/transcripts/server/save.txt.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, Scope};
+
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_commands::families::generic::rdb_limits;
+use pantala_engine::functions::load_libraries;
+use pantala_engine::states::States;
+use pantala_keyspace::Tally;
+use pantala_persistence::disk::{Disk, RealDisk};
+use pantala_persistence::loading::{Batch, Fault, Inserted, Inserter, Part, read_file};
+use pantala_persistence::snapshot::name;
+use pantala_rdb::file::ReadOptions;
+use pantala_rdb::payload::Versions;
+use pantala_settings::Settings;
+use pantala_settings::field::VersionCheck;
+
+use super::saving::now_s;
+use crate::shared::Shared;
+
+/// Batches that wait, for each thread that inserts them.
+const BATCHES_PER_THREAD: usize = 2;
+/// How often the log tells of the progress.
+const TELL_US: u64 = 5_000_000;
+
+/// What INFO tells of loading.
+#[derive(Default)]
+pub struct LoadState {
+    began_us: AtomicU64,
+    began_s: AtomicU64,
+    total_bytes: AtomicU64,
+    loaded_bytes: AtomicU64,
+    used_bytes: AtomicU64,
+    last: Mutex<Inserted>,
+}
+
+/// How far loading is.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadProgress {
+    /// When it began (Unix, seconds).
+    pub began_s: u64,
+    /// Bytes of the file.
+    pub total_bytes: u64,
+    /// So many of them have been loaded.
+    pub loaded_bytes: u64,
+    /// The memory that the server which wrote the file had used, if it says so.
+    pub used_bytes: u64,
+    /// How long it has taken, in microseconds.
+    pub took_us: u64,
+}
+
+impl LoadState {
+    fn begin(&self, total_bytes: u64) {
+        self.began_us.store(monotonic_us(), Ordering::Relaxed);
+        self.began_s.store(now_s().unsigned_abs(), Ordering::Relaxed);
+        self.total_bytes.store(total_bytes, Ordering::Relaxed);
+        self.loaded_bytes.store(0, Ordering::Relaxed);
+        self.used_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> LoadProgress {
+        LoadProgress {
+            began_s: self.began_s.load(Ordering::Relaxed),
+            total_bytes: self.total_bytes.load(Ordering::Relaxed),
+            loaded_bytes: self.loaded_bytes.load(Ordering::Relaxed),
+            used_bytes: self.used_bytes.load(Ordering::Relaxed),
+            took_us: monotonic_us().saturating_sub(self.began_us.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// What became of the last file.
+    pub fn last(&self) -> Inserted {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The file that the settings mean, if there is one.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn find(settings: &Settings) -> Result<Option<PathBuf>, String> {
+    let directory = Path::new(&settings.dir);
+    let found = name::latest(&RealDisk, directory, &settings.dbfilename);
+    found.map_err(|error| format!("cannot read {}: {error}", settings.dir))
+}
+
+/// Loads a file beside what there is. A key that is there already makes way (`replaces`), or is an
+/// error. Only on threads that may wait.
+///
+/// # Errors
+/// A text for the operator.
+pub fn load(shared: &Shared, path: &Path, replaces: bool) -> Result<(), String> {
+    let began_us = monotonic_us();
+    let loaded = load_file(shared, path, replaces);
+    let inserted = loaded.map_err(|fault| format!("{}: {fault}", path.display()))?;
+    *shared.loading.last.lock().unwrap_or_else(PoisonError::into_inner) = inserted;
+    shared.saves.loaded(shared.changes());
+    let Inserted { loaded, expired, empty, of_modules } = inserted;
+    let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
+    let path = path.display();
+    tracing::info!(keys = loaded, expired, took_ms, "loaded {path}");
+    if empty + of_modules > 0 {
+        tracing::warn!(empty, of_modules, "some keys of {path} were left out");
+    }
+    Ok(())
+}
+
+/// What all threads that load share.
+struct Loading<'l> {
+    shared: &'l Shared,
+    inserter: Inserter<'l>,
+    inserted: Mutex<Inserted>,
+    fault: Mutex<Option<Fault>>,
+    is_over: AtomicBool,
+}
+
+impl Loading<'_> {
+    /// The life of a thread that inserts.
+    fn insert(&self, batches: &Mutex<Receiver<Batch>>) {
+        let tally = Tally::default();
+        let mut inserted = Inserted::default();
+        loop {
+            // Held while it waits: the others wait behind it, and for the same.
+            let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(batch) = batch else { break };
+            if self.is_over.load(Ordering::Relaxed) {
+                continue;
+            }
+            match self.inserter.insert(&batch, &tally) {
+                Ok(more) => inserted.add(more),
+                Err(fault) => self.fail(fault),
+            }
+            let loaded = &self.shared.loading.loaded_bytes;
+            loaded.fetch_add(batch.bytes.len() as u64, Ordering::Relaxed);
+        }
+        self.inserted.lock().unwrap_or_else(PoisonError::into_inner).add(inserted);
+        pantala_memory::release_seat();
+    }
+
+    /// Nothing more is to be loaded. Of several faults the first in the file counts, as near as
+    /// that is known.
+    fn fail(&self, fault: Fault) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() || matches!(*first, Some(Fault::CalledOff)) {
+            *first = Some(fault);
+        }
+    }
+}
+
+fn load_file(shared: &Shared, path: &Path, replaces: bool) -> Result<Inserted, Fault> {
+    let engine = &shared.engine;
+    let settings = engine.settings.current();
+    let file_bytes = RealDisk.size(path).map_err(Fault::Disk)?;
+    let mut file = RealDisk.open_to_read(path).map_err(Fault::Disk)?;
+    shared.loading.begin(file_bytes);
+    let limits = rdb_limits(&settings);
+    let inserter = Inserter {
+        space: &engine.space,
+        limits: &limits,
+        now: unix_ms(),
+        skips_modules: settings.skip_module_values,
+        replaces,
+    };
+    let loading = Loading {
+        shared,
+        inserter,
+        inserted: Mutex::default(),
+        fault: Mutex::new(None),
+        is_over: AtomicBool::new(false),
+    };
+    let versions = match settings.rdb_version_check {
+        VersionCheck::Strict => Versions::Known,
+        VersionCheck::Relaxed => Versions::All,
+    };
+    let options =
+        ReadOptions { versions, checks: settings.rdbchecksum, file_bytes: Some(file_bytes) };
+    let threads = settings.snapshot_thread_count();
+    let (batches, receiver) = sync_channel(threads * BATCHES_PER_THREAD);
+    let receiver = Mutex::new(receiver);
+    let mut functions = Vec::new();
+    let read = std::thread::scope(|scope| {
+        let started = (0..threads).filter(|_| start(scope, &loading, &receiver)).count();
+        if started == 0 {
+            return Err(Fault::Disk(std::io::Error::other("cannot start a thread")));
+        }
+        // Dropped at the end, so that the others end.
+        let mut taking = Taking {
+            loading: &loading,
+            batches,
+            functions: &mut functions,
+            told_us: monotonic_us(),
+        };
+        read_file(&mut file, options, &mut |part| taking.take(part))
+    });
+    let fault = loading.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match (fault, read) {
+        (Some(fault), _) | (None, Err(fault)) => return Err(fault),
+        (None, Ok(())) => {}
+    }
+    // Functions of the file take the place of those of the same name only where keys do.
+    load_libraries(engine, &functions, replaces).map_err(Fault::Library)?;
+    Ok(loading.inserted.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn start<'s>(
+    scope: &'s Scope<'s, '_>,
+    loading: &'s Loading<'_>,
+    batches: &'s Mutex<Receiver<Batch>>,
+) -> bool {
+    Builder::new().name("load".into()).spawn_scoped(scope, || loading.insert(batches)).is_ok()
+}
+
+/// Takes what is found in the file.
+struct Taking<'t, 'l> {
+    loading: &'t Loading<'l>,
+    batches: SyncSender<Batch>,
+    functions: &'t mut Vec<Vec<u8>>,
+    told_us: u64,
+}
+
+impl Taking<'_, '_> {
+    fn take(&mut self, part: Part) -> bool {
+        let Loading { shared, inserter, is_over, .. } = self.loading;
+        match part {
+            Part::Batch(batch) => {
+                // Nobody receives any more where a thread has panicked.
+                if self.batches.send(batch).is_err() {
+                    return false;
+                }
+                self.tell();
+            }
+            Part::Function(code) => self.functions.push(code),
+            Part::Aux(name, value) => {
+                let used = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
+                if let Some(used) = used.filter(|_| name == b"used-mem") {
+                    shared.loading.used_bytes.store(used, Ordering::Relaxed);
+                }
+            }
+            Part::Module(_, module) if inserter.skips_modules => {
+                tracing::warn!(%module, "what a module keeps beside its keys is passed over");
+            }
+            Part::Module(offset, module) => {
+                self.loading.fail(Fault::Module(offset, module.to_string()));
+            }
+        }
+        if shared.engine.condition.shutdown.is_final() {
+            self.loading.fail(Fault::CalledOff);
+        }
+        !is_over.load(Ordering::Relaxed)
+    }
+
+    /// Tells of the progress, if it is time.
+    fn tell(&mut self) {
+        let now_us = monotonic_us();
+        if now_us.saturating_sub(self.told_us) < TELL_US {
+            return;
+        }
+        self.told_us = now_us;
+        let LoadProgress { total_bytes, loaded_bytes, .. } = self.loading.shared.loading.progress();
+        let percent = loaded_bytes.saturating_mul(100) / total_bytes.max(1);
+        tracing::info!(percent, loaded_bytes, total_bytes, "loading a snapshot");
+    }
+}
+
+/// Clients are answered -LOADING while it lives.
+pub struct AnswersLoading<'s>(&'s Shared);
+
+impl<'s> AnswersLoading<'s> {
+    /// From now on.
+    pub fn begin(shared: &'s Shared) -> Self {
+        shared.engine.condition.lasting.begin(States::LOADING);
+        AnswersLoading(shared)
+    }
+}
+
+impl Drop for AnswersLoading<'_> {
+    fn drop(&mut self) {
+        self.0.engine.condition.lasting.end(States::LOADING);
+    }
+}

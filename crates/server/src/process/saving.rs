@@ -1,0 +1,264 @@
+//! Writing a snapshot: threads that walk, and one that writes what they bring.
+//!
+//! ```text
+//! SAVE           on a thread of the lane      --+
+//! BGSAVE         on a thread of its own       --+--> save: cut, walkers, this thread writes
+//! the schedule   asks each second, if at all  --+
+//! SHUTDOWN       on the lane; signals: `stopping`
+//! ```
+//!
+//! Invariants
+//! 1. Whoever writes waits for its walkers, also where the disk has failed.
+//!
+//! Tests: at the foot; compat/transcripts/server/save.txt; compat/persistence.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{Builder, Scope};
+use std::time::Duration;
+
+use pantala_base::clock::{monotonic_us, unix_ms, unix_us};
+use pantala_engine::states::States;
+use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Outcome, Snapshot};
+use pantala_persistence::disk::RealDisk;
+use pantala_persistence::snapshot::schedule::Since;
+use pantala_persistence::snapshot::{Facts, Fault, Queue, RdbTarget, Schedule, name, write};
+use pantala_rdb::Strings;
+use pantala_rdb::file::Sizes;
+use pantala_settings::Settings;
+
+use crate::commands::REDIS_VERSION;
+use crate::saves::{Ended, Save};
+use crate::shared::Shared;
+
+/// How often the schedule is looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Now, in seconds of Unix time.
+pub fn now_s() -> i64 {
+    unix_us().div_euclid(1_000_000)
+}
+
+/// Why there is no new file.
+#[derive(Debug)]
+pub enum Unsaved {
+    /// Another one is being written.
+    Busy,
+    /// A script does not end.
+    Held,
+    /// It failed, or was called off.
+    Failed(String),
+}
+
+impl fmt::Display for Unsaved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsaved::Busy => f.write_str("another one has not ended"),
+            Unsaved::Held => f.write_str("a script does not end, and has written"),
+            Unsaved::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Writes a snapshot, on this thread and others; returns when the file is there. Only on threads
+/// that may wait, outside the gate.
+///
+/// # Errors
+/// See [`Unsaved`]; the old file is as it was.
+pub fn save(shared: &Shared) -> Result<(), Unsaved> {
+    let save = shared.saves.begin(monotonic_us(), false).ok_or(Unsaved::Busy)?;
+    run(shared, &save)
+}
+
+/// The same on a thread of its own; whether it was begun.
+///
+/// # Errors
+/// Another one is being written, or the system has no thread.
+pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), Unsaved> {
+    let save = shared.saves.begin(monotonic_us(), true).ok_or(Unsaved::Busy)?;
+    let (of_thread, saved) = (Arc::clone(shared), Arc::clone(&save));
+    let life = move || {
+        pantala_base::os::yield_to_others();
+        // Whoever wants to know looks at the log or at INFO.
+        let _told = run(&of_thread, &saved);
+        pantala_memory::release_seat();
+    };
+    let spawned = Builder::new().name("save".into()).spawn(life);
+    spawned.map(drop).map_err(|error| {
+        end(shared, &save, Ended::Failed);
+        Unsaved::Failed(format!("cannot start a thread: {error}"))
+    })
+}
+
+fn run(shared: &Shared, save: &Save) -> Result<(), Unsaved> {
+    let (result, ended) = match write_file(shared, save) {
+        Ok(bytes) => {
+            let keys = save.progress().written;
+            let took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
+            tracing::info!(keys, bytes, took_ms, "a snapshot was saved");
+            (Ok(()), Ended::Well)
+        }
+        Err(_) if save.is_cancelled() => {
+            tracing::warn!("saving a snapshot was called off");
+            (Err(Unsaved::Failed("it was called off".into())), Ended::CalledOff)
+        }
+        Err(unsaved) => {
+            tracing::error!("a snapshot could not be saved: {unsaved}");
+            (Err(unsaved), Ended::Failed)
+        }
+    };
+    end(shared, save, ended);
+    result
+}
+
+fn end(shared: &Shared, save: &Save, ended: Ended) {
+    shared.saves.end(save, ended, now_s(), monotonic_us());
+    shared.saves.apply(&shared.engine);
+}
+
+/// What stands in the file before the keys, but for what is known at the cut.
+fn facts() -> Facts {
+    let used = pantala_memory::allocated();
+    let aux = vec![
+        ("redis-ver", REDIS_VERSION.to_owned()),
+        ("redis-bits", usize::BITS.to_string()),
+        ("ctime", now_s().to_string()),
+        ("used-mem", used.to_string()),
+        ("aof-base", "0".to_owned()),
+        ("pantala-ver", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    Facts { aux, ..Facts::default() }
+}
+
+fn plan(settings: &Settings) -> write::Plan {
+    let directory = Path::new(&settings.dir);
+    write::Plan {
+        path: directory.join(name::at(&settings.dbfilename, now_s())),
+        temporary: directory.join(name::temporary(std::process::id())),
+        strings: if settings.rdbcompression { Strings::Compressed } else { Strings::Plain },
+        has_checksum: settings.rdbchecksum,
+        syncs_in_steps: settings.rdb_save_incremental_fsync,
+    }
+}
+
+/// Removes what is left of a file that is not finished.
+pub fn remove_temporary(settings: &Settings) {
+    // Most often there is none.
+    let _absent = std::fs::remove_file(plan(settings).temporary);
+}
+
+/// The bytes of the file, or what went wrong.
+fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
+    let engine = &*shared.engine;
+    let settings = engine.settings.current();
+    let plan = plan(&settings);
+    let queue = Arc::new(Queue::default());
+    let target = Arc::new(RdbTarget::new(Arc::clone(&queue), plan.strings, unix_ms()));
+    let mut facts = facts();
+    let mut libraries = None;
+    let snapshot = engine.space.begin_snapshot(target.clone(), &mut |cut| {
+        facts.sizes = sizes(cut);
+        libraries = Some(engine.functions.current());
+        save.changes.store(shared.changes(), Ordering::Relaxed);
+    });
+    let snapshot = snapshot.map_err(|why| match why {
+        NoSnapshot::Running => Unsaved::Busy,
+        NoSnapshot::Aborted(_) => Unsaved::Held,
+    })?;
+    let libraries = libraries.iter().flat_map(|libraries| libraries.iter());
+    facts.functions = libraries.map(|library| library.code.clone()).collect();
+    let snapshot = save.cut(snapshot);
+    let written = std::thread::scope(|scope| {
+        let walkers = 0..settings.snapshot_thread_count();
+        let started = walkers.filter(|_| start_walker(scope, shared, snapshot, &queue)).count();
+        if started == 0 {
+            snapshot.cancel();
+            snapshot.work(&engine.space);
+            queue.break_off();
+        }
+        let version = || target.version();
+        let written =
+            write::write(&RealDisk, &plan, &facts, &queue, &version, &|| snapshot.has_room());
+        if written.is_err() {
+            snapshot.cancel();
+        }
+        written
+    });
+    written.map_err(|fault: Fault| Unsaved::Failed(fault.to_string()))
+}
+
+fn sizes(cut: &CutInfo) -> Vec<(pantala_keyspace::DbIndex, Sizes)> {
+    let sizes = cut.databases.iter().map(|database| {
+        let sizes = Sizes { keys: database.keys, with_deadline: database.with_deadline };
+        (database.db, sizes)
+    });
+    sizes.collect()
+}
+
+/// Starts a thread that walks to the end; whether there is one.
+fn start_walker<'s>(
+    scope: &'s Scope<'s, '_>,
+    shared: &'s Shared,
+    snapshot: &'s Snapshot,
+    queue: &'s Queue,
+) -> bool {
+    let life = move || {
+        pantala_base::os::yield_to_others();
+        let breaking = BreakOff(queue, snapshot);
+        let outcome = snapshot.work(&shared.engine.space);
+        std::mem::forget(breaking);
+        match outcome {
+            Outcome::Complete => queue.complete(),
+            Outcome::Cancelled | Outcome::Failed => queue.break_off(),
+        }
+        pantala_memory::release_seat();
+    };
+    Builder::new().name("save-walk".into()).spawn_scoped(scope, life).is_ok()
+}
+
+/// Dropped by a walker that panics: nobody waits for what it had.
+struct BreakOff<'q>(&'q Queue, &'q Snapshot);
+
+impl Drop for BreakOff<'_> {
+    fn drop(&mut self) {
+        self.1.cancel();
+        self.0.break_off();
+    }
+}
+
+/// The life of the thread that saves by the schedule.
+pub fn keep_schedule(shared: &Arc<Shared>) {
+    let engine = &shared.engine;
+    let shutdown = &engine.condition.shutdown;
+    let mut version = engine.settings.version();
+    let mut schedule = Schedule::new(&engine.settings.current(), now_s());
+    loop {
+        let tick = if schedule.has_any() { TICK } else { Duration::MAX };
+        if shutdown.pause_for(tick) {
+            break;
+        }
+        if engine.settings.version() != version {
+            version = engine.settings.version();
+            schedule = Schedule::new(&engine.settings.current(), now_s());
+        }
+        let history = shared.saves.history();
+        let since = Since {
+            last_good_s: history.last_good_s,
+            last_failed_s: history.last_failed_s,
+            changes: shared.changes().wrapping_sub(history.changes),
+        };
+        let rests = engine.condition.switches.no_housekeeping.is_on();
+        let is_loading = engine.condition.lasting.now().has(States::LOADING);
+        let may_save = !rests && !is_loading && !shutdown.is_preparing();
+        let due = schedule.is_due(now_s(), since);
+        if let Some(cause) = due.filter(|_| may_save) {
+            tracing::info!("saving a snapshot: {cause}");
+            if let Err(unsaved) = save_in_background(shared) {
+                tracing::warn!("no snapshot was begun: {unsaved}");
+            }
+        }
+    }
+    pantala_memory::release_seat();
+}

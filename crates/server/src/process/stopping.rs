@@ -1,0 +1,128 @@
+//! Stopping on demand: by SHUTDOWN, or by a signal. What is to be saved is saved first.
+//!
+//! While that lasts changes of data wait, so that what was acknowledged is in the file; reads go
+//! on. If saving fails the server runs on, unless it was told to end all the same.
+//!
+//! Invariants
+//! 1. A save that makes progress is waited for, however long it takes; that its moment comes, for
+//!    so long as `CUT_MOST`.
+//!
+//! Tests: compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Builder;
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
+use pantala_engine::shutdown::Preparing;
+use pantala_engine::states::States;
+
+use super::saving::{self, Unsaved};
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+/// So long at most it may take until nobody is in the midst of something: a script that does not
+/// end and cannot be undone.
+const CUT_MOST: Duration = Duration::from_secs(5);
+/// How often it is looked whether to give up.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How to stop.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    /// Whether to save; `None`: if there are save points.
+    pub saves: Option<bool>,
+    /// Whether to end also where saving fails.
+    pub is_forced: bool,
+}
+
+/// Why the server runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunsOn {
+    /// It could not save.
+    Unsaved,
+    /// Somebody is in the midst of something that does not end.
+    Held,
+    /// ABORT.
+    Aborted,
+}
+
+impl How {
+    /// Whether something is to be saved first.
+    pub fn saves(self, shared: &Shared) -> bool {
+        let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
+        let has_points = || !shared.engine.settings.current().save.0.is_empty();
+        !is_loading && self.saves.unwrap_or_else(has_points)
+    }
+}
+
+/// Saves if that is wanted, and tells the server to stop. Only on threads that may wait, outside
+/// the gate.
+///
+/// # Errors
+/// The server runs on.
+pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
+    let shutdown = &shared.engine.condition.shutdown;
+    if how.saves(shared) {
+        let Some(preparing) = shutdown.prepare() else {
+            return if shutdown.wait_for_preparing() { Ok(()) } else { Err(RunsOn::Unsaved) };
+        };
+        match save(shared, &preparing) {
+            Err(why) if !how.is_forced || why == RunsOn::Aborted => return Err(why),
+            Err(_) => tracing::error!("the server stops all the same: what is not saved is lost"),
+            Ok(()) => {}
+        }
+    }
+    shutdown.begin();
+    Ok(())
+}
+
+/// Saves with all changes of data held back; on an error they go on.
+fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+    tracing::info!("saving a snapshot before the server stops");
+    let lasting = &shared.engine.condition.lasting;
+    lasting.begin(States::PAUSED_WRITES);
+    if shared.saves.cancel_and_wait() {
+        tracing::info!("the snapshot that was being written is written anew");
+    }
+    let saved = save_watched(shared, preparing);
+    if saved.is_err() {
+        lasting.end(States::PAUSED_WRITES);
+        shared.workers.post_all(|| Message::PauseChanged);
+    }
+    saved
+}
+
+/// Saves, and looks meanwhile whether to give up.
+fn save_watched(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+    let Some(of_thread) = shared.arc() else { return Err(RunsOn::Unsaved) };
+    let (ended, until_ended) = channel();
+    let life = move || {
+        // Nobody waits any more for one that came too late.
+        let _late = ended.send(saving::save(&of_thread));
+        pantala_memory::release_seat();
+    };
+    if let Err(error) = Builder::new().name("save".into()).spawn(life) {
+        tracing::error!("cannot start a thread: {error}");
+        return Err(RunsOn::Unsaved);
+    }
+    let began_us = monotonic_us();
+    loop {
+        match until_ended.recv_timeout(LOOK) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Unsaved::Held)) => return Err(RunsOn::Held),
+            Ok(Err(_)) if preparing.is_aborted() => return Err(RunsOn::Aborted),
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => return Err(RunsOn::Unsaved),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let Some(save) = shared.saves.current() else { continue };
+        let waited = Duration::from_micros(monotonic_us().saturating_sub(began_us));
+        let is_held = !save.is_cut() && waited > CUT_MOST;
+        if is_held || preparing.is_aborted() {
+            save.cancel();
+        }
+        if is_held {
+            return Err(RunsOn::Held);
+        }
+    }
+}

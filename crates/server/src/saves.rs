@@ -1,0 +1,162 @@
+//! Snapshots as the server knows them: which one is being written, and how those before it ended.
+//!
+//! Invariants
+//! 1. One is written at a time.
+//! 2. Data counts as unkept ([`States::UNKEPT`]) while the last one in the background has failed,
+//!    there are save points, and `stop-writes-on-bgsave-error` says so.
+//!
+//! Not here: writing one (`process/saving`), when (`pantala_persistence::snapshot::schedule`).
+//! Tests: `process/saving`.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use pantala_engine::Engine;
+use pantala_engine::states::States;
+use pantala_keyspace::snapshot::{Snapshot, SnapshotProgress};
+use pantala_persistence::snapshot::History;
+
+/// See the module.
+pub struct Saves {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    history: History,
+    current: Option<Arc<Save>>,
+}
+
+/// One that is being written.
+#[derive(Default)]
+pub struct Save {
+    /// When it began (monotonic, microseconds).
+    pub began_us: u64,
+    /// Nobody waits for it.
+    pub is_in_background: bool,
+    /// How many changes there had been at its moment.
+    pub changes: AtomicU64,
+    snapshot: OnceLock<Snapshot>,
+    is_cancelled: AtomicBool,
+}
+
+impl Save {
+    /// Its moment has come. It may have been called off before.
+    pub fn cut(&self, snapshot: Snapshot) -> &Snapshot {
+        let snapshot = self.snapshot.get_or_init(|| snapshot);
+        if self.is_cancelled() {
+            snapshot.cancel();
+        }
+        snapshot
+    }
+
+    /// Whether its moment has come.
+    pub fn is_cut(&self) -> bool {
+        self.snapshot.get().is_some()
+    }
+
+    /// Calls it off.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::SeqCst);
+        if let Some(snapshot) = self.snapshot.get() {
+            snapshot.cancel();
+        }
+    }
+
+    /// Whether it was called off.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::SeqCst)
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> SnapshotProgress {
+        self.snapshot.get().map(Snapshot::progress).unwrap_or_default()
+    }
+}
+
+/// How one ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The file is there.
+    Well,
+    /// It is not.
+    Failed,
+    /// It was called off.
+    CalledOff,
+}
+
+impl Saves {
+    /// None yet; the server began at this time (Unix, seconds).
+    pub fn new(now_s: i64) -> Saves {
+        let state = State { history: History::begin(now_s), current: None };
+        Saves { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins one; `None`: another one has not ended.
+    pub fn begin(&self, now_us: u64, is_in_background: bool) -> Option<Arc<Save>> {
+        let mut state = self.state();
+        if state.current.is_some() {
+            return None;
+        }
+        let save = Arc::new(Save { began_us: now_us, is_in_background, ..Save::default() });
+        state.current = Some(Arc::clone(&save));
+        Some(save)
+    }
+
+    /// The one that was begun has ended now (Unix, seconds; monotonic, microseconds).
+    pub fn end(&self, save: &Save, ended: Ended, now_s: i64, now_us: u64) {
+        let took_s = now_us.saturating_sub(save.began_us) / 1_000_000;
+        let mut state = self.state();
+        match ended {
+            Ended::Well => {
+                state.history.succeeded(now_s, took_s, save.changes.load(Ordering::Relaxed));
+            }
+            Ended::Failed if save.is_in_background => state.history.failed(now_s, took_s),
+            Ended::Failed | Ended::CalledOff => {}
+        }
+        state.current = None;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// The data is that of a file as from now on.
+    pub fn loaded(&self, changes: u64) {
+        self.state().history.changes = changes;
+    }
+
+    /// The one that is being written.
+    pub fn current(&self) -> Option<Arc<Save>> {
+        self.state().current.clone()
+    }
+
+    /// How those before it ended.
+    pub fn history(&self) -> History {
+        self.state().history
+    }
+
+    /// Calls off the one that is being written and waits for its end; whether there was one.
+    pub fn cancel_and_wait(&self) -> bool {
+        let mut state = self.state();
+        let Some(current) = state.current.clone() else { return false };
+        current.cancel();
+        while state.current.as_ref().is_some_and(|other| Arc::ptr_eq(other, &current)) {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    /// Says whether writes are refused because of the last one.
+    pub fn apply(&self, engine: &Engine) {
+        let settings = engine.settings.current();
+        let is_meant = settings.stop_writes_on_bgsave_error && !settings.save.0.is_empty();
+        let lasting = &engine.condition.lasting;
+        match is_meant && !self.history().is_last_good {
+            true => lasting.begin(States::UNKEPT),
+            false => lasting.end(States::UNKEPT),
+        }
+    }
+}
