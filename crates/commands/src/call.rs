@@ -4,6 +4,7 @@ use std::any::Any;
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
+use pantala_keyspace::snapshot::SnapshotWait;
 use pantala_keyspace::{Aborted, Awaited, Busy, Key, Keyspace, Locked, WrongType};
 use pantala_protocol::Reply;
 use pantala_rdb::payload::Versions;
@@ -41,6 +42,8 @@ pub enum Park {
     Partition(Busy),
     /// Something to appear under its keys ([`Call::wait`]).
     Keys(Box<KeyWait>),
+    /// That a snapshot has what it is about to change, or has room for it.
+    Snapshot(SnapshotWait),
     /// A second key's partition, while it is served for its first: run it again by itself.
     Again,
     /// The keyspace's token, to begin like this.

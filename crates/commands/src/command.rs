@@ -462,6 +462,9 @@ pub struct Command {
     pub flags_of: Option<FlagsOf>,
     /// For a command that runs a script or function: how it names it.
     pub program: Option<Program>,
+    /// It writes, but changes no value where it is: values are put in the place of others, or
+    /// removed, or get another deadline. So it need not wait until a snapshot has a large one.
+    pub replaces: bool,
 }
 
 impl Command {
@@ -502,7 +505,14 @@ impl Command {
             is_secret: None,
             flags_of: None,
             program: None,
+            replaces: false,
         }
+    }
+
+    /// It changes no value where it is: see [`Command::replaces`].
+    pub const fn replaces(mut self) -> Command {
+        self.replaces = true;
+        self
     }
 
     /// A command that reads data.

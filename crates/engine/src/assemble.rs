@@ -73,6 +73,7 @@ impl Engine {
     fn connect(self: &Arc<Self>, sink: Option<Box<dyn ChangeSink>>) {
         self.apply_log_settings();
         self.apply_script_settings();
+        self.apply_expiry_settings();
         self.space.set_change_sink(sink.unwrap_or_else(|| Box::new(Notifier::new(self))));
         self.space.set_long_wait_observer(Box::new(Compensate(Arc::downgrade(self))));
         self.apply_event_settings();

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use pantala_commands::{Call, ClientError, Registry, Server, Tracking};
 use pantala_journal::Journal;
-use pantala_keyspace::{ClientId, Keyspace};
+use pantala_keyspace::{ClientId, HideReason, Keyspace};
 use pantala_scripting::Libraries;
 use pantala_settings::Settings;
 
@@ -127,6 +127,11 @@ impl Engine {
     pub fn apply_event_settings(&self) {
         self.notices.events.configure(&self.settings.current());
         self.notices.trackers.settings_changed(&self.space, &self.settings);
+    }
+
+    /// Keys expire, or are hidden and stay, at the start and after CONFIG SET.
+    pub fn apply_expiry_settings(&self) {
+        self.space.hide_expired(HideReason::Import, self.settings.current().import_mode);
     }
 
     /// Hands the logs their thresholds, at the start and after CONFIG SET.

@@ -13,33 +13,20 @@
 //! after. A `change` ends in `publish`, or in `unchanged` where it turned out to be none; debug
 //! builds panic where it does not.
 //!
-//! **Before** costs one branch ([`Woken::keeps`]) on a line that the command has at hand. Today it
-//! is a script that may be undone (`undo`). A snapshot comes to the same place:
-//!
-//! - The table has a saved bit in each word, and `Table::begin_epoch` turns its meaning around, so
-//!   that all records count as not saved in one step. The cut of a snapshot, with the gate closed,
-//!   does that in each partition, and notes there that the partition is not saved to its end yet.
-//!   That note is asked for in the branch, so a partition that is done costs nothing more.
-//! - Before a record that is not saved (`Table::is_saved`) is changed or removed, it is written
-//!   with its bucket (`Table::scan` from its position, at the cache misses of one), and marked.
-//!   What is new since the cut counts as saved. The bit goes where the word goes, so growing,
-//!   splitting and merging need no hook.
-//! - A record that the table hands out because it has expired (`make_room`, `sweep`) still has the
-//!   bit in its word, and is written as it comes out (`Around::lost`). An emptied database is
-//!   handed over as a whole table, which is walked later without haste. An exchange of databases
-//!   also exchanges the numbers they had at the cut.
-//! - A value that is too large to be written at once cannot be waited for here, with a handler half
-//!   done. As with a script's undo the question is put before the handler runs
-//!   ([`Locked::can_undo`]), and the command parks.
-//!
-//! [`Locked::can_undo`]: crate::Locked::can_undo
+//! **Before** costs one branch, on lines that the command has at hand. Two ask: a script that may
+//! be undone (`undo`), and a snapshot that is not done with the partition (`snapshot`), which hears
+//! in which [`Manner`] the record changes. A record that the table hands out because it has expired
+//! (`make_room`, `sweep`) still has the saved bit in its word, and an emptied database is handed to
+//! the snapshot as a whole table.
 //!
 //! Invariants
-//! 1. Before a record changes or goes, [`Changes::change`] or `Around::lost` has been called.
+//! 1. Before a record changes or goes, [`Changes::change`] has been called; or `Around::gone` or
+//!    `Around::lost`, before it is freed.
 //! 2. Every change ends in `publish` or `unchanged`, before anybody else can take the partition.
 //! 3. Counts that are read without the lock ([`Sizes`]) are copied after each change of them.
 //!
-//! Tests: `tests/undo.rs` (told before, by every way there is), `tests/funnel.rs` (told after).
+//! Tests: `tests/undo.rs`, `tests/snapshot.rs` (told before, by every way there is),
+//! `tests/funnel.rs` (told after).
 
 use pantala_base::UnixMs;
 use pantala_table::{OwnedRecord, Place, SweepCursor, Swept, Table};

@@ -8,8 +8,12 @@
 //!
 //! A replica hides: a key is there until its primary says that it is gone, so that both have the
 //! same data at the same place of the stream. The stream itself is applied by one who sees the
-//! expired. So does whoever loads a file, or fills a server from another one. CLIENT PAUSE hides,
-//! so that data stays as it is while it lasts.
+//! expired. So does whoever loads a file, or fills a server from another one (`import-mode`), which
+//! hides too; but there who is no source may write, and what has expired gives way to a command
+//! that opens it to change it. CLIENT PAUSE hides, so that data stays as it is while it lasts.
+//!
+//! A replica and a server that is filled are told when a key goes: a deadline that has passed
+//! already is kept like any other ([`Scope::keeps_passed`]); elsewhere such a key goes at once.
 //!
 //! A command that makes a key in the place of a hidden one removes that first, and this is
 //! announced as always.
@@ -35,6 +39,8 @@ pub enum HideReason {
     Replica = 1,
     /// Clients are paused.
     Paused = 2,
+    /// The server is filled from another one.
+    Import = 4,
 }
 
 /// The reasons there are, a bit each.
@@ -52,6 +58,12 @@ impl Keyspace {
         }
     }
 
+    /// Whether what is hidden goes when a command opens it to change it.
+    #[inline]
+    pub(crate) fn gives_way_to_writers(&self) -> bool {
+        self.hidden.0.load(Ordering::Relaxed) == HideReason::Import as u8
+    }
+
     /// Whether keys that have expired are hidden and not removed.
     #[inline]
     pub fn hides_expired(&self) -> bool {
@@ -67,6 +79,12 @@ impl Scope<'_> {
     #[inline]
     pub(crate) fn seen_at(&self) -> UnixMs {
         if self.sees_expired { BEFORE_ALL } else { self.now }
+    }
+
+    /// Whether a key may be given a deadline that has passed, instead of going at once.
+    pub(crate) fn keeps_passed(&self) -> bool {
+        let told = HideReason::Replica as u8 | HideReason::Import as u8;
+        self.sees_expired || self.space.hidden.0.load(Ordering::Relaxed) & told != 0
     }
 
     /// A key whose deadline is before this is removed.

@@ -444,6 +444,7 @@ impl<'k> Locked<'k> {
     #[inline]
     pub fn open<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
         let mut opened = self.peek(key);
+        opened.make_way_for_writer();
         opened.touch();
         opened
     }

@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::key::PartitionId;
+use crate::snapshot::SnapshotWait;
 
 /// Waiting longer than this is told.
 pub const LONG_WAIT: Duration = Duration::from_millis(100);
@@ -26,6 +27,8 @@ pub enum Awaited {
     Token,
     /// That all others are outside the gate.
     Gate,
+    /// That a snapshot has a key.
+    Snapshot(SnapshotWait),
 }
 
 /// Waiting was given up: somebody has this, and has had it for too long.

@@ -110,6 +110,26 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
+    /// The key is opened to be changed or as if it were: what is hidden here goes if it gives way.
+    #[inline]
+    pub fn make_way_for_writer(&mut self) {
+        if self.place.is_none() && self.scope().space.gives_way_to_writers() {
+            self.remove_hidden();
+        }
+    }
+
+    /// What is hidden here is seen from now on, if it would give way: it can be removed by name.
+    pub fn uncover(&mut self) {
+        if self.place.is_none() && self.scope().space.gives_way_to_writers() {
+            self.place = self.changes.table().find(self.key.hash, self.key.bytes);
+        }
+    }
+
+    /// Whether the key may be given a deadline that has passed, instead of being removed.
+    pub fn keeps_passed(&self) -> bool {
+        self.scope().keeps_passed()
+    }
+
     /// A record is put here: what is hidden here goes.
     #[inline]
     fn make_way(&mut self) {

@@ -46,7 +46,7 @@ fn sweep(space: &Keyspace) -> u64 {
 
 #[test]
 fn hidden_keys_are_not_seen_and_stay() {
-    for reason in [HideReason::Replica, HideReason::Paused] {
+    for reason in [HideReason::Replica, HideReason::Paused, HideReason::Import] {
         let space = with_expired(Some(reason));
         assert_eq!(get(&space, DB, "k", later(5)).as_deref(), Some("old"), "not yet");
         assert_eq!(get(&space, DB, "k", later(6)), None);
@@ -94,6 +94,33 @@ fn who_sees_the_expired_sees_it_and_changes_it() {
         });
         assert_eq!(get(&space, DB, "k", later(5)).as_deref(), Some("older"));
     }
+}
+
+#[test]
+fn what_is_hidden_gives_way_to_writers_while_a_server_is_filled() {
+    for (reasons, stays) in [
+        (&[HideReason::Import][..], false),
+        (&[HideReason::Replica], true),
+        (&[HideReason::Import, HideReason::Paused], true),
+    ] {
+        let space = with_expired(None);
+        reasons.iter().for_each(|&reason| space.hide_expired(reason, true));
+        let key = space.key(b"k");
+        then(&space, true, |locked| assert!(locked.open(key).exists()));
+        assert_eq!(count(&space), 1);
+        then(&space, false, |locked| {
+            assert!(!locked.look(key).exists());
+            assert!(locked.peek(key).keeps_passed());
+            let mut opened = locked.peek(key);
+            opened.uncover();
+            assert_eq!(opened.exists(), !stays);
+            drop(opened);
+            assert!(!locked.open(key).exists());
+        });
+        assert_eq!(count(&space), u64::from(stays), "{reasons:?}");
+    }
+    let space = with_expired(None);
+    assert!(!then(&space, false, |locked| locked.peek(space.key(b"k")).keeps_passed()));
 }
 
 #[test]

@@ -39,8 +39,8 @@
 //!
 //! Not here: input and output, threads, clocks. The format is the one the public descriptions of
 //! RDB files give; what they do not was read off the bytes of Valkey 9.1.2 and Redis 7.0.15.
-//! Tests: at the foot of the files, `tests/` (round trips), `compat/clients/dump.py` (both ways
-//! with other servers), `fuzz/src/rdb.rs`.
+//! Tests: at the foot of the files, `tests/` (round trips, files of other servers),
+//! `compat/clients/dump.py` and `rdb_files.py` (both ways with other servers), `fuzz/src/rdb.rs`.
 
 #![forbid(unsafe_code)]
 

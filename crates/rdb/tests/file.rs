@@ -165,12 +165,12 @@ fn what_we_do_not_write_is_read() {
 
 #[test]
 fn hashes_of_redis_have_their_deadlines() {
-    // a is b for ever, c is d until 2,000,004.
-    const TRIPLES: &[u8] = b"\x1a\x1a\0\0\0\x06\0\
-        \x81c\x02\x81d\x02\xf2\x84\x84\x1e\x04\x81a\x02\x81b\x02\0\x01\xff";
-    const FIRST: &[u8] = b"\x80\x84\x1e\0\0\0\0\0";
+    // a is b for ever, c is d until four milliseconds after `NOW`.
+    const TRIPLES: &[u8] = b"\x1f\x1f\0\0\0\x06\0\
+        \x81c\x02\x81d\x02\xf4\x04\x40\x94\x52\xa3\x03\0\0\x09\x81a\x02\x81b\x02\0\x01\xff";
+    const FIRST: &[u8] = b"\0\x40\x94\x52\xa3\x03\0\0";
     for (kind, first, rest) in [
-        (0x16, &b""[..], &b"\x02\x80\0\x1e\x84\x84\x01c\x01d\0\x01a\x01b"[..]),
+        (0x16, &b""[..], &b"\x02\x81\0\0\x03\xa3\x52\x94\x40\x04\x01c\x01d\0\x01a\x01b"[..]),
         (0x17, b"", TRIPLES),
         (0x18, FIRST, b"\x02\0\x01a\x01b\x05\x01c\x01d"),
         (0x19, FIRST, TRIPLES),
@@ -179,7 +179,7 @@ fn hashes_of_redis_have_their_deadlines() {
         let bytes = [b"REDIS0012", &value[..], b"\xff\0\0\0\0\0\0\0\0"].concat();
         let found = read_file(&bytes, 1, &mut Rng::from_seed(0)).expect("it is a file");
         let expected =
-            r#"None {[97]: "[98] Some(None)", [99]: "[100] Some(Some(UnixMs(2000004)))"}"#;
+            r#"None {[97]: "[98] Some(None)", [99]: "[100] Some(Some(UnixMs(4000000000004)))"}"#;
         assert_eq!(found.keys.values().next().map(String::as_str), Some(expected));
         for cut in 10..bytes.len() - 8 {
             assert!(read_file(&bytes[..cut], 1, &mut Rng::from_seed(0)).is_err());

@@ -126,7 +126,7 @@ impl InProcess {
         while let Some(job) = shared.engine.lane.try_next() {
             lane::run_job(&*shared, (&self.lane_tally, &self.lane_recorder), 0, job);
         }
-        self.worker.take_engine_messages();
+        self.worker.take_inner_messages();
     }
 }
 

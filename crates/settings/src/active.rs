@@ -57,9 +57,10 @@ settings! {
         "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network);
     /// Zone that INFO and HELLO report.
     availability_zone: String = live("availability-zone", Kind::Text, "", Process);
-    /// Clients may say that they bring another server's data (CLIENT IMPORT-SOURCE). Keys expire
-    /// all the same, as yet.
-    import_mode: bool = live("import-mode", Kind::Bool, "no", Commands);
+    /// Clients may bring another server's data (CLIENT IMPORT-SOURCE). Keys that have expired are
+    /// hidden from the others, but stay until a source removes them.
+    import_mode: bool = live("import-mode", Kind::Bool, "no", Commands)
+        .on_change(OnChange::Expiry);
     /// Connections the kernel keeps waiting for accept.
     tcp_backlog: u32 = start("tcp-backlog", COUNT, "511", Network);
     /// Path of a Unix socket to listen on as well.

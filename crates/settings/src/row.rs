@@ -44,6 +44,8 @@ pub enum OnChange {
     Scripts,
     /// Others are told what happens to keys.
     Events,
+    /// Keys that have expired are hidden, or removed.
+    Expiry,
     /// Snapshots are taken at other times, or a failed one means something else.
     Saving,
     /// Accepting is tried again: there may be room for more clients.

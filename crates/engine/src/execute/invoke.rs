@@ -101,6 +101,12 @@ impl<'r> Turn<'r> {
         output: &mut Vec<u8>,
     ) -> Verdict {
         let Request { found, args, hashes } = request;
+        if !found.row.flags.has(Flags::READONLY)
+            && self.has_snapshot
+            && let Some(park) = self.waits_for_snapshot(request, ready, locked)
+        {
+            return Verdict::Parked(park);
+        }
         let before = output.len();
         // One key that is missing has no long reply: only of several something may be told in vain.
         let told = if hashes.len() > 1 { locked.effect_count() } else { usize::MAX };

@@ -12,6 +12,7 @@
 //! | here | a turn, and one command of it that runs by itself |
 //! | `admit` | whether it may run |
 //! | `invoke` | the one place where a handler is called |
+//! | `saving` | whether it waits for a snapshot first |
 //! | `finish` | what follows |
 //!
 //! Invariants
@@ -21,6 +22,7 @@
 pub mod admit;
 pub mod finish;
 pub mod invoke;
+mod saving;
 
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
@@ -41,6 +43,7 @@ use finish::Ended;
 
 pub use admit::{Refusal, keep_for_exec};
 pub use finish::{report_panic, suppress_reply};
+pub(crate) use saving::asked;
 
 /// Hashes of one command's keys.
 pub type Hashes = SmallVec<[u64; 8]>;
@@ -68,6 +71,8 @@ pub struct Turn<'r> {
     pub is_monitored: bool,
     /// Every command is timed by itself.
     pub is_timed: bool,
+    /// A snapshot runs: see `saving`.
+    pub has_snapshot: bool,
     /// Whether commands may wait for keys; not inside a transaction.
     pub may_wait: bool,
     /// What a script begins with.
@@ -121,6 +126,7 @@ impl<'r> Turn<'r> {
             states: engine.condition.states(limited.settings.maxmemory, now_us),
             is_monitored: engine.notices.monitors.is_used(),
             is_timed: limited.is_timed,
+            has_snapshot: engine.space.has_snapshot(),
             may_wait: true,
             locking: Locking::Upfront,
             is_starved: false,
@@ -151,7 +157,7 @@ impl<'r> Turn<'r> {
             now: self.now,
             tally: &self.tally.keys,
             touch: !session.no_touch,
-            sees_expired: false,
+            sees_expired: session.is_import_source && self.limited.settings.import_mode,
             recorder: self.recorder,
         }
     }

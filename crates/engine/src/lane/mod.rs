@@ -18,10 +18,11 @@
 //! 3. At most so many jobs run at a time as the setting `slow_lane_threads` says, not counting
 //!    those that have shown to be very long, or wait for one that is: for each of these a
 //!    compensating thread runs, so that some endless scripts do not shut the lane.
-//! 4. A job that has nothing yet, and needs a partition or the token while somebody else has it,
-//!    lies aside and takes no thread. One that has met busy partitions many times takes the token
-//!    and waits for them on its thread, so that it is not starved. One that waits in its midst with
-//!    nothing in hand (KEYS) gives its thread up when there are no more and others need it.
+//! 4. A job that has nothing yet, and needs a partition or the token while somebody else has it, or
+//!    what a snapshot has to write first, lies aside and takes no thread. One that has met busy
+//!    partitions many times takes the token and waits for them on its thread, so that it is not
+//!    starved. One that waits in its midst with nothing in hand (KEYS) gives its thread up when
+//!    there are no more and others need it.
 //! 5. What waits for something that a script has had for longer than `busy-reply-threshold` is
 //!    answered BUSY: aside ([`Engine::recheck_lane`]) or on a thread
 //!    (`LongWaitObserver::is_aborted`). So is what waits for a thread while such scripts have all

@@ -69,6 +69,7 @@ impl Engine {
         let is_parked = match awaited {
             Awaited::Partition(id) => self.space.park(Busy(id), ticket).is_ok(),
             Awaited::Token => self.space.park_at_token(ticket).is_ok(),
+            Awaited::Snapshot(wait) => self.space.park_for_snapshot(wait, ticket).is_ok(),
             Awaited::Gate => false,
         };
         // A script may have become too slow before the job was here to be told so.
@@ -204,6 +205,7 @@ fn run_command(
             Some(Awaited::Partition(id))
         }
         Verdict::Parked(Park::Aborted(awaited)) => Some(awaited),
+        Verdict::Parked(Park::Snapshot(wait)) => Some(Awaited::Snapshot(wait)),
         Verdict::Lane | Verdict::Parked(_) => {
             tracing::error!(command = found.row.name, "asks for the lane on the lane");
             None

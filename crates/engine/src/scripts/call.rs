@@ -13,6 +13,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, Locking, Park, Session, error, key_positions,
 };
+use pantala_keyspace::snapshot::SnapshotWait;
 use pantala_keyspace::{Aborted, Awaited, Busy, Key, Locked, PartitionId, UndoLimits};
 use pantala_protocol::Version;
 use pantala_scripting::{Abort, Host, Level};
@@ -20,7 +21,7 @@ use smallvec::SmallVec;
 
 use super::running::{Fate, Kind, Running};
 use crate::attempt::Attempt;
-use crate::execute::{Request, Turn, Verdict};
+use crate::execute::{Request, Turn, Verdict, asked};
 use crate::lane::queue::CompensatingThread;
 use crate::mailbox::Message;
 use crate::monitors::Monitors;
@@ -52,6 +53,8 @@ pub(super) enum Reason {
     Slow,
     /// Another script has had this for too long.
     Aborted(Awaited),
+    /// A snapshot has to write first what it is about to change.
+    Snapshot(SnapshotWait),
 }
 
 /// What a script may do, by its flags and by how it was called.
@@ -211,6 +214,12 @@ impl Run<'_, '_> {
     /// Before a command that may change these keys: sees to it that this can be undone, or that
     /// nothing can stop the script any more.
     fn prepare_write(&mut self, found: CommandRef, keys: &[Key<'_>]) -> Result<(), Abort> {
+        if self.turn.has_snapshot && self.attempt.is_open() {
+            self.locked.set_scope(self.turn.scope(&self.session));
+            if let Some(wait) = self.locked.awaits_snapshot(keys, asked(found.row)) {
+                return self.stop(Reason::Snapshot(wait));
+            }
+        }
         self.has_written = true;
         if self.listed.as_ref().is_some_and(|listed| !listed.fate.write()) {
             return self.stop(Reason::Killed);
@@ -416,6 +425,7 @@ pub(super) fn session_for(client: &Session) -> Session {
     session.is_script = true;
     session.db = client.db;
     session.no_touch = client.no_touch;
+    session.is_import_source = client.is_import_source;
     // What a script reads, its client has read.
     session.tracking = client.tracking.clone();
     session

@@ -309,6 +309,7 @@ impl<'r> Turn<'r> {
                 Verdict::Lane
             }
             Reason::Aborted(awaited) => Verdict::Parked(Park::Aborted(awaited)),
+            Reason::Snapshot(wait) => Verdict::Parked(Park::Snapshot(wait)),
             Reason::Locking(locking) => {
                 if locking == Locking::Everything {
                     known.wants_everything();

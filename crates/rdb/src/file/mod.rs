@@ -45,7 +45,8 @@
 //! them is refused.
 //!
 //! Not here: files, threads, the order of entries. Bytes are appended to what the caller writes.
-//! Tests: at the foot of the files, `tests/file.rs`.
+//! Tests: at the foot of the files, `tests/file.rs`, `tests/golden.rs` (other servers' files),
+//! `compat/clients/rdb_files.py` (to other servers and back).
 
 mod damage;
 mod entry;

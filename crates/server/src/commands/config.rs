@@ -138,6 +138,7 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Clie
         OnChange::Logs => shared.engine.apply_log_settings(),
         OnChange::Scripts => shared.engine.apply_script_settings(),
         OnChange::Events => shared.engine.apply_event_settings(),
+        OnChange::Expiry => shared.engine.apply_expiry_settings(),
         OnChange::Saving => {
             shared.saves.apply(&shared.engine);
             shared.engine.condition.shutdown.wake();

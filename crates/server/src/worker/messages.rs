@@ -22,11 +22,13 @@ impl Worker {
         }
     }
 
-    /// Takes the engine's messages and drops everything else: for a worker without a reactor.
-    pub(crate) fn take_engine_messages(&mut self) {
+    /// Takes the messages that need no reactor and drops the others.
+    pub(crate) fn take_inner_messages(&mut self) {
         while let Some(message) = self.inbox.take() {
-            if let Message::Engine(message) = message {
-                self.take_engine_message(message);
+            match message {
+                Message::Engine(message) => self.take_engine_message(message),
+                Message::Unpark { connection, parking } => self.unpark(connection, parking),
+                _ => {}
             }
         }
     }

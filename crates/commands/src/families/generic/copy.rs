@@ -11,6 +11,7 @@ use crate::options::{database, is_word};
 const WORKER_COPY_BYTES: usize = 1 << 20;
 
 pub(super) const COPY: Command = Command::write("COPY", copy, Group::Generic)
+    .replaces()
     .arity(-3)
     .flags(Flags::DENYOOM.and(Flags::OTHER_DB))
     .keys(&[KeySpec::one(1, KeyFlags::READ), KeySpec::one(2, KeyFlags::OVERWRITE)])

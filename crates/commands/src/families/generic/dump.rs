@@ -41,6 +41,7 @@ pub(super) const DUMP: Command = Command::read("DUMP", dump, Group::Generic)
     .summary("Returns a key's value as bytes for RESTORE.");
 
 pub(super) const RESTORE: Command = Command::write("RESTORE", restore, Group::Generic)
+    .replaces()
     .arity(-4)
     .flags(Flags::DENYOOM)
     .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
@@ -180,7 +181,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     check_free(call, &options)?;
     let mut opened = call.keys.open(call.nth_key(1, 0));
     match deadline {
-        Some(deadline) if deadline <= now => {
+        Some(deadline) if deadline <= now && !opened.keeps_passed() => {
             if opened.remove() {
                 opened.publish(event::DEL);
             }
@@ -197,7 +198,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn check_free(call: &mut Call<'_, '_>, options: &Options) -> Done {
-    match !options.replaces && call.keys.peek(call.nth_key(1, 0)).exists() {
+    match !options.replaces && call.keys.open(call.nth_key(1, 0)).exists() {
         true => Err(error::BUSY_KEY.into()),
         false => Ok(()),
     }

@@ -9,7 +9,7 @@ use crate::options::{Conditions, TimeForm, deadline};
 const KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::MODIFY)];
 
 const fn row(name: &'static str, handler: Handler) -> Command {
-    Command::write(name, handler, Group::Generic).arity(-3).flags(Flags::FAST).keys(KEY)
+    Command::write(name, handler, Group::Generic).replaces().arity(-3).flags(Flags::FAST).keys(KEY)
 }
 
 pub(super) const EXPIRE: Command = row("EXPIRE", |call| expire(call, TimeForm::Seconds))
@@ -33,6 +33,7 @@ pub(super) const PEXPIREAT: Command =
         .summary("Lets a key live until a moment, in milliseconds since 1970.");
 
 pub(super) const PERSIST: Command = Command::write("PERSIST", persist, Group::Generic)
+    .replaces()
     .arity(2)
     .flags(Flags::FAST)
     .keys(KEY)
@@ -46,7 +47,7 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let new = deadline(call.args[2], form, now, call.command.name)?;
     let mut opened = call.keys.open(call.key());
     let applies = opened.exists() && conditions.allow(new, opened.deadline());
-    if applies && new <= now {
+    if applies && new <= now && !opened.keeps_passed() {
         opened.remove_expired();
         opened.publish(event::EXPIRED);
     } else if applies {

@@ -9,6 +9,7 @@ use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 pub(super) const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
 
 pub(super) const DEL: Command = Command::write("DEL", remove, Group::Generic)
+    .replaces()
     .arity(-2)
     .keys(&[KeySpec::range(1, -1, 1, KeyFlags::REMOVE)])
     .tips(SUMMED)
@@ -18,6 +19,7 @@ pub(super) const DEL: Command = Command::write("DEL", remove, Group::Generic)
 
 /// The same as DEL: what takes long to free is freed in the background in any case.
 pub(super) const UNLINK: Command = Command::write("UNLINK", remove, Group::Generic)
+    .replaces()
     .arity(-2)
     .flags(Flags::FAST)
     .keys(&[KeySpec::range(1, -1, 1, KeyFlags::REMOVE)])
@@ -56,6 +58,7 @@ pub(super) const TYPE: Command = Command::read("TYPE", kind, Group::Generic)
 fn remove(call: &mut Call<'_, '_>) -> Done {
     let removed = count_keys(call, |keys, key| {
         let mut opened = keys.peek(key);
+        opened.uncover();
         let was_there = opened.remove();
         if was_there {
             opened.publish(event::DEL);

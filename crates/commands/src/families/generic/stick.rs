@@ -9,6 +9,7 @@ const KEYS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::MODIFY)];
 
 const fn row(name: &'static str, handler: Handler) -> Command {
     Command::write(name, handler, Group::Generic)
+        .replaces()
         .arity(-2)
         .flags(Flags::FAST)
         .keys(KEYS)

@@ -38,6 +38,7 @@ const SEARCH_COMPLEXITY: &str =
 const WORKER_MEMBERS: usize = 2000;
 
 pub(super) const GEORADIUS: Command = Command::write("GEORADIUS", georadius, Group::Geo)
+    .replaces()
     .arity(-6)
     .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS).and(Flags::DEPRECATED))
     .keys(&[KeySpec::one(1, KeyFlags::READ), stored("STORE", 6), stored("STOREDIST", 6)])
@@ -74,6 +75,7 @@ fn georadius_ro(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) const GEORADIUSBYMEMBER: Command =
     Command::write("GEORADIUSBYMEMBER", georadiusbymember, Group::Geo)
+        .replaces()
         .arity(-5)
         .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS).and(Flags::DEPRECATED))
         .keys(&[KeySpec::one(1, KeyFlags::READ), stored("STORE", 5), stored("STOREDIST", 5)])
@@ -128,6 +130,7 @@ fn geosearch(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) const GEOSEARCHSTORE: Command =
     Command::write("GEOSEARCHSTORE", geosearchstore, Group::Geo)
+        .replaces()
         .arity(-8)
         .flags(Flags::DENYOOM)
         .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE), KeySpec::one(2, KeyFlags::READ)])

@@ -83,6 +83,7 @@ const fn combines(name: &'static str, handler: Handler) -> Command {
 /// A command that stores what comes of several sets.
 const fn stores(name: &'static str, handler: Handler) -> Command {
     writes(name, handler)
+        .replaces()
         .arity(-3)
         .flags(Flags::DENYOOM)
         .keys(STORE)

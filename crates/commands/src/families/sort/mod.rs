@@ -54,6 +54,7 @@ const PATTERN_KEYS: KeySpec =
     KeySpec { begin: Begin::Unknown, find: Find::Unknown, flags: KeyFlags::READ };
 
 const SORT: Command = Command::write("SORT", sort, Group::Generic)
+    .replaces()
     .arity(-2)
     .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS).and(Flags::WHOLE))
     .categories(CATEGORIES)

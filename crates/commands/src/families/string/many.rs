@@ -69,6 +69,7 @@ fn reply_value(reply: &mut Reply<'_>, opened: Opened<'_, '_>) {
 }
 
 pub(super) const MSET: Command = Command::write("MSET", mset, Group::String)
+    .replaces()
     .arity(-3)
     .flags(Flags::DENYOOM)
     .keys(&[KeySpec::range(1, -1, 2, KeyFlags::OVERWRITE)])
@@ -86,6 +87,7 @@ fn mset(call: &mut Call<'_, '_>) -> Done {
 }
 
 pub(super) const MSETNX: Command = Command::write("MSETNX", msetnx, Group::String)
+    .replaces()
     .arity(-3)
     .flags(Flags::DENYOOM)
     .keys(&[KeySpec::range(1, -1, 2, KeyFlags::CREATE)])
@@ -105,6 +107,7 @@ fn msetnx(call: &mut Call<'_, '_>) -> Done {
 }
 
 pub(super) const MSETEX: Command = Command::write("MSETEX", msetex, Group::String)
+    .replaces()
     .arity(-4)
     .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
     .keys(&[KeySpec::counted(1, 2, KeyFlags::OVERWRITE)])

@@ -98,6 +98,7 @@ fn get(call: &mut Call<'_, '_>) -> Done {
 }
 
 const SET: Command = Command::write("SET", set, Group::String)
+    .replaces()
     .arity(-3)
     .flags(Flags::DENYOOM.and(Flags::STEADY))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE.variable())])
@@ -132,6 +133,7 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
         true => call.keys.read(key),
         false => call.keys.open(key),
     };
+    opened.make_way_for_writer();
     let looks_at_value = options.answers_old || matches!(options.condition, Condition::Compares(_));
     let old = if looks_at_value { opened.string()? } else { None };
     if let Some(old) = old {
@@ -154,10 +156,12 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Sets the key and tells of it. A deadline that has passed already removes it instead.
+/// Sets the key and tells of it. A deadline that has passed already removes it instead, where such
+/// ones are not kept.
 fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_base::UnixMs) {
     if let Expiry::At(deadline) = expiry
         && deadline <= now
+        && !opened.keeps_passed()
     {
         if opened.remove_expired() {
             opened.publish(event::EXPIRED);
@@ -172,6 +176,7 @@ fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_b
 }
 
 const SETNX: Command = Command::write("SETNX", setnx, Group::String)
+    .replaces()
     .arity(3)
     .flags(Flags::DENYOOM.and(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CREATE)])
@@ -190,6 +195,7 @@ fn setnx(call: &mut Call<'_, '_>) -> Done {
 }
 
 const SETEX: Command = Command::write("SETEX", setex, Group::String)
+    .replaces()
     .arity(4)
     .flags(Flags::DENYOOM.and(Flags::STEADY))
     .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
@@ -202,6 +208,7 @@ fn setex(call: &mut Call<'_, '_>) -> Done {
 }
 
 const PSETEX: Command = Command::write("PSETEX", psetex, Group::String)
+    .replaces()
     .arity(4)
     .flags(Flags::DENYOOM.and(Flags::STEADY))
     .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
@@ -222,6 +229,7 @@ fn set_for(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
 }
 
 const GETSET: Command = Command::write("GETSET", getset, Group::String)
+    .replaces()
     .arity(3)
     .flags(Flags::DENYOOM.and(Flags::FAST))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
@@ -243,6 +251,7 @@ fn getset(call: &mut Call<'_, '_>) -> Done {
 }
 
 const GETDEL: Command = Command::write("GETDEL", getdel, Group::String)
+    .replaces()
     .arity(2)
     .flags(Flags::FAST)
     .keys(&[KeySpec::one(1, KeyFlags::TAKE)])
@@ -253,6 +262,7 @@ const GETDEL: Command = Command::write("GETDEL", getdel, Group::String)
 fn getdel(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
     let mut opened = call.keys.read(key);
+    opened.make_way_for_writer();
     match opened.string()? {
         Some(value) => {
             check_lane(call.lane, value)?;
@@ -267,6 +277,7 @@ fn getdel(call: &mut Call<'_, '_>) -> Done {
 }
 
 const GETEX: Command = Command::write("GETEX", getex, Group::String)
+    .replaces()
     .arity(-2)
     .flags(Flags::FAST)
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
@@ -289,7 +300,7 @@ fn getex(call: &mut Call<'_, '_>) -> Done {
     check_lane(call.lane, value)?;
     reply_string(&mut call.reply, value);
     match expiry {
-        Expiry::At(deadline) if deadline <= now => {
+        Expiry::At(deadline) if deadline <= now && !opened.keeps_passed() => {
             opened.remove_expired();
             opened.publish(event::EXPIRED);
         }
@@ -322,6 +333,7 @@ fn strlen(call: &mut Call<'_, '_>) -> Done {
 }
 
 const DELIFEQ: Command = Command::write("DELIFEQ", delifeq, Group::String)
+    .replaces()
     .arity(3)
     .flags(Flags::FAST)
     .keys(&[KeySpec::one(1, KeyFlags::REMOVE)])
@@ -335,6 +347,7 @@ fn delifeq(call: &mut Call<'_, '_>) -> Done {
 }
 
 const DELEX: Command = Command::write("DELEX", delex, Group::String)
+    .replaces()
     .arity(-2)
     .flags(Flags::FAST)
     .keys(&[KeySpec::one(1, KeyFlags::REMOVE)])

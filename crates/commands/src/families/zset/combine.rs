@@ -535,6 +535,7 @@ fn zintercard(call: &mut Call<'_, '_>) -> Done {
 }
 
 pub(super) const ZUNIONSTORE: Command = writes("ZUNIONSTORE", zunionstore)
+    .replaces()
     .arity(-4)
     .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
     .keys(STORE)
@@ -551,6 +552,7 @@ fn zunionstore(call: &mut Call<'_, '_>) -> Done {
 }
 
 pub(super) const ZINTERSTORE: Command = writes("ZINTERSTORE", zinterstore)
+    .replaces()
     .arity(-4)
     .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
     .keys(STORE)
@@ -567,6 +569,7 @@ fn zinterstore(call: &mut Call<'_, '_>) -> Done {
 }
 
 pub(super) const ZDIFFSTORE: Command = writes("ZDIFFSTORE", zdiffstore)
+    .replaces()
     .arity(-4)
     .flags(Flags::DENYOOM.and(Flags::MOVABLEKEYS))
     .keys(STORE)

@@ -261,6 +261,7 @@ fn reply_range(call: &mut Call<'_, '_>, form: Form) -> Done {
 }
 
 pub(super) const ZRANGESTORE: Command = writes("ZRANGESTORE", zrangestore)
+    .replaces()
     .arity(-5)
     .flags(Flags::DENYOOM)
     .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE), KeySpec::one(2, KeyFlags::READ)])

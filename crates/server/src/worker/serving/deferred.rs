@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pantala_commands::{ClientError, CommandRef, Flags, Locking, OwnedArgs, Park};
-use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
+use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Keyspace, Ticket};
 
 use super::window::{Goal, Item, Taken, Window};
 use crate::worker::Worker;
@@ -59,6 +59,9 @@ impl Worker {
                     }
                 }
             }
+            Deferred::Park(Park::Snapshot(wait)) => {
+                self.park_with(index, |space, ticket| space.park_for_snapshot(wait, ticket));
+            }
             // Only commands that are served ask for this, only blocking ones, alone, for keys, and
             // only those on the lane for the token, or after they have waited.
             Deferred::Park(Park::Again | Park::Keys(_) | Park::Token(_) | Park::Aborted(_)) => {}
@@ -111,12 +114,21 @@ impl Worker {
     /// it must stay parked to the end of this turn, or the commands after this one, which stand in
     /// the window too, would run before it.
     fn park_on(&mut self, index: u32, busy: Busy) {
+        self.park_with(index, |space, ticket| space.park(busy, ticket));
+    }
+
+    /// Parks a connection where its ticket is left; or it calls itself, as in `park_on`.
+    fn park_with(
+        &mut self,
+        index: u32,
+        leave: impl FnOnce(&Keyspace, Ticket) -> Result<(), Ticket>,
+    ) {
         self.tally.parked.add(1);
         let inbox: Arc<dyn pantala_keyspace::Inbox> = self.inbox.clone();
         let Some(connection) = self.at(index) else { return };
         let parking = connection.park(Waiting::Partition);
         let ticket = Ticket::Connection { inbox, connection: connection.handle(), parking };
-        if let Err(ticket) = self.shared.engine.space.park(busy, ticket) {
+        if let Err(ticket) = leave(&self.shared.engine.space, ticket) {
             pantala_sync::lock::Ticket::wake(ticket);
         }
     }
