@@ -2,41 +2,11 @@
 
 mod common;
 
-use common::{FileContents, NOW, contents, limits, read_file};
-use pantala_base::{Rng, UnixMs};
-use pantala_rdb::file::{Damage, Found, HEAD_BYTES, Inspection, ReadOptions, Writer, write_entry};
+use common::{contents, file, limits, read_file};
+use pantala_base::Rng;
+use pantala_rdb::file::{Damage, Found, Inspection, ReadOptions};
 use pantala_rdb::payload::Versions;
-use pantala_rdb::{Kind, Strings, Text, Value};
-
-/// A file of random values, and what is in it.
-fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
-    let strings = [Strings::Plain, Strings::Compressed][rng.below(2) as usize];
-    let (mut out, mut expected) = (Vec::new(), FileContents::default());
-    let mut writer = Writer::begin(0, rng.below(4) > 0, &mut out);
-    for name in ["redis-ver", "ctime"] {
-        let value = common::text(rng);
-        writer.aux(name.as_bytes(), &value, &mut out);
-        expected.aux.push((name.into(), value));
-    }
-    let code = common::text(rng);
-    writer.function(&code, strings, &mut out);
-    expected.functions.push(code);
-    for number in 0..keys {
-        let value = common::value(rng);
-        let (key, database) = (format!("key{number}").into_bytes(), rng.below(3) as u32);
-        let deadline = (rng.below(3) == 0).then(|| UnixMs(rng.next_u64() as i64));
-        writer.database(database, &mut out);
-        let begin = out.len();
-        let version = write_entry(&key, deadline, &value.view(), NOW, strings, &mut out);
-        writer.entries(&out[begin..], version);
-        let all = format!("{deadline:?} {:?}", contents(&value.view()));
-        expected.keys.insert((database, key), all);
-    }
-    if let Some(head) = writer.end(&mut out) {
-        out[..HEAD_BYTES].copy_from_slice(&head);
-    }
-    (out, expected)
-}
+use pantala_rdb::{Kind, Text, Value};
 
 #[test]
 fn files_come_back_in_any_windows() {

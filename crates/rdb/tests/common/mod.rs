@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use pantala_base::{Rng, UnixMs};
-use pantala_rdb::file::{Content, Damage, Entries, Next, ReadOptions, Reader, Section};
+use pantala_rdb::file::{
+    Content, Damage, Entries, HEAD_BYTES, Next, ReadOptions, Reader, Section, Writer, write_entry,
+};
 use pantala_rdb::payload::Versions;
-use pantala_rdb::{Limits, Text, Value};
+use pantala_rdb::{Limits, Strings, Text, Value};
 use pantala_table::ValueRef;
 use pantala_values::hash::{HashLimits, Lifetime};
 use pantala_values::list::{End, Fill, Way};
@@ -193,6 +195,36 @@ pub struct FileContents {
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
     /// Modules that have values or something else in it.
     pub modules: Vec<String>,
+}
+
+/// A file of random values, and what is in it.
+pub fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
+    let strings = [Strings::Plain, Strings::Compressed][rng.below(2) as usize];
+    let (mut out, mut expected) = (Vec::new(), FileContents::default());
+    let mut writer = Writer::begin(0, rng.below(4) > 0, &mut out);
+    for name in ["redis-ver", "ctime"] {
+        let value = text(rng);
+        writer.aux(name.as_bytes(), &value, &mut out);
+        expected.aux.push((name.into(), value));
+    }
+    let code = text(rng);
+    writer.function(&code, strings, &mut out);
+    expected.functions.push(code);
+    for number in 0..keys {
+        let value = value(rng);
+        let (key, database) = (format!("key{number}").into_bytes(), rng.below(3) as u32);
+        let deadline = (rng.below(3) == 0).then(|| UnixMs(rng.next_u64() as i64));
+        writer.database(database, &mut out);
+        let begin = out.len();
+        let version = write_entry(&key, deadline, &value.view(), NOW, strings, &mut out);
+        writer.entries(&out[begin..], version);
+        let all = format!("{deadline:?} {:?}", contents(&value.view()));
+        expected.keys.insert((database, key), all);
+    }
+    if let Some(head) = writer.end(&mut out) {
+        out[..HEAD_BYTES].copy_from_slice(&head);
+    }
+    (out, expected)
 }
 
 /// Reads a file that comes in windows, each longer by up to `most` bytes than what is left of the
