@@ -440,6 +440,25 @@ class Watching(Restless):
         second.want(None, "EXEC")
 
 
+class Monitoring(Restless):
+    """Who uses MONITOR sees each command once, and those of one client in order."""
+
+    def begin(self):
+        self.eye, self.hand = self.client(), self.client()
+        self.eye.want(b"OK", "MONITOR")
+
+    def round(self):
+        mark = b"m:%d:" % self.number
+        for part in b"ab":
+            self.hand.call("ECHO", mark + b"%d:%c" % (self.count, part))
+        for part in b"ab":
+            line = self.eye.read()
+            while mark not in line:
+                line = self.eye.read()
+            wanted = b'"ECHO" "%s%d:%c"' % (mark, self.count, part)
+            assert line.endswith(wanted), (line, wanted)
+
+
 class Listed(Restless):
     """CLIENT LIST has everybody once at any time, and INFO counts them."""
 
@@ -470,9 +489,9 @@ class Listed(Restless):
 
 @scenario(slack_mb=160)
 def restless_connections(trial):
-    """Workers come and go under clients that subscribe, track, wait for keys, watch and are
-    listed: each gets everything it is owed, once and in order."""
-    kinds = (Listening, Tracking, Blocking, Watching)
+    """Workers come and go under clients that subscribe, track, wait for keys, watch, use MONITOR
+    and are listed: each gets everything it is owed, once and in order."""
+    kinds = (Listening, Tracking, Blocking, Watching, Monitoring)
     with trial.client() as client:
         change(client, 2)
         stop = threading.Event()
@@ -501,3 +520,34 @@ def restless_connections(trial):
         trial.note(", ".join(f"{one.count} {type(one).__name__}" for one in crowd[::3]))
         change(client, trial.threads)
         until(lambda: worker_count(trial.server) == trial.threads, "the first workers are left")
+
+
+def waits(client, number):
+    """Whether the client with this number waits for a key."""
+    lines = client.call("CLIENT", "LIST", "ID", number).decode()
+    return "b" in lines.split(" flags=")[1].split()[0] if lines else False
+
+
+@scenario(slack_mb=96)
+def waiting_clients_keep_their_places(trial):
+    """Who waits for a key is served in the order of coming, also after workers have come and
+    gone."""
+    with trial.client() as client:
+        for _ in range(20 if trial.is_long else 5):
+            change(client, 4)
+            waiting = [trial.client() for _ in range(12)]
+            for one in waiting:
+                number = one.call("CLIENT", "ID")
+                one.write(encode("BLPOP", "q", 0))
+                until(lambda number=number: waits(client, number), "it waits")
+            for wanted in (1, 4, 2):
+                change(client, wanted)
+                until(lambda wanted=wanted: worker_count(trial.server) == wanted
+                      and len(client.call("CLIENT", "LIST", "FLAGS", "b").splitlines()) == 12,
+                      "all wait again")
+            client.call("RPUSH", "q", *range(12))
+            got = [one.read() for one in waiting]
+            assert got == [[b"q", b"%d" % nth] for nth in range(12)], got
+            for one in waiting:
+                one.close()
+        change(client, trial.threads)

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! a thread runs a command --> the feed of each worker with monitors   (any thread)
+//!                         --> that of each monitor that is on its way between two workers
 //! the worker, each turn   --> all that lies in its feed, to each of its monitors, in one piece
 //! ```
 //!
@@ -11,13 +12,16 @@
 //! 2. A worker walks its monitors, never its connections.
 //! 3. Nobody is woken while partitions are held: what a transaction or a script shows is left in
 //!    the feeds, and `call` follows when it has let go.
+//! 4. While a monitor leaves a worker or arrives no line is added anywhere: it has been shown what
+//!    lies in the feed of the one, and is not shown what lies in that of the other.
 //!
-//! Tests: compat/transcripts/server/monitor.txt, the bad days `a_monitor_in_a_crowd` and
-//! `monitor_that_does_not_read`.
+//! Tests: at the foot; compat/transcripts/server/monitor.txt; the bad days `a_monitor_in_a_crowd`,
+//! `monitor_that_does_not_read` and `restless_connections`.
 
+use std::collections::HashMap;
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use pantala_base::clock::unix_us;
 use pantala_commands::{CommandRef, Flags, Session};
@@ -91,6 +95,9 @@ impl Feed {
 pub struct Monitors {
     total: AtomicUsize,
     feeds: Box<[Feed]>,
+    /// Those on their way, by the client's number. Held for reading while a line is added
+    /// anywhere, for writing while one leaves or arrives.
+    in_transit: RwLock<HashMap<u64, Feed>>,
 }
 
 impl Default for Monitors {
@@ -98,6 +105,7 @@ impl Default for Monitors {
         Monitors {
             total: AtomicUsize::new(0),
             feeds: (0..MAX_WORKERS).map(|_| Feed::default()).collect(),
+            in_transit: RwLock::default(),
         }
     }
 }
@@ -147,6 +155,35 @@ impl Monitors {
         }
     }
 
+    /// A client that watches leaves a worker for another. `before` shows what lies in the worker's
+    /// feed.
+    pub fn depart(&self, worker: usize, client: u64, before: impl FnOnce()) {
+        let mut in_transit = self.in_transit.write().unwrap_or_else(PoisonError::into_inner);
+        before();
+        in_transit.insert(client, Feed::default());
+        self.total.fetch_add(1, Ordering::Relaxed);
+        self.leave(worker);
+    }
+
+    /// It has arrived at a worker. `before` shows what lies in the worker's feed. What it is to be
+    /// shown of the time between. `None`: it was not on its way.
+    pub fn arrive(&self, worker: usize, client: u64, before: impl FnOnce()) -> Option<Lines> {
+        let mut in_transit = self.in_transit.write().unwrap_or_else(PoisonError::into_inner);
+        let feed = in_transit.remove(&client)?;
+        before();
+        self.join(worker);
+        self.total.fetch_sub(1, Ordering::Relaxed);
+        Some(feed.take())
+    }
+
+    /// It has gone for good on its way.
+    pub fn forget(&self, client: u64) {
+        let mut in_transit = self.in_transit.write().unwrap_or_else(PoisonError::into_inner);
+        if in_transit.remove(&client).is_some() {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Shows a command to all who watch. To be called with no partition held.
     #[cold]
     pub fn feed(
@@ -186,8 +223,10 @@ impl Monitors {
 
     /// Leaves a line to be shown.
     pub fn add(&self, line: &[u8]) {
+        let in_transit = self.in_transit.read().unwrap_or_else(PoisonError::into_inner);
         let is_watched = |feed: &&Feed| feed.watching.load(Ordering::Relaxed) > 0;
-        self.feeds.iter().filter(is_watched).for_each(|feed| feed.add(line));
+        let watched = self.feeds.iter().filter(is_watched);
+        watched.chain(in_transit.values()).for_each(|feed| feed.add(line));
     }
 
     /// Wakes the workers that have something to show. To be called with no partition held.
@@ -235,4 +274,35 @@ pub fn quote(bytes: &[u8], out: &mut Vec<u8>) {
         }
     }
     out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_moves_is_shown_each_line_once() {
+        let (monitors, shown, others) = (Monitors::default(), Feed::default(), Feed::default());
+        let show = |worker: usize, to: &[&Feed]| {
+            let lines = monitors.feed_of(worker).take().lines;
+            to.iter().for_each(|feed| feed.add(&lines));
+        };
+        monitors.join(0);
+        monitors.join(1);
+        monitors.add(b"1");
+        monitors.depart(0, 7, || show(0, &[&shown]));
+        monitors.add(b"2");
+        assert_eq!(monitors.count(), 2);
+        assert!(monitors.arrive(1, 8, || panic!("nobody arrives")).is_none());
+        let between = monitors.arrive(1, 7, || show(1, &[&others])).expect("it was on its way");
+        shown.add(&between.lines);
+        monitors.add(b"3");
+        show(1, &[&shown, &others]);
+        assert_eq!((shown.take().lines, others.take().lines), (b"123".into(), b"123".into()));
+        assert_eq!((monitors.count(), between.is_torn), (2, false));
+        monitors.depart(1, 7, || ());
+        monitors.forget(7);
+        monitors.forget(7);
+        assert_eq!(monitors.count(), 1);
+    }
 }

@@ -136,6 +136,7 @@ pub struct Keyspace {
     /// The right to wait for a partition while holding others.
     pub(crate) token: PartitionLock<(), Ticket>,
     waited_keys: Arc<AtomicUsize>,
+    arrivals: AtomicU64,
     watching_clients: Arc<AtomicUsize>,
 }
 
@@ -151,6 +152,7 @@ impl Keyspace {
             seed: config.seed,
             partitions: (0..PARTITION_COUNT).map(|_| partition()).collect(),
             waited_keys,
+            arrivals: AtomicU64::new(0),
             watching_clients: Arc::default(),
             sizes: AllSizes::new(config.databases),
             gate: Gate::new(config.worker_slots, config.lane_slots),
@@ -450,6 +452,12 @@ impl Keyspace {
     /// The table hands out only what is costly to free.
     pub(crate) fn discard_value(&self, value: Discarded<Object>, tally: &Tally) {
         self.reclaim(Garbage::Value(value), tally);
+    }
+
+    /// The number of one who begins to wait for keys, whose partitions are held: in each queue they
+    /// ascend.
+    pub fn next_arrival(&self) -> u64 {
+        self.arrivals.fetch_add(1, Ordering::Relaxed)
     }
 
     /// How many keys commands wait for.

@@ -208,15 +208,20 @@ impl Waiters {
         self.watches.by_key.values().filter(|watches| watches.iter().any(is_alive)).count()
     }
 
-    /// Puts a waiter at the end of the key's queue. Those that have ended meanwhile are dropped
-    /// when they may be half of it.
+    /// Puts a waiter into the key's queue: at its end, or where one that has waited before belongs.
+    /// Those that have ended meanwhile are dropped when they may be half of it.
     pub fn wait(&mut self, db: DbIndex, key: &[u8], waiter: Arc<Waiter>) {
         let before = self.queues.len();
         let queue = self.queues.entry((db, key.into())).or_default();
         if queue.len() >= SHORT_QUEUE && queue.len() == queue.capacity() {
             queue.retain(|waiter| waiter.is_waiting());
         }
-        queue.push_back(waiter);
+        let is_last = queue.back().is_none_or(|last| last.arrival < waiter.arrival);
+        let at = match is_last {
+            true => queue.len(),
+            false => queue.partition_point(|other| other.arrival < waiter.arrival),
+        };
+        queue.insert(at, waiter);
         self.count(before);
     }
 
@@ -349,5 +354,32 @@ impl AllSizes {
 
     pub(crate) fn count(&self) -> u32 {
         saturate(self.by_db.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nobody;
+
+    impl crate::ticket::Inbox for Nobody {
+        fn unpark(&self, _connection: u64, _parking: u32) {}
+
+        fn wake(&self) {}
+    }
+
+    #[test]
+    fn who_comes_back_waits_at_its_old_place() {
+        let mut waiters = Waiters::default();
+        let waiter = |arrival| Waiter::new(Box::new(()), Arc::new(Nobody), (arrival, 0), arrival);
+        let (db, first) = (DbIndex(0), waiter(4));
+        waiters.wait(db, b"key", Arc::clone(&first));
+        [5, 6, 9].into_iter().for_each(|arrival| waiters.wait(db, b"key", waiter(arrival)));
+        first.end();
+        waiters.forget(db, b"key", &first);
+        [4, 8, 10, 3].into_iter().for_each(|arrival| waiters.wait(db, b"key", waiter(arrival)));
+        let order: Vec<u64> = waiters.take(db, b"key").iter().map(|one| one.arrival).collect();
+        assert_eq!(order, [3, 4, 5, 6, 8, 9, 10]);
     }
 }

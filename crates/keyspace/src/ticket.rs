@@ -117,18 +117,20 @@ pub struct Waiter {
     pub connection: u64,
     /// Which parking of this connection.
     pub parking: u32,
+    /// When it came, as a number that grows ([`Keyspace::next_arrival`]): its place in the queues.
+    pub arrival: u64,
 }
 
 impl Waiter {
-    /// A waiter that waits.
+    /// A waiter that waits, and came when `arrival` says.
     pub fn new(
         request: Box<dyn Any + Send + Sync>,
         inbox: Arc<dyn Inbox>,
-        connection: u64,
-        parking: u32,
+        (connection, parking): (u64, u32),
+        arrival: u64,
     ) -> Arc<Waiter> {
         let state = AtomicU8::new(WAITING);
-        Arc::new(Waiter { state, request, inbox, connection, parking })
+        Arc::new(Waiter { state, request, inbox, connection, parking, arrival })
     }
 
     /// Whether it still waits.

@@ -8,6 +8,7 @@ use pantala_keyspace::Awaited;
 
 use crate::mailbox::Mailbox;
 use crate::presence::Applicant;
+use crate::waiting::Waited;
 
 /// The most threads the lane can have.
 pub const LANE_SLOTS: usize = 64;
@@ -30,8 +31,8 @@ pub struct Job {
     pub locking: Locking,
     /// How often it has met a busy partition.
     pub tries: u32,
-    /// When it ends in vain, if it waits for keys: of one that has waited before.
-    pub until_us: Option<u64>,
+    /// Of one that has waited for keys before.
+    pub waited: Option<Waited>,
     /// Whose it is, and since when it waits.
     pub applicant: Applicant,
 }

@@ -176,10 +176,8 @@ fn run_command(
     job: &mut Job,
     reply: &mut Vec<u8>,
 ) -> Ran {
-    let Job { args, found, session, inbox, connection, parking, locking, tries, until_us, .. } =
-        job;
-    let place =
-        ReplyTarget { inbox, connection: *connection, parking: *parking, until_us: *until_us };
+    let Job { args, found, session, inbox, connection, parking, locking, tries, waited, .. } = job;
+    let place = ReplyTarget { inbox, connection: *connection, parking: *parking, waited: *waited };
     let (found, session) = (*found, &mut **session);
     let args = args.slices();
     let engine = Engine::of_server(server);

@@ -27,6 +27,15 @@ impl BlockedCount {
     }
 }
 
+/// What a command that has waited, and runs again from its start, keeps of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// When it ends in vain (monotonic, microseconds).
+    pub until_us: Option<u64>,
+    /// Its place in the queues of its keys.
+    pub arrival: u64,
+}
+
 /// A command that waits, as its worker keeps it.
 pub struct Blocked {
     /// In the queues of its keys.
@@ -35,4 +44,11 @@ pub struct Blocked {
     pub until_us: Option<u64>,
     /// What it answers then.
     pub at_timeout: AtTimeout,
+}
+
+impl Blocked {
+    /// What it keeps when it runs again.
+    pub fn waited(&self) -> Waited {
+        Waited { until_us: self.until_us, arrival: self.waiter.arrival }
+    }
 }

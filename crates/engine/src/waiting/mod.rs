@@ -14,12 +14,13 @@
 //! 2. A waiter is claimed before its command runs on another's behalf; so exactly one side ends it.
 //! 3. A command that is served looks at the key that changed and at nothing else, except at keys
 //!    whose partitions were free at that moment. Otherwise it runs again by itself.
-//! 4. Its time begins once, be it run again ever so often, and wherever.
+//! 4. Its time begins once, and it keeps its place in the queues, be it run again ever so often,
+//!    and wherever.
 //!
 //! Tests: compat (transcripts of the blocking commands, `serial`); crates/server/tests/panics.rs.
 
 pub mod blocked;
 mod serve;
 
-pub use blocked::{Blocked, BlockedCount};
+pub use blocked::{Blocked, BlockedCount, Waited};
 pub use serve::{CountedAsBlocked, Pending, ReplyTarget};

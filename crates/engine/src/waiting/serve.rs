@@ -10,7 +10,7 @@ use pantala_commands::{
 };
 use pantala_keyspace::{DbIndex, Key, Locked, Ready, Ticket, Waiter};
 
-use super::blocked::Blocked;
+use super::blocked::{Blocked, Waited};
 use crate::engine::Engine;
 use crate::execute::finish::Ended;
 use crate::execute::{Request, Turn, Verdict};
@@ -24,8 +24,8 @@ pub struct ReplyTarget<'s> {
     pub connection: u64,
     /// The number its parking will have.
     pub parking: u32,
-    /// When a command that has waited before and runs again ends in vain.
-    pub until_us: Option<u64>,
+    /// Of a command that has waited before and runs again.
+    pub waited: Option<Waited>,
 }
 
 /// What a waiter wants to be run.
@@ -90,7 +90,12 @@ impl Turn<'_> {
             inbox: Arc::clone(target.inbox),
         };
         let inbox: Arc<dyn pantala_keyspace::Inbox> = target.inbox.clone();
-        let waiter = Waiter::new(Box::new(pending), inbox, target.connection, target.parking);
+        let place = (target.connection, target.parking);
+        let arrival = match target.waited {
+            Some(waited) => waited.arrival,
+            None => self.engine.space.next_arrival(),
+        };
+        let waiter = Waiter::new(Box::new(pending), inbox, place, arrival);
         for key in waited_keys(found, &args, wait.keys) {
             let hash = self.engine.space.hash(key);
             locked.waiters(hash).wait(session.db, key, Arc::clone(&waiter));
@@ -99,7 +104,7 @@ impl Turn<'_> {
             let left_ms = u64::try_from(wait.until?.0.saturating_sub(self.now.0)).unwrap_or(0);
             Some(monotonic_us().saturating_add(left_ms.saturating_mul(1000)))
         };
-        let until_us = target.until_us.or_else(first_until_us);
+        let until_us = target.waited.map_or_else(first_until_us, |waited| waited.until_us);
         Blocked { waiter, until_us, at_timeout: wait.at_timeout }
     }
 

@@ -122,7 +122,7 @@ impl Worker {
         self.connections[index] = Some(connection);
         self.open_count += 1;
         if is_monitor {
-            self.begin_to_monitor(token.index);
+            self.arrive_as_monitor(token.index);
         }
         Some((token, transit))
     }
@@ -146,6 +146,9 @@ impl Worker {
     /// A client has gone for good: nobody tells it anything any more.
     pub(crate) fn end_session(&mut self, session: &Session) {
         self.end_subscriptions(session.is_subscribed(), session.place);
+        if session.monitor {
+            self.shared.engine.notices.monitors.forget(session.id);
+        }
         self.shared.engine.notices.directory.leave(session.id);
         self.shared.engine.end_tracking(session.id);
     }
@@ -156,8 +159,7 @@ impl Worker {
             return;
         }
         self.take_off(conn.index);
-        self.feed_monitors();
-        self.end_monitoring(conn.index);
+        self.depart_as_monitor(conn.index);
         let Some(mut connection) = self.connections[conn.index as usize].take() else { return };
         self.shared.workers.departs();
         self.shared.engine.notices.directory.depart(connection.session.id);

@@ -16,9 +16,9 @@
 //!    the load stays where it is. So nothing goes to and fro.
 //! 2. Whoever has given something away looks anew for [`BUSY_LOOKS`] before it gives more.
 //! 3. A connection leaves between two commands, with input, output, session and subscriptions. One
-//!    that waits for a key takes its command back and waits again at its new worker, as the last in
-//!    the queue, for what is left of its time. It stays while the slow lane works for it, while it
-//!    monitors, and with many subscriptions.
+//!    that waits for a key takes its command back and waits again at its new worker, at its old
+//!    place in the queue, for what is left of its time. It stays while the slow lane works for it,
+//!    and with more than [`MOST_SUBSCRIPTIONS`].
 //!
 //! Not here: how a connection moves (`accept`). Tests: foot of the file; the bad days
 //! `a_crowded_worker` and `one_busy_client`.
@@ -171,10 +171,10 @@ impl Worker {
     }
 }
 
-/// Whether it takes its state with it. A monitor would miss what runs while it is on its way.
+/// Whether it takes its state with it, and soon.
 fn is_movable(session: &Session) -> bool {
     let Subscriptions { channels, patterns, slot_channels, .. } = session.subscriptions;
-    !session.monitor && channels + patterns + slot_channels <= MOST_SUBSCRIPTIONS
+    channels + patterns + slot_channels <= MOST_SUBSCRIPTIONS
 }
 
 /// What share of the time each worker was awake between two samples, in percent.
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn who_tracks_or_has_few_subscriptions_goes_and_a_monitor_stays() {
+    fn who_tracks_or_watches_or_has_not_too_many_subscriptions_goes() {
         let mut session = Session::new(1, true);
         assert!(is_movable(&session));
         session.tracking = Some(Box::default());
@@ -282,7 +282,7 @@ mod tests {
         assert!(!is_movable(&session));
         session = Session::new(1, true);
         session.monitor = true;
-        assert!(!is_movable(&session));
+        assert!(is_movable(&session));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::Session;
 use pantala_engine::mailbox::Mailbox;
 use pantala_engine::presence::{Applicant, Presence};
-use pantala_engine::waiting::{Blocked, CountedAsBlocked, ReplyTarget};
+use pantala_engine::waiting::{Blocked, CountedAsBlocked, ReplyTarget, Waited};
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
@@ -90,9 +90,8 @@ pub struct Waits {
     pub parked: Option<Parked>,
     /// The command that waits for keys.
     pub blocked: Option<Box<Blocked>>,
-    /// When the first command of its input ends in vain (monotonic, microseconds), if that has
-    /// waited for keys before.
-    pub until_us: Option<u64>,
+    /// Of the first command of its input, if that has waited for keys before.
+    pub waited: Option<Waited>,
     /// While CLIENT PAUSE holds it back: INFO counts it among the blocked.
     pub paused: Option<CountedAsBlocked>,
     /// How often it was parked.
@@ -308,11 +307,10 @@ impl Connection {
         self.push_reply(kept);
     }
 
-    /// Where its next command is called should it wait, and until when it does if it has waited
-    /// before.
+    /// Where its next command is called should it wait, and what it keeps if it has waited before.
     pub fn reply_target<'m>(&mut self, inbox: &'m Arc<dyn Mailbox>) -> ReplyTarget<'m> {
         let (connection, parking) = (self.handle(), self.next_parking());
-        ReplyTarget { inbox, connection, parking, until_us: self.waits.until_us.take() }
+        ReplyTarget { inbox, connection, parking, waited: self.waits.waited.take() }
     }
 
     /// Who asks for the command that is given to the lane now.

@@ -15,6 +15,32 @@ impl Worker {
         self.shared.engine.notices.monitors.join(self.index);
     }
 
+    /// A connection leaves for another worker: what it is to be shown meanwhile goes with it.
+    pub(crate) fn depart_as_monitor(&mut self, index: u32) {
+        let engine = Arc::clone(&self.shared.engine);
+        let (Some(at), Some(client)) = (
+            self.lists.monitors.iter().position(|one| *one == index),
+            self.at(index).map(|connection| connection.session.id),
+        ) else {
+            return;
+        };
+        engine.notices.monitors.depart(self.index, client, || self.feed_monitors());
+        self.lists.monitors.swap_remove(at);
+    }
+
+    /// A connection that watches is this worker's from now on: it may have been shown things on its
+    /// way here.
+    pub(crate) fn arrive_as_monitor(&mut self, index: u32) {
+        let engine = Arc::clone(&self.shared.engine);
+        let Some(client) = self.at(index).map(|connection| connection.session.id) else { return };
+        let between = engine.notices.monitors.arrive(self.index, client, || self.feed_monitors());
+        let Some(Lines { lines, is_torn, .. }) = between else {
+            return self.begin_to_monitor(index);
+        };
+        self.lists.monitors.push(index);
+        self.show_to(index, &lines, is_torn);
+    }
+
     /// A connection of this worker watches no more.
     pub(crate) fn end_monitoring(&mut self, index: u32) {
         if let Some(at) = self.lists.monitors.iter().position(|one| *one == index) {
@@ -43,18 +69,19 @@ impl Worker {
         let feed = engine.notices.monitors.feed_of(self.index);
         let Lines { lines, is_torn, .. } = feed.take();
         for at in 0..self.lists.monitors.len() {
-            let index = self.lists.monitors[at];
-            let Some(connection) = self.connections[index as usize].as_deref_mut() else {
-                continue;
-            };
-            let most_bytes = self.limited.most_unsent_bytes(connection);
-            connection.tell(most_bytes, |out, _| out.extend_from_slice(&lines));
-            if is_torn {
-                self.end_torn(index);
-            }
-            self.touch(index);
+            self.show_to(self.lists.monitors[at], &lines, is_torn);
         }
         feed.keep(lines);
+    }
+
+    fn show_to(&mut self, index: u32, lines: &[u8], is_torn: bool) {
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        let most_bytes = self.limited.most_unsent_bytes(connection);
+        connection.tell(most_bytes, |out, _| out.extend_from_slice(lines));
+        if is_torn {
+            self.end_torn(index);
+        }
+        self.touch(index);
     }
 
     /// A monitor would miss something: it is closed.

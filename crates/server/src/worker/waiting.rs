@@ -153,7 +153,7 @@ impl Worker {
             parking,
             locking: Locking::Upfront,
             tries: 0,
-            until_us: blocked.until_us,
+            waited: Some(blocked.waited()),
             applicant,
         });
     }
@@ -185,7 +185,7 @@ impl Worker {
     }
 
     /// Puts the command of a waiting connection back into its input, to be run at another worker,
-    /// where its time goes on.
+    /// where its time goes on, and its place in the queues is the same.
     pub(crate) fn take_back(&mut self, index: u32) {
         let Some(blocked) = self.give_up(index) else { return };
         let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
@@ -195,7 +195,7 @@ impl Worker {
         connection.input.bytes = input;
         connection.input.done = 0;
         connection.input.parser = pantala_protocol::RequestParser::default();
-        connection.waits.until_us = blocked.until_us;
+        connection.waits.waited = Some(blocked.waited());
         connection.waits.parked = None;
     }
 }

@@ -173,7 +173,7 @@ impl Worker {
             parking,
             locking: Locking::Upfront,
             tries: connection.tries(),
-            until_us: connection.waits.until_us.take(),
+            waited: connection.waits.waited.take(),
             applicant: connection.applicant(),
         };
         if found.row.flags.has(Flags::TRANSACTION) {

@@ -228,9 +228,8 @@ impl Worker {
                 }
             },
         };
-        // It runs again, with the time it has left.
-        connection.waits.until_us =
-            target.until_us.filter(|_| !matches!(action, Deferred::Block(_)));
+        // It runs again, with its place and the time it has left.
+        connection.waits.waited = target.waited.filter(|_| !matches!(action, Deferred::Block(_)));
         connection.park(Waiting::Partition);
         self.perform(window, turn, position, action);
     }
