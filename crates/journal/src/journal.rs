@@ -1,20 +1,152 @@
-//! What all recorders share: whether there is a journal at all, and the numbers of threads.
+//! What recorders and the reader share.
+//!
+//! ```text
+//! Recorder --hand_over--> Outbox (one a thread) --gather--> Reader --take--> runs, cuts
+//! ```
+//!
+//! Invariants
+//! 1. An outbox belongs to one recorder. One whose thread has ended is given to the next thread,
+//!    whose stamps go on where the other's ended, as if it were the same.
+//! 2. What waits is counted ([`Journal::waiting_bytes`]) from the moment it is handed over until
+//!    the reader says that it has done with it.
+//! 3. A reader that sleeps is woken by the first who hands something over.
+//!
+//! Tests: at the foot of `reader`.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Thread;
 
+use crate::chunk::Chunk;
+use crate::order::{Bound, Floor};
+use crate::primitives::{Mutex, relock};
 use crate::recorder::Recorder;
+use crate::stamp::Stamp;
+
+/// Emptied chunks that an outbox keeps.
+const SPARE_CHUNKS: usize = 4;
+/// Each with so much room at most.
+pub(crate) const SPARE_BYTES: usize = 256 << 10;
+/// By default so much may wait.
+const MOST_WAITING_BYTES: usize = 64 << 20;
+
+/// What one thread has handed over.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    pub thread: usize,
+    pub bound: Bound,
+    given: Mutex<Given>,
+}
+
+#[derive(Debug, Default)]
+struct Given {
+    chunks: Vec<Chunk>,
+    spare: Vec<Chunk>,
+    last: Stamp,
+}
+
+impl Outbox {
+    fn new(thread: usize) -> Outbox {
+        Outbox { thread, bound: Bound::default(), given: Mutex::new(Given::default()) }
+    }
+
+    /// Hands over what `finished` makes of an empty chunk; how many bytes it is.
+    pub fn put(&self, last: Stamp, finished: impl FnOnce(Chunk) -> Chunk) -> usize {
+        let mut given = relock(&self.given);
+        let empty = given.spare.pop().unwrap_or_default();
+        let chunk = finished(empty);
+        let bytes = chunk.bytes.len();
+        given.chunks.push(chunk);
+        given.last = last;
+        bytes
+    }
+
+    pub fn last(&self) -> Stamp {
+        relock(&self.given).last
+    }
+
+    /// Takes everything, in order.
+    pub fn collect(&self) -> Vec<Chunk> {
+        std::mem::take(&mut relock(&self.given).chunks)
+    }
+
+    pub fn has_something(&self) -> bool {
+        !relock(&self.given).chunks.is_empty()
+    }
+
+    /// A chunk to be used again.
+    pub fn give_back(&self, mut chunk: Chunk) {
+        chunk.clear(SPARE_BYTES);
+        let mut given = relock(&self.given);
+        if given.spare.len() < SPARE_CHUNKS {
+            given.spare.push(chunk);
+        }
+    }
+}
+
+/// A place in the stream that somebody has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// All steps before it have smaller stamps, all after it larger ones.
+    pub stamp: Stamp,
+    /// What it is for.
+    pub number: u64,
+}
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Journal {
     is_on: AtomicBool,
-    threads: AtomicUsize,
+    pub(crate) floor: Floor,
+    outboxes: Mutex<Outboxes>,
+    cuts: Mutex<VecDeque<Cut>>,
+    waiting_bytes: AtomicUsize,
+    most_waiting_bytes: AtomicUsize,
+    is_asleep: AtomicBool,
+    reader: std::sync::Mutex<Option<Thread>>,
+}
+
+#[derive(Debug, Default)]
+struct Outboxes {
+    all: Vec<Arc<Outbox>>,
+    /// Those whose threads have ended.
+    free: Vec<Arc<Outbox>>,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Journal {
+            is_on: AtomicBool::new(false),
+            floor: Floor::default(),
+            outboxes: Mutex::new(Outboxes::default()),
+            cuts: Mutex::new(VecDeque::new()),
+            waiting_bytes: AtomicUsize::new(0),
+            most_waiting_bytes: AtomicUsize::new(MOST_WAITING_BYTES),
+            is_asleep: AtomicBool::new(false),
+            reader: std::sync::Mutex::new(None),
+        }
+    }
 }
 
 impl Journal {
     /// A recorder for one more thread.
-    pub fn join(&self) -> Recorder {
-        Recorder::new(self.threads.fetch_add(1, Ordering::Relaxed))
+    pub fn join(self: &Arc<Self>) -> Recorder {
+        let mut outboxes = relock(&self.outboxes);
+        let outbox = outboxes.free.pop().unwrap_or_else(|| {
+            let outbox = Arc::new(Outbox::new(outboxes.all.len()));
+            outboxes.all.push(Arc::clone(&outbox));
+            outbox
+        });
+        Recorder::new(Arc::clone(self), outbox)
+    }
+
+    pub(crate) fn leave(&self, outbox: &Arc<Outbox>) {
+        relock(&self.outboxes).free.push(Arc::clone(outbox));
+    }
+
+    pub(crate) fn outboxes(&self) -> Vec<Arc<Outbox>> {
+        relock(&self.outboxes).all.clone()
     }
 
     /// Whether changes are recorded. Asked once a turn.
@@ -26,5 +158,76 @@ impl Journal {
     /// From now on changes are recorded, or are not: with nobody inside the gate.
     pub fn turn(&self, on: bool) {
         self.is_on.store(on, Ordering::SeqCst);
+    }
+
+    /// Cuts the stream: what was recorded before is before the cut, what will be after it. With
+    /// nobody inside the gate; `seen` is the largest stamp of all partitions. The reader meets the
+    /// cut with this number.
+    pub fn cut(&self, seen: Stamp, number: u64) -> Cut {
+        let mut cuts = relock(&self.cuts);
+        let last = self.outboxes().iter().map(|outbox| outbox.last()).max().unwrap_or_default();
+        let time = self.floor.raise(seen.max(last).time() + 1);
+        let cut = Cut { stamp: Stamp::first_of(time), number };
+        cuts.push_back(cut);
+        drop(cuts);
+        self.wake_reader();
+        cut
+    }
+
+    /// The first cut that was not met yet, if it is not after `until`.
+    pub(crate) fn next_cut(&self, until: Stamp) -> Option<Cut> {
+        let mut cuts = relock(&self.cuts);
+        cuts.front().filter(|cut| cut.stamp <= until)?;
+        cuts.pop_front()
+    }
+
+    /// Bytes that were handed over and that nobody has done with yet.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// So much may wait.
+    pub fn limit_waiting(&self, bytes: usize) {
+        self.most_waiting_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether so much waits that nothing more should be recorded for the moment.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.waiting_bytes() > self.most_waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// So many of them are done with.
+    pub fn done(&self, bytes: usize) {
+        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn given(&self, bytes: usize) {
+        self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // After the outbox's mutex was free: the reader looks there after it has said that it
+        // sleeps, so one of the two sees the other.
+        if self.is_asleep.load(Ordering::Relaxed) {
+            self.wake_reader();
+        }
+    }
+
+    /// Wakes the reader, whether or not there is something to read.
+    #[cold]
+    pub fn wake_reader(&self) {
+        self.is_asleep.store(false, Ordering::Relaxed);
+        let reader = self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(thread) = &*reader {
+            thread.unpark();
+        }
+    }
+
+    /// The calling thread reads from now on.
+    pub(crate) fn read_here(&self) {
+        let mut reader = self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *reader = Some(std::thread::current());
+    }
+
+    pub(crate) fn set_asleep(&self, is_asleep: bool) {
+        self.is_asleep.store(is_asleep, Ordering::SeqCst);
     }
 }

@@ -14,7 +14,9 @@
 //! | file | what |
 //! |---|---|
 //! | `stamp` | the order of two steps |
-//! | `journal` | what recorders share |
+//! | `journal` | what recorders and the reader share |
+//! | `order` | how far the stream is complete |
+//! | `reader` | gathers and takes |
 //! | `recorder` | what one thread records |
 //! | `chunk` | finished steps of one thread, on their way |
 //! | `merger` | all threads' steps as one stream |
@@ -33,12 +35,16 @@
 mod chunk;
 mod journal;
 mod merger;
+mod order;
+mod primitives;
+mod reader;
 mod recorder;
 pub mod resp;
 mod stamp;
 
 pub use chunk::{Audience, Chunk, Frame, Piece};
-pub use journal::Journal;
+pub use journal::{Cut, Journal};
 pub use merger::{Merger, Run};
-pub use recorder::{Mark, Recorder};
+pub use reader::{Item, Reader};
+pub use recorder::Recorder;
 pub use stamp::{MOST_THREADS, Stamp};

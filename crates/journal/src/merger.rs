@@ -170,10 +170,12 @@ impl Out<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::Recorder;
+    use std::sync::Arc;
+
+    use crate::{Journal, Recorder};
 
     /// One step of these commands.
     fn step(recorder: &Recorder, seen: Stamp, commands: &[(u32, &str)]) -> Stamp {
@@ -199,7 +201,8 @@ mod tests {
 
     #[test]
     fn stamps_say_the_order() {
-        let (one, two) = (Recorder::new(1), Recorder::new(2));
+        let journal = Arc::new(Journal::default());
+        let (one, two) = (journal.join(), journal.join());
         let start = Stamp::first_of(5);
         let a = step(&one, start, &[(0, "a")]);
         let b = step(&two, a, &[(0, "b")]);
@@ -207,8 +210,8 @@ mod tests {
         step(&two, c, &[(3, "e")]);
         step(&one, start, &[(3, "f")]);
         let mut merger = Merger::from(100);
-        merger.add(2, two.take_finished(Chunk::default()));
-        merger.add(1, one.take_finished(Chunk::default()));
+        merger.add(2, two.take_finished());
+        merger.add(1, one.take_finished());
         assert_eq!(leaving(&mut merger, Stamp::first_of(5)), "");
         assert_eq!(leaving(&mut merger, Stamp::first_of(6)), "SELECT 0 a b");
         assert!(!merger.is_empty());
@@ -220,13 +223,13 @@ mod tests {
 
     #[test]
     fn steps_of_a_thread_that_meets_nobody_are_one_run() {
-        let (recorder, mut merger) = (Recorder::new(0), Merger::default());
+        let (recorder, mut merger) = (Arc::new(Journal::default()).join(), Merger::default());
         for _ in 0..10 {
             step(&recorder, Stamp::default(), &[(0, "a")]);
         }
         recorder.record_for_replicas(0, &[b"p"]);
         recorder.end_step(Stamp::default());
-        merger.add(0, recorder.take_finished(Chunk::default()));
+        merger.add(0, recorder.take_finished());
         let mut runs = Vec::new();
         merger.take(Stamp::LAST, &mut |run| runs.push((run.bytes.len(), run.audience)));
         assert_eq!(runs.len(), 3);

@@ -5,7 +5,7 @@
 //!                                      ...
 //!                   end_step(stamp of what is held) --> the stamp to leave there
 //!                                      ...
-//!                   take_finished: to be handed over
+//!                   hand_over: to the journal's reader
 //! ```
 //!
 //! Invariants
@@ -14,8 +14,10 @@
 //!    buffers have grown.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use crate::chunk::{Audience, Chunk, Frame, Piece};
+use crate::journal::{Journal, Outbox};
 use crate::resp;
 use crate::stamp::Stamp;
 
@@ -24,16 +26,13 @@ const HAS_CHANGED: u8 = 1;
 /// or has said itself what is to be recorded.
 const HAS_SAID: u8 = 2;
 
-/// How far the open step has come, so that it can be cut back to there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
-    bytes: usize,
-}
-
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Recorder {
-    thread: usize,
+    journal: Arc<Journal>,
+    outbox: Arc<Outbox>,
+    /// A bound was announced: there are finished steps.
+    is_announced: Cell<bool>,
     last: Cell<Stamp>,
     command: Cell<u8>,
     /// Commands of the open step.
@@ -50,10 +49,17 @@ struct Steps {
 }
 
 impl Recorder {
-    /// That of a thread, by its number, which is below [`crate::MOST_THREADS`].
-    pub fn new(thread: usize) -> Recorder {
-        debug_assert!(thread < crate::MOST_THREADS);
-        Recorder { thread, ..Recorder::default() }
+    pub(crate) fn new(journal: Arc<Journal>, outbox: Arc<Outbox>) -> Recorder {
+        let last = Cell::new(outbox.last());
+        Recorder {
+            journal,
+            outbox,
+            is_announced: Cell::new(false),
+            last,
+            command: Cell::new(0),
+            open_commands: Cell::new(0),
+            steps: RefCell::default(),
+        }
     }
 
     /// From here on it is another command that changes things.
@@ -125,22 +131,29 @@ impl Recorder {
         self.open_commands.get() != 0
     }
 
-    /// How far the open step is.
-    pub fn mark(&self) -> Mark {
-        Mark { bytes: self.steps.borrow().chunk.bytes.len() }
-    }
-
-    /// Takes back what the open step has recorded since, but for what lasts. A mark of an earlier
-    /// step counts as the beginning of this one.
-    pub fn discard(&self, mark: Mark) {
-        let mut steps = self.steps.borrow_mut();
-        let left = steps.discard(mark);
+    /// Takes back what the open step has recorded, but for what lasts.
+    pub fn discard_step(&self) {
+        let left = self.steps.borrow_mut().discard();
         self.open_commands.set(left);
     }
 
-    /// Takes back the whole open step, but for what lasts.
-    pub fn discard_step(&self) {
-        self.discard(Mark::default());
+    /// The stamp of the open step, to be left in partitions that are freed before it ends: after
+    /// this it may take no more. `seen` is the largest stamp of those it holds.
+    #[inline]
+    pub fn stamp_step(&self, seen: Stamp) -> Stamp {
+        if !self.is_announced.get() {
+            self.announce();
+        }
+        let stamp = seen.next_of(self.outbox.thread).max(self.last.get());
+        self.last.set(stamp);
+        stamp
+    }
+
+    /// The first step since the last was handed over.
+    fn announce(&self) {
+        let floor = Stamp::first_of(self.journal.floor.announce(&self.outbox.bound));
+        self.last.set(floor.next_of(self.outbox.thread).max(self.last.get()));
+        self.is_announced.set(true);
     }
 
     /// Ends the open step. `seen` is the largest stamp of the partitions it holds; the step's own
@@ -149,18 +162,36 @@ impl Recorder {
     pub fn end_step(&self, seen: Stamp) -> Stamp {
         let stamp = self.stamp_step(seen);
         let commands = self.open_commands.replace(0);
-        self.steps.borrow_mut().finish(stamp, commands);
+        self.steps.borrow_mut().finish(stamp, commands > 1);
         stamp
     }
 
-    /// The stamp that the open step will have, before it ends: for a command that frees some
-    /// partitions before others. `seen` is as for [`Recorder::end_step`]; from here on the step
-    /// takes no partition that it did not hold.
-    #[inline]
-    pub fn stamp_step(&self, seen: Stamp) -> Stamp {
-        let stamp = seen.next_of(self.thread).max(self.last.get());
-        self.last.set(stamp);
+    /// Ends the open step, each of whose commands may be seen by itself.
+    pub fn end_loose_step(&self, seen: Stamp) -> Stamp {
+        let stamp = self.stamp_step(seen);
+        self.open_commands.set(0);
+        self.steps.borrow_mut().finish(stamp, false);
         stamp
+    }
+
+    /// Hands all finished steps over: at the end of each turn, inside the gate.
+    #[inline]
+    pub fn hand_over(&self) {
+        if self.is_announced.replace(false) {
+            self.hand_over_steps();
+        }
+    }
+
+    fn hand_over_steps(&self) {
+        let mut steps = self.steps.borrow_mut();
+        let bytes = self.outbox.put(self.last.get(), |empty| steps.take_finished(empty));
+        self.outbox.bound.withdraw();
+        self.journal.given(bytes);
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn take_finished(&self) -> Chunk {
+        self.steps.borrow_mut().take_finished(Chunk::default())
     }
 
     /// The stamp of the last step.
@@ -168,31 +199,32 @@ impl Recorder {
     pub fn last(&self) -> Stamp {
         self.last.get()
     }
+}
 
-    /// The finished steps, for the price of an empty chunk. The open one stays.
-    pub fn take_finished(&self, empty: Chunk) -> Chunk {
-        self.steps.borrow_mut().take_finished(empty)
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.hand_over();
+        self.journal.leave(&self.outbox);
     }
 }
 
 impl Steps {
     #[inline]
-    fn finish(&mut self, stamp: Stamp, commands: usize) {
+    fn finish(&mut self, stamp: Stamp, is_framed: bool) {
         let Steps { chunk, finished_bytes, finished_pieces } = self;
         let open = &mut chunk.pieces[*finished_pieces..];
         for piece in &mut *open {
             (piece.stamp, piece.lasts) = (stamp, false);
-            piece.frame.is_inside = commands > 1;
+            piece.frame.is_inside = is_framed;
         }
-        if commands > 1
-            && let [first, ..] = &mut *open
-        {
-            first.frame.begins = true;
+        if is_framed {
+            if let [first, ..] = &mut *open {
+                first.frame.begins = true;
+            }
             if let [.., last] = open {
                 last.frame.ends = true;
             }
-        }
-        if commands == 1 {
+        } else if open.len() == 1 {
             chunk.join_last();
         }
         *finished_bytes = chunk.bytes.len();
@@ -200,23 +232,20 @@ impl Steps {
     }
 
     /// How many commands are left of the open step, two at most: more are the same.
-    fn discard(&mut self, mark: Mark) -> usize {
+    fn discard(&mut self) -> usize {
         let Steps { chunk, finished_bytes, finished_pieces } = self;
-        let from = mark.bytes.max(*finished_bytes);
         let open = chunk.pieces.split_off(*finished_pieces);
         let (mut begin, mut kept) = (*finished_bytes, *finished_bytes);
         for piece in open {
-            let end = if piece.lasts { piece.end } else { piece.end.min(from.max(begin)) };
-            if end > begin {
-                chunk.bytes.copy_within(begin..end, kept);
-                kept += end - begin;
+            if piece.lasts {
+                chunk.bytes.copy_within(begin..piece.end, kept);
+                kept += piece.end - begin;
                 chunk.add_piece(Piece { end: kept, ..piece }, *finished_pieces);
             }
             begin = piece.end;
         }
         chunk.bytes.truncate(kept);
-        let left = &chunk.bytes[*finished_bytes..];
-        count_commands(left)
+        count_commands(&chunk.bytes[*finished_bytes..])
     }
 
     fn take_finished(&mut self, mut empty: Chunk) -> Chunk {
@@ -237,7 +266,7 @@ fn count_commands(bytes: &[u8]) -> usize {
     if first < bytes.len() { 2 } else { 1 }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -258,7 +287,7 @@ mod tests {
 
     /// Bytes, and of each piece where it ends, its database and its frame.
     fn finished(recorder: &Recorder) -> (Vec<u8>, Vec<(usize, u32, u8)>) {
-        let chunk = recorder.take_finished(Chunk::default());
+        let chunk = recorder.take_finished();
         let bits = |frame: Frame| {
             u8::from(frame.begins) + 2 * u8::from(frame.ends) + 4 * u8::from(frame.is_inside)
         };
@@ -269,7 +298,7 @@ mod tests {
 
     #[test]
     fn single_commands_are_one_piece_while_nobody_is_met() {
-        let recorder = Recorder::new(1);
+        let recorder = Arc::new(Journal::default()).join();
         for _ in 0..3 {
             incr(&recorder, 0);
             recorder.end_step(Stamp::default());
@@ -280,12 +309,12 @@ mod tests {
         assert_eq!(bytes, INCR.repeat(4));
         assert_eq!(pieces, [(3 * INCR.len(), 0, 0), (4 * INCR.len(), 4, 0)]);
         assert_eq!(recorder.last().time(), 9);
-        assert!(recorder.take_finished(Chunk::default()).is_empty());
+        assert_eq!(finished(&recorder).0, []);
     }
 
     #[test]
     fn several_commands_are_one_step() {
-        let recorder = Recorder::new(1);
+        let recorder = Arc::new(Journal::default()).join();
         incr(&recorder, 0);
         recorder.end_step(Stamp::default());
         incr(&recorder, 0);
@@ -302,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_stamp_taken_early_is_the_steps() {
-        let recorder = Recorder::new(1);
+        let recorder = Arc::new(Journal::default()).join();
         let early = recorder.stamp_step(Stamp::first_of(9).next_of(4));
         assert!(early > Stamp::first_of(9).next_of(4));
         incr(&recorder, 0);
@@ -312,22 +341,21 @@ mod tests {
 
     #[test]
     fn what_is_undone_leaves_what_time_has_done() {
-        let recorder = Recorder::new(1);
+        let recorder = Arc::new(Journal::default()).join();
         incr(&recorder, 0);
         recorder.end_step(Stamp::default());
         incr(&recorder, 0);
         expire(&recorder, 0);
-        let mark = recorder.mark();
         incr(&recorder, 0);
         expire(&recorder, 2);
-        recorder.discard(mark);
+        recorder.discard_step();
         assert!(recorder.has_step());
         incr(&recorder, 0);
         recorder.discard_step();
         recorder.end_step(Stamp::default());
         let (bytes, pieces) = finished(&recorder);
         assert_eq!(bytes, [INCR, DEL, DEL].concat());
-        let lens = [INCR.len(), INCR.len() + DEL.len(), INCR.len() + 2 * DEL.len()];
+        let lens = [1, 2, 3].map(|count| INCR.len() + (count - 1) * DEL.len());
         assert_eq!(pieces, [(lens[0], 0, 0), (lens[1], 0, 1 + 4), (lens[2], 2, 2 + 4)]);
         incr(&recorder, 0);
         recorder.discard_step();
@@ -336,7 +364,7 @@ mod tests {
 
     #[test]
     fn an_open_step_stays_when_others_are_taken() {
-        let recorder = Recorder::new(1);
+        let recorder = Arc::new(Journal::default()).join();
         incr(&recorder, 0);
         recorder.end_step(Stamp::default());
         del(&recorder, 3);
@@ -348,7 +376,7 @@ mod tests {
 
     #[test]
     fn a_command_is_recorded_as_it_came_only_if_it_has_changed_something() {
-        let recorder = Recorder::new(1);
+        let recorder = Arc::new(Journal::default()).join();
         recorder.begin_command();
         assert!(!recorder.is_unsaid());
         expire(&recorder, 0);

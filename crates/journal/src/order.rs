@@ -1,0 +1,148 @@
+//! How far the stream is complete: the watermark.
+//!
+//! The reader merges what it has been given. It may let a step leave once nobody can come with an
+//! earlier one. For that each thread announces a *bound* before it ends the first step of a turn,
+//! and withdraws it when it has handed its steps over; the reader has a *floor* under all that is
+//! announced from now on.
+//!
+//! ```text
+//! thread:  bound = floor ; fence ; no stamp before floor, read again | steps | hand over | bound = NONE
+//! reader:  floor = higher ; fence ; watermark = the smallest of floor and all bounds | collect
+//! ```
+//!
+//! Invariants
+//! 1. Store of the bound, then load of the floor (thread); store of the floor, then load of the
+//!    bounds (reader), with a sequentially consistent fence between: at least one of the two sees
+//!    the other. So a thread whose bound the reader has not seen takes no time before that floor.
+//! 2. Steps are handed over before the bound is withdrawn, and collected after the bounds were
+//!    looked at. So whatever is collected later has a time that is not before the watermark.
+//! 3. Only the reader, and a cut, raise the floor; it never falls.
+//!
+//! Tests: at the foot, with loom and without.
+
+use crate::primitives::{AtomicU64, Ordering, fence};
+
+/// The bound of a thread that has nothing to hand over.
+const NONE: u64 = u64::MAX;
+
+/// What a thread announces, on a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Bound(AtomicU64);
+
+impl Default for Bound {
+    fn default() -> Self {
+        Bound(AtomicU64::new(NONE))
+    }
+}
+
+impl Bound {
+    /// The end of what [`Floor::announce`] has begun: all was handed over.
+    #[inline]
+    pub fn withdraw(&self) {
+        self.0.store(NONE, Ordering::Release);
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Floor(AtomicU64);
+
+impl Default for Floor {
+    fn default() -> Self {
+        Floor(AtomicU64::new(0))
+    }
+}
+
+impl Floor {
+    /// A thread is about to end steps: the smallest time they may have.
+    #[inline]
+    pub fn announce(&self, bound: &Bound) -> u64 {
+        bound.0.store(self.0.load(Ordering::Relaxed), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// From now on no step begins to be announced with a time before this one, or before one more
+    /// than the floor was: the new floor.
+    pub fn raise(&self, time: u64) -> u64 {
+        let before = self.0.fetch_add(1, Ordering::AcqRel) + 1;
+        let floor = self.0.fetch_max(time, Ordering::AcqRel).max(time).max(before);
+        fence(Ordering::SeqCst);
+        floor
+    }
+}
+
+/// The smallest of a new floor and these bounds.
+pub fn watermark<'b>(floor: u64, bounds: impl Iterator<Item = &'b Bound>) -> u64 {
+    bounds.map(|bound| bound.0.load(Ordering::Acquire)).fold(floor, u64::min)
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::*;
+    use crate::primitives::{Mutex, relock};
+
+    /// What two threads and the reader share: the floor, a bound and an outbox for each thread, and
+    /// one partition with the time of its last step.
+    #[derive(Default)]
+    struct Shared {
+        floor: Floor,
+        bounds: [Bound; 2],
+        outboxes: [Mutex<Vec<u64>>; 2],
+        partition: Mutex<u64>,
+    }
+
+    /// A turn with one step in the partition.
+    fn turn(shared: &Shared, thread: usize) {
+        let time = {
+            let mut last = relock(&shared.partition);
+            let least = shared.floor.announce(&shared.bounds[thread]);
+            *last = least.max(*last + 1);
+            *last
+        };
+        relock(&shared.outboxes[thread]).push(time);
+        shared.bounds[thread].withdraw();
+    }
+
+    /// Gathers; what has come, and up to where the stream is complete.
+    fn gather(shared: &Shared) -> (Vec<u64>, u64) {
+        let floor = shared.floor.raise(0);
+        let until = watermark(floor, shared.bounds.iter());
+        let take = |outbox| std::mem::take(&mut *relock(outbox));
+        (shared.outboxes.iter().flat_map(take).collect(), until)
+    }
+
+    /// Nothing that comes later belongs before what was complete.
+    fn check(steps: &'static [usize], gatherings: usize) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let shared = Arc::new(Shared::default());
+            let start = |&thread: &usize| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || turn(&shared, thread))
+            };
+            let threads: Vec<_> = steps.iter().map(start).collect();
+            let mut complete = 0;
+            for _ in 0..gatherings {
+                let (come, until) = gather(&shared);
+                assert!(come.iter().all(|&time| time >= complete), "{come:?} {complete}");
+                complete = complete.max(until);
+            }
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+            let (come, until) = gather(&shared);
+            assert!(come.iter().all(|&time| time >= complete), "{come:?} {complete}");
+            assert!(until > complete);
+        });
+    }
+
+    #[test]
+    fn what_is_complete_stays_so() {
+        check(&[0], 2);
+        check(&[0, 1], 1);
+    }
+}
