@@ -161,12 +161,12 @@ impl Journal {
     }
 
     /// Cuts the stream: what was recorded before is before the cut, what will be after it. With
-    /// nobody inside the gate; `seen` is the largest stamp of all partitions. The reader meets the
-    /// cut with this number.
-    pub fn cut(&self, seen: Stamp, number: u64) -> Cut {
+    /// nobody inside the gate and nothing handed over too late; all steps before have stamps before
+    /// `next`. The reader meets the cut with this number.
+    pub fn cut(&self, next: Stamp, number: u64) -> Cut {
         let mut cuts = relock(&self.cuts);
         let last = self.outboxes().iter().map(|outbox| outbox.last()).max().unwrap_or_default();
-        let time = self.floor.raise(seen.max(last).time() + 1);
+        let time = self.floor.raise(next.time().max(last.time() + 1));
         let cut = Cut { stamp: Stamp::first_of(time), number };
         cuts.push_back(cut);
         drop(cuts);

@@ -75,6 +75,17 @@ impl Reader {
         }
     }
 
+    /// Gathers and takes until nothing is left, where all threads have handed over.
+    pub fn take_all(&mut self, leave: &mut dyn FnMut(Item<'_>)) {
+        loop {
+            let until = self.gather();
+            self.take(until, leave);
+            if !self.has_more() {
+                return;
+            }
+        }
+    }
+
     /// Whether something was gathered that has not left.
     pub fn has_more(&self) -> bool {
         !self.merger.is_empty()

@@ -29,7 +29,7 @@ use crate::ticket::{Ready, Ticket, Waker, Woken};
 use crate::token::Token;
 use crate::{Busy, Keyspace};
 use pantala_base::UnixMs;
-use pantala_journal::Recorder;
+use pantala_journal::{Recorder, Stamp};
 use pantala_sync::lock::Guard;
 use pantala_table::is_expired;
 use pantala_values::Collection;
@@ -257,11 +257,41 @@ impl<'k> Locked<'k> {
         if let Some(recorder) = self.scope.recorder
             && recorder.has_step()
         {
-            let seen = self.held.iter().map(|(_, held)| held.last_step).max();
-            let stamp = recorder.end_step(seen.unwrap_or_default());
-            for (_, held) in &mut *self.held {
-                held.last_step = stamp;
-            }
+            self.stamp_step(recorder);
+        }
+    }
+
+    fn stamp_step(&mut self, recorder: &Recorder) {
+        let stamp = recorder.end_step(self.last_step());
+        self.leave_stamp(stamp);
+    }
+
+    /// The same for a command of a group, which has used only the partition it was turned to.
+    #[inline]
+    pub fn end_grouped_step(&mut self) {
+        if let Some(recorder) = self.scope.recorder
+            && recorder.has_step()
+        {
+            let held = &mut self.held[self.at].1;
+            held.last_step = recorder.end_step(held.last_step);
+        }
+    }
+
+    /// The last of the steps that were recorded with these partitions held.
+    fn last_step(&self) -> Stamp {
+        self.held.iter().map(|(_, held)| held.last_step).max().unwrap_or_default()
+    }
+
+    fn leave_stamp(&mut self, stamp: Stamp) {
+        for (_, held) in &mut *self.held {
+            held.last_step = stamp;
+        }
+    }
+
+    /// Takes back what was recorded since the last step ended, because it was undone.
+    pub fn discard_step(&mut self) {
+        if let Some(recorder) = self.scope.recorder {
+            recorder.discard_step();
         }
     }
 
@@ -290,6 +320,13 @@ impl<'k> Locked<'k> {
         let Some(at) = self.place_of(id) else { return };
         if self.woken.effects.is_some() {
             self.woken.tell(self.scope.space);
+        }
+        if let Some(recorder) = self.scope.recorder
+            && self.held[at].1.last_step != recorder.last()
+        {
+            // While all are held.
+            let stamp = recorder.stamp(self.last_step());
+            self.leave_stamp(stamp);
         }
         drop(self.held.remove(at));
     }

@@ -150,6 +150,7 @@ impl<'l, 'k> Opened<'l, 'k> {
     /// not removed, readers do not see.
     pub fn expire_elements(&mut self, limit: usize) -> usize {
         let (now, key) = (self.scope().removed_at(), self.key);
+        let is_recorded = self.scope().recorder.is_some();
         let place = self.place;
         let object = place.and_then(|place| self.changes.object_to_expire(place));
         let (Some(place), Some(object)) = (place, object) else {
@@ -157,20 +158,40 @@ impl<'l, 'k> Opened<'l, 'k> {
             self.changes.set_elements(key.bytes, None);
             return 0;
         };
-        let removed = object.expire(now, limit);
+        let mut names = Vec::new();
+        let removed = object.expire(now, limit, &mut |name| {
+            if is_recorded {
+                names.push(Box::from(name));
+            }
+        });
+        let kind = object.kind();
         let (is_empty, next) = (object.is_empty(), object.next_deadline());
-        let event = gone(object.kind());
+        let event = gone(kind);
         self.changes.set_elements(key.bytes, next);
         if removed == 0 {
             self.changes.unchanged();
             return 0;
         }
         self.scope().tally.expired_elements.add(removed as u64);
+        self.record_gone_elements(kind, &names);
         if is_empty {
             self.place = None;
         }
         self.changes.publish_expired_elements(key, place, event, is_empty);
         removed
+    }
+
+    /// Records that elements are gone by themselves.
+    fn record_gone_elements(&self, kind: Type, names: &[Box<[u8]>]) {
+        let Some(recorder) = self.scope().recorder else { return };
+        let command: &[u8] = match kind {
+            Type::Set => b"SREM",
+            Type::SortedSet => b"ZREM",
+            Type::Hash | Type::String | Type::List | Type::Stream => b"HDEL",
+        };
+        let mut args = vec![command, self.key.bytes];
+        args.extend(names.iter().map(|name| &**name));
+        recorder.record_lasting(self.scope().db.0, &args);
     }
 
     /// Whether elements that have expired stay for now, because a snapshot writes the value.

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
+use pantala_journal::Recorder;
 use pantala_table::SweepCursor;
 
 use crate::Keyspace;
@@ -147,6 +148,17 @@ impl Sweeper {
 
     /// Looks through every partition that is due and rested; how many keys were removed.
     pub fn round(&mut self, space: &Keyspace, now: UnixMs, tally: &Tally) -> u64 {
+        self.round_recorded(space, now, tally, None)
+    }
+
+    /// The same; what is removed is recorded there.
+    pub fn round_recorded(
+        &mut self,
+        space: &Keyspace,
+        now: UnixMs,
+        tally: &Tally,
+        recorder: Option<&Recorder>,
+    ) -> u64 {
         let mut removed = 0;
         for id in PartitionId::all() {
             if space.hides_expired() {
@@ -159,7 +171,7 @@ impl Sweeper {
                 continue;
             }
             let mut found = Found::default();
-            let swept = space.sweep_partition(id, now, tally, &mut found);
+            let swept = space.sweep_partition(id, (now, tally, recorder), &mut found);
             let took_us = monotonic_us() - began_us;
             let rest_us = match swept {
                 Progress::Held => HELD_REST_US,
@@ -199,15 +211,14 @@ impl Keyspace {
     fn sweep_partition(
         &self,
         id: PartitionId,
-        now: UnixMs,
-        tally: &Tally,
+        work: (UnixMs, &Tally, Option<&Recorder>),
         found: &mut Found,
     ) -> Progress {
         {
             let Some(_held) = self.partition(id).spin_lock() else { return Progress::Held };
             self.sweep.earliest[id.index()].store(NEVER, Ordering::SeqCst);
         }
-        match self.sweep_databases(id, now, tally, found) {
+        match self.sweep_databases(id, work, found) {
             Some(()) => Progress::Done,
             None => Progress::HalfDone,
         }
@@ -228,22 +239,14 @@ impl Keyspace {
     fn sweep_databases(
         &self,
         id: PartitionId,
-        now: UnixMs,
-        tally: &Tally,
+        work: (UnixMs, &Tally, Option<&Recorder>),
         found: &mut Found,
     ) -> Option<()> {
-        let mut earliest = NEVER;
+        let ((now, tally, recorder), mut earliest) = (work, NEVER);
         for db in (0..self.database_count()).map(DbIndex) {
             let Some(sizes) = self.sizes(db) else { continue };
-            let scope = Scope {
-                space: self,
-                db,
-                now,
-                tally,
-                touch: false,
-                sees_expired: false,
-                recorder: None,
-            };
+            let scope =
+                Scope { space: self, db, now, tally, touch: false, sees_expired: false, recorder };
             if sizes.with_deadline_in(id) > 0 {
                 earliest = earliest.min(self.sweep_keys(id, scope, found)?);
             }
@@ -273,6 +276,12 @@ impl Keyspace {
             called.extend(held.rest.waiters.take(ready.db, &ready.key));
         }
         woken.tell(scope.space);
+        if let Some(recorder) = scope.recorder
+            && recorder.has_step()
+        {
+            held.last_step = recorder.end_loose_step(held.last_step);
+            recorder.hand_over();
+        }
         drop(held);
         called.iter().for_each(|waiter| waiter.call());
         Some(result)

@@ -109,6 +109,7 @@ impl Locked<'_> {
             }
             opened.unchanged();
         }
+        self.discard_step();
         self.discard_effects(0);
     }
 }

@@ -330,8 +330,28 @@ impl<'k> Locked<'k> {
                 }
             }
             locked.listeners().flushed(only);
+            match only {
+                Some(db) => locked.record_whole(db, &[b"FLUSHDB"]),
+                None => locked.record_whole(locked.scope.db, &[b"FLUSHALL"]),
+            }
             Garbage::Tables(tables)
         })
+    }
+
+    /// Records what happened to whole databases. With everything held, or nobody else inside: then
+    /// it is a step of its own.
+    fn record_whole(&mut self, db: DbIndex, args: &[&[u8]]) {
+        let Some(recorder) = self.scope.recorder else { return };
+        recorder.record(db.0, args);
+        if self.holds_everything() {
+            return;
+        }
+        let seen = PartitionId::all().map(|id| self.visit_alone(id).last_step).max();
+        let stamp = recorder.end_step(seen.unwrap_or_default());
+        for id in PartitionId::all() {
+            self.visit_alone(id).last_step = stamp;
+        }
+        recorder.hand_over();
     }
 
     /// Who is told of what happened to whole databases. With everything held.
@@ -382,6 +402,9 @@ impl<'k> Locked<'k> {
                 locked.touch_all(id, &is_meant);
             }
             locked.listeners().swapped(left, right);
+            let (left, right) = (left.0.to_string(), right.0.to_string());
+            let db = locked.scope.db;
+            locked.record_whole(db, &[b"SWAPDB", left.as_bytes(), right.as_bytes()]);
         })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
 use pantala_commands::Session;
-use pantala_journal::{Audience, Chunk, Merger, Recorder, Stamp};
+use pantala_journal::{Audience, Item, Reader, Recorder};
 use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
@@ -24,7 +24,7 @@ pub struct InProcess {
     worker: Worker,
     lane_tally: Arc<ThreadTally>,
     lane_recorder: Recorder,
-    merger: Merger,
+    reader: Reader,
 }
 
 impl InProcess {
@@ -51,11 +51,12 @@ impl InProcess {
         let inbox = Arc::new(Inbox::new(reactor.waker()));
         let lane_tally = shared.engine.stats.tallies.join();
         let lane_recorder = shared.engine.journal.join();
+        let reader = Reader::new(Arc::clone(&shared.engine.journal), 0);
         let mut worker = Worker::new(shared, 0, inbox);
         let token = Token { index: 0, generation: 0 };
         let session = Session::new(1, true);
         worker.connections.push(Some(Box::new(Connection::new(token, session, 0))));
-        Ok(InProcess { worker, lane_tally, lane_recorder, merger: Merger::default() })
+        Ok(InProcess { worker, lane_tally, lane_recorder, reader })
     }
 
     /// From now on changes are recorded.
@@ -65,13 +66,11 @@ impl InProcess {
 
     /// What was recorded since the last call, in order, as a file has it.
     pub fn recorded(&mut self) -> Vec<u8> {
-        let worker = self.worker.recorder.as_deref().expect("no turn runs");
-        for (thread, recorder) in [worker, &self.lane_recorder].into_iter().enumerate() {
-            self.merger.add(thread, recorder.take_finished(Chunk::default()));
-        }
         let mut bytes = Vec::new();
-        self.merger.take(Stamp::LAST, &mut |run| {
-            if run.audience == Audience::All {
+        self.reader.take_all(&mut |item| {
+            if let Item::Run(run) = item
+                && run.audience == Audience::All
+            {
                 bytes.extend_from_slice(run.bytes);
             }
         });

@@ -93,3 +93,29 @@ fn functions_are_recorded() {
     let sent = format!("FUNCTION LOAD \"{code}\"\nFCALL f 0\nFUNCTION DELETE l");
     check(&sent, &format!("SELECT 0\nFUNCTION LOAD {code}\nFUNCTION DELETE l"));
 }
+
+#[test]
+fn whole_databases_are_recorded() {
+    check(
+        "SET k v\nFLUSHALL\nSELECT 2\nFLUSHDB\nSWAPDB 0 2",
+        "SELECT 0\nSET k v\nFLUSHALL\nSELECT 2\nFLUSHDB\nSWAPDB 0 2",
+    );
+    check("MULTI\nSET k v\nFLUSHALL\nEXEC", "SELECT 0\nMULTI\nSET k v\nFLUSHALL\nEXEC");
+}
+
+#[test]
+fn a_script_that_begins_again_is_recorded_once() {
+    // Known as quick it runs on the worker, takes too long there, and begins again on the lane.
+    let script = "EVAL \"redis.call('INCR', KEYS[1]) for i = 1, ARGV[1] do end\" 1 k";
+    let sent = format!("{script} 1\n{script} 1\n{script} 3000000\nGET k");
+    check(&sent, "SELECT 0\nINCR k\nINCR k\nINCR k");
+}
+
+#[test]
+fn keys_of_many_partitions_are_one_step() {
+    let keys: String = (0..3000).map(|number| format!(" k{number} v")).collect();
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    server.record();
+    let sent = format!("MSET{keys}");
+    check_with(&mut server, &sent, &format!("SELECT 0\n{sent}"));
+}

@@ -156,9 +156,10 @@ pub trait Collection: Variant + Default {
     /// early (an element that had it is gone), never too late.
     fn next_deadline(&self) -> Option<UnixMs>;
 
-    /// Removes elements whose deadline has passed, about `limit` at most; how many. It has looked
-    /// at all that are due when [`Collection::next_deadline`] is not before `now` afterwards.
-    fn expire(&mut self, _now: UnixMs, _limit: usize) -> usize {
+    /// Removes elements whose deadline has passed, about `limit` at most, and names each to `gone`
+    /// first; how many. It has looked at all that are due when [`Collection::next_deadline`] is not
+    /// before `now` afterwards.
+    fn expire(&mut self, _now: UnixMs, _limit: usize, _gone: &mut dyn FnMut(&[u8])) -> usize {
         0
     }
 }
@@ -191,8 +192,8 @@ impl Object {
     }
 
     /// See [`Collection::expire`].
-    pub fn expire(&mut self, now: UnixMs, limit: usize) -> usize {
-        each!(self, one => one.expire(now, limit))
+    pub fn expire(&mut self, now: UnixMs, limit: usize, gone: &mut dyn FnMut(&[u8])) -> usize {
+        each!(self, one => one.expire(now, limit, gone))
     }
 
     /// See [`Collection::next_deadline`].

@@ -82,11 +82,11 @@ impl Pair {
         let due =
             |model: &Model, now| model.keys().filter(|f| live(model, f, now).is_none()).count();
         let before = due(&self.model, self.now);
-        let removed = self.hash.expire(self.now, limit);
+        let removed = self.hash.expire(self.now, limit, &mut |_| {});
         assert!(removed >= limit.min(before) && removed <= before, "{removed} of {before}");
         if removed < before {
             // Which of them went, only the hash knows.
-            while self.hash.expire(self.now, usize::MAX) > 0 {}
+            while self.hash.expire(self.now, usize::MAX, &mut |_| {}) > 0 {}
         }
         let now = self.now;
         self.model.retain(|_, (_, deadline)| deadline.is_none_or(|deadline| deadline >= now));

@@ -94,7 +94,7 @@ impl Pair {
             }
             10 if self.timed => self.now.0 += random.below(20) as i64,
             11 if self.timed && random.below(5) == 0 => {
-                self.set.expire(now, usize::MAX);
+                self.set.expire(now, usize::MAX, &mut |_| {});
                 let left = live(&self.model, now);
                 self.model.retain(|member, _| left.contains(member));
                 assert_eq!(self.set.view().len(), left.len());

@@ -106,7 +106,7 @@ fn step(dice: &mut Dice, set: &mut SortedSet, model: &mut Model, adds: bool) {
         }
         9 if dice.random.below(40) == 0 => {
             let now = UnixMs(dice.random.below(30) as i64);
-            while set.expire(now, 3) > 0 {}
+            while set.expire(now, 3, &mut |_| {}) > 0 {}
             let due: Vec<_> = model
                 .deadlines
                 .iter()

@@ -152,6 +152,7 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
         Ok(Ran::Answered) | Err(_) => {}
     }
     if ran.is_err() {
+        thread.1.hand_over();
         reply.clear();
         report_panic(engine, thread.0, &job.session, Some(job.found), &mut reply);
         job.session.closing = true;
@@ -191,7 +192,10 @@ fn run_command(
         is_starved: *tries >= ALL_OR_NONE_TRIES,
         ..Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()))
     };
-    let awaited = match turn.run(session, found, &args, reply, &place) {
+    let verdict = turn.run(session, found, &args, reply, &place);
+    // Before the gate is left.
+    thread.1.hand_over();
+    let awaited = match verdict {
         Verdict::Finished => None,
         Verdict::Blocked(blocked) => return Ran::Blocked(blocked),
         Verdict::Parked(Park::Token(wanted)) => {

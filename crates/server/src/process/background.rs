@@ -35,11 +35,14 @@ pub fn reclaim(garbage: &Receiver<Garbage>) {
 /// The life of the thread that sweeps and watches resident memory.
 pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Waker>)) {
     let tally = shared.engine.stats.tallies.join();
+    let recorder = shared.engine.journal.join();
     let mut sweeper = Sweeper::new(&shared.engine.space);
     started(sweeper.waker());
     while !shared.engine.condition.shutdown.is_final() {
         if !shared.engine.condition.switches.does_sweep_rest() {
-            sweeper.round(&shared.engine.space, unix_ms(), &tally.keys);
+            let engine = &shared.engine;
+            let recorder = engine.journal.is_on().then_some(&recorder);
+            sweeper.round_recorded(&engine.space, unix_ms(), &tally.keys, recorder);
         }
         let longest = shared.engine.condition.memory.look();
         sweeper.sleep(&shared.engine.space, unix_ms(), longest);

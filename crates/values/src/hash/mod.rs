@@ -246,10 +246,10 @@ impl Collection for Hash {
         }
     }
 
-    fn expire(&mut self, now: UnixMs, limit: usize) -> usize {
+    fn expire(&mut self, now: UnixMs, limit: usize, gone: &mut dyn FnMut(&[u8])) -> usize {
         match &mut self.form {
             Form::Packed(_) => 0,
-            Form::Large(large) => large.expire(now, limit, &mut |_| {}),
+            Form::Large(large) => large.expire(now, limit, &mut |entry| gone(entry.key)),
         }
     }
 }

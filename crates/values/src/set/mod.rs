@@ -482,9 +482,9 @@ impl Collection for Set {
         }
     }
 
-    fn expire(&mut self, now: UnixMs, limit: usize) -> usize {
+    fn expire(&mut self, now: UnixMs, limit: usize, gone: &mut dyn FnMut(&[u8])) -> usize {
         match &mut self.form {
-            Form::Large(large) => large.expire(now, limit, &mut |_| {}),
+            Form::Large(large) => large.expire(now, limit, &mut |entry| gone(entry.key)),
             _ => 0,
         }
     }

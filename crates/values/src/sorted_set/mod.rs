@@ -295,13 +295,14 @@ impl Collection for SortedSet {
         }
     }
 
-    fn expire(&mut self, now: UnixMs, limit: usize) -> usize {
+    fn expire(&mut self, now: UnixMs, limit: usize, gone: &mut dyn FnMut(&[u8])) -> usize {
         let Form::Large(large) = &mut self.0 else { return 0 };
         let Large { tree, deadlines: Some(deadlines) } = &mut **large else { return 0 };
         let mut removed = 0;
         while removed < limit
             && let Some(member) = deadlines.pop_due(now)
         {
+            gone(&member);
             tree.remove(&member);
             removed += 1;
         }

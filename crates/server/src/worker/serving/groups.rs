@@ -122,7 +122,9 @@ impl Worker {
                 let verdict = turn.run_locked(session, request, locked, &mut output.bytes);
                 if locked.has_ready() {
                     turn.serve_ready(locked);
+                    locked.end_step();
                 }
+                locked.end_grouped_step();
                 match verdict {
                     Verdict::Finished => {
                         let progress = &mut window.progress[chunk];

@@ -86,6 +86,7 @@ impl Worker {
             self.feed_monitors();
         }
         turn.shrink_tracked();
+        recorder.hand_over();
         drop(inside);
         self.recorder = Some(recorder);
         let Window { mut progress, mut args, parsed, .. } = window;
