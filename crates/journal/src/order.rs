@@ -6,7 +6,7 @@
 //! announced from now on.
 //!
 //! ```text
-//! thread:  bound = floor ; fence ; no stamp before floor, read again | steps | hand over | bound = NONE
+//! thread:  bound = floor ; fence ; least = floor | steps | hand over | bound = NONE
 //! reader:  floor = higher ; fence ; watermark = the smallest of floor and all bounds | collect
 //! ```
 //!

@@ -257,13 +257,9 @@ impl<'k> Locked<'k> {
         if let Some(recorder) = self.scope.recorder
             && recorder.has_step()
         {
-            self.stamp_step(recorder);
+            let stamp = recorder.end_step(self.last_step());
+            self.leave_stamp(stamp);
         }
-    }
-
-    fn stamp_step(&mut self, recorder: &Recorder) {
-        let stamp = recorder.end_step(self.last_step());
-        self.leave_stamp(stamp);
     }
 
     /// The same for a command of a group, which has used only the partition it was turned to.
@@ -307,9 +303,8 @@ impl<'k> Locked<'k> {
     /// the journal's order from now on.
     pub fn stamp_early(&mut self) {
         if let Some(recorder) = self.scope.recorder {
-            let seen = self.held.iter().map(|(_, held)| held.last_step).max();
-            let stamp = recorder.stamp_step(seen.unwrap_or_default());
-            self.held.iter_mut().for_each(|(_, held)| held.last_step = stamp);
+            let stamp = recorder.stamp_step(self.last_step());
+            self.leave_stamp(stamp);
         }
     }
 
@@ -320,13 +315,6 @@ impl<'k> Locked<'k> {
         let Some(at) = self.place_of(id) else { return };
         if self.woken.effects.is_some() {
             self.woken.tell(self.scope.space);
-        }
-        if let Some(recorder) = self.scope.recorder
-            && self.held[at].1.last_step != recorder.last()
-        {
-            // While all are held.
-            let stamp = recorder.stamp(self.last_step());
-            self.leave_stamp(stamp);
         }
         drop(self.held.remove(at));
     }

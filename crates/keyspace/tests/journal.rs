@@ -142,6 +142,7 @@ fn a_step_that_frees_a_partition_early_stands_before_who_takes_it() {
         let (space, scope) = (locked.scope().space, *locked.scope());
         let recorder = scope.recorder.expect("it is there");
         recorder.record(0, &[b"first"]);
+        locked.stamp_early();
         locked.free_early(PartitionId::of(space.hash(b"a")));
         // A thread holds partitions for one command at a time.
         std::thread::scope(|threads| {

@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use pantala_commands::Flags;
+use pantala_commands::{Flags, Session};
 use pantala_keyspace::{Locked, PartitionId};
 use pantala_protocol::{ProtocolError, is_cross_protocol};
 
@@ -119,13 +119,7 @@ impl Worker {
                 let Connection { session, output, .. } = &mut *connection;
                 locked.turn_to(at, turn.scope(session));
                 let request = Request { found, args, hashes: &[hash] };
-                let verdict = turn.run_locked(session, request, locked, &mut output.bytes);
-                if locked.has_ready() {
-                    turn.serve_ready(locked);
-                    locked.end_step();
-                }
-                locked.end_grouped_step();
-                match verdict {
+                match run_member(turn, session, request, locked, &mut output.bytes) {
                     Verdict::Finished => {
                         let progress = &mut window.progress[chunk];
                         let request_bytes = end - progress.done;
@@ -235,6 +229,24 @@ impl Worker {
         connection.park(Waiting::Partition);
         self.perform(window, turn, position, action);
     }
+}
+
+/// Runs one command of a group: a step of its own.
+#[inline]
+fn run_member<'r>(
+    turn: &Turn<'r>,
+    session: &mut Session,
+    request: Request<'_>,
+    locked: &mut Locked<'r>,
+    output: &mut Vec<u8>,
+) -> Verdict {
+    let verdict = turn.run_locked(session, request, locked, output);
+    if locked.has_ready() {
+        turn.serve_ready(locked);
+        locked.end_step();
+    }
+    locked.end_grouped_step();
+    verdict
 }
 
 /// A browser was made to send this: whatever follows is not meant for us.
