@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{DB, NOW, get, keyspace, scope, set};
 use pantala_base::rng::Rng;
-use pantala_journal::{Recorder, Stamp};
+use pantala_journal::{Journal, Recorder, Stamp};
 use pantala_keyspace::{
     Expiry, Inbox, Key, Keyspace, LockPlan, Locked, PartitionId, Scope, Tally, Ticket, Waker, event,
 };
@@ -208,15 +208,19 @@ fn record(
 #[test]
 fn who_takes_what_was_free_early_comes_later_in_the_journal() {
     let space = keyspace();
-    let [early, before] = [1, 5].map(Recorder::new);
+    let journal = Arc::new(Journal::default());
+    // The smallest number would stand first where stamps have the same time.
+    let [first, early, before] = [(); 3].map(|()| journal.join());
+    let mut first = Some(first);
     let mut other = Stamp::default();
     record(&space, &before, &[2], &mut |_| ());
     record(&space, &early, &[1, 2], &mut |locked| {
         locked.stamp_early();
         locked.free_early(PartitionId(1));
-        let run = || {
-            let first = Recorder::new(0);
-            record(&space, &first, &[1], &mut |_| ());
+        let first = first.take().expect("it runs once");
+        let space = &space;
+        let run = move || {
+            record(space, &first, &[1], &mut |_| ());
             first.last()
         };
         other = std::thread::scope(|scope| scope.spawn(run).join()).expect("it is free");
