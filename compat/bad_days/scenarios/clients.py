@@ -247,6 +247,29 @@ def gone_while_blocked(trial):
                 client.close()
 
 
+@scenario(slack_mb=512)
+def gone_with_a_last_word(trial):
+    """Clients that are answered nothing send much and are reset at once, so that the server hears
+    of both together: all of them are noticed."""
+    much = encode("SET", "k", b"v" * MB) * 3
+    silent = {
+        "CLIENT REPLY OFF": encode("CLIENT", "REPLY", "OFF") + much,
+        "half a command": b"*2\r\n$4\r\nECHO\r\n$40000000\r\n" + much,
+    }
+    with trial.client() as other:
+        for what, raw in silent.items():
+            other.want(b"PONG", "PING")
+            others = trial.server.fd_count()
+            for _ in range(10):
+                gone = [trial.client() for _ in range(20)]
+                for client in gone:
+                    client.write(raw)
+                for client in gone:
+                    client.abort()
+                until(lambda: trial.server.fd_count() <= others, f"{what}: all are noticed")
+        other.call("DEL", "k")
+
+
 @scenario(slack_mb=96)
 def half_closed_and_served(trial):
     """Who has finished sending behind a slow command, with much input after it, gets all of it."""

@@ -13,7 +13,8 @@
 //! that ends whoever waits for keys, in both cases, as Valkey frees a blocked client whose peer
 //! half-closes. All others get what they asked for before. While reading is paused a hang-up is
 //! heard of if the window had room for it; it counts when the command begins to wait for keys. A
-//! reset is heard of at any time and ends everybody at once.
+//! reset is heard of at any time and ends everybody at once: from a send that fails, or, where what
+//! was received is not answered at once, by watching (`Ops::watch_peer`).
 
 use std::mem::{replace, take};
 
@@ -104,6 +105,9 @@ impl Worker {
         self.end_if_through(index);
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         let is_last = connection.life == Life::Ending;
+        // What it sent in this turn is answered later, or never.
+        let is_unanswered =
+            connection.output.bytes.is_empty() && connection.counts.active_us == self.now_us;
         if connection.output.in_flight > 0 {
             if is_last || !connection.output.bytes.is_empty() {
                 ops.hasten();
@@ -122,7 +126,7 @@ impl Worker {
         } else if is_last {
             return self.drop_connection(token, ops);
         }
-        self.balance_reading(index, ops);
+        self.balance_reading(index, is_unanswered, ops);
     }
 
     /// Sends its last replies from now on, if no more commands are to run.
@@ -143,12 +147,12 @@ impl Worker {
 
     /// Leaves input in the kernel while a connection that is parked for a while has enough of it,
     /// so that its peer feels it; takes it up again after.
-    fn balance_reading(&mut self, index: u32, ops: &mut Ops<'_>) {
+    fn balance_reading(&mut self, index: u32, is_unanswered: bool, ops: &mut Ops<'_>) {
         let Some(connection) = self.at(index) else { return };
         // A FIN arrives after all that was sent, so who waits for keys is read from to the end.
         let ends_by_itself =
             connection.waits.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
-        if connection.waits.blocked.is_some() {
+        if is_unanswered || connection.waits.blocked.is_some() {
             ops.watch_peer(connection.token);
         }
         let is_full = ends_by_itself && connection.input.bytes.len() > PARKED_INPUT_BYTES;
