@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use pantala_base::UnixMs;
+use pantala_base::clock::unix_ms;
 use pantala_base::number::parse_i64;
 use pantala_keyspace::snapshot::SnapshotWait;
 use pantala_keyspace::{Aborted, Awaited, Busy, Key, Keyspace, Locked, WrongType};
@@ -225,6 +226,13 @@ impl<'c, 'k> Call<'c, 'k> {
     #[inline]
     pub fn now(&self) -> UnixMs {
         self.keys.scope().now
+    }
+
+    /// The time of day: what relative times count from, and what a stream remembers. It is
+    /// [`Call::now`] but for one who sees the expired and applies a stream of commands, for whom no
+    /// deadline has passed, so that `now` is before all.
+    pub fn clock(&self) -> UnixMs {
+        if self.keys.scope().sees_expired { unix_ms() } else { self.now() }
     }
 
     /// The whole keyspace.

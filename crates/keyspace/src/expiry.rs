@@ -41,6 +41,8 @@ pub enum HideReason {
     Paused = 2,
     /// The server is filled from another one.
     Import = 4,
+    /// A journal is loaded, which says itself what is gone.
+    Loading = 8,
 }
 
 /// The reasons there are, a bit each.

@@ -79,6 +79,8 @@ pub struct Turn<'r> {
     pub locking: Locking,
     /// Some partition was busy each time, many times: now it waits for them, with the token.
     pub is_starved: bool,
+    /// Keys are there until somebody else says that they are gone: see `Scope::sees_expired`.
+    pub sees_expired: bool,
 }
 
 /// What is to be run.
@@ -130,6 +132,7 @@ impl<'r> Turn<'r> {
             may_wait: true,
             locking: Locking::Upfront,
             is_starved: false,
+            sees_expired: false,
         }
     }
 
@@ -143,7 +146,7 @@ impl<'r> Turn<'r> {
             now: self.now,
             tally,
             touch: true,
-            sees_expired: false,
+            sees_expired: self.sees_expired,
             recorder: self.recorder,
         }
     }
@@ -157,7 +160,8 @@ impl<'r> Turn<'r> {
             now: self.now,
             tally: &self.tally.keys,
             touch: !session.no_touch,
-            sees_expired: session.is_import_source && self.limited.settings.import_mode,
+            sees_expired: self.sees_expired
+                || session.is_import_source && self.limited.settings.import_mode,
             recorder: self.recorder,
         }
     }

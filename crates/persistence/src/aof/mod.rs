@@ -16,6 +16,8 @@
 //! | `steps` | bytes become steps, sans-IO |
 //! | `reader` | a file of steps, to its end or to where it breaks |
 //! | `files` | all files of a manifest, in order |
+//! | `load` | those files loaded |
+//! | `replay` | their commands run through the engine |
 //!
 //! A *step* is what is done whole or not at all: a command, or MULTI to EXEC.
 //!
@@ -24,8 +26,10 @@
 pub mod files;
 pub mod growth;
 pub mod layout;
+pub mod load;
 pub mod manifest;
 pub mod reader;
+pub mod replay;
 pub mod steps;
 pub mod writer;
 

@@ -166,7 +166,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     // The errors come in the reference's order: the key is looked at first.
     check_free(call, &options)?;
     let ttl = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
-    let deadline = deadline(ttl, options.is_absolute, now)?;
+    let deadline = deadline(ttl, options.is_absolute, call.clock())?;
     let (payload, versions, limits) = (call.args[3], call.rdb_versions(), limits(call));
     let name = call.args[1];
     let record = call.meanwhile(|| {

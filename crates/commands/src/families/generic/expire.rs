@@ -44,7 +44,7 @@ pub(super) const PERSIST: Command = Command::write("PERSIST", persist, Group::Ge
 fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let conditions = Conditions::parse(&call.args[3..])?;
     let now = call.now();
-    let new = deadline(call.args[2], form, now, call.command.name)?;
+    let new = deadline(call.args[2], form, call.clock(), call.command.name)?;
     let mut opened = call.keys.open(call.key());
     let applies = opened.exists() && conditions.allow(new, opened.deadline());
     if applies && new <= now && !opened.keeps_passed() {

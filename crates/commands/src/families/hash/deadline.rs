@@ -54,7 +54,7 @@ pub(super) fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let at = find_fields(call.args, 3)?;
     let conditions = Conditions::parse(&call.args[3..at])?;
     let fields = counted(call.args, at, 1)?;
-    let deadline = field_deadline(call.args[2], form, call.now(), call.command.name)?;
+    let deadline = field_deadline(call.args[2], form, call.clock(), call.command.name)?;
     check_arguments(call)?;
     let key = call.key();
     let opened = open(call.keys, key)?;

@@ -45,7 +45,8 @@ pub(super) const FIELDEXPIRE: Command = writes("FIELDEXPIRE", field_expire)
     .summary("Dragonfly's: gives fields of a hash, or members of a set, seconds to live.");
 
 fn field_expire(call: &mut Call<'_, '_>) -> Done {
-    let deadline = field_deadline(call.args[2], TimeForm::Seconds, call.now(), call.command.name)?;
+    let deadline =
+        field_deadline(call.args[2], TimeForm::Seconds, call.clock(), call.command.name)?;
     check_arguments(call)?;
     let (key, now, elements) = (call.key(), call.now(), &call.args[3..]);
     let always = Conditions::default();

@@ -31,7 +31,7 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
     let (at, words) = Words::parse(call, true)?;
     let pairs = counted(call.args, at, 2)?;
     check_arguments(call)?;
-    let (key, now) = (call.key(), call.now());
+    let (key, now, clock) = (call.key(), call.now(), call.clock());
     let tally = call.keys.scope().tally;
     let mut opened = open(call.keys, key)?;
     let found = opened.collection::<Hash>()?.map(Hash::view);
@@ -40,7 +40,7 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
         call.reply.int(0);
         return Ok(());
     }
-    let deadline = words.time.deadline(now, call.command.name)?;
+    let deadline = words.time.deadline(clock, call.command.name)?;
     if !fields_hold(words.fields, found, pairs, now) {
         call.reply.int(0);
         return Ok(());
@@ -142,12 +142,12 @@ fn hgetex(call: &mut Call<'_, '_>) -> Done {
     let (at, words) = Words::parse(call, false)?;
     let fields = counted(call.args, at, 1)?;
     check_arguments(call)?;
-    let (key, now) = (call.key(), call.now());
+    let (key, now, clock) = (call.key(), call.now(), call.clock());
     let tally = call.keys.scope().tally;
     let mut opened = call.keys.read(key);
     clean::<Hash>(&mut opened, now)?;
     let mut hash = opened.collection_mut::<Hash>()?;
-    let deadline = words.time.deadline(now, call.command.name);
+    let deadline = words.time.deadline(clock, call.command.name);
     let deadline = match deadline {
         Ok(deadline) => deadline,
         Err(error) => {

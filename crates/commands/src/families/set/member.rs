@@ -123,7 +123,7 @@ fn saddex(call: &mut Call<'_, '_>) -> Done {
     }
     check_lane(call.lane, members.len())?;
     let (key, now) = (call.key(), call.now());
-    let deadline = UnixMs(now.0.saturating_add(seconds * 1000));
+    let deadline = UnixMs(call.clock().0.saturating_add(seconds * 1000));
     let mut opened = open(call.keys, key)?;
     let set = opened.collection_or_new::<Set>()?;
     let mut added = 0;

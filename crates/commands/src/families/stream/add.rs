@@ -66,7 +66,7 @@ fn xadd(call: &mut Call<'_, '_>) -> Done {
     if matches!(new_id, NewId::Given(StreamId::MIN)) {
         return Err(ZERO_ID.into());
     }
-    let (key, now) = (call.key(), call.now());
+    let (key, now) = (call.key(), call.clock());
     let limits = limits(call.settings);
     let mut opened = call.keys.open(key);
     let stream = opened.collection::<Stream>()?;

@@ -114,7 +114,7 @@ fn unrecognized(word: &[u8]) -> ClientError {
 }
 
 fn xclaim(call: &mut Call<'_, '_>) -> Done {
-    let (key, name, now) = (call.key(), call.args[2], call.now());
+    let (key, name, now) = (call.key(), call.args[2], call.clock());
     let mut opened = call.keys.read(key);
     let stream = opened.collection::<Stream>()?;
     if stream.is_none_or(|stream| stream.group(name).is_none()) {
@@ -223,7 +223,7 @@ fn xautoclaim(call: &mut Call<'_, '_>) -> Done {
     let min_idle_ms = int_or(call.args[4], AUTOCLAIM_MIN_IDLE)?.max(0);
     let start = interval_start(call.args[5])?;
     let (most, just_ids) = parse_auto(&call.args[6..])?;
-    let (key, name, now) = (call.key(), call.args[2], call.now());
+    let (key, name, now) = (call.key(), call.args[2], call.clock());
     let mut opened = call.keys.read(key);
     let stream = opened.collection::<Stream>()?;
     let group = stream.and_then(|stream| stream.group(name));

@@ -182,7 +182,7 @@ fn destroy(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn create_consumer(call: &mut Call<'_, '_>) -> Done {
-    let (key, name, now) = (call.key(), call.args[3], call.now());
+    let (key, name, now) = (call.key(), call.args[3], call.clock());
     let mut opened = call.keys.open(key);
     let stream = opened.collection_mut::<Stream>();
     let group = stream.map(|stream| stream.map(|stream| stream.group_mut(name)));

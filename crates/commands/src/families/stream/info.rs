@@ -73,7 +73,7 @@ fn pair_int_or_null(reply: &mut Reply<'_>, name: &str, value: Option<i64>) {
 }
 
 fn consumers(call: &mut Call<'_, '_>) -> Done {
-    let (key, name, now) = (call.key(), call.args[3], call.now());
+    let (key, name, now) = (call.key(), call.args[3], call.clock());
     let opened = call.keys.read(key);
     let stream = opened.collection::<Stream>()?.ok_or(error::NO_SUCH_KEY)?;
     let group = stream.group(name).ok_or_else(|| no_group_of_key(key.bytes, name))?;

@@ -90,7 +90,7 @@ impl<'a> Filter<'a> {
 
 fn xpending(call: &mut Call<'_, '_>) -> Done {
     let filter = Filter::parse(&call.args[3..])?;
-    let (key, name, now) = (call.key(), call.args[2], call.now());
+    let (key, name, now) = (call.key(), call.args[2], call.clock());
     let opened = call.keys.read(key);
     let stream = opened.collection::<Stream>()?;
     let group = stream.and_then(|stream| stream.group(name));

@@ -198,7 +198,9 @@ fn unbalanced(has_group: bool) -> ClientError {
 fn read(call: &mut Call<'_, '_>, request: &Request<'_>) -> Done {
     let until = match request.block_ms {
         None | Some(0) => None,
-        Some(ms) => Some(UnixMs(ms.checked_add(call.now().0).ok_or(error::TIMEOUT_OUT_OF_RANGE)?)),
+        Some(ms) => {
+            Some(UnixMs(ms.checked_add(call.clock().0).ok_or(error::TIMEOUT_OUT_OF_RANGE)?))
+        }
     };
     let mut positions = SmallVec::<[Position; 4]>::new();
     for nth in 0..request.streams {
@@ -390,7 +392,7 @@ fn serve_group(
     position: Position,
 ) -> Result<bool, Stop> {
     let Some(key) = stream_key(call, request, nth) else { return Ok(false) };
-    let now = call.now();
+    let now = call.clock();
     let before = call.reply.len();
     reply_name(call, key);
     let mut opened = call.keys.peek(key);

@@ -222,7 +222,7 @@ fn psetex(call: &mut Call<'_, '_>) -> Done {
 
 fn set_for(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let (key, value, now) = (call.key(), call.args[3], call.now());
-    let deadline = positive_deadline(call.args[2], form, now, call.command.name)?;
+    let deadline = positive_deadline(call.args[2], form, call.clock(), call.command.name)?;
     put(&mut call.keys.open(key), value, Expiry::At(deadline), now);
     call.reply.ok();
     Ok(())

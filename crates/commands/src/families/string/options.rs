@@ -133,7 +133,7 @@ impl<'a> SetOptions<'a> {
             Time::Unsaid | Time::Persist => Expiry::Never,
             Time::Keep => Expiry::Keep,
             Time::At(form, text) => {
-                Expiry::At(positive_deadline(text, form, call.now(), call.command.name)?)
+                Expiry::At(positive_deadline(text, form, call.clock(), call.command.name)?)
             }
         })
     }

@@ -78,7 +78,7 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let at = words.iter().position(|word| is_word(word, "MEMBERS")).ok_or(error::SYNTAX)? + 3;
     let conditions = Conditions::parse(&call.args[3..at])?;
     let members = members(call.args, at)?;
-    let deadline = field_deadline(call.args[2], form, call.now(), call.command.name)?;
+    let deadline = field_deadline(call.args[2], form, call.clock(), call.command.name)?;
     check_lane(call.lane, members.len())?;
     let key = call.key();
     let opened = open(call.keys, key, call.lane)?;

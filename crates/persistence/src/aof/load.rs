@@ -1,0 +1,201 @@
+//! Loading an append-only file: its base, then its increments, through the engine.
+//!
+//! ```text
+//! file of RDB, or RDB and then steps    the snapshot by who can (LoadSnapshot), the rest as steps
+//! file of steps                         one after the other
+//! last file torn                        cut at its last whole step, if aof-load-truncated
+//! ```
+//!
+//! Invariants
+//! 1. On an error nothing on disk has changed.
+//! 2. Only the end of the last file that holds anything is cut; what is cut is told.
+//!
+//! Not here: the snapshot itself (`loading`), threads. Tests: `tests/replay.rs`.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use smallvec::SmallVec;
+
+use super::files::PartFile;
+use super::reader::{Found, ReadError, StepReader, Torn};
+use super::replay::Replay;
+use super::steps::Damage;
+use crate::disk::Disk;
+
+/// What a snapshot's file begins with: of Redis, of Valkey.
+const MAGIC: [&[u8]; 2] = [b"REDIS", b"VALKEY"];
+/// Enough to tell.
+const MAGIC_MAX_BYTES: usize = 6;
+
+/// Who can load a snapshot.
+pub trait LoadSnapshot {
+    /// Loads the snapshot that a file begins with, keys whose time is over too, and says how many
+    /// bytes it has. More of the file may have been read.
+    ///
+    /// # Errors
+    /// It can not be loaded: where, and why.
+    fn load(&mut self, file: &mut dyn Read, file_bytes: u64) -> Result<u64, String>;
+}
+
+/// What was loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Steps that have run.
+    pub steps: u64,
+    /// Bytes of all files, as far as they count.
+    pub bytes: u64,
+    /// What was cut off, and of which file.
+    pub cut: Option<(PathBuf, Torn)>,
+}
+
+/// Why it was not loaded.
+#[derive(Debug)]
+pub struct LoadError {
+    /// In which file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub what: Fault,
+}
+
+/// What is wrong with a file.
+#[derive(Debug)]
+pub enum Fault {
+    /// The operating system said no.
+    Disk(io::Error),
+    /// It is damaged.
+    Damage(Damage),
+    /// Its end is torn, and that is not to be cut; whether only a setting forbids it.
+    Torn(Torn, bool),
+    /// Its snapshot can not be loaded.
+    Snapshot(String),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.what {
+            Fault::Disk(error) => write!(out, "{path}: {error}"),
+            Fault::Damage(damage) => write!(out, "{path}: {damage}"),
+            Fault::Torn(torn, true) => write!(
+                out,
+                "{path}: {torn}; aof-load-truncated yes cuts it off, as does pantala check --fix"
+            ),
+            Fault::Torn(torn, false) => {
+                write!(out, "{path}: {torn}, but files with steps that come after it follow")
+            }
+            Fault::Snapshot(what) => write!(out, "{path}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Fault::Disk(error)
+    }
+}
+
+impl From<ReadError> for Fault {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Disk(error) => Fault::Disk(error),
+            ReadError::Damage(damage) => Fault::Damage(damage),
+        }
+    }
+}
+
+/// Loads these files. `cuts_torn_end` is `aof-load-truncated`; `progress` is told bytes.
+///
+/// # Errors
+/// The first file that is wrong. What was loaded so far is there.
+pub fn load(
+    disk: &dyn Disk,
+    files: &[PartFile],
+    replay: &mut Replay<'_>,
+    snapshots: &mut dyn LoadSnapshot,
+    cuts_torn_end: bool,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Loaded, LoadError> {
+    let mut loaded = Loaded::default();
+    for file in files {
+        let mut loading = Loading { disk, file, replay, snapshots, progress };
+        let before = loaded.bytes;
+        let end = loading.load(before, &mut loaded.steps);
+        let end = end.map_err(|what| LoadError { path: file.path.clone(), what })?;
+        loaded.bytes = before + file.bytes;
+        let Some(torn) = end else { continue };
+        let refused = |what| Err(LoadError { path: file.path.clone(), what });
+        if !file.is_last || !cuts_torn_end {
+            return refused(Fault::Torn(torn, file.is_last));
+        }
+        loaded.bytes = before + torn.offset;
+        if let Err(error) = disk.truncate(&file.path, torn.offset) {
+            return refused(Fault::Disk(error));
+        }
+        loaded.cut = Some((file.path.clone(), torn));
+    }
+    Ok(loaded)
+}
+
+struct Loading<'l, 'r> {
+    disk: &'l dyn Disk,
+    file: &'l PartFile,
+    replay: &'l mut Replay<'r>,
+    snapshots: &'l mut dyn LoadSnapshot,
+    progress: &'l mut dyn FnMut(u64),
+}
+
+impl Loading<'_, '_> {
+    /// Loads one file; what is torn at its end.
+    fn load(&mut self, before: u64, steps: &mut u64) -> Result<Option<Torn>, Fault> {
+        let mut reader = self.begin()?;
+        self.replay.begin_file();
+        loop {
+            match reader.next()? {
+                Found::Step => *steps += 1,
+                Found::Annotation => continue,
+                Found::End => return Ok(None),
+                Found::Torn(torn) => return Ok(Some(torn)),
+            }
+            for command in reader.step().commands(reader.window()) {
+                let args: SmallVec<[&[u8]; 8]> = command.collect();
+                let ran = self.replay.run(&args);
+                ran.map_err(|expected| Fault::Damage(damage(&reader, &args, expected)))?;
+            }
+            (self.progress)(before + reader.offset());
+        }
+    }
+
+    /// A reader of the file's steps, behind its snapshot if it has one.
+    fn begin(&mut self) -> Result<StepReader, Fault> {
+        let mut input = self.disk.open_to_read(&self.file.path)?;
+        let mut ahead = Vec::new();
+        input.by_ref().take(MAGIC_MAX_BYTES as u64).read_to_end(&mut ahead)?;
+        if !MAGIC.iter().any(|magic| ahead.starts_with(magic)) {
+            return Ok(StepReader::new(input, ahead, 0, self.file.bytes));
+        }
+        let loaded = self.snapshots.load(&mut ahead.chain(input), self.file.bytes);
+        let bytes = loaded.map_err(Fault::Snapshot)?;
+        // What follows a snapshot in its file, an old server has written.
+        let mut input = self.disk.open_to_read(&self.file.path)?;
+        if bytes < self.file.bytes {
+            io::copy(&mut input.by_ref().take(bytes), &mut io::sink())?;
+        }
+        Ok(StepReader::new(input, Vec::new(), bytes, self.file.bytes))
+    }
+}
+
+#[cold]
+fn damage(reader: &StepReader, args: &[&[u8]], expected: &'static str) -> Damage {
+    /// So much of each is shown.
+    const SHOWN: usize = 3;
+    let shown = args.iter().take(SHOWN).map(|arg| {
+        let arg = &arg[..arg.len().min(40)];
+        format!("'{}'", arg.escape_ascii())
+    });
+    let found = format!("{} ({} arguments)", shown.collect::<Vec<_>>().join(" "), args.len());
+    Damage { offset: reader.begin_offset(), expected, found }
+}

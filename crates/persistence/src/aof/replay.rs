@@ -1,0 +1,167 @@
+//! Steps run again: commands through the engine, with no client and no reply.
+//!
+//! Keys and elements are there until the stream says that they are gone, whatever their deadlines:
+//! else `SET k`, `PEXPIREAT k`, `INCR k` could end with a key that lives for ever.
+//!
+//! Invariants
+//! 1. Nothing is recorded, refused for a state of the server, or parked.
+//! 2. A command that the server does not know, or not with these arguments, ends it; one that
+//!    answers an error is counted, and the next runs, as Redis does.
+//!
+//! Not here: threads, and who may look meanwhile (`States::LOADING`, set by the server). Tests:
+//! `tests/replay.rs`.
+
+use std::sync::Arc;
+
+use pantala_base::UnixMs;
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_commands::{Flags, Lane, Locking, Park, Server, Session};
+use pantala_engine::execute::{Turn, Verdict};
+use pantala_engine::limits::Limited;
+use pantala_engine::states::States;
+use pantala_engine::waiting::ReplyTarget;
+use pantala_engine::{Engine, Mailbox, Message};
+use pantala_keyspace::{HideReason, Inbox};
+use pantala_sync::gate::Role;
+
+/// Every deadline is behind this.
+const BEFORE_ALL: UnixMs = UnixMs(0);
+
+/// What became of the commands so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Commands that have run.
+    pub commands: u64,
+    /// Those that answered an error.
+    pub errors: u64,
+    /// The first of these answers, with its command's name.
+    pub first_error: Option<String>,
+}
+
+/// See the module.
+pub struct Replay<'r> {
+    turn: Turn<'r>,
+    slot: usize,
+    session: Session,
+    inbox: Arc<dyn Mailbox>,
+    output: Vec<u8>,
+    outcome: Outcome,
+}
+
+/// Nobody is called here: what is replayed never waits.
+struct NoMailbox;
+
+impl Inbox for NoMailbox {
+    fn unpark(&self, _connection: u64, _parking: u32) {}
+
+    fn wake(&self) {}
+}
+
+impl Mailbox for NoMailbox {
+    fn leave(&self, _message: Message) {}
+}
+
+/// Keys stay while this lives, though their deadlines pass.
+struct KeysStay<'e>(&'e Engine);
+
+impl<'e> KeysStay<'e> {
+    fn new(engine: &'e Engine) -> Self {
+        engine.space.hide_expired(HideReason::Loading, true);
+        KeysStay(engine)
+    }
+}
+
+impl Drop for KeysStay<'_> {
+    fn drop(&mut self) {
+        self.0.space.hide_expired(HideReason::Loading, false);
+    }
+}
+
+/// Lets `work` replay steps on a server, as the thread of the lane with this slot.
+pub fn replay_on<R>(
+    server: &dyn Server,
+    slot: usize,
+    work: impl FnOnce(&mut Replay<'_>) -> R,
+) -> R {
+    let engine = Engine::of_server(server);
+    let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
+    let limited = Limited::new(engine.settings.current());
+    let now = (unix_ms(), monotonic_us());
+    let turn = Turn {
+        recorder: None,
+        now: BEFORE_ALL,
+        states: States::NONE,
+        is_timed: false,
+        may_wait: false,
+        sees_expired: true,
+        ..Turn::new(server, (&tally, &recorder), &limited, Lane::Slow, now)
+    };
+    let _keys_stay = KeysStay::new(engine);
+    let mut replay = Replay {
+        turn,
+        slot,
+        session: Session::new(0, true),
+        inbox: Arc::new(NoMailbox),
+        output: Vec::new(),
+        outcome: Outcome::default(),
+    };
+    work(&mut replay)
+}
+
+impl Replay<'_> {
+    /// Begins a file: in the first database.
+    pub fn begin_file(&mut self) {
+        self.session = Session::new(0, true);
+    }
+
+    /// What became of the commands so far.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// Runs one command.
+    ///
+    /// # Errors
+    /// What had to be there: a command that this server knows.
+    pub fn run(&mut self, args: &[&[u8]]) -> Result<(), &'static str> {
+        let engine = self.turn.engine;
+        let found = engine.registry.resolve(args).ok_or("a command that this server knows")?;
+        if !found.row.accepts(args.len()) {
+            return Err("a command with as many arguments as it takes");
+        }
+        let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
+        let gate = engine.space.gate();
+        let _inside = (!is_outside).then(|| gate.enter(Role::Lane, self.slot));
+        let target = ReplyTarget { inbox: &self.inbox, connection: 0, parking: 0, until_us: None };
+        let mut turn = self.turn;
+        self.output.clear();
+        loop {
+            match turn.run(&mut self.session, found, args, &mut self.output, &target) {
+                Verdict::Finished => break,
+                // Somebody looks at the partition, or at all of them, for a moment.
+                Verdict::Parked(Park::Token(locking)) => turn.locking = locking,
+                Verdict::Parked(_) => turn.locking = Locking::Upfront,
+                Verdict::Lane | Verdict::Blocked(_) => {
+                    return Err("a command that does not wait");
+                }
+            }
+            std::thread::yield_now();
+        }
+        self.outcome.commands += 1;
+        if self.output.first() == Some(&b'-') {
+            self.note_error(args);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn note_error(&mut self, args: &[&[u8]]) {
+        self.outcome.errors += 1;
+        if self.outcome.first_error.is_none() {
+            let name = args.first().map(|name| name.escape_ascii().to_string());
+            let answer = self.output.trim_ascii_end().escape_ascii();
+            let name = name.unwrap_or_default();
+            self.outcome.first_error = Some(format!("{name}: {answer}"));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! An append-only file loaded into an engine without connections.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use pantala_base::clock::unix_ms;
+use pantala_base::hash::HashSeed;
+use pantala_commands::families;
+use pantala_engine::Engine;
+use pantala_engine::assemble::Parts;
+use pantala_engine::mailbox::NoWorkers;
+use pantala_persistence::aof::files::part_files;
+use pantala_persistence::aof::load::{LoadSnapshot, load};
+use pantala_persistence::aof::replay::replay_on;
+use pantala_persistence::aof::{Layout, Manifest};
+use pantala_persistence::disk::Disk;
+use pantala_persistence::disk::simulated::SimulatedDisk;
+use pantala_settings::Settings;
+
+fn engine() -> Arc<Engine> {
+    Engine::new(Parts {
+        settings: Settings::defaults(),
+        file: None,
+        seed: HashSeed::from_words(1, 2),
+        families: &[
+            families::connection::ROWS,
+            families::databases::ROWS,
+            families::generic::ROWS,
+            families::string::ROWS,
+            families::list::ROWS,
+            families::set::ROWS,
+            families::zset::ROWS,
+            families::hash::ROWS,
+            families::stream::ROWS,
+            pantala_engine::functions::ROWS,
+            pantala_engine::scripts::ROWS,
+        ],
+        workers: Arc::new(NoWorkers),
+        change_sink: None,
+    })
+}
+
+/// A snapshot is `REDIS` and a letter.
+struct SixBytes(Vec<String>);
+
+impl LoadSnapshot for SixBytes {
+    fn load(&mut self, file: &mut dyn Read, file_bytes: u64) -> Result<u64, String> {
+        let mut bytes = [0; 6];
+        file.read_exact(&mut bytes).map_err(|error| error.to_string())?;
+        self.0.push(format!("{} of {file_bytes}", bytes.escape_ascii()));
+        Ok(6)
+    }
+}
+
+fn resp(line: &str) -> String {
+    let args: Vec<_> = line.split(' ').collect();
+    let text: String = args.iter().map(|arg| format!("${}\r\n{arg}\r\n", arg.len())).collect();
+    format!("*{}\r\n{text}", args.len())
+}
+
+fn steps(lines: &[&str]) -> Vec<u8> {
+    lines.iter().map(|line| resp(line)).collect::<String>().into_bytes()
+}
+
+struct Fixture {
+    disk: SimulatedDisk,
+    layout: Layout,
+    engine: Arc<Engine>,
+    snapshots: SixBytes,
+}
+
+impl Fixture {
+    /// A base and increments with these bytes; empty: no base.
+    fn new(base: &[u8], increments: &[&[u8]]) -> Self {
+        let disk = SimulatedDisk::new(1);
+        let layout = Layout::new(Path::new("/"), "d", "a");
+        disk.create_directory(Path::new("/")).expect("made");
+        disk.create_directory(layout.directory()).expect("made");
+        let mut manifest = Manifest::default();
+        let put = |name: &str, bytes: &[u8]| {
+            let file = disk.create(&layout.path(name)).expect("created");
+            file.append(bytes).expect("appended");
+        };
+        if !base.is_empty() {
+            let part = layout.base(1, pantala_persistence::aof::BaseKind::Commands);
+            put(&part.name, base);
+            manifest.base = Some(part);
+        }
+        for (seq, bytes) in (1..).zip(increments) {
+            let part = layout.increment(seq);
+            put(&part.name, bytes);
+            manifest.increments.push(part);
+        }
+        layout.store(&disk, &manifest).expect("stored");
+        Fixture { disk, layout, engine: engine(), snapshots: SixBytes(Vec::new()) }
+    }
+
+    fn load(&mut self, cuts_torn_end: bool) -> Result<String, String> {
+        let manifest = self.layout.open(&self.disk).expect("it opens").expect("there is one");
+        let files = part_files(&self.disk, &self.layout, &manifest).expect("all are there");
+        let mut bytes = 0;
+        replay_on(&*self.engine, 0, |replay| {
+            let loaded =
+                load(&self.disk, &files, replay, &mut self.snapshots, cuts_torn_end, &mut |now| {
+                    bytes = now
+                });
+            let loaded = loaded.map_err(|error| error.to_string())?;
+            let errors = &replay.outcome().first_error;
+            let cut = loaded.cut.map(|(_, torn)| torn.to_string());
+            Ok(format!("{} steps, {} bytes, {errors:?}, {cut:?}", loaded.steps, loaded.bytes))
+        })
+    }
+
+    /// What a command answers, with its reply's lines after each other.
+    fn ask(&self, line: &str) -> String {
+        use pantala_commands::{Lane, Session};
+        use pantala_engine::execute::Turn;
+        use pantala_engine::limits::Limited;
+        let engine = &*self.engine;
+        let limited = Limited::new(engine.settings.current());
+        let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
+        let now = (unix_ms(), 0);
+        let turn = Turn::new(engine, (&tally, &recorder), &limited, Lane::Slow, now);
+        let mut session = Session::new(1, true);
+        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let found = engine.registry.resolve(&args).expect("it is known");
+        let hashes =
+            turn.hashes(&args, &pantala_commands::key_positions(found.row, &args).expect("keys"));
+        let plan = pantala_keyspace::LockPlan::of_command(&hashes);
+        let mut locked = engine.space.lock_none(turn.scope(&session));
+        locked.take(&plan).expect("nobody else is here");
+        let request = pantala_engine::execute::Request { found, args: &args, hashes: &hashes };
+        let mut output = Vec::new();
+        turn.run_locked(&mut session, request, &mut locked, &mut output);
+        String::from_utf8_lossy(&output).trim_end().replace("\r\n", " ")
+    }
+}
+
+#[test]
+fn base_and_increments_run_in_order_each_from_the_first_database() {
+    let base = steps(&["SET k base", "SELECT 3", "SET k other"]);
+    let first = steps(&["APPEND k +one", "MULTI", "SET t 1", "INCR t", "EXEC"]);
+    let second = steps(&["SELECT 0", "APPEND k +two"]);
+    let mut at = Fixture::new(&base, &[&first, &second]);
+    let bytes = base.len() + first.len() + second.len();
+    assert_eq!(at.load(true), Ok(format!("7 steps, {bytes} bytes, None, None")));
+    assert_eq!(at.ask("GET k"), "$12 base+one+two");
+    assert_eq!(at.ask("GET t"), "$1 2");
+}
+
+#[test]
+fn a_key_whose_deadline_has_passed_is_there_until_the_stream_says_otherwise() {
+    let past = unix_ms().0 - 1000;
+    let lines = [
+        "SET k 1".to_owned(),
+        format!("PEXPIREAT k {past}"),
+        "INCR k".to_owned(),
+        format!("SET j 1 PXAT {past}"),
+        "INCR j".to_owned(),
+        "PERSIST j".to_owned(),
+        "HSET h f 1 g 2".to_owned(),
+        format!("HPEXPIREAT h {past} FIELDS 1 f"),
+        "HINCRBY h f 1".to_owned(),
+        "HPERSIST h FIELDS 1 f".to_owned(),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let mut at = Fixture::new(b"", &[&steps(&lines)]);
+    let loaded = at.load(true).expect("it loads");
+    assert!(loaded.starts_with("10 steps") && loaded.ends_with("None, None"), "{loaded}");
+    assert_eq!(at.ask("GET k"), "$-1", "now it has expired");
+    assert_eq!(at.ask("GET j"), "$1 2");
+    assert_eq!(at.ask("HGET h f"), "$1 2");
+}
+
+#[test]
+fn relative_times_count_from_now_and_streams_remember_the_time_of_day() {
+    let now = unix_ms().0;
+    let claim =
+        format!("XCLAIM s g c 0 1-1 TIME {} RETRYCOUNT 1 FORCE JUSTID LASTID 1-1", now - 5000);
+    let lines = ["SET k 1", "EXPIRE k 1000", "XADD s 1-1 f v", "XGROUP CREATE s g 0", &claim];
+    let mut at = Fixture::new(b"", &[&steps(&lines)]);
+    at.load(true).expect("it loads");
+    assert!(matches!(&*at.ask("TTL k"), ":999" | ":1000"));
+    let pending = at.ask("XPENDING s g - + 10");
+    let idle: i64 = pending.split(' ').nth(6).and_then(|n| n[1..].parse().ok()).expect("a number");
+    assert!((5000..600_000).contains(&idle), "{pending}");
+}
+
+#[test]
+fn a_torn_end_is_cut_where_that_is_allowed() {
+    let mut bytes = steps(&["SET a 1", "MULTI", "SET a 2", "SET b 2"]);
+    let whole = resp("SET a 1").len();
+    let torn = format!(
+        "offset {whole}: the file ends inside a transaction ({} bytes)",
+        bytes.len() - whole
+    );
+    let mut at = Fixture::new(b"", &[&bytes, b""]);
+    let refused = at.load(false).expect_err("it is torn");
+    assert!(refused.starts_with(&format!("/d/a.1.incr.aof: {torn}; ")), "{refused}");
+    assert_eq!(at.ask("EXISTS b"), ":0");
+    let cut = at.load(true);
+    assert_eq!(cut, Ok(format!("1 steps, {whole} bytes, None, Some({torn:?})")));
+    assert_eq!(at.load(false), Ok(format!("1 steps, {whole} bytes, None, None")));
+    bytes.truncate(bytes.len() - 1);
+    let mut at = Fixture::new(b"", &[&bytes, b"#\n"]);
+    let refused = at.load(true).expect_err("something follows");
+    assert!(refused.contains("but files with steps that come after it follow"), "{refused}");
+}
+
+#[test]
+fn damage_is_told_with_file_and_offset() {
+    let good = steps(&["SET a 1"]);
+    let check = |bad: &[u8], expected: &str| {
+        let mut at = Fixture::new(b"", &[&[&good, bad].concat()]);
+        let error = at.load(true).expect_err("it is damaged");
+        assert_eq!(error, format!("/d/a.1.incr.aof: offset {}: {expected}", good.len()));
+    };
+    check(
+        b"SET a 2\r\n",
+        "expected a command: '*' and a number of arguments, found \"SET a 2\\r\\n\"",
+    );
+    check(
+        &steps(&["SAT a 2"]),
+        "expected a command that this server knows, found 'SAT' 'a' '2' (3 arguments)",
+    );
+    check(
+        &steps(&["GET a 2 3"]),
+        "expected a command with as many arguments as it takes, found 'GET' 'a' '2' (4 arguments)",
+    );
+}
+
+#[test]
+fn errors_are_counted_and_do_not_stop_it() {
+    let mut at = Fixture::new(b"", &[&steps(&["SET a x", "INCR a", "SET b 1"])]);
+    let loaded = at.load(true).expect("it loads");
+    assert!(loaded.contains("INCR: -ERR value is not an integer or out of range"), "{loaded}");
+    assert_eq!(at.ask("GET b"), "$1 1");
+}
+
+#[test]
+fn a_snapshot_may_stand_before_the_steps() {
+    let base = [b"REDIS!".to_vec(), steps(&["SET a 1"])].concat();
+    let mut at = Fixture::new(&base, &[&steps(&["INCR a"])]);
+    at.load(true).expect("it loads");
+    assert_eq!(at.snapshots.0, [format!("REDIS! of {}", base.len())]);
+    assert_eq!(at.ask("GET a"), "$1 2");
+}
+
+#[test]
+fn whole_keyspaces_and_scripts_are_replayed() {
+    let lines = ["SET a 1", "SELECT 2", "SET a 2", "SWAPDB 0 2", "SELECT 5", "SET a 5", "FLUSHDB"];
+    let script = "*4\r\n$4\r\nEVAL\r\n$38\r\nreturn redis.call('INCRBY',KEYS[1],40)\r\n\
+                  $1\r\n1\r\n$1\r\na\r\n";
+    let bytes =
+        [steps(&lines), b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n".to_vec(), script.into()].concat();
+    let mut at = Fixture::new(b"", &[&bytes]);
+    assert!(at.load(true).expect("it loads").contains("None, None"));
+    assert_eq!(at.ask("GET a"), "$2 42");
+}
