@@ -132,7 +132,7 @@ impl Replay<'_> {
         let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
         let gate = engine.space.gate();
         let _inside = (!is_outside).then(|| gate.enter(Role::Lane, self.slot));
-        let target = ReplyTarget { inbox: &self.inbox, connection: 0, parking: 0, until_us: None };
+        let target = ReplyTarget { inbox: &self.inbox, connection: 0, parking: 0, waited: None };
         let mut turn = self.turn;
         self.output.clear();
         loop {
