@@ -90,9 +90,10 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
 fn without_sense(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = HEADS[rng.below(HEADS.len() as u64) as usize].to_vec();
     for _ in 0..rng.below(40) {
-        match rng.below(4) {
+        match rng.below(5) {
             0 => bytes.push(240 + rng.below(16) as u8),
-            1 => bytes.push(rng.below(30) as u8),
+            3 => bytes.push(200 + rng.below(24) as u8),
+            1 => bytes.push(rng.below(34) as u8),
             2 => bytes.push(rng.next_u64() as u8),
             _ => bytes.extend_from_slice(b"\x03abc"),
         }

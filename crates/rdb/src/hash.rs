@@ -52,7 +52,7 @@ pub fn write_part(hash: HashRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<us
 pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Hash, Malformed> {
     match kind {
         Kind::HASH => read_pairs(input, limits),
-        Kind::HASH_2 => read_with_deadlines(input, limits),
+        Kind::HASH_2 | Kind::HASH_OF_DRAGONFLY => read_with_deadlines(kind, input, limits),
         Kind::HASH_BEFORE_RELEASE => read_deadlines_before(0, 0, input, limits),
         Kind::HASH_METADATA => {
             let first = u64::from_le_bytes(input.array()?);
@@ -160,12 +160,16 @@ fn read_large(
     Ok(hash)
 }
 
-fn read_with_deadlines(input: &mut Input<'_>, limits: &Limits) -> Result<Hash, Malformed> {
+fn read_with_deadlines(
+    kind: Kind,
+    input: &mut Input<'_>,
+    limits: &Limits,
+) -> Result<Hash, Malformed> {
     let mut hash = empty(limits);
-    for _ in 0..length::read_count(input, 2 + deadline::BYTES)? {
+    for _ in 0..length::read_count(input, 2 + deadline::least_bytes(kind))? {
         let field = text::read(input, limits.text_bytes)?;
         let value = text::read(input, limits.text_bytes)?;
-        let lifetime = deadline::read(input)?.map_or(Lifetime::Forever, Lifetime::Until);
+        let lifetime = deadline::read(kind, input)?.map_or(Lifetime::Forever, Lifetime::Until);
         let (mut field_text, mut value_text) = (IntText::new(), IntText::new());
         let (field, value) = (field.bytes(&mut field_text), value.bytes(&mut value_text));
         add(&mut hash, field, value, lifetime, limits)?;

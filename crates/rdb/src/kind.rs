@@ -5,6 +5,19 @@
 pub struct Kind(pub u8);
 
 impl Kind {
+    /// Whether it is read in files alone, and not by RESTORE: others refuse it there, too.
+    pub(crate) fn is_only_in_files(self) -> bool {
+        matches!(
+            self,
+            Kind::HASH_BEFORE_RELEASE
+                | Kind::HASH_LISTPACK_BEFORE_RELEASE
+                | Kind::HASH_METADATA
+                | Kind::HASH_LISTPACK_DEADLINES
+                | Kind::HASH_OF_DRAGONFLY
+                | Kind::SET_OF_DRAGONFLY
+        )
+    }
+
     /// What TYPE answers for its values; a module's name is not known here.
     pub fn type_name(self) -> &'static str {
         match self {
@@ -12,7 +25,11 @@ impl Kind {
             Kind::LIST | Kind::LIST_ZIPLIST | Kind::LIST_QUICKLIST | Kind::LIST_QUICKLIST_2 => {
                 "list"
             }
-            Kind::SET | Kind::SET_INTSET | Kind::SET_LISTPACK | Kind::SET_WITH_DEADLINES => "set",
+            Kind::SET
+            | Kind::SET_INTSET
+            | Kind::SET_LISTPACK
+            | Kind::SET_OF_DRAGONFLY
+            | Kind::SET_WITH_DEADLINES => "set",
             Kind::SORTED_SET
             | Kind::SORTED_SET_2
             | Kind::SORTED_SET_ZIPLIST
@@ -77,6 +94,8 @@ kinds! {
     HASH_LISTPACK_BEFORE_RELEASE = 23, 12, "As `HASH_LISTPACK_DEADLINES`, without the first.";
     HASH_METADATA = 24, 12, "Redis 7.4: the first deadline; deadlines after it, fields and values.";
     HASH_LISTPACK_DEADLINES = 25, 12, "Redis 7.4: the first deadline; triples in a listpack.";
+    HASH_OF_DRAGONFLY = 31, 9, "Dragonfly: a hash, each value with a deadline after it.";
+    SET_OF_DRAGONFLY = 32, 9, "Dragonfly: a set, a deadline after each member.";
     SET_WITH_DEADLINES = 112, 80, "Ours: a set, members and deadlines as in `HASH_2`.";
     SORTED_SET_WITH_DEADLINES = 113, 80, "Ours: as `SORTED_SET_2`, a deadline after each score.";
     HASH_BEFORE_RELEASE = 222, 12, "Our name for what was 22 before Redis 7.4 was released.";

@@ -231,10 +231,13 @@ pub fn read<'a>(
         | Kind::HASH_BEFORE_RELEASE
         | Kind::HASH_LISTPACK_BEFORE_RELEASE
         | Kind::HASH_METADATA
-        | Kind::HASH_LISTPACK_DEADLINES => hash::read(kind, input, limits)?.into_object(),
-        Kind::SET | Kind::SET_INTSET | Kind::SET_LISTPACK | Kind::SET_WITH_DEADLINES => {
-            set::read(kind, input, limits)?.into_object()
-        }
+        | Kind::HASH_LISTPACK_DEADLINES
+        | Kind::HASH_OF_DRAGONFLY => hash::read(kind, input, limits)?.into_object(),
+        Kind::SET
+        | Kind::SET_INTSET
+        | Kind::SET_LISTPACK
+        | Kind::SET_OF_DRAGONFLY
+        | Kind::SET_WITH_DEADLINES => set::read(kind, input, limits)?.into_object(),
         Kind::SORTED_SET
         | Kind::SORTED_SET_2
         | Kind::SORTED_SET_ZIPLIST

@@ -88,11 +88,11 @@ pub fn open(payload: &[u8], versions: Versions) -> Option<Payload<'_>> {
 
 /// The value of an opened payload.
 pub fn read<'a>(payload: &Payload<'a>, limits: &Limits) -> Result<Value<'a>, Malformed> {
-    if payload.foreign_kind().is_some() {
-        return Err(Malformed("a kind of Redis's own"));
-    }
     let mut input = Input::new(payload.body);
     let kind = Kind(input.byte()?);
+    if payload.foreign_kind().is_some() || kind.is_only_in_files() {
+        return Err(Malformed("a kind of other servers' own"));
+    }
     let value = crate::read(kind, &mut input, limits)?;
     if input.is_empty() { Ok(value) } else { Err(Malformed("more bytes than the value has")) }
 }
@@ -137,6 +137,29 @@ mod tests {
             let payload = sealed(b"\0\x01a", version);
             assert_eq!(open(&payload, Versions::Known).is_some(), is_known, "{version}");
             assert_eq!(open(&payload, Versions::All).is_some(), version > 0, "{version}");
+        }
+    }
+
+    #[test]
+    fn kinds_that_only_files_have_are_refused() {
+        let limits = crate::Limits {
+            text_bytes: 100,
+            hash: pantala_values::hash::HashLimits { entries: 8, value_bytes: 20 },
+            list: pantala_values::list::Fill::new(5),
+            set: pantala_values::set::SetLimits { ints: 8, entries: 8, value_bytes: 20 },
+            sorted_set: pantala_values::sorted_set::SortedSetLimits { entries: 8, value_bytes: 20 },
+            stream: pantala_values::stream::BlockLimits { bytes: 100, entries: 5 },
+        };
+        let first = b"\0\0\0\0\0\0\0\0";
+        for (value, is_taken) in [
+            (&b"\x16\x01\x01a\x01b\xff\xff\xff\xff\xff\xff\xff\xff"[..], true),
+            (&[b"\x18", &first[..], b"\x01\0\x01a\x01b"].concat(), false),
+            (b"\xde\x01\0\x01a\x01b", false),
+            (b"\x1f\x01\x01a\x01b\xc0\xff", false),
+        ] {
+            let payload = sealed(value, 80);
+            let payload = open(&payload, Versions::Known).expect("it is sealed");
+            assert_eq!(read(&payload, &limits).is_ok(), is_taken, "{}", value.escape_ascii());
         }
     }
 

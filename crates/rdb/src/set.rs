@@ -59,7 +59,9 @@ pub fn write_part(set: SetRef<'_>, part: Part, out: &mut Vec<u8>) -> Option<usiz
 pub fn read(kind: Kind, input: &mut Input<'_>, limits: &Limits) -> Result<Set, Malformed> {
     match kind {
         Kind::SET => read_members(input, limits),
-        Kind::SET_WITH_DEADLINES => read_with_deadlines(input, limits),
+        Kind::SET_WITH_DEADLINES | Kind::SET_OF_DRAGONFLY => {
+            read_with_deadlines(kind, input, limits)
+        }
         Kind::SET_INTSET => read_ints(input, limits),
         _ => of_members(listpack::read(input)?, limits),
     }
@@ -153,13 +155,17 @@ fn large(members: View<'_>, limits: &Limits) -> Result<Set, Malformed> {
     Ok(set)
 }
 
-fn read_with_deadlines(input: &mut Input<'_>, limits: &Limits) -> Result<Set, Malformed> {
+fn read_with_deadlines(
+    kind: Kind,
+    input: &mut Input<'_>,
+    limits: &Limits,
+) -> Result<Set, Malformed> {
     let mut set = empty(limits);
-    for _ in 0..length::read_count(input, 1 + deadline::BYTES)? {
+    for _ in 0..length::read_count(input, 1 + deadline::least_bytes(kind))? {
         let member = text::read(input, limits.text_bytes)?;
         let mut scratch = IntText::new();
         let member = member.bytes(&mut scratch);
-        match deadline::read(input)? {
+        match deadline::read(kind, input)? {
             None => add(&mut set, member, limits)?,
             Some(deadline) if set.add_until(member, deadline, false, BEFORE_ALL) => {}
             Some(_) => return Err(DOUBLE),

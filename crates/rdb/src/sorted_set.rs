@@ -178,7 +178,7 @@ fn read_with_deadlines(
         let mut scratch = IntText::new();
         let member = member.bytes(&mut scratch);
         add(&mut set, member, score, limits)?;
-        if let Some(deadline) = deadline::read(input)? {
+        if let Some(deadline) = deadline::read(Kind::SORTED_SET_WITH_DEADLINES, input)? {
             set.set_deadline(member, deadline);
         }
     }

@@ -194,3 +194,57 @@ fn an_inspection_ends_at_damage() {
     let summary = inspection.summary();
     assert_eq!((summary.bytes, summary.databases[&0].keys), (14, 1));
 }
+
+#[test]
+fn what_dragonfly_writes_is_read() {
+    let head = &b"REDIS0009\xfa\x09redis-ver\x037.0"[..];
+    // Deadlines are seconds after its own beginning, or -1; a mask stands before a key.
+    let sections = [
+        &b"\xfe\x01"[..],
+        b"\xdc\x01\0\0\0\0\x01a\x01b",
+        b"\xdc\x02\0\0\0abcd\0\x01c\x01d",
+        b"\x1f\x01h\x02\x01f\x01v\xc0\xff\x01g\x01w\x0a2400000000",
+        b"\x20\x01s\x02\x01m\x0a2400000000\x01n\xc0\xff",
+    ]
+    .concat();
+    let block = lz4_flex::block::compress(&sections);
+    let frame = [
+        &[4, 0x22, 0x4d, 0x18, 0x48, 0x40][..],
+        &(sections.len() as u64).to_le_bytes(),
+        &[0],
+        &(block.len() as u32).to_le_bytes(),
+        &block,
+        &[0; 4],
+    ]
+    .concat();
+    assert!(frame.len() < 0x4000);
+    let mark = [0xca, 0x40 | (frame.len() >> 8) as u8, frame.len() as u8];
+    let last = b"\0\x01x\x01y\xff\0\0\0\0\0\0\0\0";
+    let plain = [head, &sections, last].concat();
+    let compressed = [head, &mark, &frame, last].concat();
+    let read = |bytes: &[u8]| read_file(bytes, 10, &mut Rng::from_seed(0)).expect("it is sound");
+    let found = read(&plain);
+    assert_eq!(found, read(&compressed));
+    let keys: Vec<&[u8]> = found.keys.keys().map(|(_, key)| &key[..]).collect();
+    assert_eq!(keys, [b"a", b"c", b"h", b"s", b"x"]);
+    let told = |key: &[u8]| found.keys[&(1, key.to_vec())].as_str();
+    let until = "Some(UnixMs(4075209600000))";
+    assert!(told(b"h").contains(&format!(r#"[103]: "[119] Some({until})""#)), "{}", told(b"h"));
+    assert!(told(b"h").contains(r#"[102]: "[118] Some(None)""#));
+    assert!(told(b"s").contains(&format!(r#"[109]: "Some({until})""#)), "{}", told(b"s"));
+
+    let mut inspection = Inspection::new(OPTIONS, limits());
+    inspection.feed(&compressed, true).expect("it is sound");
+    assert_eq!(inspection.summary().databases[&1].keys, 5);
+    // Nothing is compressed twice, and no file ends within.
+    for sections in [&[&mark[..], &frame].concat()[..], b"\xff\0\0\0\0\0\0\0\0"] {
+        let block = lz4_flex::block::compress(sections);
+        let len = (sections.len() as u64).to_le_bytes();
+        let block_len = (block.len() as u32).to_le_bytes();
+        let begin = [4, 0x22, 0x4d, 0x18, 0x48, 0x40];
+        let frame = [&begin[..], &len, &[0], &block_len, &block, &[0; 4]].concat();
+        let mark = [0xca, 0x40 | (frame.len() >> 8) as u8, frame.len() as u8];
+        let bytes = [head, &mark, &frame, last].concat();
+        assert!(damage(&bytes).contains("a mark or a kind of value that is known"));
+    }
+}

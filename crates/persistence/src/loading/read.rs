@@ -141,6 +141,11 @@ impl Reading {
                     self.db = DbIndex(number);
                     None
                 }
+                Section::Compressed(window) => {
+                    self.flush(take)?;
+                    self.go_through_compressed(window, offset, take)?;
+                    None
+                }
                 Section::ModuleAux(module) => Some(Part::Module(offset, module)),
                 Section::Sizes(_) | Section::Slots => None,
             };
@@ -151,6 +156,22 @@ impl Reading {
                 return Err(Fault::CalledOff);
             }
         }
+    }
+
+    /// All sections that were compressed together at this offset.
+    fn go_through_compressed(
+        &mut self,
+        window: Vec<u8>,
+        offset: u64,
+        take: &mut dyn FnMut(Part) -> bool,
+    ) -> Result<(), Fault> {
+        let Reading { db, version, .. } = *self;
+        let Some(known) = version else { return Ok(()) };
+        let reader = Reader::within(known, offset);
+        let mut within = Reading { reader, window, at: 0, run: 0, run_offset: offset, db, version };
+        within.go_through(true, take)?;
+        self.db = within.db;
+        Ok(())
     }
 
     /// Hands over the entries that are gathered.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::damage::Damage;
 use super::entry::{Content, Entries};
 use super::module::ModuleType;
-use super::read::{Next, ReadOptions, Reader, Section};
+use super::read::{FoundSection, Next, ReadOptions, Reader, Section};
 use super::version::Version;
 use crate::text::Text;
 use crate::{Kind, Limits};
@@ -29,6 +29,8 @@ pub struct Summary {
     pub module_aux: Vec<ModuleType>,
     /// Bytes that were looked at and are sound.
     pub bytes: u64,
+    /// Of which database the next entries are.
+    database: u32,
 }
 
 /// What is in a database.
@@ -52,7 +54,6 @@ pub struct Inspection {
     /// What is left of the pieces, from `begin` on.
     buffer: Vec<u8>,
     begin: usize,
-    database: u32,
     is_whole: bool,
     summary: Summary,
 }
@@ -65,7 +66,6 @@ impl Inspection {
             limits,
             buffer: Vec::new(),
             begin: 0,
-            database: 0,
             is_whole: false,
             summary: Summary::default(),
         }
@@ -81,16 +81,8 @@ impl Inspection {
             let next = self.reader.next(&self.buffer[self.begin..], is_last)?;
             let Next::Section(found) = next else { break };
             let (offset, len) = (found.offset, found.bytes.len());
-            match found.section {
-                Section::Entry(_) => {
-                    let Some(version) = self.summary.version else { break };
-                    let entries = Entries::new(found.bytes, offset, version, &self.limits);
-                    self.summary.note_entries(self.database, entries)?;
-                }
-                Section::Database(number) => self.database = number,
-                Section::End => self.is_whole = true,
-                section => self.summary.note(&section),
-            }
+            self.is_whole = matches!(found.section, Section::End);
+            self.summary.note(found, &self.limits)?;
             self.begin += len;
             self.summary.bytes = offset + len as u64;
         }
@@ -114,19 +106,32 @@ impl Inspection {
 }
 
 impl Summary {
-    fn note(&mut self, section: &Section<'_>) {
+    fn note(&mut self, found: FoundSection<'_>, limits: &Limits) -> Result<(), Damage> {
         let bytes = |text: &Text<'_>| text.view().to_vec();
-        match section {
-            Section::Head(version) => self.version = Some(*version),
-            Section::Aux(name, value) => self.aux.push((bytes(name), bytes(value))),
+        match found.section {
+            Section::Head(version) => self.version = Some(version),
+            Section::Aux(name, value) => self.aux.push((bytes(&name), bytes(&value))),
             Section::Function(_) => self.functions += 1,
-            Section::ModuleAux(module) => self.module_aux.push(*module),
-            Section::Sizes(_)
-            | Section::Slots
-            | Section::Database(_)
-            | Section::Entry(_)
-            | Section::End => {}
+            Section::ModuleAux(module) => self.module_aux.push(module),
+            Section::Database(number) => self.database = number,
+            Section::Entry(_) => {
+                let Some(version) = self.version else { return Ok(()) };
+                let entries = Entries::new(found.bytes, found.offset, version, limits);
+                return self.note_entries(self.database, entries);
+            }
+            Section::Compressed(sections) => {
+                let Some(version) = self.version else { return Ok(()) };
+                let (mut reader, mut at) = (Reader::within(version, found.offset), 0);
+                while let Next::Section(found) = reader.next(&sections[at..], true)?
+                    && !matches!(found.section, Section::End)
+                {
+                    at += found.bytes.len();
+                    self.note(found, limits)?;
+                }
+            }
+            Section::Sizes(_) | Section::Slots | Section::End => {}
         }
+        Ok(())
     }
 
     fn note_entries(&mut self, number: u32, entries: Entries<'_, '_>) -> Result<(), Damage> {

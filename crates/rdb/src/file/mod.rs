@@ -39,16 +39,19 @@
 //! | `shape`, `skim` | what things are made of, and walking over them |
 //! | `version` | whose kinds are in a file |
 //! | `module` | names of modules |
+//! | `dragonfly` | what Dragonfly compresses |
 //! | `damage` | what is wrong with a file |
 //!
-//! Kinds 26 and above of Redis 8.6 are not known, nor functions of release candidates: a file with
-//! them is refused.
+//! Files of Dragonfly are read, too: one `.rdb`, or each of the parts and the summary of a `.dfs`.
+//! Not known are its JSON, filters, sketches and search indexes, kinds 26 and above of Redis 8.6,
+//! and functions of release candidates: a file with them is refused.
 //!
 //! Not here: files, threads, the order of entries. Bytes are appended to what the caller writes.
 //! Tests: at the foot of the files, `tests/file.rs`, `tests/golden.rs` (other servers' files),
 //! `compat/clients/rdb_files.py` (to other servers and back).
 
 mod damage;
+mod dragonfly;
 mod entry;
 mod inspect;
 mod module;

@@ -1,5 +1,11 @@
 //! The marks before sections. Below them are the kinds of values.
 
+/// Dragonfly: sections that are compressed together, by Zstandard ...
+pub const COMPRESSED_ZSTD: u8 = 201;
+/// ... or LZ4.
+pub const COMPRESSED_LZ4: u8 = 202;
+/// Dragonfly: bits that tell of the next key. One says that a number follows.
+pub const KEY_BITS: u8 = 220;
 /// What modules keep with the next key (Redis 8.4) ...
 pub const KEY_METADATA: u8 = 243;
 /// ... or slots that are being imported (Valkey 9).

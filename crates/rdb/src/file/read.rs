@@ -19,12 +19,13 @@
 //! 3. The checksum is that of all sections so far.
 
 use pantala_base::crc::crc64;
+use pantala_table::IntText;
 
 use super::damage::{Damage, Found};
 use super::module::ModuleType;
 use super::skim::{Fault, Skimmed, Skimmer};
 use super::version::Version;
-use super::{HEAD_BYTES, Sizes, opcode, shape};
+use super::{HEAD_BYTES, Sizes, dragonfly, opcode, shape};
 use crate::input::{Input, Malformed};
 use crate::payload::Versions;
 use crate::text::{self, Text};
@@ -78,6 +79,8 @@ pub enum Section<'w> {
     ModuleAux(ModuleType),
     /// Something about slots of a cluster.
     Slots,
+    /// What was compressed together: sections, to be read with [`Reader::within`].
+    Compressed(Vec<u8>),
     /// An entry, to be read with [`super::Entries`].
     Entry(Kind),
     /// The end. What follows in the window is not the file's.
@@ -96,6 +99,8 @@ pub struct Reader {
     /// The mark of the section, or the kind, once that was found.
     mark: Option<u8>,
     has_prefix: bool,
+    /// Whether there is neither head nor end.
+    is_within: bool,
 }
 
 const EXPECTED_HEAD: &str = "REDIS or VALKEY and a version";
@@ -113,7 +118,15 @@ impl Reader {
             skimmer: Skimmer::default(),
             mark: None,
             has_prefix: false,
+            is_within: false,
         }
+    }
+
+    /// At the beginning of sections that were compressed together at this offset. Offsets count
+    /// their bytes from there. All that there is has to be in the window.
+    pub fn within(version: Version, offset: u64) -> Reader {
+        let options = ReadOptions { versions: Versions::Known, checks: false, file_bytes: None };
+        Reader { version: Some(version), offset, is_within: true, ..Reader::new(options) }
     }
 
     /// Where the next section begins.
@@ -171,6 +184,10 @@ impl Reader {
 
     fn more<'w>(&self, window: &[u8], is_all: bool) -> Result<Next<'w>, Damage> {
         let (at, end) = (self.skimmer.at(), window.len() as u64);
+        if self.is_within && is_all && window.is_empty() {
+            let (offset, section) = (self.offset, Section::End);
+            return Ok(Next::Section(FoundSection { offset, bytes: &[], section }));
+        }
         if is_all {
             let next = self.skimmer.expected().unwrap_or(EXPECTED_MARK);
             let expected = if at > end { "the rest of a string" } else { next };
@@ -196,7 +213,10 @@ impl Reader {
             return Ok(());
         }
         self.mark = Some(mark);
+        // Nothing is compressed twice, so there is no depth to be bounded.
+        let is_refused = self.is_within && matches!(mark, opcode::COMPRESSED_LZ4 | opcode::END);
         if !self.has_prefix
+            && !is_refused
             && let Some(shape) = shape::of_section(mark, version.dialect)
         {
             if mark != opcode::END || version.has_checksum() {
@@ -284,6 +304,10 @@ fn section<'w>(mark: u8, input: &mut Input<'w>) -> Result<Section<'w>, Malformed
             with_deadline: length::read(input)?,
         }),
         opcode::MODULE_AUX => Section::ModuleAux(ModuleType(length::read(input)?)),
+        opcode::COMPRESSED_LZ4 => {
+            let frame = text::read(input, MOST)?;
+            Section::Compressed(dragonfly::decompress(frame.bytes(&mut IntText::new()))?)
+        }
         _ => Section::Slots,
     })
 }

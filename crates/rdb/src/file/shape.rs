@@ -22,11 +22,13 @@ pub enum Item {
     OldScore,
     /// A count, and so many times this.
     Times(Shape),
+    /// Four bytes of bits, and four more if the second bit is set.
+    KeyBits,
     /// What a module wrote: marks and what they announce, up to the mark of the end.
     ModuleParts,
 }
 
-use Item::{Bytes, Length, ModuleParts, OldScore, String, Times};
+use Item::{Bytes, KeyBits, Length, ModuleParts, OldScore, String, Times};
 
 /// An entry's key.
 pub const KEY: Shape = &[String];
@@ -73,6 +75,8 @@ pub fn of_value(kind: Kind) -> Option<Shape> {
         Kind::HASH_BEFORE_RELEASE => &[Times(&[Length, String, String])],
         Kind::HASH_METADATA => &[Bytes(8), Times(&[Length, String, String])],
         Kind::HASH_LISTPACK_DEADLINES => &[Bytes(8), String],
+        Kind::HASH_OF_DRAGONFLY => &[Times(&[String, String, String])],
+        Kind::SET_OF_DRAGONFLY => &[Times(&[String, String])],
         Kind::LIST_QUICKLIST_2 => &[Times(&[Length, String])],
         Kind::STRING
         | Kind::HASH_ZIPMAP
@@ -99,6 +103,7 @@ pub fn of_prefix(mark: u8, dialect: Dialect) -> Option<Shape> {
         opcode::DEADLINE_SECONDS => &[Bytes(4)],
         opcode::IDLE => &[Length],
         opcode::FREQUENCY => &[Bytes(1)],
+        opcode::KEY_BITS if dialect == Dialect::Shared => &[KeyBits],
         opcode::KEY_METADATA if dialect == Dialect::Redis => &[Times(&[Bytes(4), ModuleParts])],
         _ => return None,
     })
@@ -113,6 +118,7 @@ pub fn of_section(mark: u8, dialect: Dialect) -> Option<Shape> {
         opcode::SIZES => &[Length, Length],
         opcode::SLOT_SIZES => &[Length, Length, Length],
         opcode::SLOT_IMPORT if dialect == Dialect::Valkey => &[String, Times(&[Length, Length])],
+        opcode::COMPRESSED_LZ4 if dialect == Dialect::Shared => &[String],
         opcode::MODULE_AUX => &[Length, ModuleParts],
         opcode::END => &[Bytes(8)],
         _ => return None,

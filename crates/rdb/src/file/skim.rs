@@ -23,6 +23,8 @@ const PART_FLOAT: u64 = 3;
 const PART_DOUBLE: u64 = 4;
 const PART_STRING: u64 = 5;
 
+/// The bit of `KeyBits` that says that a number follows.
+const HAS_NUMBER: u32 = 1 << 1;
 /// From here on the length of a score as text stands for a score without one.
 const FIRST_WITHOUT_TEXT: u8 = 253;
 
@@ -128,6 +130,7 @@ impl Item {
             Item::Length => "a number",
             Item::Bytes(_) => "some bytes",
             Item::OldScore => "a score",
+            Item::KeyBits => "bits that tell of a key",
             Item::Times(_) => "a count",
             Item::ModuleParts => "a part of a module's value",
         }
@@ -151,6 +154,10 @@ fn walk(item: Item, bytes: &[u8]) -> Result<(u64, After), Malformed> {
         Item::String => string(&mut input)?,
         Item::Length => length::read(&mut input).map(|_| 0)?,
         Item::Bytes(count) => input.take(usize::from(count)).map(|_| 0)?,
+        Item::KeyBits => {
+            let bits = u32::from_le_bytes(input.array()?);
+            if bits & HAS_NUMBER != 0 { input.array::<4>().map(|_| 0)? } else { 0 }
+        }
         Item::OldScore => match input.byte()? {
             FIRST_WITHOUT_TEXT.. => 0,
             len => u64::from(len),

@@ -10,7 +10,7 @@ use crate::payload::Versions;
 /// Whose kinds above 21 are in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// Nobody's: there are none.
+    /// Nobody's: there are none, but for those of Dragonfly, which writes version 9.
     Shared,
     /// Those of Redis 7.4 and later.
     Redis,
@@ -73,7 +73,7 @@ impl Version {
         let redis = [Kind::HASH_BEFORE_RELEASE, Kind::HASH_LISTPACK_BEFORE_RELEASE];
         let later = [Kind::HASH_METADATA, Kind::HASH_LISTPACK_DEADLINES];
         match (self.dialect, byte) {
-            (_, 0..FIRST_DIFFERENT) => Some(Kind(byte)),
+            (_, 0..FIRST_DIFFERENT) | (Dialect::Shared, 31..=32) => Some(Kind(byte)),
             (Dialect::Redis, 22..=23) => Some(redis[usize::from(byte - 22)]),
             (Dialect::Redis, 24..=25) => Some(later[usize::from(byte - 24)]),
             (Dialect::Valkey, 22 | 112 | 113) => Some(Kind(byte)),

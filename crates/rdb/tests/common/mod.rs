@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use pantala_base::{Rng, UnixMs};
 use pantala_rdb::file::{
-    Content, Damage, Entries, HEAD_BYTES, Next, ReadOptions, Reader, Section, Writer, write_entry,
+    Content, Damage, Entries, FoundSection, HEAD_BYTES, Next, ReadOptions, Reader, Section,
+    Version, Writer, write_entry,
 };
 use pantala_rdb::payload::Versions;
 use pantala_rdb::{Limits, Strings, Text, Value};
@@ -195,6 +196,8 @@ pub struct FileContents {
     pub aux: Vec<(Vec<u8>, Vec<u8>)>,
     /// Modules that have values or something else in it.
     pub modules: Vec<String>,
+    /// The database that was named last.
+    pub database: u32,
 }
 
 /// A file of random values, and what is in it.
@@ -213,6 +216,7 @@ pub fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
     for number in 0..keys {
         let value = value(rng);
         let (key, database) = (format!("key{number}").into_bytes(), rng.below(3) as u32);
+        expected.database = database;
         let deadline = (rng.below(3) == 0).then(|| UnixMs(rng.next_u64() as i64));
         writer.database(database, &mut out);
         let begin = out.len();
@@ -232,7 +236,7 @@ pub fn file(rng: &mut Rng, keys: u64) -> (Vec<u8>, FileContents) {
 pub fn read_file(bytes: &[u8], most: u64, rng: &mut Rng) -> Result<FileContents, Damage> {
     let options = ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
     let (mut reader, mut found) = (Reader::new(options), FileContents::default());
-    let (mut version, mut database) = (None, 0);
+    let mut version = None;
     let (mut begin, mut end) = (0, 0);
     loop {
         let section = match reader.next(&bytes[begin..end], end == bytes.len())? {
@@ -246,19 +250,27 @@ pub fn read_file(bytes: &[u8], most: u64, rng: &mut Rng) -> Result<FileContents,
         };
         assert_eq!(section.offset, begin as u64);
         begin += section.bytes.len();
-        let bytes_of = |text: &Text<'_>| text.view().to_vec();
         match section.section {
             Section::Head(head) => version = Some(head),
-            Section::Aux(name, value) => found.aux.push((bytes_of(&name), bytes_of(&value))),
-            Section::Function(code) => found.functions.push(bytes_of(&code)),
-            Section::Database(number) => database = number,
-            Section::ModuleAux(module) => found.modules.push(module.to_string()),
+            Section::End => return Ok(found),
+            _ => found.put(section, version.expect("the head comes first"))?,
+        }
+    }
+}
+
+impl FileContents {
+    fn put(&mut self, found: FoundSection<'_>, version: Version) -> Result<(), Damage> {
+        let bytes_of = |text: &Text<'_>| text.view().to_vec();
+        match found.section {
+            Section::Aux(name, value) => self.aux.push((bytes_of(&name), bytes_of(&value))),
+            Section::Function(code) => self.functions.push(bytes_of(&code)),
+            Section::Database(number) => self.database = number,
+            Section::ModuleAux(module) => self.modules.push(module.to_string()),
             Section::Entry(kind) => {
-                let version = version.expect("the head comes first");
                 let limits = limits();
-                let mut entries = Entries::new(section.bytes, section.offset, version, &limits);
+                let mut entries = Entries::new(found.bytes, found.offset, version, &limits);
                 let entry = entries.next().expect("there is one")?;
-                assert_eq!((entry.kind, entry.offset), (kind, section.offset));
+                assert_eq!((entry.kind, entry.offset), (kind, found.offset));
                 assert!(entries.next().is_none());
                 let content = match &entry.content {
                     Content::Value(value) => format!("{:?}", contents(&value.view())),
@@ -266,11 +278,20 @@ pub fn read_file(bytes: &[u8], most: u64, rng: &mut Rng) -> Result<FileContents,
                     Content::Nothing => "nothing".into(),
                 };
                 let all = format!("{:?} {content}", entry.deadline);
-                found.keys.insert((database, bytes_of(&entry.key)), all);
+                self.keys.insert((self.database, bytes_of(&entry.key)), all);
             }
-            Section::Sizes(_) | Section::Slots => {}
-            Section::End => return Ok(found),
+            Section::Compressed(sections) => {
+                let (mut reader, mut at) = (Reader::within(version, found.offset), 0);
+                while let Next::Section(found) = reader.next(&sections[at..], true)?
+                    && !matches!(found.section, Section::End)
+                {
+                    at += found.bytes.len();
+                    self.put(found, version)?;
+                }
+            }
+            Section::Sizes(_) | Section::Slots | Section::Head(_) | Section::End => {}
         }
+        Ok(())
     }
 }
 

@@ -1,0 +1,119 @@
+//! Sections that Dragonfly has compressed together: frames of LZ4.
+//!
+//! ```text
+//! frame:  0x184d2204 | flags | largest block | length | checksum | block ... | 0 | checksum
+//! block:  u32 bytes, the highest bit set if they are as they were | bytes | checksum
+//! ```
+//!
+//! By its public source; not tried with a real Dragonfly. Zstandard, which it uses only when told
+//! to, is refused. Checksums are passed over: the file's own covers them, if there is one.
+
+use lz4_flex::block::decompress_into_with_dict;
+
+use crate::input::{Input, Malformed};
+
+const MAGIC: [u8; 4] = 0x184d_2204_u32.to_le_bytes();
+const VERSION_BITS: u8 = 0xc0;
+const VERSION: u8 = 0x40;
+const HAS_BLOCK_CHECKSUMS: u8 = 0x10;
+const HAS_LENGTH: u8 = 0x08;
+const HAS_CHECKSUM: u8 = 0x04;
+const HAS_DICTIONARY: u8 = 0x01;
+const CHECKSUM_BYTES: usize = 4;
+/// In the length of a block that is not compressed.
+const PLAIN: u32 = 1 << 31;
+/// How far back a copy may begin, also into blocks before.
+const MOST_DISTANCE: usize = 1 << 16;
+/// The most that one compressed byte can stand for.
+const MOST_GROWTH: u64 = 255;
+
+const WRONG: Malformed = Malformed("compressed sections that are not what they say");
+
+/// What a frame held.
+pub fn decompress(frame: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let mut input = Input::new(frame);
+    let (magic, flags) = (input.array()?, input.byte()?);
+    let is_known = magic == MAGIC
+        && flags & VERSION_BITS == VERSION
+        && flags & HAS_LENGTH != 0
+        && flags & HAS_DICTIONARY == 0;
+    if !is_known {
+        return Err(WRONG);
+    }
+    input.byte()?;
+    let len = u64::from_le_bytes(input.array()?);
+    input.byte()?;
+    if len > MOST_GROWTH * frame.len() as u64 {
+        return Err(WRONG);
+    }
+    let mut out = vec![0; len as usize];
+    let mut end = 0;
+    loop {
+        let head = u32::from_le_bytes(input.array()?);
+        if head == 0 {
+            break;
+        }
+        let bytes = input.take((head & !PLAIN) as usize)?;
+        if flags & HAS_BLOCK_CHECKSUMS != 0 {
+            input.take(CHECKSUM_BYTES)?;
+        }
+        let (before, room) = out.split_at_mut(end);
+        end += match head & PLAIN {
+            0 => {
+                let known = &before[before.len().saturating_sub(MOST_DISTANCE)..];
+                decompress_into_with_dict(bytes, room, known).map_err(|_| WRONG)?
+            }
+            _ => {
+                room.get_mut(..bytes.len()).ok_or(WRONG)?.copy_from_slice(bytes);
+                bytes.len()
+            }
+        };
+    }
+    if flags & HAS_CHECKSUM != 0 {
+        input.take(CHECKSUM_BYTES)?;
+    }
+    if end == out.len() && input.is_empty() { Ok(out) } else { Err(WRONG) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lz4_flex::block::{compress, compress_with_dict};
+
+    fn frame(flags: u8, len: usize, blocks: &[(u32, &[u8])]) -> Vec<u8> {
+        let mut frame = [&MAGIC[..], &[VERSION | HAS_LENGTH | flags, 0x40]].concat();
+        frame.extend_from_slice(&(len as u64).to_le_bytes());
+        frame.push(0);
+        for (plain, bytes) in blocks {
+            frame.extend_from_slice(&(bytes.len() as u32 | plain).to_le_bytes());
+            frame.extend_from_slice(bytes);
+            if flags & HAS_BLOCK_CHECKSUMS != 0 {
+                frame.extend_from_slice(&[0; CHECKSUM_BYTES]);
+            }
+        }
+        frame.extend_from_slice(&[0; 4]);
+        if flags & HAS_CHECKSUM != 0 {
+            frame.extend_from_slice(&[0; CHECKSUM_BYTES]);
+        }
+        frame
+    }
+
+    #[test]
+    fn frames_with_blocks_of_every_form() {
+        let first = b"some words, some more words, and some words again".repeat(9);
+        let second = compress_with_dict(&first, &first);
+        let blocks = [(0, &compress(&first)[..]), (0, &second), (PLAIN, b"end")];
+        let expected = [&first[..], &first, b"end"].concat();
+        for flags in [0, HAS_CHECKSUM, HAS_BLOCK_CHECKSUMS, HAS_CHECKSUM | HAS_BLOCK_CHECKSUMS] {
+            let bytes = frame(flags, expected.len(), &blocks);
+            assert_eq!(decompress(&bytes).as_deref(), Ok(&expected[..]));
+            for cut in 0..bytes.len() {
+                assert!(decompress(&bytes[..cut]).is_err());
+            }
+            assert!(decompress(&frame(flags, expected.len() - 1, &blocks)).is_err());
+            assert!(decompress(&frame(flags, expected.len() + 1, &blocks)).is_err());
+        }
+        assert!(decompress(&frame(0, usize::MAX >> 1, &blocks)).is_err());
+        assert!(decompress(&frame(HAS_DICTIONARY, expected.len(), &blocks)).is_err());
+    }
+}
