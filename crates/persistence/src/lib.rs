@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aof;
+pub mod check;
 pub mod disk;
 pub mod loading;
 pub mod snapshot;

@@ -1,17 +1,26 @@
-//! `pantala`: reads the settings, starts the server, waits for its end.
+//! `pantala`: reads the settings, starts the server, waits for its end. Or looks at files.
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use pantala_persistence::check::{self, Surroundings};
+use pantala_persistence::disk::RealDisk;
 use pantala_server::process::{logging, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};
 
 #[global_allocator]
 static ALLOCATOR: pantala_memory::Counting = pantala_memory::Counting;
 
+/// How soon `pantala journal --follow` looks again.
+const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
+
 fn main() -> ExitCode {
     let args: Vec<String> =
         std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if let Some(status) = inspect(&args) {
+        return status;
+    }
     let env = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let outcome = match Settings::from_args(&args, env, &mut Disk) {
@@ -30,6 +39,23 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `pantala check` and `pantala journal`, which look at files and start no server.
+fn inspect(args: &[String]) -> Option<ExitCode> {
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut around = Surroundings {
+        disk: &RealDisk,
+        input: &mut input,
+        output: &mut output,
+        pause: &mut || {
+            std::thread::sleep(FOLLOW_PAUSE);
+            true
+        },
+    };
+    let status = check::run(args, &mut around)?;
+    // Nobody is left to tell when the reader has gone (`pantala journal FILE | head`).
+    Some(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(status as u8)))
 }
 
 fn run(launch: Launch) -> Result<(), String> {

@@ -14,6 +14,8 @@ Usage: pantala [REDIS.CONF | -] [--name=value | --name value | --switch | --nosw
   pantala /etc/redis/redis.conf         a file of Redis or Valkey; - reads standard input
   pantala --flagfile=pantala.flags      a file of flags, one a line
   PANTALA_port=7000 pantala             one variable for each flag; DFLY_port works too
+  pantala check FILE...                 says what is in files of data, and where they break
+  pantala journal FILE                  the steps of an append-only file, as lines of JSON
 
 Stronger first: command line, flag file, environment, configuration file.
   -h, --help        this text           --helpfull        also what nothing acts on yet

@@ -14,7 +14,7 @@
 
 use std::fmt;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use smallvec::SmallVec;
 
@@ -171,21 +171,38 @@ impl Loading<'_, '_> {
 
     /// A reader of the file's steps, behind its snapshot if it has one.
     fn begin(&mut self) -> Result<StepReader, Fault> {
-        let mut input = self.disk.open_to_read(&self.file.path)?;
-        let mut ahead = Vec::new();
-        input.by_ref().take(MAGIC_MAX_BYTES as u64).read_to_end(&mut ahead)?;
-        if !MAGIC.iter().any(|magic| ahead.starts_with(magic)) {
-            return Ok(StepReader::new(input, ahead, 0, self.file.bytes));
+        let (path, file_bytes) = (&self.file.path, self.file.bytes);
+        let mut input = self.disk.open_to_read(path)?;
+        let (ahead, is_snapshot) = begins_with_snapshot(&mut input)?;
+        if !is_snapshot {
+            return Ok(StepReader::new(input, ahead, 0, file_bytes));
         }
-        let loaded = self.snapshots.load(&mut ahead.chain(input), self.file.bytes);
+        let loaded = self.snapshots.load(&mut ahead.chain(input), file_bytes);
         let bytes = loaded.map_err(Fault::Snapshot)?;
         // What follows a snapshot in its file, an old server has written.
-        let mut input = self.disk.open_to_read(&self.file.path)?;
-        if bytes < self.file.bytes {
-            io::copy(&mut input.by_ref().take(bytes), &mut io::sink())?;
-        }
-        Ok(StepReader::new(input, Vec::new(), bytes, self.file.bytes))
+        Ok(StepReader::new(skip_to(self.disk, path, bytes)?, Vec::new(), bytes, file_bytes))
     }
+}
+
+/// The first bytes of a file, taken from it, and whether they are those of a snapshot.
+///
+/// # Errors
+/// They can not be read.
+pub fn begins_with_snapshot(input: &mut dyn Read) -> io::Result<(Vec<u8>, bool)> {
+    let mut ahead = Vec::new();
+    input.take(MAGIC_MAX_BYTES as u64).read_to_end(&mut ahead)?;
+    let is_snapshot = MAGIC.iter().any(|magic| ahead.starts_with(magic));
+    Ok((ahead, is_snapshot))
+}
+
+/// A file from this offset on.
+///
+/// # Errors
+/// It can not be opened or read.
+pub fn skip_to(disk: &dyn Disk, path: &Path, offset: u64) -> io::Result<Box<dyn Read + Send>> {
+    let mut input = disk.open_to_read(path)?;
+    io::copy(&mut input.by_ref().take(offset), &mut io::sink())?;
+    Ok(input)
 }
 
 #[cold]

@@ -41,7 +41,8 @@ pub enum Part {
     Module(u64, ModuleType),
 }
 
-/// Reads a file to its end, and shows what is in it until `take` has enough.
+/// Reads a file to its end, shows what is in it until `take` has enough, and says how many bytes
+/// it has; what follows them may have been read too.
 ///
 /// # Errors
 /// It is damaged, or not wanted any more.
@@ -49,7 +50,7 @@ pub fn read_file(
     file: &mut dyn Read,
     options: ReadOptions,
     take: &mut dyn FnMut(Part) -> bool,
-) -> Result<(), Fault> {
+) -> Result<u64, Fault> {
     let mut reading = Reading {
         reader: Reader::new(options),
         window: Vec::new(),
@@ -64,7 +65,7 @@ pub fn read_file(
         let is_all = reading.fill(file, missing)?;
         match reading.go_through(is_all, take)? {
             Some(more) => missing = more.max(WINDOW_BYTES),
-            None => return Ok(()),
+            None => return Ok(reading.reader.offset()),
         }
     }
 }

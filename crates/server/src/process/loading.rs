@@ -209,7 +209,7 @@ fn load_file(shared: &Shared, path: &Path, replaces: bool) -> Result<Inserted, F
     let fault = loading.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
     match (fault, read) {
         (Some(fault), _) | (None, Err(fault)) => return Err(fault),
-        (None, Ok(())) => {}
+        (None, Ok(_bytes)) => {}
     }
     // Functions of the file take the place of those of the same name only where keys do.
     load_libraries(engine, &functions, replaces).map_err(Fault::Library)?;

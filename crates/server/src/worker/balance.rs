@@ -295,9 +295,9 @@ mod tests {
 
     #[test]
     fn who_alone_is_the_load_stays_and_the_others_go() {
-        assert_eq!(chosen(&[100], 100, 0), []);
+        assert_eq!(chosen(&[100], 100, 0), [0; 0]);
         assert_eq!(chosen(&[3, 900, 7], 100, 0), [0, 2]);
         assert_eq!(chosen(&[50, 51], 100, 0), [0], "the two come nearer to each other");
-        assert_eq!(chosen(&[50, 51], 100, 30), []);
+        assert_eq!(chosen(&[50, 51], 100, 30), [0; 0]);
     }
 }

@@ -1,0 +1,159 @@
+//! One file, or all files of a manifest: what is in it, and what is wrong.
+//!
+//! Tests: in `check`.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::snapshot;
+use crate::aof::files::{PartFile, part_files};
+use crate::aof::load::{begins_with_snapshot, skip_to};
+use crate::aof::manifest::{MAX_BYTES, Manifest};
+use crate::aof::reader::{Found, ReadError, StepReader, Torn};
+use crate::aof::{Layout, Part};
+use crate::disk::{Disk, directory_of, read_whole};
+
+/// What an inspection has found.
+#[derive(Debug, Default)]
+pub struct Inspection {
+    /// To be told, in order.
+    pub lines: Vec<String>,
+    /// Nothing is wrong.
+    pub is_whole: bool,
+    /// All that is wrong: this file has a torn end that can be cut.
+    pub torn: Option<(PathBuf, Torn)>,
+}
+
+/// Looks at a file, a manifest, or the directory of one.
+pub fn inspect(disk: &dyn Disk, path: &Path) -> Inspection {
+    let looked = match find_manifest(disk, path) {
+        Ok(Some(manifest)) => inspect_manifest(disk, &manifest),
+        Ok(None) => disk.size(path).map_err(|error| error.to_string()).map(|bytes| {
+            let file = PartFile { path: path.to_owned(), bytes, is_last: true, is_base: true };
+            let mut found = Inspection { is_whole: true, ..Inspection::default() };
+            inspect_file(disk, &file, &mut found);
+            found
+        }),
+        Err(error) => Err(error),
+    };
+    looked.unwrap_or_else(|what| {
+        let lines = vec![format!("{}: {what}", path.display())];
+        Inspection { lines, ..Inspection::default() }
+    })
+}
+
+/// The manifest that is meant; `None`: it is some other file.
+pub fn find_manifest(disk: &dyn Disk, path: &Path) -> Result<Option<PathBuf>, String> {
+    if path.extension().is_some_and(|ending| ending == "manifest") {
+        return Ok(Some(path.to_owned()));
+    }
+    let Ok(names) = disk.list(path) else { return Ok(None) };
+    let is_manifest = |name: &&String| name.ends_with(".manifest") && !name.starts_with("temp-");
+    let manifests: Vec<&String> = names.iter().filter(is_manifest).collect();
+    match manifests[..] {
+        [name] => Ok(Some(path.join(name))),
+        [] => Err("there is no manifest in this directory".into()),
+        _ => Err("there are several manifests in this directory: name one".into()),
+    }
+}
+
+/// The parts of a manifest, and where they lie.
+pub fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<(Layout, Manifest), String> {
+    let text = read_whole(disk, path, MAX_BYTES).map_err(|error| error.to_string())?;
+    let manifest = Manifest::parse(&text).map_err(|error| error.to_string())?;
+    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
+    Ok((Layout::new(directory_of(path), "", &name.unwrap_or_default()), manifest))
+}
+
+fn inspect_manifest(disk: &dyn Disk, path: &Path) -> Result<Inspection, String> {
+    let (layout, manifest) = read_manifest(disk, path)?;
+    let count = |parts: &[Part]| parts.len();
+    let base = if manifest.base.is_some() { "a base" } else { "no base" };
+    let increments = count(&manifest.increments);
+    let history = count(&manifest.history);
+    let line = format!("{base}, {increments} increments, {history} files of history");
+    let mut found = Inspection { is_whole: true, ..Inspection::default() };
+    found.lines.push(format!("{}: {line}", path.display()));
+    match part_files(disk, &layout, &manifest) {
+        Ok(files) => files.iter().for_each(|file| inspect_file(disk, file, &mut found)),
+        Err(error) => {
+            found.is_whole = false;
+            found.lines.push(error.to_string());
+        }
+    }
+    Ok(found)
+}
+
+fn inspect_file(disk: &dyn Disk, file: &PartFile, found: &mut Inspection) {
+    let was_whole = found.is_whole;
+    let path = file.path.display();
+    let outcome = look(disk, file, &mut found.lines);
+    match outcome {
+        Ok(None) => {}
+        Ok(Some(torn)) => {
+            found.is_whole = false;
+            // Only where nothing else is wrong can a cut make it whole.
+            let can_be_cut = file.is_last && was_whole;
+            found.torn = can_be_cut.then(|| (file.path.clone(), torn));
+        }
+        Err(what) => {
+            found.is_whole = false;
+            found.torn = None;
+            found.lines.push(format!("{path}: {what}"));
+        }
+    }
+}
+
+/// Tells what is in one file; its torn end, or why it can not be read on.
+fn look(disk: &dyn Disk, file: &PartFile, lines: &mut Vec<String>) -> Result<Option<Torn>, String> {
+    let told = |error: io::Error| error.to_string();
+    let path = file.path.display();
+    let mut input = disk.open_to_read(&file.path).map_err(told)?;
+    let (ahead, is_snapshot) = begins_with_snapshot(&mut input).map_err(told)?;
+    if !is_snapshot {
+        return count_steps(StepReader::new(input, ahead, 0, file.bytes), file, lines);
+    }
+    let counted = snapshot::count(&mut ahead.as_slice().chain(input), file.bytes)?;
+    lines.push(format!("{path}: {counted}"));
+    if counted.bytes == file.bytes {
+        return Ok(None);
+    }
+    let input = skip_to(disk, &file.path, counted.bytes).map_err(told)?;
+    count_steps(StepReader::new(input, Vec::new(), counted.bytes, file.bytes), file, lines)
+}
+
+fn count_steps(
+    mut reader: StepReader,
+    file: &PartFile,
+    lines: &mut Vec<String>,
+) -> Result<Option<Torn>, String> {
+    let begin = reader.offset();
+    let (mut steps, mut commands) = (0_u64, 0_u64);
+    let mut line = |reader: &StepReader, steps, commands, end: &str| {
+        let bytes = reader.begin_offset() - begin;
+        let path = file.path.display();
+        lines.push(format!("{path}: {steps} steps, {commands} commands, {bytes} bytes{end}"));
+    };
+    loop {
+        match reader.next() {
+            Ok(Found::Step) => {
+                steps += 1;
+                commands += reader.step().len() as u64;
+            }
+            Ok(Found::Annotation) => {}
+            Ok(Found::End) => {
+                line(&reader, steps, commands, ": whole");
+                return Ok(None);
+            }
+            Ok(Found::Torn(torn)) => {
+                line(&reader, steps, commands, &format!(", then torn at {torn}"));
+                return Ok(Some(torn));
+            }
+            Err(ReadError::Damage(damage)) => {
+                line(&reader, steps, commands, &format!(", then damaged: {damage}"));
+                return Err(format!("{} bytes follow the damage", file.bytes - damage.offset));
+            }
+            Err(ReadError::Disk(error)) => return Err(error.to_string()),
+        }
+    }
+}
