@@ -417,11 +417,28 @@ def sigterm_ends_what_does_not_answer(trial):
     server.start()
     try:
         with server.client() as sleeper, server.client() as client:
-            sleeper.write(encode("DEBUG", "SLEEP", "1000"))
+            # Alone it would hear that the server stops.
+            queue(sleeper, *[["DEBUG", "SLEEP", "1"]] * 60)
+            sleeper.write(encode("EXEC"))
             until(lambda: figure(client, "lane_running") == 1, "it sleeps")
             server.process.terminate()
             assert server.process.wait(DEADLINE_S) == 1
             assert "did not stop in time" in server.log_text()
+    finally:
+        server.stop()
+
+
+@scenario(started=False)
+def sigterm_ends_a_sleep(trial):
+    """SIGTERM while a client has the lane sleep: the process ends at once."""
+    server = trial.new_server("--enable-debug-command", "yes")
+    server.start()
+    try:
+        with server.client() as sleeper, server.client() as client:
+            sleeper.write(encode("DEBUG", "SLEEP", "1000"))
+            until(lambda: figure(client, "lane_running") == 1, "it sleeps")
+            server.process.terminate()
+            assert server.process.wait(DEADLINE_S) == 0, "it was not forced"
     finally:
         server.stop()
 

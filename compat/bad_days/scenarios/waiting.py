@@ -72,6 +72,32 @@ def time_of_who_runs_again(trial):
         assert waiter.read() is None
 
 
+@scenario(*NEVER_BUSY)
+def time_of_who_runs_again_on_the_lane(trial):
+    """A command that waited runs again, and meets a destination that a script holds: its time ends
+    all the same, and CLIENT UNBLOCK finds it."""
+    trial.need("EVAL", "return 1", "0")
+    with trial.client() as client, trial.client() as script, \
+            trial.client() as patient, trial.client() as short:
+        number = patient.call("CLIENT", "ID")
+        patient.write(encode("BLMOVE", "source", "held", "LEFT", "RIGHT", "0"))
+        short.write(encode("BLMOVE", "source", "held", "LEFT", "RIGHT", "0.5"))
+        until(lambda: b"blocked_clients:2" in client.call("INFO", "clients"), "both wait")
+        script.write(encode("EVAL", "redis.call('GET', KEYS[1]) while true do end", "1", "held"))
+        until(lambda: figure(client, "lane_running") == 1, "the script runs")
+        client.want(1, "RPUSH", "source", "a")
+        assert short.read() is None
+        until(lambda: client.call("CLIENT", "UNBLOCK", number) == 1, "it is there to be unblocked")
+        assert patient.read() is None
+        client.want(b"OK", "SCRIPT", "KILL")
+        assert "killed" in script.read()
+        client.want([b"a"], "LRANGE", "source", "0", "-1")
+        client.want(0, "EXISTS", "held")
+        assert b"blocked_clients:0" in client.call("INFO", "clients")
+        for one in (patient, short):
+            one.want(b"PONG", "PING")
+
+
 @scenario()
 def time_of_who_moves(trial):
     """A command that waits moves to another worker: its time goes on, and does not begin anew."""

@@ -465,6 +465,9 @@ pub struct Command {
     /// It writes, but changes no value where it is: values are put in the place of others, or
     /// removed, or get another deadline. So it need not wait until a snapshot has a large one.
     pub replaces: bool,
+    /// What CLIENT CACHING has said is for a command after this one, which is about the client
+    /// itself.
+    pub keeps_caching: bool,
 }
 
 impl Command {
@@ -506,7 +509,14 @@ impl Command {
             flags_of: None,
             program: None,
             replaces: false,
+            keeps_caching: false,
         }
+    }
+
+    /// The word of CLIENT CACHING outlasts it.
+    pub const fn keeps_caching(mut self) -> Command {
+        self.keeps_caching = true;
+        self
     }
 
     /// It changes no value where it is: see [`Command::replaces`].

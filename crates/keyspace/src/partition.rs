@@ -230,7 +230,11 @@ impl Waiters {
         let name = (db, Box::from(key));
         let before = self.queues.len();
         if let Some(queue) = self.queues.get_mut(&name) {
-            queue.retain(|other| !Arc::ptr_eq(other, waiter));
+            let first = queue.partition_point(|other| other.arrival < waiter.arrival);
+            let same = queue.range(first..).take_while(|other| other.arrival == waiter.arrival);
+            if let Some(at) = same.into_iter().position(|other| Arc::ptr_eq(other, waiter)) {
+                queue.remove(first + at);
+            }
             if queue.is_empty() {
                 self.queues.remove(&name);
             }
@@ -381,5 +385,24 @@ mod tests {
         [4, 8, 10, 3].into_iter().for_each(|arrival| waiters.wait(db, b"key", waiter(arrival)));
         let order: Vec<u64> = waiters.take(db, b"key").iter().map(|one| one.arrival).collect();
         assert_eq!(order, [3, 4, 5, 6, 8, 9, 10]);
+    }
+
+    #[test]
+    fn who_has_ended_is_found_among_those_who_came_at_its_time() {
+        let mut waiters = Waiters::default();
+        let db = DbIndex(0);
+        let all: Vec<_> = [2, 4, 4, 4, 7]
+            .map(|arrival| Waiter::new(Box::new(()), Arc::new(Nobody), (arrival, 0), arrival))
+            .into();
+        all.iter().for_each(|one| waiters.wait(db, b"key", Arc::clone(one)));
+        for (at, left) in [(2, 4), (2, 4), (4, 3), (0, 2), (1, 1), (3, 0)] {
+            all[at].end();
+            waiters.forget(db, b"key", &all[at]);
+            assert_eq!(
+                waiters.queues.get(&(db, b"key"[..].into())).map_or(0, |all| all.len()),
+                left
+            );
+            assert_eq!(waiters.has(db, b"key"), left > 0);
+        }
     }
 }

@@ -84,7 +84,7 @@ impl<'r> Turn<'r> {
             // What stood before MULTI is for all commands up to EXEC, what stood before EVAL for
             // all that the script runs.
             let is_between = !self.may_wait || session.multi.is_some();
-            if !is_between && request.found.row.parent != Some("CLIENT") {
+            if !is_between && !request.found.row.keeps_caching {
                 forget_caching(session);
             }
         }

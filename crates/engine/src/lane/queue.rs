@@ -206,6 +206,24 @@ impl Lane {
         meant.into_iter().for_each(|job| self.submit(job));
     }
 
+    /// Takes back the job of this connection's parking, if no thread has begun it.
+    pub fn withdraw(&self, inbox: &Arc<dyn Mailbox>, connection: u64, parking: u32) -> Option<Job> {
+        let is_meant = |job: &Job| {
+            job.connection == connection
+                && job.parking == parking
+                && std::ptr::addr_eq(Arc::as_ptr(&job.inbox), Arc::as_ptr(inbox))
+        };
+        let mut aside = self.aside();
+        let number = aside.jobs.iter().find(|(_, (_, job))| is_meant(job)).map(|(&at, _)| at);
+        if let Some((_, job)) = number.and_then(|number| aside.jobs.remove(&number)) {
+            return Some(job);
+        }
+        drop(aside);
+        let mut queue = self.queue();
+        let at = queue.jobs.iter().position(is_meant)?;
+        queue.jobs.remove(at)
+    }
+
     /// The next job for a thread of the lane, which waits for it; `None` when all is over.
     pub(super) fn next(&self, is_over: impl Fn() -> bool) -> Option<Job> {
         let mut queue = self.queue();

@@ -157,7 +157,7 @@ impl Worker {
     fn let_all_go(&mut self, ops: &mut Ops<'_>) {
         for (token, worker) in take(&mut self.balance.leaving) {
             let Some(connection) = self.find(token) else { continue };
-            if connection.waits.blocked.is_some() && connection.is_between() {
+            if connection.waits_for_keys() && connection.is_between() {
                 self.take_back(token.index);
             }
             let Some(connection) = self.find(token) else { continue };

@@ -88,7 +88,7 @@ pub struct Output {
 pub struct Waits {
     /// Whether the pipeline stands still, and why.
     pub parked: Option<Parked>,
-    /// The command that waits for keys.
+    /// The command that waits for keys, or that has waited and runs again on the lane.
     pub blocked: Option<Box<Blocked>>,
     /// Of the first command of its input, if that has waited for keys before.
     pub waited: Option<Waited>,
@@ -207,6 +207,12 @@ impl Connection {
             Some(Waiting::Lane | Waiting::Keys | Waiting::Called) => false,
         };
         is_still && self.is_between()
+    }
+
+    /// Whether its command stands in the queues of its keys, and does not run again on the lane.
+    pub fn waits_for_keys(&self) -> bool {
+        let waiting = self.waits.parked.map(|parked| parked.waiting);
+        waiting == Some(Waiting::Keys) && self.waits.blocked.is_some()
     }
 
     /// Whether nothing of it is under way but what it waits for.

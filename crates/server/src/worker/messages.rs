@@ -137,6 +137,8 @@ impl Worker {
             connection.life = Life::Ending;
         }
         let index = connection.token.index;
+        // It had waited before it ran there.
+        self.take_blocked(index);
         if is_new_monitor {
             self.begin_to_monitor(index);
         }

@@ -136,8 +136,8 @@ impl Worker {
         let is_through =
             connection.is_ready() && connection.peer.is_done && !connection.marks.is_resumed;
         // One that waits for keys gets nothing any more: it might wait for ever.
-        let is_gone = connection.waits.blocked.is_some()
-            && (connection.peer.is_done || connection.peer.has_hung_up);
+        let is_gone =
+            connection.waits_for_keys() && (connection.peer.is_done || connection.peer.has_hung_up);
         if is_through || is_gone || connection.session.closing {
             connection.life = Life::Ending;
             // What it would be served with would be lost.
@@ -152,7 +152,7 @@ impl Worker {
         // A FIN arrives after all that was sent, so who waits for keys is read from to the end.
         let ends_by_itself =
             connection.waits.parked.is_some_and(|parked| parked.waiting != Waiting::Keys);
-        if is_unanswered || connection.waits.blocked.is_some() {
+        if is_unanswered || connection.waits_for_keys() {
             ops.watch_peer(connection.token);
         }
         let is_full = ends_by_itself && connection.input.bytes.len() > PARKED_INPUT_BYTES;

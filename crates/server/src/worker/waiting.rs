@@ -14,6 +14,9 @@ use pantala_protocol::Reply;
 use super::Worker;
 use super::connection::{Connection, Life, Waiting};
 
+/// When a command is looked at again whose time is over while the lane runs it.
+const LOOK_AGAIN_US: u64 = 10_000;
+
 /// The moments at which waiting ends in vain, of one worker: time and connection.
 #[derive(Default)]
 pub struct Timeouts {
@@ -41,7 +44,7 @@ impl Worker {
     }
 
     /// The connection's command waits no longer: it is forgotten here.
-    fn take_blocked(&mut self, index: u32) -> Option<Box<Blocked>> {
+    pub(super) fn take_blocked(&mut self, index: u32) -> Option<Box<Blocked>> {
         let connection = self.at(index)?;
         let (handle, blocked) = (connection.handle(), connection.waits.blocked.take()?);
         self.shared.engine.blocked.leave();
@@ -51,12 +54,20 @@ impl Worker {
         Some(blocked)
     }
 
-    /// Takes the connection's command out of the queues. `None` if it does not wait, or if it was
-    /// served or called in this moment: then that message will arrive.
+    /// Takes the connection's command out of the queues, or off the lane. `None` if it does not
+    /// wait, or if it was served or called in this moment, or runs: then that message will arrive.
     fn give_up(&mut self, index: u32) -> Option<Box<Blocked>> {
         let connection = self.at(index)?;
+        let is_in_queues = connection.waits_for_keys();
+        let (handle, parkings) = (connection.handle(), connection.waits.parkings);
         let blocked = connection.waits.blocked.take()?;
-        let is_won = blocked.give_up(&self.shared.engine);
+        let is_won = if is_in_queues {
+            blocked.give_up(&self.shared.engine)
+        } else {
+            let job = self.shared.engine.lane.withdraw(&self.mailbox, handle, parkings);
+            self.lane_jobs -= usize::from(job.is_some());
+            job.is_some()
+        };
         self.at(index)?.waits.blocked = Some(blocked);
         if is_won { self.take_blocked(index) } else { None }
     }
@@ -70,8 +81,23 @@ impl Worker {
             let Some(connection) = self.find_handle(handle) else { continue };
             if connection.waits.parked.is_some_and(|parked| parked.number == number) {
                 let index = connection.token.index;
-                self.unblock(index, None);
+                if !self.unblock(index, None) {
+                    self.look_again(index);
+                }
             }
+        }
+    }
+
+    /// The time of a command is over that runs again on the lane at this moment. It may be laid
+    /// aside there once more.
+    #[cold]
+    fn look_again(&mut self, index: u32) {
+        let again_us = self.now_us + LOOK_AGAIN_US;
+        let Some(connection) = self.at(index) else { return };
+        let is_on_lane = connection.waits.blocked.is_some() && !connection.waits_for_keys();
+        let (handle, number) = (connection.handle(), connection.waits.parkings);
+        if is_on_lane {
+            self.timeouts.due.insert((again_us, handle), number);
         }
     }
 
@@ -100,6 +126,8 @@ impl Worker {
             row.took(0);
         }
         answer(connection, text);
+        // It may have been on the lane.
+        connection.tell_kept();
         self.resume(index);
         true
     }
@@ -134,28 +162,35 @@ impl Worker {
     }
 
     /// A command that waited is to run again from its start: on the lane, which may wait for the
-    /// partitions it needs.
+    /// partitions it needs. Its time goes on meanwhile, and CLIENT UNBLOCK ends it there.
     pub(crate) fn run_again(&mut self, index: u32) {
         let inbox = Arc::clone(&self.mailbox);
-        let Some(blocked) = self.take_blocked(index) else { return };
-        blocked.forget(&self.shared.engine, 2);
-        let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() else { return };
         let Some(connection) = self.at(index) else { return };
+        let Some(blocked) = connection.waits.blocked.take() else { return };
         let parking = connection.park(Waiting::Lane);
-        let applicant = connection.applicant();
-        self.lane_jobs += 1;
-        self.shared.engine.lane.submit(Job {
-            args: pending.args.clone(),
-            found: pending.found,
-            session: Box::new(pending.session.clone()),
-            inbox,
-            connection: handle_and(&self.connections, index),
-            parking,
-            locking: Locking::Upfront,
-            tries: 0,
-            waited: Some(blocked.waited()),
-            applicant,
-        });
+        let (applicant, handle) = (connection.applicant(), connection.handle());
+        if let Some(until_us) = blocked.until_us {
+            self.timeouts.due.insert((until_us, handle), parking);
+        }
+        blocked.forget(&self.shared.engine, 2);
+        if let Some(pending) = blocked.waiter.request.downcast_ref::<Pending>() {
+            self.lane_jobs += 1;
+            self.shared.engine.lane.submit(Job {
+                args: pending.args.clone(),
+                found: pending.found,
+                session: Box::new(pending.session.clone()),
+                inbox,
+                connection: handle,
+                parking,
+                locking: Locking::Upfront,
+                tries: 0,
+                waited: Some(blocked.waited()),
+                applicant,
+            });
+        }
+        if let Some(connection) = self.at(index) {
+            connection.waits.blocked = Some(blocked);
+        }
     }
 
     /// A command on the lane found nothing and waits.
@@ -177,6 +212,8 @@ impl Worker {
         if let Some(connection) = self.at(index) {
             connection.tell_kept();
         }
+        // What it was when it waited before.
+        self.take_blocked(index);
         self.block(index, blocked);
         if is_called {
             self.run_again(index);
@@ -207,8 +244,4 @@ fn answer(connection: &mut Connection, reply: Vec<u8>) {
     if mode != ReplyMode::On {
         suppress_reply(&mut connection.session, mode, before, &mut connection.output.bytes);
     }
-}
-
-fn handle_and(connections: &[Option<Box<Connection>>], index: u32) -> u64 {
-    connections[index as usize].as_ref().map_or(0, |connection| connection.handle())
 }

@@ -52,6 +52,7 @@ const SUBCOMMANDS: &[Command] = &[
 const fn sub(name: &'static str, handler: pantala_commands::Handler) -> Command {
     Command::new(name, handler, Group::Connection)
         .of("CLIENT")
+        .keeps_caching()
         .flags(Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE))
 }
 
@@ -67,6 +68,7 @@ const CLIENT: Command = Command::container("CLIENT", Group::Connection, SUBCOMMA
 
 const CLIENT_HELP: Command = Command::new("HELP", help, Group::Connection)
     .of("CLIENT")
+    .keeps_caching()
     .arity(2)
     .flags(Flags::LOADING.and(Flags::STALE))
     .since("5.0.0")

@@ -14,6 +14,7 @@ mod switches;
 
 use std::time::Duration;
 
+use pantala_base::clock::monotonic_us;
 use pantala_base::glob;
 use pantala_commands::{
     Call, ClientError, Command, Done, Flags, Group, error, options::is_word, reply_help,
@@ -175,8 +176,14 @@ fn sleep(call: &mut Call<'_, '_>) -> Done {
     // As in Redis, what is no number is no time.
     let seconds: f64 = text.parse().unwrap_or(0.0);
     let most = if call.may_wait { LONGEST_SLEEP_S } else { LONGEST_SLEEP_INSIDE_S };
-    if seconds > 0.0 {
-        std::thread::sleep(Duration::from_secs_f64(seconds.min(most)));
+    let sleeps = Duration::from_secs_f64(seconds.clamp(0.0, most));
+    if call.may_wait {
+        let shutdown = &Engine::of(call).condition.shutdown;
+        let until_us = monotonic_us() + sleeps.as_micros() as u64;
+        let left = || Duration::from_micros(until_us.saturating_sub(monotonic_us()));
+        while !left().is_zero() && !shutdown.pause_for(left()) {}
+    } else {
+        std::thread::sleep(sleeps);
     }
     call.reply.ok();
     Ok(())
