@@ -7,7 +7,7 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 20] = [
+const FLOORS: [(&str, &[&str]); 21] = [
     ("crates/base", &[]),
     ("crates/sync", &["base"]),
     ("crates/journal", &["base", "sync"]),
@@ -62,6 +62,7 @@ const FLOORS: [(&str, &[&str]); 20] = [
             "engine",
         ],
     ),
+    ("crates/memcached", &["base"]),
     ("crates/server", ANY),
     ("bench/load", &["base"]),
     ("compat", ANY),
@@ -84,6 +85,7 @@ const ANY: &[&str] = &[
     "commands",
     "scripting",
     "engine",
+    "memcached",
     "persistence",
     "server",
 ];

@@ -1,0 +1,71 @@
+//! What a client is told.
+
+use std::io::Write;
+
+/// `set` and its kin have stored.
+pub const STORED: &[u8] = b"STORED\r\n";
+/// The key is there (`add`), or is not (`replace`, `append`, `prepend`).
+pub const NOT_STORED: &[u8] = b"NOT_STORED\r\n";
+/// `cas`: the value is another by now.
+pub const EXISTS: &[u8] = b"EXISTS\r\n";
+/// There is no such key.
+pub const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
+/// `delete` has.
+pub const DELETED: &[u8] = b"DELETED\r\n";
+/// `touch` has.
+pub const TOUCHED: &[u8] = b"TOUCHED\r\n";
+/// It is done.
+pub const OK: &[u8] = b"OK\r\n";
+/// After the last value, or figure.
+pub const END: &[u8] = b"END\r\n";
+/// The answer to the meta command `mn`, which does nothing.
+pub const META_NOTHING: &[u8] = b"MN\r\n";
+/// `incr` or `decr` of what is no number.
+pub const NOT_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+/// There is no memory left.
+pub const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
+
+/// One value of `get`; of `gets` with what `cas` compares.
+pub fn value(out: &mut Vec<u8>, key: &[u8], flags: u32, data: &[u8], cas: Option<u64>) {
+    out.extend_from_slice(b"VALUE ");
+    out.extend_from_slice(key);
+    let _in_memory = match cas {
+        Some(cas) => write!(out, " {flags} {} {cas}\r\n", data.len()),
+        None => write!(out, " {flags} {}\r\n", data.len()),
+    };
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The number that `incr` or `decr` has come to.
+pub fn number(out: &mut Vec<u8>, number: u64) {
+    let _in_memory = write!(out, "{number}\r\n");
+}
+
+/// The answer to `version`.
+pub fn version(out: &mut Vec<u8>, version: &str) {
+    let _in_memory = write!(out, "VERSION {version}\r\n");
+}
+
+/// One figure of `stats`.
+pub fn figure(out: &mut Vec<u8>, name: &str, value: impl std::fmt::Display) {
+    let _in_memory = write!(out, "STAT {name} {value}\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_figures() {
+        let mut out = Vec::new();
+        value(&mut out, b"a", 5, b"abc", None);
+        value(&mut out, b"b", u32::MAX, b"", Some(7));
+        number(&mut out, 10);
+        version(&mut out, "1.6.18");
+        figure(&mut out, "pid", 3);
+        let expected = "VALUE a 5 3\r\nabc\r\nVALUE b 4294967295 0 7\r\n\r\n10\r\n\
+            VERSION 1.6.18\r\nSTAT pid 3\r\n";
+        assert_eq!(String::from_utf8(out).expect("text"), expected);
+    }
+}

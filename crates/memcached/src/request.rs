@@ -1,0 +1,448 @@
+//! Requests: a line of words, and for what stores a value its bytes.
+//!
+//! ```text
+//! set a 5 0 3\r\n        word key flags exptime bytes [noreply]
+//! abc\r\n
+//! ```
+//!
+//! A line ends with LF, before which a CR may stand. Words are parted by blanks and by nothing
+//! else; what is a word too many is an error for some commands and passed over by others, as
+//! memcached has it.
+//!
+//! What is too long is not kept: the data of a value above the limit is thrown away as it comes,
+//! and a line without an end closes the connection, unless it asks for many keys.
+
+use crate::arithmetic::Direction;
+use crate::number::{signed, unsigned};
+
+/// The longest key.
+pub const MOST_KEY_BYTES: usize = 250;
+/// The longest line, but for those that ask for many keys.
+const LINE_BYTES: usize = 2048;
+/// Blanks that may stand before such a one.
+const MOST_BLANKS: usize = 100;
+/// The length of data that can be told at all.
+const MOST_TOLD_BYTES: i64 = i32::MAX as i64 - 2;
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest value.
+    pub value_bytes: usize,
+    /// The longest line, if it asks for many keys.
+    pub line_bytes: usize,
+}
+
+/// How a value is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storing {
+    /// `set`
+    Always,
+    /// `add`
+    IfMissing,
+    /// `replace`
+    IfPresent,
+    /// `append`
+    After,
+    /// `prepend`
+    Before,
+    /// `cas`, if the value is still this one
+    IfUnchanged(u64),
+}
+
+/// What a client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// `get`, `gets`, `gat`, `gats`: values, perhaps with what `cas` compares, perhaps giving them
+    /// another time to live, in seconds (see `expiry`).
+    Get {
+        /// One at least.
+        keys: Keys<'a>,
+        /// With what `cas` compares.
+        with_cas: bool,
+        /// The new time.
+        exptime_s: Option<i64>,
+    },
+    /// `set` and its kin.
+    Store {
+        /// How.
+        storing: Storing,
+        /// The key.
+        key: &'a [u8],
+        /// Kept for the client, which knows what they mean.
+        flags: u32,
+        /// Its time to live, in seconds.
+        exptime_s: i64,
+        /// The value.
+        data: &'a [u8],
+    },
+    /// `incr`, `decr`
+    Count {
+        /// The key.
+        key: &'a [u8],
+        /// How far.
+        delta: u64,
+        /// Which way.
+        direction: Direction,
+    },
+    /// `touch`
+    Touch {
+        /// The key.
+        key: &'a [u8],
+        /// Its time to live, in seconds.
+        exptime_s: i64,
+    },
+    /// `delete`
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
+    /// `flush_all`
+    FlushAll {
+        /// In so many seconds.
+        delay_s: i64,
+    },
+    /// `stats`: of what, if that is said.
+    Stats(&'a [u8]),
+    /// `verbosity`
+    Verbosity,
+    /// `version`
+    Version,
+    /// `mn`: an answer, and nothing else.
+    MetaNothing,
+}
+
+/// What is wrong with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// There is no such command, or not with so many words.
+    Unknown,
+    /// A word is not what it should be, or a key too long.
+    Format,
+    /// The data are not followed by the end of a line.
+    Data,
+    /// The value is too large.
+    TooLarge,
+    /// `incr` by what is no number.
+    Delta,
+    /// No time.
+    Exptime,
+    /// `delete` with a word too many.
+    DeleteUsage,
+}
+
+impl Fault {
+    /// What the client is told.
+    pub const fn text(self) -> &'static [u8] {
+        match self {
+            Fault::Unknown => b"ERROR\r\n",
+            Fault::Format => b"CLIENT_ERROR bad command line format\r\n",
+            Fault::Data => b"CLIENT_ERROR bad data chunk\r\n",
+            Fault::TooLarge => b"SERVER_ERROR object too large for cache\r\n",
+            Fault::Delta => b"CLIENT_ERROR invalid numeric delta argument\r\n",
+            Fault::Exptime => b"CLIENT_ERROR invalid exptime argument\r\n",
+            Fault::DeleteUsage => {
+                b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
+            }
+        }
+    }
+}
+
+/// What the buffer's start holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// Something to do.
+    Request {
+        /// What.
+        request: Request<'a>,
+        /// No answer is wanted, not even an error.
+        no_reply: bool,
+        /// Bytes to take off the buffer.
+        consumed: usize,
+    },
+    /// A mistake of the client's, who goes on after it.
+    Fault {
+        /// Which.
+        fault: Fault,
+        /// No answer is wanted.
+        no_reply: bool,
+        /// A key whose value has been replaced in vain: it goes, or the client would read the old
+        /// one.
+        stale: Option<&'a [u8]>,
+        /// Bytes to take off the buffer.
+        consumed: usize,
+    },
+    /// Data that are thrown away.
+    Nothing {
+        /// Bytes to take off the buffer.
+        consumed: usize,
+    },
+    /// Part of a request. Call again with the same start and more bytes after it.
+    Incomplete {
+        /// At least so many more are needed; 0 when that is unknown.
+        wanted: usize,
+    },
+    /// The connection is to be closed: by `quit`, or because a line does not end.
+    Close,
+}
+
+/// The keys of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keys<'a>(&'a [u8]);
+
+impl<'a> Keys<'a> {
+    /// In their order.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        words(self.0)
+    }
+}
+
+/// The state of one connection's input between calls.
+#[derive(Clone, Debug, Default)]
+pub struct RequestParser {
+    /// Bytes in which no line ends.
+    scanned: usize,
+    /// The request at the buffer's start takes so many bytes.
+    needed: usize,
+    /// Bytes that are thrown away.
+    skipped: usize,
+}
+
+/// A line that was understood.
+enum Line<'a> {
+    Whole(Request<'a>),
+    /// So many bytes of data follow; the request's are empty as yet.
+    WithData(Request<'a>, usize),
+    Quit,
+}
+
+impl RequestParser {
+    /// Reads the request at the start of `buf`. After `Incomplete` the next call's buffer must
+    /// begin with the same bytes.
+    pub fn parse<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Step<'a> {
+        if self.skipped > 0 && !buf.is_empty() {
+            let consumed = buf.len().min(self.skipped);
+            self.skipped -= consumed;
+            return Step::Nothing { consumed };
+        }
+        if buf.len() < self.needed {
+            return Step::Incomplete { wanted: self.needed - buf.len() };
+        }
+        let Some(end) = buf[self.scanned..].iter().position(|&byte| byte == b'\n') else {
+            self.scanned = buf.len();
+            let may_go_on = buf.len() <= limits.line_bytes && may_be_line(buf);
+            return if may_go_on { Step::Incomplete { wanted: 0 } } else { Step::Close };
+        };
+        let end = self.scanned + end;
+        let line = &buf[..end];
+        if line.len() > limits.line_bytes || !may_be_line(line) {
+            return Step::Close;
+        }
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        self.scanned = end;
+        self.follow(buf, line, end + 1, limits)
+    }
+
+    /// The line is there, up to `end`: what it asks for, with its data.
+    fn follow<'a>(
+        &mut self,
+        buf: &'a [u8],
+        line: &'a [u8],
+        end: usize,
+        limits: &Limits,
+    ) -> Step<'a> {
+        let (understood, no_reply) = read_line(line);
+        let (request, length) = match understood {
+            Ok(Line::Quit) => return Step::Close,
+            Ok(Line::Whole(request)) => {
+                self.begin_anew();
+                return Step::Request { request, no_reply, consumed: end };
+            }
+            Ok(Line::WithData(request, length)) => (request, length),
+            Err(fault) => return self.fail(fault, no_reply, end),
+        };
+        let Request::Store { storing, key, flags, exptime_s, .. } = request else {
+            return self.fail(Fault::Unknown, no_reply, end);
+        };
+        if length > limits.value_bytes {
+            self.begin_anew();
+            self.skipped = length + 2;
+            let stale = (storing == Storing::Always).then_some(key);
+            return Step::Fault { fault: Fault::TooLarge, no_reply, stale, consumed: end };
+        }
+        let consumed = end + length + 2;
+        if buf.len() < consumed {
+            self.needed = consumed;
+            return Step::Incomplete { wanted: consumed - buf.len() };
+        }
+        let (data, line_end) = buf[end..consumed].split_at(length);
+        if line_end != b"\r\n" {
+            return self.fail(Fault::Data, no_reply, consumed);
+        }
+        self.begin_anew();
+        let request = Request::Store { storing, key, flags, exptime_s, data };
+        Step::Request { request, no_reply, consumed }
+    }
+
+    fn fail<'a>(&mut self, fault: Fault, no_reply: bool, consumed: usize) -> Step<'a> {
+        self.begin_anew();
+        Step::Fault { fault, no_reply, stale: None, consumed }
+    }
+
+    fn begin_anew(&mut self) {
+        *self = RequestParser::default();
+    }
+}
+
+/// Whether a line may begin like this: one that is long asks for keys.
+fn may_be_line(line: &[u8]) -> bool {
+    if line.len() <= LINE_BYTES {
+        return true;
+    }
+    let blanks = line.iter().take_while(|byte| **byte == b' ').count();
+    let rest = &line[blanks..];
+    blanks <= MOST_BLANKS && (rest.starts_with(b"get ") || rest.starts_with(b"gets "))
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
+}
+
+/// What a line asks for, and whether no answer is wanted.
+fn read_line(line: &[u8]) -> (Result<Line<'_>, Fault>, bool) {
+    let line = line.trim_ascii_start();
+    let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
+    let (name, rest) = line.split_at(end);
+    let whole = |request| Ok(Line::Whole(request));
+    let asked = match name {
+        b"get" | b"gets" | b"gat" | b"gats" => read_get(name, rest),
+        b"version" => whole(Request::Version),
+        b"quit" => Ok(Line::Quit),
+        b"mn" => whole(Request::MetaNothing),
+        b"stats" => whole(Request::Stats(rest.trim_ascii())),
+        _ => return read_others(name, rest),
+    };
+    (asked, false)
+}
+
+/// A command that may end with `noreply`: then not even its errors are told, but for one that it
+/// has too few or too many words.
+fn read_others<'a>(name: &[u8], rest: &'a [u8]) -> (Result<Line<'a>, Fault>, bool) {
+    const MOST_WORDS: usize = 6;
+    let mut places: [&[u8]; MOST_WORDS] = [b""; MOST_WORDS];
+    let mut count = 0;
+    for word in words(rest) {
+        let Some(place) = places.get_mut(count) else { return (Err(Fault::Unknown), false) };
+        *place = word;
+        count += 1;
+    }
+    let places = &places[..count];
+    let fits = match name {
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" => (4..=5).contains(&count),
+        b"cas" => (5..=6).contains(&count),
+        b"incr" | b"decr" | b"touch" => (2..=3).contains(&count),
+        b"delete" => (1..=3).contains(&count),
+        b"flush_all" => count <= 2,
+        b"verbosity" => (1..=2).contains(&count),
+        _ => false,
+    };
+    if !fits {
+        return (Err(Fault::Unknown), false);
+    }
+    let is_silent = places.last() == Some(&&b"noreply"[..]);
+    let asked = match name {
+        b"incr" => read_count(places, Direction::Up),
+        b"decr" => read_count(places, Direction::Down),
+        b"touch" => read_touch(places),
+        b"delete" if count == 1 => return (read_delete(places, false), false),
+        b"delete" => read_delete(places, is_silent),
+        b"flush_all" => read_flush(places, is_silent),
+        b"verbosity" => match unsigned(places[0]) {
+            Some(_) => Ok(Line::Whole(Request::Verbosity)),
+            None => Err(Fault::Format),
+        },
+        _ => read_store(name, places),
+    };
+    (asked, is_silent)
+}
+
+fn read_get<'a>(name: &[u8], rest: &'a [u8]) -> Result<Line<'a>, Fault> {
+    let touches = name.starts_with(b"gat");
+    let (keys, exptime) = if touches {
+        let rest = rest.trim_ascii_start();
+        let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
+        (Keys(&rest[end..]), Some(&rest[..end]))
+    } else {
+        (Keys(rest), None)
+    };
+    if keys.iter().next().is_none() {
+        return Err(Fault::Unknown);
+    }
+    let exptime_s = match exptime {
+        Some(word) => Some(signed(word).ok_or(Fault::Exptime)?),
+        None => None,
+    };
+    if keys.iter().any(|key| key.len() > MOST_KEY_BYTES) {
+        return Err(Fault::Format);
+    }
+    Ok(Line::Whole(Request::Get { keys, with_cas: name.ends_with(b"s"), exptime_s }))
+}
+
+fn read_store<'a>(name: &[u8], words: &[&'a [u8]]) -> Result<Line<'a>, Fault> {
+    let key = checked(words[0])?;
+    let flags = unsigned(words[1]).ok_or(Fault::Format)? as u32;
+    let exptime_s = signed(words[2]).ok_or(Fault::Format)?;
+    let length = signed(words[3]).filter(|length| (0..=MOST_TOLD_BYTES).contains(length));
+    let length = length.ok_or(Fault::Format)?.unsigned_abs() as usize;
+    let storing = match name {
+        b"set" => Storing::Always,
+        b"add" => Storing::IfMissing,
+        b"replace" => Storing::IfPresent,
+        b"append" => Storing::After,
+        b"prepend" => Storing::Before,
+        _ => Storing::IfUnchanged(unsigned(words[4]).ok_or(Fault::Format)?),
+    };
+    Ok(Line::WithData(Request::Store { storing, key, flags, exptime_s, data: b"" }, length))
+}
+
+fn read_count<'a>(words: &[&'a [u8]], direction: Direction) -> Result<Line<'a>, Fault> {
+    let key = checked(words[0])?;
+    let delta = unsigned(words[1]).ok_or(Fault::Delta)?;
+    Ok(Line::Whole(Request::Count { key, delta, direction }))
+}
+
+fn read_touch<'a>(words: &[&'a [u8]]) -> Result<Line<'a>, Fault> {
+    let key = checked(words[0])?;
+    let exptime_s = signed(words[1]).ok_or(Fault::Exptime)?;
+    Ok(Line::Whole(Request::Touch { key, exptime_s }))
+}
+
+/// After the key nothing, a zero (of old clients, who could say when), or `noreply`, or both.
+fn read_delete<'a>(words: &[&'a [u8]], is_silent: bool) -> Result<Line<'a>, Fault> {
+    let has_zero = words.get(1) == Some(&&b"0"[..]);
+    let is_right = match words.len() {
+        1 => true,
+        2 => has_zero || is_silent,
+        _ => has_zero && is_silent,
+    };
+    if !is_right {
+        return Err(Fault::DeleteUsage);
+    }
+    Ok(Line::Whole(Request::Delete { key: checked(words[0])? }))
+}
+
+fn read_flush<'a>(words: &[&'a [u8]], is_silent: bool) -> Result<Line<'a>, Fault> {
+    let delay_s = match words {
+        [] => 0,
+        [_] if is_silent => 0,
+        [delay, ..] => signed(delay).ok_or(Fault::Exptime)?,
+    };
+    Ok(Line::Whole(Request::FlushAll { delay_s }))
+}
+
+fn checked(key: &[u8]) -> Result<&[u8], Fault> {
+    if key.len() <= MOST_KEY_BYTES { Ok(key) } else { Err(Fault::Format) }
+}
+
+#[cfg(test)]
+mod tests;
