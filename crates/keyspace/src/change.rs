@@ -119,6 +119,12 @@ impl Databases {
         (0..).map(DbIndex).zip(all)
     }
 
+    /// The first number from this one on that one of them had at the cut.
+    pub fn next_cut(&self, from: DbIndex) -> Option<DbIndex> {
+        let all = std::iter::once(&self.first).chain(&self.others);
+        all.filter_map(|db| db.cut).filter(|cut| *cut >= from).min()
+    }
+
     /// The one that had this number at the cut of the snapshot that runs.
     pub fn cut_as(&mut self, cut: DbIndex) -> Option<&mut Db> {
         self.all_mut().find(|(_, db)| db.cut == Some(cut)).map(|(_, db)| db)

@@ -81,12 +81,15 @@ impl Locked<'_> {
             let table = db.table();
             let place = table.find(key.hash, key.bytes);
             let Some(place) = place.filter(|&place| !table.is_saved(place)) else { continue };
-            // What it has seen, before it looks: what comes after is no news then.
-            let wait = saving.wait();
-            if asked.in_place && saving.writes_in_parts(table, place, cut)
-                || saving.shared().room() == Room::Overfull
-            {
-                return Some(wait);
+            if asked.in_place && saving.writes_in_parts(table, place, cut) {
+                return Some(saving.wait());
+            }
+            if saving.shared().room() == Room::Overfull {
+                // Once more, after what it waits for is noted: room that is made now is news.
+                let wait = saving.wait();
+                if saving.shared().room() == Room::Overfull {
+                    return Some(wait);
+                }
             }
         }
         None

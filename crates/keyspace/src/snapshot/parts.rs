@@ -44,7 +44,8 @@ impl InParts {
     /// Writes what stands before the value.
     pub fn begin(shared: &Shared, db: DbIndex, entry: &SnapshotEntry<'_>, streams: bool) -> Self {
         let mut bytes = Vec::new();
-        let parts = shared.guard(|| shared.target().begin(entry, &mut bytes));
+        let target = Some(shared.target()).filter(|_| !shared.is_over());
+        let parts = target.and_then(|target| shared.guard(|| target.begin(entry, &mut bytes)));
         let way = if streams { Way::WantsStream } else { Way::Together };
         InParts { db, key: entry.key.into(), parts, bytes, way }
     }

@@ -3,6 +3,7 @@
 //! A thread takes a job, does a portion of it, and puts it back. What somebody waits for comes
 //! first, then what takes memory because it was handed over, then the partitions.
 
+use std::mem::replace;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use super::before::{Saving, most_at_once};
 use super::parts::{InParts, Part};
 use super::shared::{Outcome, Shared, SnapshotProgress};
 use super::{
-    PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, Pending, Room, STREAMED_BYTES, SnapshotEntry,
+    PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, Pending, Room, SMALL_BYTES, STREAMED_BYTES,
+    SnapshotEntry,
 };
 use crate::Keyspace;
 use crate::key::{DbIndex, PartitionId};
@@ -73,11 +75,21 @@ impl Job {
 pub(crate) struct PartitionWalk {
     id: PartitionId,
     at: TableWalk,
+    /// The table before this one, with what it has still to write.
+    ended: Option<TableWalk>,
 }
 
 impl PartitionWalk {
     pub fn new(id: PartitionId) -> Self {
-        PartitionWalk { id, at: TableWalk::new(DbIndex(0)) }
+        PartitionWalk { id, at: TableWalk::new(DbIndex(0)), ended: None }
+    }
+
+    /// Writes what can be written with the partition free.
+    fn settle(&mut self, shared: &Shared) {
+        if let Some(mut ended) = self.ended.take() {
+            ended.end(shared);
+        }
+        self.at.settle(shared);
     }
 }
 
@@ -86,6 +98,8 @@ pub(crate) struct TableWalk {
     cursor: Cursor,
     /// The value that is written in parts at the moment.
     current: Option<Box<[u8]>>,
+    /// Strings that were copied, because writing them takes longer.
+    copied: Vec<OwnedRecord<Object>>,
     pending: Pending,
 }
 
@@ -101,10 +115,29 @@ enum Portion {
 
 impl TableWalk {
     fn new(db: DbIndex) -> Self {
-        TableWalk { cursor: Cursor::START, current: None, pending: Pending::new(db) }
+        let (cursor, pending) = (Cursor::START, Pending::new(db));
+        TableWalk { cursor, current: None, copied: Vec::new(), pending }
     }
 
-    /// Writes some of what is not saved.
+    /// Writes what was copied.
+    fn settle(&mut self, shared: &Shared) {
+        for record in self.copied.drain(..) {
+            if !shared.is_over() {
+                shared.write(&SnapshotEntry::of(&record), &mut self.pending);
+            }
+        }
+        if self.pending.bytes.len() >= PIECE_BYTES {
+            shared.flush(&mut self.pending);
+        }
+    }
+
+    /// Hands over all that it has.
+    fn end(&mut self, shared: &Shared) {
+        self.settle(shared);
+        shared.flush(&mut self.pending);
+    }
+
+    /// Writes or copies some of what is not saved; [`TableWalk::settle`] is called after.
     fn go_on(
         &mut self,
         space: &Keyspace,
@@ -122,7 +155,7 @@ impl TableWalk {
                 return portion;
             }
         }
-        let (until, mut looked) = (self.pending.bytes.len() + PORTION_BYTES, 0);
+        let (mut bytes, mut looked) = (0, 0);
         while !self.cursor.is_end() {
             let mut found: SmallVec<[Place; 32]> = SmallVec::new();
             let next = table.scan(self.cursor, &mut |place| {
@@ -132,45 +165,47 @@ impl TableWalk {
                 }
             });
             for place in found {
-                if !self.save(table, place, in_parts, shared) {
-                    return Portion::More;
+                match self.save(table, place, in_parts, shared) {
+                    Some(saved) => bytes += saved,
+                    None => return Portion::More,
                 }
             }
             self.cursor = next;
-            if self.pending.bytes.len() >= until || looked >= PORTION_RECORDS {
+            if bytes >= PORTION_BYTES || looked >= PORTION_RECORDS {
                 break;
             }
-        }
-        if self.pending.bytes.len() >= PIECE_BYTES {
-            shared.flush(&mut self.pending);
         }
         if self.cursor.is_end() { Portion::End } else { Portion::More }
     }
 
-    /// Writes a record, or begins to; false in that case.
+    /// Writes or copies a record, and says what it takes; or begins to write it: `None`.
     fn save(
         &mut self,
         table: &mut Table<Object>,
         place: Place,
         in_parts: &mut Vec<InParts>,
         shared: &Shared,
-    ) -> bool {
+    ) -> Option<usize> {
         let entry = SnapshotEntry::at(table, place);
         let db = self.pending.db;
         if in_parts.iter().any(|one| one.is(db, entry.key)) {
             // Somebody else is at it.
-            return true;
+            return Some(0);
         }
         let bytes = table.record_bytes(place);
         if bytes > most_at_once(table, place) {
             let one = InParts::begin(shared, db, &entry, bytes > STREAMED_BYTES);
             self.current = Some(one.key.clone());
             in_parts.push(one);
-            return false;
+            return None;
         }
-        shared.write(&entry, &mut self.pending);
+        let copy = (bytes > SMALL_BYTES).then(|| table.copy_string(place, entry.key)).flatten();
+        match copy {
+            Some(copy) => self.copied.push(copy.with_stickiness(entry.sticky)),
+            None => shared.write(&entry, &mut self.pending),
+        }
         table.mark_saved(place);
-        true
+        Some(bytes)
     }
 
     /// Marks what is not saved, because nobody wants it any more.
@@ -367,13 +402,11 @@ impl Snapshot {
         let (portion, tickets) = walk.go_on(space, &mut held, &self.shared);
         drop(held);
         wake(tickets);
+        walk.settle(&self.shared);
         match portion {
             Portion::More => Next::Again(Job::Walk(walk)),
             Portion::Blocked => Next::Later(Job::Walk(walk)),
-            Portion::End => {
-                self.shared.flush(&mut walk.at.pending);
-                Next::Ended
-            }
+            Portion::End => Next::Ended,
         }
     }
 
@@ -424,7 +457,9 @@ impl Snapshot {
 
     fn write_table(&self, space: &Keyspace, mut handed: Box<HandedTable>) -> Next {
         let HandedTable { table, in_parts, walk } = &mut *handed;
-        match walk.go_on(space, (table, in_parts), &self.shared) {
+        let portion = walk.go_on(space, (table, in_parts), &self.shared);
+        walk.settle(&self.shared);
+        match portion {
             Portion::More => Next::Again(Job::Table(handed)),
             Portion::Blocked => Next::Later(Job::Table(handed)),
             Portion::End => {
@@ -433,7 +468,7 @@ impl Snapshot {
                 if walk.current.is_some() {
                     return Next::Again(Job::Table(handed));
                 }
-                self.shared.flush(&mut walk.pending);
+                walk.end(&self.shared);
                 Next::Ended
             }
         }
@@ -471,10 +506,10 @@ impl PartitionWalk {
         if portion != Portion::End {
             return (portion, tickets);
         }
-        shared.flush(&mut self.at.pending);
-        let next = DbIndex(self.at.pending.db.0 + 1);
-        if next.0 < space.database_count() {
-            self.at = TableWalk::new(next);
+        let next = partition.databases.next_cut(DbIndex(self.at.pending.db.0 + 1));
+        let ended = replace(&mut self.at, TableWalk::new(next.unwrap_or_default()));
+        self.ended = Some(ended);
+        if next.is_some() {
             return (Portion::More, tickets);
         }
         saving.is_walked = true;
