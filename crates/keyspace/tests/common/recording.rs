@@ -59,7 +59,7 @@ impl Recording {
             for line in text.lines() {
                 let (key, rest) = line.split_once(' ').expect("a key and the rest");
                 let before = contents.insert((db.0, key.to_owned()), sorted(rest));
-                assert_eq!(before, None, "{key} was written twice");
+                assert!(before.is_none(), "{key} was written twice");
             }
         }
         contents
