@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use common::recording::{Contents, Recording, contents, recording};
 use common::{DB, NOW, OTHER_DB, keyspace, remove, scope, set, swap, with};
@@ -13,8 +13,8 @@ use pantala_keyspace::snapshot::{
     SnapshotTarget, SnapshotWait, Walked,
 };
 use pantala_keyspace::{
-    DbIndex, Expiry, Key, Keyspace, LockPlan, Locked, Opened, Sweeper, Tally, Ticket, UndoLimits,
-    Waker, event,
+    Busy, DbIndex, Expiry, Key, Keyspace, LockPlan, Locked, Opened, PartitionId, Sweeper, Tally,
+    Ticket, UndoLimits, Waker, event,
 };
 use pantala_table::OwnedRecord;
 use pantala_values::Hash;
@@ -107,7 +107,7 @@ impl Model {
         let Some((snapshot, target, expected)) = self.running.take() else { return };
         for _ in 0..steps.unwrap_or(u64::MAX) {
             match snapshot.walk(&self.space) {
-                Walked::More | Walked::Idle => {}
+                Walked::More | Walked::Idle | Walked::GivesWay => {}
                 Walked::Done(outcome) => {
                     assert_eq!(outcome, Outcome::Complete);
                     same(&target.contents(), &expected);
@@ -486,4 +486,56 @@ fn a_target_that_panics_ends_the_snapshot_and_nothing_else() {
             same(&target.contents(), &expected);
         }
     }
+}
+
+/// Notes the partition of each key it writes, and leaves a ticket with the first ones.
+struct Waiting {
+    space: Arc<Keyspace>,
+    partitions: Mutex<Vec<PartitionId>>,
+}
+
+impl SnapshotTarget for Waiting {
+    fn write(&self, entry: &SnapshotEntry<'_>, _out: &mut Vec<u8>) {
+        let id = PartitionId::of(self.space.hash(entry.key));
+        let mut partitions = self.partitions.lock().expect("no panic");
+        if partitions.len() < 4 {
+            let ticket = Ticket::Thread(Waker::for_this_thread());
+            assert!(self.space.park(Busy(id), ticket).is_ok(), "it is held");
+        }
+        partitions.push(id);
+    }
+
+    fn begin(&self, _: &SnapshotEntry<'_>, _: &mut Vec<u8>) -> Box<dyn SnapshotParts> {
+        unreachable!("nothing is large")
+    }
+
+    fn take(&self, _piece: Piece) {}
+
+    fn room(&self) -> Room {
+        Room::Free
+    }
+
+    fn has_room_for_parts(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_partition_that_somebody_waits_for_rests() {
+    let space = Arc::new(keyspace());
+    // Many portions each.
+    let value = "v".repeat(3_000);
+    let names = (0..100_000).map(|number| format!("key{number}"));
+    let near = names.filter(|name| PartitionId::of(space.hash(name.as_bytes())).0 < 10);
+    for name in near.take(600) {
+        set(&space, DB, &name, &value, Expiry::Never);
+    }
+    let target = Arc::new(Waiting { space: Arc::clone(&space), partitions: Mutex::default() });
+    assert_eq!(begin(&space, target.clone()).work(&space), Outcome::Complete);
+    let partitions = target.partitions.lock().expect("no panic").clone();
+    assert_eq!(partitions.len(), 600);
+    let (first, rest) = partitions.split_first().expect("there are some");
+    let away = rest.iter().position(|id| id != first).expect("it was left");
+    let back = rest[away..].iter().position(|id| id == first).expect("it had more");
+    assert!(back >= 8, "only {back} keys of others came in between");
 }

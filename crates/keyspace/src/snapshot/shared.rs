@@ -63,6 +63,10 @@ pub(crate) struct Shared {
     state: AtomicU8,
 }
 
+/// So many other jobs come between two portions of a partition that somebody waits for: in that
+/// time a worker that was called has come by.
+const REST: u32 = 4;
+
 /// What is to be done, the first before the others.
 #[derive(Default)]
 pub(crate) struct Jobs {
@@ -73,6 +77,10 @@ pub(crate) struct Jobs {
     pub walks: VecDeque<Job>,
     /// The next partition to begin with.
     pub next: u16,
+    /// Parts of partitions that somebody waits for: others come in between.
+    pub resting: VecDeque<Job>,
+    /// So many have come in between.
+    between: u32,
     /// What somebody holds, or what another one's stream holds up.
     pub later: VecDeque<Job>,
     pub in_flight: usize,
@@ -83,32 +91,43 @@ pub(crate) struct Jobs {
 impl Jobs {
     /// The next one of those that may run, and whether there was no better.
     pub fn next(&mut self, may_run: impl Fn(&Job) -> bool) -> Option<(Job, bool)> {
+        if self.between >= REST
+            && let Some(job) = pick(&mut self.resting, &may_run)
+        {
+            self.between = 0;
+            return Some((job, false));
+        }
         let Jobs { urgent, handed, walks, .. } = self;
-        for queue in [urgent, handed, walks] {
-            if let Some(at) = queue.iter().position(&may_run) {
-                return queue.remove(at).map(|job| (job, false));
-            }
+        let found = [urgent, handed, walks].into_iter().find_map(|queue| pick(queue, &may_run));
+        if let Some(job) = found.or_else(|| self.first_of_next(&may_run)) {
+            self.between += 1;
+            return Some((job, false));
         }
-        let first = Job::Walk(PartitionWalk::new(PartitionId(self.next)));
-        if usize::from(self.next) < PARTITION_COUNT && may_run(&first) {
-            self.next += 1;
-            return Some((first, false));
-        }
-        let at = self.later.iter().position(may_run)?;
-        self.later.remove(at).map(|job| (job, true))
+        let rest = [&mut self.resting, &mut self.later];
+        rest.into_iter().find_map(|queue| pick(queue, &may_run)).map(|job| (job, true))
     }
 
-    /// Whether there is one that was not tried in vain.
-    pub fn has_new(&self) -> bool {
-        let Jobs { urgent, handed, walks, .. } = self;
-        !(urgent.is_empty() && handed.is_empty() && walks.is_empty())
-            || usize::from(self.next) < PARTITION_COUNT
+    fn first_of_next(&mut self, may_run: &impl Fn(&Job) -> bool) -> Option<Job> {
+        let first = Job::Walk(PartitionWalk::new(PartitionId(self.next)));
+        let is_there = usize::from(self.next) < PARTITION_COUNT && may_run(&first);
+        is_there.then(|| {
+            self.next += 1;
+            first
+        })
     }
 
     /// Whether all that there is is in the hands of others.
     pub fn is_empty(&self) -> bool {
-        self.later.is_empty() && !self.has_new()
+        let Jobs { urgent, handed, walks, resting, later, .. } = self;
+        let queues = [urgent, handed, walks, resting, later];
+        queues.iter().all(|queue| queue.is_empty()) && usize::from(self.next) >= PARTITION_COUNT
     }
+}
+
+/// The first that may run.
+fn pick(queue: &mut VecDeque<Job>, may_run: &impl Fn(&Job) -> bool) -> Option<Job> {
+    let at = queue.iter().position(may_run)?;
+    queue.remove(at)
 }
 
 /// Commands that wait, and what must not have happened since they saw that they have to.

@@ -27,6 +27,9 @@ use crate::walk::Busy;
 /// Walkers look for news at least so often.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
+/// A walker that has nothing else to do leaves a partition for so long to who waits for it.
+const GIVEN_WAY: Duration = Duration::from_micros(200);
+
 /// A portion of a snapshot that is over only marks records, so many at a time.
 const MARKED_RECORDS: usize = 4096;
 
@@ -253,6 +256,8 @@ pub enum Walked {
     More,
     /// All that is left waits for this partition.
     Busy(Busy),
+    /// What is left is of partitions that somebody else waits for: call it again in a moment.
+    GivesWay,
     /// The target has no room: [`Snapshot::has_room`] tells when it has.
     Full,
     /// Others are at what is left.
@@ -285,6 +290,8 @@ impl Allowed {
 enum Next {
     /// In its turn.
     Again(Job),
+    /// After some others, because somebody waits for its partition.
+    Rest(Job),
     /// When there is nothing else.
     Later(Job),
     /// This partition is busy.
@@ -330,6 +337,7 @@ impl Snapshot {
         let walked = match &next {
             Next::Busy(_, busy) if is_last_resort => Walked::Busy(*busy),
             Next::Later(_) if is_last_resort => Walked::Idle,
+            Next::Rest(_) if is_last_resort => Walked::GivesWay,
             _ => Walked::More,
         };
         self.put_back(space, next, walked)
@@ -350,6 +358,7 @@ impl Snapshot {
             Next::Again(job @ Job::Walk(_)) => jobs.walks.push_front(job),
             Next::Again(job @ Job::Parts { .. }) => jobs.urgent.push_front(job),
             Next::Again(job) => jobs.handed.push_front(job),
+            Next::Rest(job) => jobs.resting.push_back(job),
             Next::Later(job) | Next::Busy(job, _) => jobs.later.push_back(job),
             Next::Ended => {}
         });
@@ -372,6 +381,7 @@ impl Snapshot {
                 Walked::More => {}
                 Walked::Done(outcome) => return outcome,
                 Walked::Busy(busy) => space.wait_long_for(busy),
+                Walked::GivesWay => self.shared.sleep(GIVEN_WAY, news),
                 Walked::Full | Walked::Idle => self.shared.sleep(LONGEST_SLEEP, news),
             }
         }
@@ -400,10 +410,16 @@ impl Snapshot {
             return Next::Busy(Job::Walk(walk), Busy(id));
         };
         let (portion, tickets) = walk.go_on(space, &mut held, &self.shared);
+        let is_wanted = space.partition(id).parked_count() > 0;
         drop(held);
         wake(tickets);
         walk.settle(&self.shared);
         match portion {
+            Portion::More if is_wanted => {
+                // It may be some time, and there may be many.
+                self.shared.flush(&mut walk.at.pending);
+                Next::Rest(Job::Walk(walk))
+            }
             Portion::More => Next::Again(Job::Walk(walk)),
             Portion::Blocked => Next::Later(Job::Walk(walk)),
             Portion::End => Next::Ended,
@@ -428,10 +444,12 @@ impl Snapshot {
             tickets = self.shared.call(id);
             tickets.extend(partition.close_if_saved());
         }
+        let is_wanted = space.partition(id).parked_count() > 0;
         drop(held);
         wake(tickets);
         match portion {
             Some(Portion::Blocked) => Next::Later(Job::Parts { id, db, key }),
+            Some(_) if is_wanted => Next::Rest(Job::Parts { id, db, key }),
             Some(_) => Next::Again(Job::Parts { id, db, key }),
             None => Next::Ended,
         }
