@@ -132,12 +132,12 @@ impl Saving {
         place: Place,
         db: Option<DbIndex>,
     ) -> bool {
-        let Some(db) = db else { return false };
+        let Some(db) = db.filter(|_| !self.shared.is_over()) else { return false };
         if self.position(db, table.key(place)).is_some() {
             return true;
         }
         let is_large = table.record_bytes(place) > most_at_once(table, place);
-        if is_large && !self.shared.is_over() {
+        if is_large {
             self.begin(table, db, place);
         }
         is_large

@@ -54,8 +54,11 @@ impl InParts {
         self.db == db && *self.key == *key
     }
 
-    /// Writes one more part.
+    /// Writes one more part. The last one, if nothing is to be written any more.
     pub fn go_on(&mut self, shared: &Shared, value: &ValueRef<'_, Object>) -> Part {
+        if shared.is_over() {
+            return Part::Last;
+        }
         if self.way == Way::WantsStream && !self.take_stream(shared) {
             return Part::Blocked;
         }

@@ -270,10 +270,8 @@ impl Shared {
     /// added.
     pub fn room(&self) -> Room {
         let room = self.target_room();
-        match self.handed_bytes.load(Ordering::Relaxed) > HANDED_BYTES {
-            true => Room::Overfull,
-            false => room,
-        }
+        let is_much = self.handed_bytes.load(Ordering::Relaxed) > HANDED_BYTES;
+        if is_much && !self.is_over() { Room::Overfull } else { room }
     }
 
     /// The target has room again.

@@ -147,16 +147,15 @@ impl TableWalk {
         (table, in_parts): (&mut Table<Object>, &mut Vec<InParts>),
         shared: &Shared,
     ) -> Portion {
-        if shared.is_over() {
-            in_parts.retain(|one| one.db != self.pending.db);
-            return self.mark(table);
-        }
         if let Some(key) = self.current.take() {
             let portion = go_on_with(space, (table, in_parts), (self.pending.db, &key), shared);
             if let Some(portion) = portion {
                 self.current = Some(key);
                 return portion;
             }
+        }
+        if shared.is_over() {
+            return self.mark(table);
         }
         let (mut bytes, mut looked) = (0, 0);
         while !self.cursor.is_end() {
