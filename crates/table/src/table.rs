@@ -25,6 +25,7 @@ use pantala_base::UnixMs;
 use crate::Object;
 use crate::class::size_class;
 use crate::directory::{Directory, Entry};
+use crate::group::prefetch;
 use crate::hash::{position, trail};
 use crate::number::IntText;
 use crate::owned::{
@@ -166,6 +167,14 @@ impl<O: Object> Table<O> {
             let trail = trail(hash, entry.window_shift());
             entry.segment().prefetch_record(position(hash), trail);
         }
+    }
+
+    /// Fetches the record at a place into the cache.
+    #[inline]
+    pub fn prefetch(&self, p: Place) {
+        let record = self.word(p).pointer();
+        prefetch(record);
+        prefetch(record.wrapping_add(64));
     }
 
     /// Looks a key up.

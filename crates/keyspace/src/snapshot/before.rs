@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pantala_table::{OwnedRecord, Place, Table};
 use pantala_values::{Object, Type};
 
+use super::jobs::{Handed, Job};
 use super::parts::InParts;
 use super::shared::Shared;
-use super::walk::{Handed, Job};
 use super::{COPIED_BYTES, PIECE_BYTES, Pending, SMALL_BYTES, STREAMED_BYTES, SnapshotEntry};
 use crate::key::{DbIndex, PartitionId};
 use crate::ticket::{Ticket, Woken};

@@ -7,6 +7,13 @@
 //! done    a partition in which all is saved has nothing more to do with it
 //! ```
 //!
+//! | file | what |
+//! |---|---|
+//! | `cut`, `before`, `ask` | the moment; what happens before a change; whether it has to wait |
+//! | `walk`, `partition_walk`, `table_walk` | what a walker does, and how far it is |
+//! | `parts` | a value in parts |
+//! | `shared`, `jobs` | what all threads share: jobs, who waits, progress |
+//!
 //! What is saved is a bit in the table's words ([`Table::is_saved`](pantala_table::Table)): it goes
 //! where the word goes, so growing, splitting and merging need no hook. What is new since the cut
 //! counts as saved. How a key is written, and where it goes, is the [`SnapshotTarget`]'s business.
@@ -45,8 +52,11 @@
 mod ask;
 mod before;
 mod cut;
+mod jobs;
+mod partition_walk;
 mod parts;
 mod shared;
+mod table_walk;
 mod walk;
 
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! 1. A job is in one place: in a queue, or in the hands of one thread (`in_flight`).
 //! 2. Whoever waits sleeps only if what it has seen, under the lock, is still so (`Versions`).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::ask::SnapshotWait;
-use super::walk::{Job, PartitionWalk};
+use super::jobs::{Job, Jobs};
 use super::{HANDED_BYTES, Pending, Piece, Room, SnapshotEntry, SnapshotTarget, Span, Target};
 use crate::key::{PARTITION_COUNT, PartitionId};
 use crate::ticket::Ticket;
@@ -61,73 +61,6 @@ pub(crate) struct Shared {
     written: AtomicU64,
     unasked: AtomicU64,
     state: AtomicU8,
-}
-
-/// So many other jobs come between two portions of a partition that somebody waits for: in that
-/// time a worker that was called has come by.
-const REST: u32 = 4;
-
-/// What is to be done, the first before the others.
-#[derive(Default)]
-pub(crate) struct Jobs {
-    /// Values that somebody waits for.
-    pub urgent: VecDeque<Job>,
-    /// What was handed over takes memory.
-    pub handed: VecDeque<Job>,
-    pub walks: VecDeque<Job>,
-    /// The next partition to begin with.
-    pub next: u16,
-    /// Parts of partitions that somebody waits for: others come in between.
-    pub resting: VecDeque<Job>,
-    /// So many have come in between.
-    between: u32,
-    /// What somebody holds, or what another one's stream holds up.
-    pub later: VecDeque<Job>,
-    pub in_flight: usize,
-    /// Counts what whoever sleeps should know of.
-    pub news: u64,
-}
-
-impl Jobs {
-    /// The next one of those that may run, and whether there was no better.
-    pub fn next(&mut self, may_run: impl Fn(&Job) -> bool) -> Option<(Job, bool)> {
-        if self.between >= REST
-            && let Some(job) = pick(&mut self.resting, &may_run)
-        {
-            self.between = 0;
-            return Some((job, false));
-        }
-        let Jobs { urgent, handed, walks, .. } = self;
-        let found = [urgent, handed, walks].into_iter().find_map(|queue| pick(queue, &may_run));
-        if let Some(job) = found.or_else(|| self.first_of_next(&may_run)) {
-            self.between += 1;
-            return Some((job, false));
-        }
-        let rest = [&mut self.resting, &mut self.later];
-        rest.into_iter().find_map(|queue| pick(queue, &may_run)).map(|job| (job, true))
-    }
-
-    fn first_of_next(&mut self, may_run: &impl Fn(&Job) -> bool) -> Option<Job> {
-        let first = Job::Walk(PartitionWalk::new(PartitionId(self.next)));
-        let is_there = usize::from(self.next) < PARTITION_COUNT && may_run(&first);
-        is_there.then(|| {
-            self.next += 1;
-            first
-        })
-    }
-
-    /// Whether all that there is is in the hands of others.
-    pub fn is_empty(&self) -> bool {
-        let Jobs { urgent, handed, walks, resting, later, .. } = self;
-        let queues = [urgent, handed, walks, resting, later];
-        queues.iter().all(|queue| queue.is_empty()) && usize::from(self.next) >= PARTITION_COUNT
-    }
-}
-
-/// The first that may run.
-fn pick(queue: &mut VecDeque<Job>, may_run: &impl Fn(&Job) -> bool) -> Option<Job> {
-    let at = queue.iter().position(may_run)?;
-    queue.remove(at)
 }
 
 /// Commands that wait, and what must not have happened since they saw that they have to.

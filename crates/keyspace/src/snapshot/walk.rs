@@ -3,21 +3,16 @@
 //! A thread takes a job, does a portion of it, and puts it back. What somebody waits for comes
 //! first, then what takes memory because it was handed over, then the partitions.
 
-use std::mem::replace;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pantala_table::{Cursor, OwnedRecord, Place, Table};
-use pantala_values::Object;
-use smallvec::SmallVec;
-
-use super::before::{Saving, most_at_once};
+use super::before::Saving;
+use super::jobs::{Handed, HandedTable, Job};
+use super::partition_walk::PartitionWalk;
 use super::parts::{InParts, Part};
 use super::shared::{Outcome, Shared, SnapshotProgress};
-use super::{
-    PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, Pending, Room, SMALL_BYTES, STREAMED_BYTES,
-    SnapshotEntry,
-};
+use super::table_walk::{Portion, go_on_with};
+use super::{Room, STREAMED_BYTES, SnapshotEntry};
 use crate::Keyspace;
 use crate::key::{DbIndex, PartitionId};
 use crate::partition::Partition;
@@ -29,224 +24,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 
 /// A walker that has nothing else to do leaves a partition for so long to who waits for it.
 const GIVEN_WAY: Duration = Duration::from_micros(200);
-
-/// A portion of a snapshot that is over only marks records, so many at a time.
-const MARKED_RECORDS: usize = 4096;
-
-/// What is to be done.
-pub(crate) enum Job {
-    /// A partition from its beginning to its end.
-    Walk(PartitionWalk),
-    /// A value of a partition that is begun.
-    Parts { id: PartitionId, db: DbIndex, key: Box<[u8]> },
-    /// A record that was handed over.
-    Handed(Handed),
-    /// The table of a flushed database.
-    Table(Box<HandedTable>),
-}
-
-/// A record that was handed over.
-pub(crate) struct Handed {
-    pub db: DbIndex,
-    pub record: OwnedRecord<Object>,
-    /// It was begun before.
-    pub parts: Option<InParts>,
-}
-
-/// A table that was handed over.
-pub(crate) struct HandedTable {
-    table: Table<Object>,
-    in_parts: Vec<InParts>,
-    walk: TableWalk,
-}
-
-impl Job {
-    pub fn table(db: DbIndex, table: Table<Object>, in_parts: Vec<InParts>) -> Job {
-        Job::Table(Box::new(HandedTable { table, in_parts, walk: TableWalk::new(db) }))
-    }
-
-    /// What it takes while it waits. A table takes what it took before.
-    pub fn handed_bytes(&self) -> usize {
-        match self {
-            Job::Handed(handed) => handed.record.bytes(),
-            Job::Table(_) | Job::Walk(_) | Job::Parts { .. } => 0,
-        }
-    }
-}
-
-/// A walk through the tables of one partition.
-pub(crate) struct PartitionWalk {
-    id: PartitionId,
-    at: TableWalk,
-    /// The table before this one, with what it has still to write.
-    ended: Option<TableWalk>,
-}
-
-impl PartitionWalk {
-    pub fn new(id: PartitionId) -> Self {
-        PartitionWalk { id, at: TableWalk::new(DbIndex(0)), ended: None }
-    }
-
-    /// Writes what can be written with the partition free.
-    fn settle(&mut self, shared: &Shared) {
-        if let Some(mut ended) = self.ended.take() {
-            ended.end(shared);
-        }
-        self.at.settle(shared);
-    }
-}
-
-/// A walk through one table.
-pub(crate) struct TableWalk {
-    cursor: Cursor,
-    /// The value that is written in parts at the moment.
-    current: Option<Box<[u8]>>,
-    /// Strings that were copied, because writing them takes longer.
-    copied: Vec<OwnedRecord<Object>>,
-    pending: Pending,
-}
-
-/// How a portion ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Portion {
-    More,
-    /// Another value has the stream.
-    Blocked,
-    /// The table's end.
-    End,
-}
-
-impl TableWalk {
-    fn new(db: DbIndex) -> Self {
-        let (cursor, pending) = (Cursor::START, Pending::new(db));
-        TableWalk { cursor, current: None, copied: Vec::new(), pending }
-    }
-
-    /// Writes what was copied.
-    fn settle(&mut self, shared: &Shared) {
-        for record in self.copied.drain(..) {
-            if !shared.is_over() {
-                shared.write(&SnapshotEntry::of(&record), &mut self.pending);
-            }
-        }
-        if self.pending.bytes.len() >= PIECE_BYTES {
-            shared.flush(&mut self.pending);
-        }
-    }
-
-    /// Hands over all that it has.
-    fn end(&mut self, shared: &Shared) {
-        self.settle(shared);
-        shared.flush(&mut self.pending);
-    }
-
-    /// Writes or copies some of what is not saved; [`TableWalk::settle`] is called after.
-    fn go_on(
-        &mut self,
-        space: &Keyspace,
-        (table, in_parts): (&mut Table<Object>, &mut Vec<InParts>),
-        shared: &Shared,
-    ) -> Portion {
-        if let Some(key) = self.current.take() {
-            let portion = go_on_with(space, (table, in_parts), (self.pending.db, &key), shared);
-            if let Some(portion) = portion {
-                self.current = Some(key);
-                return portion;
-            }
-        }
-        if shared.is_over() {
-            return self.mark(table);
-        }
-        let (mut bytes, mut looked) = (0, 0);
-        while !self.cursor.is_end() {
-            let mut found: SmallVec<[Place; 32]> = SmallVec::new();
-            let next = table.scan(self.cursor, &mut |place| {
-                looked += 1;
-                if !table.is_saved(place) {
-                    found.push(place);
-                }
-            });
-            for place in found {
-                match self.save(table, place, in_parts, shared) {
-                    Some(saved) => bytes += saved,
-                    None => return Portion::More,
-                }
-            }
-            self.cursor = next;
-            if bytes >= PORTION_BYTES || looked >= PORTION_RECORDS {
-                break;
-            }
-        }
-        if self.cursor.is_end() { Portion::End } else { Portion::More }
-    }
-
-    /// Writes or copies a record, and says what it takes; or begins to write it: `None`.
-    fn save(
-        &mut self,
-        table: &mut Table<Object>,
-        place: Place,
-        in_parts: &mut Vec<InParts>,
-        shared: &Shared,
-    ) -> Option<usize> {
-        let entry = SnapshotEntry::at(table, place);
-        let db = self.pending.db;
-        if in_parts.iter().any(|one| one.is(db, entry.key)) {
-            // Somebody else is at it.
-            return Some(0);
-        }
-        let bytes = table.record_bytes(place);
-        if bytes > most_at_once(table, place) {
-            let one = InParts::begin(shared, db, &entry, bytes > STREAMED_BYTES);
-            self.current = Some(one.key.clone());
-            in_parts.push(one);
-            return None;
-        }
-        let copy = (bytes > SMALL_BYTES).then(|| table.copy_string(place, entry.key)).flatten();
-        match copy {
-            Some(copy) => self.copied.push(copy.with_stickiness(entry.sticky)),
-            None => shared.write(&entry, &mut self.pending),
-        }
-        table.mark_saved(place);
-        Some(bytes)
-    }
-
-    /// Marks what is not saved, because nobody wants it any more.
-    fn mark(&mut self, table: &mut Table<Object>) -> Portion {
-        let mut looked = 0;
-        while !self.cursor.is_end() && looked < MARKED_RECORDS {
-            let mut found: SmallVec<[Place; 32]> = SmallVec::new();
-            self.cursor = table.scan(self.cursor, &mut |place| {
-                looked += 1;
-                found.push(place);
-            });
-            found.into_iter().for_each(|place| table.mark_saved(place));
-        }
-        if self.cursor.is_end() { Portion::End } else { Portion::More }
-    }
-}
-
-/// Writes one more part of a value; `None`: it is written, or gone.
-fn go_on_with(
-    space: &Keyspace,
-    (table, in_parts): (&mut Table<Object>, &mut Vec<InParts>),
-    (db, key): (DbIndex, &[u8]),
-    shared: &Shared,
-) -> Option<Portion> {
-    let at = in_parts.iter().position(|one| one.is(db, key))?;
-    let Some(place) = table.find(space.hash(key), key) else {
-        debug_assert!(false, "what is written in parts is in the table");
-        in_parts.swap_remove(at);
-        return None;
-    };
-    match in_parts[at].go_on(shared, &table.value(place)) {
-        Part::More => return Some(Portion::More),
-        Part::Blocked => return Some(Portion::Blocked),
-        Part::Last => {}
-    }
-    in_parts.swap_remove(at);
-    table.mark_saved(place);
-    None
-}
 
 /// How one call of [`Snapshot::walk`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -498,40 +275,6 @@ impl Drop for Snapshot {
             return;
         }
         self.shared.cancel();
-    }
-}
-
-impl PartitionWalk {
-    /// Writes some of the partition; who is to be woken when it is free.
-    fn go_on(
-        &mut self,
-        space: &Keyspace,
-        partition: &mut Partition,
-        shared: &Shared,
-    ) -> (Portion, Vec<Ticket>) {
-        let Some(saving) = &mut partition.rest.saving else { return (Portion::End, Vec::new()) };
-        let before = saving.in_parts.len();
-        let portion = match partition.databases.cut_as(self.at.pending.db) {
-            Some(db) => self.at.go_on(space, (db.table_to_mark(), &mut saving.in_parts), shared),
-            // Nothing was in it, or it was flushed.
-            None => Portion::End,
-        };
-        let mut tickets = Vec::new();
-        if saving.in_parts.len() < before {
-            tickets = shared.call(self.id);
-        }
-        if portion != Portion::End {
-            return (portion, tickets);
-        }
-        let next = partition.databases.next_cut(DbIndex(self.at.pending.db.0 + 1));
-        let ended = replace(&mut self.at, TableWalk::new(next.unwrap_or_default()));
-        self.ended = Some(ended);
-        if next.is_some() {
-            return (Portion::More, tickets);
-        }
-        saving.is_walked = true;
-        tickets.extend(partition.close_if_saved());
-        (Portion::End, tickets)
     }
 }
 

@@ -1,0 +1,64 @@
+//! The walk through the tables of one partition.
+
+use std::mem::replace;
+
+use super::shared::Shared;
+use super::table_walk::{Portion, TableWalk};
+use crate::Keyspace;
+use crate::key::{DbIndex, PartitionId};
+use crate::partition::Partition;
+use crate::ticket::Ticket;
+
+/// A walk through the tables of one partition.
+pub(crate) struct PartitionWalk {
+    pub id: PartitionId,
+    pub at: TableWalk,
+    /// The table before this one, with what it has still to write.
+    ended: Option<TableWalk>,
+}
+
+impl PartitionWalk {
+    pub fn new(id: PartitionId) -> Self {
+        PartitionWalk { id, at: TableWalk::new(DbIndex(0)), ended: None }
+    }
+
+    /// Writes what can be written with the partition free.
+    pub fn settle(&mut self, shared: &Shared) {
+        if let Some(mut ended) = self.ended.take() {
+            ended.end(shared);
+        }
+        self.at.settle(shared);
+    }
+
+    /// Writes some of the partition; who is to be woken when it is free.
+    pub fn go_on(
+        &mut self,
+        space: &Keyspace,
+        partition: &mut Partition,
+        shared: &Shared,
+    ) -> (Portion, Vec<Ticket>) {
+        let Some(saving) = &mut partition.rest.saving else { return (Portion::End, Vec::new()) };
+        let before = saving.in_parts.len();
+        let portion = match partition.databases.cut_as(self.at.pending.db) {
+            Some(db) => self.at.go_on(space, (db.table_to_mark(), &mut saving.in_parts), shared),
+            // Nothing was in it, or it was flushed.
+            None => Portion::End,
+        };
+        let mut tickets = Vec::new();
+        if saving.in_parts.len() < before {
+            tickets = shared.call(self.id);
+        }
+        if portion != Portion::End {
+            return (portion, tickets);
+        }
+        let next = partition.databases.next_cut(DbIndex(self.at.pending.db.0 + 1));
+        let ended = replace(&mut self.at, TableWalk::new(next.unwrap_or_default()));
+        self.ended = Some(ended);
+        if next.is_some() {
+            return (Portion::More, tickets);
+        }
+        saving.is_walked = true;
+        tickets.extend(partition.close_if_saved());
+        (Portion::End, tickets)
+    }
+}

@@ -1,0 +1,172 @@
+//! The walk through one table, a portion at a time: in a partition, which is held for it, or one
+//! that was handed over.
+
+use pantala_table::{Cursor, OwnedRecord, Place, Table};
+use pantala_values::Object;
+use smallvec::SmallVec;
+
+use super::before::most_at_once;
+use super::parts::{InParts, Part};
+use super::shared::Shared;
+use super::{
+    PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, Pending, SMALL_BYTES, STREAMED_BYTES,
+    SnapshotEntry,
+};
+use crate::Keyspace;
+use crate::key::DbIndex;
+
+/// A portion of a snapshot that is over only marks records, so many at a time.
+const MARKED_RECORDS: usize = 4096;
+
+/// A walk through one table.
+pub(crate) struct TableWalk {
+    cursor: Cursor,
+    /// The value that is written in parts at the moment.
+    pub current: Option<Box<[u8]>>,
+    /// Strings that were copied, because writing them takes longer.
+    copied: Vec<OwnedRecord<Object>>,
+    pub pending: Pending,
+}
+
+/// How a portion ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Portion {
+    More,
+    /// Another value has the stream.
+    Blocked,
+    /// The table's end.
+    End,
+}
+
+impl TableWalk {
+    pub fn new(db: DbIndex) -> Self {
+        let (cursor, pending) = (Cursor::START, Pending::new(db));
+        TableWalk { cursor, current: None, copied: Vec::new(), pending }
+    }
+
+    /// Writes what was copied.
+    pub fn settle(&mut self, shared: &Shared) {
+        for record in self.copied.drain(..) {
+            if !shared.is_over() {
+                shared.write(&SnapshotEntry::of(&record), &mut self.pending);
+            }
+        }
+        if self.pending.bytes.len() >= PIECE_BYTES {
+            shared.flush(&mut self.pending);
+        }
+    }
+
+    /// Hands over all that it has.
+    pub fn end(&mut self, shared: &Shared) {
+        self.settle(shared);
+        shared.flush(&mut self.pending);
+    }
+
+    /// Writes or copies some of what is not saved; [`TableWalk::settle`] is called after.
+    pub fn go_on(
+        &mut self,
+        space: &Keyspace,
+        (table, in_parts): (&mut Table<Object>, &mut Vec<InParts>),
+        shared: &Shared,
+    ) -> Portion {
+        if let Some(key) = self.current.take() {
+            let portion = go_on_with(space, (table, in_parts), (self.pending.db, &key), shared);
+            if let Some(portion) = portion {
+                self.current = Some(key);
+                return portion;
+            }
+        }
+        if shared.is_over() {
+            return self.mark(table);
+        }
+        let (mut bytes, mut looked) = (0, 0);
+        while !self.cursor.is_end() {
+            let mut found: SmallVec<[Place; 32]> = SmallVec::new();
+            let next = table.scan(self.cursor, &mut |place| {
+                looked += 1;
+                if !table.is_saved(place) {
+                    table.prefetch(place);
+                    found.push(place);
+                }
+            });
+            for place in found {
+                match self.save(table, place, in_parts, shared) {
+                    Some(saved) => bytes += saved,
+                    None => return Portion::More,
+                }
+            }
+            self.cursor = next;
+            if bytes >= PORTION_BYTES || looked >= PORTION_RECORDS {
+                break;
+            }
+        }
+        if self.cursor.is_end() { Portion::End } else { Portion::More }
+    }
+
+    /// Writes or copies a record, and says what it takes; or begins to write it: `None`.
+    fn save(
+        &mut self,
+        table: &mut Table<Object>,
+        place: Place,
+        in_parts: &mut Vec<InParts>,
+        shared: &Shared,
+    ) -> Option<usize> {
+        let entry = SnapshotEntry::at(table, place);
+        let db = self.pending.db;
+        if in_parts.iter().any(|one| one.is(db, entry.key)) {
+            // Somebody else is at it.
+            return Some(0);
+        }
+        let bytes = table.record_bytes(place);
+        if bytes > most_at_once(table, place) {
+            let one = InParts::begin(shared, db, &entry, bytes > STREAMED_BYTES);
+            self.current = Some(one.key.clone());
+            in_parts.push(one);
+            return None;
+        }
+        let copy = (bytes > SMALL_BYTES).then(|| table.copy_string(place, entry.key)).flatten();
+        match copy {
+            Some(copy) => self.copied.push(copy.with_stickiness(entry.sticky)),
+            None => shared.write(&entry, &mut self.pending),
+        }
+        table.mark_saved(place);
+        Some(bytes)
+    }
+
+    /// Marks what is not saved, because nobody wants it any more.
+    fn mark(&mut self, table: &mut Table<Object>) -> Portion {
+        let mut looked = 0;
+        while !self.cursor.is_end() && looked < MARKED_RECORDS {
+            let mut found: SmallVec<[Place; 32]> = SmallVec::new();
+            self.cursor = table.scan(self.cursor, &mut |place| {
+                looked += 1;
+                found.push(place);
+            });
+            found.into_iter().for_each(|place| table.mark_saved(place));
+        }
+        if self.cursor.is_end() { Portion::End } else { Portion::More }
+    }
+}
+
+/// Writes one more part of a value; `None`: it is written, or gone.
+pub(crate) fn go_on_with(
+    space: &Keyspace,
+    (table, in_parts): (&mut Table<Object>, &mut Vec<InParts>),
+    (db, key): (DbIndex, &[u8]),
+    shared: &Shared,
+) -> Option<Portion> {
+    let at = in_parts.iter().position(|one| one.is(db, key))?;
+    let Some(place) = table.find(space.hash(key), key) else {
+        debug_assert!(false, "what is written in parts is in the table");
+        in_parts.swap_remove(at);
+        return None;
+    };
+    match in_parts[at].go_on(shared, &table.value(place)) {
+        Part::More => return Some(Portion::More),
+        Part::Blocked => return Some(Portion::Blocked),
+        Part::Last => {}
+    }
+    in_parts.swap_remove(at);
+    table.mark_saved(place);
+    None
+}
