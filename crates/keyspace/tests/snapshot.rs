@@ -550,3 +550,55 @@ fn a_partition_that_somebody_waits_for_rests() {
     let back = rest[away..].iter().position(|id| id == first).expect("it had more");
     assert!(back >= 8, "only {back} keys of others came in between");
 }
+
+/// Walks until nobody would have to wait for a key; whether most others are still to be written.
+fn comes_first(space: &Keyspace, snapshot: &Snapshot, name: &str) -> bool {
+    while asks(space, name, true).is_some() {
+        assert_eq!(snapshot.walk(space), Walked::More);
+    }
+    snapshot.progress().written < snapshot.progress().keys / 2
+}
+
+#[test]
+fn what_somebody_waits_for_comes_first() {
+    let (space, tally) = (keyspace(), Tally::default());
+    two_long(&space);
+    for number in 0..20_000 {
+        set(&space, DB, &format!("key{number}"), "value", Expiry::Never);
+    }
+    for is_held in [false, true] {
+        let snapshot = begin(&space, recording());
+        // Only one of them can be sent at a time.
+        assert!(asks(&space, "long1", true).is_some());
+        assert!(asks(&space, "long2", true).is_some());
+        if is_held {
+            let plan = LockPlan::of(["long1", "long2"].map(|name| space.hash(name.as_bytes())));
+            let locked = space.lock_waiting(&plan, scope(&space, &tally, DB, NOW));
+            (0..20).for_each(|_| assert_eq!(snapshot.walk(&space), Walked::More));
+            drop(locked);
+        }
+        assert!(comes_first(&space, &snapshot, "long2"), "held: {is_held}");
+        assert!(comes_first(&space, &snapshot, "long1"), "held: {is_held}");
+        assert_eq!(snapshot.work(&space), Outcome::Complete);
+    }
+}
+
+#[test]
+fn one_that_is_called_off_in_the_midst_of_large_values_ends() {
+    let (space, target) = (keyspace(), recording());
+    two_long(&space);
+    let snapshot = begin(&space, target.clone());
+    assert!(asks(&space, "long1", true).is_some() && asks(&space, "long2", true).is_some());
+    while target.streamed() == 0 {
+        snapshot.walk(&space);
+    }
+    // Once more around, so that the other one has met the stream.
+    (0..4).for_each(|_| _ = snapshot.walk(&space));
+    snapshot.cancel();
+    remove(&space, DB, "long1");
+    assert_eq!(asks(&space, "long2", true), None);
+    assert_eq!(snapshot.work(&space), Outcome::Cancelled);
+    let (expected, target) = (contents(&space), recording());
+    assert_eq!(begin(&space, target.clone()).work(&space), Outcome::Complete);
+    same(&target.contents(), &expected);
+}

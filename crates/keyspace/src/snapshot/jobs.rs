@@ -65,11 +65,14 @@ pub(crate) struct Jobs {
     pub walks: VecDeque<Job>,
     /// The next partition to begin with.
     pub next: u16,
-    /// Parts of partitions that somebody waits for: others come in between.
+    /// Of partitions that somebody waits for, or values that somebody waits for in partitions that
+    /// are held: others come in between.
     pub resting: VecDeque<Job>,
     /// So many have come in between.
     between: u32,
-    /// What somebody holds, or what another one's stream holds up.
+    /// What another value's stream holds up.
+    pub blocked: VecDeque<Job>,
+    /// Partitions that somebody holds.
     pub later: VecDeque<Job>,
     pub in_flight: usize,
     /// Counts what whoever sleeps should know of.
@@ -78,7 +81,14 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     /// The next one of those that may run, and whether there was no better.
-    pub fn next(&mut self, may_run: impl Fn(&Job) -> bool) -> Option<(Job, bool)> {
+    pub fn next(
+        &mut self,
+        has_stream: bool,
+        may_run: impl Fn(&Job) -> bool,
+    ) -> Option<(Job, bool)> {
+        if !has_stream && let Some(job) = pick(&mut self.blocked, &may_run) {
+            return Some((job, false));
+        }
         if self.between >= REST
             && let Some(job) = pick(&mut self.resting, &may_run)
         {
@@ -106,8 +116,8 @@ impl Jobs {
 
     /// Whether all that there is is in the hands of others.
     pub fn is_empty(&self) -> bool {
-        let Jobs { urgent, handed, walks, resting, later, .. } = self;
-        let queues = [urgent, handed, walks, resting, later];
+        let Jobs { urgent, handed, walks, resting, blocked, later, .. } = self;
+        let queues = [urgent, handed, walks, resting, blocked, later];
         queues.iter().all(|queue| queue.is_empty()) && usize::from(self.next) >= PARTITION_COUNT
     }
 }

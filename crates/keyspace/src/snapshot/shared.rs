@@ -171,7 +171,7 @@ impl Shared {
 
     /// Whether a value is sent in pieces.
     pub fn has_stream(&self) -> bool {
-        self.has_stream.load(Ordering::Relaxed)
+        self.has_stream.load(Ordering::Relaxed) && !self.is_over()
     }
 
     /// Whether the target wants more of that.

@@ -68,8 +68,8 @@ enum Next {
     Again(Job),
     /// After some others, because somebody waits for its partition.
     Rest(Job),
-    /// When there is nothing else.
-    Later(Job),
+    /// When the stream is free.
+    Blocked(Job),
     /// This partition is busy.
     Busy(Job, Busy),
     Ended,
@@ -95,7 +95,7 @@ impl Snapshot {
                 drop(jobs);
                 return self.done(space);
             }
-            match jobs.next(|job| allowed.includes(job)) {
+            match jobs.next(self.shared.has_stream(), |job| allowed.includes(job)) {
                 Some(next) => {
                     jobs.in_flight += 1;
                     next
@@ -112,7 +112,6 @@ impl Snapshot {
         };
         let walked = match &next {
             Next::Busy(_, busy) if is_last_resort => Walked::Busy(*busy),
-            Next::Later(_) if is_last_resort => Walked::Idle,
             Next::Rest(_) if is_last_resort => Walked::GivesWay,
             _ => Walked::More,
         };
@@ -135,7 +134,9 @@ impl Snapshot {
             Next::Again(job @ Job::Parts { .. }) => jobs.urgent.push_front(job),
             Next::Again(job) => jobs.handed.push_front(job),
             Next::Rest(job) => jobs.resting.push_back(job),
-            Next::Later(job) | Next::Busy(job, _) => jobs.later.push_back(job),
+            Next::Busy(job @ Job::Parts { .. }, _) => jobs.resting.push_back(job),
+            Next::Busy(job, _) => jobs.later.push_back(job),
+            Next::Blocked(job) => jobs.blocked.push_back(job),
             Next::Ended => {}
         });
         if is_done { self.done(space) } else { walked }
@@ -197,7 +198,7 @@ impl Snapshot {
                 Next::Rest(Job::Walk(walk))
             }
             Portion::More => Next::Again(Job::Walk(walk)),
-            Portion::Blocked => Next::Later(Job::Walk(walk)),
+            Portion::Blocked => Next::Blocked(Job::Walk(walk)),
             Portion::End => Next::Ended,
         }
     }
@@ -224,7 +225,7 @@ impl Snapshot {
         drop(held);
         wake(tickets);
         match portion {
-            Some(Portion::Blocked) => Next::Later(Job::Parts { id, db, key }),
+            Some(Portion::Blocked) => Next::Blocked(Job::Parts { id, db, key }),
             Some(_) if is_wanted => Next::Rest(Job::Parts { id, db, key }),
             Some(_) => Next::Again(Job::Parts { id, db, key }),
             None => Next::Ended,
@@ -240,7 +241,7 @@ impl Snapshot {
         });
         match parts.go_on(shared, &record.value()) {
             Part::More => Next::Again(Job::Handed(Handed { db, record, parts: Some(parts) })),
-            Part::Blocked => Next::Later(Job::Handed(Handed { db, record, parts: Some(parts) })),
+            Part::Blocked => Next::Blocked(Job::Handed(Handed { db, record, parts: Some(parts) })),
             Part::Last => {
                 drop(record);
                 shared.forget_handed(bytes);
@@ -255,7 +256,7 @@ impl Snapshot {
         walk.settle(&self.shared);
         match portion {
             Portion::More => Next::Again(Job::Table(handed)),
-            Portion::Blocked => Next::Later(Job::Table(handed)),
+            Portion::Blocked => Next::Blocked(Job::Table(handed)),
             Portion::End => {
                 // What others had begun.
                 walk.current = in_parts.last().map(|one| one.key.clone());
