@@ -64,13 +64,8 @@ fn read_node(list: &mut List, input: &mut Input<'_>, limits: &Limits) -> Result<
             }
             push_text(list, &text);
         }
-        PACKED => {
-            let packed = listpack::read(input)?;
-            if packed.is_empty() {
-                return Err(Malformed("a part of a list without elements"));
-            }
-            list.push_packed(packed);
-        }
+        // Servers have written parts without elements, and pass over them.
+        PACKED => list.push_packed(listpack::read(input)?),
         _ => return Err(Malformed("a part of a list of an unknown form")),
     }
     Ok(())

@@ -248,3 +248,34 @@ fn what_dragonfly_writes_is_read() {
         assert!(damage(&bytes).contains("a mark or a kind of value that is known"));
     }
 }
+
+/// Redis 7.0.15 and Valkey 9.1.2 read each of these files, and leave the key out.
+#[test]
+fn collections_without_elements_are_told() {
+    const LISTPACK: &[u8] = b"\x07\x07\0\0\0\0\0\xff";
+    const ZIPLIST: &[u8] = b"\x0b\x0b\0\0\0\x0a\0\0\0\0\0\xff";
+    for (kind, value) in [
+        (1, &b"\0"[..]),
+        (2, b"\0"),
+        (4, b"\0"),
+        (5, b"\0"),
+        (10, ZIPLIST),
+        (14, &[b"\x01", ZIPLIST].concat()),
+        (16, LISTPACK),
+        (17, LISTPACK),
+        (18, b"\0"),
+        (18, &[b"\x01\x02", LISTPACK].concat()),
+        (20, LISTPACK),
+        (22, b"\0"),
+    ] {
+        let bytes = [b"VALKEY080", &[kind][..], b"\x01k", value, b"\xff\0\0\0\0\0\0\0\0"].concat();
+        let found = read_file(&bytes, 100, &mut Rng::from_seed(0)).expect("it is sound");
+        let all = found.keys.values().next().map(String::as_str);
+        assert_eq!(all, Some("None nothing"), "{kind}");
+    }
+    // Part of a list may be empty, too.
+    let a = b"\x02\x0a\x0a\0\0\0\x01\0\x81a\x02\xff";
+    let bytes = [b"REDIS0010\x12\x01k\x02\x02", LISTPACK, a, b"\xff\0\0\0\0\0\0\0\0"].concat();
+    let found = read_file(&bytes, 100, &mut Rng::from_seed(0)).expect("it is sound");
+    assert!(found.keys[&(0, b"k".to_vec())].ends_with(r#""[97]"}"#));
+}
