@@ -339,7 +339,7 @@ impl Run<'_, '_> {
         // SHUTDOWN NOSAVE is the way out where nothing else is. What has not happened yet does not
         // hold up a server that saves before it stops, either.
         let shutdown = &self.turn.engine.condition.shutdown;
-        let is_over = shutdown.is_final() || (shutdown.is_preparing() && self.attempt.is_open());
+        let is_over = shutdown.is_final() || (shutdown.is_preparing() && !self.has_written);
         if listed.fate.is_killed() || is_over {
             return self.stop(Reason::Killed);
         }

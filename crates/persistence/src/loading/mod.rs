@@ -76,3 +76,127 @@ impl From<Damage> for Fault {
         Fault::Damage(damage)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use pantala_base::{HashSeed, UnixMs};
+    use pantala_keyspace::{Config, DbIndex, Keyspace, Tally};
+    use pantala_rdb::file::{ReadOptions, Writer, write_entry};
+    use pantala_rdb::payload::Versions;
+    use pantala_rdb::{Limits, Strings};
+    use pantala_settings::Settings;
+    use pantala_table::{StrRef, ValueRef};
+
+    pub(crate) fn limits() -> Limits {
+        pantala_commands::families::generic::rdb_limits(&Settings::defaults())
+    }
+
+    /// A file of such keys, each in a database and perhaps with a deadline.
+    fn file(keys: &[(u32, &str, Option<i64>)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = Writer::begin(10, true, &mut out);
+        writer.aux(b"used-mem", b"7", &mut out);
+        writer.function(b"code", Strings::Plain, &mut out);
+        for (db, key, deadline) in keys {
+            writer.database(*db, &mut out);
+            let (before, value) = (out.len(), ValueRef::Str(StrRef::Bytes(key.as_bytes())));
+            let deadline = deadline.map(UnixMs);
+            write_entry(key.as_bytes(), deadline, &value, UnixMs(0), Strings::Plain, &mut out);
+            let entry = out[before..].to_vec();
+            writer.entries(&entry, 10);
+        }
+        writer.end(&mut out);
+        out
+    }
+
+    fn space() -> Keyspace {
+        let seed = HashSeed::from_words(1, 2);
+        Keyspace::new(Config { seed, databases: 4, worker_slots: 1, lane_slots: 1 })
+    }
+
+    /// Loads a file: what became of it, and how many keys each database has.
+    fn load(bytes: &[u8], replaces: bool) -> Result<(Inserted, Vec<u64>), String> {
+        let (space, limits) = (space(), limits());
+        let now = UnixMs(1000);
+        let inserter =
+            Inserter { space: &space, limits: &limits, now, skips_modules: false, replaces };
+        let options = ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
+        let (mut sum, mut fault, tally) = (Inserted::default(), None, Tally::default());
+        let read = read_file(&mut &*bytes, options, &mut |part| {
+            if let Part::Batch(batch) = part {
+                match inserter.insert(&batch, &tally) {
+                    Ok(inserted) => sum.add(inserted),
+                    Err(error) => fault = Some(error),
+                }
+            }
+            fault.is_none()
+        });
+        if let Some(fault) = fault {
+            return Err(fault.to_string());
+        }
+        read.map_err(|fault| fault.to_string())?;
+        let sizes = (0..4).map(|db| space.sizes(DbIndex(db)).map_or(0, |sizes| sizes.keys()));
+        Ok((sum, sizes.collect()))
+    }
+
+    #[test]
+    fn keys_come_back_but_for_those_whose_time_is_over() {
+        let bytes = file(&[
+            (0, "a", None),
+            (0, "b", Some(999)),
+            (2, "a", Some(1001)),
+            (0, "c", None),
+            (3, "d", Some(999)),
+        ]);
+        let (inserted, sizes) = load(&bytes, false).expect("it is sound");
+        assert_eq!((inserted.loaded, inserted.expired), (3, 2));
+        assert_eq!(sizes, [2, 0, 1, 0]);
+    }
+
+    #[test]
+    fn many_keys_come_in_several_batches() {
+        let names: Vec<String> = (0..20_000).map(|number| format!("a key {number}")).collect();
+        let keys: Vec<_> = names.iter().map(|name| (0, &**name, None)).collect();
+        let bytes = file(&keys);
+        let options = ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
+        let (mut batches, mut others) = (0, Vec::new());
+        let mut take = |part: Part| {
+            match part {
+                Part::Batch(_) => batches += 1,
+                other => others.push(other),
+            }
+            true
+        };
+        read_file(&mut &*bytes, options, &mut take).expect("it is sound");
+        assert!(batches > 2, "{batches}");
+        let [Part::Aux(name, value), Part::Function(code)] = &others[..] else {
+            panic!("{others:?}")
+        };
+        assert_eq!((&name[..], &value[..], &code[..]), (&b"used-mem"[..], &b"7"[..], &b"code"[..]));
+        assert_eq!(load(&bytes, false).expect("it is sound").1, [20_000, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let twice = file(&[(0, "a", None), (0, "b", None), (0, "a", None)]);
+        let told = load(&twice, false).expect_err("one key is there twice");
+        assert!(
+            told.starts_with("byte ") && told.ends_with("another key, found a again"),
+            "{told}"
+        );
+        assert_eq!(load(&twice, true).expect("the last one counts").1, [2, 0, 0, 0]);
+        let told = load(&file(&[(4, "a", None)]), false).expect_err("there are four databases");
+        assert!(told.contains("expected a database below --databases, found 4"), "{told}");
+        let sound = file(&[(0, "a", None), (0, "b", None)]);
+        for cut in 0..sound.len() {
+            let told = load(&sound[..cut], false).expect_err("it is cut");
+            assert!(told.starts_with("byte "), "{told}");
+        }
+        for at in 0..sound.len() {
+            let mut wrong = sound.clone();
+            wrong[at] ^= 0x10;
+            assert!(load(&wrong, false).is_err(), "byte {at}");
+        }
+    }
+}

@@ -199,3 +199,164 @@ impl Writing<'_> {
         Ok(bytes + END_BYTES)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+    use std::path::Path;
+
+    use pantala_base::UnixMs;
+    use pantala_keyspace::snapshot::Span;
+    use pantala_rdb::file::write_entry;
+    use pantala_table::{StrRef, ValueRef};
+
+    use crate::disk::read_whole;
+    use crate::disk::simulated::{Act, SimulatedDisk};
+    use crate::loading::{Part, read_file};
+
+    const DIRECTORY: &str = "/data";
+
+    fn plan() -> Plan {
+        Plan {
+            path: Path::new(DIRECTORY).join("dump.rdb"),
+            temporary: Path::new(DIRECTORY).join("temp-1.rdb"),
+            strings: Strings::Plain,
+            has_checksum: true,
+            syncs_in_steps: true,
+        }
+    }
+
+    fn piece(db: u32, span: Span, keys: std::ops::Range<u32>) -> Piece {
+        let mut bytes = Vec::new();
+        for key in keys.clone() {
+            let (name, value) = (format!("key:{key}"), ValueRef::Str(StrRef::Bytes(b"value")));
+            write_entry(name.as_bytes(), None, &value, UnixMs(0), Strings::Plain, &mut bytes);
+        }
+        Piece { db: DbIndex(db), bytes, keys: u64::from(keys.end - keys.start), span }
+    }
+
+    /// Writes a file of so many keys.
+    fn save(disk: &SimulatedDisk, keys: u32) -> Result<u64, Fault> {
+        let queue = Queue::default();
+        let facts = Facts {
+            aux: vec![("redis-ver", "7.4.0".into())],
+            functions: vec![b"code".to_vec()],
+            sizes: vec![(DbIndex(3), Sizes { keys: 1, with_deadline: 0 })],
+        };
+        queue.push(piece(0, Span::Whole, 0..keys / 2));
+        queue.push(piece(3, Span::Whole, 0..1));
+        queue.push(piece(0, Span::Whole, keys / 2..keys));
+        queue.complete();
+        write(disk, &plan(), &facts, &queue, &|| 10, &|| {})
+    }
+
+    /// How many keys the file has; `None`: there is none.
+    fn saved(disk: &SimulatedDisk) -> Option<u32> {
+        let bytes = read_whole(disk, &plan().path, 1 << 24).ok()?;
+        let options = pantala_rdb::file::ReadOptions {
+            versions: pantala_rdb::payload::Versions::Known,
+            checks: true,
+            file_bytes: Some(bytes.len() as u64),
+        };
+        let mut keys = 0;
+        let read = read_file(&mut &bytes[..], options, &mut |part| {
+            if let Part::Batch(batch) = part {
+                let limits = crate::loading::tests::limits();
+                let entries = pantala_rdb::file::Entries::new(
+                    &batch.bytes,
+                    batch.offset,
+                    batch.version,
+                    &limits,
+                );
+                keys += u32::from(batch.db != DbIndex(3)) * entries.count() as u32;
+            }
+            true
+        });
+        read.expect("what has the name is whole");
+        Some(keys)
+    }
+
+    fn disk(seed: u64) -> SimulatedDisk {
+        let disk = SimulatedDisk::new(seed);
+        disk.create_directory(Path::new(DIRECTORY)).expect("made");
+        disk
+    }
+
+    #[test]
+    fn a_file_is_written_and_its_length_told() {
+        let disk = disk(1);
+        let bytes = save(&disk, 1000).expect("there is room");
+        assert_eq!(disk.size(&plan().path).expect("it is there"), bytes);
+        assert_eq!(saved(&disk), Some(1000));
+        assert_eq!(disk.list(Path::new(DIRECTORY)).expect("there"), ["dump.rdb"]);
+    }
+
+    #[test]
+    fn whatever_fails_leaves_the_old_file_and_nothing_else() {
+        for act in [Act::Create, Act::Append, Act::Sync, Act::Rename] {
+            for after in 0..2 {
+                let disk = disk(after);
+                save(&disk, 10).expect("there is room");
+                disk.fail(act, after, ErrorKind::StorageFull);
+                let failed = save(&disk, 20_000).is_err();
+                disk.fail_no_more();
+                assert!(failed || after > 0, "{act:?} {after}");
+                assert_eq!(saved(&disk), Some(if failed { 10 } else { 20_000 }), "{act:?}");
+                assert_eq!(disk.list(Path::new(DIRECTORY)).expect("there"), ["dump.rdb"]);
+            }
+        }
+        let disk = disk(7);
+        save(&disk, 10).expect("there is room");
+        disk.set_free_bytes(Some(100_000));
+        let full = save(&disk, 20_000).map_err(|fault| fault.to_string());
+        assert!(full.is_err_and(|words| words.starts_with("cannot write /data/temp-1.rdb")));
+        assert_eq!(saved(&disk), Some(10));
+    }
+
+    #[test]
+    fn a_crash_leaves_the_old_file_or_the_new_one() {
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..300 {
+            let disk = disk(seed);
+            save(&disk, 10).expect("there is room");
+            // The power fails at some act of the second one, or after its end.
+            let acts = [Act::Append, Act::Sync, Act::Rename, Act::SyncDirectory, Act::Create];
+            let at = acts.get(seed as usize % 6);
+            if let Some(at) = at {
+                disk.fail(*at, 0, ErrorKind::Other);
+            }
+            let ended_well = save(&disk, 500).is_ok();
+            disk.crash();
+            let keys = saved(&disk);
+            assert!(keys == Some(10) || keys == Some(500), "{seed}: {keys:?}");
+            assert!(!ended_well || keys == Some(500), "{seed}: what was told is kept");
+            seen.insert((at.is_some(), keys));
+        }
+        assert!(seen.len() > 2, "{seen:?}");
+    }
+
+    #[test]
+    fn one_that_is_called_off_is_removed() {
+        let disk = disk(1);
+        let queue = Queue::default();
+        queue.push(piece(0, Span::First, 0..1));
+        queue.complete();
+        let ended = write(&disk, &plan(), &Facts::default(), &queue, &|| 10, &|| {});
+        assert!(matches!(ended, Err(Fault::CalledOff)), "a key without its end is no file");
+        assert_eq!(saved(&disk), None);
+        assert!(disk.list(Path::new(DIRECTORY)).expect("there").is_empty());
+    }
+
+    #[test]
+    fn a_newer_version_is_written_over_the_first() {
+        let disk = disk(1);
+        let queue = Queue::default();
+        queue.push(piece(0, Span::Whole, 0..5));
+        queue.complete();
+        write(&disk, &plan(), &Facts::default(), &queue, &|| 80, &|| {}).expect("there is room");
+        let bytes = read_whole(&disk, &plan().path, 1 << 20).expect("it is there");
+        assert!(bytes.starts_with(b"VALKEY080"));
+        assert_eq!(saved(&disk), Some(5), "and the checksum is that of the new head");
+    }
+}

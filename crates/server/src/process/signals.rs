@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::stopping::{self, How, RunsOn};
@@ -32,11 +32,15 @@ const FORCED_STATUS: i32 = 1;
 /// The system refuses to register them.
 pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
     let cannot = |error: std::io::Error| format!("cannot listen for signals: {error}");
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(cannot)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGXFSZ]).map_err(cannot)?;
     let shared = Arc::clone(shared);
     let listen = move || {
         let mut interrupts = 0;
         for signal in signals.forever() {
+            if signal == SIGXFSZ {
+                // A file is as long as it may be: whoever writes it is told. Unheard, it would kill.
+                continue;
+            }
             interrupts += u32::from(signal == SIGINT);
             if interrupts > 1 && shared.engine.condition.shutdown.is_preparing() {
                 end_at_once(&shared);

@@ -1,0 +1,317 @@
+"""Snapshots on bad days: the server is killed while it saves, the disk is full or gone, files are
+damaged, somebody changes their mind. A FIFO in the place of the temporary file holds up a save for
+as long as a scenario wants."""
+
+import os
+import resource
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+from client import Closed, encode
+from server import DEADLINE_S, until
+from trial import fill, is_error, scenario
+
+UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+def figures(client):
+    lines = client.call("INFO", "persistence").decode().splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def file_of(server):
+    return Path(server.directory) / "dump.rdb"
+
+
+def settle(client):
+    """Waits until nothing is being loaded; how many keys there are."""
+    until(lambda: not is_error(client.call("DBSIZE"), "LOADING"), "it is loaded")
+    return client.call("DBSIZE")
+
+
+def begin_save(client):
+    """BGSAVE, and waits for its end; whether it went well."""
+    client.want(b"Background saving started", "BGSAVE")
+    until(lambda: figures(client)["rdb_bgsave_in_progress"] == "0", "the save ends")
+    return figures(client)["rdb_last_bgsave_status"] == "ok"
+
+
+class HeldUp:
+    """While it lasts every save waits at the beginning of its file."""
+
+    def __init__(self, server):
+        self.path = Path(server.directory) / f"temp-{server.pid}.rdb"
+
+    def __enter__(self):
+        os.mkfifo(self.path)
+        return self
+
+    def __exit__(self, *_):
+        self.let_go()
+
+    def let_go(self):
+        """The save goes on, and fails: a FIFO cannot be synced."""
+        if self.path.exists():
+            reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                until(lambda: not self.path.exists(), "the save ends")
+            finally:
+                os.close(reader)
+
+
+@scenario(watched=False, started=False)
+def data_survives_a_restart(trial):
+    """With nothing set a clean stop saves, by SIGTERM, SIGINT and SHUTDOWN, and a start loads."""
+    server = trial.new_server()
+    # As somebody starts it who has read nothing.
+    server.command = lambda: [arg for arg in type(server).command(server) if arg != "--save"
+                              and arg != ""]
+    try:
+        for count, how in enumerate(("SIGTERM", "SIGINT", "SHUTDOWN")):
+            server.start()
+            with server.client() as client:
+                assert settle(client) == count
+                client.want(b"OK", "SET", how, "v")
+                if how == "SHUTDOWN":
+                    client.write(encode(how))
+                else:
+                    server.process.send_signal(getattr(signal, how))
+                assert server.process.wait(DEADLINE_S) == 0, how
+    finally:
+        server.stop()
+
+
+@scenario(watched=False, slack_mb=None)
+def kill_while_saving(trial):
+    """kill -9 at any moment of a save leaves a file that is whole, the old one or the new."""
+    server, saved = trial.server, 0
+    rounds = 20 if trial.is_long else 6
+    for turn in range(rounds):
+        with server.client() as client:
+            assert settle(client) >= saved
+            fill(client, 3_000 * (turn + 1))
+            client.want(b"OK", "SAVE")
+            saved = client.call("DBSIZE")
+            size = file_of(server).stat().st_size
+            client.want(b"Background saving started", "BGSAVE")
+            # Somewhere in its midst: as long as some of it is written.
+            temporary = Path(server.directory) / f"temp-{server.pid}.rdb"
+            part = size * turn // rounds
+            until(lambda: not temporary.exists() or temporary.stat().st_size >= part, "a part")
+            server.kill()
+        server.start()
+        os.remove(temporary) if temporary.exists() else None
+
+
+@scenario(watched=False, slack_mb=None)
+def transfers_while_saving(trial):
+    """Money goes from account to account while ten files are written: in each the sum is right."""
+    accounts, start = 64, 1_000
+    is_over, troubles = threading.Event(), []
+
+    def transfer(number):
+        try:
+            with trial.server.client() as client:
+                step = 0
+                while not is_over.is_set():
+                    step += 1
+                    left, right = (step * 7 + number) % accounts, (step * 13 + 5) % accounts
+                    if step % 3 == 0:
+                        client.call("EVAL", "redis.call('DECR', ARGV[1]) "
+                                    "return redis.call('INCR', ARGV[2])", "0",
+                                    f"a{left}", f"a{right}")
+                        continue
+                    client.write(encode("MULTI") + encode("DECR", f"a{left}")
+                                 + encode("INCR", f"a{right}") + encode("EXEC"))
+                    for _ in range(4):
+                        client.read()
+        except (OSError, Closed) as trouble:
+            troubles.append(trouble)
+
+    server = trial.server
+    with server.client() as client:
+        fill(client, 20_000)
+        for account in range(accounts):
+            client.want(b"OK", "SET", f"a{account}", start)
+        threads = [threading.Thread(target=transfer, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        files = []
+        for turn in range(10):
+            client.want(b"OK", "SAVE")
+            files.append(Path(server.directory) / f"saved-{turn}.rdb")
+            shutil.copy(file_of(server), files[-1])
+        is_over.set()
+        for thread in threads:
+            thread.join(DEADLINE_S)
+    assert not troubles, troubles
+    seen = set()
+    for file in files:
+        other = trial.new_server()
+        shutil.copy(file, file_of(other))
+        other.start()
+        try:
+            with other.client() as client:
+                assert settle(client) == 20_000 + accounts
+                amounts = [int(client.call("GET", f"a{account}")) for account in range(accounts)]
+                assert sum(amounts) == accounts * start, f"{file.name}: {sum(amounts)}"
+                seen.add(tuple(amounts))
+        finally:
+            other.stop()
+    assert len(seen) > 5, "the files are of different moments"
+
+
+@scenario("--save", "3600 1", slack_mb=None)
+def disk_full(trial):
+    """No room for the file: it is said, writes are refused, reads go on; then all is well again."""
+    with trial.client() as client:
+        fill(client, 10_000)
+        client.want(b"OK", "SAVE")
+        size = file_of(trial.server).stat().st_size
+        resource.prlimit(trial.server.pid, resource.RLIMIT_FSIZE, (size // 2, UNLIMITED[1]))
+        assert not begin_save(client)
+        assert file_of(trial.server).stat().st_size == size, "the old file is there"
+        assert os.listdir(trial.server.directory).count(f"temp-{trial.server.pid}.rdb") == 0
+        reply = client.call("SET", "k", "v")
+        assert is_error(reply, "MISCONF"), reply
+        client.want(b"value", "GET", "key:0000001")
+        assert is_error(client.call("SAVE")), "it is still full"
+        assert "cannot write" in trial.server.log_text(), trial.server.log_text()[-900:]
+        resource.prlimit(trial.server.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+        assert begin_save(client)
+        client.want(b"OK", "SET", "k", "v")
+        # Who does not want that is not refused.
+        resource.prlimit(trial.server.pid, resource.RLIMIT_FSIZE, (size // 2, UNLIMITED[1]))
+        assert not begin_save(client)
+        client.want(b"OK", "CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+        client.want(b"OK", "SET", "k", "v")
+        resource.prlimit(trial.server.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+
+
+@scenario(watched=False, started=False)
+def directory_gone(trial):
+    """Where the directory has gone nothing can be saved: a server told to stop says so and runs
+    on, and ends when it is forced to."""
+    server = trial.new_server("--save", "3600 1", "--logfile", "/dev/null")
+    server.start()
+    elsewhere = server.directory + "-elsewhere"
+    try:
+        with server.client() as client:
+            client.want(b"OK", "SET", "k", "v")
+            os.rename(server.directory, elsewhere)
+            assert is_error(client.call("SHUTDOWN"), "ERR Errors trying to SHUTDOWN")
+            server.process.terminate()
+            client.want(b"OK", "SET", "k", "w")
+            assert is_error(client.call("SHUTDOWN", "SAVE", "NOW"), "ERR Errors trying")
+            client.want(b"OK", "SET", "k", "w")
+            client.write(encode("SHUTDOWN", "FORCE"))
+            assert server.process.wait(DEADLINE_S) == 0
+    finally:
+        os.rename(elsewhere, server.directory)
+        server.stop()
+
+
+@scenario("--save", "3600 1", watched=False)
+def shutdown_is_called_off(trial):
+    """While a SHUTDOWN saves, changes wait and reads do not; SHUTDOWN ABORT calls it off."""
+    with trial.client() as client, trial.client() as stopper, trial.client() as writer, \
+            HeldUp(trial.server) as held:
+        client.want(b"OK", "SET", "k", "v")
+        stopper.write(encode("SHUTDOWN"))
+        until(lambda: "before the server stops" in trial.server.log_text(), "it saves")
+        writer.write(encode("SET", "k", "w"))
+        client.want(b"v", "GET", "k")
+        client.want(b"OK", "SHUTDOWN", "ABORT")
+        held.let_go()
+        assert is_error(stopper.read(), "ERR Errors trying to SHUTDOWN")
+        assert writer.read() == b"OK"
+        client.want(b"w", "GET", "k")
+        assert is_error(client.call("SHUTDOWN", "ABORT"), "ERR No shutdown in progress")
+
+
+@scenario(watched=False)
+def background_save_is_called_off(trial):
+    """BGSAVE CANCEL; meanwhile there is no second one, and INFO tells of the first."""
+    with trial.client() as client, HeldUp(trial.server) as held:
+        client.want(b"OK", "SET", "k", "v")
+        assert is_error(client.call("BGSAVE", "CANCEL"), "not in progress")
+        client.want(b"Background saving started", "BGSAVE")
+        assert figures(client)["rdb_bgsave_in_progress"] == "1"
+        for command in (("BGSAVE",), ("BGSAVE", "SCHEDULE"), ("SAVE",)):
+            assert is_error(client.call(*command), "already in progress")
+        # Large values and small ones change while nothing can be written.
+        client.want(b"OK", "SET", "k", b"w" * 1_000_000)
+        client.want(b"Background saving cancelled", "BGSAVE", "CANCEL")
+        held.let_go()
+        until(lambda: figures(client)["rdb_bgsave_in_progress"] == "0", "it ends")
+        assert figures(client)["rdb_last_bgsave_status"] == "ok", "to call off is not to fail"
+        assert not file_of(trial.server).exists()
+        client.want(b"OK", "SAVE")
+
+
+@scenario(watched=False, started=False)
+def a_second_sigint(trial):
+    """The first SIGINT saves, which hangs; the second ends the process at once."""
+    server = trial.new_server("--save", "3600 1")
+    server.start()
+    try:
+        with server.client() as client:
+            client.want(b"OK", "SET", "k", "v")
+            os.mkfifo(Path(server.directory) / f"temp-{server.pid}.rdb")
+            server.process.send_signal(signal.SIGINT)
+            until(lambda: "before the server stops" in server.log_text(), "it saves")
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait(DEADLINE_S) == 1
+    finally:
+        server.stop()
+
+
+@scenario(watched=False, started=False)
+def sigterm_saves_beside_scripts(trial):
+    """A script that has not written is ended, so that there is a moment to save; one that has and
+    does not end is not waited for."""
+    for body, is_saved in (("while true do end", True),
+                           ("redis.call('SET', 'half', 1) while true do end", False)):
+        server = trial.new_server("--save", "3600 1", "--busy-reply-threshold", "0")
+        server.start()
+        try:
+            with server.client() as client, server.client() as script:
+                client.want(b"OK", "SET", "k", "v")
+                script.write(encode("EVAL", body, "0"))
+                until(lambda: is_error(client.call("SCRIPT", "FLUSH", "x"))
+                      and b"lane_running:1" in client.call("INFO", "pantala"), "it runs")
+                server.process.terminate()
+                code = server.process.wait(DEADLINE_S)
+            assert code == 0, f"{body}: {code}, {server.log_text()[-300:]}"
+            assert file_of(server).exists() == is_saved, server.log_text()[-900:]
+        finally:
+            server.stop()
+
+
+@scenario(watched=False, started=False)
+def damaged_file(trial):
+    """A file that is not whole refuses the start: file, byte, and what had to be there are told."""
+    from scenarios.circumstances import run_to_end
+    server = trial.new_server()
+    server.start()
+    with server.client() as client:
+        fill(client, 1_000)
+        client.want(b"OK", "SAVE")
+        client.write(encode("SHUTDOWN", "NOSAVE"))
+    server.process.wait(DEADLINE_S)
+    sound = file_of(server).read_bytes()
+    flipped = bytearray(sound)
+    flipped[len(sound) // 2] ^= 0x55
+    for content in (sound[:len(sound) // 2], sound[:5], b"", bytes(flipped), b"not a snapshot"):
+        file_of(server).write_bytes(content)
+        code, text = run_to_end(server)
+        assert code == 1, f"exit code {code}: {text}"
+        assert str(file_of(server)) in text and "byte " in text and "expected" in text, text
+        assert file_of(server).read_bytes() == content, "and it is left as it is"
+    file_of(server).write_bytes(sound)
+    server.start()
+    with server.client() as client:
+        assert settle(client) == 1_000
+    server.stop()
