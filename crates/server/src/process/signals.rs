@@ -38,7 +38,7 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
         let mut interrupts = 0;
         for signal in signals.forever() {
             if signal == SIGXFSZ {
-                // A file is as long as it may be: whoever writes it is told. Unheard, it would kill.
+                // A file is as long as it may be, which its writer is told. Unheard, it would kill.
                 continue;
             }
             interrupts += u32::from(signal == SIGINT);
