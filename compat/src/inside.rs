@@ -1,9 +1,12 @@
-//! The same commands by another way: each wrapped into a transaction, or called by a script.
+//! The same commands by another way: each wrapped into a transaction, called by a script, or after
+//! all data has gone through a file.
 //!
 //! ```text
 //! multi       MULTI, the command, EXEC; its reply is the only element of EXEC's
 //! lua         EVAL "return redis.call(unpack(ARGV))" 0 COMMAND..      (no key is declared)
 //! lua-keys    the same with the keys that COMMAND GETKEYS names; EVAL_RO where it only reads
+//! reload      as it is; before it another client sends DEBUG RELOAD: a save and a load between any
+//!             two lines
 //! ```
 //!
 //! What is sent as it is follows from the reference's `COMMAND`: what a transaction or a script may
@@ -33,6 +36,8 @@ pub enum Inside {
     Lua,
     /// A script that declares its keys.
     LuaKeys,
+    /// Nothing; all data goes through a file before.
+    Reload,
 }
 
 impl Inside {
@@ -42,6 +47,7 @@ impl Inside {
             "multi" => Some(Inside::Multi),
             "lua" => Some(Inside::Lua),
             "lua-keys" => Some(Inside::LuaKeys),
+            "reload" => Some(Inside::Reload),
             _ => None,
         }
     }
@@ -112,6 +118,10 @@ pub fn unfit(case: &Case, inside: Inside) -> Option<String> {
             _ => false,
         })
     };
+    if inside == Inside::Reload {
+        let holds_up = [&["client", "pause"][..], &["script", "kill"], &["function", "kill"]];
+        return holds_up.iter().any(|words| sends(words)).then(|| "a save would wait".into());
+    }
     let no_scripts = case.no_scripts.as_ref().filter(|_| inside != Inside::Multi);
     if let Some(reason) = case.alone.as_ref().or(no_scripts) {
         return Some(reason.clone());
@@ -274,6 +284,10 @@ impl Target for Wrapped {
     }
 
     fn send(&mut self, client: &str, args: &[Vec<u8>]) -> Result<(), Fault> {
+        if self.inside == Inside::Reload {
+            self.tcp.operate(&["DEBUG", "RELOAD"])?;
+            return self.tcp.send(client, args);
+        }
         let state = self.state(client);
         state.passed_over += usize::from(std::mem::take(&mut state.is_awaited));
         if !self.wraps(client, args) {

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 const USAGE: &str = "\
 compat run [PATH] [--resp 2|3|both] [--filter TEXT] [--lacks NAME,..] [--as pantala|reference]
-           [--inside multi|lua|lua-keys]
+           [--inside multi|lua|lua-keys|reload]
            (--address HOST:PORT | --spawn 'COMMAND with {port} and {dir}')
     plays transcripts and shows the first mismatch of each case; with --inside multi, lua or
-    lua-keys each command in a transaction or a script, and valkey-server beside it
+    lua-keys each command in a transaction or a script, with reload each after DEBUG RELOAD, and
+    valkey-server beside it
 compat record FILE.. [--spawn COMMAND]
     fills in the replies; without --spawn from valkey-server
 compat oracle [PATH] [--resp ..] [--filter TEXT] [--inside ..]
@@ -122,7 +123,7 @@ impl Arguments {
             ("--as", "reference") => self.whose = Whose::Reference,
             ("--address", address) => self.address = Some(address.to_string()),
             ("--inside", name) => {
-                self.inside = Some(Inside::named(name).ok_or("--inside multi|lua|lua-keys")?);
+                self.inside = Some(Inside::named(name).ok_or("--inside multi|lua|lua-keys|reload")?);
             }
             ("--spawn", command) => self.spawn = Some(command.to_string()),
             _ => return Err(format!("{name} {value}: no such option\n{USAGE}")),

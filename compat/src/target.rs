@@ -103,6 +103,14 @@ impl Tcp {
         self.clients.get_mut(name).ok_or(Fault::Closed)
     }
 
+    /// Sends a command by a connection that no case knows of; not to a server of a case's own.
+    pub fn operate(&mut self, args: &[&str]) -> Result<(), Fault> {
+        match &mut self.control {
+            Some(control) if self.own.is_none() => control.command(args).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     fn clean(&mut self) -> Result<(), Fault> {
         let mut control = match self.control.take() {
             Some(control) => control,

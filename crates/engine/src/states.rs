@@ -24,7 +24,7 @@ impl States {
     pub const NONE: States = States(0);
     /// Memory is full (`maxmemory`, or what the control group has).
     pub const FULL: States = States(1 << 0);
-    /// What was acknowledged could not be kept: a save or the journal failed.
+    /// What was acknowledged could not be kept: the journal failed.
     pub const UNKEPT: States = States(1 << 1);
     /// Too few replicas follow (`min-replicas-to-write`).
     pub const TOO_FEW_REPLICAS: States = States(1 << 2);
@@ -38,6 +38,8 @@ impl States {
     pub const PAUSED_WRITES: States = States(1 << 6);
     /// CLIENT PAUSE.
     pub const PAUSED_ALL: States = States(1 << 7);
+    /// The last snapshot could not be saved (`stop-writes-on-bgsave-error`).
+    pub const UNSAVED: States = States(1 << 8);
 
     /// Those of either.
     pub const fn and(self, more: States) -> States {
@@ -129,6 +131,11 @@ const RULES: &[Rule] = &[
         answer: Answer::Error(error::NOT_KEPT),
     },
     Rule {
+        state: States::UNSAVED,
+        whom: Whom::With(Flags::WRITE),
+        answer: Answer::Error(error::NOT_KEPT),
+    },
+    Rule {
         state: States::TOO_FEW_REPLICAS,
         whom: Whom::With(Flags::WRITE),
         answer: Answer::Error(error::TOO_FEW_REPLICAS),
@@ -203,6 +210,7 @@ mod tests {
             (States::NONE, ["runs"; 5]),
             (States::FULL, ["runs", "OOM", "runs", "runs", "runs"]),
             (States::UNKEPT, ["runs", "MISCONF", "MISCONF", "runs", "runs"]),
+            (States::UNSAVED, ["runs", "MISCONF", "MISCONF", "runs", "runs"]),
             (States::TOO_FEW_REPLICAS, ["runs", "NOREPLICAS", "NOREPLICAS", "runs", "runs"]),
             (States::READ_ONLY, ["runs", "READONLY", "READONLY", "runs", "runs"]),
             (States::STALE, ["MASTERDOWN", "MASTERDOWN", "MASTERDOWN", "runs", "runs"]),

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! 1. One is written at a time.
-//! 2. Data counts as unkept ([`States::UNKEPT`]) while the last one in the background has failed,
+//! 2. Data counts as unsaved ([`States::UNSAVED`]) while the last one in the background has failed,
 //!    there are save points, and `stop-writes-on-bgsave-error` says so.
 //!
 //! Not here: writing one (`process/saving`), when (`pantala_persistence::snapshot::schedule`).
@@ -155,8 +155,8 @@ impl Saves {
         let is_meant = settings.stop_writes_on_bgsave_error && !settings.save.0.is_empty();
         let lasting = &engine.condition.lasting;
         match is_meant && !self.history().is_last_good {
-            true => lasting.begin(States::UNKEPT),
-            false => lasting.end(States::UNKEPT),
+            true => lasting.begin(States::UNSAVED),
+            false => lasting.end(States::UNSAVED),
         }
     }
 }

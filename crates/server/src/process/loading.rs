@@ -3,11 +3,14 @@
 //! Clients are answered -LOADING meanwhile (`States::LOADING`).
 //!
 //! Invariants
-//! 1. A file that is damaged is an error for whoever wants it loaded; the data is then that of no
+//! 1. Who reads the file never waits for threads that are gone: they receive to the end, whatever
+//!    happens.
+//! 2. A file that is damaged is an error for whoever wants it loaded; the data is then that of no
 //!    file, and the server is not to go on with it.
 //!
 //! Tests: compat/persistence; compat/transcripts/server/save.txt.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -139,9 +142,12 @@ impl Loading<'_> {
             if self.is_over.load(Ordering::Relaxed) {
                 continue;
             }
-            match self.inserter.insert(&batch, &tally) {
-                Ok(more) => inserted.add(more),
-                Err(fault) => self.fail(fault),
+            let insert = AssertUnwindSafe(|| self.inserter.insert(&batch, &tally));
+            match catch_unwind(insert) {
+                Ok(Ok(more)) => inserted.add(more),
+                Ok(Err(fault)) => self.fail(fault),
+                // It goes on to receive: who reads the file must not wait for ever.
+                Err(_) => self.fail(Fault::Disk(std::io::Error::other("a panic of ours"))),
             }
             let loaded = &self.shared.loading.loaded_bytes;
             loaded.fetch_add(batch.bytes.len() as u64, Ordering::Relaxed);

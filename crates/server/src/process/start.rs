@@ -128,8 +128,11 @@ impl Running {
         if self.shared.engine.condition.shutdown.is_final() { Ok(()) } else { loaded }
     }
 
-    /// Says in the log that the server is ready.
+    /// Says in the log that the server is ready, unless it was told to stop meanwhile.
     pub fn announce(&self) {
+        if self.shared.engine.condition.shutdown.is_final() {
+            return;
+        }
         let settings = self.shared.engine.settings.current();
         let engine = self.shared.run.io_engine.get().map_or("", String::as_str);
         let workers = self.shared.workers.serving().len();
