@@ -74,7 +74,9 @@ impl Pair {
         }
         let is_ours = case.only.as_ref().is_some_and(|(whose, _)| *whose == Whose::Pantala);
         match (is_ours, self.inside) {
-            (true, Inside::Multi | Inside::Reload) => return run::case(case, resp, &mut self.server, options),
+            (true, Inside::Multi | Inside::Reload) => {
+                return run::case(case, resp, &mut self.server, options);
+            }
             (true, _) => return Outcome::Skipped("no reference to ask".into()),
             (false, _) => {}
         }

@@ -123,7 +123,8 @@ impl Arguments {
             ("--as", "reference") => self.whose = Whose::Reference,
             ("--address", address) => self.address = Some(address.to_string()),
             ("--inside", name) => {
-                self.inside = Some(Inside::named(name).ok_or("--inside multi|lua|lua-keys|reload")?);
+                self.inside =
+                    Some(Inside::named(name).ok_or("--inside multi|lua|lua-keys|reload")?);
             }
             ("--spawn", command) => self.spawn = Some(command.to_string()),
             _ => return Err(format!("{name} {value}: no such option\n{USAGE}")),
