@@ -176,6 +176,7 @@ fn records(arguments: &Arguments) -> Result<bool, String> {
     let command = arguments.spawn.clone().unwrap_or_else(|| valkey.clone());
     let mut again = vec![("valkey-server", valkey.clone())];
     again.extend(oracle::redis_command().map(|command| ("redis-server", command)));
+    again.extend(arguments.spawn.clone().map(|command| ("the server itself", command)));
     let plan = records::Plan {
         transcripts: &transcripts,
         filter: &arguments.filter,

@@ -53,10 +53,15 @@ impl Reader {
         let value = match kind.as_slice() {
             b"string" => self.string(key)?,
             b"list" => render::line(&self.ask(&[b"LRANGE", key, b"0", b"-1"])?),
-            b"set" => sorted(&self.ask(&[b"SMEMBERS", key])?),
+            b"set" => {
+                let members = self.ask(&[b"SMEMBERS", key])?;
+                let deadlines = self.seconds(key, &members)?;
+                format!("{} {deadlines}", sorted(&members))
+            }
             b"zset" => {
                 let scored = self.ask(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"])?;
-                render::line(&with_plain_scores(scored))
+                let deadlines = self.deadlines(key, &scored, 2, b"ZPEXPIRETIME")?;
+                format!("{} {deadlines}", render::line(&with_plain_scores(scored)))
             }
             b"hash" => self.hash(key)?,
             b"stream" => {
@@ -79,6 +84,45 @@ impl Reader {
             }
             _ => Ok(render::line(&value)),
         }
+    }
+
+    /// Deadlines of members, by a command that few servers know.
+    fn deadlines(
+        &mut self,
+        key: &[u8],
+        members: &Value,
+        step: usize,
+        name: &[u8],
+    ) -> Result<String, Fault> {
+        let Value::Array(members) = members else { return Ok(String::new()) };
+        let mut told = String::new();
+        for member in members.iter().step_by(step) {
+            let Value::Bulk(text) = member else { continue };
+            match self.ask(&[name, key, b"MEMBERS", b"1", text])? {
+                Value::Array(items) if items != [Value::Int(-1)] => {
+                    told += &render::line(&Value::Array(items));
+                }
+                Value::Array(_) => {}
+                _ => break,
+            }
+        }
+        Ok(told)
+    }
+
+    /// The same for members of sets, in tens of seconds: there is no more exact question.
+    fn seconds(&mut self, key: &[u8], members: &Value) -> Result<String, Fault> {
+        let Value::Array(members) = members else { return Ok(String::new()) };
+        let mut told = Vec::new();
+        for member in members {
+            let Value::Bulk(text) = member else { continue };
+            match self.ask(&[b"FIELDTTL", key, text])? {
+                Value::Int(-1) => {}
+                Value::Int(left) => told.push(format!("{}:{}", render::line(member), left / 10)),
+                _ => break,
+            }
+        }
+        told.sort();
+        Ok(told.join(" "))
     }
 
     fn hash(&mut self, key: &[u8]) -> Result<String, Fault> {

@@ -123,9 +123,11 @@ impl Call<'_, '_> {
         }
     }
 
-    /// Whether partitions may be free before the command has ended.
+    /// Whether partitions may be free before the command has ended. Not where it is recorded: that
+    /// is done at its end, and who comes after it in a partition must stand after it there, too.
     fn may_free_early(&self) -> bool {
         self.has_many_args()
+            && !self.is_recorded()
             && self.may_pause()
             && self.session.tracking.is_none()
             && !self.space().wanted().has_events()

@@ -195,9 +195,13 @@ impl<'c, 'k> Call<'c, 'k> {
         Ok(())
     }
 
-    /// The longest string: `proto-max-bulk-len`, as far as the table can follow.
+    /// The longest string: `proto-max-bulk-len`, as far as the table can follow. What is run again
+    /// was taken before, whatever the setting is now.
     #[inline]
     pub fn most_string_bytes(&self) -> usize {
+        if self.keys.scope().sees_expired {
+            return MAX_STRING_BYTES;
+        }
         let most = usize::try_from(self.settings.proto_max_bulk_len).unwrap_or(usize::MAX);
         most.min(MAX_STRING_BYTES)
     }
@@ -208,8 +212,11 @@ impl<'c, 'k> Call<'c, 'k> {
         self.settings.client_output_buffer_limit.normal.most_bytes()
     }
 
-    /// Which versions of payloads are taken.
+    /// Which versions of payloads are taken; all, where they were before.
     pub fn rdb_versions(&self) -> Versions {
+        if self.keys.scope().sees_expired {
+            return Versions::All;
+        }
         match self.settings.rdb_version_check {
             VersionCheck::Strict => Versions::Known,
             VersionCheck::Relaxed => Versions::All,

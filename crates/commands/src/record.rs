@@ -13,11 +13,35 @@
 //! several commands; they are one step, between MULTI and EXEC. What expired, or was evicted, the
 //! keyspace records by itself.
 //!
-//! Tests: the server's `tests/journal.rs`.
+//! Whoever runs records again (a file is loaded, a replica applies them)
+//!
+//! 1. sees keys and elements until they are said to be gone, whatever their deadlines
+//!    ([`Scope::sees_expired`](pantala_keyspace::Scope::sees_expired)): also a deadline that has
+//!    passed is kept;
+//! 2. is refused nothing that was taken before: not for memory, a state of the server,
+//!    `proto-max-bulk-len` or a payload's version ([`Call::most_string_bytes`],
+//!    [`Call::rdb_versions`]);
+//! 3. records nothing, waits for nothing, and has no client that hears an answer.
+//!
+//! Tests: the server's `tests/journal.rs` and `tests/recorded_forms.rs`; compat's `records`
+//! compares with Valkey. `server/commands/mod.rs` has a list of all commands that change something.
 
-use pantala_keyspace::DbIndex;
+use pantala_base::UnixMs;
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, fmt_u64};
+use pantala_keyspace::{DbIndex, Expiry, Opened};
+use pantala_table::IntText;
+use pantala_values::packed::Element;
+use smallvec::SmallVec;
 
-use crate::call::Call;
+use crate::call::{Call, Lane, Stop};
+
+/// Words of a command that is put together to be recorded.
+pub(crate) type Words<'w> = SmallVec<[&'w [u8]; 16]>;
+
+/// So many elements at most are recorded in one command.
+const RECORDED_AT_ONCE: usize = 1024;
+/// So many expired elements are removed in one go.
+const EXPIRED_AT_ONCE: usize = 1000;
 
 impl Call<'_, '_> {
     /// Whether changes are recorded.
@@ -58,4 +82,120 @@ impl Call<'_, '_> {
             recorder.record_for_replicas(scope.db.0, self.args);
         }
     }
+
+    /// The key has this deadline now.
+    #[inline(never)]
+    pub(crate) fn record_deadline(&self, key: &[u8], deadline: UnixMs) {
+        let digits = &mut [0; I64_TEXT_MAX_BYTES];
+        self.record_as(&[b"PEXPIREAT", key, fmt_i64(deadline.0, digits)]);
+    }
+
+    /// The key is gone.
+    #[inline(never)]
+    pub(crate) fn record_removal(&self, key: &[u8]) {
+        self.record_as(&[b"DEL", key]);
+    }
+
+    /// The key is this string now.
+    #[inline(never)]
+    pub(crate) fn record_string(&self, key: &[u8], value: &[u8], expiry: Expiry) {
+        match expiry {
+            Expiry::Never => self.record_as(&[b"SET", key, value]),
+            Expiry::Keep => self.record_as(&[b"SET", key, value, b"KEEPTTL"]),
+            Expiry::At(deadline) => {
+                let digits = &mut [0; I64_TEXT_MAX_BYTES];
+                let moment = fmt_i64(deadline.0, digits);
+                self.record_as(&[b"SET", key, value, b"PXAT", moment]);
+            }
+        }
+    }
+
+    /// So many elements were taken from an end of what is at the key.
+    #[inline(never)]
+    pub(crate) fn record_pop(&self, name: &[u8], key: &[u8], count: usize) {
+        let digits = &mut [0; I64_TEXT_MAX_BYTES];
+        self.record_as(&[name, key, fmt_u64(count as u64, digits)]);
+    }
+
+    /// A command about elements: `first` words, how many groups of `size` follow, and they.
+    #[inline(never)]
+    pub(crate) fn record_counted(&self, first: &[&[u8]], elements: &[&[u8]], size: usize) {
+        if elements.is_empty() {
+            return;
+        }
+        let digits = &mut [0; I64_TEXT_MAX_BYTES];
+        let count = fmt_u64((elements.len() / size) as u64, digits);
+        let mut words = Words::from_slice(first);
+        words.push(count);
+        words.extend_from_slice(elements);
+        self.record_as(&words);
+    }
+
+    /// The same without a count.
+    #[inline(never)]
+    pub(crate) fn record_listed(&self, first: &[&[u8]], elements: &[&[u8]]) {
+        if elements.is_empty() {
+            return;
+        }
+        let mut words = Words::from_slice(first);
+        words.extend_from_slice(elements);
+        self.record_as(&words);
+    }
+}
+
+/// Elements that go while a command runs, to be recorded by name; nothing where nothing is.
+pub(crate) struct Gone {
+    is_recorded: bool,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Gone {
+    /// None so far.
+    pub(crate) fn new(call: &Call<'_, '_>) -> Gone {
+        Gone { is_recorded: call.is_recorded(), bytes: Vec::new(), ends: Vec::new() }
+    }
+
+    /// One more.
+    #[inline]
+    pub(crate) fn add(&mut self, element: Element<'_>) {
+        if self.is_recorded {
+            self.bytes.extend_from_slice(element.text(&mut IntText::new()));
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    /// Records them: this command, this key, so many of them at a time.
+    pub(crate) fn record(&self, call: &Call<'_, '_>, name: &[u8], key: &[u8]) {
+        let mut from = 0;
+        for ends in self.ends.chunks(RECORDED_AT_ONCE) {
+            let elements =
+                ends.iter().map(|&end| &self.bytes[std::mem::replace(&mut from, end)..end]);
+            let elements: Words<'_> = elements.collect();
+            call.record_listed(&[name, key], &elements);
+        }
+    }
+}
+
+/// Where changes are recorded, elements whose deadline has passed go, and are recorded as gone,
+/// before a command changes a collection or makes something of it: whoever runs the command again
+/// later sees every element that was not said to be gone.
+#[inline]
+pub(crate) fn expire_all(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
+    match opened.scope().recorder {
+        Some(_) if opened.has_due_elements() => expire_due(opened, lane),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn expire_due(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
+    while opened.has_due_elements() {
+        opened.expire_elements(EXPIRED_AT_ONCE);
+        // What is removed stays removed: the command begins again.
+        if lane == Lane::Worker && opened.has_due_elements() {
+            return Err(Stop::Lane);
+        }
+    }
+    Ok(())
 }

@@ -13,7 +13,7 @@
 //! that opens it to change it. CLIENT PAUSE hides, so that data stays as it is while it lasts.
 //!
 //! A replica and a server that is filled are told when a key goes: a deadline that has passed
-//! already is kept like any other ([`Scope::keeps_passed`]); elsewhere such a key goes at once.
+//! already is kept like any other ([`Scope::has_passed`]); elsewhere such a key goes at once.
 //!
 //! A command that makes a key in the place of a hidden one removes that first, and this is
 //! announced as always.
@@ -89,8 +89,14 @@ impl Scope<'_> {
         self.sees_expired || self.space.hidden.0.load(Ordering::Relaxed) & told != 0
     }
 
+    /// Whether what is given this deadline is gone at once.
+    #[inline]
+    pub fn has_passed(&self, deadline: UnixMs) -> bool {
+        deadline <= self.now && !self.keeps_passed()
+    }
+
     /// A key whose deadline is before this is removed.
-    pub(crate) fn removed_at(&self) -> UnixMs {
+    pub fn removed_at(&self) -> UnixMs {
         if self.sees_expired || self.space.hides_expired() { BEFORE_ALL } else { self.now }
     }
 }

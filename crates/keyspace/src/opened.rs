@@ -125,11 +125,6 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// Whether the key may be given a deadline that has passed, instead of being removed.
-    pub fn keeps_passed(&self) -> bool {
-        self.scope().keeps_passed()
-    }
-
     /// A record is put here: what is hidden here goes.
     #[inline]
     fn make_way(&mut self) {
@@ -200,8 +195,9 @@ impl<'l, 'k> Opened<'l, 'k> {
     }
 
     /// Whether [`Opened::expire_elements`] has more to do.
-    pub(crate) fn has_due_elements(&self) -> bool {
-        self.changes.timed().is_due(self.key.bytes, self.scope().now)
+    #[inline]
+    pub fn has_due_elements(&self) -> bool {
+        self.changes.timed().is_due(self.key.bytes, self.scope().removed_at())
     }
 
     /// Notes when the sweep must look into the collection.

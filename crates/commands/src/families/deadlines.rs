@@ -2,12 +2,15 @@
 //! in common. How each is written differs (`FIELDS`, `MEMBERS`), what it does does not.
 
 use pantala_base::UnixMs;
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64};
 use pantala_keyspace::event::{self, Event};
 use pantala_keyspace::{Opened, WrongType};
 use pantala_protocol::Reply;
 use pantala_values::{Collection, Hash, Set, SortedSet};
 
+use crate::call::Call;
 use crate::options::Conditions;
+use crate::record::Words;
 
 /// What the commands answer for one element.
 const MISSING: i64 = -2;
@@ -22,6 +25,8 @@ pub(super) trait Timed: Collection {
     const GIVEN: Event;
     /// What is told when elements were given one that has passed, and so are gone.
     const GONE: Event;
+    /// The commands that remove elements and give them a moment, and the word before their count.
+    const RECORDED: Recorded;
 
     /// The deadline of an element; `None` outside when there is no such element.
     fn deadline_of(&self, element: &[u8], now: UnixMs) -> Option<Option<UnixMs>>;
@@ -33,9 +38,44 @@ pub(super) trait Timed: Collection {
     fn take(&mut self, element: &[u8], now: UnixMs);
 }
 
+/// The commands by which changes of deadlines are recorded.
+pub(super) struct Recorded {
+    pub removes: &'static [u8],
+    pub expires: &'static [u8],
+    pub word: &'static [u8],
+}
+
+/// Records that elements of a key were given this deadline, or are gone because it has passed.
+pub(super) fn record_set<C: Timed>(
+    call: &Call<'_, '_>,
+    key: &[u8],
+    elements: &[&[u8]],
+    deadline: UnixMs,
+) {
+    let recorded = C::RECORDED;
+    if call.keys.scope().has_passed(deadline) {
+        return call.record_listed(&[recorded.removes, key], elements);
+    }
+    let digits = &mut [0; I64_TEXT_MAX_BYTES];
+    let moment = fmt_i64(deadline.0, digits);
+    call.record_counted(&[recorded.expires, key, moment, recorded.word], elements, 1);
+}
+
+/// Records, by this command, that elements of a key have no deadline any more.
+pub(super) fn record_persist<C: Timed>(
+    call: &Call<'_, '_>,
+    name: &[u8],
+    key: &[u8],
+    elements: &[&[u8]],
+) {
+    call.record_counted(&[name, key, C::RECORDED.word], elements, 1);
+}
+
 impl Timed for Hash {
     const GIVEN: Event = event::HEXPIRE;
     const GONE: Event = event::HEXPIRED;
+    const RECORDED: Recorded =
+        Recorded { removes: b"HDEL", expires: b"HPEXPIREAT", word: b"FIELDS" };
 
     fn deadline_of(&self, field: &[u8], now: UnixMs) -> Option<Option<UnixMs>> {
         self.view().get(field, now).map(|found| found.deadline)
@@ -53,6 +93,8 @@ impl Timed for Hash {
 impl Timed for Set {
     const GIVEN: Event = event::SEXPIRE;
     const GONE: Event = event::SEXPIRED;
+    const RECORDED: Recorded =
+        Recorded { removes: b"SREM", expires: b"SPEXPIREAT", word: b"MEMBERS" };
 
     fn deadline_of(&self, member: &[u8], now: UnixMs) -> Option<Option<UnixMs>> {
         self.member_deadline(member, now)
@@ -70,6 +112,8 @@ impl Timed for Set {
 impl Timed for SortedSet {
     const GIVEN: Event = event::ZEXPIRE;
     const GONE: Event = event::ZEXPIRED;
+    const RECORDED: Recorded =
+        Recorded { removes: b"ZREM", expires: b"ZPEXPIREAT", word: b"MEMBERS" };
 
     fn deadline_of(&self, member: &[u8], _now: UnixMs) -> Option<Option<UnixMs>> {
         self.view().score(member).map(|_| self.deadline(member))
@@ -87,23 +131,30 @@ impl Timed for SortedSet {
     }
 }
 
-/// Gives elements a deadline, or removes them where it has passed, and answers for each.
-pub(super) fn set<C: Timed>(
+/// Gives elements a deadline, or removes them where it has passed, and answers for each. Those that
+/// have changed, if that is recorded.
+pub(super) fn set<'e, C: Timed>(
     reply: &mut Reply<'_>,
     mut opened: Opened<'_, '_>,
-    elements: &[&[u8]],
+    elements: &[&'e [u8]],
     deadline: UnixMs,
     conditions: Conditions,
-) -> Result<(), WrongType> {
+) -> Result<Words<'e>, WrongType> {
     let now = opened.scope().now;
+    let is_recorded = opened.scope().recorder.is_some();
+    let has_passed = opened.scope().has_passed(deadline);
+    let mut recorded = Words::new();
     let mut found = opened.collection_mut::<C>()?;
     let (mut changed, mut removed) = (0_u64, 0_u64);
     reply.array(elements.len());
     for element in elements {
         let done = match &mut found {
             None => MISSING,
-            Some(found) => set_one(*found, element, deadline, conditions, now),
+            Some(found) => set_one(*found, element, (deadline, has_passed), conditions, now),
         };
+        if is_recorded && matches!(done, DONE | REMOVED) {
+            recorded.push(element);
+        }
         changed += u64::from(done == DONE);
         removed += u64::from(done == REMOVED);
         reply.int(done);
@@ -118,13 +169,13 @@ pub(super) fn set<C: Timed>(
     } else {
         opened.unchanged();
     }
-    Ok(())
+    Ok(recorded)
 }
 
 fn set_one<C: Timed>(
     found: &mut C,
     element: &[u8],
-    deadline: UnixMs,
+    (deadline, has_passed): (UnixMs, bool),
     conditions: Conditions,
     now: UnixMs,
 ) -> i64 {
@@ -132,7 +183,7 @@ fn set_one<C: Timed>(
     if !conditions.allow(deadline, before) {
         return REFUSED;
     }
-    if deadline <= now {
+    if has_passed {
         found.take(element, now);
         return REMOVED;
     }
@@ -186,13 +237,16 @@ pub(super) fn reply<C: Timed>(
     Ok(())
 }
 
-/// Takes the deadlines of elements away and answers for each.
-pub(super) fn persist<C: Timed>(
+/// Takes the deadlines of elements away and answers for each. Those that had one, if that is
+/// recorded.
+pub(super) fn persist<'e, C: Timed>(
     reply: &mut Reply<'_>,
     mut opened: Opened<'_, '_>,
-    elements: &[&[u8]],
+    elements: &[&'e [u8]],
     event: Event,
-) -> Result<(), WrongType> {
+) -> Result<Words<'e>, WrongType> {
+    let is_recorded = opened.scope().recorder.is_some();
+    let mut recorded = Words::new();
     let now = opened.scope().now;
     let mut found = opened.collection_mut::<C>()?;
     let mut changed = 0;
@@ -202,6 +256,9 @@ pub(super) fn persist<C: Timed>(
         if let (Some(found), Some(Some(_))) = (&mut found, before) {
             found.change_deadline(element, None, now);
             changed += 1;
+            if is_recorded {
+                recorded.push(element);
+            }
         }
         reply.int(match before {
             None => MISSING,
@@ -215,5 +272,5 @@ pub(super) fn persist<C: Timed>(
     } else {
         opened.unchanged();
     }
-    Ok(())
+    Ok(recorded)
 }

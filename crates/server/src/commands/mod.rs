@@ -60,3 +60,49 @@ pub fn families() -> Vec<&'static [Command]> {
 fn is_local(session: &Session) -> bool {
     session.peer.is_empty() || session.peer.starts_with('/') || is_loopback(&session.peer)
 }
+
+#[cfg(test)]
+mod tests {
+    use pantala_commands::{Flags, Registry};
+
+    use super::*;
+
+    /// Commands that change something and are recorded as they came: run again, they do the same.
+    /// What they look at (other keys, conditions) is the same by then, too.
+    const AS_THEY_CAME: &str = "\
+        append bitfield bitop copy decr decrby del geoadd georadius georadiusbymember \
+        geosearchstore hdel hincrby hmset hset hsetnx incr incrby linsert lmove lpop lpush \
+        lpushx lrem lset move mset msetnx persist pfadd pfcount pfdebug pfmerge rename \
+        renamenx rpop rpoplpush rpush rpushx sadd sdiffstore setbit setnx setrange \
+        sinterstore smove sort srem stick sunionstore unlink unstick xack xdel xgroup|create \
+        xgroup|createconsumer xgroup|delconsumer xgroup|destroy xgroup|setid xsetid zadd \
+        zdiffstore zincrby zinterstore zpopmax zpopmin zrangestore zrem zremrangebylex \
+        zremrangebyrank zremrangebyscore zunionstore";
+    /// Commands whose handlers say what is to be recorded: they count from now, take by chance,
+    /// wait, add fractions, depend on how something lies in memory, or few servers know them.
+    const IN_A_FORM: &str = "\
+        blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin cl.throttle delex \
+        delifeq expire expireat fieldexpire getdel getex getset hexpire hexpireat hgetdel \
+        hgetex hincrbyfloat hpersist hpexpire hpexpireat hsetex incrbyfloat lmpop ltrim \
+        msetex pexpire pexpireat psetex restore saddex set setex spexpireat spop xackdel xadd \
+        xautoclaim xclaim xdelex xreadgroup xtrim zexpire zexpireat zmpop zpersist zpexpire \
+        zpexpireat";
+    /// Commands that run others, or whose changes the keyspace records.
+    const BY_WHAT_THEY_CAUSE: &str = "\
+        eval evalsha fcall flushall flushdb function|delete function|flush function|load \
+        function|restore publish spublish swapdb zcollect";
+
+    #[test]
+    fn it_is_known_of_every_command_that_changes_something_how_it_is_recorded() {
+        let registry = Registry::new(&families());
+        let changes = Flags::WRITE.and(Flags::MAY_REPLICATE);
+        let rows = registry.rows().iter().filter(|row| row.flags.has(changes));
+        let mut names: Vec<_> = rows.map(|row| row.full_name()).collect();
+        names.sort_unstable();
+        let known = [AS_THEY_CAME, IN_A_FORM, BY_WHAT_THEY_CAUSE];
+        let known = known.iter().flat_map(|names| names.split(' '));
+        let mut known: Vec<_> = known.map(str::to_string).collect();
+        known.sort_unstable();
+        assert_eq!(names, known);
+    }
+}

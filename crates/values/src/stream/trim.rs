@@ -46,11 +46,20 @@ pub struct Trim {
 impl Stream {
     /// Trims; how many entries went.
     pub fn trim(&mut self, trim: Trim) -> u64 {
-        let has_groups = !self.0.groups.is_empty();
-        match trim.references {
-            References::Drop | References::Acknowledged if has_groups => self.trim_slowly(trim),
-            _ => self.0.trim(trim),
+        match self.minds_references(trim) {
+            true => self.trim_slowly(trim, &mut |_| {}),
+            false => self.0.trim(trim),
         }
+    }
+
+    /// Trims and tells the id of each entry that goes, where references are minded.
+    pub fn trim_each(&mut self, trim: Trim, gone: &mut dyn FnMut(StreamId)) -> u64 {
+        self.trim_slowly(trim, gone)
+    }
+
+    /// Whether trimming has to look at what groups have still to do with entries.
+    pub fn minds_references(&self, trim: Trim) -> bool {
+        trim.references != References::Keep && !self.0.groups.is_empty()
     }
 
     /// About how many entries [`Stream::trim`] will look at.
@@ -67,7 +76,7 @@ impl Stream {
     }
 
     /// Looks at each entry, because references are to be looked at or dropped.
-    fn trim_slowly(&mut self, trim: Trim) -> u64 {
+    fn trim_slowly(&mut self, trim: Trim, gone: &mut dyn FnMut(StreamId)) -> u64 {
         let only_acknowledged = trim.references == References::Acknowledged;
         // After this no entry was read by all groups.
         let last_read = self.0.groups.values().map(|group| group.last_id).min();
@@ -84,7 +93,10 @@ impl Stream {
                     return deleted;
                 }
                 self.drop_references(id);
-                deleted += u64::from(self.0.delete_at_front(id));
+                if self.0.delete_at_front(id) {
+                    deleted += 1;
+                    gone(id);
+                }
             }
         }
         deleted

@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: a value as bytes that other servers understand.
 
 use pantala_base::UnixMs;
-use pantala_base::number::parse_i64;
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
 use pantala_keyspace::{Opened, event};
 use pantala_rdb::{Kind, Limits, Strings, Value, Writing, payload};
 use pantala_settings::Settings;
@@ -162,7 +162,6 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && call.args[3].len() > WORKER_RESTORE_BYTES {
         return Err(Stop::Lane);
     }
-    let now = call.now();
     // The errors come in the reference's order: the key is looked at first.
     check_free(call, &options)?;
     let ttl = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
@@ -180,17 +179,27 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     // Somebody may have made the key meanwhile.
     check_free(call, &options)?;
     let mut opened = call.keys.open(call.nth_key(1, 0));
-    match deadline {
-        Some(deadline) if deadline <= now && !opened.keeps_passed() => {
-            if opened.remove() {
-                opened.publish(event::DEL);
-            }
+    if deadline.is_some_and(|deadline| opened.scope().has_passed(deadline)) {
+        let was_there = opened.remove();
+        if was_there {
+            opened.publish(event::DEL);
         }
-        _ => {
-            // What was there makes way: the key is a new one.
-            opened.remove();
-            opened.put(record);
-            opened.publish(event::RESTORE);
+        drop(opened);
+        if was_there && call.is_recorded() {
+            call.record_removal(name);
+        }
+    } else {
+        // What was there makes way: the key is a new one.
+        opened.remove();
+        opened.put(record);
+        opened.publish(event::RESTORE);
+        drop(opened);
+        if call.is_recorded()
+            && let Some(deadline) = deadline
+        {
+            let digits = &mut [0; I64_TEXT_MAX_BYTES];
+            let moment = fmt_i64(deadline.0, digits);
+            call.record_as(&[b"RESTORE", name, moment, call.args[3], b"REPLACE", b"ABSTTL"]);
         }
     }
     call.reply.ok();

@@ -1,6 +1,7 @@
 //! Giving keys a deadline, and taking it away.
 
-use pantala_keyspace::event;
+use pantala_base::UnixMs;
+use pantala_keyspace::{Key, Opened, event};
 
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
@@ -43,19 +44,44 @@ pub(super) const PERSIST: Command = Command::write("PERSIST", persist, Group::Ge
 
 fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let conditions = Conditions::parse(&call.args[3..])?;
-    let now = call.now();
     let new = deadline(call.args[2], form, call.clock(), call.command.name)?;
-    let mut opened = call.keys.open(call.key());
+    let key = call.key();
+    let mut opened = call.keys.open(key);
     let applies = opened.exists() && conditions.allow(new, opened.deadline());
-    if applies && new <= now && !opened.keeps_passed() {
-        opened.remove_expired();
-        opened.publish(event::EXPIRED);
-    } else if applies {
-        opened.set_deadline(Some(new));
-        opened.publish(event::EXPIRE);
+    if applies {
+        let stays = give_deadline(&mut opened, new);
+        drop(opened);
+        record_deadline(call, key, new, stays);
     }
     call.reply.int(i64::from(applies));
     Ok(())
+}
+
+/// Gives a key that is there a deadline, or removes it where that has passed; whether it stays.
+pub(in crate::families) fn give_deadline(opened: &mut Opened<'_, '_>, deadline: UnixMs) -> bool {
+    if opened.scope().has_passed(deadline) {
+        opened.remove_expired();
+        opened.publish(event::EXPIRED);
+        return false;
+    }
+    opened.set_deadline(Some(deadline));
+    opened.publish(event::EXPIRE);
+    true
+}
+
+/// Records what [`give_deadline`] has done.
+#[inline]
+pub(in crate::families) fn record_deadline(
+    call: &Call<'_, '_>,
+    key: Key<'_>,
+    deadline: UnixMs,
+    stays: bool,
+) {
+    match stays {
+        _ if !call.is_recorded() => {}
+        true => call.record_deadline(key.bytes, deadline),
+        false => call.record_removal(key.bytes),
+    }
 }
 
 fn persist(call: &mut Call<'_, '_>) -> Done {

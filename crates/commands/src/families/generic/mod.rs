@@ -30,6 +30,8 @@ pub use dump::rdb_limits;
 
 use crate::command::Command;
 
+pub(in crate::families) use expire::{give_deadline, record_deadline};
+
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
     presence::DEL,

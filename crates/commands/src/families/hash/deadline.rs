@@ -57,8 +57,10 @@ pub(super) fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let deadline = field_deadline(call.args[2], form, call.clock(), call.command.name)?;
     check_arguments(call)?;
     let key = call.key();
-    let opened = open(call.keys, key)?;
-    Ok(deadlines::set::<Hash>(&mut call.reply, opened, fields, deadline, conditions)?)
+    let opened = open(call.keys, key, call.lane)?;
+    let changed = deadlines::set::<Hash>(&mut call.reply, opened, fields, deadline, conditions)?;
+    deadlines::record_set::<Hash>(call, key.bytes, &changed, deadline);
+    Ok(())
 }
 
 /// `FIELDS count field ...` at its only place. HTTL has another error for a wrong count.
@@ -105,6 +107,8 @@ pub(super) fn persist(call: &mut Call<'_, '_>) -> Done {
     let fields = fields_here(call, error::FIELD_COUNT)?;
     check_arguments(call)?;
     let key = call.key();
-    let opened = open(call.keys, key)?;
-    Ok(deadlines::persist::<Hash>(&mut call.reply, opened, fields, event::HPERSIST)?)
+    let opened = open(call.keys, key, call.lane)?;
+    let changed = deadlines::persist::<Hash>(&mut call.reply, opened, fields, event::HPERSIST)?;
+    deadlines::record_persist::<Hash>(call, b"HPERSIST", key.bytes, &changed);
+    Ok(())
 }

@@ -52,9 +52,13 @@ fn field_expire(call: &mut Call<'_, '_>) -> Done {
     let always = Conditions::default();
     if call.keys.peek(key).kind() == Some(Type::Set) {
         let mut opened = call.keys.open(key);
-        clean::<Set>(&mut opened, now)?;
-        return Ok(deadlines::set::<Set>(&mut call.reply, opened, elements, deadline, always)?);
+        clean::<Set>(&mut opened, now, call.lane)?;
+        let changed = deadlines::set::<Set>(&mut call.reply, opened, elements, deadline, always)?;
+        deadlines::record_set::<Set>(call, key.bytes, &changed, deadline);
+        return Ok(());
     }
-    let opened = open(call.keys, key)?;
-    Ok(deadlines::set::<Hash>(&mut call.reply, opened, elements, deadline, always)?)
+    let opened = open(call.keys, key, call.lane)?;
+    let changed = deadlines::set::<Hash>(&mut call.reply, opened, elements, deadline, always)?;
+    deadlines::record_set::<Hash>(call, key.bytes, &changed, deadline);
+    Ok(())
 }

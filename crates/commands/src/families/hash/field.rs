@@ -62,7 +62,7 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
         (created, expired)
     };
     let swapped = if call.has_many_args() {
-        open(call.keys, key)?;
+        open(call.keys, key, call.lane)?;
         call.copy_and_swap(set)?
     } else {
         None
@@ -73,7 +73,7 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
         opened.set_collection(hash, Expiry::Keep);
         counts
     } else {
-        opened = open(call.keys, key)?;
+        opened = open(call.keys, key, call.lane)?;
         set(opened.collection_or_new::<Hash>()?)
     };
     if expired > 0 {
@@ -95,7 +95,7 @@ fn hsetnx(call: &mut Call<'_, '_>) -> Done {
     let (field, value) = (call.args[2], call.args[3]);
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
-    let mut opened = open(call.keys, key)?;
+    let mut opened = open(call.keys, key, call.lane)?;
     let found = opened.collection::<Hash>()?.and_then(|hash| hash.view().get(field, now));
     if found.is_some() {
         call.reply.int(0);
@@ -218,13 +218,13 @@ fn hdel(call: &mut Call<'_, '_>) -> Done {
     check_arguments(call)?;
     let (key, now) = (call.key(), call.now());
     if call.has_many_args() {
-        drop(open(call.keys, key)?);
+        drop(open(call.keys, key, call.lane)?);
         let fields = &call.args[2..];
         return call.remove_many(event::HDEL, |hash: &mut Hash| {
             fields.iter().filter(|field| hash.remove(field, now)).count()
         });
     }
-    let mut opened = open(call.keys, key)?;
+    let mut opened = open(call.keys, key, call.lane)?;
     let mut removed = 0;
     if let Some(hash) = opened.collection_mut::<Hash>()? {
         for field in &call.args[2..] {

@@ -24,7 +24,7 @@ mod whole;
 mod words;
 
 use pantala_base::UnixMs;
-use pantala_keyspace::{Key, Locked, Opened, WrongType};
+use pantala_keyspace::{Key, Locked, Opened};
 use pantala_settings::Settings;
 use pantala_table::is_expired;
 use pantala_values::hash::HashLimits;
@@ -32,6 +32,7 @@ use pantala_values::{Collection, Hash};
 
 use crate::call::{Call, Lane, Stop};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::record::expire_all;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
@@ -99,18 +100,23 @@ pub(in crate::families) fn limits(settings: &Settings) -> HashLimits {
 
 /// Opens a key to change a hash: some of what has expired goes first, and says so.
 #[inline]
-fn open<'l, 'k>(keys: &'l mut Locked<'k>, key: Key<'l>) -> Result<Opened<'l, 'k>, WrongType> {
+fn open<'l, 'k>(
+    keys: &'l mut Locked<'k>,
+    key: Key<'l>,
+    lane: Lane,
+) -> Result<Opened<'l, 'k>, Stop> {
     let now = keys.scope().now;
     let mut opened = keys.open(key);
-    clean::<Hash>(&mut opened, now)?;
+    clean::<Hash>(&mut opened, now, lane)?;
     Ok(opened)
 }
 
-/// Removes some of the fields, or members, that have expired.
+/// Removes some of the fields, or members, that have expired; all, where that is recorded.
 #[inline]
-fn clean<C: Collection>(opened: &mut Opened<'_, '_>, now: UnixMs) -> Result<(), WrongType> {
+fn clean<C: Collection>(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
     let deadline = opened.collection::<C>()?.and_then(C::next_deadline);
     if deadline.is_some_and(|deadline| is_expired(deadline, now)) {
+        expire_all(opened, lane)?;
         opened.expire_elements(EXPIRED_AT_ONCE);
     }
     Ok(())

@@ -21,7 +21,7 @@ fn hincrby(call: &mut Call<'_, '_>) -> Done {
     let (field, step) = (call.args[2], call.int(3)?);
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
-    let mut opened = open(call.keys, key)?;
+    let mut opened = open(call.keys, key, call.lane)?;
     let old = opened.collection::<Hash>()?.and_then(|hash| hash.view().get(field, now));
     let old = match old.map(|found| found.value) {
         None => 0,
@@ -56,8 +56,9 @@ fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
     }
     let (key, now, limits) = (call.key(), call.now(), limits(call.settings));
     let tally = call.keys.scope().tally;
-    let mut opened = open(call.keys, key)?;
+    let mut opened = open(call.keys, key, call.lane)?;
     let old = opened.collection::<Hash>()?.and_then(|hash| hash.view().get(field, now));
+    let deadline = old.as_ref().and_then(|found| found.deadline);
     let old = match old.map(|found| found.value) {
         None => LongDouble::from_i64(0),
         Some(text) => {
@@ -77,6 +78,20 @@ fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
         opened.announce(event::HEXPIRED);
     }
     opened.publish_collection::<Hash>(event::HINCRBYFLOAT);
+    drop(opened);
+    if call.is_recorded() {
+        // What comes of an addition may be another number on another machine. HSET would take the
+        // deadline away.
+        match deadline {
+            None => call.record_as(&[b"HSET", key.bytes, field, &text]),
+            Some(deadline) => {
+                let digits = &mut [0; I64_TEXT_MAX_BYTES];
+                let moment = fmt_i64(deadline.0, digits);
+                let first: [&[u8]; 5] = [b"HSETEX", key.bytes, b"PXAT", moment, b"FIELDS"];
+                call.record_counted(&first, &[field, &text], 2);
+            }
+        }
+    }
     call.reply.bulk(&text);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Values and deadlines in one command: HSETEX, HGETEX, HGETDEL.
 
 use pantala_base::UnixMs;
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64};
 use pantala_keyspace::{Opened, event};
 use pantala_values::Hash;
 use pantala_values::hash::{Before, HashRef, Lifetime};
@@ -10,7 +11,9 @@ use super::{ADD, CHANGE, check_arguments, clean, grows, limits, open, writes};
 use crate::call::{Call, Done, Stop, reply_string};
 use crate::command::{Command, KeyFlags, KeySpec};
 use crate::error;
+use crate::families::deadlines;
 use crate::options::is_word;
+use crate::record;
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 
@@ -33,7 +36,7 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
     check_arguments(call)?;
     let (key, now, clock) = (call.key(), call.now(), call.clock());
     let tally = call.keys.scope().tally;
-    let mut opened = open(call.keys, key)?;
+    let mut opened = open(call.keys, key, call.lane)?;
     let found = opened.collection::<Hash>()?.map(Hash::view);
     // The reference looks at the key, then at the time, then at the fields.
     if !key_holds(words.key, found) {
@@ -45,8 +48,14 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
         call.reply.int(0);
         return Ok(());
     }
-    if deadline.is_some_and(|deadline| deadline <= now) {
-        tally.expired_elements.add(remove_pairs(&mut opened, pairs, now)?);
+    if deadline.is_some_and(|deadline| opened.scope().has_passed(deadline)) {
+        let removed = remove_pairs(&mut opened, pairs, now)?;
+        tally.expired_elements.add(removed);
+        drop(opened);
+        if removed > 0 && call.is_recorded() {
+            let fields: record::Words<'_> = pairs.iter().step_by(2).copied().collect();
+            call.record_listed(&[b"HDEL", key.bytes], &fields);
+        }
         call.reply.int(1);
         return Ok(());
     }
@@ -71,8 +80,26 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
     if deadline.is_some() {
         opened.announce(event::HEXPIRE);
     }
+    drop(opened);
+    if call.is_recorded() {
+        record_pairs(call, key.bytes, lifetime, pairs);
+    }
     call.reply.int(1);
     Ok(())
+}
+
+/// Records fields that were set, without conditions and with the deadline as a moment.
+#[inline(never)]
+fn record_pairs(call: &Call<'_, '_>, key: &[u8], lifetime: Lifetime, pairs: &[&[u8]]) {
+    let digits = &mut [0; I64_TEXT_MAX_BYTES];
+    match lifetime {
+        Lifetime::Forever => call.record_listed(&[b"HSET", key], pairs),
+        Lifetime::Keep => call.record_counted(&[b"HSETEX", key, b"KEEPTTL", b"FIELDS"], pairs, 2),
+        Lifetime::Until(deadline) => {
+            let moment = fmt_i64(deadline.0, digits);
+            call.record_counted(&[b"HSETEX", key, b"PXAT", moment, b"FIELDS"], pairs, 2);
+        }
+    }
 }
 
 /// Whether the key is there, or not there, as the words want it.
@@ -145,7 +172,10 @@ fn hgetex(call: &mut Call<'_, '_>) -> Done {
     let (key, now, clock) = (call.key(), call.now(), call.clock());
     let tally = call.keys.scope().tally;
     let mut opened = call.keys.read(key);
-    clean::<Hash>(&mut opened, now)?;
+    clean::<Hash>(&mut opened, now, call.lane)?;
+    let scope = *opened.scope();
+    let is_recorded = scope.recorder.is_some();
+    let mut recorded = record::Words::new();
     let mut hash = opened.collection_mut::<Hash>()?;
     let deadline = words.time.deadline(clock, call.command.name);
     let deadline = match deadline {
@@ -156,7 +186,7 @@ fn hgetex(call: &mut Call<'_, '_>) -> Done {
         }
     };
     let change = match deadline {
-        Some(deadline) if deadline <= now => Some(event::HEXPIRED),
+        Some(deadline) if scope.has_passed(deadline) => Some(event::HEXPIRED),
         Some(_) => Some(event::HEXPIRE),
         None if words.time == Time::Persist => Some(event::HPERSIST),
         None => None,
@@ -182,6 +212,9 @@ fn hgetex(call: &mut Call<'_, '_>) -> Done {
             Some(_) => hash.set_deadline(field, deadline),
         }
         changed += 1;
+        if is_recorded {
+            recorded.push(*field);
+        }
     }
     match change {
         Some(event) if changed > 0 => {
@@ -192,6 +225,11 @@ fn hgetex(call: &mut Call<'_, '_>) -> Done {
             opened.publish_collection::<Hash>(event);
         }
         _ => opened.unchanged(),
+    }
+    drop(opened);
+    match deadline {
+        Some(deadline) => deadlines::record_set::<Hash>(call, key.bytes, &recorded, deadline),
+        None => deadlines::record_persist::<Hash>(call, b"HPERSIST", key.bytes, &recorded),
     }
     Ok(())
 }
@@ -211,7 +249,7 @@ fn hgetdel(call: &mut Call<'_, '_>) -> Done {
     let fields = counted(call.args, 2, 1)?;
     check_arguments(call)?;
     let (key, now) = (call.key(), call.now());
-    let mut opened = open(call.keys, key)?;
+    let mut opened = open(call.keys, key, call.lane)?;
     let mut hash = opened.collection_mut::<Hash>()?;
     let mut changed = 0;
     call.reply.array(fields.len());
@@ -230,6 +268,10 @@ fn hgetdel(call: &mut Call<'_, '_>) -> Done {
         opened.publish_collection::<Hash>(event::HDEL);
     } else {
         opened.unchanged();
+    }
+    drop(opened);
+    if changed > 0 && call.is_recorded() {
+        call.record_listed(&[b"HDEL", key.bytes], fields);
     }
     Ok(())
 }

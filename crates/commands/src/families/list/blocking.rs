@@ -8,7 +8,7 @@ use pantala_keyspace::Key;
 use pantala_values::list::End;
 use pantala_values::{List, Type};
 
-use super::pop::{event_of, take_from_first};
+use super::pop::{event_of, pop_word, take_from_first};
 use super::shift::{Ends, shift};
 use super::{FROM_TO, parse_end, reply_element};
 use crate::call::{AtTimeout, Call, Done, KeyWait, Park, Stop, WaitedKeys};
@@ -64,6 +64,10 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
         list.pop(end, |element| reply_element(&mut call.reply, element));
         list.shrink(fill);
         opened.publish_collection::<List>(event_of(end));
+        drop(opened);
+        if call.is_recorded() {
+            call.record_as(&[pop_word(end), key.bytes]);
+        }
         return Ok(());
     }
     wait(call, until, WaitedKeys::All)
@@ -98,7 +102,8 @@ pub(super) const BRPOPLPUSH: Command = Command::write("BRPOPLPUSH", brpoplpush, 
 
 fn brpoplpush(call: &mut Call<'_, '_>) -> Done {
     let until = timeout(call.args[3], call.now())?;
-    shift_or_wait(call, until, Ends::ROUND)
+    let args = call.args;
+    shift_or_wait(call, until, Ends::ROUND, &[b"RPOPLPUSH", args[1], args[2]])
 }
 
 pub(super) const BLMOVE: Command = Command::write("BLMOVE", blmove, Group::List)
@@ -115,10 +120,17 @@ pub(super) const BLMOVE: Command = Command::write("BLMOVE", blmove, Group::List)
 fn blmove(call: &mut Call<'_, '_>) -> Done {
     let ends = Ends::parse(call.args[3], call.args[4])?;
     let until = timeout(call.args[5], call.now())?;
-    shift_or_wait(call, until, ends)
+    let args = call.args;
+    shift_or_wait(call, until, ends, &[b"LMOVE", args[1], args[2], args[3], args[4]])
 }
 
-fn shift_or_wait(call: &mut Call<'_, '_>, until: Option<UnixMs>, ends: Ends) -> Done {
+/// `recorded` is the command that does the same without waiting.
+fn shift_or_wait(
+    call: &mut Call<'_, '_>,
+    until: Option<UnixMs>,
+    ends: Ends,
+    recorded: &[&[u8]],
+) -> Done {
     let (source, target) = (call.nth_key(1, 0), call.space().key(call.args[2]));
     let is_served = call.ready.is_some();
     if is_served && !is_list(call, source) {
@@ -128,6 +140,7 @@ fn shift_or_wait(call: &mut Call<'_, '_>, until: Option<UnixMs>, ends: Ends) -> 
         return Err(Stop::Park(Park::Again));
     }
     if shift(call, source, target, ends)? {
+        call.record_as(recorded);
         return Ok(());
     }
     if !call.may_wait {

@@ -381,6 +381,8 @@ fn ltrim(call: &mut Call<'_, '_>) -> Done {
     } else if count == len {
         opened.counts_as(0);
         opened.publish_unwatched(event::LTRIM);
+        drop(opened);
+        call.record_nothing();
     } else if let Some(list) = opened.collection_mut::<List>()? {
         list.remove(0, from);
         list.remove(count, len - from - count);

@@ -46,6 +46,14 @@ pub(super) fn event_of(end: End) -> Event {
     }
 }
 
+/// The command that takes from this end.
+pub(super) fn pop_word(end: End) -> &'static [u8] {
+    match end {
+        End::Head => b"LPOP",
+        End::Tail => b"RPOP",
+    }
+}
+
 #[inline]
 fn pop(call: &mut Call<'_, '_>, end: End) -> Done {
     match call.args {
@@ -141,6 +149,9 @@ pub(super) fn take_from_first(
             call.reply.array(2);
             call.reply.bulk(key.bytes);
             take(call, key, wanted.end, count)?;
+            if call.is_recorded() {
+                call.record_pop(pop_word(wanted.end), key.bytes, count);
+            }
             return Ok(true);
         }
     }

@@ -106,7 +106,7 @@ pub(super) const SUNIONSTORE: Command = stores("SUNIONSTORE", sunionstore)
     .summary("Stores the members of all of the sets.");
 
 fn sunionstore(call: &mut Call<'_, '_>) -> Done {
-    let keys = source_keys(call);
+    let keys = source_keys(call)?;
     let begin = |_: &[SetRef<'_>], _: &mut Reply<'_>| CommandRef::Set(Set::default());
     let result = gather_union(call, &keys, begin, |_, found| found.into_set())?;
     store(call, result, event::SUNIONSTORE);
@@ -227,7 +227,7 @@ pub(super) const SDIFFSTORE: Command = stores("SDIFFSTORE", sdiffstore)
     .summary("Stores the members of the first set that are in none of the others.");
 
 fn sdiffstore(call: &mut Call<'_, '_>) -> Done {
-    let keys = source_keys(call);
+    let keys = source_keys(call)?;
     let result = gather_difference(call, &keys, false, |_, found| found.into_set())?;
     store(call, result, event::SDIFFSTORE);
     Ok(())

@@ -93,7 +93,7 @@ pub(super) const SINTERSTORE: Command = stores("SINTERSTORE", sinterstore)
 
 /// What is stored has the form the reference gives it.
 fn sinterstore(call: &mut Call<'_, '_>) -> Done {
-    let (keys, now, limits) = (source_keys(call), call.now(), limits(call.settings));
+    let (keys, now, limits) = (source_keys(call)?, call.now(), limits(call.settings));
     let result = gather_common(
         call,
         &keys,

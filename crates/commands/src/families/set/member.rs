@@ -10,7 +10,9 @@ use super::{check_lane, limits, open, reads, writes};
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error;
-use crate::options::is_word;
+use crate::families::deadlines;
+use crate::options::{Conditions, TimeForm, field_deadline, is_word};
+use crate::record::Words;
 
 const MOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE), KeySpec::one(2, KeyFlags::ADD)];
 const CHANGE_REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
@@ -43,7 +45,7 @@ fn sadd(call: &mut Call<'_, '_>) -> Done {
     if call.has_many_args() {
         return add_many(call, members);
     }
-    let mut opened = open(call.keys, key)?;
+    let mut opened = open(call.keys, key, call.lane)?;
     if !opened.exists() {
         let set = set_of(members, limits, now);
         let added = set.view().len();
@@ -78,7 +80,7 @@ fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
         set.expect(members.len(), limits);
         members.iter().filter(|member| set.add(member, limits, now)).count()
     };
-    open(call.keys, key)?;
+    open(call.keys, key, call.lane)?;
     let swapped = call.copy_and_swap(add)?;
     let mut opened = call.keys.peek(key);
     let added = match swapped {
@@ -124,18 +126,60 @@ fn saddex(call: &mut Call<'_, '_>) -> Done {
     check_lane(call.lane, members.len())?;
     let (key, now) = (call.key(), call.now());
     let deadline = UnixMs(call.clock().0.saturating_add(seconds * 1000));
-    let mut opened = open(call.keys, key)?;
+    let mut opened = open(call.keys, key, call.lane)?;
+    let is_recorded = opened.scope().recorder.is_some();
+    let mut new = Words::new();
     let set = opened.collection_or_new::<Set>()?;
     let mut added = 0;
     for member in members {
-        added += i64::from(set.add_until(member, deadline, keeps_old, now));
+        let is_new = set.add_until(member, deadline, keeps_old, now);
+        added += i64::from(is_new);
+        if is_new && is_recorded {
+            new.push(*member);
+        }
     }
     if added == 0 && keeps_old {
         opened.unchanged();
     } else {
         opened.publish_collection::<Set>(event::SADD);
+        drop(opened);
+        if call.is_recorded() {
+            call.record_listed(&[b"SADD", key.bytes], members);
+            let given: &[&[u8]] = if keeps_old { &new } else { members };
+            deadlines::record_set::<Set>(call, key.bytes, given, deadline);
+        }
     }
     call.reply.int(added);
+    Ok(())
+}
+
+pub(super) const SPEXPIREAT: Command = writes("SPEXPIREAT", spexpireat)
+    .arity(-6)
+    .flags(Flags::FAST)
+    .keys(CHANGE_REMOVE)
+    .complexity("O(N) for N members")
+    .syntax("key unix-time-milliseconds:unix-time (MEMBERS nummembers:int member [member ...])")
+    .summary("Lets members of a set live until a moment: how SADDEX is kept in files (Pantala).");
+
+/// What SADDEX and FIELDEXPIRE are recorded as: they count from now, and what is run again later
+/// must not.
+fn spexpireat(call: &mut Call<'_, '_>) -> Done {
+    if !is_word(call.args[3], "MEMBERS") {
+        return Err(error::SYNTAX.into());
+    }
+    let members = &call.args[5..];
+    let count = parse_i64(call.args[4]).ok_or(error::NOT_INTEGER)?;
+    if usize::try_from(count).ok() != Some(members.len()) {
+        return Err(error::SYNTAX.into());
+    }
+    check_lane(call.lane, members.len())?;
+    let form = TimeForm::UnixMilliseconds;
+    let deadline = field_deadline(call.args[2], form, call.clock(), call.command.name)?;
+    let key = call.key();
+    let opened = open(call.keys, key, call.lane)?;
+    let always = Conditions::default();
+    let changed = deadlines::set::<Set>(&mut call.reply, opened, members, deadline, always)?;
+    deadlines::record_set::<Set>(call, key.bytes, &changed, deadline);
     Ok(())
 }
 
@@ -151,13 +195,13 @@ fn srem(call: &mut Call<'_, '_>) -> Done {
     let (key, now) = (call.key(), call.now());
     check_lane(call.lane, call.args.len())?;
     if call.has_many_args() {
-        drop(open(call.keys, key)?);
+        drop(open(call.keys, key, call.lane)?);
         let members = &call.args[2..];
         return call.remove_many(event::SREM, |set: &mut Set| {
             members.iter().filter(|member| set.remove(member, now)).count()
         });
     }
-    let mut opened = open(call.keys, key)?;
+    let mut opened = open(call.keys, key, call.lane)?;
     let mut removed = 0;
     if let Some(set) = opened.collection_mut::<Set>()? {
         for member in &call.args[2..] {
@@ -239,14 +283,14 @@ pub(super) const SMOVE: Command = writes("SMOVE", smove)
 fn smove(call: &mut Call<'_, '_>) -> Done {
     let (from, to, member) = (call.nth_key(1, 0), call.nth_key(2, 1), call.args[3]);
     let (now, limits) = (call.now(), limits(call.settings));
-    let source = open(call.keys, from)?;
+    let source = open(call.keys, from, call.lane)?;
     let Some(set) = source.collection::<Set>()? else {
         call.reply.int(0);
         return Ok(());
     };
     let is_member = set.view().contains(member, now);
     drop(source);
-    open(call.keys, to)?;
+    open(call.keys, to, call.lane)?;
     if !is_member || from.bytes == to.bytes {
         call.reply.int(i64::from(is_member));
         return Ok(());

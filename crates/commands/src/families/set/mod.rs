@@ -2,7 +2,7 @@
 //!
 //! | file | commands |
 //! |---|---|
-//! | `member` | SADD SADDEX SREM SISMEMBER SMISMEMBER SCARD SMOVE |
+//! | `member` | SADD SADDEX SPEXPIREAT SREM SISMEMBER SMISMEMBER SCARD SMOVE |
 //! | `whole` | SMEMBERS SSCAN |
 //! | `random` | SPOP SRANDMEMBER |
 //! | `inter` | SINTER SINTERSTORE SINTERCARD |
@@ -35,6 +35,7 @@ use smallvec::SmallVec;
 use crate::call::{Call, Lane, Stop};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 use crate::incremental::{Aggregate, Budget, Gathered, Header};
+use crate::record::expire_all;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
@@ -50,6 +51,7 @@ pub const ROWS: &[Command] = &[
     whole::SMEMBERS,
     member::SMISMEMBER,
     member::SMOVE,
+    member::SPEXPIREAT,
     random::SPOP,
     random::SRANDMEMBER,
     member::SREM,
@@ -106,18 +108,23 @@ pub(in crate::families) fn limits(settings: &Settings) -> SetLimits {
 
 /// Opens a key to change a set: some of what has expired goes first, and says so.
 #[inline]
-fn open<'l, 'k>(keys: &'l mut Locked<'k>, key: Key<'l>) -> Result<Opened<'l, 'k>, WrongType> {
+fn open<'l, 'k>(
+    keys: &'l mut Locked<'k>,
+    key: Key<'l>,
+    lane: Lane,
+) -> Result<Opened<'l, 'k>, Stop> {
     let now = keys.scope().now;
     let mut opened = keys.open(key);
-    clean(&mut opened, now)?;
+    clean(&mut opened, now, lane)?;
     Ok(opened)
 }
 
-/// Removes some of the members that have expired.
+/// Removes some of the members that have expired; all, where that is recorded.
 #[inline]
-fn clean(opened: &mut Opened<'_, '_>, now: UnixMs) -> Result<(), WrongType> {
+fn clean(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
     let deadline = opened.collection::<Set>()?.and_then(Set::next_deadline);
     if deadline.is_some_and(|deadline| is_expired(deadline, now)) {
+        expire_all(opened, lane)?;
         opened.expire_elements(EXPIRED_AT_ONCE);
     }
     Ok(())
@@ -232,11 +239,17 @@ impl CommandRef {
     }
 }
 
-/// The keys of a command that stores, without the first, which it stores at.
-fn source_keys<'c>(call: &Call<'c, '_>) -> Keys<'c> {
+/// The keys of a command that stores, without the first, which it stores at; what has expired in
+/// them is recorded as gone.
+fn source_keys<'c>(call: &mut Call<'c, '_>) -> Result<Keys<'c>, Stop> {
     let mut keys = call.all_keys();
     keys.remove(0);
-    keys
+    if call.is_recorded() {
+        for key in &keys {
+            expire_all(&mut call.keys.peek(*key), call.lane)?;
+        }
+    }
+    Ok(keys)
 }
 
 /// Puts a result at the command's first key, in the place of what is there, and answers how many

@@ -12,6 +12,7 @@ use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::draws::{Selection, are_few};
 use crate::error;
 use crate::incremental::{self, Aggregate, Header};
+use crate::record::Gone;
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 
@@ -37,15 +38,22 @@ fn spop(call: &mut Call<'_, '_>) -> Done {
 
 fn pop_one(call: &mut Call<'_, '_>) -> Done {
     let (key, now, space) = (call.key(), call.now(), call.space());
-    let mut opened = open(call.keys, key)?;
+    let mut gone = Gone::new(call);
+    let mut opened = open(call.keys, key, call.lane)?;
     let reply = &mut call.reply;
     let Some(set) = opened.collection_mut::<Set>()? else {
         reply.null();
         return Ok(());
     };
-    match set.pop(&mut space.chance(), now, |member| reply_member(reply, member)) {
+    let popped = set.pop(&mut space.chance(), now, |member| {
+        gone.add(member);
+        reply_member(reply, member);
+    });
+    match popped {
         Some(()) => {
             opened.publish_collection::<Set>(event::SPOP);
+            drop(opened);
+            gone.record(call, b"SREM", key.bytes);
         }
         // All had expired, and are gone now.
         None => {
@@ -61,7 +69,8 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
     let count = count.ok_or(error::NOT_POSITIVE)?;
     let (key, now, space) = (call.key(), call.now(), call.space());
     let limits = limits(call.settings);
-    let mut opened = open(call.keys, key)?;
+    let mut gone = Gone::new(call);
+    let mut opened = open(call.keys, key, call.lane)?;
     if let Some(set) = opened.collection::<Set>()?.map(Set::view)
         && !set.is_exact(now)
     {
@@ -82,6 +91,10 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
         opened.counts_as(size);
         opened.publish(event::SPOP);
         opened.announce(event::DEL);
+        drop(opened);
+        if call.is_recorded() {
+            call.record_removal(key.bytes);
+        }
         return Ok(());
     }
     let Some(set) = opened.collection_mut::<Set>()? else { return Ok(()) };
@@ -90,17 +103,23 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
     if left * GOING_FOR_STAYING > count {
         let (mark, mut shown) = (reply.begin(), 0);
         for _ in 0..count {
-            let popped = set.pop(&mut chance, now, |member| reply_member(reply, member));
+            let popped = set.pop(&mut chance, now, |member| {
+                gone.add(member);
+                reply_member(reply, member);
+            });
             shown += usize::from(popped.is_some());
         }
         reply.end_set(mark, shown);
         opened.counts_as(shown);
         opened.publish_collection::<Set>(event::SPOP);
+        drop(opened);
+        gone.record(call, b"SREM", key.bytes);
         return Ok(());
     }
     let stays = set.split_rest(left, limits, &mut chance, now);
     let (mark, mut shown) = (reply.begin(), 0);
     for member in set.view().iter(now) {
+        gone.add(member);
         reply_member(reply, member);
         shown += 1;
     }
@@ -108,6 +127,8 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
     opened.set_collection(stays, Expiry::Keep);
     opened.counts_as(shown);
     opened.publish_collection::<Set>(event::SPOP);
+    drop(opened);
+    gone.record(call, b"SREM", key.bytes);
     Ok(())
 }
 

@@ -39,6 +39,7 @@ use crate::call::{Call, Done, Lane, Stop, reply_string};
 use crate::command::{Begin, Category, Command, Find, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
 use crate::incremental::{Budget, Gathered};
+use crate::record::expire_all;
 
 use pattern::Pattern;
 use query::Query;
@@ -90,6 +91,7 @@ const TRIES: usize = 4;
 fn sort(call: &mut Call<'_, '_>) -> Done {
     let mut query = Query::parse(&call.args[2..], call.command.flags.has(Flags::WRITE))?;
     query.is_for_script = call.session.is_script;
+    expire_all(&mut call.keys.peek(call.nth_key(1, 0)), call.lane)?;
     if query.pattern_count() == 0 {
         return sort_elements(call, &query);
     }
@@ -228,7 +230,9 @@ impl<'l, 'k> Meanings<'l, 'k> {
         pattern.write_key(element, &mut self.name);
         let scope = keys.scope();
         let (now, key) = (scope.now, scope.space.key(&self.name));
-        let opened = keys.read(key);
+        let mut opened = keys.read(key);
+        // On the lane everything goes: there is nothing that could be refused.
+        let _ = expire_all(&mut opened, Lane::Slow);
         show(match pattern.field() {
             None => opened.string().ok().flatten(),
             Some(field) => {

@@ -6,6 +6,7 @@ use pantala_values::Stream;
 use pantala_values::stream::{Counters, StreamId, next_id};
 
 use super::options::{self, AddOptions, NewId};
+use super::trimmed::Trimmed;
 use super::{fast, leave_if_long, limits, reply_id};
 use crate::call::{Call, Done};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
@@ -82,12 +83,19 @@ fn xadd(call: &mut Call<'_, '_>) -> Done {
     if let (Some(trim), Some(stream)) = (options.trim, stream) {
         leave_if_long(call.lane, stream.trim_cost(trim))?;
     }
+    let is_recorded = opened.scope().recorder.is_some();
     let stream = opened.collection_or_new::<Stream>()?;
     stream.append(id, pairs, limits);
-    let trimmed = options.trim.map_or(0, |trim| stream.trim(trim));
+    let trimmed =
+        options.trim.map_or_else(Trimmed::default, |trim| Trimmed::of(stream, trim, is_recorded));
     opened.publish(event::XADD);
-    if trimmed > 0 {
+    if trimmed.count > 0 {
         opened.announce(event::XTRIM);
+    }
+    drop(opened);
+    if is_recorded {
+        let id_at = options.id.map_or(0, |(_, at)| at);
+        trimmed.record(call, &options, Some((id, id_at)));
     }
     reply_id(&mut call.reply, id);
     Ok(())
@@ -119,12 +127,20 @@ fn xtrim(call: &mut Call<'_, '_>) -> Done {
         return Ok(());
     };
     leave_if_long(call.lane, stream.trim_cost(trim))?;
-    let trimmed = opened.collection_mut::<Stream>()?.map_or(0, |stream| stream.trim(trim));
-    match trimmed {
+    let is_recorded = opened.scope().recorder.is_some();
+    let trimmed = match opened.collection_mut::<Stream>()? {
+        Some(stream) => Trimmed::of(stream, trim, is_recorded),
+        None => Trimmed::default(),
+    };
+    match trimmed.count {
         0 => opened.unchanged(),
         _ => opened.publish(event::XTRIM),
     }
-    call.reply.int(trimmed.cast_signed());
+    drop(opened);
+    if is_recorded && trimmed.count > 0 {
+        trimmed.record(call, &options, None);
+    }
+    call.reply.int(trimmed.count.cast_signed());
     Ok(())
 }
 

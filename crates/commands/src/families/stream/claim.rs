@@ -9,6 +9,7 @@ use pantala_values::stream::{ConsumerNumber, Entries, Group, Pending, StreamId};
 use super::options::{id, int_or, interval_start};
 use super::pending::idle_ms;
 use super::read::settle;
+use super::recorded::{Deliveries, Delivery};
 use super::{fast, leave_if_long, no_key_or_group, reply_entry, reply_id};
 use crate::call::{Call, Done};
 use crate::command::{Command, KeyFlags, KeySpec};
@@ -125,14 +126,18 @@ fn xclaim(call: &mut Call<'_, '_>) -> Done {
     let id_count = call.args[5..].iter().take_while(is_id).count();
     let (ids, words) = call.args[5..].split_at(id_count);
     let options = Options::parse(words, now)?;
+    // What was recorded is right, whatever the clock says.
+    let latest = if opened.scope().sees_expired { i64::MAX } else { now.0 };
     let parts = opened.collection_mut::<Stream>()?;
     let Some((group, entries)) = parts.and_then(|stream| stream.group_and_entries(name)) else {
         opened.unchanged();
         return Ok(());
     };
+    let group_before = (group.last_id, group.entries_read);
+    let mut deliveries = Deliveries::default();
     group.last_id = group.last_id.max(options.last_id);
     let (consumer, is_new) = see_consumer(group, call.args[3], now);
-    let delivered_at = options.delivered_at.filter(|at| (0..=now.0).contains(at));
+    let delivered_at = options.delivered_at.filter(|at| (0..=latest).contains(at));
     let claim = Claim {
         consumer,
         min_idle_ms,
@@ -146,7 +151,9 @@ fn xclaim(call: &mut Call<'_, '_>) -> Done {
     for id in ids.iter().filter_map(|text| StreamId::parse_strict(text, 0)) {
         let held = group.pending().get(id).copied();
         if entries.get(id).is_none() {
-            group.acknowledge(id);
+            if group.acknowledge(id) {
+                deliveries.gone.push(id);
+            }
             continue;
         }
         let fresh = Pending { id, consumer, delivered_at: now, count: 1 };
@@ -156,12 +163,17 @@ fn xclaim(call: &mut Call<'_, '_>) -> Done {
             None => continue,
         };
         if is_fresh || idle_ms(&pending, now) >= claim.min_idle_ms {
-            claim.take(&mut call.reply, group, entries, pending);
+            deliveries.list.push(claim.take(&mut call.reply, group, entries, pending));
             count += 1;
         }
     }
+    deliveries.note(group, group_before, is_new);
     call.reply.end_array(mark, count);
     settle(&mut opened, is_new);
+    drop(opened);
+    if call.is_recorded() {
+        deliveries.record(call, key.bytes, name, call.args[3]);
+    }
     Ok(())
 }
 
@@ -181,7 +193,7 @@ impl Claim {
         group: &mut Group,
         entries: Entries<'_>,
         before: Pending,
-    ) {
+    ) -> Delivery {
         let count = match self.retry_count {
             Some(count) => count,
             None => before.count.saturating_add(u64::from(!self.just_ids)),
@@ -195,6 +207,7 @@ impl Claim {
             Some(entry) if !self.just_ids => reply_entry(reply, &entry),
             _ => reply_id(reply, before.id),
         }
+        Delivery { id: before.id, at: delivered_at, count }
     }
 }
 
@@ -235,6 +248,8 @@ fn xautoclaim(call: &mut Call<'_, '_>) -> Done {
         opened.unchanged();
         return Ok(());
     };
+    let group_before = (group.last_id, group.entries_read);
+    let mut deliveries = Deliveries::default();
     let (consumer, is_new) = see_consumer(group, call.args[3], now);
     let claim =
         Claim { consumer, min_idle_ms, delivered_at: now, retry_count: None, just_ids, now };
@@ -243,14 +258,20 @@ fn xautoclaim(call: &mut Call<'_, '_>) -> Done {
     reply_id(&mut call.reply, found.next);
     call.reply.array(found.claimed.len());
     for pending in found.claimed {
-        claim.take(&mut call.reply, group, entries, pending);
+        deliveries.list.push(claim.take(&mut call.reply, group, entries, pending));
     }
     call.reply.array(found.gone.len());
-    for id in found.gone {
-        group.acknowledge(id);
-        reply_id(&mut call.reply, id);
+    for id in &found.gone {
+        group.acknowledge(*id);
+        reply_id(&mut call.reply, *id);
     }
+    deliveries.gone = found.gone;
+    deliveries.note(group, group_before, is_new);
     settle(&mut opened, is_new);
+    drop(opened);
+    if call.is_recorded() {
+        deliveries.record(call, key.bytes, name, call.args[3]);
+    }
     Ok(())
 }
 

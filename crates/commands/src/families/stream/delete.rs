@@ -10,8 +10,8 @@ use pantala_values::Stream;
 use pantala_values::stream::{References, StreamId};
 use smallvec::SmallVec;
 
-use super::fast;
 use super::options::{id, references};
+use super::{fast, record_ids};
 use crate::call::{Call, Done};
 use crate::command::{Command, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
@@ -116,7 +116,9 @@ fn xdelex(call: &mut Call<'_, '_>) -> Done {
         return Ok(());
     }
     let (mut deleted, mut dropped) = (false, false);
+    let mut changes = Changes::default();
     if let Some(stream) = opened.collection_mut::<Stream>()? {
+        changes.groups.extend(stream.groups().map(|(name, _)| Box::from(name)));
         for id in options.ids {
             let answer = match options.references {
                 References::Acknowledged if stream.get(id).is_none() => NO_SUCH_ENTRY,
@@ -124,14 +126,22 @@ fn xdelex(call: &mut Call<'_, '_>) -> Done {
                 _ if stream.delete(id) => DELETED,
                 _ => NO_SUCH_ENTRY,
             };
-            if options.references == References::Drop {
-                dropped |= stream.drop_references(id);
+            if options.references == References::Drop && stream.drop_references(id) {
+                dropped = true;
+                changes.dropped.push(id);
             }
-            deleted |= answer == DELETED;
+            if answer == DELETED {
+                deleted = true;
+                changes.deleted.push(id);
+            }
             call.reply.int(answer);
         }
     }
     settle(&mut opened, deleted, dropped);
+    drop(opened);
+    if call.is_recorded() {
+        changes.record(call);
+    }
     Ok(())
 }
 
@@ -145,15 +155,51 @@ fn xackdel(call: &mut Call<'_, '_>) -> Done {
         return Ok(());
     }
     let (mut deleted, mut acknowledged) = (false, false);
+    let mut changes = Changes::default();
     if let Some(stream) = opened.collection_mut::<Stream>()? {
+        changes.groups.extend(match options.references {
+            References::Drop => stream.groups().map(|(name, _)| Box::from(name)).collect(),
+            References::Keep | References::Acknowledged => vec![Box::from(name)],
+        });
         for id in options.ids {
-            let answer = acknowledge(stream, name, id, options.references, &mut deleted);
+            let mut is_deleted = false;
+            let answer = acknowledge(stream, name, id, options.references, &mut is_deleted);
             acknowledged |= answer != NO_SUCH_ENTRY;
+            deleted |= is_deleted;
+            if answer != NO_SUCH_ENTRY {
+                changes.dropped.push(id);
+            }
+            if is_deleted {
+                changes.deleted.push(id);
+            }
             call.reply.int(answer);
         }
     }
     settle(&mut opened, deleted, acknowledged);
+    drop(opened);
+    if call.is_recorded() {
+        changes.record(call);
+    }
     Ok(())
+}
+
+/// What XDELEX and XACKDEL have done: recorded as what every server knows.
+#[derive(Default)]
+struct Changes {
+    /// Entries that are gone.
+    deleted: Vec<StreamId>,
+    /// Entries that are pending no longer in these groups.
+    dropped: Vec<StreamId>,
+    groups: Vec<Box<[u8]>>,
+}
+
+impl Changes {
+    fn record(&self, call: &Call<'_, '_>) {
+        for group in &self.groups {
+            record_ids(call, &[b"XACK", call.args[1], group], &self.dropped);
+        }
+        record_ids(call, &[b"XDEL", call.args[1]], &self.deleted);
+    }
 }
 
 fn acknowledge(

@@ -11,6 +11,7 @@
 //! | `claim` | XCLAIM, XAUTOCLAIM |
 //! | `info` | XINFO |
 //! | `options` | what several of them parse |
+//! | `trimmed`, `recorded` | in which form trimming and reading by groups are recorded |
 //!
 //! What consumers have read is published silently: readers wait for entries, not for that, and the
 //! reference has no event for it either.
@@ -26,6 +27,8 @@ mod options;
 mod pending;
 mod range;
 mod read;
+mod recorded;
+mod trimmed;
 
 use pantala_protocol::Reply;
 use pantala_settings::Settings;
@@ -35,6 +38,8 @@ use pantala_values::stream::{BlockLimits, Entry, ID_TEXT_MAX_BYTES, StreamId};
 use crate::call::{Lane, Stop};
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 use crate::error::{ClientError, up_to_nul};
+
+use recorded::record_ids;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

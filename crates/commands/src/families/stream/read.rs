@@ -13,6 +13,7 @@ use pantala_values::stream::{ConsumerNumber, Entries, Group, ID_TEXT_MAX_BYTES, 
 use smallvec::SmallVec;
 
 use super::options::{id, int};
+use super::recorded::{Deliveries, Delivery};
 use super::{WORKER_ENTRIES, leave_if_long, no_group, reply_entry, reply_id};
 use crate::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys};
 use crate::command::{
@@ -382,6 +383,8 @@ struct Reading<'r> {
     most: usize,
     no_ack: bool,
     now: UnixMs,
+    /// What is to be recorded, if anything is.
+    told: Option<Vec<Delivery>>,
 }
 
 fn serve_group(
@@ -392,7 +395,7 @@ fn serve_group(
     position: Position,
 ) -> Result<bool, Stop> {
     let Some(key) = stream_key(call, request, nth) else { return Ok(false) };
-    let now = call.clock();
+    let (now, is_recorded) = (call.clock(), call.is_recorded());
     let before = call.reply.len();
     reply_name(call, key);
     let mut opened = call.keys.peek(key);
@@ -402,12 +405,14 @@ fn serve_group(
         opened.unchanged();
         return Ok(false);
     };
+    let group_before = (group.last_id, group.entries_read);
     let (consumer, is_new) = group.consumer_or_new(consumer_name, now);
     if let Some(consumer) = group.consumer_mut(consumer) {
         consumer.seen_at = now;
     }
     let (most, no_ack) = (request.count, request.no_ack);
-    let mut reading = Reading { group, entries, consumer, most, no_ack, now };
+    let told = is_recorded.then(Vec::new);
+    let mut reading = Reading { group, entries, consumer, most, no_ack, now, told };
     let is_served = match position {
         Position::Behind(id) => {
             reading.reply_pending(&mut call.reply, id);
@@ -415,7 +420,17 @@ fn serve_group(
         }
         _ => reading.deliver_new(&mut call.reply),
     };
+    let Reading { group, told, .. } = reading;
+    let deliveries = told.map(|list| {
+        let mut deliveries = Deliveries { list, ..Deliveries::default() };
+        deliveries.note(group, group_before, is_new);
+        deliveries
+    });
     settle(&mut opened, is_new);
+    drop(opened);
+    if let Some(deliveries) = deliveries {
+        deliveries.record(call, key.bytes, group_name, consumer_name);
+    }
     if !is_served {
         call.reply.truncate(before);
     }
@@ -444,6 +459,9 @@ impl Reading<'_> {
             self.entries.advance(self.group, entry.id);
             if !self.no_ack {
                 self.group.deliver(entry.id, self.consumer, self.now);
+                if let Some(told) = &mut self.told {
+                    told.push(Delivery { id: entry.id, at: self.now, count: 1 });
+                }
             }
             count += 1;
         }
@@ -473,6 +491,11 @@ impl Reading<'_> {
                 Some(entry) => {
                     reply_entry(reply, &entry);
                     self.group.redeliver(id, self.now);
+                    if let (Some(told), Some(pending)) =
+                        (&mut self.told, self.group.pending().get(id))
+                    {
+                        told.push(Delivery { id, at: self.now, count: pending.count });
+                    }
                 }
                 None => {
                     reply.array(2);

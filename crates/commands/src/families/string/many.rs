@@ -1,10 +1,10 @@
 //! Several keys in one command.
 
-use pantala_keyspace::{Expiry, Opened};
+use pantala_keyspace::{Expiry, Key, Opened};
 use pantala_protocol::Reply;
 
 use super::options::{Condition, SetOptions, Words};
-use super::put;
+use super::{Put, put, record_put};
 use crate::by_partition::prefetch;
 use crate::call::{Call, Done, Stop, reply_string};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
@@ -81,7 +81,7 @@ pub(super) const MSET: Command = Command::write("MSET", mset, Group::String)
 
 fn mset(call: &mut Call<'_, '_>) -> Done {
     pair_count(call)?;
-    set_pairs(call, 1, Expiry::Never)?;
+    set_pairs(call, 1, Expiry::Never, |_, _, _, _| {})?;
     call.reply.ok();
     Ok(())
 }
@@ -100,7 +100,7 @@ fn msetnx(call: &mut Call<'_, '_>) -> Done {
     let count = pair_count(call)?;
     let is_set = holds(call, 1, count, Condition::Missing);
     if is_set {
-        set_pairs(call, 1, Expiry::Never)?;
+        set_pairs(call, 1, Expiry::Never, |_, _, _, _| {})?;
     }
     call.reply.int(i64::from(is_set));
     Ok(())
@@ -130,7 +130,12 @@ fn msetex(call: &mut Call<'_, '_>) -> Done {
     let expiry = options.expiry(call)?;
     let is_set = holds(call, 2, count, options.condition);
     if is_set {
-        set_pairs(call, 2, expiry)?;
+        set_pairs(call, 2, expiry, |call, key, value, done| {
+            // One by one: few servers know MSETEX.
+            if call.is_recorded() {
+                record_put(call, key, value, expiry, done);
+            }
+        })?;
     }
     call.reply.int(i64::from(is_set));
     Ok(())
@@ -158,12 +163,19 @@ fn holds(call: &mut Call<'_, '_>, first: usize, count: usize, condition: Conditi
     })
 }
 
-/// Sets the keys of the pairs from argument `first` on. No key may be opened after it.
-fn set_pairs(call: &mut Call<'_, '_>, first: usize, expiry: Expiry) -> Result<(), Stop> {
-    let now = call.now();
+/// Sets the keys of the pairs from argument `first` on; `each` is shown key, value and outcome. No
+/// key may be opened after it.
+#[inline]
+fn set_pairs(
+    call: &mut Call<'_, '_>,
+    first: usize,
+    expiry: Expiry,
+    each: impl Fn(&Call<'_, '_>, Key<'_>, &[u8], Put),
+) -> Result<(), Stop> {
     call.for_each_key(|call, nth| {
         let position = first + 2 * nth;
         let key = call.nth_key(position, nth);
-        put(&mut call.keys.open(key), call.args[position + 1], expiry, now);
+        let done = put(&mut call.keys.open(key), call.args[position + 1], expiry);
+        each(call, key, call.args[position + 1], done);
     })
 }

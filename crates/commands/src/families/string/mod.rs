@@ -22,12 +22,13 @@ mod options;
 mod range;
 mod throttle;
 
-use pantala_keyspace::{Expiry, Opened, event};
+use pantala_keyspace::{Expiry, Key, Opened, event};
 use pantala_table::StrRef;
 
 use crate::call::{Call, Done, Lane, Stop, reply_string};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
+use crate::families::generic::{give_deadline, record_deadline};
 use crate::options::{TimeForm, is_word, positive_deadline};
 
 use compare::{CompareForm, digest_of, is_text};
@@ -128,7 +129,7 @@ fn set(call: &mut Call<'_, '_>) -> Done {
 fn set_with_options(call: &mut Call<'_, '_>) -> Done {
     let options = SetOptions::parse(&call.args[3..], Words::SET)?;
     let expiry = options.expiry(call)?;
-    let (key, now) = (call.key(), call.now());
+    let key = call.key();
     let mut opened = match options.answers_old {
         true => call.keys.read(key),
         false => call.keys.open(key),
@@ -151,27 +152,52 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
         _ => call.reply.ok(),
     }
     if holds {
-        put(&mut opened, call.args[2], expiry, now);
+        let done = put(&mut opened, call.args[2], expiry);
+        drop(opened);
+        // NX and XX alone may be asked again: when they are, the answer is the same.
+        let may_come_again = !looks_at_value && !matches!(expiry, Expiry::At(_));
+        if call.is_recorded() && !may_come_again {
+            record_put(call, key, call.args[2], expiry, done);
+        }
     }
     Ok(())
 }
 
-/// Sets the key and tells of it. A deadline that has passed already removes it instead, where such
-/// ones are not kept.
-fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, now: pantala_base::UnixMs) {
+/// What became of a key that was to be set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Put {
+    Set,
+    /// Its deadline had passed already.
+    Removed,
+    /// The same, and it was not there.
+    Nothing,
+}
+
+/// Sets the key and tells of it. A deadline that has passed already removes it instead.
+fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry) -> Put {
     if let Expiry::At(deadline) = expiry
-        && deadline <= now
-        && !opened.keeps_passed()
+        && opened.scope().has_passed(deadline)
     {
-        if opened.remove_expired() {
-            opened.publish(event::EXPIRED);
+        if !opened.remove_expired() {
+            return Put::Nothing;
         }
-        return;
+        opened.publish(event::EXPIRED);
+        return Put::Removed;
     }
     opened.set_string(value, expiry);
     opened.publish(event::SET);
     if let Expiry::At(_) = expiry {
         opened.announce(event::EXPIRE);
+    }
+    Put::Set
+}
+
+/// Records what [`put`] has done, without conditions and with the deadline as a moment.
+fn record_put(call: &Call<'_, '_>, key: Key<'_>, value: &[u8], expiry: Expiry, done: Put) {
+    match done {
+        Put::Set => call.record_string(key.bytes, value, expiry),
+        Put::Removed => call.record_removal(key.bytes),
+        Put::Nothing => {}
     }
 }
 
@@ -184,11 +210,11 @@ const SETNX: Command = Command::write("SETNX", setnx, Group::String)
     .summary("Sets a key to a string if the key is not there.");
 
 fn setnx(call: &mut Call<'_, '_>) -> Done {
-    let (key, value, now) = (call.key(), call.args[2], call.now());
+    let (key, value) = (call.key(), call.args[2]);
     let mut opened = call.keys.open(key);
     let is_new = !opened.exists();
     if is_new {
-        put(&mut opened, value, Expiry::Never, now);
+        put(&mut opened, value, Expiry::Never);
     }
     call.reply.int(i64::from(is_new));
     Ok(())
@@ -221,9 +247,12 @@ fn psetex(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn set_for(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
-    let (key, value, now) = (call.key(), call.args[3], call.now());
+    let (key, value) = (call.key(), call.args[3]);
     let deadline = positive_deadline(call.args[2], form, call.clock(), call.command.name)?;
-    put(&mut call.keys.open(key), value, Expiry::At(deadline), now);
+    let done = put(&mut call.keys.open(key), value, Expiry::At(deadline));
+    if call.is_recorded() {
+        record_put(call, key, value, Expiry::At(deadline), done);
+    }
     call.reply.ok();
     Ok(())
 }
@@ -237,7 +266,7 @@ const GETSET: Command = Command::write("GETSET", getset, Group::String)
     .summary("Sets a key to a string and returns the string it held before.");
 
 fn getset(call: &mut Call<'_, '_>) -> Done {
-    let (key, value, now) = (call.key(), call.args[2], call.now());
+    let (key, value) = (call.key(), call.args[2]);
     let mut opened = call.keys.read(key);
     match opened.string()? {
         Some(old) => {
@@ -246,7 +275,11 @@ fn getset(call: &mut Call<'_, '_>) -> Done {
         }
         None => call.reply.null(),
     }
-    put(&mut opened, value, Expiry::Never, now);
+    let done = put(&mut opened, value, Expiry::Never);
+    drop(opened);
+    if call.is_recorded() {
+        record_put(call, key, value, Expiry::Never, done);
+    }
     Ok(())
 }
 
@@ -270,8 +303,13 @@ fn getdel(call: &mut Call<'_, '_>) -> Done {
         }
         None => call.reply.null(),
     }
-    if opened.remove() {
+    let is_removed = opened.remove();
+    if is_removed {
         opened.publish(event::DEL);
+    }
+    drop(opened);
+    if is_removed && call.is_recorded() {
+        call.record_removal(key.bytes);
     }
     Ok(())
 }
@@ -291,7 +329,7 @@ const GETEX: Command = Command::write("GETEX", getex, Group::String)
 fn getex(call: &mut Call<'_, '_>) -> Done {
     let options = SetOptions::parse(&call.args[2..], Words::GETEX)?;
     let expiry = options.expiry(call)?;
-    let (key, now) = (call.key(), call.now());
+    let key = call.key();
     let mut opened = call.keys.read(key);
     let Some(value) = opened.string()? else {
         call.reply.null();
@@ -300,17 +338,18 @@ fn getex(call: &mut Call<'_, '_>) -> Done {
     check_lane(call.lane, value)?;
     reply_string(&mut call.reply, value);
     match expiry {
-        Expiry::At(deadline) if deadline <= now && !opened.keeps_passed() => {
-            opened.remove_expired();
-            opened.publish(event::EXPIRED);
-        }
         Expiry::At(deadline) => {
-            opened.set_deadline(Some(deadline));
-            opened.publish(event::EXPIRE);
+            let stays = give_deadline(&mut opened, deadline);
+            drop(opened);
+            record_deadline(call, key, deadline, stays);
         }
         Expiry::Never if options.time == Time::Persist && opened.deadline().is_some() => {
             opened.set_deadline(None);
             opened.publish(event::PERSIST);
+            drop(opened);
+            if call.is_recorded() {
+                call.record_as(&[b"PERSIST", key.bytes]);
+            }
         }
         Expiry::Never | Expiry::Keep => {}
     }
@@ -368,6 +407,10 @@ fn delex(call: &mut Call<'_, '_>) -> Done {
         if removed {
             opened.publish(event::DEL);
         }
+        drop(opened);
+        if removed && call.is_recorded() {
+            call.record_removal(key.bytes);
+        }
         call.reply.int(i64::from(removed));
         return Ok(());
     };
@@ -390,6 +433,10 @@ fn delete_if(call: &mut Call<'_, '_>, fits: impl FnOnce(StrRef<'_>) -> bool) -> 
     if removed {
         opened.remove();
         opened.publish(event::DEL);
+    }
+    drop(opened);
+    if removed && call.is_recorded() {
+        call.record_removal(key.bytes);
     }
     call.reply.int(i64::from(removed));
     Ok(())

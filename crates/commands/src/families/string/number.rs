@@ -92,6 +92,11 @@ fn incrbyfloat(call: &mut Call<'_, '_>) -> Done {
     new.push_human(&mut text);
     opened.set_string(&text, Expiry::Keep);
     opened.publish(event::INCRBYFLOAT);
+    drop(opened);
+    if call.is_recorded() {
+        // What comes of an addition may be another number on another machine.
+        call.record_string(key.bytes, &text, Expiry::Keep);
+    }
     call.reply.bulk(&text);
     Ok(())
 }

@@ -9,7 +9,7 @@
 //! Tests: at the foot of this file, with times chosen; compat/transcripts/string/cl.throttle.txt.
 
 use pantala_base::UnixMs;
-use pantala_base::number::{fmt_i64, parse_i64};
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
 use pantala_keyspace::{Expiry, event};
 use pantala_table::StrRef;
 
@@ -99,9 +99,15 @@ fn throttle(call: &mut Call<'_, '_>) -> Done {
     // Nothing asked for is a look, which leaves nothing behind.
     if let Some(next_ns) = answer.next_ns.filter(|_| rate.quantity > 0) {
         let ms = next_ns / NS_OF_MS + i64::from(next_ns % NS_OF_MS > 0);
-        opened.set_string(fmt_i64(next_ns, &mut [0; 20]), Expiry::At(UnixMs(ms)));
+        let digits = &mut [0; I64_TEXT_MAX_BYTES];
+        let (text, expiry) = (fmt_i64(next_ns, digits), Expiry::At(UnixMs(ms)));
+        opened.set_string(text, expiry);
         opened.publish(event::SET);
         opened.announce(event::EXPIRE);
+        drop(opened);
+        if call.is_recorded() {
+            call.record_string(key.bytes, text, expiry);
+        }
     }
     call.reply.array(5);
     call.reply.int(i64::from(answer.is_limited));

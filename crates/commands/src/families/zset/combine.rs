@@ -25,6 +25,7 @@ use crate::command::{Command, Flags, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::incremental::{Budget, Gathered};
 use crate::options::is_word;
+use crate::record::expire_all;
 
 /// A destination, then a number of keys and the keys.
 const STORE: &[KeySpec] =
@@ -331,11 +332,11 @@ impl<'c> Options<'c> {
 
     /// Reads each input; of those that are sorted sets, what has expired goes first.
     fn read(&self, call: &mut Call<'c, '_>) -> Done {
-        let now = call.now();
         for key in &self.keys {
             let mut opened = call.keys.read(*key);
-            if opened.kind() == Some(Type::SortedSet) {
-                clean(&mut opened, now, call.lane)?;
+            match opened.kind() {
+                Some(Type::SortedSet) => clean(&mut opened, call.lane)?,
+                _ => expire_all(&mut opened, call.lane)?,
             }
         }
         Ok(())

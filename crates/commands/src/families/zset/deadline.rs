@@ -82,7 +82,10 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     check_lane(call.lane, members.len())?;
     let key = call.key();
     let opened = open(call.keys, key, call.lane)?;
-    Ok(deadlines::set::<SortedSet>(&mut call.reply, opened, members, deadline, conditions)?)
+    let changed =
+        deadlines::set::<SortedSet>(&mut call.reply, opened, members, deadline, conditions)?;
+    deadlines::record_set::<SortedSet>(call, key.bytes, &changed, deadline);
+    Ok(())
 }
 
 /// `MEMBERS count member ...` at its only place.
@@ -152,7 +155,10 @@ fn persist(call: &mut Call<'_, '_>) -> Done {
     check_lane(call.lane, members.len())?;
     let key = call.key();
     let opened = open(call.keys, key, call.lane)?;
-    Ok(deadlines::persist::<SortedSet>(&mut call.reply, opened, members, event::ZPERSIST)?)
+    let changed =
+        deadlines::persist::<SortedSet>(&mut call.reply, opened, members, event::ZPERSIST)?;
+    deadlines::record_persist::<SortedSet>(call, b"ZPERSIST", key.bytes, &changed);
+    Ok(())
 }
 
 pub(super) const ZCOLLECT: Command = writes("ZCOLLECT", collect)

@@ -116,9 +116,8 @@ pub(in crate::families) fn read<'l, 'k>(
     key: Key<'l>,
     lane: Lane,
 ) -> Result<Opened<'l, 'k>, Stop> {
-    let now = keys.scope().now;
     let mut opened = keys.read(key);
-    clean(&mut opened, now, lane)?;
+    clean(&mut opened, lane)?;
     Ok(opened)
 }
 
@@ -129,24 +128,24 @@ pub(in crate::families) fn open<'l, 'k>(
     key: Key<'l>,
     lane: Lane,
 ) -> Result<Opened<'l, 'k>, Stop> {
-    let now = keys.scope().now;
     let mut opened = keys.open(key);
-    clean(&mut opened, now, lane)?;
+    clean(&mut opened, lane)?;
     Ok(opened)
 }
 
 /// Removes the members that have expired. Only sorted sets may be behind the key.
 #[inline]
-fn clean(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
+fn clean(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
     let set = opened.collection::<SortedSet>()?;
     if set.is_some_and(|set| set.next_deadline().is_some()) {
-        return expire(opened, now, lane);
+        return expire(opened, lane);
     }
     Ok(())
 }
 
 #[cold]
-fn expire(opened: &mut Opened<'_, '_>, now: UnixMs, lane: Lane) -> Result<(), Stop> {
+fn expire(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
+    let now = opened.scope().removed_at();
     while is_due(opened, now)? {
         opened.expire_elements(EXPIRED_AT_ONCE);
         // What is removed stays removed: the command begins again.

@@ -39,6 +39,14 @@ impl End {
             End::Max => event::ZPOPMAX,
         }
     }
+
+    /// The command that takes from this end.
+    fn pop_word(self) -> &'static [u8] {
+        match self {
+            End::Min => b"ZPOPMIN",
+            End::Max => b"ZPOPMAX",
+        }
+    }
 }
 
 pub(super) const ZPOPMIN: Command = writes("ZPOPMIN", zpopmin)
@@ -177,6 +185,10 @@ fn take_from_first(
             reply.double(score);
         })?;
         take(&mut opened, wanted.end, count)?;
+        drop(opened);
+        if call.is_recorded() {
+            call.record_pop(wanted.end.pop_word(), key.bytes, count);
+        }
         return Ok(true);
     }
     Ok(false)
@@ -233,7 +245,12 @@ fn pop_or_wait(call: &mut Call<'_, '_>, end: End) -> Done {
             reply_string(reply, member);
             reply.double(score);
         })?;
-        return take(&mut opened, end, 1);
+        take(&mut opened, end, 1)?;
+        drop(opened);
+        if call.is_recorded() {
+            call.record_as(&[end.pop_word(), key.bytes]);
+        }
+        return Ok(());
     }
     wait(call, until)
 }
