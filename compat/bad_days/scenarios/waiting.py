@@ -208,3 +208,20 @@ def answers_after_half_close(trial):
     for thread in threads:
         thread.join()
     assert not faults, faults[0]
+
+
+WAITED_KEYS = 20_000
+
+
+@scenario(slack_mb=96)
+def one_client_waits_for_very_many_keys(trial):
+    """Who changes them all, to what the client does not wait for, takes no longer for it."""
+    keys = [b"w:%d" % number for number in range(WAITED_KEYS)]
+    with trial.client() as waiting, trial.client() as client:
+        waiting.write(encode("BLPOP", *keys, 0))
+        until(lambda: b"total_blocking_keys:%d\r" % WAITED_KEYS in client.call("INFO", "clients"),
+              "it waits for all of them")
+        client.want(b"OK", "MSET", *[word for key in keys for word in (key, "v")])
+        client.want(WAITED_KEYS, "DEL", *keys)
+        client.want(1, "RPUSH", keys[-1], "e")
+        assert waiting.read() == [keys[-1], b"e"]

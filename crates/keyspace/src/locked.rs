@@ -368,12 +368,12 @@ impl<'k> Locked<'k> {
     /// free.
     #[inline]
     pub fn has_ready(&self) -> bool {
-        !self.woken.ready.is_empty()
+        self.woken.has_ready()
     }
 
     /// One such key.
     pub fn next_ready(&mut self) -> Option<Ready> {
-        (!self.woken.ready.is_empty()).then(|| self.woken.ready.remove(0))
+        self.woken.next_ready()
     }
 
     /// Nobody has served those who wait for keys that changed, because the command panicked after
@@ -544,7 +544,7 @@ impl Drop for Locked<'_> {
         if self.woken.effects.is_some() {
             self.woken.tell(self.scope.space);
         }
-        if !self.woken.ready.is_empty() {
+        if self.woken.has_ready() {
             self.call_ready();
         }
         self.end_step();

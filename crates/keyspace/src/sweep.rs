@@ -272,7 +272,7 @@ impl Keyspace {
         let mut held = self.hold_soon(id)?;
         let result = step(&mut held, &mut woken);
         let mut called = Vec::new();
-        for ready in woken.ready.drain(..) {
+        while let Some(ready) = woken.next_ready() {
             called.extend(held.rest.waiters.take(ready.db, &ready.key));
         }
         woken.tell(scope.space);

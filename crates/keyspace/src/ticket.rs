@@ -6,6 +6,7 @@
 //!    (timeout, CLIENT UNBLOCK, disconnect). [`Waiter::claim`] decides which.
 
 use std::any::Any;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread::{Thread, park, park_timeout};
@@ -197,13 +198,35 @@ pub struct Ready {
     pub key: Box<[u8]>,
 }
 
+/// Keys that changed while somebody waits for them, each once, in the order they changed.
+#[derive(Default)]
+pub(crate) struct ReadyKeys {
+    queue: VecDeque<Ready>,
+    /// Those in the queue: they may be as many as a command has keys.
+    known: HashSet<(DbIndex, Box<[u8]>)>,
+}
+
+impl ReadyKeys {
+    fn add(&mut self, db: DbIndex, key: &[u8]) {
+        if self.known.insert((db, key.into())) {
+            self.queue.push_back(Ready { db, key: key.into() });
+        }
+    }
+
+    fn next(&mut self) -> Option<Ready> {
+        let Ready { db, key } = self.queue.pop_front()?;
+        let (_, key) = self.known.take(&(db, key))?;
+        Some(Ready { db, key })
+    }
+}
+
 /// What is to follow when a command has run: waiters to serve and others to tell while its
 /// partitions are held, and tickets to wake once they are free, because waking may be a system
 /// call.
 #[derive(Default)]
 pub(crate) struct Woken {
     tickets: Vec<Ticket>,
-    pub(crate) ready: Vec<Ready>,
+    ready: Option<Box<ReadyKeys>>,
     pub(crate) effects: Option<Box<Effects>>,
     /// The command may still be undone: nothing leaves before its end, however much there is.
     pub(crate) holds_back: bool,
@@ -258,9 +281,20 @@ impl Woken {
     /// A key changed that somebody waits for.
     #[cold]
     pub(crate) fn is_ready(&mut self, db: DbIndex, key: &[u8]) {
-        if !self.ready.iter().any(|ready| ready.db == db && *ready.key == *key) {
-            self.ready.push(Ready { db, key: key.into() });
-        }
+        self.ready.get_or_insert_default().add(db, key);
+    }
+
+    /// Whether there is such a key.
+    #[inline]
+    pub(crate) fn has_ready(&self) -> bool {
+        self.ready.is_some()
+    }
+
+    /// The first of them.
+    pub(crate) fn next_ready(&mut self) -> Option<Ready> {
+        let next = self.ready.as_mut()?.next();
+        self.ready.take_if(|ready| ready.queue.is_empty());
+        next
     }
 }
 
@@ -268,5 +302,27 @@ impl Drop for Woken {
     #[inline]
     fn drop(&mut self) {
         self.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_ready_once_until_it_is_served() {
+        let mut woken = Woken::default();
+        for key in [b"a", b"b", b"a"] {
+            woken.is_ready(DbIndex(0), key);
+        }
+        woken.is_ready(DbIndex(1), b"a");
+        let next = |woken: &mut Woken| woken.next_ready().map(|ready| (ready.db.0, ready.key));
+        assert_eq!(next(&mut woken), Some((0, b"a"[..].into())));
+        woken.is_ready(DbIndex(0), b"a");
+        for wanted in [(0, b"b"), (1, b"a"), (0, b"a")] {
+            assert!(woken.has_ready());
+            assert_eq!(next(&mut woken), Some((wanted.0, wanted.1[..].into())));
+        }
+        assert!(!woken.has_ready() && woken.next_ready().is_none());
     }
 }

@@ -9,6 +9,7 @@ use pantala_commands::{
     CommandRef, Flags, Group, KeyWait, OwnedArgs, Park, Session, WaitedKeys, key_positions,
 };
 use pantala_keyspace::{DbIndex, Key, Locked, Ready, Ticket, Waiter};
+use pantala_values::Type;
 
 use super::blocked::{Blocked, Waited};
 use crate::engine::Engine;
@@ -121,6 +122,10 @@ impl Turn<'_> {
             let mut rest = locked.waiters(hash).take(ready.db, &ready.key);
             let mut left = VecDeque::new();
             while let Some(waiter) = rest.pop_front() {
+                if !concerns(&waiter, locked.peek(key).kind()) {
+                    left.push_back(waiter);
+                    continue;
+                }
                 if !waiter.claim() {
                     continue;
                 }
@@ -212,6 +217,20 @@ fn waited_keys(found: CommandRef, args: &OwnedArgs, which: WaitedKeys) -> Vec<&[
     keys.sort_unstable();
     keys.dedup();
     keys
+}
+
+/// Whether a waiter's command may have something to say to a key that now has this type. To run it
+/// takes as long as it has keys, and another command may have changed them all.
+fn concerns(waiter: &Waiter, kind: Option<Type>) -> bool {
+    let pending = waiter.request.downcast_ref::<Pending>();
+    let wanted = pending.and_then(|pending| match pending.found.row.group {
+        Group::List => Some(Type::List),
+        Group::SortedSet => Some(Type::SortedSet),
+        // Who reads as a consumer is also told that its stream is gone.
+        Group::Stream if !pending.found.row.flags.has(Flags::WRITE) => Some(Type::Stream),
+        _ => None,
+    });
+    wanted.is_none() || wanted == kind
 }
 
 impl Blocked {
