@@ -6,7 +6,7 @@ pub const COMPRESSED_ZSTD: u8 = 201;
 pub const COMPRESSED_LZ4: u8 = 202;
 /// Dragonfly: bits that tell of the next key. One says that a number follows.
 pub const KEY_BITS: u8 = 220;
-/// What modules keep with the next key (Redis 8.4) ...
+/// What modules keep with the next key (Redis, version 13) ...
 pub const KEY_METADATA: u8 = 243;
 /// ... or slots that are being imported (Valkey 9).
 pub const SLOT_IMPORT: u8 = 243;
