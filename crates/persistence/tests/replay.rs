@@ -1,45 +1,21 @@
 //! An append-only file loaded into an engine without connections.
 
+#[allow(dead_code, reason = "other tests load snapshots")]
+mod common;
+
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use common::engine;
 use pantala_base::clock::unix_ms;
-use pantala_base::hash::HashSeed;
-use pantala_commands::families;
 use pantala_engine::Engine;
-use pantala_engine::assemble::Parts;
-use pantala_engine::mailbox::NoWorkers;
 use pantala_persistence::aof::files::part_files;
 use pantala_persistence::aof::load::{LoadSnapshot, load};
 use pantala_persistence::aof::replay::replay_on;
 use pantala_persistence::aof::{Layout, Manifest};
 use pantala_persistence::disk::Disk;
 use pantala_persistence::disk::simulated::SimulatedDisk;
-use pantala_settings::Settings;
-
-fn engine() -> Arc<Engine> {
-    Engine::new(Parts {
-        settings: Settings::defaults(),
-        file: None,
-        seed: HashSeed::from_words(1, 2),
-        families: &[
-            families::connection::ROWS,
-            families::databases::ROWS,
-            families::generic::ROWS,
-            families::string::ROWS,
-            families::list::ROWS,
-            families::set::ROWS,
-            families::zset::ROWS,
-            families::hash::ROWS,
-            families::stream::ROWS,
-            pantala_engine::functions::ROWS,
-            pantala_engine::scripts::ROWS,
-        ],
-        workers: Arc::new(NoWorkers),
-        change_sink: None,
-    })
-}
 
 /// A snapshot is `REDIS` and a letter.
 struct SixBytes(Vec<String>);
@@ -114,26 +90,7 @@ impl Fixture {
 
     /// What a command answers, with its reply's lines after each other.
     fn ask(&self, line: &str) -> String {
-        use pantala_commands::{Lane, Session};
-        use pantala_engine::execute::Turn;
-        use pantala_engine::limits::Limited;
-        let engine = &*self.engine;
-        let limited = Limited::new(engine.settings.current());
-        let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
-        let now = (unix_ms(), 0);
-        let turn = Turn::new(engine, (&tally, &recorder), &limited, Lane::Slow, now);
-        let mut session = Session::new(1, true);
-        let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let found = engine.registry.resolve(&args).expect("it is known");
-        let hashes =
-            turn.hashes(&args, &pantala_commands::key_positions(found.row, &args).expect("keys"));
-        let plan = pantala_keyspace::LockPlan::of_command(&hashes);
-        let mut locked = engine.space.lock_none(turn.scope(&session));
-        locked.take(&plan).expect("nobody else is here");
-        let request = pantala_engine::execute::Request { found, args: &args, hashes: &hashes };
-        let mut output = Vec::new();
-        turn.run_locked(&mut session, request, &mut locked, &mut output);
-        String::from_utf8_lossy(&output).trim_end().replace("\r\n", " ")
+        common::ask(&self.engine, 0, line)
     }
 }
 
