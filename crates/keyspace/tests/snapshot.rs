@@ -16,9 +16,9 @@ use pantala_keyspace::{
     Busy, DbIndex, Expiry, Key, Keyspace, LockPlan, Locked, Opened, PartitionId, Sweeper, Tally,
     Ticket, UndoLimits, Waker, event,
 };
-use pantala_table::OwnedRecord;
-use pantala_values::Hash;
+use pantala_table::{OwnedRecord, ValueRef};
 use pantala_values::hash::{HashLimits, Lifetime};
+use pantala_values::{Hash, Object};
 
 const HASH: HashLimits = HashLimits { entries: 4, value_bytes: 16 };
 const LIMITS: UndoLimits = UndoLimits { keys: 100, bytes: 4 << 20 };
@@ -499,25 +499,39 @@ fn a_target_that_panics_ends_the_snapshot_and_nothing_else() {
     }
 }
 
-/// Notes the partition of each key it writes, and leaves a ticket with the first ones.
-struct Waiting {
-    space: Arc<Keyspace>,
+/// Notes the partition of each part it writes, and leaves a ticket with the first ones.
+struct Waiting(Arc<Noted>);
+
+struct Noted {
+    space: Keyspace,
     partitions: Mutex<Vec<PartitionId>>,
 }
 
-impl SnapshotTarget for Waiting {
-    fn write(&self, entry: &SnapshotEntry<'_>, _out: &mut Vec<u8>) {
-        let id = PartitionId::of(self.space.hash(entry.key));
-        let mut partitions = self.partitions.lock().expect("no panic");
+/// Some parts of a value of this partition.
+struct SomeParts(Arc<Noted>, PartitionId, u32);
+
+impl SnapshotParts for SomeParts {
+    fn go_on(&mut self, _: &ValueRef<'_, Object>, _: usize, _: &mut Vec<u8>) -> bool {
+        let SomeParts(noted, id, left) = self;
+        let mut partitions = noted.partitions.lock().expect("no panic");
         if partitions.len() < 4 {
             let ticket = Ticket::Thread(Waker::for_this_thread());
-            assert!(self.space.park(Busy(id), ticket).is_ok(), "it is held");
+            assert!(noted.space.park(Busy(*id), ticket).is_ok(), "it is held");
         }
-        partitions.push(id);
+        partitions.push(*id);
+        *left -= 1;
+        *left == 0
+    }
+}
+
+impl SnapshotTarget for Waiting {
+    fn write(&self, _: &SnapshotEntry<'_>, _: &mut Vec<u8>) {
+        unreachable!("all are large")
     }
 
-    fn begin(&self, _: &SnapshotEntry<'_>, _: &mut Vec<u8>) -> Box<dyn SnapshotParts> {
-        unreachable!("nothing is large")
+    fn begin(&self, entry: &SnapshotEntry<'_>, _: &mut Vec<u8>) -> Box<dyn SnapshotParts> {
+        let id = PartitionId::of(self.0.space.hash(entry.key));
+        Box::new(SomeParts(Arc::clone(&self.0), id, 10))
     }
 
     fn take(&self, _piece: Piece) {}
@@ -533,22 +547,18 @@ impl SnapshotTarget for Waiting {
 
 #[test]
 fn a_partition_that_somebody_waits_for_rests() {
-    let space = Arc::new(keyspace());
-    // Many portions each.
-    let value = "v".repeat(3_000);
-    let names = (0..100_000).map(|number| format!("key{number}"));
-    let near = names.filter(|name| PartitionId::of(space.hash(name.as_bytes())).0 < 10);
-    for name in near.take(600) {
-        set(&space, DB, &name, &value, Expiry::Never);
+    let noted = Arc::new(Noted { space: keyspace(), partitions: Mutex::default() });
+    let space = &noted.space;
+    let value = "v".repeat(100_000);
+    for number in 0..40 {
+        set(space, DB, &format!("key{number}"), &value, Expiry::Never);
     }
-    let target = Arc::new(Waiting { space: Arc::clone(&space), partitions: Mutex::default() });
-    assert_eq!(begin(&space, target.clone()).work(&space), Outcome::Complete);
-    let partitions = target.partitions.lock().expect("no panic").clone();
-    assert_eq!(partitions.len(), 600);
-    let (first, rest) = partitions.split_first().expect("there are some");
-    let away = rest.iter().position(|id| id != first).expect("it was left");
-    let back = rest[away..].iter().position(|id| id == first).expect("it had more");
-    assert!(back >= 8, "only {back} keys of others came in between");
+    assert_eq!(begin(space, Arc::new(Waiting(Arc::clone(&noted)))).work(space), Outcome::Complete);
+    let partitions = noted.partitions.lock().expect("no panic").clone();
+    assert_eq!(partitions.len(), 400);
+    assert_ne!(partitions[0], partitions[1], "it was left at once");
+    let last = partitions.iter().rposition(|id| *id == partitions[0]);
+    assert!(last >= Some(9), "and gone on with");
 }
 
 /// Walks until nobody would have to wait for a key; whether most others are still to be written.

@@ -69,7 +69,7 @@ pub(crate) struct Jobs {
     /// are held: others come in between.
     pub resting: VecDeque<Job>,
     /// So many have come in between.
-    between: u32,
+    pub between: u32,
     /// What another value's stream holds up.
     pub blocked: VecDeque<Job>,
     /// Partitions that somebody holds.
@@ -98,7 +98,6 @@ impl Jobs {
         let Jobs { urgent, handed, walks, .. } = self;
         let found = [urgent, handed, walks].into_iter().find_map(|queue| pick(queue, &may_run));
         if let Some(job) = found.or_else(|| self.first_of_next(&may_run)) {
-            self.between += 1;
             return Some((job, false));
         }
         let rest = [&mut self.resting, &mut self.later];

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cut     gate closed, all partitions held: in each, "no record is saved yet"          `cut`
-//! walk    threads take a partition for a moment, write what is not saved, mark it      `walk`
+//! walk    threads take a partition for a moment, copy what is not saved, mark it       `walk`
 //! before  a command changes a record that is not saved: it is saved first              `before`
 //! done    a partition in which all is saved has nothing more to do with it
 //! ```
@@ -82,7 +82,8 @@ pub const SMALL_BYTES: usize = 4 << 10;
 pub const COPIED_BYTES: usize = 64 << 10;
 /// A value that takes more than this is sent in pieces, not as one.
 pub const STREAMED_BYTES: usize = 1 << 20;
-/// A walker writes about this much with a partition held: at most some fifty microseconds.
+/// A walker copies, or writes of a large value, about this much with a partition held: at most some
+/// tens of microseconds.
 pub const PORTION_BYTES: usize = 8 << 10;
 /// A walker looks at about so many records with a partition held.
 pub const PORTION_RECORDS: usize = 512;

@@ -8,12 +8,14 @@ use smallvec::SmallVec;
 use super::before::most_at_once;
 use super::parts::{InParts, Part};
 use super::shared::Shared;
-use super::{
-    PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, Pending, SMALL_BYTES, STREAMED_BYTES,
-    SnapshotEntry,
-};
+use super::{PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, Pending, STREAMED_BYTES, SnapshotEntry};
 use crate::Keyspace;
 use crate::key::DbIndex;
+use crate::undo;
+
+/// A record that takes more is copied, and written with the partition free: to compress it takes
+/// ten times as long, in which the walker may lose its core to others.
+const TINY_BYTES: usize = 64;
 
 /// A portion of a snapshot that is over only marks records, so many at a time.
 const MARKED_RECORDS: usize = 4096;
@@ -23,7 +25,7 @@ pub(crate) struct TableWalk {
     cursor: Cursor,
     /// The value that is written in parts at the moment.
     pub current: Option<Box<[u8]>>,
-    /// Strings that were copied, because writing them takes longer.
+    /// Records that were copied, because writing them takes longer.
     copied: Vec<OwnedRecord<Object>>,
     pub pending: Pending,
 }
@@ -124,10 +126,9 @@ impl TableWalk {
             in_parts.push(one);
             return None;
         }
-        let copy = (bytes > SMALL_BYTES).then(|| table.copy_string(place, entry.key)).flatten();
-        match copy {
-            Some(copy) => self.copied.push(copy.with_stickiness(entry.sticky)),
-            None => shared.write(&entry, &mut self.pending),
+        match bytes > TINY_BYTES {
+            true => self.copied.push(undo::copy(table, place, entry.key)),
+            false => shared.write(&entry, &mut self.pending),
         }
         table.mark_saved(place);
         Some(bytes)

@@ -73,6 +73,8 @@ enum Next {
     /// This partition is busy.
     Busy(Job, Busy),
     Ended,
+    /// There was nothing to do.
+    Nothing,
 }
 
 /// A snapshot that was begun. Who drops it calls it off, but [`Snapshot::walk`] has to be called
@@ -129,15 +131,19 @@ impl Snapshot {
     }
 
     fn put_back(&self, space: &Keyspace, next: Next, walked: Walked) -> Walked {
-        let is_done = self.shared.settle(|jobs| match next {
-            Next::Again(job @ Job::Walk(_)) => jobs.walks.push_front(job),
-            Next::Again(job @ Job::Parts { .. }) => jobs.urgent.push_front(job),
-            Next::Again(job) => jobs.handed.push_front(job),
-            Next::Rest(job) => jobs.resting.push_back(job),
-            Next::Busy(job @ Job::Parts { .. }, _) => jobs.resting.push_back(job),
-            Next::Busy(job, _) => jobs.later.push_back(job),
-            Next::Blocked(job) => jobs.blocked.push_back(job),
-            Next::Ended => {}
+        let took_time = u32::from(!matches!(next, Next::Busy(..) | Next::Nothing));
+        let is_done = self.shared.settle(|jobs| {
+            jobs.between = jobs.between.saturating_add(took_time);
+            match next {
+                Next::Again(job @ Job::Walk(_)) => jobs.walks.push_front(job),
+                Next::Again(job @ Job::Parts { .. }) => jobs.urgent.push_front(job),
+                Next::Again(job) => jobs.handed.push_front(job),
+                Next::Rest(job) => jobs.resting.push_back(job),
+                Next::Busy(job @ Job::Parts { .. }, _) => jobs.resting.push_back(job),
+                Next::Busy(job, _) => jobs.later.push_back(job),
+                Next::Blocked(job) => jobs.blocked.push_back(job),
+                Next::Ended | Next::Nothing => {}
+            }
         });
         if is_done { self.done(space) } else { walked }
     }
@@ -186,6 +192,9 @@ impl Snapshot {
         let Some(mut held) = space.partition(id).spin_lock() else {
             return Next::Busy(Job::Walk(walk), Busy(id));
         };
+        if held.rest.saving.is_none() {
+            return Next::Nothing;
+        }
         let (portion, tickets) = walk.go_on(space, &mut held, &self.shared);
         let is_wanted = space.partition(id).parked_count() > 0;
         drop(held);
