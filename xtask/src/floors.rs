@@ -7,11 +7,12 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 21] = [
+const FLOORS: [(&str, &[&str]); 22] = [
     ("crates/base", &[]),
     ("crates/sync", &["base"]),
     ("crates/journal", &["base", "sync"]),
     ("crates/memory", &["base"]),
+    ("crates/objects", &[]),
     ("crates/settings", &["base"]),
     ("crates/protocol", &["base"]),
     ("crates/reactor", &["base"]),
@@ -73,6 +74,7 @@ const FLOORS: [(&str, &[&str]); 21] = [
 const ANY: &[&str] = &[
     "base",
     "journal",
+    "objects",
     "memory",
     "sync",
     "settings",

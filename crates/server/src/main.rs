@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pantala_persistence::check::{self, Surroundings};
 use pantala_persistence::disk::RealDisk;
-use pantala_server::process::{logging, signals, start};
+use pantala_server::process::{logging, place, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};
 
 #[global_allocator]
@@ -63,7 +63,9 @@ fn run(launch: Launch) -> Result<(), String> {
     for warning in &launch.warnings {
         tracing::warn!("{warning}");
     }
-    check_directory(&launch.settings.dir)?;
+    // Said at the start, because what is kept there is written much later.
+    let dir = &launch.settings.dir;
+    place::check(dir).map_err(|why| format!("--dir {dir}: {why}"))?;
     let file = launch.config_file.map(std::path::PathBuf::from);
     let mut running = start::start(launch.settings, file)?;
     signals::stop_on_signals(running.shared())?;
@@ -75,13 +77,4 @@ fn run(launch: Launch) -> Result<(), String> {
     running.announce();
     running.wait_and_end();
     Ok(())
-}
-
-/// Said at the start, because what is kept there is written much later.
-fn check_directory(path: &str) -> Result<(), String> {
-    match std::fs::metadata(path) {
-        Ok(place) if place.is_dir() => Ok(()),
-        Ok(_) => Err(format!("--dir {path}: not a directory")),
-        Err(error) => Err(format!("--dir {path}: {error}")),
-    }
 }

@@ -226,7 +226,7 @@ settings! {
     /// Logical databases that SELECT reaches.
     databases: u32 = start("databases", Kind::Int(1, i32::MAX as i64), "16", Process)
         .understood(&["dbnum"]);
-    /// Directory in which files are read and written.
+    /// Directory of files; for snapshots also s3://bucket/prefix, or the same with gs, az.
     dir: String = protected("dir", Kind::Text, ".", Process);
     /// How SIGINT shuts down. A second one ends the server at once.
     shutdown_on_sigint: ShutdownWords = live("shutdown-on-sigint", SHUTDOWN, "default", Process);

@@ -12,6 +12,7 @@ use pantala_settings::{Caller, OnChange, Row, Settings, find};
 
 use super::is_local;
 use crate::process::logging::set_level;
+use crate::process::place;
 use crate::process::start::{OWN_DESCRIPTORS, set_workers};
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
@@ -161,18 +162,12 @@ fn check_directory(before: &Settings, next: &Settings) -> Result<(), ClientError
     if next.dir == before.dir {
         return Ok(());
     }
-    let metadata = std::fs::metadata(&next.dir);
-    match metadata {
-        Ok(place) if place.is_dir() => Ok(()),
-        Ok(_) => Err(failed("dir", "Not a directory")),
-        Err(error) => Err(failed("dir", &os_words(&error))),
-    }
+    place::check(&next.dir).map_err(|why| failed("dir", os_words(&why)))
 }
 
 /// The operating system's words for an error, as others tell it.
-fn os_words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
+fn os_words(error: &str) -> &str {
+    error.split(" (os error").next().unwrap_or_default()
 }
 
 /// Raises the limit of open files when more clients are let in.

@@ -22,7 +22,6 @@ use pantala_commands::families::generic::rdb_limits;
 use pantala_engine::functions::load_libraries;
 use pantala_engine::states::States;
 use pantala_keyspace::Tally;
-use pantala_persistence::disk::{Disk, RealDisk};
 use pantala_persistence::loading::{Batch, Fault, Inserted, Inserter, Part, read_file};
 use pantala_persistence::snapshot::name;
 use pantala_rdb::file::ReadOptions;
@@ -30,7 +29,7 @@ use pantala_rdb::payload::Versions;
 use pantala_settings::Settings;
 use pantala_settings::field::VersionCheck;
 
-use super::saving::now_s;
+use super::{place, saving::now_s};
 use crate::shared::Shared;
 
 /// Batches that wait, for each thread that inserts them.
@@ -95,8 +94,8 @@ impl LoadState {
 /// # Errors
 /// The directory cannot be read.
 pub fn find(settings: &Settings) -> Result<Option<PathBuf>, String> {
-    let directory = Path::new(&settings.dir);
-    let found = name::latest(&RealDisk, directory, &settings.dbfilename);
+    let place = place::of(settings)?;
+    let found = name::latest(&*place.disk, &place.directory, &settings.dbfilename);
     found.map_err(|error| format!("cannot read {}: {error}", settings.dir))
 }
 
@@ -170,8 +169,9 @@ impl Loading<'_> {
 fn load_file(shared: &Shared, path: &Path, replaces: bool) -> Result<Inserted, Fault> {
     let engine = &shared.engine;
     let settings = engine.settings.current();
-    let file_bytes = RealDisk.size(path).map_err(Fault::Disk)?;
-    let mut file = RealDisk.open_to_read(path).map_err(Fault::Disk)?;
+    let place = place::of(&settings).map_err(|why| Fault::Disk(std::io::Error::other(why)))?;
+    let file_bytes = place.disk.size(path).map_err(Fault::Disk)?;
+    let mut file = place.disk.open_to_read(path).map_err(Fault::Disk)?;
     shared.loading.begin(file_bytes);
     let limits = rdb_limits(&settings);
     let inserter = Inserter {

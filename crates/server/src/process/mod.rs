@@ -1,9 +1,11 @@
 //! The process: its threads, its listening sockets, its log, its end.
 
 pub mod background;
+pub mod control;
 pub mod listening;
 pub mod loading;
 pub mod logging;
+pub mod place;
 pub mod saving;
 pub mod signals;
 pub mod start;

@@ -22,13 +22,13 @@ use std::time::Duration;
 use pantala_base::clock::{monotonic_us, unix_ms, unix_us};
 use pantala_engine::states::States;
 use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Outcome, Snapshot};
-use pantala_persistence::disk::RealDisk;
 use pantala_persistence::snapshot::schedule::Since;
 use pantala_persistence::snapshot::{Facts, Fault, Queue, RdbTarget, Schedule, name, write};
 use pantala_rdb::Strings;
 use pantala_rdb::file::Sizes;
 use pantala_settings::Settings;
 
+use super::place;
 use crate::commands::REDIS_VERSION;
 use crate::saves::{Ended, Save};
 use crate::shared::Shared;
@@ -132,10 +132,9 @@ fn facts() -> Facts {
     Facts { aux, ..Facts::default() }
 }
 
-fn plan(settings: &Settings) -> write::Plan {
-    let directory = Path::new(&settings.dir);
+fn plan(settings: &Settings, directory: &Path, name: &str) -> write::Plan {
     write::Plan {
-        path: directory.join(name::at(&settings.dbfilename, now_s())),
+        path: directory.join(name),
         temporary: directory.join(name::temporary(std::process::id())),
         strings: if settings.rdbcompression { Strings::Compressed } else { Strings::Plain },
         has_checksum: settings.rdbchecksum,
@@ -145,15 +144,18 @@ fn plan(settings: &Settings) -> write::Plan {
 
 /// Removes what is left of a file that is not finished.
 pub fn remove_temporary(settings: &Settings) {
+    let temporary = Path::new(&settings.dir).join(name::temporary(std::process::id()));
     // Most often there is none.
-    let _absent = std::fs::remove_file(plan(settings).temporary);
+    let _absent = std::fs::remove_file(temporary);
 }
 
 /// The bytes of the file, or what went wrong.
 fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
     let engine = &*shared.engine;
     let settings = engine.settings.current();
-    let plan = plan(&settings);
+    let name = name::at(&settings.dbfilename, now_s());
+    let place = place::for_file(&settings, &name).map_err(Unsaved::Failed)?;
+    let plan = plan(&settings, &place.directory, &name);
     let queue = Arc::new(Queue::default());
     let target = Arc::new(RdbTarget::new(Arc::clone(&queue), plan.strings, unix_ms()));
     let mut facts = facts();
@@ -180,7 +182,7 @@ fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
         }
         let version = || target.version();
         let written =
-            write::write(&RealDisk, &plan, &facts, &queue, &version, &|| snapshot.has_room());
+            write::write(&*place.disk, &plan, &facts, &queue, &version, &|| snapshot.has_room());
         if written.is_err() {
             snapshot.cancel();
         }

@@ -1,0 +1,191 @@
+//! A place that is open: what lies there.
+
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
+use object_store::{BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt, RetryConfig};
+use tokio::runtime::Handle;
+
+use crate::download::Download;
+use crate::place::{Place, Scheme};
+use crate::upload::Upload;
+use crate::{Fault, RETRIES, RETRY_TIME, STALL_TIME};
+
+/// A file that lies there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its name, without the place's prefix.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was last written, in milliseconds of Unix time.
+    pub modified_unix_ms: i64,
+}
+
+/// One store, as files and as parts of them.
+#[derive(Clone)]
+pub(crate) struct Stores {
+    pub whole: Arc<dyn ObjectStore>,
+    pub parts: Arc<dyn MultipartStore>,
+}
+
+impl Stores {
+    fn of<S: ObjectStore + MultipartStore>(store: S) -> Stores {
+        let store = Arc::new(store);
+        Stores { whole: store.clone(), parts: store }
+    }
+}
+
+/// See the module.
+#[derive(Clone)]
+pub struct Bucket {
+    stores: Stores,
+    place: Place,
+    runtime: Handle,
+}
+
+impl Bucket {
+    /// Opens a place; nothing is asked of it yet. The work is done on `runtime`.
+    ///
+    /// # Errors
+    /// The environment's credentials can not be read.
+    pub fn open(place: &Place, runtime: Handle) -> Result<Bucket, Fault> {
+        // The first one counts; it is the only one we have.
+        let _is_set = rustls::crypto::ring::default_provider().install_default();
+        let stores = match place.scheme {
+            Scheme::S3 => s3(&place.bucket)?,
+            Scheme::Gcs => gcs(&place.bucket)?,
+            Scheme::Azure => azure(&place.bucket)?,
+        };
+        Ok(Bucket { stores, place: place.clone(), runtime })
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The files that lie there, not those in places below it, the newest last.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn list(&self) -> Result<Vec<Stored>, Fault> {
+        let (store, prefix) = (Arc::clone(&self.stores.whole), self.path_of(""));
+        let listed = self.wait(async move {
+            let at = (!prefix.as_ref().is_empty()).then_some(&prefix);
+            Ok(store.list_with_delimiter(at).await?.objects)
+        })?;
+        let stored = |meta: object_store::ObjectMeta| {
+            let name = meta.location.filename()?.to_owned();
+            let modified_unix_ms = meta.last_modified.timestamp_millis();
+            Some(Stored { name, bytes: meta.size, modified_unix_ms })
+        };
+        let mut found: Vec<Stored> = listed.into_iter().filter_map(stored).collect();
+        found.sort_by(|a, b| (a.modified_unix_ms, &a.name).cmp(&(b.modified_unix_ms, &b.name)));
+        Ok(found)
+    }
+
+    /// Begins to write a file; one of that name is replaced when it is finished.
+    pub fn upload(&self, name: &str) -> Upload {
+        Upload::begin(self.stores.clone(), self.path_of(name), &self.runtime)
+    }
+
+    /// Begins to read a file.
+    ///
+    /// # Errors
+    /// The storage's; there is none of this name.
+    pub fn download(&self, name: &str) -> Result<Download, Fault> {
+        let (store, path) = (Arc::clone(&self.stores.whole), self.path_of(name));
+        let size = self.wait({
+            let (store, path) = (Arc::clone(&store), path.clone());
+            async move { Ok(store.head(&path).await?.size) }
+        })?;
+        Ok(Download::begin(store, path, size, &self.runtime))
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn remove(&self, name: &str) -> Result<(), Fault> {
+        let (store, path) = (Arc::clone(&self.stores.whole), self.path_of(name));
+        self.wait(async move { store.delete(&path).await })
+    }
+
+    fn path_of(&self, name: &str) -> Path {
+        let parts = self.place.prefix.split('/').chain([name]);
+        Path::from_iter(parts.filter(|part| !part.is_empty()))
+    }
+
+    /// Does something on the runtime and waits for it.
+    fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, object_store::Error>> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let (done, until_done) = sync_channel(1);
+        self.runtime.spawn(async move {
+            // Nobody waits any more: so be it.
+            let _gone = done.send(work.await);
+        });
+        until_done
+            .recv()
+            .map_err(|_| Fault("the control plane has ended".into()))?
+            .map_err(Fault::from)
+    }
+}
+
+fn retrying() -> RetryConfig {
+    let backoff =
+        BackoffConfig { max_backoff: Duration::from_secs(10), ..BackoffConfig::default() };
+    RetryConfig { backoff, max_retries: RETRIES, retry_timeout: RETRY_TIME }
+}
+
+/// `may_be_plain`: the environment names an endpoint of its own, such as an emulator's.
+fn client(may_be_plain: bool) -> ClientOptions {
+    ClientOptions::new()
+        .with_timeout(STALL_TIME)
+        .with_connect_timeout(STALL_TIME)
+        .with_allow_http(may_be_plain)
+}
+
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+fn s3(bucket: &str) -> Result<Stores, Fault> {
+    let may_be_plain = is_set("AWS_ALLOW_HTTP");
+    let builder = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        .with_retry(retrying())
+        .with_client_options(client(may_be_plain));
+    Ok(Stores::of(builder.build()?))
+}
+
+fn gcs(bucket: &str) -> Result<Stores, Fault> {
+    let builder = GoogleCloudStorageBuilder::from_env()
+        .with_bucket_name(bucket)
+        .with_retry(retrying())
+        .with_client_options(client(names_gcs_endpoint()));
+    Ok(Stores::of(builder.build()?))
+}
+
+/// Whether the environment names an endpoint other than Google's: by itself, or inside the key of a
+/// service account, where emulators have it.
+fn names_gcs_endpoint() -> bool {
+    let key = std::env::var("GOOGLE_SERVICE_ACCOUNT_KEY").unwrap_or_default();
+    is_set("GOOGLE_BASE_URL") || key.contains("gcs_base_url")
+}
+
+fn azure(container: &str) -> Result<Stores, Fault> {
+    let builder = MicrosoftAzureBuilder::from_env()
+        .with_container_name(container)
+        .with_retry(retrying())
+        .with_client_options(client(is_set("AZURE_STORAGE_USE_EMULATOR")));
+    Ok(Stores::of(builder.build()?))
+}

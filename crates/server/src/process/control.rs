@@ -1,0 +1,29 @@
+//! The control plane: one thread with an async runtime, for what speaks to other machines. No
+//! command waits for it on a worker, and it is started when something needs it.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::thread::Builder;
+
+use tokio::runtime::Handle;
+
+static RUNTIME: Mutex<Option<Handle>> = Mutex::new(None);
+
+/// Its runtime. The thread ends with the process.
+///
+/// # Errors
+/// The system has no thread or descriptor for it.
+pub fn runtime() -> Result<Handle, String> {
+    let mut handle = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = &*handle {
+        return Ok(handle.clone());
+    }
+    let cannot = |error| format!("cannot start the control plane: {error}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(cannot)?;
+    *handle = Some(runtime.handle().clone());
+    let started = runtime.handle().clone();
+    let life = move || runtime.block_on(std::future::pending::<()>());
+    Builder::new().name("control".into()).spawn(life).map_err(cannot)?;
+    Ok(started)
+}
