@@ -120,7 +120,13 @@ pub fn unfit(case: &Case, inside: Inside) -> Option<String> {
     };
     if inside == Inside::Reload {
         let holds_up = [&["client", "pause"][..], &["script", "kill"], &["function", "kill"]];
-        return holds_up.iter().any(|words| sends(words)).then(|| "a save would wait".into());
+        let is_lost = [&["stick"][..], &["client", "kill"]];
+        return if holds_up.iter().any(|words| sends(words)) {
+            Some("a save would wait".into())
+        } else {
+            let is_lost = is_lost.iter().any(|words| sends(words));
+            is_lost.then(|| "a file does not hold it, or nobody is left to ask for it".into())
+        };
     }
     let no_scripts = case.no_scripts.as_ref().filter(|_| inside != Inside::Multi);
     if let Some(reason) = case.alone.as_ref().or(no_scripts) {
