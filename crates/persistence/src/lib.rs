@@ -9,7 +9,8 @@
 //! ```
 //!
 //! 1. Everything goes through [`disk`], so that a test can lose what was not synced.
-//! 2. No thread is started here, and no clock read: who drives a part calls it.
+//! 2. No thread is started here, and no clock read: who drives a part calls it. (`aof::replay`
+//!    runs commands, so it reads the clock as the slow lane does.)
 //!
 //! Not here: RDB's bytes (`pantala-rdb`); what is recorded and in which order
 //! (`pantala-journal`); when something is written, and threads (`pantala-server`).
