@@ -124,6 +124,7 @@ errors! {
     HLL_SELF_TEST = "ERR sketches do not work on this machine";
     MORE_KEYS_THAN_ARGS = "ERR Number of keys can't be greater than number of args";
     LIMIT_NEGATIVE = "ERR LIMIT can't be negative";
+    NOT_WRITTEN = "MISCONF Errors writing to the AOF file: see the log of the server";
     NOT_KEPT = "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to \
         persist to disk. Commands that may modify the data set are disabled, because this \
         instance is configured to report errors during writes if RDB snapshotting fails \

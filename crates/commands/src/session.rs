@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use pantala_journal::Stamp;
 use pantala_keyspace::DbIndex;
 use pantala_protocol::Version;
 
@@ -120,6 +121,8 @@ pub struct Session {
     /// Who it is.
     pub identity: Identity,
     is_subscribed: bool,
+    /// The last step of the journal that a command of its has ended.
+    pub last_step: Stamp,
     /// What it has subscribed to; the server knows the names.
     pub subscriptions: Subscriptions,
     /// Where it is served.
@@ -177,6 +180,7 @@ impl Session {
                 Identity::Unauthenticated
             },
             is_subscribed: false,
+            last_step: Stamp::default(),
             subscriptions: Subscriptions::default(),
             place: Place::default(),
             name: SharedText::default(),

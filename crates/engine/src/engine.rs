@@ -24,6 +24,7 @@ use crate::monitors::Monitors;
 use crate::pubsub::PubSub;
 use crate::scripts::store::Scripts;
 use crate::settings_cell::SettingsCell;
+use crate::states::States;
 use crate::stats::errors::ErrorCounts;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::logs::{Kind, Logs};
@@ -155,6 +156,13 @@ impl Engine {
     pub fn apply_script_settings(&self) {
         let bytes = self.settings.current().lua_memory_limit_bytes;
         self.scripts.limit_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+
+    /// The states of this moment (monotonic, microseconds), with this `maxmemory`.
+    #[inline]
+    pub fn states(&self, maxmemory: u64, now_us: u64) -> States {
+        let states = self.condition.states(maxmemory, now_us);
+        if self.journal.is_full() { states.and(States::JOURNAL_FULL) } else { states }
     }
 
     /// The function that FCALL means.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use pantala_commands::Session;
+use pantala_journal::Stamp;
 use pantala_keyspace::ClientId;
 
 use crate::waiting::blocked::Blocked;
@@ -33,6 +34,8 @@ pub enum Message {
         reply: Vec<u8>,
         /// How long its run took.
         took_us: u64,
+        /// The step of the journal in which it ran.
+        step: Stamp,
     },
     /// A command on the slow lane waits for keys now.
     LaneBlocked {

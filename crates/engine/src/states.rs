@@ -40,6 +40,10 @@ impl States {
     pub const PAUSED_ALL: States = States(1 << 7);
     /// The last snapshot could not be saved (`stop-writes-on-bgsave-error`).
     pub const UNSAVED: States = States(1 << 8);
+    /// The append-only file could not be written.
+    pub const UNWRITTEN: States = States(1 << 9);
+    /// So much is to be written to the append-only file that writes wait for it.
+    pub const JOURNAL_FULL: States = States(1 << 10);
 
     /// Those of either.
     pub const fn and(self, more: States) -> States {
@@ -136,6 +140,11 @@ const RULES: &[Rule] = &[
         answer: Answer::Error(error::NOT_KEPT),
     },
     Rule {
+        state: States::UNWRITTEN,
+        whom: Whom::With(Flags::WRITE),
+        answer: Answer::Error(error::NOT_WRITTEN),
+    },
+    Rule {
         state: States::TOO_FEW_REPLICAS,
         whom: Whom::With(Flags::WRITE),
         answer: Answer::Error(error::TOO_FEW_REPLICAS),
@@ -155,6 +164,7 @@ const RULES: &[Rule] = &[
         whom: Whom::Without(Flags::LOADING),
         answer: Answer::Error(error::LOADING),
     },
+    Rule { state: States::JOURNAL_FULL, whom: Whom::With(CHANGES), answer: Answer::Wait },
     Rule { state: States::PAUSED_WRITES, whom: Whom::With(CHANGES), answer: Answer::Wait },
     Rule {
         state: States::PAUSED_ALL,
@@ -211,6 +221,8 @@ mod tests {
             (States::FULL, ["runs", "OOM", "runs", "runs", "runs"]),
             (States::UNKEPT, ["runs", "MISCONF", "MISCONF", "runs", "runs"]),
             (States::UNSAVED, ["runs", "MISCONF", "MISCONF", "runs", "runs"]),
+            (States::UNWRITTEN, ["runs", "MISCONF", "MISCONF", "runs", "runs"]),
+            (States::JOURNAL_FULL, ["runs", "waits", "waits", "runs", "runs"]),
             (States::TOO_FEW_REPLICAS, ["runs", "NOREPLICAS", "NOREPLICAS", "runs", "runs"]),
             (States::READ_ONLY, ["runs", "READONLY", "READONLY", "runs", "runs"]),
             (States::STALE, ["MASTERDOWN", "MASTERDOWN", "MASTERDOWN", "runs", "runs"]),

@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 
 use crate::chunk::Chunk;
@@ -103,6 +103,14 @@ pub struct Journal {
     cuts: Mutex<VecDeque<Cut>>,
     waiting_bytes: AtomicUsize,
     most_waiting_bytes: AtomicUsize,
+    /// Somebody was told that it is full.
+    holds_back: AtomicBool,
+    /// Replies wait until their steps are durable.
+    holds_replies: AtomicBool,
+    /// Steps of earlier times are durable.
+    durable: AtomicU64,
+    /// Somebody was told that a step is not durable yet.
+    is_awaited: AtomicBool,
     is_asleep: AtomicBool,
     reader: std::sync::Mutex<Option<Thread>>,
 }
@@ -123,6 +131,10 @@ impl Default for Journal {
             cuts: Mutex::new(VecDeque::new()),
             waiting_bytes: AtomicUsize::new(0),
             most_waiting_bytes: AtomicUsize::new(MOST_WAITING_BYTES),
+            holds_back: AtomicBool::new(false),
+            holds_replies: AtomicBool::new(false),
+            durable: AtomicU64::new(0),
+            is_awaited: AtomicBool::new(false),
             is_asleep: AtomicBool::new(false),
             reader: std::sync::Mutex::new(None),
         }
@@ -191,15 +203,61 @@ impl Journal {
         self.most_waiting_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether so much waits that nothing more should be recorded for the moment.
+    /// Whether so much waits that nothing more should be recorded for the moment. Who hears yes is
+    /// called when that has changed ([`Journal::calls_held_back`]).
     #[inline]
     pub fn is_full(&self) -> bool {
         self.waiting_bytes() > self.most_waiting_bytes.load(Ordering::Relaxed)
+            && self.is_full_for_sure()
     }
 
-    /// So many of them are done with.
-    pub fn done(&self, bytes: usize) {
-        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    #[cold]
+    fn is_full_for_sure(&self) -> bool {
+        // First the word that somebody waits, then the look; the reader does both the other way.
+        self.holds_back.store(true, Ordering::SeqCst);
+        let most = self.most_waiting_bytes.load(Ordering::Relaxed);
+        self.waiting_bytes.load(Ordering::SeqCst) > most
+    }
+
+    /// Whether somebody was held back who need not be any more; to be asked after
+    /// [`crate::Reader::done`].
+    pub fn calls_held_back(&self) -> bool {
+        let most = self.most_waiting_bytes.load(Ordering::Relaxed);
+        self.waiting_bytes.load(Ordering::SeqCst) <= most
+            && self.holds_back.load(Ordering::SeqCst)
+            && self.holds_back.swap(false, Ordering::SeqCst)
+    }
+
+    pub(crate) fn done(&self, bytes: usize) {
+        self.waiting_bytes.fetch_sub(bytes, Ordering::SeqCst);
+    }
+
+    /// Everything before this stamp is durable; whether somebody waits to hear that.
+    pub fn set_durable(&self, upto: Stamp) -> bool {
+        let before = self.durable.fetch_max(upto.time(), Ordering::SeqCst);
+        before < upto.time() && self.is_awaited.swap(false, Ordering::SeqCst)
+    }
+
+    /// Whether a command's reply waits until its step is durable.
+    #[inline]
+    pub fn holds_replies(&self) -> bool {
+        self.holds_replies.load(Ordering::Relaxed)
+    }
+
+    /// From now on replies wait, or do not; whether that is new.
+    pub fn hold_replies(&self, on: bool) -> bool {
+        self.holds_replies.swap(on, Ordering::SeqCst) != on
+    }
+
+    /// Whether a step is durable. Who hears no is called when more is
+    /// ([`Journal::set_durable`]).
+    pub fn is_durable(&self, step: Stamp) -> bool {
+        if step.time() < self.durable.load(Ordering::Relaxed) {
+            return true;
+        }
+        // First the word that somebody waits, then the look; the reader does both the other way.
+        self.is_awaited.store(true, Ordering::SeqCst);
+        step.time() < self.durable.load(Ordering::SeqCst)
     }
 
     pub(crate) fn given(&self, bytes: usize) {

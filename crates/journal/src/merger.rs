@@ -82,7 +82,7 @@ impl Merger {
         self.queues[thread].chunks.push_back(chunk);
     }
 
-    /// Whether something waits.
+    /// Whether something waits to leave.
     pub fn is_empty(&self) -> bool {
         self.queues.iter().all(|queue| queue.chunks.is_empty())
     }

@@ -64,15 +64,24 @@ impl Reader {
         while let Some(cut) = self.journal.next_cut(until) {
             self.merger.take(cut.stamp, &mut |run| leave(Item::Run(run)));
             leave(Item::Cut(cut));
+            // Here a file begins, which is read by itself.
+            self.merger.forget_db();
         }
         self.merger.take(until, &mut |run| leave(Item::Run(run)));
+    }
+
+    /// What has left has arrived where it should: it waits no more.
+    pub fn done(&mut self) {
         let spent = self.merger.take_spent();
-        if !spent.is_empty() {
-            let outboxes = self.journal.outboxes();
-            for (thread, chunk) in spent {
-                outboxes[thread].give_back(chunk);
-            }
+        if spent.is_empty() {
+            return;
         }
+        let (outboxes, mut bytes) = (self.journal.outboxes(), 0);
+        for (thread, chunk) in spent {
+            bytes += chunk.bytes.len();
+            outboxes[thread].give_back(chunk);
+        }
+        self.journal.done(bytes);
     }
 
     /// Gathers and takes until nothing is left, where all threads have handed over.
@@ -80,6 +89,7 @@ impl Reader {
         loop {
             let until = self.gather();
             self.take(until, leave);
+            self.done();
             if !self.has_more() {
                 return;
             }
@@ -165,7 +175,7 @@ mod tests {
         step(&one, "b", Stamp::default());
         journal.cut(Stamp::default(), 8);
         one.hand_over();
-        assert_eq!(taken(&mut reader), ["SELECT", "0", "a", "cut 7", "b", "cut 8"]);
+        assert_eq!(taken(&mut reader), ["SELECT", "0", "a", "cut 7", "SELECT", "0", "b", "cut 8"]);
     }
 
     #[test]
@@ -179,9 +189,27 @@ mod tests {
         one.hand_over();
         assert_eq!(journal.waiting_bytes(), "*1\r\n$1\r\na\r\n".len());
         assert!(journal.is_full());
-        taken(&mut reader);
-        journal.done(journal.waiting_bytes());
-        assert!(!journal.is_full());
+        assert_eq!(taken(&mut reader), ["SELECT", "0", "a"]);
+        assert!(journal.is_full(), "it has not arrived");
+        assert!(!journal.calls_held_back());
+        reader.done();
+        assert_eq!(journal.waiting_bytes(), 0);
+        assert!(journal.calls_held_back(), "somebody has asked");
+        assert!(!journal.calls_held_back() && !journal.is_full());
+    }
+
+    #[test]
+    fn who_asks_too_early_is_called_when_a_step_is_durable() {
+        let journal = Arc::new(Journal::default());
+        let one = journal.join();
+        let a = step(&one, "a", Stamp::first_of(5));
+        assert!(!journal.set_durable(Stamp::first_of(2)), "nobody has asked");
+        assert!(!journal.is_durable(a));
+        assert!(journal.set_durable(Stamp::first_of(3)), "more is durable: ask again");
+        assert!(!journal.is_durable(a));
+        assert!(!journal.set_durable(Stamp::first_of(3)), "nothing is new");
+        assert!(journal.set_durable(Stamp::first_of(6)));
+        assert!(journal.is_durable(a));
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Recorder {
     is_announced: Cell<bool>,
     last: Cell<Stamp>,
     command: Cell<u8>,
+    /// A step has ended since somebody asked.
+    has_ended: Cell<bool>,
     /// Commands of the open step.
     open_commands: Cell<usize>,
     steps: RefCell<Steps>,
@@ -57,9 +59,17 @@ impl Recorder {
             is_announced: Cell::new(false),
             last,
             command: Cell::new(0),
+            has_ended: Cell::new(false),
             open_commands: Cell::new(0),
             steps: RefCell::default(),
         }
+    }
+
+    /// Whether changes are recorded. A turn asks once; who is outside the gate asks with the
+    /// partition held.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.journal.is_on()
     }
 
     /// From here on it is another command that changes things.
@@ -111,6 +121,9 @@ impl Recorder {
     /// Adds what happened by itself, and is not undone with the command at hand.
     #[cold]
     pub fn record_lasting(&self, db: u32, args: &[&[u8]]) {
+        if !self.is_on() {
+            return;
+        }
         self.append(db, args, Audience::All, true);
     }
 
@@ -161,9 +174,16 @@ impl Recorder {
     #[inline]
     pub fn end_step(&self, seen: Stamp) -> Stamp {
         let stamp = self.stamp_step(seen);
+        self.has_ended.set(true);
         let commands = self.open_commands.replace(0);
         self.steps.borrow_mut().finish(stamp, commands > 1);
         stamp
+    }
+
+    /// The stamp of the last step, if one has ended since this was asked.
+    #[inline]
+    pub fn take_ended(&self) -> Option<Stamp> {
+        self.has_ended.replace(false).then(|| self.last.get())
     }
 
     /// Ends the open step, each of whose commands may be seen by itself.
@@ -273,6 +293,12 @@ mod tests {
     const DEL: &[u8] = b"*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n";
     const INCR: &[u8] = b"*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n";
 
+    fn recorder() -> Recorder {
+        let journal = Arc::new(Journal::default());
+        journal.turn(true);
+        journal.join()
+    }
+
     fn del(recorder: &Recorder, db: u32) {
         recorder.record(db, &[b"DEL", b"k"]);
     }
@@ -298,7 +324,7 @@ mod tests {
 
     #[test]
     fn single_commands_are_one_piece_while_nobody_is_met() {
-        let recorder = Arc::new(Journal::default()).join();
+        let recorder = recorder();
         for _ in 0..3 {
             incr(&recorder, 0);
             recorder.end_step(Stamp::default());
@@ -314,7 +340,7 @@ mod tests {
 
     #[test]
     fn several_commands_are_one_step() {
-        let recorder = Arc::new(Journal::default()).join();
+        let recorder = recorder();
         incr(&recorder, 0);
         recorder.end_step(Stamp::default());
         incr(&recorder, 0);
@@ -331,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_stamp_taken_early_is_the_steps() {
-        let recorder = Arc::new(Journal::default()).join();
+        let recorder = recorder();
         let early = recorder.stamp_step(Stamp::first_of(9).next_of(4));
         assert!(early > Stamp::first_of(9).next_of(4));
         incr(&recorder, 0);
@@ -341,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_is_undone_leaves_what_time_has_done() {
-        let recorder = Arc::new(Journal::default()).join();
+        let recorder = recorder();
         incr(&recorder, 0);
         recorder.end_step(Stamp::default());
         incr(&recorder, 0);
@@ -364,7 +390,7 @@ mod tests {
 
     #[test]
     fn an_open_step_stays_when_others_are_taken() {
-        let recorder = Arc::new(Journal::default()).join();
+        let recorder = recorder();
         incr(&recorder, 0);
         recorder.end_step(Stamp::default());
         del(&recorder, 3);
@@ -376,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_command_is_recorded_as_it_came_only_if_it_has_changed_something() {
-        let recorder = Arc::new(Journal::default()).join();
+        let recorder = recorder();
         recorder.begin_command();
         assert!(!recorder.is_unsaid());
         expire(&recorder, 0);

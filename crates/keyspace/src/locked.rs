@@ -164,6 +164,10 @@ impl<'k> Locked<'k> {
             return false;
         }
         let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
+        if self.scope.recorder.is_some_and(|recorder| held.last_step > recorder.last()) {
+            // The step may have its stamp already.
+            return false;
+        }
         self.held.push(id, held);
         true
     }
@@ -301,11 +305,11 @@ impl<'k> Locked<'k> {
 
     /// Before the first [`Locked::free_early`]: what is recorded of this command has its place in
     /// the journal's order from now on.
-    pub fn stamp_early(&mut self) {
-        if let Some(recorder) = self.scope.recorder {
-            let stamp = recorder.stamp_step(self.last_step());
-            self.leave_stamp(stamp);
-        }
+    pub fn stamp_early(&mut self) -> Stamp {
+        let Some(recorder) = self.scope.recorder else { return Stamp::default() };
+        let stamp = recorder.stamp_step(self.last_step());
+        self.leave_stamp(stamp);
+        stamp
     }
 
     /// Frees one partition before the others: for a command that is through with all its keys

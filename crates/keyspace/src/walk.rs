@@ -341,7 +341,7 @@ impl<'k> Locked<'k> {
     /// Records what happened to whole databases. With everything held, or nobody else inside: then
     /// it is a step of its own.
     fn record_whole(&mut self, db: DbIndex, args: &[&[u8]]) {
-        let Some(recorder) = self.scope.recorder else { return };
+        let Some(recorder) = self.scope.recorder.filter(|one| one.is_on()) else { return };
         recorder.record(db.0, args);
         if self.holds_everything() {
             return;

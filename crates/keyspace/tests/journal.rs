@@ -26,6 +26,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Fixture {
         let journal = Arc::new(Journal::default());
+        journal.turn(true);
         let (recorder, reader) = (journal.join(), Reader::new(Arc::clone(&journal), 0));
         Fixture { space: keyspace(), journal, recorder, reader, tally: Tally::default() }
     }

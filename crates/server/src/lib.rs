@@ -27,6 +27,7 @@ pub mod in_process;
 pub mod process;
 pub mod shared;
 
+pub mod appending;
 mod clients;
 mod rates;
 mod saves;

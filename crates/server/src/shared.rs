@@ -13,6 +13,7 @@ use pantala_engine::assemble::Parts;
 use pantala_keyspace::ChangeSink;
 use pantala_settings::Settings;
 
+use crate::appending::Appending;
 use crate::process::loading::LoadState;
 use crate::rates::Rates;
 use crate::saves::Saves;
@@ -31,6 +32,8 @@ pub struct Shared {
     pub rates: Mutex<Rates>,
     /// Snapshots: the one that is being written, and those before it.
     pub saves: Saves,
+    /// The append-only file.
+    pub appending: Appending,
     /// The snapshot that is being loaded, and the last one.
     pub loading: LoadState,
     /// How busy the workers are, for INFO.
@@ -98,6 +101,7 @@ impl Shared {
             workers,
             run: RunInfo::begin(),
             rates: Mutex::new(Rates::default()),
+            appending: Appending::default(),
             loading: LoadState::default(),
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
             loads: Mutex::new(Loads::default()),

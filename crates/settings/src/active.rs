@@ -4,8 +4,8 @@
 //! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
 use crate::field::{
-    Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits, Percentiles, Permission,
-    SavePoints, ShutdownWords, VersionCheck,
+    AppendSync, Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits, Percentiles,
+    Permission, SavePoints, ShutdownWords, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
@@ -136,6 +136,31 @@ settings! {
     /// Name of the snapshot file, inside dir; {timestamp} becomes the time.
     dbfilename: String = protected(
         "dbfilename", Kind::Checked(shapes::file_name, "a file's name"), "dump.rdb", Persistence);
+    /// Append every write to files, which are loaded at the start.
+    appendonly: bool = live("appendonly", Kind::Bool, "no", Persistence)
+        .on_change(OnChange::AppendOnly);
+    /// When the append-only file is synced to disk: each second, before a reply, or never.
+    appendfsync: AppendSync = live(
+        "appendfsync", Kind::Word(AppendSync::WORDS), "everysec", Persistence)
+        .on_change(OnChange::AppendOnly);
+    /// Directory of the append-only files, inside dir.
+    appenddirname: String = start(
+        "appenddirname", Kind::Checked(shapes::file_name, "a directory's name"), "appendonlydir",
+        Persistence);
+    /// Base name of the append-only files.
+    appendfilename: String = start(
+        "appendfilename", Kind::Checked(shapes::file_name, "a file's name"), "appendonly.aof",
+        Persistence);
+    /// Growth in percent at which the append-only file is rewritten; 0 means never.
+    auto_aof_rewrite_percentage: u32 = live(
+        "auto-aof-rewrite-percentage", COUNT, "100", Persistence);
+    /// Bytes below which the append-only file is not rewritten by itself.
+    auto_aof_rewrite_min_bytes: u64 = live(
+        "auto-aof-rewrite-min-size", SIZE, "67108864", Persistence);
+    /// Load an append-only file whose end is missing, up to its last whole step.
+    aof_load_truncated: bool = live("aof-load-truncated", Kind::Bool, "yes", Persistence);
+    /// Write the time into the append-only file, each second in which there is a write.
+    aof_timestamp_enabled: bool = live("aof-timestamp-enabled", Kind::Bool, "no", Persistence);
     /// Compress strings in a snapshot.
     rdbcompression: bool = live("rdbcompression", Kind::Bool, "yes", Persistence);
     /// End a snapshot with a checksum, and check it when one is read.

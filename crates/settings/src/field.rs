@@ -274,6 +274,16 @@ words! {
         Epoll = "epoll",
     }
 
+    /// When the append-only file is synced to disk.
+    AppendSync {
+        /// Once a second.
+        EverySecond = "everysec",
+        /// Before a write is answered.
+        Always = "always",
+        /// When the system likes.
+        Never = "no",
+    }
+
     /// Least important lines that are logged.
     LogLevel {
         /// Everything.

@@ -192,9 +192,11 @@ mod tests {
     #[test]
     fn help_shows_what_acts_and_the_full_text_everything() {
         assert!(short().contains("--io_engine (default auto)"));
-        assert!(!short().contains("--appendonly"));
-        assert!(full().contains("--appendonly (default no) (refused: nothing acts on it yet)"));
-        assert!(full().contains("--appendfsync (default everysec) (nothing acts on it yet)"));
+        assert!(!short().contains("--aclfile"));
+        assert!(
+            full().contains("--cluster-enabled (default no) (refused: nothing acts on it yet)")
+        );
+        assert!(full().contains("--aof-use-rdb-preamble (default yes) (nothing acts on it yet)"));
         for row in row::rows() {
             assert!(full().contains(&format!("--{} ", row.name)), "{}", row.name);
         }

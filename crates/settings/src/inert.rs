@@ -8,7 +8,7 @@
 //! A row moves to `active` when the server begins to act on it. Tests: `row`, `tests/reference.rs`.
 
 use crate::field::{EvictionPolicy, Permission};
-use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT, SIZE};
+use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT};
 use crate::row::{Group, Row, live, start};
 use crate::shapes;
 use Group::{
@@ -46,30 +46,13 @@ pub(crate) const ROWS: &[Row] = &[
     live("activerehashing", Bool, "yes", Memory)
         .doc("Use idle time to rehash. Tables here grow one segment at a time instead."),
     start("always-show-logo", Bool, "no", Process).doc("Show a logo at start."),
-    live("aof-load-truncated", Bool, "yes", Persistence)
-        .doc("Load an append-only file whose end is missing."),
     start("aof-rewrite-cpulist", Text, "", Threads)
         .also(&["aof_rewrite_cpulist"])
         .doc("CPUs for the rewrite of the append-only file."),
     live("aof-rewrite-incremental-fsync", Bool, "yes", Persistence)
         .doc("Sync the rewritten append-only file in steps."),
-    live("aof-timestamp-enabled", Bool, "no", Persistence)
-        .doc("Write time stamps into the append-only file."),
     live("aof-use-rdb-preamble", Bool, "yes", Persistence)
         .doc("Begin a rewritten append-only file with a snapshot."),
-    start("appenddirname", Text, "appendonlydir", Persistence)
-        .doc("Directory of the append-only files, inside dir."),
-    start("appendfilename", Text, "appendonly.aof", Persistence)
-        .doc("Base name of the append-only files."),
-    live("appendfsync", Word(&["everysec", "always", "no"]), "everysec", Persistence)
-        .doc("When the append-only file is synced to disk."),
-    live("appendonly", Bool, "no", Persistence)
-        .refused()
-        .doc("Log every write to the append-only file."),
-    live("auto-aof-rewrite-min-size", SIZE, "67108864", Persistence)
-        .doc("Bytes below which the append-only file is not rewritten."),
-    live("auto-aof-rewrite-percentage", COUNT, "100", Persistence)
-        .doc("Growth in percent at which the append-only file is rewritten."),
     start("bgsave-cpulist", Text, "", Threads)
         .also(&["bgsave_cpulist"])
         .doc("CPUs for background saves."),

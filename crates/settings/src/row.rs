@@ -48,6 +48,8 @@ pub enum OnChange {
     Expiry,
     /// Snapshots are taken at other times, or a failed one means something else.
     Saving,
+    /// An append-only file is begun, or written no more.
+    AppendOnly,
     /// Accepting is tried again: there may be room for more clients.
     Clients,
     /// Workers are started or sent home. It takes a while, and may fail.

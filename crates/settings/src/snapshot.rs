@@ -309,7 +309,6 @@ mod tests {
     #[test]
     fn what_promises_safety_and_does_nothing_is_refused() {
         for (name, harmless, promising) in [
-            ("appendonly", "no", "yes"),
             ("min-slaves-to-write", "0", "1"),
             ("tls-port", "0", "6380"),
             ("tls-replication", "no", "yes"),

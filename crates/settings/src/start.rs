@@ -271,7 +271,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Refuses what would look safe and is not. A stronger source may have taken it back: then a
-    /// file that says `appendonly yes` loads.
+    /// file that says `cluster-enabled yes` loads.
     fn check_promises(&self) -> Result<(), UsageError> {
         match self.unkept.first_key_value() {
             Some((name, origin)) => Err(UsageError::new(origin, format!("'{name}' {UNKEPT}"))),
@@ -529,7 +529,7 @@ mod tests {
         const WHY: &str = "does nothing yet, and what this value promises would not hold; \
                            leave it at its default";
         for (args, origin, name) in [
-            (&["--appendonly", "yes"][..], "argument --appendonly", "appendonly"),
+            (&["--cluster-enabled", "yes"][..], "argument --cluster-enabled", "cluster-enabled"),
             (&["--aclfile", "u.acl"], "argument --aclfile", "aclfile"),
             (&["--tls-port", "6380"], "argument --tls-port", "tls-port"),
             (&["--tls"], "argument --tls", "tls"),
@@ -550,9 +550,9 @@ mod tests {
         ] {
             check_refused(args, &[], &format!("{origin}: '{name}' {WHY}"));
         }
-        let files = [("r.conf", "hz 10\nappendonly yes\n")];
-        check_refused(&["r.conf"], &files, &format!("r.conf, line 2: 'appendonly' {WHY}"));
-        let launch = launch(&["r.conf", "--appendonly", "no", "--tls-port", "0"], &[], &files);
+        let files = [("r.conf", "hz 10\ncluster-enabled yes\n")];
+        check_refused(&["r.conf"], &files, &format!("r.conf, line 2: 'cluster-enabled' {WHY}"));
+        let launch = launch(&["r.conf", "--cluster-enabled", "no", "--tls-port", "0"], &[], &files);
         assert_eq!(beside_defaults(&launch), "");
     }
 

@@ -125,7 +125,7 @@ impl<'r> Turn<'r> {
             limited,
             lane,
             now,
-            states: engine.condition.states(limited.settings.maxmemory, now_us),
+            states: engine.states(limited.settings.maxmemory, now_us),
             is_monitored: engine.notices.monitors.is_used(),
             is_timed: limited.is_timed,
             has_snapshot: engine.space.has_snapshot(),
@@ -187,6 +187,7 @@ impl<'r> Turn<'r> {
     ) -> Verdict {
         if found.row.flags.has(Flags::TRANSACTION) {
             let verdict = self.run_transaction(session, found, output);
+            self.note_step(session);
             if self.is_monitored {
                 self.show(session, found, args, &verdict);
             }
@@ -206,6 +207,7 @@ impl<'r> Turn<'r> {
         } else {
             self.run_plain(session, request, output, target)
         };
+        self.note_step(session);
         if matches!(verdict, Verdict::Finished) {
             let took_us = monotonic_us() - began_us;
             let reply_bytes = output.len().saturating_sub(before);
@@ -215,6 +217,15 @@ impl<'r> Turn<'r> {
             self.show(session, found, args, &verdict);
         }
         verdict
+    }
+
+    /// The session's command has run, and its partitions are free or its step has ended: which step
+    /// that was.
+    #[inline]
+    pub fn note_step(&self, session: &mut Session) {
+        if let Some(step) = self.recorder.and_then(Recorder::take_ended) {
+            session.last_step = step;
+        }
     }
 
     /// Takes the partitions of a plan: all or none. Only with the token it waits for them.

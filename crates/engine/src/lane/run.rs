@@ -192,6 +192,8 @@ fn run_command(
         is_starved: *tries >= ALL_OR_NONE_TRIES,
         ..Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()))
     };
+    // Outside the gate the journal may be turned on at any moment: it is asked when it matters.
+    let turn = if is_outside { Turn { recorder: Some(thread.1), ..turn } } else { turn };
     let verdict = turn.run(session, found, &args, reply, &place);
     // Before the gate is left.
     thread.1.hand_over();

@@ -193,7 +193,9 @@ impl Turn<'_> {
         waiter.end();
         self.count_time(pending.found, took_us * 1000);
         let (connection, parking) = (waiter.connection, waiter.parking);
-        pending.inbox.leave(Message::Served { connection, parking, reply, took_us });
+        // Its reply may leave before the step has ended: it knows the stamp.
+        let step = locked.stamp_early();
+        pending.inbox.leave(Message::Served { connection, parking, reply, took_us, step });
         locked.wake_later(Ticket::Inbox(Arc::clone(&waiter.inbox)));
         true
     }

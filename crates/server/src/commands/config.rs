@@ -11,6 +11,7 @@ use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Lane, Sto
 use pantala_settings::{Caller, OnChange, Row, Settings, find};
 
 use super::is_local;
+use crate::process::journaling;
 use crate::process::logging::set_level;
 use crate::process::place;
 use crate::process::start::{OWN_DESCRIPTORS, set_workers};
@@ -107,7 +108,7 @@ fn set(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn takes_long(name: &[u8]) -> bool {
-    named(name).is_some_and(|row| row.on_change == OnChange::Workers)
+    named(name).is_some_and(|row| row.on_change >= OnChange::AppendOnly)
 }
 
 /// Changes the settings and does what the change asks for.
@@ -144,6 +145,8 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Clie
             shared.saves.apply(&shared.engine);
             shared.engine.condition.shutdown.wake();
         }
+        OnChange::AppendOnly => journaling::settings_changed(shared, now)
+            .map_err(|trouble: String| failed("appendonly", &trouble))?,
         OnChange::Clients => {
             shared.workers.post_all(|| Message::MoreDescriptors);
         }

@@ -5,6 +5,7 @@ use pantala_commands::{
     Call, Category, ClientError, Command, Done, Flags, Group, Lane, Stop, error, options::is_word,
 };
 
+use crate::process::rewriting;
 use crate::process::saving::{self, Unsaved};
 use crate::process::stopping::{self, How};
 use crate::shared::Shared;
@@ -36,6 +37,11 @@ pub const ROWS: &[Command] = &[
         .complexity("O(1)")
         .syntax("[operation: SCHEDULE | CANCEL]")
         .summary("Begins to save a snapshot, or calls it off."),
+    Command::new("BGREWRITEAOF", rewrite_in_background, Group::Server)
+        .arity(1)
+        .flags(SAVES)
+        .complexity("O(1)")
+        .summary("Begins to rewrite the append-only file: a snapshot and what follows it."),
     Command::new("LASTSAVE", last_save, Group::Server)
         .arity(1)
         .flags(FAST)
@@ -71,6 +77,10 @@ fn time(call: &mut Call<'_, '_>) -> Done {
 }
 
 const BUSY_SAVING: ClientError = ClientError::text("ERR Background save already in progress");
+const BUSY_REWRITING: ClientError =
+    ClientError::text("ERR Background append only file rewriting already in progress");
+const NO_APPEND_ONLY: ClientError =
+    ClientError::text("ERR there is no append-only file to rewrite: appendonly is no");
 const NOT_SAVING: ClientError =
     ClientError::text("ERR Background saving is currently not in progress or scheduled");
 
@@ -105,6 +115,23 @@ fn save_in_background(call: &mut Call<'_, '_>) -> Done {
         Err(Unsaved::Busy) => return Err(BUSY_SAVING.into()),
         Err(unsaved) => return Err(ClientError::new(format!("ERR not saved: {unsaved}")).into()),
     }
+    Ok(())
+}
+
+fn rewrite_in_background(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    if !shared.appending.is_running() {
+        return Err(NO_APPEND_ONLY.into());
+    }
+    let is_saving = shared.saves.current().is_some();
+    match shared.arc() {
+        Some(shared) if rewriting::begin(&shared) => {}
+        _ => return Err(BUSY_REWRITING.into()),
+    }
+    call.reply.simple(match is_saving {
+        true => "Background append only file rewriting scheduled",
+        false => "Background append only file rewriting started",
+    });
     Ok(())
 }
 

@@ -41,8 +41,7 @@ pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Wa
     while !shared.engine.condition.shutdown.is_final() {
         if !shared.engine.condition.switches.does_sweep_rest() {
             let engine = &shared.engine;
-            let recorder = engine.journal.is_on().then_some(&recorder);
-            sweeper.round_recorded(&engine.space, unix_ms(), &tally.keys, recorder);
+            sweeper.round_recorded(&engine.space, unix_ms(), &tally.keys, Some(&recorder));
         }
         let longest = shared.engine.condition.memory.look();
         sweeper.sleep(&shared.engine.space, unix_ms(), longest);

@@ -2,10 +2,12 @@
 
 pub mod background;
 pub mod control;
+pub mod journaling;
 pub mod listening;
 pub mod loading;
 pub mod logging;
 pub mod place;
+pub mod rewriting;
 pub mod saving;
 pub mod signals;
 pub mod start;

@@ -13,7 +13,7 @@
 //! Tests: at the foot; compat/transcripts/server/save.txt; compat/persistence.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{Builder, Scope};
@@ -119,24 +119,28 @@ fn end(shared: &Shared, save: &Save, ended: Ended) {
 }
 
 /// What stands in the file before the keys, but for what is known at the cut.
-fn facts() -> Facts {
+fn facts(is_base: &str) -> Facts {
     let used = pantala_memory::allocated();
     let aux = vec![
         ("redis-ver", REDIS_VERSION.to_owned()),
         ("redis-bits", usize::BITS.to_string()),
         ("ctime", now_s().to_string()),
         ("used-mem", used.to_string()),
-        ("aof-base", "0".to_owned()),
+        ("aof-base", is_base.to_owned()),
         ("pantala-ver", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     Facts { aux, ..Facts::default() }
+}
+
+fn strings(settings: &Settings) -> Strings {
+    if settings.rdbcompression { Strings::Compressed } else { Strings::Plain }
 }
 
 fn plan(settings: &Settings, directory: &Path, name: &str) -> write::Plan {
     write::Plan {
         path: directory.join(name),
         temporary: directory.join(name::temporary(std::process::id())),
-        strings: if settings.rdbcompression { Strings::Compressed } else { Strings::Plain },
+        strings: strings(settings),
         has_checksum: settings.rdbchecksum,
         syncs_in_steps: settings.rdb_save_incremental_fsync,
     }
@@ -149,21 +153,45 @@ pub fn remove_temporary(settings: &Settings) {
     let _absent = std::fs::remove_file(temporary);
 }
 
+/// The plan for a file that somebody else puts in its place.
+pub fn plan_at(settings: &Settings, path: PathBuf) -> write::Plan {
+    let mut temporary = path.clone().into_os_string();
+    temporary.push(".part");
+    write::Plan { path, temporary: temporary.into(), ..plan(settings, Path::new(""), "") }
+}
+
 /// The bytes of the file, or what went wrong.
 fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
-    let engine = &*shared.engine;
-    let settings = engine.settings.current();
+    let settings = shared.engine.settings.current();
     let name = name::at(&settings.dbfilename, now_s());
     let place = place::for_file(&settings, &name).map_err(Unsaved::Failed)?;
     let plan = plan(&settings, &place.directory, &name);
+    let mut at_cut = |_: &CutInfo| save.changes.store(shared.changes(), Ordering::Relaxed);
+    write_snapshot(shared, save, ("0", &mut at_cut), || Ok((place.disk, plan)))
+}
+
+/// Writes a snapshot as `plan` says, which is asked for after the cut, and at the cut does this.
+/// The word says whether it is the base of an append-only file. The bytes of the file.
+///
+/// # Errors
+/// There is no file.
+pub fn write_snapshot(
+    shared: &Shared,
+    save: &Save,
+    (is_base, at_cut): (&str, &mut dyn FnMut(&CutInfo)),
+    plan: impl FnOnce() -> Result<(Arc<dyn Disk>, write::Plan), String>,
+) -> Result<u64, Unsaved> {
+    let engine = &*shared.engine;
+    let settings = engine.settings.current();
+    let strings = strings(&settings);
     let queue = Arc::new(Queue::default());
-    let target = Arc::new(RdbTarget::new(Arc::clone(&queue), plan.strings, unix_ms()));
-    let mut facts = facts();
+    let target = Arc::new(RdbTarget::new(Arc::clone(&queue), strings, unix_ms()));
+    let mut facts = facts(is_base);
     let mut libraries = None;
     let snapshot = engine.space.begin_snapshot(target.clone(), &mut |cut| {
         facts.sizes = sizes(cut);
         libraries = Some(engine.functions.current());
-        save.changes.store(shared.changes(), Ordering::Relaxed);
+        at_cut(cut);
     });
     let snapshot = snapshot.map_err(|why| match why {
         NoSnapshot::Running => Unsaved::Busy,
@@ -173,6 +201,7 @@ fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
     facts.functions = libraries.map(|library| library.code.clone()).collect();
     let snapshot = save.cut(snapshot);
     let written = std::thread::scope(|scope| {
+        let plan = plan();
         let walkers = 0..settings.snapshot_thread_count();
         let started = walkers.filter(|_| start_walker(scope, shared, snapshot, &queue)).count();
         if started == 0 {
@@ -180,9 +209,15 @@ fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
             snapshot.work(&engine.space);
             queue.break_off();
         }
+        let Ok((disk, plan)) = plan.as_ref().inspect_err(|_| {
+            snapshot.cancel();
+            queue.break_off();
+        }) else {
+            return Err(Fault::CalledOff);
+        };
         let version = || target.version();
         let written =
-            write::write(&*place.disk, &plan, &facts, &queue, &version, &|| snapshot.has_room());
+            write::write(&**disk, plan, &facts, &queue, &version, &|| snapshot.has_room());
         if written.is_err() {
             snapshot.cancel();
         }

@@ -51,6 +51,7 @@ impl Worker {
                 let _ = answer.send(self.unblock_client(client, with_error));
             }
             Message::PauseChanged => self.try_again(Waiting::Pause),
+            Message::JournalKept => self.send_kept(),
             Message::EvictClients => self.chores.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
             Message::LookUp => {}
@@ -64,8 +65,8 @@ impl Worker {
                 self.lane_jobs -= 1;
                 self.lane_done(connection, parking, *session, reply);
             }
-            Message::Served { connection, parking, reply, took_us } => {
-                self.served(connection, parking, reply, took_us);
+            Message::Served { connection, parking, reply, took_us, step } => {
+                self.served(connection, parking, (reply, step), took_us);
             }
             Message::LaneBlocked { connection, parking, blocked } => {
                 self.lane_jobs -= 1;

@@ -70,6 +70,8 @@ pub struct Lists {
     pub touched: Vec<u32>,
     /// In the next turn, without anything new arriving.
     pub resumed: Vec<u32>,
+    /// Their output waits until the journal is durable.
+    pub unkept: Vec<u32>,
     /// They watch all commands.
     pub monitors: Vec<u32>,
     /// Places of lost connections whose subscriptions are being ended.

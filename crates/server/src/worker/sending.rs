@@ -18,6 +18,7 @@
 
 use std::mem::{replace, take};
 
+use pantala_journal::Stamp;
 use pantala_keyspace::Garbage;
 use pantala_reactor::{Ops, Receipt, Token};
 
@@ -112,7 +113,11 @@ impl Worker {
             if is_last || !connection.output.bytes.is_empty() {
                 ops.hasten();
             }
-        } else if !connection.output.bytes.is_empty() {
+        } else if !connection.output.bytes.is_empty() && !self.is_kept(index) {
+            self.lists.unkept.push(index);
+        } else if let Some(connection) = self.connections[index as usize].as_deref_mut()
+            && !connection.output.bytes.is_empty()
+        {
             if is_last {
                 // Who has read its last reply counts on it that nobody is told anything there.
                 self.shared.engine.notices.directory.leave(connection.session.id);
@@ -127,6 +132,26 @@ impl Worker {
             return self.drop_connection(token, ops);
         }
         self.balance_reading(index, is_unanswered, ops);
+    }
+
+    /// Whether what a connection was answered may be seen: with `appendfsync always` its last step
+    /// is durable. Others are not held up.
+    #[inline]
+    fn is_kept(&self, index: u32) -> bool {
+        let journal = &self.shared.engine.journal;
+        if !journal.holds_replies() {
+            return true;
+        }
+        let Some(connection) = self.connections[index as usize].as_deref() else { return true };
+        let step = connection.session.last_step;
+        step == Stamp::default() || journal.is_durable(step)
+    }
+
+    /// More of the journal is durable.
+    pub(super) fn send_kept(&mut self) {
+        for index in take(&mut self.lists.unkept) {
+            self.touch(index);
+        }
     }
 
     /// Sends its last replies from now on, if no more commands are to run.

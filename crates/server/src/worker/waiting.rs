@@ -9,6 +9,7 @@ use pantala_commands::{ClientError, Locking, ReplyMode};
 use pantala_engine::execute::suppress_reply;
 use pantala_engine::lane::Job;
 use pantala_engine::waiting::{Blocked, Pending};
+use pantala_journal::Stamp;
 use pantala_protocol::Reply;
 
 use super::Worker;
@@ -140,7 +141,13 @@ impl Worker {
     }
 
     /// Somebody has served this connection's command.
-    pub(crate) fn served(&mut self, handle: u64, parking: u32, reply: Vec<u8>, took_us: u64) {
+    pub(crate) fn served(
+        &mut self,
+        handle: u64,
+        parking: u32,
+        (reply, step): (Vec<u8>, Stamp),
+        took_us: u64,
+    ) {
         let engine = Arc::clone(&self.shared.engine);
         let Some(connection) = self.find_handle(handle) else { return };
         let index = connection.token.index;
@@ -152,6 +159,7 @@ impl Worker {
             blocked.note(&engine, &connection.session, took_us, reply.len());
         }
         answer(connection, reply);
+        connection.session.last_step = step;
         // The lane ran it, and its word that it waits is still on the way.
         connection.tell_kept();
         if let Some(blocked) = self.take_blocked(index) {

@@ -65,6 +65,8 @@ pub enum Message {
     },
     /// CLIENT PAUSE has ended or changed: try the paused again.
     PauseChanged,
+    /// More of the journal is durable.
+    JournalKept,
     /// Clients take too much memory together, and the largest may be one of this worker.
     EvictClients,
     /// The process may have more descriptors.

@@ -198,16 +198,36 @@ pub(super) fn persistence(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     let last = shared.loading.last();
     page.line("rdb_last_load_keys_expired", last.expired);
     page.line("rdb_last_load_keys_loaded", last.loaded);
-    page.each(&["aof_enabled", "aof_rewrite_in_progress"], 0);
-    page.line("aof_rewrite_scheduled", 0);
-    page.each(&["aof_last_rewrite_time_sec", "aof_current_rewrite_time_sec"], -1);
-    page.line("aof_last_bgrewrite_status", "ok");
-    page.each(&["aof_rewrites", "aof_rewrites_consecutive_failures"], 0);
-    page.line("aof_last_write_status", "ok");
+    append_only(shared, page);
     page.each(&["aof_last_cow_size", "module_fork_in_progress"], 0);
     page.each(&["module_fork_last_cow_size", "slot_migration_fork_in_progress"], 0);
     if is_loading {
         loading(shared, page);
+    }
+}
+
+fn append_only(shared: &Shared, page: &mut Page) {
+    let settings = shared.engine.settings.current();
+    let (sizes, rewrites) = (shared.appending.sizes(), shared.appending.rewrites());
+    let seconds = |took_s: Option<u64>| took_s.map_or(-1, u64::cast_signed);
+    let word = |is_good: bool| if is_good { "ok" } else { "err" };
+    let since_s = |began_us: u64| monotonic_us().saturating_sub(began_us) / 1_000_000;
+    page.line("aof_enabled", u8::from(settings.appendonly));
+    page.line("aof_rewrite_in_progress", u8::from(rewrites.began_us.is_some()));
+    page.line("aof_rewrite_scheduled", u8::from(rewrites.is_scheduled));
+    page.line("aof_last_rewrite_time_sec", seconds(rewrites.last_took_s));
+    page.line("aof_current_rewrite_time_sec", seconds(rewrites.began_us.map(since_s)));
+    page.line("aof_last_bgrewrite_status", word(rewrites.is_last_good));
+    page.line("aof_rewrites", rewrites.count);
+    page.line("aof_rewrites_consecutive_failures", rewrites.failures);
+    page.line("aof_last_write_status", word(sizes.is_good));
+    if settings.appendonly {
+        page.line("aof_current_size", sizes.bytes);
+        page.line("aof_base_size", sizes.base_bytes);
+        page.line("aof_pending_rewrite", 0);
+        page.line("aof_buffer_length", shared.engine.journal.waiting_bytes());
+        page.line("aof_pending_bio_fsync", 0);
+        page.line("aof_delayed_fsync", 0);
     }
 }
 

@@ -246,6 +246,7 @@ fn run_member<'r>(
         locked.end_step();
     }
     locked.end_grouped_step();
+    turn.note_step(session);
     verdict
 }
 

@@ -1,0 +1,207 @@
+//! The append-only file as the server knows it: whether there is one, how large, how its rewrites
+//! ended.
+//!
+//! Not here: writing it (`process/journaling`), rewriting it (`process/rewriting`).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use pantala_journal::Journal;
+use pantala_persistence::aof::{Part, Rewrite};
+
+/// What the journal's thread is asked to do.
+pub enum Order {
+    /// The snapshot of a rewrite was written, or has failed.
+    Rewritten(Rewritten),
+    /// These files are gone.
+    Removed(Vec<Part>),
+    /// Write no more: the file is not wanted.
+    Stop,
+    /// Write what there is, and end.
+    End,
+}
+
+/// The end of a rewrite's snapshot.
+pub struct Rewritten {
+    /// Which.
+    pub rewrite: Rewrite,
+    /// Whether it is there, and synced.
+    pub is_written: bool,
+}
+
+/// How large the files are.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// All of them, in bytes.
+    pub bytes: u64,
+    /// After the last rewrite.
+    pub base_bytes: u64,
+    /// Whether the last write succeeded.
+    pub is_good: bool,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Sizes { bytes: 0, base_bytes: 0, is_good: true }
+    }
+}
+
+/// What INFO tells of rewrites.
+#[derive(Clone, Copy, Debug)]
+pub struct Rewrites {
+    /// When the one that is under way began (monotonic, microseconds).
+    pub began_us: Option<u64>,
+    /// One is to begin as soon as a snapshot that is being written is there.
+    pub is_scheduled: bool,
+    /// How long the last one took.
+    pub last_took_s: Option<u64>,
+    /// Whether it succeeded.
+    pub is_last_good: bool,
+    /// How many there were.
+    pub count: u64,
+    /// How many of the last ones have failed.
+    pub failures: u64,
+    /// When it ended (monotonic, microseconds).
+    ended_us: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Appending {
+    state: Mutex<State>,
+    numbers: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    orders: Option<Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+    sizes: Sizes,
+    rewrites: Rewrites,
+    /// Who waits for a rewrite to begin, and at which cut.
+    expected: Option<(u64, Sender<Option<Rewrite>>)>,
+}
+
+impl Default for Rewrites {
+    fn default() -> Self {
+        Rewrites {
+            began_us: None,
+            is_scheduled: false,
+            last_took_s: None,
+            is_last_good: true,
+            count: 0,
+            failures: 0,
+            ended_us: 0,
+        }
+    }
+}
+
+impl Appending {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The journal's thread begins; what it is asked to do.
+    pub fn begin(&self) -> Receiver<Order> {
+        let (orders, taken) = channel();
+        self.state().orders = Some(orders);
+        taken
+    }
+
+    /// Whether the journal's thread runs.
+    pub fn is_running(&self) -> bool {
+        self.state().orders.is_some()
+    }
+
+    /// This is the journal's thread.
+    pub fn started(&self, thread: JoinHandle<()>) {
+        self.state().thread = Some(thread);
+    }
+
+    /// Tells the journal's thread to write what there is and to end, and waits for that.
+    pub fn stop(&self, journal: &Journal, order: Order) {
+        self.order(journal, order);
+        let mut state = self.state();
+        state.orders = None;
+        let thread = state.thread.take();
+        drop(state);
+        if let Some(thread) = thread {
+            // One that panicked has said so.
+            let _ended = thread.join();
+        }
+    }
+
+    /// Asks the journal's thread to do something.
+    pub fn order(&self, journal: &Journal, order: Order) {
+        if let Some(orders) = &self.state().orders {
+            let _it_has_ended = orders.send(order);
+        }
+        journal.wake_reader();
+    }
+
+    /// Somebody is to begin a rewrite; `None`: one is under way.
+    pub fn begin_rewrite(&self, now_us: u64) -> Option<()> {
+        let mut state = self.state();
+        if state.rewrites.began_us.is_some() {
+            return None;
+        }
+        state.rewrites.began_us = Some(now_us);
+        Some(())
+    }
+
+    /// It waits for a snapshot that is being written, or no longer.
+    pub fn set_scheduled(&self, is_scheduled: bool) {
+        self.state().rewrites.is_scheduled = is_scheduled;
+    }
+
+    /// A number for a cut; the rewrite that begins there comes this way, or `None` if it can not.
+    pub fn expect_rewrite(&self) -> (u64, Receiver<Option<Rewrite>>) {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let (sender, coming) = channel();
+        self.state().expected = Some((number, sender));
+        (number, coming)
+    }
+
+    /// A rewrite has begun at the cut of this number; it comes back if nobody waits for it.
+    pub fn begun(&self, number: u64, rewrite: Option<Rewrite>) -> Option<Rewrite> {
+        let waiting = self.state().expected.take();
+        match waiting {
+            Some((expected, sender)) if expected == number => {
+                sender.send(rewrite).err().and_then(|back| back.0)
+            }
+            _ => rewrite,
+        }
+    }
+
+    /// The rewrite that was under way has ended.
+    pub fn rewrite_ended(&self, is_good: bool, now_us: u64) {
+        let rewrites = &mut self.state().rewrites;
+        let began_us = rewrites.began_us.take().unwrap_or(now_us);
+        rewrites.last_took_s = Some(now_us.saturating_sub(began_us) / 1_000_000);
+        (rewrites.is_last_good, rewrites.ended_us) = (is_good, now_us);
+        rewrites.count += 1;
+        rewrites.failures = if is_good { 0 } else { rewrites.failures + 1 };
+    }
+
+    /// How long ago the last rewrite ended.
+    pub fn idle_ms(&self, now_us: u64) -> u64 {
+        now_us.saturating_sub(self.state().rewrites.ended_us) / 1000
+    }
+
+    /// The files are so large now.
+    pub fn tell(&self, sizes: Sizes) {
+        self.state().sizes = sizes;
+    }
+
+    /// How large the files are.
+    pub fn sizes(&self) -> Sizes {
+        self.state().sizes
+    }
+
+    /// What INFO tells of rewrites.
+    pub fn rewrites(&self) -> Rewrites {
+        self.state().rewrites
+    }
+}
