@@ -167,7 +167,8 @@ impl Journal {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// From now on changes are recorded, or are not: with nobody inside the gate.
+    /// From now on changes are recorded, with nobody inside the gate; or they are not, from each
+    /// thread's next turn on.
     pub fn turn(&self, on: bool) {
         self.is_on.store(on, Ordering::SeqCst);
     }

@@ -140,17 +140,25 @@ pub fn settings_changed(shared: &Shared, now: &Settings) -> Result<(), String> {
         return Ok(());
     }
     if !now.appendonly {
-        shared.engine.space.gate().alone(|| journal.turn(false));
+        // Turns that have begun record to their end; it is not kept.
+        journal.turn(false);
         shared.appending.stop(journal, Order::Stop);
         journal.hold_replies(false);
         shared.workers.post_all(|| Message::JournalKept);
         return Ok(());
     }
-    let shared = shared.arc().ok_or("the server stops")?;
-    let layout = layout(now);
+    begin_anew(&shared.arc().ok_or("the server stops")?)
+}
+
+/// Begins an append-only file with what is there.
+///
+/// # Errors
+/// A text for the operator.
+pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
+    let layout = layout(&shared.engine.settings.current());
     let manifest = layout.open(&RealDisk).map_err(|error| error.to_string())?;
-    start(&shared, Writer::new(Arc::new(RealDisk), layout, manifest, 0))?;
-    if rewriting::begin(&shared) { Ok(()) } else { Err("a rewrite is under way".into()) }
+    start(shared, Writer::new(Arc::new(RealDisk), layout, manifest, 0))?;
+    if rewriting::begin(shared) { Ok(()) } else { Err("a rewrite is under way".into()) }
 }
 
 impl Keeper {

@@ -10,6 +10,7 @@
 //!
 //! Tests: compat/persistence; compat/transcripts/server/save.txt.
 
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,11 +18,18 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 
+use pantala_base::UnixMs;
 use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_commands::families::generic::rdb_limits;
 use pantala_engine::functions::load_libraries;
+use pantala_engine::lane::LANE_SLOTS;
 use pantala_engine::states::States;
 use pantala_keyspace::Tally;
+use pantala_persistence::aof::files::part_files;
+use pantala_persistence::aof::load::{self, LoadSnapshot};
+use pantala_persistence::aof::replay::replay_on;
+use pantala_persistence::aof::{Layout, Manifest};
+use pantala_persistence::disk::RealDisk;
 use pantala_persistence::loading::{Batch, Fault, Inserted, Inserter, Part, read_file};
 use pantala_persistence::snapshot::name;
 use pantala_rdb::file::ReadOptions;
@@ -106,7 +114,7 @@ pub fn find(settings: &Settings) -> Result<Option<PathBuf>, String> {
 /// A text for the operator.
 pub fn load(shared: &Shared, path: &Path, replaces: bool) -> Result<(), String> {
     let began_us = monotonic_us();
-    let loaded = load_file(shared, path, replaces);
+    let loaded = load_file(shared, path, replaces).map(|(inserted, _)| inserted);
     let inserted = loaded.map_err(|fault| format!("{}: {fault}", path.display()))?;
     *shared.loading.last.lock().unwrap_or_else(PoisonError::into_inner) = inserted;
     shared.saves.loaded(shared.changes());
@@ -166,18 +174,29 @@ impl Loading<'_> {
     }
 }
 
-fn load_file(shared: &Shared, path: &Path, replaces: bool) -> Result<Inserted, Fault> {
-    let engine = &shared.engine;
-    let settings = engine.settings.current();
+fn load_file(shared: &Shared, path: &Path, replaces: bool) -> Result<(Inserted, u64), Fault> {
+    let settings = shared.engine.settings.current();
     let place = place::of(&settings).map_err(|why| Fault::Disk(std::io::Error::other(why)))?;
     let file_bytes = place.disk.size(path).map_err(Fault::Disk)?;
     let mut file = place.disk.open_to_read(path).map_err(Fault::Disk)?;
     shared.loading.begin(file_bytes);
+    load_from(shared, &mut file, file_bytes, (replaces, unix_ms()))
+}
+
+/// Loads what had not expired at that time; what was inserted, and the snapshot's bytes.
+fn load_from(
+    shared: &Shared,
+    file: &mut dyn Read,
+    file_bytes: u64,
+    (replaces, now): (bool, UnixMs),
+) -> Result<(Inserted, u64), Fault> {
+    let engine = &shared.engine;
+    let settings = engine.settings.current();
     let limits = rdb_limits(&settings);
     let inserter = Inserter {
         space: &engine.space,
         limits: &limits,
-        now: unix_ms(),
+        now,
         skips_modules: settings.skip_module_values,
         replaces,
     };
@@ -210,16 +229,59 @@ fn load_file(shared: &Shared, path: &Path, replaces: bool) -> Result<Inserted, F
             functions: &mut functions,
             told_us: monotonic_us(),
         };
-        read_file(&mut file, options, &mut |part| taking.take(part))
+        read_file(file, options, &mut |part| taking.take(part))
     });
     let fault = loading.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match (fault, read) {
+    let bytes = match (fault, read) {
         (Some(fault), _) | (None, Err(fault)) => return Err(fault),
-        (None, Ok(_bytes)) => {}
-    }
+        (None, Ok(bytes)) => bytes,
+    };
     // Functions of the file take the place of those of the same name only where keys do.
     load_libraries(engine, &functions, replaces).map_err(Fault::Library)?;
-    Ok(loading.inserted.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok((loading.inserted.into_inner().unwrap_or_else(PoisonError::into_inner), bytes))
+}
+
+/// Loads the base of an append-only file, with the keys that have expired: steps follow that say
+/// when they are gone.
+struct Bases<'s>(&'s Shared);
+
+impl LoadSnapshot for Bases<'_> {
+    fn load(&mut self, file: &mut dyn Read, file_bytes: u64) -> Result<u64, String> {
+        let loaded = load_from(self.0, file, file_bytes, (false, UnixMs(i64::MIN)));
+        loaded.map(|(_, bytes)| bytes).map_err(|fault| fault.to_string())
+    }
+}
+
+/// Loads the files of an append-only file.
+///
+/// # Errors
+/// A text for the operator.
+pub fn load_steps(shared: &Shared, layout: &Layout, manifest: &Manifest) -> Result<(), String> {
+    let began_us = monotonic_us();
+    let files = part_files(&RealDisk, layout, manifest).map_err(|error| error.to_string())?;
+    shared.loading.begin(files.iter().map(|file| file.bytes).sum());
+    let cuts = shared.engine.settings.current().aof_load_truncated;
+    let mut progress = |bytes| shared.loading.loaded_bytes.store(bytes, Ordering::Relaxed);
+    let (loaded, outcome) = replay_on(shared, LANE_SLOTS - 1, |replay| {
+        let loaded = load::load(&RealDisk, &files, replay, &mut Bases(shared), cuts, &mut progress);
+        (loaded, replay.outcome().clone())
+    });
+    let loaded = loaded.map_err(|error| error.to_string())?;
+    if let Some((path, torn)) = &loaded.cut {
+        tracing::warn!("{}: {torn}; it was cut off", path.display());
+    }
+    if let Some(error) = &outcome.first_error {
+        tracing::warn!(errors = outcome.errors, "commands of the append-only file failed: {error}");
+    }
+    shared.saves.loaded(shared.changes());
+    let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
+    tracing::info!(
+        steps = loaded.steps,
+        bytes = loaded.bytes,
+        took_ms,
+        "loaded the append-only file"
+    );
+    Ok(())
 }
 
 fn start<'s>(

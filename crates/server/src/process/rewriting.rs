@@ -85,7 +85,7 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
             let rewrite = rewrite.ok_or("the file after it could not be begun")?;
             let path = begun.insert(rewrite).base_path.clone();
             let plan = saving::plan_at(&shared.engine.settings.current(), path);
-            Ok((Arc::new(RealDisk), plan))
+            Ok((Box::new(RealDisk), plan))
         },
     )
 }

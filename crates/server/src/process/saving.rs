@@ -22,6 +22,7 @@ use std::time::Duration;
 use pantala_base::clock::{monotonic_us, unix_ms, unix_us};
 use pantala_engine::states::States;
 use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Outcome, Snapshot};
+use pantala_persistence::disk::Disk;
 use pantala_persistence::snapshot::schedule::Since;
 use pantala_persistence::snapshot::{Facts, Fault, Queue, RdbTarget, Schedule, name, write};
 use pantala_rdb::Strings;
@@ -179,7 +180,7 @@ pub fn write_snapshot(
     shared: &Shared,
     save: &Save,
     (is_base, at_cut): (&str, &mut dyn FnMut(&CutInfo)),
-    plan: impl FnOnce() -> Result<(Arc<dyn Disk>, write::Plan), String>,
+    plan: impl FnOnce() -> Result<(Box<dyn Disk>, write::Plan), String>,
 ) -> Result<u64, Unsaved> {
     let engine = &*shared.engine;
     let settings = engine.settings.current();

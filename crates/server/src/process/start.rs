@@ -6,10 +6,13 @@ use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
 
 use pantala_commands::Command;
+use pantala_persistence::aof::Manifest;
+use pantala_persistence::disk::RealDisk;
 use pantala_reactor::{Config, EngineChoice, Reactor};
 use pantala_settings::Settings;
 use pantala_settings::field::IoEngine;
 
+use crate::appending::Order;
 use crate::shared::{Launch, Shared};
 use crate::worker::WorkerThread;
 use crate::workers::MAX_WORKERS;
@@ -18,7 +21,7 @@ use pantala_engine::lane;
 use pantala_engine::states::States;
 
 use super::loading::{self, AnswersLoading};
-use super::{background, listening, saving, signals};
+use super::{background, journaling, listening, saving, signals};
 
 /// Descriptors the process needs beside its clients'.
 pub(crate) const OWN_DESCRIPTORS: u64 = 64;
@@ -33,8 +36,32 @@ pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     sweeper_waker: Arc<pantala_keyspace::Waker>,
-    /// The snapshot it begins with, until that is loaded.
-    to_load: Option<PathBuf>,
+    /// What it begins with, until that is loaded.
+    to_load: Option<ToLoad>,
+}
+
+/// What the server begins with.
+enum ToLoad {
+    /// A snapshot.
+    Snapshot(PathBuf),
+    /// The append-only file; a new one if there is none.
+    Steps(Option<Manifest>),
+}
+
+impl ToLoad {
+    /// What these settings mean. An append-only file that is to be begun begins with what the
+    /// snapshot has, if there is one.
+    fn find(settings: &Settings) -> Result<Option<ToLoad>, String> {
+        let snapshot = || Ok::<_, String>(loading::find(settings)?.map(ToLoad::Snapshot));
+        if !settings.appendonly {
+            return snapshot();
+        }
+        let manifest = journaling::layout(settings).open(&RealDisk);
+        match manifest.map_err(|error| error.to_string())? {
+            None => Ok(Some(snapshot()?.unwrap_or(ToLoad::Steps(None)))),
+            found => Ok(Some(ToLoad::Steps(found))),
+        }
+    }
 }
 
 /// Starts everything.
@@ -63,12 +90,16 @@ pub fn start_with(
             "the system allows fewer open files than maxclients needs; some clients will be refused"
         );
     }
-    let to_load = loading::find(&settings)?;
+    let to_load = ToLoad::find(&settings)?;
     let listeners = listening::open(&settings)?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let seed = pantala_base::hash::HashSeed::random();
     let shared = Shared::new(Launch { settings, file, seed, more, change_sink: None });
+    if matches!(to_load, Some(ToLoad::Steps(_))) {
+        // Before anybody changes anything: keys may expire as soon as all is loaded.
+        shared.engine.journal.turn(true);
+    }
     if to_load.is_some() {
         shared.engine.condition.lasting.begin(States::LOADING);
     }
@@ -118,14 +149,31 @@ impl Running {
     /// A text for the operator: the server is not to go on, as its data would be a part of what is
     /// in the file.
     pub fn load(&mut self) -> Result<(), String> {
-        let Some(path) = self.to_load.take() else { return Ok(()) };
+        let Some(to_load) = self.to_load.take() else { return Ok(()) };
         let loading = AnswersLoading::begin(&self.shared);
-        let loaded = loading::load(&self.shared, &path, false);
+        let loaded = self.load_from(to_load);
         if loaded.is_err() {
             // Nobody is to see what there is.
             std::mem::forget(loading);
         }
         if self.shared.engine.condition.shutdown.is_final() { Ok(()) } else { loaded }
+    }
+
+    fn load_from(&self, to_load: ToLoad) -> Result<(), String> {
+        let shared = &self.shared;
+        let settings = shared.engine.settings.current();
+        match to_load {
+            ToLoad::Snapshot(path) => {
+                loading::load(shared, &path, false)?;
+                if settings.appendonly { journaling::begin_anew(shared) } else { Ok(()) }
+            }
+            ToLoad::Steps(manifest) => {
+                if let Some(manifest) = &manifest {
+                    loading::load_steps(shared, &journaling::layout(&settings), manifest)?;
+                }
+                journaling::begin(shared, manifest)
+            }
+        }
     }
 
     /// Says in the log that the server is ready, unless it was told to stop meanwhile.
@@ -162,6 +210,7 @@ impl Running {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
+        self.shared.appending.stop(&self.shared.engine.journal, Order::End);
         // What is not finished is worth nothing.
         self.shared.saves.cancel_and_wait();
         listening::close(&self.shared.engine.settings.current());

@@ -1,0 +1,286 @@
+//! The append-only file of a whole server: what was answered is there after the next start, in an
+//! order that gives the same data; also after rewrites, and begun while the server runs.
+//!
+//! Each server runs in this process, with a directory and a Unix socket of its own.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pantala_base::rng::Rng;
+use pantala_server::process::start::{Running, start};
+use pantala_settings::{Disk, Settings, Start};
+
+/// A directory for one test, removed at its end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Directory {
+        static NUMBERS: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pantala-append-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a directory for the test");
+        Directory(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("s")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Nothing depends on it.
+        let _best_effort = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Starts a server in the directory, with these settings too, and loads what is there.
+fn server(at: &Directory, more: &[&str]) -> Running {
+    let (dir, socket) = (at.0.display().to_string(), at.socket().display().to_string());
+    let mut args = vec!["--dir", &dir, "--unixsocket", &socket, "--port", "0", "--save", ""];
+    args.extend(["--threads", "3"]);
+    args.extend(more);
+    let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
+    let start_up = Settings::from_args(&args, std::iter::empty(), &mut Disk).expect("good words");
+    let Start::Run(launch) = start_up else { panic!("there is nothing to print") };
+    let mut running = start(launch.settings, None).expect("it starts");
+    running.load().expect("it loads");
+    running
+}
+
+fn end(running: Running) {
+    running.stop();
+    running.wait();
+}
+
+struct Client {
+    stream: UnixStream,
+    received: Vec<u8>,
+}
+
+impl Client {
+    fn new(socket: &Path) -> Client {
+        Client { stream: UnixStream::connect(socket).expect("it listens"), received: Vec::new() }
+    }
+
+    /// Sends commands and reads their replies, one of which is a line or a short string.
+    fn send(&mut self, commands: &[&str]) -> Vec<String> {
+        let text: String = commands.iter().map(|command| format!("{command}\r\n")).collect();
+        self.stream.write_all(text.as_bytes()).expect("it reads");
+        commands.iter().map(|_| self.reply()).collect()
+    }
+
+    fn ask(&mut self, command: &str) -> String {
+        self.send(&[command]).remove(0)
+    }
+
+    fn line(&mut self) -> String {
+        loop {
+            if let Some(end) = self.received.windows(2).position(|pair| pair == b"\r\n") {
+                let line = self.received.drain(..end + 2).take(end).collect();
+                return String::from_utf8(line).expect("text");
+            }
+            let mut window = [0; 4096];
+            let got = self.stream.read(&mut window).expect("it answers");
+            assert!(got > 0, "it has hung up");
+            self.received.extend_from_slice(&window[..got]);
+        }
+    }
+
+    fn reply(&mut self) -> String {
+        let line = self.line();
+        let count = || line[1..].parse::<i64>().expect("a number");
+        match line.as_bytes()[0] {
+            b'$' if count() >= 0 => {
+                let mut text = String::new();
+                while text.len() < count() as usize {
+                    if !text.is_empty() {
+                        text += "\r\n";
+                    }
+                    text += &self.line();
+                }
+                text
+            }
+            b'*' => {
+                let parts: Vec<_> = (0..count()).map(|_| self.reply()).collect();
+                parts.join(" ")
+            }
+            _ => line,
+        }
+    }
+}
+
+/// Waits until INFO says this.
+fn wait_for(client: &mut Client, line: &str) {
+    while !client.ask("INFO persistence").contains(line) {
+        std::thread::yield_now();
+    }
+}
+
+fn digest(at: &Directory) -> String {
+    let digest = Client::new(&at.socket()).ask("DEBUG DIGEST");
+    assert_eq!(digest.trim_start_matches('+').len(), 40, "{digest}");
+    digest
+}
+
+const SCRIPT: &str = "EVAL \"redis.call('INCR', KEYS[1]) \
+    redis.call('RPUSH', KEYS[2], redis.call('GET', KEYS[1])) return 1\" 2";
+
+/// Some step; most touch keys that others touch.
+fn step(random: &mut Rng, number: usize) -> Vec<String> {
+    let mut key = |kind: &str| format!("{kind}{}", random.below(12));
+    let (a, b, list, set, hash) = (key("n"), key("n"), key("l"), key("s"), key("h"));
+    match random.below(14) {
+        0..4 => vec![format!("SET {a} {number}")],
+        4 => vec![format!("INCRBY {a} {number}")],
+        5 => vec![format!("RPUSH {list} {number} {a}")],
+        6 => vec![format!("LPOP {list}")],
+        7 => vec![format!("SADD {set} {number}"), format!("SPOP {set}")],
+        8 => vec![format!("HSET {hash} {a} {number}")],
+        9 => vec![format!("MSET {a} {number} {b} {number}")],
+        10 => vec![
+            "MULTI".into(),
+            format!("INCR {a}"),
+            format!("APPEND {b} 1"),
+            format!("DEL {list}"),
+            "EXEC".into(),
+        ],
+        11 => vec![format!("{SCRIPT} {a} {list}")],
+        12 => vec![format!("RENAME {a} {b}")],
+        _ => vec!["SELECT 1".into(), format!("SET {a} {number}"), "SELECT 0".into()],
+    }
+}
+
+/// Clients that write at the same time.
+fn write(at: &Directory, clients: u64, steps: usize) {
+    std::thread::scope(|scope| {
+        for seed in 0..clients {
+            scope.spawn(move || {
+                let (mut client, mut random) = (Client::new(&at.socket()), Rng::from_seed(seed));
+                for _ in 0..steps / 8 {
+                    let batch: Vec<_> =
+                        (0..8).flat_map(|number| step(&mut random, number)).collect();
+                    client.send(&batch.iter().map(String::as_str).collect::<Vec<_>>());
+                }
+            });
+        }
+    });
+}
+
+/// The data is the same after another start.
+fn check_again(at: &Directory, running: Running, more: &[&str]) -> Running {
+    let before = digest(at);
+    end(running);
+    let running = server(at, more);
+    assert_eq!(digest(at), before);
+    running
+}
+
+const ON: &[&str] = &["--appendonly", "yes"];
+
+#[test]
+fn what_many_wrote_at_once_is_there_again() {
+    for clients in [1, 2, 8] {
+        let at = Directory::new();
+        let running = server(&at, ON);
+        write(&at, clients, 800);
+        let running = check_again(&at, running, ON);
+        write(&at, clients, 80);
+        end(check_again(&at, running, ON));
+    }
+}
+
+#[test]
+fn a_rewrite_under_writes_loses_nothing() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    std::thread::scope(|scope| {
+        scope.spawn(|| write(&at, 4, 1600));
+        let mut client = Client::new(&at.socket());
+        for count in 1..=3 {
+            let began = client.ask("BGREWRITEAOF");
+            assert!(began.starts_with("+Background append only file rewriting"), "{began}");
+            wait_for(&mut client, &format!("aof_rewrites:{count}"));
+        }
+        let info = client.ask("INFO persistence");
+        assert!(info.contains("aof_last_bgrewrite_status:ok"), "{info}");
+    });
+    end(check_again(&at, running, ON));
+}
+
+#[test]
+fn it_can_be_begun_and_ended_while_the_server_runs() {
+    let at = Directory::new();
+    let running = server(&at, &[]);
+    write(&at, 2, 80);
+    let mut client = Client::new(&at.socket());
+    assert_eq!(client.ask("BGREWRITEAOF").as_bytes()[0], b'-');
+    assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK");
+    write(&at, 4, 400);
+    wait_for(&mut client, "aof_rewrites:1");
+    write(&at, 4, 80);
+    let running = check_again(&at, running, ON);
+    let mut client = Client::new(&at.socket());
+    assert_eq!(client.ask("CONFIG SET appendonly no"), "+OK");
+    let before = digest(&at);
+    client.ask("SET later 1");
+    assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK");
+    wait_for(&mut client, "aof_rewrites:1");
+    assert_ne!(digest(&at), before);
+    end(check_again(&at, running, ON));
+}
+
+#[test]
+fn what_was_answered_is_durable_with_always() {
+    let at = Directory::new();
+    let more = &["--appendonly", "yes", "--appendfsync", "always"];
+    let running = server(&at, more);
+    let mut client = Client::new(&at.socket());
+    let bytes = || {
+        let file = at.0.join("appendonlydir/appendonly.aof.1.incr.aof");
+        std::fs::read(file)
+            .map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    for number in 0..50 {
+        let key = format!("k{number}");
+        let sent = match number % 3 {
+            0 => client.ask(&format!("SET {key} 1")),
+            1 => client.ask(&format!("{SCRIPT} {key} {key}l")),
+            _ => client.send(&["MULTI", &format!("INCR {key}"), "INCR all", "EXEC"]).remove(3),
+        };
+        assert!(!sent.starts_with('-'), "{sent}");
+        assert!(bytes().contains(&key), "{key} was answered and is not in the file");
+    }
+    // One who waits for a key is answered when that is durable, too.
+    let mut waiting = Client::new(&at.socket());
+    let waits = std::thread::scope(|scope| {
+        let blocked = scope.spawn(|| waiting.ask("BLPOP queue 0"));
+        wait_for_blocked(&mut client);
+        client.ask("RPUSH queue served");
+        blocked.join().expect("no panic")
+    });
+    assert_eq!(waits, "queue served");
+    assert!(bytes().contains("LPOP"), "{}", bytes());
+    end(check_again(&at, running, more));
+}
+
+fn wait_for_blocked(client: &mut Client) {
+    while !client.ask("INFO clients").contains("blocked_clients:1") {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_snapshot_is_what_a_new_append_only_file_begins_with() {
+    let at = Directory::new();
+    let running = server(&at, &[]);
+    write(&at, 1, 80);
+    assert_eq!(Client::new(&at.socket()).ask("SAVE"), "+OK");
+    let running = check_again(&at, running, ON);
+    wait_for(&mut Client::new(&at.socket()), "aof_rewrites:1");
+    std::fs::remove_file(at.0.join("dump.rdb")).expect("it was saved");
+    end(check_again(&at, running, ON));
+}
