@@ -39,7 +39,8 @@ pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
         engine.functions.current().check_absent(&header.name).map_err(ClientError::bytes)?;
     }
     let library = examine(header, code).map_err(ClientError::bytes)?;
-    engine
+    super::hold_order(call)?;
+    Engine::of(call)
         .change_functions(|libraries| libraries.with(&library, replace, keep))
         .map_err(ClientError::bytes)?;
     call.record_as_it_came();
@@ -63,6 +64,7 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Done {
         true => Libraries::default().merged(&libraries, false, keep),
         false => now.merged(&libraries, replace, keep),
     };
+    super::hold_order(call)?;
     Engine::of(call).change_functions(change).map_err(ClientError::bytes)?;
     call.record_as_it_came();
     call.reply.ok();

@@ -20,6 +20,7 @@ pub mod store;
 
 use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Program, error, help};
+use pantala_keyspace::{Busy, PartitionId};
 
 use crate::engine::Engine;
 use crate::scripts::{self, KillError, Kind};
@@ -121,8 +122,18 @@ const HAVE_WRITTEN: ClientError = ClientError::text(
 const FLUSH_MODE: ClientError =
     ClientError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
 
+/// Changes of libraries are recorded in the order in which they happen: all of them hold one
+/// partition, whose stamp orders them. In a transaction, which waits for nothing, it may be busy.
+fn hold_order(call: &mut Call<'_, '_>) -> Done {
+    match call.is_recorded() && !call.keys.reach(0) && call.may_wait {
+        true => Err(Busy(PartitionId::of(0)).into()),
+        false => Ok(()),
+    }
+}
+
 fn delete(call: &mut Call<'_, '_>) -> Done {
     let name = call.args[2];
+    hold_order(call)?;
     Engine::of(call).change_functions(|now| now.without(name).ok_or(LIBRARY_NOT_FOUND))?;
     call.record_as_it_came();
     call.reply.ok();
@@ -137,6 +148,7 @@ fn flush(call: &mut Call<'_, '_>) -> Done {
         [_] => return Err(FLUSH_MODE.into()),
         _ => return Err(error::subcommand_syntax("FUNCTION", call.args[1]).into()),
     }
+    hold_order(call)?;
     Engine::of(call).change_functions(|_| Ok::<_, ClientError>(Default::default()))?;
     call.record_as_it_came();
     call.reply.ok();
