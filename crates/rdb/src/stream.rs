@@ -94,7 +94,8 @@ fn write_counters(stream: &Stream, out: &mut Vec<u8>) {
     write_id(stream.last_id(), out);
     write_id(stream.first_id(), out);
     write_id(stream.max_deleted_id(), out);
-    length::write(stream.entries_added(), out);
+    // More cannot be read: what counts beyond it has been set by XSETID.
+    length::write(stream.entries_added().min(i64::MAX as u64), out);
     length::write(stream.groups().len() as u64, out);
 }
 
