@@ -95,6 +95,11 @@ impl AtTimeout {
         match self {
             AtTimeout::Null => reply.null(),
             AtTimeout::NullArray => reply.null_array(),
+            AtTimeout::Acknowledged { local } => {
+                reply.array(2);
+                reply.int(i64::from(local));
+                reply.int(0);
+            }
         }
     }
 }
@@ -106,6 +111,12 @@ pub enum AtTimeout {
     Null,
     /// Null, as an array in RESP2.
     NullArray,
+    /// How many servers have it in their logs: this one or not, and none of the replicas (WAITAOF).
+    /// It waits for the journal, not for keys.
+    Acknowledged {
+        /// Whether this one has.
+        local: bool,
+    },
 }
 
 impl From<ClientError> for Stop {

@@ -72,6 +72,11 @@ impl Recorder {
         self.journal.is_on()
     }
 
+    /// See [`Journal::is_durable`].
+    pub fn is_durable(&self, step: Stamp) -> bool {
+        step == Stamp::default() || self.journal.is_durable(step)
+    }
+
     /// From here on it is another command that changes things.
     #[inline]
     pub fn begin_command(&self) {
@@ -142,6 +147,15 @@ impl Recorder {
     #[inline]
     pub fn has_step(&self) -> bool {
         self.open_commands.get() != 0
+    }
+
+    /// What is recorded from here on comes after this step, which another thread may have recorded:
+    /// the client was answered before it sent the next command.
+    #[inline]
+    pub fn follow(&self, step: Stamp) {
+        if step > self.last.get() {
+            self.last.set(step.next_of(self.outbox.thread));
+        }
     }
 
     /// Takes back what the open step has recorded, but for what lasts.
@@ -336,6 +350,20 @@ mod tests {
         assert_eq!(pieces, [(3 * INCR.len(), 0, 0), (4 * INCR.len(), 4, 0)]);
         assert_eq!(recorder.last().time(), 9);
         assert_eq!(finished(&recorder).0, []);
+    }
+
+    #[test]
+    fn a_client_that_was_answered_comes_after_what_it_has_seen() {
+        let (journal, start) = (Arc::<Journal>::default(), Stamp::default());
+        let (one, two) = (journal.join(), journal.join());
+        del(&two, 0);
+        let seen = two.end_step(Stamp::first_of(90));
+        one.follow(seen);
+        del(&one, 0);
+        assert!(one.end_step(start) > seen);
+        one.follow(start);
+        del(&one, 0);
+        assert!(one.end_step(start) > seen, "a thread's own steps never fall");
     }
 
     #[test]

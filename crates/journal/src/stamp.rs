@@ -7,7 +7,8 @@
 //! Invariants
 //! 1. The stamps of one thread never fall. Steps with the same stamp are of one thread, in the
 //!    order in which it ended them.
-//! 2. A step that held a partition after another thread's step has the larger stamp.
+//! 2. A step that held a partition after another thread's step has the larger stamp. So has one
+//!    of a client that was answered before it asked for it (`Recorder::follow`).
 
 /// So many threads can record.
 pub const MOST_THREADS: usize = 1 << THREAD_BITS;

@@ -284,3 +284,26 @@ fn a_snapshot_is_what_a_new_append_only_file_begins_with() {
     std::fs::remove_file(at.0.join("dump.rdb")).expect("it was saved");
     end(check_again(&at, running, ON));
 }
+
+#[test]
+fn a_client_can_wait_until_the_file_has_what_it_wrote() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    assert_eq!(client.ask("WAITAOF 1 0 0"), ":1 :0", "it has written nothing");
+    assert_eq!(client.send(&["SET k v", "WAITAOF 1 0 0"]), ["+OK", ":1 :0"]);
+    assert_eq!(client.send(&["SET k w", "WAITAOF 0 1 1"])[1].split(' ').nth(1), Some(":0"));
+    assert_eq!(client.ask("CONFIG SET appendonly no"), "+OK");
+    assert!(client.ask("WAITAOF 1 0 0").starts_with("-ERR WAITAOF"));
+    end(running);
+}
+
+#[test]
+fn debug_reload_leaves_the_append_only_file_whole() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    write(&at, 2, 80);
+    assert_eq!(Client::new(&at.socket()).ask("DEBUG RELOAD"), "+OK");
+    write(&at, 2, 80);
+    end(check_again(&at, running, ON));
+}

@@ -107,6 +107,10 @@ impl<'r> Turn<'r> {
         {
             return Verdict::Parked(park);
         }
+        if let Some(recorder) = self.recorder {
+            recorder.begin_command();
+            recorder.follow(session.last_step);
+        }
         let before = output.len();
         // One key that is missing has no long reply: only of several something may be told in vain.
         let told = if hashes.len() > 1 { locked.effect_count() } else { usize::MAX };
@@ -126,9 +130,6 @@ impl<'r> Turn<'r> {
             ready,
             may_wait: self.may_wait,
         };
-        if let Some(recorder) = self.recorder {
-            recorder.begin_command();
-        }
         let mut done = (found.row.handler)(&mut call);
         if call.reply.is_short() {
             if call.reply.may_be_short() {

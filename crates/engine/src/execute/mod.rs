@@ -185,6 +185,9 @@ impl<'r> Turn<'r> {
         output: &mut Vec<u8>,
         target: &ReplyTarget<'_>,
     ) -> Verdict {
+        if let Some(recorder) = self.recorder {
+            recorder.follow(session.last_step);
+        }
         if found.row.flags.has(Flags::TRANSACTION) {
             let verdict = self.run_transaction(session, found, output);
             self.note_step(session);

@@ -51,7 +51,10 @@ impl Worker {
                 let _ = answer.send(self.unblock_client(client, with_error));
             }
             Message::PauseChanged => self.try_again(Waiting::Pause),
-            Message::JournalKept => self.send_kept(),
+            Message::JournalKept => {
+                self.send_kept();
+                self.wake_for_journal();
+            }
             Message::EvictClients => self.chores.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
             Message::LookUp => {}

@@ -72,6 +72,8 @@ pub struct Lists {
     pub resumed: Vec<u32>,
     /// Their output waits until the journal is durable.
     pub unkept: Vec<u32>,
+    /// Their command waits until the journal is durable.
+    pub awaiting: Vec<u32>,
     /// They watch all commands.
     pub monitors: Vec<u32>,
     /// Places of lost connections whose subscriptions are being ended.

@@ -3,9 +3,10 @@
 //! What waits and who serves it stands in `pantala_engine::waiting`.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 use std::sync::Arc;
 
-use pantala_commands::{ClientError, Locking, ReplyMode};
+use pantala_commands::{AtTimeout, ClientError, Locking, ReplyMode};
 use pantala_engine::execute::suppress_reply;
 use pantala_engine::lane::Job;
 use pantala_engine::waiting::{Blocked, Pending};
@@ -17,6 +18,12 @@ use super::connection::{Connection, Life, Waiting};
 
 /// When a command is looked at again whose time is over while the lane runs it.
 const LOOK_AGAIN_US: u64 = 10_000;
+
+/// Whether its command waits until the journal is durable.
+fn waits_for_journal(connection: Option<&mut Connection>) -> bool {
+    let blocked = connection.and_then(|connection| connection.waits.blocked.as_ref());
+    blocked.is_some_and(|blocked| matches!(blocked.at_timeout, AtTimeout::Acknowledged { .. }))
+}
 
 /// The moments at which waiting ends in vain, of one worker: time and connection.
 #[derive(Default)]
@@ -41,6 +48,31 @@ impl Worker {
         self.shared.engine.blocked.join();
         if let Some(until_us) = until_us {
             self.timeouts.due.insert((until_us, handle), number);
+        }
+        if waits_for_journal(self.at(index)) {
+            self.lists.awaiting.push(index);
+            // What was to call it may have come before.
+            self.run_if_kept(index);
+        }
+    }
+
+    /// More of the journal is durable: who waits for that looks again.
+    pub(super) fn wake_for_journal(&mut self) {
+        for index in take(&mut self.lists.awaiting) {
+            if waits_for_journal(self.at(index)) {
+                self.lists.awaiting.push(index);
+                self.run_if_kept(index);
+            }
+        }
+    }
+
+    fn run_if_kept(&mut self, index: u32) {
+        let Some(connection) = self.at(index) else { return };
+        let (step, blocked) = (connection.session.last_step, &connection.waits.blocked);
+        let at_timeout = blocked.as_ref().map(|blocked| blocked.at_timeout);
+        let is_told = at_timeout == Some(AtTimeout::Acknowledged { local: true });
+        if !is_told && self.shared.engine.journal.is_durable(step) {
+            self.run_again(index);
         }
     }
 

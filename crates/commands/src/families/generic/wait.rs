@@ -1,9 +1,9 @@
-//! WAIT and WAITAOF: until replicas, or files, have what was written. There are none yet.
+//! WAIT and WAITAOF: until replicas, or files, have what was written. There are no replicas yet.
 
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 
-use crate::call::{Call, Done};
+use crate::call::{AtTimeout, Call, Done, KeyWait, WaitedKeys};
 use crate::command::{Category, Command, Flags, Group};
 use crate::error::{self, ClientError};
 
@@ -38,15 +38,20 @@ fn wait_aof(call: &mut Call<'_, '_>) -> Done {
         return Err(error::NOT_ZERO_OR_ONE.into());
     }
     let replicas = parse_i64(call.args[2]).filter(|count| *count >= 0);
-    replicas.ok_or(error::NOT_POSITIVE)?;
-    timeout(call.args[3], call.now())?;
-    if local == 1 {
+    let replicas = replicas.ok_or(error::NOT_POSITIVE)?;
+    let timeout_ms = timeout(call.args[3], call.now())?;
+    if local == 1 && !call.settings.appendonly {
         return Err(error::NO_LOG_TO_WAIT_FOR.into());
     }
-    call.reply.array(2);
-    call.reply.int(0);
-    call.reply.int(0);
-    Ok(())
+    let recorder = call.keys.scope().recorder;
+    let is_kept = recorder.is_some_and(|recorder| recorder.is_durable(call.session.last_step));
+    let at_timeout = AtTimeout::Acknowledged { local: is_kept };
+    if (is_kept || local == 0) && replicas == 0 {
+        at_timeout.reply(&mut call.reply);
+        return Ok(());
+    }
+    let until = (timeout_ms > 0).then(|| UnixMs(call.now().0 + timeout_ms));
+    call.wait(KeyWait { until, keys: WaitedKeys::All, at_timeout, args: None })
 }
 
 /// A timeout in milliseconds, 0 for none.

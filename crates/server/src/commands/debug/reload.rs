@@ -3,8 +3,10 @@
 
 use pantala_commands::{Call, ClientError, Done, error, options::is_word};
 
+use pantala_keyspace::Scope;
+
 use crate::process::loading::{self, AnswersLoading};
-use crate::process::saving;
+use crate::process::{rewriting, saving};
 use crate::shared::Shared;
 
 #[derive(Default)]
@@ -48,6 +50,9 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
     let path = loading::find(&settings).map_err(|why| failed(&why))?;
     let path = path.ok_or_else(|| failed(&"there is no file"))?;
     let _others_wait = AnswersLoading::begin(shared);
+    // The append-only file has the data already; where the snapshot has other data, it begins anew.
+    let scope = *call.keys.scope();
+    call.keys.set_scope(Scope { recorder: None, ..scope });
     if !options.no_flush {
         let garbage = call.keys.flush(None)?;
         call.space().dispose(garbage, false, call.keys.scope().tally);
@@ -55,6 +60,11 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
         shared.engine.change_functions(emptied)?;
     }
     loading::load(shared, &path, options.merges).map_err(|why| failed(&why))?;
+    if shared.appending.is_running()
+        && let Some(shared) = shared.arc()
+    {
+        rewriting::begin(&shared);
+    }
     call.reply.ok();
     Ok(())
 }
