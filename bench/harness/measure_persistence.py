@@ -18,7 +18,9 @@ from .servers import START_LIMIT_S, Server, Trouble, pinned_to
 
 LOOK_S = 0.1
 SAVE_LIMIT_S = 300
-EMPTY_FILE = ("--appendonly", "no")
+NO_FILE = ("--appendonly", "no")
+# Rewrites begin by chance of the sizes, and another process that does one is not counted.
+FILE = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 
 
 # ---- saving --------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ def measure_journal(session, scenario):
             if kind := session.kinds.get(name):
                 with session.guard(scenario, name):
                     cores = session.settings.server_cores
-                    more = (EMPTY_FILE, ("--appendonly", "yes", "--appendfsync", "everysec"))
+                    more = (NO_FILE, (*FILE, "--appendfsync", "everysec"))
                     pair = [stack.enter_context(Server(kind, cores, 1, each)) for each in more]
                     if len(measure.prepared(session, scenario, pair)) == 2:
                         pairs[pair[1]] = pair
@@ -217,7 +219,7 @@ def measure_always(session, scenario: Scenario):
         for name in scenario.servers:
             if kind := session.kinds.get(name):
                 with session.guard(scenario, name):
-                    more = ("--appendonly", "yes", "--appendfsync", "always")
+                    more = (*FILE, "--appendfsync", "always")
                     cores = session.settings.server_cores
                     server = stack.enter_context(Server(kind, cores, 1, more))
                     measure.fill(session, scenario, server, scenario.keys)

@@ -98,7 +98,7 @@ TWO_THREADS = Scenario(
     command=SET,
     pipeline=30,
     requests=5_000_000,
-    more=("--appendonly", "yes"),
+    more=("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0"),
     budgets=(Budget("growth", 1.10),),
     quick={"keys": 50_000, "requests": 300_000},
 )
