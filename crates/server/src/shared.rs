@@ -36,6 +36,8 @@ pub struct Shared {
     pub appending: Appending,
     /// The snapshot that is being loaded, and the last one.
     pub loading: LoadState,
+    /// Held by whoever lets changes of data wait while it saves.
+    pub writes_wait: Mutex<()>,
     /// How busy the workers are, for INFO.
     pub loads: Mutex<Loads>,
     self_ref: OnceLock<Weak<Shared>>,
@@ -104,6 +106,7 @@ impl Shared {
             appending: Appending::default(),
             loading: LoadState::default(),
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
+            writes_wait: Mutex::default(),
             loads: Mutex::new(Loads::default()),
             self_ref: OnceLock::new(),
             clients: AtomicU64::new(0),

@@ -9,6 +9,7 @@
 //!
 //! Tests: compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
 
+use std::sync::PoisonError;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::Duration;
@@ -81,6 +82,8 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
 fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
     tracing::info!("saving a snapshot before the server stops");
     let lasting = &shared.engine.condition.lasting;
+    // A DEBUG RELOAD ends first: after it writes would go on.
+    let held = shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
     lasting.begin(States::PAUSED_WRITES);
     if shared.saves.cancel_and_wait() {
         tracing::info!("the snapshot that was being written is written anew");
@@ -90,6 +93,7 @@ fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
         lasting.end(States::PAUSED_WRITES);
         shared.workers.post_all(|| Message::PauseChanged);
     }
+    drop(held);
     saved
 }
 

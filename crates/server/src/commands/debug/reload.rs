@@ -1,13 +1,23 @@
-//! DEBUG RELOAD: through a file and back, for tests. Other clients are answered -LOADING while the
-//! data is not whole.
+//! DEBUG RELOAD: through a file and back, for tests.
+//!
+//! Invariants
+//! 1. One runs at a time: two would load the same keys.
+//! 2. From before the save to the end changes of data wait, so that none is lost; other clients are
+//!    answered -LOADING while the data is not whole.
+//!
+//! Tests: compat/transcripts/server/save.txt; compat/bad_days (`persistence`).
+
+use std::sync::{MutexGuard, TryLockError};
 
 use pantala_commands::{Call, ClientError, Done, error, options::is_word};
+use pantala_engine::states::States;
 
 use pantala_keyspace::Scope;
 
 use crate::process::loading::{self, AnswersLoading};
 use crate::process::{rewriting, saving};
 use crate::shared::Shared;
+use crate::workers::inbox::Message;
 
 #[derive(Default)]
 struct Options {
@@ -43,6 +53,8 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
         tracing::warn!("DEBUG RELOAD: {why}");
         ClientError::text("ERR Error trying to load the RDB dump, check server logs.")
     };
+    let _writes_wait =
+        WritesWait::begin(shared).ok_or_else(|| failed(&"another one has not ended"))?;
     if !options.no_save {
         saving::save(shared).map_err(|unsaved| failed(&unsaved))?;
     }
@@ -67,4 +79,26 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
     }
     call.reply.ok();
     Ok(())
+}
+
+/// Changes of data wait while it lives; there is one, and none while a SHUTDOWN saves.
+struct WritesWait<'s>(&'s Shared, #[expect(dead_code, reason = "held")] MutexGuard<'s, ()>);
+
+impl<'s> WritesWait<'s> {
+    fn begin(shared: &'s Shared) -> Option<Self> {
+        let held = match shared.writes_wait.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
+        Some(WritesWait(shared, held))
+    }
+}
+
+impl Drop for WritesWait<'_> {
+    fn drop(&mut self) {
+        self.0.engine.condition.lasting.end(States::PAUSED_WRITES);
+        self.0.workers.post_all(|| Message::PauseChanged);
+    }
 }
