@@ -315,22 +315,3 @@ def damaged_file(trial):
     with server.client() as client:
         assert settle(client) == 1_000
     server.stop()
-
-
-@scenario()
-def reload_holds_writes_back(trial):
-    """While DEBUG RELOAD saves, changes of data wait, and another one is refused."""
-    server = trial.server
-    with server.client() as reloading, server.client() as client, server.client() as writer:
-        client.want(b"OK", "SET", "k", "v")
-        with HeldUp(server):
-            reloading.write(encode("DEBUG", "RELOAD"))
-            until(lambda: is_error(client.call("SAVE")), "it saves")
-            assert is_error(client.call("DEBUG", "RELOAD", "NOSAVE")), "one at a time"
-            writer.write(encode("APPEND", "k", "w"))
-            until(lambda: "paused_clients:1" in client.call("INFO", "clients").decode()
-                  or b"flags=b" in client.call("CLIENT", "LIST"), "the change waits")
-            client.want(b"v", "GET", "k")
-        assert is_error(reloading.reply()), "it could not save"
-        assert writer.reply() == 2
-        client.want(b"vw", "GET", "k")

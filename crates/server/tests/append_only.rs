@@ -6,7 +6,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use pantala_base::rng::Rng;
 use pantala_server::process::start::{Running, start};
@@ -306,4 +306,41 @@ fn debug_reload_leaves_the_append_only_file_whole() {
     assert_eq!(Client::new(&at.socket()).ask("DEBUG RELOAD"), "+OK");
     write(&at, 2, 80);
     end(check_again(&at, running, ON));
+}
+
+#[test]
+fn reload_loses_neither_data_nor_what_is_written_meanwhile() {
+    let at = Directory::new();
+    let settings = ["--appendonly", "yes", "--enable-debug-command", "yes"];
+    let running = server(&at, &settings);
+    let mut client = Client::new(&at.socket());
+    assert_eq!(client.ask("DEBUG POPULATE 5000"), "+OK");
+    assert_eq!(client.ask("SET k v"), "+OK");
+    let is_over = AtomicBool::new(false);
+    let socket = at.socket();
+    std::thread::scope(|scope| {
+        let write = || {
+            let mut writer = Client::new(&socket);
+            let mut last = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let reply = writer.ask("INCR counter");
+                let Some(number) = reply.strip_prefix(':') else { continue };
+                let number: u64 = number.parse().expect("a number");
+                assert_eq!(number, last + 1);
+                last = number;
+            }
+        };
+        let writing = scope.spawn(write);
+        for _ in 0..5 {
+            assert_eq!(client.ask("DEBUG RELOAD"), "+OK");
+        }
+        is_over.store(true, Ordering::Relaxed);
+        writing.join().expect("nothing that was acknowledged is lost");
+    });
+    let counter = client.ask("GET counter");
+    end(running);
+    let again = server(&at, &settings);
+    let mut client = Client::new(&at.socket());
+    assert_eq!(client.send(&["GET k", "GET counter"]), ["v", &counter]);
+    end(again);
 }

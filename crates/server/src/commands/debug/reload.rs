@@ -5,13 +5,12 @@
 //! 2. From before the save to the end changes of data wait, so that none is lost; other clients are
 //!    answered -LOADING while the data is not whole.
 //!
-//! Tests: compat/transcripts/server/save.txt; compat/bad_days (`persistence`).
+//! Tests: compat/transcripts/server/save.txt; tests/append_only.rs.
 
 use std::sync::{MutexGuard, TryLockError};
 
 use pantala_commands::{Call, ClientError, Done, error, options::is_word};
 use pantala_engine::states::States;
-
 use pantala_keyspace::Scope;
 
 use crate::process::loading::{self, AnswersLoading};
