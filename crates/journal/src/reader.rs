@@ -101,10 +101,15 @@ impl Reader {
         !self.merger.is_empty()
     }
 
+    /// This thread reads from now on: whoever wakes the reader wakes it. Called before it looks for
+    /// the first time at what it is woken for.
+    pub fn begin_here(&self) {
+        self.journal.read_here();
+    }
+
     /// Sleeps until something is handed over, or the reader is woken, or `at_most` is over. Only on
     /// the thread that reads.
     pub fn wait(&self, at_most: Option<Duration>) {
-        self.journal.read_here();
         self.journal.set_asleep(true);
         let has_come = self.journal.outboxes().iter().any(|outbox| outbox.has_something());
         if !has_come {

@@ -392,10 +392,17 @@ impl<'l, 'k> Opened<'l, 'k> {
             }
         }
         self.after_insert(deadline);
+        self.announce(NEW);
     }
 
     /// Puts a record taken elsewhere under this key, which must be free.
     pub fn put(&mut self, record: OwnedRecord<Object>) {
+        self.put_unheard(record);
+        self.announce(NEW);
+    }
+
+    /// The same for what is loaded: nobody is told that it is new.
+    pub fn put_unheard(&mut self, record: OwnedRecord<Object>) {
         debug_assert!(self.place.is_none(), "the handler removes what is there first");
         let (key, deadline) = (self.key, record.deadline());
         self.make_way();
@@ -419,7 +426,6 @@ impl<'l, 'k> Opened<'l, 'k> {
             self.changes.note_deadline(deadline);
         }
         self.changes.publish_sizes();
-        self.announce(NEW);
     }
 
     /// Sets or clears the deadline of a key that is there.

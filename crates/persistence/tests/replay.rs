@@ -188,6 +188,19 @@ fn damage_is_told_with_file_and_offset() {
 }
 
 #[test]
+fn an_empty_file_is_no_snapshot() {
+    let mut at = Fixture::new(b"", &[&steps(&["SET a 1"])]);
+    let base = at.layout.base(1, pantala_persistence::aof::BaseKind::Rdb);
+    let mut manifest = at.layout.open(&at.disk).expect("it opens").expect("there is one");
+    at.disk.create(&at.layout.path(&base.name)).expect("created");
+    manifest.base = Some(base);
+    at.layout.store(&at.disk, &manifest).expect("stored");
+    let error = at.load(true).expect_err("it is damaged");
+    let expected = "offset 0: expected a snapshot, as the file's name says, found nothing";
+    assert_eq!(error, format!("/d/a.1.base.rdb: {expected}"));
+}
+
+#[test]
 fn errors_are_counted_and_do_not_stop_it() {
     let mut at = Fixture::new(b"", &[&steps(&["SET a x", "INCR a", "SET b 1"])]);
     let loaded = at.load(true).expect("it loads");

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use pantala_journal::Journal;
+use pantala_journal::{Journal, Stamp};
 use pantala_persistence::aof::{Part, Rewrite};
 
 /// What the journal's thread is asked to do.
@@ -120,25 +120,34 @@ impl Appending {
         self.state().thread = Some(thread);
     }
 
-    /// Tells the journal's thread to write what there is and to end, and waits for that.
+    /// Tells the journal's thread to write what there is and to end, and waits for that. It does
+    /// what it was asked before; after this nothing is taken.
     pub fn stop(&self, journal: &Journal, order: Order) {
-        self.order(journal, order);
         let mut state = self.state();
-        state.orders = None;
+        if matches!(order, Order::Stop) {
+            // Turns that have begun record to their end; it is not kept.
+            journal.turn(false);
+        }
+        if let Some(orders) = state.orders.take() {
+            let _it_has_ended = orders.send(order);
+        }
+        // A rewrite that waits for its cut waits no longer.
+        state.expected = None;
         let thread = state.thread.take();
         drop(state);
+        journal.wake_reader();
         if let Some(thread) = thread {
             // One that panicked has said so.
             let _ended = thread.join();
         }
     }
 
-    /// Asks the journal's thread to do something.
-    pub fn order(&self, journal: &Journal, order: Order) {
-        if let Some(orders) = &self.state().orders {
-            let _it_has_ended = orders.send(order);
-        }
+    /// Asks the journal's thread to do something; false: there is none.
+    #[must_use]
+    pub fn order(&self, journal: &Journal, order: Order) -> bool {
+        let is_taken = self.state().orders.as_ref().is_some_and(|to| to.send(order).is_ok());
         journal.wake_reader();
+        is_taken
     }
 
     /// Somebody is to begin a rewrite; `None`: one is under way.
@@ -162,6 +171,18 @@ impl Appending {
         let (sender, coming) = channel();
         self.state().expected = Some((number, sender));
         (number, coming)
+    }
+
+    /// The cut of this number, with the gate closed: changes are recorded from here on. If the
+    /// journal's thread has ended meanwhile nothing is, and the rewrite will not begin.
+    pub fn cut(&self, journal: &Journal, stamp: Stamp, number: u64) {
+        let mut state = self.state();
+        if state.orders.is_none() {
+            state.expected = None;
+            return;
+        }
+        journal.turn(true);
+        journal.cut(stamp, number);
     }
 
     /// A rewrite has begun at the cut of this number; it comes back if nobody waits for it.

@@ -234,6 +234,24 @@ fn it_can_be_begun_and_ended_while_the_server_runs() {
 }
 
 #[test]
+fn it_can_be_ended_in_the_midst_of_a_rewrite() {
+    let at = Directory::new();
+    let running = server(&at, &[]);
+    write(&at, 2, 400);
+    let mut client = Client::new(&at.socket());
+    for _ in 0..20 {
+        // Refused while the rewrite of the file before has not ended.
+        while client.ask("CONFIG SET appendonly yes") != "+OK" {}
+        assert_eq!(client.ask("CONFIG SET appendonly no"), "+OK");
+    }
+    wait_for(&mut client, "aof_rewrite_in_progress:0");
+    assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK");
+    wait_for(&mut client, "aof_rewrite_in_progress:0");
+    write(&at, 2, 80);
+    end(check_again(&at, running, ON));
+}
+
+#[test]
 fn what_was_answered_is_durable_with_always() {
     let at = Directory::new();
     let more = &["--appendonly", "yes", "--appendfsync", "always"];

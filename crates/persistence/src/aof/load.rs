@@ -172,6 +172,10 @@ impl Loading<'_, '_> {
     /// A reader of the file's steps, behind its snapshot if it has one.
     fn begin(&mut self) -> Result<StepReader, Fault> {
         let (path, file_bytes) = (&self.file.path, self.file.bytes);
+        if self.file.is_base && file_bytes == 0 && path.extension() == Some("rdb".as_ref()) {
+            let expected = "a snapshot, as the file's name says";
+            return Err(Fault::Damage(Damage { offset: 0, expected, found: "nothing".into() }));
+        }
         let mut input = self.disk.open_to_read(path)?;
         let (ahead, is_snapshot) = begins_with_snapshot(&mut input)?;
         if !is_snapshot {

@@ -108,7 +108,7 @@ impl Inserter<'_> {
             return Err(Fault::Twice(offset, name.to_vec()));
         }
         opened.remove();
-        opened.put(record);
+        opened.put_unheard(record);
         opened.publish(event::UNNAMED);
         inserted.loaded += 1;
         Ok(())

@@ -12,7 +12,7 @@
 //!    to be is bounded by the file.
 //!
 //! Not here: threads, and who may look at data meanwhile (`pantala-server`); the append-only file
-//! (`aof`). Tests: at the foot of the files; compat/persistence.
+//! (`aof`). Tests: at the foot of the files; compat/bad_days.
 
 mod insert;
 mod read;

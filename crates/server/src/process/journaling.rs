@@ -140,8 +140,6 @@ pub fn settings_changed(shared: &Shared, now: &Settings) -> Result<(), String> {
         return Ok(());
     }
     if !now.appendonly {
-        // Turns that have begun record to their end; it is not kept.
-        journal.turn(false);
         shared.appending.stop(journal, Order::Stop);
         journal.hold_replies(false);
         shared.workers.post_all(|| Message::JournalKept);
@@ -155,14 +153,23 @@ pub fn settings_changed(shared: &Shared, now: &Settings) -> Result<(), String> {
 /// # Errors
 /// A text for the operator.
 pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
+    // Asked first: one that an earlier file has begun must not end in this one.
+    let asked = shared.appending.begin_rewrite(monotonic_us());
+    asked.ok_or("a rewrite is under way: try again when it has ended")?;
     let layout = layout(&shared.engine.settings.current());
-    let manifest = layout.open(&RealDisk).map_err(|error| error.to_string())?;
-    start(shared, Writer::new(Arc::new(RealDisk), layout, manifest, 0))?;
-    if rewriting::begin(shared) { Ok(()) } else { Err("a rewrite is under way".into()) }
+    let manifest = layout.open(&RealDisk).map_err(|error| error.to_string());
+    let started = manifest
+        .and_then(|manifest| start(shared, Writer::new(Arc::new(RealDisk), layout, manifest, 0)));
+    if started.is_err() {
+        shared.appending.rewrite_ended(false, monotonic_us());
+    }
+    started?;
+    if rewriting::go_on(shared) { Ok(()) } else { Err("there is no thread for it".into()) }
 }
 
 impl Keeper {
     fn run(mut self) {
+        self.reader.begin_here();
         loop {
             self.take_orders();
             self.take_sync();
@@ -246,7 +253,8 @@ impl Keeper {
         let Some(job) = self.writer.begin_removal() else { return };
         let shared = Arc::clone(&self.shared);
         let remove = move || {
-            shared.appending.order(&shared.engine.journal, Order::Removed(job.run()));
+            // Without a thread they are removed at the next start.
+            let _taken = shared.appending.order(&shared.engine.journal, Order::Removed(job.run()));
             pantala_memory::release_seat();
         };
         if let Err(error) = Builder::new().name("journal-remove".into()).spawn(remove) {

@@ -8,7 +8,7 @@
 //! 2. A file that is damaged is an error for whoever wants it loaded; the data is then that of no
 //!    file, and the server is not to go on with it.
 //!
-//! Tests: compat/persistence; compat/transcripts/server/save.txt.
+//! Tests: compat/bad_days; compat/transcripts/server/save.txt.
 
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -28,9 +28,11 @@ const BEGIN_MOST: Duration = Duration::from_secs(60);
 
 /// Begins a rewrite on a thread of its own; false: one is under way, or there is no thread.
 pub fn begin(shared: &Arc<Shared>) -> bool {
-    if shared.appending.begin_rewrite(monotonic_us()).is_none() {
-        return false;
-    }
+    shared.appending.begin_rewrite(monotonic_us()).is_some() && go_on(shared)
+}
+
+/// The same where [`begin_rewrite`](crate::appending::Appending::begin_rewrite) has been asked.
+pub fn go_on(shared: &Arc<Shared>) -> bool {
     let of_thread = Arc::clone(shared);
     let life = move || {
         pantala_base::os::yield_to_others();
@@ -61,8 +63,11 @@ fn run(shared: &Shared) {
     }
     match begun {
         Some(rewrite) => {
-            let ended = Rewritten { rewrite, is_written: written.is_ok() };
-            shared.appending.order(&shared.engine.journal, Order::Rewritten(ended));
+            let ended = Order::Rewritten(Rewritten { rewrite, is_written: written.is_ok() });
+            if !shared.appending.order(&shared.engine.journal, ended) {
+                tracing::warn!("the append-only file is not wanted any more: nor is its new base");
+                shared.appending.rewrite_ended(false, monotonic_us());
+            }
         }
         None => shared.appending.rewrite_ended(false, monotonic_us()),
     }
@@ -76,10 +81,7 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
     saving::write_snapshot(
         shared,
         &save,
-        ("1", &mut |cut| {
-            journal.turn(true);
-            journal.cut(cut.stamp, number);
-        }),
+        ("1", &mut |cut| shared.appending.cut(journal, cut.stamp, number)),
         || {
             let rewrite = coming.recv_timeout(BEGIN_MOST).ok().flatten();
             let rewrite = rewrite.ok_or("the file after it could not be begun")?;

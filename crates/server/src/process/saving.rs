@@ -10,7 +10,7 @@
 //! Invariants
 //! 1. Whoever writes waits for its walkers, also where the disk has failed.
 //!
-//! Tests: at the foot; compat/transcripts/server/save.txt; compat/persistence.
+//! Tests: at the foot; compat/transcripts/server/save.txt; compat/bad_days.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
