@@ -180,6 +180,8 @@ pub enum Group {
     PubSub,
     /// `cluster`
     Cluster,
+    /// Commands of Memcached's protocols, which RESP does not know.
+    Memcached,
 }
 
 impl Group {
@@ -202,6 +204,7 @@ impl Group {
             Group::Scripting => "scripting",
             Group::PubSub => "pubsub",
             Group::Cluster => "cluster",
+            Group::Memcached => "memcached",
         }
     }
 }
@@ -497,7 +500,7 @@ impl Command {
                 Group::Geo => &[Category::Geo],
                 Group::Transactions => &[Category::Transaction],
                 Group::Scripting => &[Category::Scripting],
-                Group::PubSub | Group::Cluster => &[],
+                Group::PubSub | Group::Cluster | Group::Memcached => &[],
             },
             tips: &[],
             since: "1.0.0",

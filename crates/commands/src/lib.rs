@@ -29,6 +29,7 @@ pub mod error;
 pub mod families;
 mod help;
 mod incremental;
+pub mod memcached;
 pub mod options;
 mod owned_args;
 mod queue;
@@ -49,4 +50,6 @@ pub use help::{help, reply_help};
 pub use owned_args::OwnedArgs;
 pub use queue::{Queue, Queued, Watching};
 pub use registry::{CommandRef, Registry};
-pub use session::{Identity, Place, ReplyMode, Session, SharedText, Subscriptions, Tracking};
+pub use session::{
+    Identity, Place, Protocol, ReplyMode, Session, SharedText, Subscriptions, Tracking,
+};

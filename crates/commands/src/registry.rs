@@ -4,9 +4,12 @@
 //! number in the statistics. Names are found through a small open-addressed table over the name
 //! folded to upper case, eight letters at once: lookup costs one multiplication and, nearly always,
 //! one comparison of words, which is all that a name of up to eight letters needs.
+//!
+//! Rows of [`Group::Memcached`] stand at the end and have no name that RESP could find: who reads
+//! that protocol asks for them once ([`Registry::row_of`]).
 
 use crate::call::{Call, Done};
-use crate::command::Command;
+use crate::command::{Command, Group};
 use crate::error;
 
 /// A row and its number.
@@ -46,8 +49,9 @@ struct Slot {
 impl Registry {
     /// The registry of all these families. Two rows with one name are a mistake of ours.
     pub fn new(families: &[&'static [Command]]) -> Self {
-        let mut rows: Vec<&'static Command> =
-            families.iter().flat_map(|rows| rows.iter()).collect();
+        let all = families.iter().flat_map(|rows| rows.iter());
+        let (unnamed, mut rows): (Vec<&'static Command>, Vec<_>) =
+            all.partition(|row| row.group == Group::Memcached);
         rows.sort_by_key(|row| row.name);
         let top_count = rows.len();
         let mut first_sub = vec![EMPTY; top_count];
@@ -56,6 +60,7 @@ impl Registry {
             *first = rows.len() as u16;
             rows.extend(row.subcommands.iter());
         }
+        rows.extend(unnamed);
         let slot_count = (top_count * SLOTS_PER_ROW).next_power_of_two().max(2);
         let shift = u64::BITS - slot_count.trailing_zeros();
         let mut slots = vec![Slot { head: 0, len: usize::MAX, number: EMPTY }; slot_count];
@@ -118,6 +123,12 @@ impl Registry {
         let rows = container.row.subcommands;
         let at = rows.iter().position(|row| row.name.as_bytes().eq_ignore_ascii_case(word))?;
         Some(CommandRef { row: &rows[at], number: (first + at) as u16 })
+    }
+
+    /// A row by the name it has in statistics, also one that RESP does not find.
+    pub fn row_of(&self, name: &str) -> Option<CommandRef> {
+        let number = self.rows.iter().position(|row| row.full_name() == name)?;
+        Some(CommandRef { row: self.rows[number], number: number as u16 })
     }
 
     /// A row by `name` or `container|name`.

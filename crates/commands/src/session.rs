@@ -86,6 +86,18 @@ pub enum Identity {
     Authenticated,
 }
 
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Redis's, in the version that the session says.
+    #[default]
+    Resp,
+    /// Memcached's, as text.
+    MemcachedText,
+    /// Memcached's, as numbers.
+    MemcachedBinary,
+}
+
 /// Where a connection is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
@@ -116,7 +128,9 @@ pub struct Session {
     pub id: u64,
     /// The selected database.
     pub db: DbIndex,
-    /// The protocol of replies.
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// The version of RESP, if it speaks that.
     pub version: Version,
     /// Who it is.
     pub identity: Identity,
@@ -173,6 +187,7 @@ impl Session {
         Session {
             id,
             db: DbIndex(0),
+            protocol: Protocol::Resp,
             version: Version::Resp2,
             identity: if authenticated {
                 Identity::Authenticated

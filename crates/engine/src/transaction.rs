@@ -106,7 +106,7 @@ impl<'r> Turn<'r> {
         let tally = &self.tally.commands[usize::from(found.number)];
         tally.calls.add(1);
         tally.failed.add(1);
-        self.reply_error(session, error, output);
+        self.reply_error(session, &[], error, output);
         if mode != ReplyMode::On {
             suppress_reply(session, mode, before, output);
         }
@@ -271,7 +271,7 @@ impl<'r> Turn<'r> {
             // A walk that met a busy partition: its row lacks `WHOLE`.
             _ => {
                 let error = error::not_in_multi(&request.found.row.full_name());
-                self.reply_error(session, &error, output);
+                self.reply_error(session, request.args, &error, output);
                 Ran::Refused
             }
         }

@@ -15,6 +15,7 @@ use pantala_settings::Settings;
 use crate::shared::{Launch, Shared};
 use crate::worker::Worker;
 use crate::worker::connection::Connection;
+use crate::worker::serving::Chunks;
 use crate::workers::inbox::Inbox;
 use pantala_engine::lane;
 use pantala_engine::stats::tallies::ThreadTally;
@@ -93,7 +94,7 @@ impl InProcess {
         self.worker.refresh();
         // What waited may have what it waited for.
         self.run_lane();
-        let mut chunks = Vec::new();
+        let mut chunks = Chunks::default();
         self.worker.receive(Token { index: 0, generation: 0 }, request, &mut chunks);
         loop {
             self.worker.take_resumed(&mut chunks);
@@ -224,7 +225,7 @@ mod tests {
             for _ in 1..ALL_OR_NONE_TRIES {
                 assert_eq!(server.worker.shared.engine.lane.waiting(), 0);
                 server.worker.try_again(Waiting::Partition);
-                let mut chunks = Vec::new();
+                let mut chunks = Chunks::default();
                 server.worker.take_resumed(&mut chunks);
                 server.worker.serve(chunks);
             }

@@ -167,7 +167,7 @@ impl Turn<'_> {
     pub fn refuse(
         &self,
         session: &mut Session,
-        found: Option<CommandRef>,
+        (found, args): (Option<CommandRef>, &[&[u8]]),
         error: &ClientError,
         output: &mut Vec<u8>,
     ) {
@@ -177,12 +177,12 @@ impl Turn<'_> {
         let before = output.len();
         if found.is_some_and(is_exec) {
             (session.multi, session.watching) = (None, None);
-            self.reply_error(session, &error::exec_aborted_by(error), output);
+            self.reply_error(session, args, &error::exec_aborted_by(error), output);
         } else {
             if let Some(queue) = &mut session.multi {
                 Arc::make_mut(queue).is_aborted = true;
             }
-            self.reply_error(session, error, output);
+            self.reply_error(session, args, error, output);
         }
         let mode = session.reply_mode;
         if mode != ReplyMode::On {

@@ -1,6 +1,6 @@
 //! What follows when a command has ended: counts, logs, MONITOR, CLIENT REPLY.
 
-use pantala_commands::{ClientError, CommandRef, ReplyMode, Session};
+use pantala_commands::{ClientError, CommandRef, Protocol, ReplyMode, Session, memcached};
 use pantala_protocol::Reply;
 
 use super::{Turn, Verdict, is_exec};
@@ -53,9 +53,15 @@ impl Turn<'_> {
 
     /// Writes and counts an error reply.
     #[cold]
-    pub fn reply_error(&self, session: &Session, error: &ClientError, output: &mut Vec<u8>) {
+    pub fn reply_error(
+        &self,
+        session: &Session,
+        args: &[&[u8]],
+        error: &ClientError,
+        output: &mut Vec<u8>,
+    ) {
         self.tally.count_error(&self.engine.stats.errors, error.code());
-        Reply::new(output, session.version).error(&*error.0);
+        push_error(session, args, error, output);
     }
 
     /// Counts a command that is so quick that nobody looks at the clock for it.
@@ -87,7 +93,7 @@ pub fn report_panic(
     engine: &Engine,
     tally: &ThreadTally,
     session: &Session,
-    found: Option<CommandRef>,
+    (found, args): (Option<CommandRef>, &[&[u8]]),
     output: &mut Vec<u8>,
 ) {
     const ERROR: ClientError = ClientError::text("ERR internal error, see the log of the server");
@@ -95,7 +101,15 @@ pub fn report_panic(
     tracing::error!(command, "a command panicked; its connection is closed");
     tally.unexpected_errors.add(1);
     tally.count_error(&engine.stats.errors, ERROR.code());
-    Reply::new(output, session.version).error(&*ERROR.0);
+    push_error(session, args, &ERROR, output);
+}
+
+/// Writes an error as the protocol of the connection has it.
+fn push_error(session: &Session, args: &[&[u8]], error: &ClientError, output: &mut Vec<u8>) {
+    match session.protocol {
+        Protocol::Resp => Reply::new(output, session.version).error(&*error.0),
+        protocol => memcached::push_refusal(protocol, args, error, output),
+    }
 }
 
 /// Takes a reply back that CLIENT REPLY does not want.

@@ -145,7 +145,7 @@ impl<'r> Turn<'r> {
         {
             recorder.end_command(locked.scope().db.0, args);
         }
-        self.settle(session, found, done, before, output)
+        self.settle(session, (found, args), done, before, output)
     }
 
     /// Where a command writes its reply. A worker copies no long one: a command that reads stops
@@ -171,7 +171,7 @@ impl<'r> Turn<'r> {
     fn settle(
         &self,
         session: &Session,
-        found: CommandRef,
+        (found, args): (CommandRef, &[&[u8]]),
         done: Done,
         before: usize,
         output: &mut Vec<u8>,
@@ -189,7 +189,7 @@ impl<'r> Turn<'r> {
             Stop::Error(error) => {
                 tally.calls.add(1);
                 tally.failed.add(1);
-                self.reply_error(session, &error, output);
+                self.reply_error(session, args, &error, output);
                 Verdict::Finished
             }
             Stop::Lane => Verdict::Lane,

@@ -201,7 +201,7 @@ impl<'r> Turn<'r> {
         let request = Request { found, args, hashes: &hashes };
         let is_script = found.row.flags.has(Flags::SCRIPT);
         if self.states.has(States::FULL) && is_script && self.has_no_memory_for(request) {
-            self.refuse(session, Some(found), &error::OUT_OF_MEMORY, output);
+            self.refuse(session, (Some(found), args), &error::OUT_OF_MEMORY, output);
             return Verdict::Finished;
         }
         let (began_us, before) = (monotonic_us(), output.len());

@@ -125,7 +125,8 @@ fn refuse_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), mut job: J
     let lane = pantala_commands::Lane::Slow;
     let turn = Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()));
     let mut reply = Vec::new();
-    turn.refuse(&mut job.session, Some(job.found), error, &mut reply);
+    let concerned = (Some(job.found), &*job.args.slices());
+    turn.refuse(&mut job.session, concerned, error, &mut reply);
     let Job { session, inbox, connection, parking, .. } = job;
     inbox.post(Message::LaneDone { connection, parking, session, reply });
 }
@@ -154,7 +155,8 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
     if ran.is_err() {
         thread.1.hand_over();
         reply.clear();
-        report_panic(engine, thread.0, &job.session, Some(job.found), &mut reply);
+        let concerned = (Some(job.found), &*job.args.slices());
+        report_panic(engine, thread.0, &job.session, concerned, &mut reply);
         job.session.closing = true;
     }
     let session = job.session;
@@ -217,7 +219,7 @@ fn run_command(
     };
     if let Some(awaited) = awaited {
         let Some(error) = engine.scripts.busy.error(awaited) else { return Ran::Aside(awaited) };
-        turn.refuse(session, Some(found), error, reply);
+        turn.refuse(session, (Some(found), &args), error, reply);
     }
     if inside.is_some() {
         turn.shrink_tracked();

@@ -282,7 +282,7 @@ impl Run<'_, '_> {
 
     fn refuse(&mut self, error: &ClientError, version: Version, reply: &mut Vec<u8>) {
         self.session.version = version;
-        self.turn.reply_error(&self.session, error, reply);
+        self.turn.reply_error(&self.session, &[], error, reply);
     }
 
     /// Puts the script on the list of those that take long.

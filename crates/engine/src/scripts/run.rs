@@ -181,7 +181,7 @@ impl<'r> Turn<'r> {
         let tally = &self.tally.commands[usize::from(request.found.number)];
         tally.calls.add(1);
         tally.failed.add(1);
-        self.reply_error(session, error, output);
+        self.reply_error(session, request.args, error, output);
         let mode = session.reply_mode;
         if mode != ReplyMode::On {
             suppress_reply(session, mode, before, output);

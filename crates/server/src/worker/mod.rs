@@ -27,7 +27,7 @@ mod messages;
 mod monitors;
 mod published;
 mod sending;
-mod serving;
+pub(crate) mod serving;
 mod waiting;
 
 use std::sync::Arc;
@@ -46,7 +46,7 @@ use self::waiting::Timeouts;
 use crate::shared::Shared;
 use crate::worker::balance::Balance;
 use crate::worker::connection::{Connection, Life, handle_of};
-use crate::worker::serving::{Chunk, Scratch};
+use crate::worker::serving::{Chunk, Chunks, Scratch};
 use crate::workers::inbox::{Inbox, Message};
 use pantala_engine::limits::Limited;
 use pantala_engine::stats::tallies::ThreadTally;
@@ -227,7 +227,7 @@ impl Worker {
 
     fn turn(&mut self, events: Events<'_>, ops: &mut Ops<'_>) {
         self.refresh();
-        let mut chunks = Vec::new();
+        let mut chunks = Chunks::default();
         for event in events {
             self.take_event(event, ops, &mut chunks);
         }
@@ -273,7 +273,7 @@ impl Worker {
         self.is_retiring = self.shared.workers.is_retiring(self.index);
     }
 
-    fn take_event<'t>(&mut self, event: Event<'t>, ops: &mut Ops<'_>, chunks: &mut Vec<Chunk<'t>>) {
+    fn take_event<'t>(&mut self, event: Event<'t>, ops: &mut Ops<'_>, chunks: &mut Chunks<'t>) {
         match event {
             Event::Data { conn, bytes } => self.receive(conn, bytes, chunks),
             Event::Sent { conn, buffer } => self.sent(conn, buffer),
@@ -344,12 +344,7 @@ impl Worker {
         self.touch(index);
     }
 
-    pub(crate) fn receive<'t>(
-        &mut self,
-        conn: Token,
-        bytes: &'t [u8],
-        chunks: &mut Vec<Chunk<'t>>,
-    ) {
+    pub(crate) fn receive<'t>(&mut self, conn: Token, bytes: &'t [u8], chunks: &mut Chunks<'t>) {
         self.tally.received_bytes.add(bytes.len() as u64);
         self.tally.reads.add(1);
         let (now_us, is_retiring) = (self.now_us, self.is_retiring);
@@ -363,6 +358,7 @@ impl Worker {
             // Nothing of it will run any more.
             Life::Ending | Life::Closing => return,
         }
+        let chunks = chunks.of(connection.session.protocol);
         match connection.marks.chunk {
             Some(chunk) => chunks[chunk as usize].extend(bytes),
             None if !connection.is_ready() => connection.input.bytes.extend_from_slice(bytes),
@@ -383,7 +379,7 @@ impl Worker {
         self.touch(conn.index);
     }
 
-    pub(crate) fn take_resumed(&mut self, chunks: &mut Vec<Chunk<'_>>) {
+    pub(crate) fn take_resumed(&mut self, chunks: &mut Chunks<'_>) {
         let mut resumed = std::mem::take(&mut self.lists.resumed);
         for index in resumed.drain(..) {
             let is_retiring = self.is_retiring;
@@ -396,6 +392,7 @@ impl Worker {
                 && connection.marks.chunk.is_none()
                 && !connection.input.bytes.is_empty()
             {
+                let chunks = chunks.of(connection.session.protocol);
                 connection.marks.chunk = Some(chunks.len() as u32);
                 chunks.push(Chunk::kept(index, connection));
             }

@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use pantala_commands::OwnedArgs;
+use pantala_commands::{OwnedArgs, Protocol};
 
 use crate::worker::connection::Connection;
 
@@ -10,6 +10,28 @@ use crate::worker::connection::Connection;
 const LONG_ARGUMENT_BYTES: usize = 1 << 20;
 /// as soon as the part that is missing is at most so many times what has arrived.
 const PROMISED_TIMES: usize = 8;
+
+/// What has arrived in a turn, by protocol.
+#[derive(Default)]
+pub struct Chunks<'t> {
+    pub resp: Vec<Chunk<'t>>,
+}
+
+impl<'t> Chunks<'t> {
+    /// Whether nothing has.
+    pub fn is_empty(&self) -> bool {
+        self.resp.is_empty()
+    }
+
+    /// The chunks of a protocol.
+    #[inline]
+    pub fn of(&mut self, protocol: Protocol) -> &mut Vec<Chunk<'t>> {
+        match protocol {
+            Protocol::Resp => &mut self.resp,
+            Protocol::MemcachedText | Protocol::MemcachedBinary => &mut self.resp,
+        }
+    }
+}
 
 /// The input of one connection in this turn.
 pub struct Chunk<'t> {

@@ -55,7 +55,8 @@ impl Worker {
                     None => self.park_or_give_to_lane(window, position, busy),
                     Some(error) => {
                         window.progress[parsed.chunk as usize].done = parsed.end;
-                        self.refuse_waiting(index, turn, &parsed.item, error);
+                        let args = window.args_of(parsed);
+                        self.refuse_waiting(index, turn, (&parsed.item, args), error);
                     }
                 }
             }
@@ -136,11 +137,17 @@ impl Worker {
     /// Answers a command that would have to wait, instead. The connection calls itself: as in
     /// `park_on` it stays parked to the end of the turn.
     #[cold]
-    fn refuse_waiting(&mut self, index: u32, turn: &Turn<'_>, item: &Item, error: &ClientError) {
+    fn refuse_waiting(
+        &mut self,
+        index: u32,
+        turn: &Turn<'_>,
+        (item, args): (&Item, &[&[u8]]),
+        error: &ClientError,
+    ) {
         let Item::Command { found, .. } = *item else { return };
         let inbox = Arc::clone(&self.inbox);
         let Some(connection) = self.at(index) else { return };
-        turn.refuse(&mut connection.session, found, error, &mut connection.output.bytes);
+        turn.refuse(&mut connection.session, (found, args), error, &mut connection.output.bytes);
         connection.throttle_output();
         let parking = connection.park(Waiting::Partition);
         pantala_keyspace::Inbox::unpark(&*inbox, connection.handle(), parking);
@@ -197,7 +204,7 @@ pub fn answer_refusal(
     let Connection { session, output, .. } = connection;
     match refusal {
         Refusal::Error(found, error) => {
-            turn.refuse(session, found, &error, &mut output.bytes);
+            turn.refuse(session, (found, args), &error, &mut output.bytes);
             if let Some(found) = found.filter(|_| turn.is_monitored) {
                 turn.show_refused_exec(session, found, args);
             }

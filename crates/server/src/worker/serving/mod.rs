@@ -18,6 +18,8 @@
 //! | file | what |
 //! |---|---|
 //! | here | a turn: parsing windows, what is left after them, a command that panics |
+//! | `front_end` | what differs between protocols: how bytes become commands |
+//! | `resp` | that of RESP |
 //! | `chunk` | the bytes of one connection |
 //! | `window` | commands that are parsed |
 //! | `groups` | running them |
@@ -25,7 +27,9 @@
 
 mod chunk;
 mod deferred;
+mod front_end;
 mod groups;
+mod resp;
 mod window;
 
 use std::cell::Cell;
@@ -34,9 +38,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{CommandRef, Flags, Lane};
+use pantala_commands::Lane;
 use pantala_keyspace::DbIndex;
-use pantala_protocol::{Arena, RequestParser, Step};
+use pantala_protocol::Arena;
 use pantala_sync::gate::Role;
 use smallvec::SmallVec;
 
@@ -45,10 +49,11 @@ use crate::worker::connection::Life;
 use pantala_engine::execute::{Turn, report_panic};
 
 use chunk::make_room;
-use deferred::LONG_REQUEST_BYTES;
+use front_end::{Ahead, FrontEnd};
+use resp::Resp;
 use window::{Item, Parsed, Progress, Window};
 
-pub use chunk::Chunk;
+pub use chunk::{Chunk, Chunks};
 pub use window::Scratch;
 
 /// Commands parsed ahead.
@@ -57,8 +62,15 @@ const WINDOW: usize = 64;
 const KEPT_ARGS: usize = 1 << 14;
 
 impl Worker {
-    /// Runs everything that has arrived, inside the gate.
-    pub(crate) fn serve(&mut self, chunks: Vec<Chunk<'_>>) {
+    /// Runs everything that has arrived.
+    pub(crate) fn serve(&mut self, chunks: Chunks<'_>) {
+        if !chunks.resp.is_empty() {
+            self.serve_all::<Resp>(chunks.resp);
+        }
+    }
+
+    /// Runs what has arrived of one protocol, inside the gate.
+    fn serve_all<F: FrontEnd>(&mut self, chunks: Vec<Chunk<'_>>) {
         let shared = Arc::clone(&self.shared);
         let tally = Arc::clone(&self.tally);
         let limited = Arc::clone(&self.limited);
@@ -81,7 +93,7 @@ impl Worker {
             clock_us: Cell::new(0),
             deferred: Vec::new(),
         };
-        while self.fill(&mut window, &turn, &arena) {
+        while self.fill::<F>(&mut window, &turn, &arena) {
             self.run_window(&mut window, &turn);
             self.feed_monitors();
         }
@@ -95,18 +107,23 @@ impl Worker {
         // An empty list has no lifetimes in it: this keeps the allocation.
         let args = args.into_iter().map(|_| -> &'static [u8] { &[] }).collect();
         for (chunk, progress) in chunks.into_iter().zip(progress.drain(..)) {
-            self.keep_rest(chunk, progress);
+            self.keep_rest::<F>(chunk, progress);
         }
         self.scratch = Scratch { args, parsed, progress };
     }
 
     /// Parses up to a window of commands; whether there are any.
-    fn fill<'t>(&mut self, window: &mut Window<'t>, turn: &Turn<'_>, arena: &'t Arena) -> bool {
+    fn fill<'t, F: FrontEnd>(
+        &mut self,
+        window: &mut Window<'t>,
+        turn: &Turn<'_>,
+        arena: &'t Arena,
+    ) -> bool {
         window.args.clear();
         window.parsed.clear();
         window.scripts = 0;
         while window.at < window.chunks.len() && window.parsed.len() < WINDOW {
-            if !self.parse_next(window, turn, arena) {
+            if !self.parse_next::<F>(window, turn, arena) {
                 window.at += 1;
             }
         }
@@ -115,7 +132,7 @@ impl Worker {
 
     /// Parses one command of the chunk at hand; false when the chunk has no more for now.
     #[inline]
-    fn parse_next<'t>(
+    fn parse_next<'t, F: FrontEnd>(
         &mut self,
         window: &mut Window<'t>,
         turn: &Turn<'_>,
@@ -123,52 +140,22 @@ impl Worker {
     ) -> bool {
         let chunk = &window.chunks[window.at];
         let progress = &mut window.progress[window.at];
-        let rest = &chunk.bytes()[progress.parsed..];
-        let limits = self.limited.parser;
         let Some(connection) = self.connections[chunk.index as usize].as_deref_mut() else {
             return false;
         };
-        if rest.is_empty() || progress.is_over || !connection.is_ready() {
+        let is_through = progress.parsed == chunk.bytes().len();
+        if is_through || progress.is_over || !connection.is_ready() {
             return false;
         }
         let first_arg = window.args.len();
-        let limits = limits.of(&connection.session);
-        let (item, consumed) =
-            match connection.input.parser.parse(rest, &limits, arena, &mut window.args) {
-                Step::Command { consumed } => {
-                    let args = &window.args[first_arg..];
-                    let found = turn.engine.registry.resolve(args);
-                    let is_long = consumed > LONG_REQUEST_BYTES;
-                    let group_hash = if is_long { None } else { group_hash(found, args, turn) };
-                    if group_hash.is_none()
-                        && found.is_some_and(|found| found.row.program.is_some())
-                    {
-                        window.scripts += 1;
-                    }
-                    // What may follow, and how long it may be, depends on whether this is AUTH.
-                    progress.is_over = !connection.session.is_authenticated();
-                    (Item::Command { found, group_hash }, consumed)
-                }
-                Step::Long { consumed, arg_count } => {
-                    let found = turn.engine.registry.resolve(&window.args[first_arg..]);
-                    (Item::Long { found, arg_count }, consumed)
-                }
-                Step::Empty { consumed } => (Item::Nothing, consumed),
-                Step::Error(error) => {
-                    progress.is_over = true;
-                    (Item::Broken(error), rest.len())
-                }
-                Step::Incomplete { wanted } => {
-                    progress.wanted = wanted;
-                    progress.is_half = true;
-                    progress.is_over = true;
-                    return false;
-                }
-                Step::Busy => {
-                    (progress.is_half, progress.is_busy, progress.is_over) = (true, true, true);
-                    return false;
-                }
-            };
+        let ahead = Ahead { connection, limited: &self.limited, turn, arena };
+        let step = F::parse(ahead, (chunk.bytes(), progress), &mut window.args);
+        let Some((item, consumed)) = step else { return false };
+        if let Item::Command { found: Some(found), group_hash: None } = item
+            && found.row.program.is_some()
+        {
+            window.scripts += 1;
+        }
         progress.parsed += consumed;
         window.parsed.push(Parsed {
             item,
@@ -245,7 +232,7 @@ impl Worker {
                 turn.engine,
                 turn.tally,
                 &connection.session,
-                found,
+                (found, window.args_of(parsed)),
                 &mut connection.output.bytes,
             );
             connection.life = Life::Ending;
@@ -256,7 +243,7 @@ impl Worker {
     }
 
     /// What was not executed stays with the connection.
-    fn keep_rest(&mut self, chunk: Chunk<'_>, progress: Progress) {
+    fn keep_rest<F: FrontEnd>(&mut self, chunk: Chunk<'_>, progress: Progress) {
         let Some(connection) = self.at(chunk.index) else { return };
         connection.marks.chunk = None;
         if connection.life == Life::Ending {
@@ -267,7 +254,7 @@ impl Worker {
         if let Some(taken) = progress.taken {
             let (args, rest) = chunk.part(taken.begin, progress.done);
             (connection.input.bytes, connection.input.done) = rest;
-            connection.input.parser = RequestParser::default();
+            F::begin_anew(connection);
             return self.give(index, taken, args);
         }
         (connection.input.bytes, connection.input.done) = chunk.rest(progress.done);
@@ -276,7 +263,7 @@ impl Worker {
         if is_half {
             make_room(&mut connection.input.bytes, progress.wanted);
         } else {
-            connection.input.parser = RequestParser::default();
+            F::begin_anew(connection);
         }
         if (!is_half || progress.is_busy)
             && connection.is_ready()
@@ -285,15 +272,4 @@ impl Worker {
             self.resume(index);
         }
     }
-}
-
-/// The hash of the only key, for commands that may run in a group.
-#[inline]
-fn group_hash(found: Option<CommandRef>, args: &[&[u8]], turn: &Turn<'_>) -> Option<u64> {
-    let row = found?.row;
-    let position = usize::from(row.only_key);
-    if position == 0 || row.flags.has(Flags::LANE.and(Flags::BLOCKING)) {
-        return None;
-    }
-    args.get(position).map(|key| turn.engine.space.hash(key))
 }

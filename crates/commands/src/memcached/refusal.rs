@@ -1,0 +1,40 @@
+//! What a client of Memcached's protocols is told where one of RESP gets an error: a command that
+//! was refused, met a value of another type, or had a fault of ours.
+//!
+//! | here | there |
+//! |---|---|
+//! | the password is missing | `CLIENT_ERROR unauthenticated` |
+//! | no memory | `SERVER_ERROR out of memory storing object` |
+//! | anything else | `SERVER_ERROR`, and the error as RESP has it |
+//!
+//! Nothing is told where no answer is wanted, and nothing of a key that others of the same `get`
+//! follow: the last one of them has the error where its `END` would be.
+
+use crate::error::ClientError;
+use crate::session::Protocol;
+
+use super::words;
+
+/// Writes it, for the command with these arguments.
+#[cold]
+pub fn push_refusal(protocol: Protocol, args: &[&[u8]], error: &ClientError, out: &mut Vec<u8>) {
+    match protocol {
+        Protocol::MemcachedText if words::is_answered(args) => push_text(error, out),
+        // Numbers have their own rendering, which comes with their parser.
+        Protocol::MemcachedText | Protocol::MemcachedBinary | Protocol::Resp => {}
+    }
+}
+
+fn push_text(error: &ClientError, out: &mut Vec<u8>) {
+    match error.code() {
+        "NOAUTH" => out.extend_from_slice(b"CLIENT_ERROR unauthenticated"),
+        "OOM" => out.extend_from_slice(b"SERVER_ERROR out of memory storing object"),
+        _ => {
+            out.extend_from_slice(b"SERVER_ERROR ");
+            let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+            let line = &*error.0;
+            out.extend(line.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }));
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,58 @@
+//! RESP: requests as `pantala_protocol` reads them, rows by name.
+
+use pantala_protocol::{RequestParser, Step};
+
+use super::deferred::LONG_REQUEST_BYTES;
+use super::front_end::{Ahead, FrontEnd, group_hash};
+use super::window::{Item, Progress};
+use crate::worker::connection::Connection;
+
+/// See the module.
+pub struct Resp;
+
+impl FrontEnd for Resp {
+    #[inline(always)]
+    fn parse<'t>(
+        ahead: Ahead<'_, '_, 't>,
+        (bytes, progress): (&'t [u8], &mut Progress),
+        args: &mut Vec<&'t [u8]>,
+    ) -> Option<(Item, usize)> {
+        let Ahead { connection, limited, turn, arena } = ahead;
+        let (rest, first_arg) = (&bytes[progress.parsed..], args.len());
+        let limits = limited.parser.of(&connection.session);
+        Some(match connection.input.parser.parse(rest, &limits, arena, args) {
+            Step::Command { consumed } => {
+                let args = &args[first_arg..];
+                let found = turn.engine.registry.resolve(args);
+                let is_long = consumed > LONG_REQUEST_BYTES;
+                let group_hash = if is_long { None } else { group_hash(found, args, turn) };
+                // What may follow, and how long it may be, depends on whether this is AUTH.
+                progress.is_over = !connection.session.is_authenticated();
+                (Item::Command { found, group_hash }, consumed)
+            }
+            Step::Long { consumed, arg_count } => {
+                let found = turn.engine.registry.resolve(&args[first_arg..]);
+                (Item::Long { found, arg_count }, consumed)
+            }
+            Step::Empty { consumed } => (Item::Nothing, consumed),
+            Step::Error(error) => {
+                progress.is_over = true;
+                (Item::Broken(error), rest.len())
+            }
+            Step::Incomplete { wanted } => {
+                progress.wanted = wanted;
+                progress.is_half = true;
+                progress.is_over = true;
+                return None;
+            }
+            Step::Busy => {
+                (progress.is_half, progress.is_busy, progress.is_over) = (true, true, true);
+                return None;
+            }
+        })
+    }
+
+    fn begin_anew(connection: &mut Connection) {
+        connection.input.parser = RequestParser::default();
+    }
+}
