@@ -18,6 +18,7 @@
 //! | `directory` | prefix to segment |
 //! | `hash`, `word`, `group` | bits of a hash, of a slot, and the SIMD of a bucket head |
 //! | `record`, `text`, `owned` | one record, its string, and what leaves the table |
+//! | `tail` | memcached's flags and cas number, beside a string |
 //! | `class`, `number` | allocator classes, integers as text |
 //!
 //! A lookup that hits touches a directory entry, one bucket (two cache lines) and one record.
@@ -35,6 +36,7 @@ mod record;
 mod segment;
 mod structure;
 mod table;
+mod tail;
 mod text;
 mod walk;
 mod word;
@@ -46,6 +48,7 @@ pub use number::IntText;
 pub use owned::{Discarded, Encoding, OwnedRecord, StrRef, ValueRef};
 pub use record::MAX_STRING_BYTES;
 pub use table::{Full, Place, Table};
+pub use tail::{CAS_MAX, Tail};
 pub use walk::{Cursor, SweepCursor, Swept};
 pub use word::HOTTEST;
 

@@ -18,6 +18,7 @@ use crate::number::IntText;
 use crate::record::{
     Record, object_part_bytes, rekey, release, release_record, set_deadline, value_offset,
 };
+use crate::tail::{self, Tail};
 use crate::text::Loose;
 use crate::word::{Kind, Word};
 
@@ -96,7 +97,7 @@ pub(crate) unsafe fn value_of<'t, O>(word: Word) -> ValueRef<'t, O> {
     // SAFETY: the caller's promise, R2, R3, R5.
     unsafe {
         let record = Record::of(word);
-        match word.kind() {
+        match word.form() {
             Kind::INT => ValueRef::Str(StrRef::Int(record.int())),
             Kind::INLINE | Kind::LONG => {
                 let (at, len) = record.bytes();
@@ -109,7 +110,7 @@ pub(crate) unsafe fn value_of<'t, O>(word: Word) -> ValueRef<'t, O> {
 
 /// The encoding a word tells.
 pub(crate) fn encoding_of(word: Word) -> Encoding {
-    match word.kind() {
+    match word.form() {
         Kind::INT => Encoding::Int,
         Kind::INLINE => Encoding::Inline,
         Kind::LONG => Encoding::Long,
@@ -125,7 +126,7 @@ pub(crate) unsafe fn bytes_of<O: Object>(word: Word) -> usize {
     // SAFETY: the caller's promise.
     unsafe {
         let record = Record::of(word);
-        let owned = match word.kind() {
+        let owned = match word.form() {
             Kind::INT | Kind::INLINE => 0,
             Kind::LONG => record.long_room(),
             _ => (*record.object::<O>()).heap_bytes(),
@@ -142,7 +143,7 @@ pub(crate) unsafe fn free<O>(word: Word) {
     // SAFETY: the caller's promise; R3 and R5 say how each part was allocated.
     unsafe {
         let record = Record::of(word);
-        match word.kind() {
+        match word.form() {
             Kind::INT | Kind::INLINE => {}
             Kind::LONG => release(record.long().0, record.long_room()),
             _ => std::ptr::drop_in_place(record.object::<O>()),
@@ -266,6 +267,20 @@ impl<O> OwnedRecord<O> {
         self.word.is_sticky()
     }
 
+    /// What is kept beside it, if it is a string.
+    pub fn tail(&self) -> Tail {
+        // SAFETY: the word owns a live record.
+        unsafe { tail::tail_of(self.word) }
+    }
+
+    /// The same record, a string, with this beside it.
+    pub fn with_tail(mut self, tail: Tail) -> Self {
+        assert!(!self.word.kind().is_object(), "a collection has no tail");
+        // SAFETY: the word owns a live record of a string.
+        unsafe { tail::set(&mut self.word, tail) };
+        self
+    }
+
     /// The saved bit that it came out with: see [`Table::saved_mark`](crate::Table::saved_mark).
     pub fn saved_mark(&self) -> bool {
         self.word.saved()
@@ -283,7 +298,8 @@ impl<O> OwnedRecord<O> {
         self
     }
 
-    /// The same record under another key; the value is not copied when it is long or an object.
+    /// The same record under another key; the value is not copied when it is long or an object. Of
+    /// the tail its flags stay.
     pub fn with_key(self, key: &[u8]) -> Self {
         // SAFETY: the word owns a live record, and `into_word` gave it up.
         unsafe { Self::from_word(rekey(self.into_word(), key)) }

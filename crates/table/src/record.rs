@@ -16,26 +16,7 @@
 //!
 //! A 16-byte key with an 8-byte value costs 32 bytes, and so does a 16-byte key with a long value.
 //!
-//! Where memcached's flags and cas will be (decided; built together with its protocol):
-//!
-//! ```text
-//! | ... value part | room | flags u32 | cas u64 |      the last 12 bytes of the record's block
-//! ```
-//!
-//! - A string that has them has bit 2 of its kind set; the encodings need only two bits (`word`
-//!   asserts it), and the mask that reads the encoding removes that bit anyway. So a record without
-//!   them pays no byte, and a lookup or a read no instruction.
-//! - They are at the end, so nothing before them moves: no offset of key or value depends on them.
-//!   Whoever makes room (`create`, `reshape`, `open_deadline`) asks for 12 bytes more, and
-//!   `reshape` moves them to the new end. A deadline keeps its place.
-//! - Flags are set by a store with flags other than 0, and stay through an append or an increment.
-//!   A whole new value from elsewhere (SET) drops the tail, which means flags 0.
-//! - A cas number is kept only where it was asked for: the first `gets` of a record takes the next
-//!   number of its partition's counter and adds the tail; every change sets the number back to 0,
-//!   in `keyspace::change`, the one place that knows of all changes. So a number names one state of
-//!   one key, as it does in memcached, and writers of records without a tail pay only for testing a
-//!   bit they have loaded.
-//! - Collections have no tail: memcached does not see them.
+//! A string may have memcached's flags and cas number after its value part: see `tail`.
 //!
 //! Invariants
 //! - R1. A live record was allocated with the room of its class byte, 16 bytes at least.
@@ -48,7 +29,8 @@
 //! - R5. An object is an `O` of the table, whole and initialised; it is moved as bytes. `O` is
 //!   aligned to 8, and so is its place: a block is aligned to 16, and a deadline shifts by 8.
 //!
-//! Not here: where words lie (`segment`), changing strings (`text`), owned records (`owned`).
+//! Not here: where words lie (`segment`), changing strings (`text`), owned records (`owned`), flags
+//! and cas numbers (`tail`).
 //! Tests: `tests/records.rs`, `tests/model.rs`, and at the foot of `text`.
 
 use std::alloc::{self, Layout};
@@ -58,6 +40,7 @@ use pantala_base::UnixMs;
 
 use crate::class::{class_bytes, class_index, room_bytes};
 use crate::number::int_width;
+use crate::tail;
 use crate::word::{Kind, Word};
 
 const HEAD_BYTES: usize = 4;
@@ -195,6 +178,12 @@ impl Record {
         word
     }
 
+    /// Where the record begins.
+    #[inline]
+    pub(crate) fn at(self) -> *mut u8 {
+        self.at
+    }
+
     /// Bytes of the record's own allocation.
     #[inline]
     pub(crate) fn room(self) -> usize {
@@ -289,7 +278,7 @@ impl Record {
 
     /// Bytes of the value part.
     pub(crate) fn value_part_bytes(self) -> usize {
-        match self.word.kind() {
+        match self.word.form() {
             Kind::INT | Kind::INLINE => usize::from(self.aux()),
             Kind::LONG => LONG_PART_BYTES,
             _ => object_padding(self.value_at()) + usize::from(self.aux()),
@@ -299,7 +288,7 @@ impl Record {
     /// The number of an int record.
     #[inline]
     pub(crate) fn int(self) -> i64 {
-        debug_assert!(self.word.kind() == Kind::INT);
+        debug_assert!(self.word.form() == Kind::INT);
         let at = self.value();
         // SAFETY: R2: aux tells how many bytes the number has.
         unsafe {
@@ -315,7 +304,7 @@ impl Record {
     /// Pointer and length of a long value.
     #[inline]
     pub(crate) fn long(self) -> (*mut u8, usize) {
-        debug_assert!(self.word.kind() == Kind::LONG);
+        debug_assert!(self.word.form() == Kind::LONG);
         let at = self.value();
         // SAFETY: R2 and R3; unaligned because the key before it has any length.
         unsafe {
@@ -327,7 +316,7 @@ impl Record {
     /// Bytes of the allocation of a long value.
     #[inline]
     pub(crate) fn long_room(self) -> usize {
-        debug_assert!(self.word.kind() == Kind::LONG);
+        debug_assert!(self.word.form() == Kind::LONG);
         room_bytes(self.aux())
     }
 
@@ -391,10 +380,10 @@ impl Record {
     /// The bytes of an inline or long value, with a lifetime the caller picks.
     #[inline]
     pub(crate) fn bytes(self) -> (*mut u8, usize) {
-        if self.word.kind() == Kind::LONG {
+        if self.word.form() == Kind::LONG {
             return self.long();
         }
-        debug_assert!(self.word.kind() == Kind::INLINE);
+        debug_assert!(self.word.form() == Kind::INLINE);
         (self.value(), usize::from(self.aux()))
     }
 }
@@ -423,11 +412,19 @@ pub(crate) unsafe fn release_record(word: Word) {
     unsafe { release(word.pointer(), Record::of(word).room()) }
 }
 
-/// A record with another key and the same deadline and value part; the old one is freed.
+/// A record with another key and the same deadline, flags and value part; the old one is freed.
 ///
 /// # Safety
 /// `word` owns a live record and is not used again.
-pub(crate) unsafe fn rekey(word: Word, key: &[u8]) -> Word {
+pub(crate) unsafe fn rekey(mut word: Word, key: &[u8]) -> Word {
+    // SAFETY: the caller's promise. A cas number belongs to its key: it is forgotten.
+    unsafe { tail::change_text(&mut word, |word| *word = rekey_bare(*word, key)) };
+    word
+}
+
+/// # Safety
+/// As for [`rekey`]; there is no tail.
+unsafe fn rekey_bare(word: Word, key: &[u8]) -> Word {
     // SAFETY: the caller's promise. The value part is copied as it is: whoever it points to has one
     // owner again once the old record is gone (R3, R4).
     unsafe {
@@ -463,19 +460,21 @@ pub(crate) unsafe fn set_deadline(word: &mut Word, deadline: Option<UnixMs>) {
         (false, None) => {}
         (true, Some(deadline)) => record.write_deadline(deadline),
         // SAFETY: the caller's promise.
-        (false, Some(deadline)) => unsafe { open_deadline(word, deadline) },
+        (false, Some(deadline)) => unsafe {
+            tail::keep_text(word, |word| open_deadline(word, deadline));
+        },
         // SAFETY: the caller's promise.
         (true, None) => unsafe { close_deadline(word) },
     }
 }
 
 /// # Safety
-/// `word` owns a live record without a deadline.
+/// `word` owns a live record without a deadline and without a tail.
 unsafe fn open_deadline(word: &mut Word, deadline: UnixMs) {
     // SAFETY: the record is moved to a class with eight bytes more before they are used (R2).
     unsafe {
         let record = Record::of(*word);
-        if word.kind() == Kind::INT {
+        if word.form() == Kind::INT {
             // Little-endian: the narrowest width is a prefix of what is there.
             record.set_aux(int_width(record.int()) as u16);
         }

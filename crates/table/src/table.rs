@@ -34,6 +34,7 @@ use crate::owned::{
 };
 use crate::record::{self, Record};
 use crate::segment::{Header, SHAPES, Segment, UNIT_BYTES};
+use crate::tail::{self, Tail};
 use crate::text;
 use crate::word::{HOTTEST, Kind, Word};
 
@@ -399,10 +400,25 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// Takes the whole record out and leaves one in its place with the same key, deadline and marks
-    /// and an empty string, to be overwritten. Its time does not depend on the value.
+    /// What is kept beside a string; nothing beside an object.
+    #[inline]
+    pub fn tail(&self, p: Place) -> Tail {
+        // SAFETY: T1.
+        unsafe { tail::tail_of(self.word(p)) }
+    }
+
+    /// Keeps this beside a string.
+    pub fn set_tail(&mut self, p: Place, tail: Tail) {
+        assert!(!self.word(p).kind().is_object(), "a collection has no tail");
+        // SAFETY: T1; it is a string.
+        unsafe { tail::set(self.word_mut(p), tail) };
+    }
+
+    /// Takes the whole record out and leaves one in its place with the same key, deadline, flags
+    /// and marks and an empty string, to be overwritten. Its time does not depend on the value.
     pub fn take_value(&mut self, p: Place) -> OwnedRecord<O> {
         let old = self.word(p);
+        let flags = self.tail(p).flags;
         let empty = {
             let record = self.record(p);
             text::create(record.key(), b"", record.deadline())
@@ -411,12 +427,26 @@ impl<O: Object> Table<O> {
         word.set_pointer(empty.pointer());
         word.set_kind(empty.kind());
         word.set_edited(false);
-        // SAFETY: the slot keeps the new record, and nobody the old one (R4).
-        unsafe { OwnedRecord::from_word(old) }
+        // SAFETY: the slot keeps the new record, of a string, and nobody the old one (R4).
+        unsafe {
+            tail::set(word, Tail::of_flags(flags));
+            OwnedRecord::from_word(old)
+        }
     }
 
-    /// Replaces the value by a string, keeping key and deadline. What may take long to free is
-    /// returned.
+    /// The same as [`Table::set_string`], and keeps this beside it.
+    pub fn set_string_with_tail(
+        &mut self,
+        p: Place,
+        value: &[u8],
+        tail: Tail,
+    ) -> Option<Discarded<O>> {
+        // SAFETY: T1; what is loose is not the table's any more.
+        unsafe { Discarded::from_loose(text::set_with_tail(self.word_mut(p), value, tail)) }
+    }
+
+    /// Replaces the value by a string, keeping key and deadline but no tail. What may take long to
+    /// free is returned.
     pub fn set_string(&mut self, p: Place, value: &[u8]) -> Option<Discarded<O>> {
         // SAFETY: T1; what is loose is not the table's any more.
         unsafe { Discarded::from_loose(text::set(self.word_mut(p), value)) }
@@ -487,10 +517,9 @@ impl<O: Object> Table<O> {
         if self.word(p).kind().is_object() {
             return None;
         }
-        self.word_mut(p).set_edited(true);
         // SAFETY: T1; the table is borrowed as long as the result.
         unsafe {
-            text::int_to_bytes(self.word_mut(p));
+            text::open_bytes(self.word_mut(p));
             let (at, len) = self.record(p).bytes();
             Some(std::slice::from_raw_parts_mut(at, len))
         }
@@ -501,7 +530,7 @@ impl<O: Object> Table<O> {
         self.word(p).is_edited()
     }
 
-    /// A copy of a string and of its deadline under another key; `None` for an object.
+    /// A copy of a string, of its deadline and its flags under another key; `None` for an object.
     pub fn copy_string(&self, p: Place, key: &[u8]) -> Option<OwnedRecord<O>> {
         let word = self.word(p);
         // SAFETY: T1; the copy is a fresh record, owned by nobody else.
@@ -525,6 +554,7 @@ impl<O: Object> Table<O> {
         // SAFETY: T1; what is loose is not the table's any more; the part is made before it is
         // written.
         unsafe {
+            word.begin_anew();
             let loose = text::take_loose(word);
             let part = record::object_part_bytes::<O>(Record::of(*word).value_at());
             text::make_part(word, part);
@@ -544,6 +574,19 @@ impl<O: Object> Table<O> {
     ) -> Result<Place, Full> {
         let spot = self.vacate(hash)?;
         let word = text::create(key, value, deadline);
+        Ok(self.settle(spot, hash, word))
+    }
+
+    /// Inserts a string with what is kept beside it under a key that is not in the table (T4).
+    pub fn insert_string_with_tail(
+        &mut self,
+        hash: u64,
+        (key, value): (&[u8], &[u8]),
+        deadline: Option<UnixMs>,
+        tail: Tail,
+    ) -> Result<Place, Full> {
+        let spot = self.vacate(hash)?;
+        let word = text::create_with_tail(key, value, deadline, tail);
         Ok(self.settle(spot, hash, word))
     }
 
@@ -659,7 +702,7 @@ impl<O: Object> Table<O> {
         unsafe { OwnedRecord::from_word(word) }
     }
 
-    /// Proves S2..S4, D1..D3 and T2, given the hash of keys; for tests. Panics where they do not
+    /// Proves S2..S4, D1..D3, L1 and T2, given the hash of keys; for tests. Panics where they do not
     /// hold.
     #[doc(hidden)]
     pub fn check(&self, rehash: &mut dyn FnMut(&[u8]) -> u64) {
@@ -668,7 +711,10 @@ impl<O: Object> Table<O> {
             segment.check(rehash);
             segment.for_each(|slot| {
                 // SAFETY: S2.
-                let hash = rehash(unsafe { Record::of(*slot) }.key());
+                let hash = unsafe {
+                    tail::check(*slot);
+                    rehash(Record::of(*slot).key())
+                };
                 let own = crate::directory::segment_prefix(hash, segment.depth());
                 assert_eq!(own, prefix, "D3: prefix");
             });

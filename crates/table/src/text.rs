@@ -21,6 +21,7 @@ use crate::record::{
     LONG_PART_BYTES, MAX_STRING_BYTES, Record, allocate, reallocate, record_class, release,
     reshape, value_offset,
 };
+use crate::tail::{self, TAIL_BYTES, Tail};
 use crate::word::{Kind, Word};
 
 /// Shorter values are never long: the second cache miss would cost more than the bytes.
@@ -77,16 +78,37 @@ fn wastes(need: usize, room: usize) -> bool {
 
 /// A record with this key and string.
 pub(crate) fn create(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> Word {
-    assert!(value.len() <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
-    let plan = plan(value_offset(key.len(), deadline.is_some()), value);
-    let mut word = Record::create(key, deadline, Kind::INT, part_bytes(plan, value.len()));
-    // SAFETY: the record was made with room for this plan; its value part owns nothing yet.
-    unsafe { write(&mut word, plan, value) };
+    create_with_room::<0>(key, value, deadline)
+}
+
+/// The same with a tail.
+pub(crate) fn create_with_tail(
+    key: &[u8],
+    value: &[u8],
+    deadline: Option<UnixMs>,
+    tail: Tail,
+) -> Word {
+    let mut word = create_with_room::<TAIL_BYTES>(key, value, deadline);
+    // SAFETY: a fresh record of a string.
+    unsafe { tail::set(&mut word, tail) };
     word
 }
 
-/// A record with another key and a copy of the string and of the deadline. An edited string stays
-/// one: bytes that happen to be a number's text are not made a number.
+/// A record with `TAIL` bytes of room after the value part.
+#[inline]
+fn create_with_room<const TAIL: usize>(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> Word {
+    assert!(value.len() <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
+    let plan = plan(value_offset(key.len(), deadline.is_some()) + TAIL, value);
+    let part = part_bytes(plan, value.len()) + TAIL;
+    let mut word = Record::create(key, deadline, Kind::INT, part);
+    // SAFETY: the record was made with room for this plan; its value part owns nothing yet.
+    unsafe { write::<TAIL>(&mut word, plan, value) };
+    word
+}
+
+/// A record with another key and a copy of the string, of the deadline and of the flags; with the
+/// same key also of the rest of the tail. An edited string stays one: bytes that happen to be a
+/// number's text are not made a number.
 ///
 /// # Safety
 /// `word` owns a live string record.
@@ -94,14 +116,30 @@ pub(crate) unsafe fn duplicate(word: Word, key: &[u8]) -> Word {
     // SAFETY: the caller's promise; the new record is made with room for the plan.
     unsafe {
         let record = Record::of(word);
+        let mut copy = duplicate_bare(word, key);
+        if word.has_tail() {
+            let whole = tail::tail_of(word);
+            let is_same = record.has_key(key);
+            tail::set(&mut copy, if is_same { whole } else { Tail::of_flags(whole.flags) });
+        }
+        copy
+    }
+}
+
+/// # Safety
+/// As for [`duplicate`].
+unsafe fn duplicate_bare(word: Word, key: &[u8]) -> Word {
+    // SAFETY: the caller's promise; the new record is made with room for the plan.
+    unsafe {
+        let record = Record::of(word);
         let deadline = record.deadline();
-        if word.kind() == Kind::INT {
+        if word.form() == Kind::INT {
             return create(key, IntText::new().write(record.int()), deadline);
         }
         let (at, len) = record.bytes();
         let plan = plan_bytes(value_offset(key.len(), deadline.is_some()), len);
         let mut copy = Record::create(key, deadline, Kind::INT, part_bytes(plan, len));
-        write(&mut copy, plan, std::slice::from_raw_parts(at, len));
+        write::<0>(&mut copy, plan, std::slice::from_raw_parts(at, len));
         copy.set_edited(word.is_edited());
         copy
     }
@@ -110,13 +148,14 @@ pub(crate) unsafe fn duplicate(word: Word, key: &[u8]) -> Word {
 /// Writes the value part.
 ///
 /// # Safety
-/// `word` owns a live record with room for the plan's part; what the value part owned has been
-/// taken out.
-unsafe fn write(word: &mut Word, plan: Plan, value: &[u8]) {
+/// `word` owns a live record with room for the plan's part and `TAIL` bytes, and has no tail; what
+/// the value part owned has been taken out.
+#[inline]
+unsafe fn write<const TAIL: usize>(word: &mut Word, plan: Plan, value: &[u8]) {
     // SAFETY: the caller's promise.
     unsafe {
         match plan {
-            Plan::Int(number) => write_int(word, number),
+            Plan::Int(number) => write_int::<TAIL>(word, number),
             Plan::Inline => {
                 word.set_kind(Kind::INLINE);
                 let record = Record::of(*word);
@@ -138,13 +177,13 @@ unsafe fn write(word: &mut Word, plan: Plan, value: &[u8]) {
 ///
 /// # Safety
 /// As for [`write`].
-unsafe fn write_int(word: &mut Word, number: i64) {
+unsafe fn write_int<const TAIL: usize>(word: &mut Word, number: i64) {
     word.set_kind(Kind::INT);
     // SAFETY: the caller's promise; a width wider than the least is taken only when it fits the
     // class.
     unsafe {
         let record = Record::of(*word);
-        let spare = record.room() - record.value_at();
+        let spare = record.room() - record.value_at() - TAIL;
         let width = if spare >= 8 { 8 } else { int_width(number) };
         ptr::copy_nonoverlapping(number.to_le_bytes().as_ptr(), record.value(), width);
         record.set_aux(width as u16);
@@ -160,7 +199,7 @@ pub(crate) unsafe fn take_loose(word: &mut Word) -> Option<Loose> {
     // (R4).
     unsafe {
         let record = Record::of(*word);
-        let loose = match word.kind() {
+        let loose = match word.form() {
             Kind::INT | Kind::INLINE => return None,
             Kind::LONG => Loose::Block(record.long().0, record.long_room()),
             _ => Loose::Object(record.take_object()),
@@ -176,24 +215,48 @@ pub(crate) unsafe fn take_loose(word: &mut Word) -> Option<Loose> {
 /// # Safety
 /// `word` owns a live record.
 pub(crate) unsafe fn set(word: &mut Word, value: &[u8]) -> Option<Loose> {
+    // SAFETY: the caller's promise.
+    unsafe { set_with_room::<0>(word, value) }
+}
+
+/// The same, and gives it this tail.
+///
+/// # Safety
+/// `word` owns a live record.
+pub(crate) unsafe fn set_with_tail(word: &mut Word, value: &[u8], tail: Tail) -> Option<Loose> {
+    // SAFETY: the caller's promise; after it is set it is a string.
+    unsafe {
+        let loose = set_with_room::<TAIL_BYTES>(word, value);
+        tail::set(word, tail);
+        loose
+    }
+}
+
+/// Replaces the value by a string without a tail. Where the record moves it gets `TAIL` bytes of
+/// room more than it needs.
+///
+/// # Safety
+/// `word` owns a live record.
+#[inline]
+unsafe fn set_with_room<const TAIL: usize>(word: &mut Word, value: &[u8]) -> Option<Loose> {
     assert!(value.len() <= MAX_STRING_BYTES, "a string has at most 4 GiB - 1 bytes");
-    word.set_edited(false);
+    word.begin_anew();
     // SAFETY: the caller's promise.
     unsafe {
         let record = Record::of(*word);
         let number = as_int(value);
-        if number.is_none() && word.kind() == Kind::LONG && overwrite_long(record, value) {
+        if number.is_none() && word.form() == Kind::LONG && overwrite_long(record, value) {
             return None;
         }
-        let (value_at, room) = (record.value_at(), record.room());
+        let (value_at, room) = (record.value_at() + TAIL, record.room());
         let plan = match number {
             Some(number) => Plan::Int(number),
             None if fits_inline(value_at, value.len(), room) => Plan::Inline,
             None => plan_bytes(value_at, value.len()),
         };
         let loose = take_loose(word);
-        make_part(word, part_bytes(plan, value.len()));
-        write(word, plan, value);
+        make_part(word, part_bytes(plan, value.len()) + TAIL);
+        write::<TAIL>(word, plan, value);
         loose
     }
 }
@@ -202,7 +265,7 @@ fn fits_inline(value_at: usize, len: usize, room: usize) -> bool {
     len <= usize::from(u16::MAX) && value_at + len <= room && !wastes(value_at + len, room)
 }
 
-/// Replaces the value by a number.
+/// Replaces the value by a number; flags stay.
 ///
 /// # Safety
 /// `word` owns a live record.
@@ -210,10 +273,12 @@ pub(crate) unsafe fn set_int(word: &mut Word, number: i64) -> Option<Loose> {
     word.set_edited(false);
     // SAFETY: the caller's promise.
     unsafe {
-        let loose = take_loose(word);
-        make_part(word, int_width(number));
-        write_int(word, number);
-        loose
+        tail::change_text(word, |word| {
+            let loose = take_loose(word);
+            make_part(word, int_width(number));
+            write_int::<0>(word, number);
+            loose
+        })
     }
 }
 
@@ -221,7 +286,7 @@ pub(crate) unsafe fn set_int(word: &mut Word, number: i64) -> Option<Loose> {
 /// class.
 ///
 /// # Safety
-/// `word` owns a live record whose value part owns nothing.
+/// `word` owns a live record without a tail whose value part owns nothing.
 pub(crate) unsafe fn make_part(word: &mut Word, part_bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -260,20 +325,32 @@ pub(crate) unsafe fn resize(word: &mut Word, len: usize) -> usize {
     word.set_edited(true);
     // SAFETY: the caller's promise.
     unsafe {
-        int_to_bytes(word);
-        match word.kind() {
-            Kind::INLINE => resize_inline(word, len),
-            _ => resize_long(word, len),
-        }
+        tail::change_text(word, |word| {
+            int_to_bytes(word);
+            match word.form() {
+                Kind::INLINE => resize_inline(word, len),
+                _ => resize_long(word, len),
+            }
+        })
     }
+}
+
+/// Before the bytes are changed in place: there are some, and they are not those of before.
+///
+/// # Safety
+/// `word` owns a live string record.
+pub(crate) unsafe fn open_bytes(word: &mut Word) {
+    word.set_edited(true);
+    // SAFETY: the caller's promise.
+    unsafe { tail::change_text(word, |word| int_to_bytes(word)) }
 }
 
 /// Turns an int into its text.
 ///
 /// # Safety
-/// `word` owns a live string record.
-pub(crate) unsafe fn int_to_bytes(word: &mut Word) {
-    if word.kind() != Kind::INT {
+/// `word` owns a live string record without a tail.
+unsafe fn int_to_bytes(word: &mut Word) {
+    if word.form() != Kind::INT {
         return;
     }
     // SAFETY: an int owns nothing; the caller's promise.
@@ -281,12 +358,12 @@ pub(crate) unsafe fn int_to_bytes(word: &mut Word) {
         let mut room = IntText::new();
         let text = room.write(Record::of(*word).int());
         make_part(word, text.len());
-        write(word, Plan::Inline, text);
+        write::<0>(word, Plan::Inline, text);
     }
 }
 
 /// # Safety
-/// `word` owns a live inline record.
+/// `word` owns a live inline record without a tail.
 unsafe fn resize_inline(word: &mut Word, len: usize) -> usize {
     // SAFETY: the caller's promise.
     unsafe {
@@ -310,7 +387,7 @@ unsafe fn resize_inline(word: &mut Word, len: usize) -> usize {
 }
 
 /// # Safety
-/// `word` owns a live long record.
+/// `word` owns a live long record without a tail.
 unsafe fn resize_long(word: &mut Word, len: usize) -> usize {
     // SAFETY: the caller's promise.
     unsafe {

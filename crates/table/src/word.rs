@@ -6,8 +6,7 @@
 //! ```
 //!
 //! Kind: an object is 16 + its type tag (1..=15); a string is the number of its encoding, in two
-//! bits, and has two bits to spare: one for memcached's flags and cas (`record`), one for packed
-//! text. The position bits and the window are bits of the key's hash ("trail"). They sharpen the
+//! bits, and 4 if it has a tail (`tail`); one bit is to spare, for packed text. The position bits and the window are bits of the key's hash ("trail"). They sharpen the
 //! fingerprint, so that a lookup touches a wrong record about once in thousands, and they let a
 //! segment grow and split without reading the records; see `segment`.
 //!
@@ -18,6 +17,10 @@ use std::ptr;
 const POINTER: u64 = 0x0000_FFFF_FFFF_FFF0;
 const WINDOW_AT: u32 = 48;
 const KIND_AT: u32 = 53;
+/// Of a string: there is a tail. Of an object it belongs to the type tag.
+const TAIL: u64 = 4 << KIND_AT;
+/// Of all kinds: the encoding of a string; more than any of them for an object.
+const FORM: u8 = 16 | 3;
 const DEADLINE: u64 = 1 << 58;
 const HOTNESS_AT: u32 = 59;
 const STICKY: u64 = 1 << 61;
@@ -96,6 +99,25 @@ impl Word {
         Kind((self.0 >> KIND_AT) as u8 & 31)
     }
 
+    /// The kind without what depends on type or tail: one of the three of strings, or some other.
+    #[inline]
+    pub(crate) fn form(self) -> Kind {
+        Kind((self.0 >> KIND_AT) as u8 & FORM)
+    }
+
+    /// Whether it is a string with a tail.
+    #[inline]
+    pub(crate) fn has_tail(self) -> bool {
+        self.0 & (16 << KIND_AT | TAIL) == TAIL
+    }
+
+    /// A string has a tail from now on, or none.
+    #[inline]
+    pub(crate) fn set_has_tail(&mut self, on: bool) {
+        debug_assert!(!self.kind().is_object(), "a collection has no tail");
+        self.set(TAIL, on);
+    }
+
     #[inline]
     pub(crate) fn set_kind(&mut self, kind: Kind) {
         self.0 = self.0 & !(31 << KIND_AT) | u64::from(kind.0) << KIND_AT;
@@ -152,6 +174,13 @@ impl Word {
     #[inline]
     pub(crate) fn set_edited(&mut self, on: bool) {
         self.set(EDITED, on);
+    }
+
+    /// Before another value is set: it is not edited and has no tail. Of an object the type tag is
+    /// no good after.
+    #[inline]
+    pub(crate) fn begin_anew(&mut self) {
+        self.0 &= !(EDITED | TAIL);
     }
 
     #[inline]
@@ -219,5 +248,24 @@ mod tests {
         assert!(word.has_trail(Word::trail(0x0F00, 31)) && !word.has_trail(Word::trail(0, 31)));
         assert_eq!((word.pointer().addr(), word.kind(), word.kind().tag()), (0x10, Kind::LONG, 0));
         assert_eq!((word.hotness(), word.window(), word.position_bits()), (0, 31, 15));
+    }
+
+    #[test]
+    fn only_strings_have_tails() {
+        let at = ptr::without_provenance_mut::<u8>(0x10);
+        for kind in [Kind::INT, Kind::INLINE, Kind::LONG] {
+            let mut word = Word::new(at, kind);
+            assert!(!word.has_tail());
+            word.set_has_tail(true);
+            assert!(word.has_tail() && word.form() == kind);
+            assert_eq!((word.kind().tag(), word.kind().is_object()), (0, false));
+            word.set_edited(true);
+            word.begin_anew();
+            assert_eq!(word, Word::new(at, kind));
+        }
+        for tag in 1..16 {
+            let word = Word::new(at, Kind::object(tag));
+            assert!(!word.has_tail() && word.form().is_object());
+        }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use pantala_base::UnixMs;
-use pantala_table::{Cursor, Place, SweepCursor, Table};
+use pantala_table::{Cursor, Place, SweepCursor, Table, Tail};
 
 use super::{Entry, Hash, Pair, Random, Thing, Value, entry, expire, key_of, read};
 
@@ -82,7 +82,11 @@ impl Machine {
             (false, 0..7) if growing => {
                 let value = self.random_value();
                 let deadline = self.random_deadline();
-                self.pair.insert(key, entry(value, deadline));
+                let mut entry = entry(value, deadline);
+                if let Value::Str(_) = entry.value {
+                    entry.tail = self.random.tail();
+                }
+                self.pair.insert(key, entry);
                 self.notice_expired();
             }
             (true, 0..4) if !growing => {
@@ -132,14 +136,23 @@ impl Machine {
         let random = &mut self.random;
         let table = &mut self.pair.table;
         let entry = self.pair.model.get_mut(key).expect("it is there");
-        match (random.below(12), value) {
+        match (random.below(14), value) {
             (0 | 1, Value::Thing(thing)) => {
                 drop(table.set_object(place, thing.clone()));
-                entry.value = Value::Thing(thing);
+                (entry.value, entry.tail) = (Value::Thing(thing), Tail::default());
             }
-            (0 | 1, Value::Str(text)) => {
+            (0, Value::Str(text)) => {
                 drop(table.set_string(place, &text));
-                entry.value = Value::Str(text);
+                (entry.value, entry.tail) = (Value::Str(text), Tail::default());
+            }
+            (1, Value::Str(text)) => {
+                let tail = random.tail();
+                drop(table.set_string_with_tail(place, &text, tail));
+                (entry.value, entry.tail) = (Value::Str(text), tail);
+            }
+            (12 | 13, _) if matches!(entry.value, Value::Str(_)) => {
+                entry.tail = random.tail();
+                table.set_tail(place, entry.tail);
             }
             (2, _) => {
                 entry.deadline = deadline;
@@ -148,12 +161,13 @@ impl Machine {
             (3, _) => {
                 let number = random.next() as i64 >> random.below(64);
                 entry.value = Value::Str(number.to_string().into_bytes());
+                entry.tail = changed(entry.tail);
                 drop(table.set_int(place, number));
             }
             (4, Value::Str(text)) => {
                 entry.deadline = deadline;
                 drop(table.set_string_and_deadline(place, &text, deadline));
-                entry.value = Value::Str(text);
+                (entry.value, entry.tail) = (Value::Str(text), Tail::default());
             }
             (5, _) => {
                 table.touch(place);
@@ -172,8 +186,11 @@ impl Machine {
         }
         self.before_change(key);
         self.scan.staying.remove(key);
-        let entry = self.pair.model[key].clone();
+        let mut entry = self.pair.model[key].clone();
         let record = self.pair.remove(key).expect("it is there");
+        if key != to {
+            entry.tail = changed(entry.tail);
+        }
         self.pair.insert_record(record.with_key(to), entry);
         self.notice_expired();
     }
@@ -263,6 +280,11 @@ impl Machine {
     }
 }
 
+/// What is left of a tail when the text or the key changes.
+fn changed(tail: Tail) -> Tail {
+    Tail::of_flags(tail.flags)
+}
+
 /// Changes the bytes of a value in place.
 fn change_bytes(table: &mut Table<Thing>, place: Place, entry: &mut Entry, random: &mut Random) {
     let model = match &mut entry.value {
@@ -275,6 +297,7 @@ fn change_bytes(table: &mut Table<Thing>, place: Place, entry: &mut Entry, rando
             return;
         }
     };
+    entry.tail = changed(entry.tail);
     match random.below(4) {
         0 => {
             let len = random.below(200) as usize;

@@ -8,7 +8,9 @@ pub mod machine;
 use std::collections::HashMap;
 
 use pantala_base::UnixMs;
-use pantala_table::{Object, OwnedRecord, Place, Table, ValueRef, is_expired, size_class};
+use pantala_table::{
+    CAS_MAX, Object, OwnedRecord, Place, Table, Tail, ValueRef, is_expired, size_class,
+};
 
 /// A collection that counts as `bytes` long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,20 @@ impl Random {
 
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
+    }
+
+    /// Often nothing, or a part of what may be.
+    pub fn tail(&mut self) -> Tail {
+        let mut tail = Tail { flags: self.next() as u32, ..Tail::default() };
+        if self.one_in(2) {
+            tail.cas = self.next() & CAS_MAX;
+            tail.state = self.next() as u8;
+        }
+        match self.below(4) {
+            0 => tail,
+            1 => Tail { flags: 0, ..tail },
+            _ => Tail::default(),
+        }
     }
 
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
@@ -104,10 +120,11 @@ pub struct Entry {
     pub deadline: Option<UnixMs>,
     pub hotness: u8,
     pub sticky: bool,
+    pub tail: Tail,
 }
 
 pub fn entry(value: Value, deadline: Option<UnixMs>) -> Entry {
-    Entry { value, deadline, hotness: 0, sticky: false }
+    Entry { value, deadline, hotness: 0, sticky: false, tail: Tail::default() }
 }
 
 /// A table and the map it must agree with.
@@ -145,8 +162,12 @@ impl Pair {
         for round in 0.. {
             assert!(round < 100, "make_room makes no room");
             let place = match &entry.value {
-                Value::Str(value) => {
+                Value::Str(value) if entry.tail == Tail::default() => {
                     self.table.insert_string(hash, key, value, entry.deadline).ok()
+                }
+                Value::Str(value) => {
+                    let (pair, deadline) = ((key, &value[..]), entry.deadline);
+                    self.table.insert_string_with_tail(hash, pair, deadline, entry.tail).ok()
                 }
                 Value::Thing(thing) => {
                     self.table.insert_object(hash, key, thing.clone(), entry.deadline).ok()
@@ -196,6 +217,7 @@ impl Pair {
         assert_eq!(table.deadline(place), expected.deadline);
         assert_eq!(table.hotness(place), expected.hotness);
         assert_eq!(table.sticky(place), expected.sticky);
+        assert_eq!(table.tail(place), expected.tail);
     }
 
     /// Compares everything and proves the invariants.
@@ -223,6 +245,7 @@ pub fn expire(model: &mut HashMap<Vec<u8>, Entry>, now: UnixMs, record: &OwnedRe
     assert_eq!(record.deadline(), expected.deadline);
     assert!(is_expired(expected.deadline.expect("it has a deadline"), now));
     assert_eq!(read(record.value()), expected.value);
+    assert_eq!(record.tail(), expected.tail);
 }
 
 /// The value as the model has it.
