@@ -29,7 +29,7 @@
 //! `tests/funnel.rs` (told after).
 
 use pantala_base::UnixMs;
-use pantala_table::{OwnedRecord, Place, SweepCursor, Swept, Table};
+use pantala_table::{CAS_MAX, OwnedRecord, Place, SweepCursor, Swept, Table, Tail};
 use pantala_values::{Collection, Object};
 
 use crate::Keyspace;
@@ -41,6 +41,10 @@ use crate::partition::{Partition, Rest, Sizes};
 use crate::snapshot::Manner;
 use crate::ticket::{Ticket, Woken};
 use crate::timed::Timed;
+
+/// So many cas numbers, as a power of two, may be given in a millisecond before the last one is
+/// ahead of the time. With the years until 2500 they fit 56 bits.
+const CAS_BITS_PER_MS: u32 = 12;
 
 /// The part of one logical database that lies in one partition.
 #[derive(Default)]
@@ -272,6 +276,22 @@ impl<'l, 'k> Changes<'l, 'k> {
     #[inline]
     pub fn touch(&mut self, place: Place) {
         self.db.table.touch(place);
+    }
+
+    /// Keeps this beside the string at a place, with the flags it has: no change.
+    pub fn keep_beside(&mut self, place: Place, tail: Tail) {
+        debug_assert_eq!(self.db.table.tail(place).flags, tail.flags, "flags are part of a value");
+        self.db.table.set_tail(place, tail);
+    }
+
+    /// A number that no key of this partition has had, also before the last start of the process:
+    /// it is at least the time.
+    pub fn next_cas(&mut self) -> u64 {
+        let Around { rest, scope, .. } = &mut self.around;
+        let UnixMs(ms) = scope.now;
+        let first = (ms.cast_unsigned() << CAS_BITS_PER_MS) & CAS_MAX;
+        rest.last_cas = first.max(rest.last_cas + 1);
+        rest.last_cas
     }
 
     /// The table, to change this one key, which is at `place` or not there. Ends in

@@ -9,7 +9,9 @@
 //!    scope sees what has expired.
 
 use pantala_base::UnixMs;
-use pantala_table::{Discarded, OwnedRecord, Place, StrRef, Table, ValueRef, is_expired};
+use pantala_table::{
+    CAS_MAX, Discarded, OwnedRecord, Place, StrRef, Table, Tail, ValueRef, is_expired,
+};
 use pantala_values::{Collection, Object, Type};
 
 use crate::change::{Changes, Heard};
@@ -354,7 +356,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
-    /// Sets the key to a string, whatever it was.
+    /// Sets the key to a string, whatever it was, with nothing beside it.
     #[inline]
     pub fn set_string(&mut self, value: &[u8], expiry: Expiry) {
         let Some(place) = self.place else {
@@ -365,7 +367,53 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.set_expiry(place, expiry);
     }
 
-    /// Sets the key to a number's text, keeping its deadline.
+    /// Sets the key to a string, whatever it was, with this beside it.
+    pub fn set_string_with_tail(&mut self, value: &[u8], expiry: Expiry, tail: Tail) {
+        let Some(place) = self.place else {
+            let (key, deadline) = (self.key.bytes, expiry.of_new());
+            return self.put(OwnedRecord::new_string_with_tail(key, value, deadline, tail));
+        };
+        let table = self.change(Manner::Overwrite);
+        let replaced = table.set_string_with_tail(place, value, tail);
+        self.discard(replaced);
+        self.set_expiry(place, expiry);
+    }
+
+    /// What memcached keeps beside the string: flags, the cas number if somebody has asked for it
+    /// since the last change, and its state. Nothing beside a collection or where there is no key.
+    pub fn tail(&self) -> Tail {
+        self.place.map_or_else(Tail::default, |place| self.changes.table().tail(place))
+    }
+
+    /// The number that names this state of the key, taken now if nobody has asked for it since the
+    /// last change. 0 where there is no string. No change for anybody else.
+    pub fn cas_number(&mut self) -> u64 {
+        let tail = self.tail();
+        if tail.cas != 0 || !matches!(self.string(), Ok(Some(_))) {
+            return tail.cas;
+        }
+        let cas = self.changes.next_cas();
+        self.keep_beside(Tail { cas, ..tail });
+        cas
+    }
+
+    /// Gives this state of a string that is there a number of the client's own.
+    pub fn set_cas_number(&mut self, cas: u64) {
+        self.keep_beside(Tail { cas: cas & CAS_MAX, ..self.tail() });
+    }
+
+    /// Sets the bits of state of a string that is there, until its next change.
+    pub fn set_item_state(&mut self, state: u8) {
+        self.keep_beside(Tail { state, ..self.tail() });
+    }
+
+    fn keep_beside(&mut self, tail: Tail) {
+        if let (Some(place), Ok(Some(_))) = (self.place, self.string()) {
+            self.changes.keep_beside(place, tail);
+        }
+    }
+
+    /// Sets the key to a number's text, keeping its deadline and its flags.
     #[inline]
     pub fn set_int(&mut self, value: i64) {
         match self.place {
@@ -523,7 +571,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         place.is_some()
     }
 
-    /// A copy of value, deadline and stickiness under another key, to be put elsewhere.
+    /// A copy of value, deadline, flags and stickiness under another key, to be put elsewhere.
     pub fn copy(&self, key: &[u8]) -> Option<OwnedRecord<Object>> {
         self.place.map(|place| undo::copy(self.changes.table(), place, key))
     }

@@ -34,6 +34,8 @@ pub(crate) struct Rest {
     pub(crate) waiters: Waiters,
     /// A snapshot that is not done with this partition.
     pub(crate) saving: Option<Box<Saving>>,
+    /// The last cas number that was given to one of its keys.
+    pub(crate) last_cas: u64,
 }
 
 impl Partition {
@@ -41,7 +43,7 @@ impl Partition {
     pub(crate) fn new(waited_keys: Arc<AtomicUsize>, tracked: Arc<TrackedCounts>) -> Partition {
         let tracked = TrackedKeys::counted_in(tracked);
         let waiters = Waiters { waited_keys, tracked, ..Waiters::default() };
-        let rest = Rest { waiters, saving: None };
+        let rest = Rest { waiters, ..Rest::default() };
         Partition { rest, ..Partition::default() }
     }
 

@@ -171,6 +171,7 @@ impl Server {
                         value: table.value(place),
                         deadline: table.deadline(place),
                         sticky: table.sticky(place),
+                        flags: table.tail(place).flags,
                     };
                     let mut written = Vec::new();
                     Recording::default().write(&entry, &mut written);

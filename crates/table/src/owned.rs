@@ -327,6 +327,17 @@ impl<O: Object> OwnedRecord<O> {
         unsafe { Self::from_word(crate::text::create(key, value, deadline)) }
     }
 
+    /// The same with a tail.
+    pub fn new_string_with_tail(
+        key: &[u8],
+        value: &[u8],
+        deadline: Option<UnixMs>,
+        tail: Tail,
+    ) -> Self {
+        // SAFETY: a fresh record, owned by nobody else.
+        unsafe { Self::from_word(crate::text::create_with_tail(key, value, deadline, tail)) }
+    }
+
     /// A record with an object that is in no table yet.
     pub fn new_object(key: &[u8], object: O, deadline: Option<UnixMs>) -> Self {
         // SAFETY: a fresh record, owned by nobody else.

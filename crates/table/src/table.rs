@@ -577,19 +577,6 @@ impl<O: Object> Table<O> {
         Ok(self.settle(spot, hash, word))
     }
 
-    /// Inserts a string with what is kept beside it under a key that is not in the table (T4).
-    pub fn insert_string_with_tail(
-        &mut self,
-        hash: u64,
-        (key, value): (&[u8], &[u8]),
-        deadline: Option<UnixMs>,
-        tail: Tail,
-    ) -> Result<Place, Full> {
-        let spot = self.vacate(hash)?;
-        let word = text::create_with_tail(key, value, deadline, tail);
-        Ok(self.settle(spot, hash, word))
-    }
-
     /// Inserts a number under a key that is not in the table (T4).
     pub fn insert_int(
         &mut self,

@@ -138,9 +138,8 @@ fn tails_cost_what_the_budget_says() {
         let mut table = Table::<Thing>::new();
         table.make_room(0, UnixMs(0), &mut |_| 0, &mut drop);
         let value = vec![b'v'; len];
-        let place = table
-            .insert_string_with_tail(0, (key, &value), None, Tail::of_flags(1))
-            .expect("there is room");
+        let record = OwnedRecord::new_string_with_tail(key, &value, None, Tail::of_flags(1));
+        let place = table.insert_record(0, record).ok().expect("there is room");
         assert_eq!((table.encoding(place), table.record_bytes(place)), (encoding, bytes));
         let at = table.key(place).as_ptr();
         table.set_tail(place, WHOLE);

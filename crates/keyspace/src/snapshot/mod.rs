@@ -103,6 +103,8 @@ pub struct SnapshotEntry<'e> {
     pub deadline: Option<UnixMs>,
     /// Whether eviction passes it over.
     pub sticky: bool,
+    /// Memcached's flags.
+    pub flags: u32,
 }
 
 impl<'e> SnapshotEntry<'e> {
@@ -112,6 +114,7 @@ impl<'e> SnapshotEntry<'e> {
             value: table.value(place),
             deadline: table.deadline(place),
             sticky: table.sticky(place),
+            flags: table.tail(place).flags,
         }
     }
 
@@ -121,6 +124,7 @@ impl<'e> SnapshotEntry<'e> {
             value: record.value(),
             deadline: record.deadline(),
             sticky: record.is_sticky(),
+            flags: record.tail().flags,
         }
     }
 }

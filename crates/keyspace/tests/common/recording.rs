@@ -193,6 +193,7 @@ pub fn contents(space: &Keyspace) -> Contents {
                         value: table.value(place),
                         deadline: table.deadline(place),
                         sticky: table.sticky(place),
+                        flags: table.tail(place).flags,
                     };
                     let mut line = Vec::new();
                     Recording::default().write(&entry, &mut line);

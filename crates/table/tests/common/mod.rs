@@ -166,8 +166,9 @@ impl Pair {
                     self.table.insert_string(hash, key, value, entry.deadline).ok()
                 }
                 Value::Str(value) => {
-                    let (pair, deadline) = ((key, &value[..]), entry.deadline);
-                    self.table.insert_string_with_tail(hash, pair, deadline, entry.tail).ok()
+                    let (deadline, tail) = (entry.deadline, entry.tail);
+                    let record = OwnedRecord::new_string_with_tail(key, value, deadline, tail);
+                    self.table.insert_record(hash, record).ok()
                 }
                 Value::Thing(thing) => {
                     self.table.insert_object(hash, key, thing.clone(), entry.deadline).ok()
