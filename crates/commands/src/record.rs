@@ -97,17 +97,32 @@ impl Call<'_, '_> {
     }
 
     /// The key is this string now.
-    #[inline(never)]
     pub(crate) fn record_string(&self, key: &[u8], value: &[u8], expiry: Expiry) {
+        self.record_string_with_flags(key, value, expiry, 0);
+    }
+
+    /// The key is this string now, with these flags of Memcached's beside it.
+    #[inline(never)]
+    pub(crate) fn record_string_with_flags(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expiry: Expiry,
+        flags: u32,
+    ) {
+        let (moment, number) = (&mut [0; I64_TEXT_MAX_BYTES], &mut [0; I64_TEXT_MAX_BYTES]);
+        let mut words = Words::from_slice(&[b"SET", key, value]);
         match expiry {
-            Expiry::Never => self.record_as(&[b"SET", key, value]),
-            Expiry::Keep => self.record_as(&[b"SET", key, value, b"KEEPTTL"]),
+            Expiry::Never => {}
+            Expiry::Keep => words.push(b"KEEPTTL"),
             Expiry::At(deadline) => {
-                let digits = &mut [0; I64_TEXT_MAX_BYTES];
-                let moment = fmt_i64(deadline.0, digits);
-                self.record_as(&[b"SET", key, value, b"PXAT", moment]);
+                words.extend_from_slice(&[b"PXAT", fmt_i64(deadline.0, moment)]);
             }
         }
+        if flags != 0 {
+            words.extend_from_slice(&[b"_MCFLAGS", fmt_u64(u64::from(flags), number)]);
+        }
+        self.record_as(&words);
     }
 
     /// So many elements were taken from an end of what is at the key.

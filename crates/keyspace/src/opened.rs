@@ -369,6 +369,9 @@ impl<'l, 'k> Opened<'l, 'k> {
 
     /// Sets the key to a string, whatever it was, with this beside it.
     pub fn set_string_with_tail(&mut self, value: &[u8], expiry: Expiry, tail: Tail) {
+        if tail == Tail::default() {
+            return self.set_string(value, expiry);
+        }
         let Some(place) = self.place else {
             let (key, deadline) = (self.key.bytes, expiry.of_new());
             return self.put(OwnedRecord::new_string_with_tail(key, value, deadline, tail));

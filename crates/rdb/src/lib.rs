@@ -44,6 +44,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod deadline;
 mod doubles;
 pub mod file;
@@ -73,6 +74,7 @@ use pantala_values::sorted_set::SortedSetLimits;
 use pantala_values::stream::BlockLimits;
 use pantala_values::{Object, Variant};
 
+pub use beside::{Beside, write_flags};
 pub use input::{Input, Malformed};
 pub use kind::Kind;
 pub use text::{Strings, Text};

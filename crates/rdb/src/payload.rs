@@ -15,7 +15,7 @@ use pantala_values::Object;
 
 use crate::input::{Input, Malformed};
 use crate::kind::Kind;
-use crate::{Limits, Strings, Value};
+use crate::{Beside, Limits, Strings, Value, write_flags};
 
 const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
@@ -42,6 +42,8 @@ pub enum Versions {
 pub struct Payload<'a> {
     /// Kind and value.
     pub body: &'a [u8],
+    /// What is kept beside the value.
+    pub beside: Beside,
     version: u16,
 }
 
@@ -53,9 +55,10 @@ impl Payload<'_> {
     }
 }
 
-/// Appends the payload of a value. What has expired at `now` is left out.
-pub fn write(value: &ValueRef<'_, Object>, now: UnixMs, out: &mut Vec<u8>) {
+/// Appends the payload of a value with these flags. What has expired at `now` is left out.
+pub fn write(value: &ValueRef<'_, Object>, flags: u32, now: UnixMs, out: &mut Vec<u8>) {
     let begin = out.len();
+    write_flags(flags, out);
     let kind = crate::kind_of(value, now);
     out.push(kind.0);
     crate::write(value, now, Strings::Plain, out);
@@ -82,8 +85,12 @@ pub fn open(payload: &[u8], versions: Versions) -> Option<Payload<'_>> {
         Versions::Known => (1..=LAST_SHARED).contains(&version) || VALKEY.contains(&version),
         Versions::All => version > 0,
     };
-    let is_taken = is_taken && crc64(0, sealed) == u64::from_le_bytes(*checksum);
-    is_taken.then_some(Payload { body, version })
+    if !is_taken || crc64(0, sealed) != u64::from_le_bytes(*checksum) {
+        return None;
+    }
+    let mut input = Input::new(body);
+    let beside = Beside::read_if_there(&mut input).ok()?;
+    Some(Payload { body: input.rest(), beside, version })
 }
 
 /// The value of an opened payload.
@@ -105,7 +112,7 @@ mod tests {
     #[test]
     fn a_payload_is_that_of_redis_but_for_its_version() {
         let mut out = Vec::new();
-        write(&ValueRef::Str(StrRef::Bytes(b"abc")), UnixMs(0), &mut out);
+        write(&ValueRef::Str(StrRef::Bytes(b"abc")), 0, UnixMs(0), &mut out);
         assert_eq!(&out[..6], b"\0\x03abc\x06");
         let open = |bytes: &[u8]| open(bytes, Versions::All).map(|payload| payload.body.to_vec());
         assert_eq!(open(&out), Some(b"\0\x03abc".to_vec()));
@@ -120,6 +127,16 @@ mod tests {
         let redis = b"\0\x03abc\x0a\0\xd9\xac\x30\x3d\x41\x72\xa2\xe2";
         assert_eq!(open(valkey), open(redis));
         assert_eq!(open(valkey), Some(b"\0\x03abc".to_vec()));
+    }
+
+    #[test]
+    fn flags_stand_before_the_kind() {
+        let mut out = Vec::new();
+        write(&ValueRef::Str(StrRef::Bytes(b"abc")), 7, UnixMs(0), &mut out);
+        assert_eq!(&out[..14], b"\xdc\x02\0\0\0\x07\0\0\0\0\x03abc");
+        let payload = open(&out, Versions::Known).expect("it is sealed");
+        assert_eq!((payload.body, payload.beside.flags), (&b"\0\x03abc"[..], 7));
+        assert_eq!(open(&sealed(b"\xdc\x02\0\0\0\x07\0", 80), Versions::Known), None);
     }
 
     fn sealed(body: &[u8], version: u16) -> Vec<u8> {

@@ -23,7 +23,7 @@ fn values_come_back() {
         let mut rng = Rng::from_seed(seed);
         let value = value(&mut rng);
         let mut bytes = Vec::new();
-        payload::write(&value.view(), NOW, &mut bytes);
+        payload::write(&value.view(), 0, NOW, &mut bytes);
         let back =
             payload::open(&bytes, payload::Versions::Known).expect("it was written just now");
         let back = payload::read(&back, &limits()).unwrap_or_else(|why| panic!("{seed}: {why}"));

@@ -193,6 +193,50 @@ fn what_many_wrote_at_once_is_there_again() {
     }
 }
 
+/// Value, deadline and flags of keys, as a sum of each.
+fn dumps(client: &mut Client, keys: &[&str]) -> Vec<String> {
+    const SUM: &str = "EVAL \"return redis.sha1hex(redis.call('DUMP', KEYS[1]))\" 1";
+    keys.iter().map(|key| client.ask(&format!("{SUM} {key}"))).collect()
+}
+
+#[test]
+fn memcacheds_flags_stay_with_a_value() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    for command in [
+        "SET plain value",
+        "SET flagged value _MCFLAGS 7",
+        "SET changed value _MCFLAGS 8 EX 1000",
+        "APPEND changed more",
+        "SET number 5 _MCFLAGS 4294967295",
+        "INCR number",
+        "COPY flagged copy",
+        "SET old value _MCFLAGS 9",
+        "RENAME old new",
+        "SET dropped value _MCFLAGS 7",
+        "SET dropped value",
+    ] {
+        assert_ne!(client.ask(command).as_bytes()[0], b'-', "{command}");
+    }
+    let keys = &["plain", "flagged", "changed", "number", "copy", "new", "dropped"];
+    let before = dumps(&mut client, keys);
+    let sums: Vec<_> = [0, 1, 4, 6].map(|key| before[key].clone()).into();
+    assert!(sums[0] == sums[3] && sums[1] == sums[2] && sums[0] != sums[1], "{before:?}");
+    let running = check_again(&at, running, ON);
+    let mut client = Client::new(&at.socket());
+    assert_eq!(dumps(&mut client, keys), before, "from commands");
+    client.ask("BGREWRITEAOF");
+    wait_for(&mut client, "aof_rewrites:1");
+    client.ask("DEL plain");
+    let running = check_again(&at, running, ON);
+    let mut client = Client::new(&at.socket());
+    assert_eq!(dumps(&mut client, &keys[1..]), before[1..], "from a snapshot");
+    assert_eq!(client.ask("DEBUG RELOAD"), "+OK");
+    assert_eq!(dumps(&mut client, &keys[1..]), before[1..], "from another one");
+    end(running);
+}
+
 #[test]
 fn a_rewrite_under_writes_loses_nothing() {
     let at = Directory::new();

@@ -68,6 +68,17 @@ fn number(bytes: &mut &[u8]) -> usize {
 }
 
 #[test]
+fn flags_are_dragonflys_word() {
+    check(
+        "SET a 1 _MCFLAGS 7 EX 100\nSET a 2 NX _mcflags 8\nSET b 2 NX _mcflags 8
+         SET b 3 GET _MCFLAGS 4294967295\nSET b 4 _MCFLAGS 4294967296\nSET b 4 _MCFLAGS
+         APPEND b 1\nRENAME b c",
+        "SET a 1 PXAT <ms> _MCFLAGS 7\nSET b 2 NX _mcflags 8\nSET b 3 _MCFLAGS 4294967295
+         APPEND b 1\nRENAME b c",
+    );
+}
+
+#[test]
 fn deadlines_are_moments() {
     check(
         "SET a 1 EX 100\nSET a 2 PX 100000 GET\nSET a 3 EXAT 33177117420\nSETEX a 100 4

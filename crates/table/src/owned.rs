@@ -334,6 +334,9 @@ impl<O: Object> OwnedRecord<O> {
         deadline: Option<UnixMs>,
         tail: Tail,
     ) -> Self {
+        if tail == Tail::default() {
+            return Self::new_string(key, value, deadline);
+        }
         // SAFETY: a fresh record, owned by nobody else.
         unsafe { Self::from_word(crate::text::create_with_tail(key, value, deadline, tail)) }
     }

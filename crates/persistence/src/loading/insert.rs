@@ -5,8 +5,8 @@
 use pantala_base::UnixMs;
 use pantala_keyspace::{Keyspace, LockPlan, Locked, PartitionId, Scope, Tally, event};
 use pantala_rdb::file::{Content, Entries, Entry};
-use pantala_rdb::{Limits, Value};
-use pantala_table::{IntText, OwnedRecord, is_expired};
+use pantala_rdb::{Beside, Limits, Value};
+use pantala_table::{IntText, OwnedRecord, Tail, is_expired};
 use pantala_values::Object;
 
 use super::{Batch, Fault};
@@ -81,7 +81,7 @@ impl Inserter<'_> {
         scope: Scope<'_>,
         inserted: &mut Inserted,
     ) -> Result<(), Fault> {
-        let Entry { offset, key, deadline, content, .. } = entry;
+        let Entry { offset, key, deadline, content, beside, .. } = entry;
         let value = match content {
             Content::Value(value) => value,
             Content::Nothing => {
@@ -100,7 +100,7 @@ impl Inserter<'_> {
         }
         let mut scratch = IntText::new();
         let name = key.bytes(&mut scratch);
-        let record = record_of(name, value, deadline);
+        let record = record_of(name, value, deadline, beside);
         let key = self.space.key(name);
         let mut locked = self.lock(PartitionId::of(key.hash), scope);
         let mut opened = locked.open(key);
@@ -122,11 +122,19 @@ impl Inserter<'_> {
     }
 }
 
-fn record_of(name: &[u8], value: Value<'_>, deadline: Option<UnixMs>) -> OwnedRecord<Object> {
-    match value {
+fn record_of(
+    name: &[u8],
+    value: Value<'_>,
+    deadline: Option<UnixMs>,
+    beside: Beside,
+) -> OwnedRecord<Object> {
+    let Beside { flags, sticky } = beside;
+    let record = match value {
         Value::String(text) => {
-            OwnedRecord::new_string(name, text.bytes(&mut IntText::new()), deadline)
+            let (scratch, tail) = (&mut IntText::new(), Tail::of_flags(flags));
+            OwnedRecord::new_string_with_tail(name, text.bytes(scratch), deadline, tail)
         }
         Value::Object(object) => OwnedRecord::new_object(name, object, deadline),
-    }
+    };
+    record.with_stickiness(sticky)
 }

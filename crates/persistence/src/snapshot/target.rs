@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use pantala_base::UnixMs;
 use pantala_keyspace::snapshot::{Piece, Room, SnapshotEntry, SnapshotParts, SnapshotTarget};
-use pantala_rdb::Strings;
 use pantala_rdb::file::{EntryWriting, OLDEST_WRITTEN, write_entry};
+use pantala_rdb::{Strings, write_flags};
 use pantala_table::ValueRef;
 use pantala_values::Object;
 
@@ -43,12 +43,14 @@ impl RdbTarget {
 
 impl SnapshotTarget for RdbTarget {
     fn write(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) {
-        let SnapshotEntry { key, deadline, value, .. } = entry;
+        let SnapshotEntry { key, deadline, value, flags, .. } = entry;
+        write_flags(*flags, out);
         self.needs(write_entry(key, *deadline, value, self.now, self.strings, out));
     }
 
     fn begin(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) -> Box<dyn SnapshotParts> {
-        let SnapshotEntry { key, deadline, value, .. } = entry;
+        let SnapshotEntry { key, deadline, value, flags, .. } = entry;
+        write_flags(*flags, out);
         let writing = EntryWriting::begin(key, *deadline, value, self.now, self.strings, out);
         self.needs(writing.version());
         Box::new(Parts(writing))

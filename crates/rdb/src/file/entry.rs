@@ -10,7 +10,7 @@ use super::version::Version;
 use super::{opcode, shape};
 use crate::input::{Input, Malformed};
 use crate::text::{self, Text};
-use crate::{EMPTY, Kind, Limits, Value, length};
+use crate::{Beside, EMPTY, Kind, Limits, Value, length};
 
 /// A key with all that stands in the file for it.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub struct Entry<'a> {
     pub idle_seconds: Option<u64>,
     /// How often it was used, as a logarithm, where a server kept that.
     pub frequency: Option<u8>,
+    /// What is kept beside the value.
+    pub beside: Beside,
     /// What the value is written as.
     pub kind: Kind,
     /// The value.
@@ -80,8 +82,8 @@ impl<'a, 'l> Entries<'a, 'l> {
                     Err(why) => return Err(why),
                 },
             };
-            let EntryHead { deadline, idle_seconds, frequency, kind } = head;
-            Ok(Entry { offset: 0, key, deadline, idle_seconds, frequency, kind, content })
+            let EntryHead { deadline, idle_seconds, frequency, beside, kind } = head;
+            Ok(Entry { offset: 0, key, deadline, idle_seconds, frequency, beside, kind, content })
         };
         let read = read();
         let entry = read.map(|entry| Entry { offset: self.offset, ..entry });
@@ -116,6 +118,7 @@ struct EntryHead {
     deadline: Option<UnixMs>,
     idle_seconds: Option<u64>,
     frequency: Option<u8>,
+    beside: Beside,
     kind: Kind,
 }
 
@@ -123,6 +126,7 @@ impl EntryHead {
     fn read(input: &mut Input<'_>, version: Version) -> Result<EntryHead, Malformed> {
         const NO_KIND: Malformed = Malformed("a kind that is not known");
         let (mut deadline, mut idle_seconds, mut frequency) = (None, None, None);
+        let mut beside = Beside::default();
         loop {
             let mark = input.byte()?;
             match mark {
@@ -133,11 +137,12 @@ impl EntryHead {
                 }
                 opcode::IDLE => idle_seconds = Some(length::read(input)?),
                 opcode::FREQUENCY => frequency = Some(input.byte()?),
+                opcode::KEY_BITS => beside = Beside::read(input)?,
                 _ => match shape::of_prefix(mark, version.dialect) {
                     Some(shape) => pass_over(shape, input)?,
                     None => {
                         let kind = version.kind(mark).ok_or(NO_KIND)?;
-                        return Ok(EntryHead { deadline, idle_seconds, frequency, kind });
+                        return Ok(EntryHead { deadline, idle_seconds, frequency, beside, kind });
                     }
                 },
             }

@@ -8,7 +8,7 @@
 //!            254 number                entries of this database follow
 //!            251 keys, with deadline   how many there are in it, roughly
 //!            entry
-//! entry:     252 deadline, if there is one | kind | key | value
+//! entry:     252 deadline, if there is one | 220 flags, if not 0 | kind | key | value
 //! checksum:  CRC-64 of all before it, or eight zeros: none
 //! ```
 //!

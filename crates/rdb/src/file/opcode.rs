@@ -4,7 +4,7 @@
 pub const COMPRESSED_ZSTD: u8 = 201;
 /// ... or LZ4.
 pub const COMPRESSED_LZ4: u8 = 202;
-/// Dragonfly: bits that tell of the next key. One says that a number follows.
+/// Dragonfly and we: bits that tell of the next key, see `beside`.
 pub const KEY_BITS: u8 = 220;
 /// What modules keep with the next key (Redis, version 13) ...
 pub const KEY_METADATA: u8 = 243;

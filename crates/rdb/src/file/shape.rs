@@ -103,7 +103,7 @@ pub fn of_prefix(mark: u8, dialect: Dialect) -> Option<Shape> {
         opcode::DEADLINE_SECONDS => &[Bytes(4)],
         opcode::IDLE => &[Length],
         opcode::FREQUENCY => &[Bytes(1)],
-        opcode::KEY_BITS if dialect == Dialect::Shared => &[KeyBits],
+        opcode::KEY_BITS if dialect != Dialect::Redis => &[KeyBits],
         opcode::KEY_METADATA if dialect == Dialect::Redis => &[Times(&[Bytes(4), ModuleParts])],
         _ => return None,
     })

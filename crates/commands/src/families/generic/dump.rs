@@ -3,9 +3,9 @@
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
 use pantala_keyspace::{Opened, event};
-use pantala_rdb::{Kind, Limits, Strings, Value, Writing, payload};
+use pantala_rdb::{Kind, Limits, Strings, Value, Writing, payload, write_flags};
 use pantala_settings::Settings;
-use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord};
+use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord, Tail};
 use pantala_values::Object;
 
 use crate::call::{Call, Done, Lane, Stop, list_fill};
@@ -70,7 +70,7 @@ fn dump(call: &mut Call<'_, '_>) -> Done {
         return Ok(());
     };
     let mut bytes = Vec::new();
-    payload::write(&table.value(place), now, &mut bytes);
+    payload::write(&table.value(place), table.tail(place).flags, now, &mut bytes);
     call.reply.bulk(&bytes);
     Ok(())
 }
@@ -90,7 +90,10 @@ fn dump_in_parts(call: &mut Call<'_, '_>) -> Done {
             let opened = call.keys.peek(key);
             Ok(opened.record().map(|(table, place)| {
                 let writing = Writing::begin(&table.value(place), now, Strings::Plain);
-                Dumping { pieces: vec![vec![writing.kind().0]], writing }
+                let mut head = Vec::new();
+                write_flags(table.tail(place).flags, &mut head);
+                head.push(writing.kind().0);
+                Dumping { pieces: vec![head], writing }
             }))
         },
         |call, dumping, _| {
@@ -174,7 +177,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
             return Err(FOREIGN_HASH);
         }
         let value = payload::read(&payload, &limits).map_err(|_| BAD_DATA)?;
-        Ok(record_of(name, value, deadline))
+        Ok(record_of(name, value, deadline, payload.beside.flags))
     })??;
     // Somebody may have made the key meanwhile.
     check_free(call, &options)?;
@@ -224,10 +227,16 @@ fn deadline(ttl: i64, is_absolute: bool, now: UnixMs) -> Result<Option<UnixMs>, 
 }
 
 /// Made with the partition free: a long string is copied.
-fn record_of(name: &[u8], value: Value<'_>, deadline: Option<UnixMs>) -> OwnedRecord<Object> {
+fn record_of(
+    name: &[u8],
+    value: Value<'_>,
+    deadline: Option<UnixMs>,
+    flags: u32,
+) -> OwnedRecord<Object> {
     match value {
         Value::String(text) => {
-            OwnedRecord::new_string(name, text.bytes(&mut IntText::new()), deadline)
+            let (scratch, tail) = (&mut IntText::new(), Tail::of_flags(flags));
+            OwnedRecord::new_string_with_tail(name, text.bytes(scratch), deadline, tail)
         }
         Value::Object(object) => OwnedRecord::new_object(name, object, deadline),
     }

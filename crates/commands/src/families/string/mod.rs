@@ -23,7 +23,7 @@ mod range;
 mod throttle;
 
 use pantala_keyspace::{Expiry, Key, Opened, event};
-use pantala_table::StrRef;
+use pantala_table::{StrRef, Tail};
 
 use crate::call::{Call, Done, Lane, Stop, reply_string};
 use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
@@ -152,12 +152,18 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
         _ => call.reply.ok(),
     }
     if holds {
-        let done = put(&mut opened, call.args[2], expiry);
+        let tail = Tail::of_flags(options.flags);
+        let done = put_with_tail(&mut opened, call.args[2], expiry, tail);
         drop(opened);
         // NX and XX alone may be asked again: when they are, the answer is the same.
         let may_come_again = !looks_at_value && !matches!(expiry, Expiry::At(_));
         if call.is_recorded() && !may_come_again {
-            record_put(call, key, call.args[2], expiry, done);
+            match done {
+                Put::Set => {
+                    call.record_string_with_flags(key.bytes, call.args[2], expiry, tail.flags);
+                }
+                _ => record_put(call, key, call.args[2], expiry, done),
+            }
         }
     }
     Ok(())
@@ -175,6 +181,10 @@ enum Put {
 
 /// Sets the key and tells of it. A deadline that has passed already removes it instead.
 fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry) -> Put {
+    put_with_tail(opened, value, expiry, Tail::default())
+}
+
+fn put_with_tail(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, tail: Tail) -> Put {
     if let Expiry::At(deadline) = expiry
         && opened.scope().has_passed(deadline)
     {
@@ -184,7 +194,7 @@ fn put(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry) -> Put {
         opened.publish(event::EXPIRED);
         return Put::Removed;
     }
-    opened.set_string(value, expiry);
+    opened.set_string_with_tail(value, expiry, tail);
     opened.publish(event::SET);
     if let Expiry::At(_) = expiry {
         opened.announce(event::EXPIRE);

@@ -2,6 +2,7 @@
 //! MSETEX share. They come in any order and any case; a word may be repeated, words that contradict
 //! each other may not stand together.
 
+use pantala_base::number::parse_i64;
 use pantala_keyspace::Expiry;
 
 use crate::call::Call;
@@ -20,9 +21,11 @@ impl Words {
     const GET: Words = Words(4);
     const KEEPTTL: Words = Words(8);
     const PERSIST: Words = Words(16);
+    const FLAGS: Words = Words(32);
 
-    pub(super) const SET: Words =
-        Words(Words::NX_XX.0 | Words::COMPARES.0 | Words::GET.0 | Words::KEEPTTL.0);
+    pub(super) const SET: Words = Words(
+        Words::NX_XX.0 | Words::COMPARES.0 | Words::GET.0 | Words::KEEPTTL.0 | Words::FLAGS.0,
+    );
     pub(super) const MSETEX: Words = Words(Words::NX_XX.0 | Words::KEEPTTL.0);
     pub(super) const GETEX: Words = Words::PERSIST;
 
@@ -65,6 +68,8 @@ pub(super) struct SetOptions<'a> {
     /// GET: the reply is the old value.
     pub answers_old: bool,
     pub time: Time<'a>,
+    /// _MCFLAGS: what Memcached keeps with a value. Dragonfly's word, and for the journal.
+    pub flags: u32,
 }
 
 impl<'a> SetOptions<'a> {
@@ -75,7 +80,8 @@ impl<'a> SetOptions<'a> {
         while let Some(word) = rest.next() {
             let is_known = options.take_flag(word, words)
                 || options.take_time(word, &mut rest)
-                || options.take_comparison(word, words, &mut rest)?;
+                || options.take_comparison(word, words, &mut rest)?
+                || options.take_memcached_flags(word, words, &mut rest)?;
             if !is_known {
                 return Err(error::SYNTAX);
             }
@@ -113,6 +119,20 @@ impl<'a> SetOptions<'a> {
         let Some(text) = rest.next() else { return Ok(false) };
         let condition = Condition::Compares(form.with(text)?);
         Ok(replace(&mut self.condition, condition, &[Condition::Always]))
+    }
+
+    fn take_memcached_flags(
+        &mut self,
+        word: &[u8],
+        words: Words,
+        rest: &mut impl Iterator<Item = &'a [u8]>,
+    ) -> Result<bool, ClientError> {
+        if !words.has(Words::FLAGS) || !is_word(word, "_MCFLAGS") {
+            return Ok(false);
+        }
+        let Some(number) = rest.next().and_then(parse_i64) else { return Ok(false) };
+        self.flags = u32::try_from(number).map_err(|_| error::NOT_INTEGER)?;
+        Ok(true)
     }
 
     fn take_time(&mut self, word: &[u8], rest: &mut impl Iterator<Item = &'a [u8]>) -> bool {
