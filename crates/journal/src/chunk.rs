@@ -71,6 +71,11 @@ impl Chunk {
         self.pieces.is_empty()
     }
 
+    /// Bytes it takes, however much is in it.
+    pub(crate) fn room(&self) -> usize {
+        self.bytes.capacity() + self.pieces.capacity() * size_of::<Piece>()
+    }
+
     /// Empties it, to be used again, and gives back what is more than this many bytes.
     pub fn clear(&mut self, kept_bytes: usize) {
         self.bytes.clear();

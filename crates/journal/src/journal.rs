@@ -24,10 +24,11 @@ use crate::primitives::{Mutex, relock};
 use crate::recorder::Recorder;
 use crate::stamp::Stamp;
 
-/// Emptied chunks that an outbox keeps.
-const SPARE_CHUNKS: usize = 4;
+/// An outbox keeps emptied chunks with so much room in all: as many as are handed over between two
+/// looks of the reader, so that none has to be made anew.
+pub(crate) const SPARE_BYTES: usize = 4 << 20;
 /// Each with so much room at most.
-pub(crate) const SPARE_BYTES: usize = 256 << 10;
+pub(crate) const SPARE_CHUNK_BYTES: usize = 256 << 10;
 /// By default so much may wait.
 const MOST_WAITING_BYTES: usize = 64 << 20;
 
@@ -43,6 +44,8 @@ pub(crate) struct Outbox {
 struct Given {
     chunks: Vec<Chunk>,
     spare: Vec<Chunk>,
+    /// What the spare ones take.
+    spare_bytes: usize,
     last: Stamp,
 }
 
@@ -55,6 +58,7 @@ impl Outbox {
     pub fn put(&self, last: Stamp, finished: impl FnOnce(Chunk) -> Chunk) -> usize {
         let mut given = relock(&self.given);
         let empty = given.spare.pop().unwrap_or_default();
+        given.spare_bytes -= empty.room();
         let chunk = finished(empty);
         let bytes = chunk.bytes.len();
         given.chunks.push(chunk);
@@ -66,9 +70,10 @@ impl Outbox {
         relock(&self.given).last
     }
 
-    /// Takes everything, in order.
-    pub fn collect(&self) -> Vec<Chunk> {
-        std::mem::take(&mut relock(&self.given).chunks)
+    /// Takes everything, in order, and leaves an empty list in its place.
+    pub fn collect(&self, into: &mut Vec<Chunk>) {
+        debug_assert!(into.is_empty(), "what was collected before has gone on");
+        std::mem::swap(&mut relock(&self.given).chunks, into);
     }
 
     pub fn has_something(&self) -> bool {
@@ -77,9 +82,11 @@ impl Outbox {
 
     /// A chunk to be used again.
     pub fn give_back(&self, mut chunk: Chunk) {
-        chunk.clear(SPARE_BYTES);
+        chunk.clear(SPARE_CHUNK_BYTES);
+        let room = chunk.room();
         let mut given = relock(&self.given);
-        if given.spare.len() < SPARE_CHUNKS {
+        if given.spare_bytes + room <= SPARE_BYTES {
+            given.spare_bytes += room;
             given.spare.push(chunk);
         }
     }

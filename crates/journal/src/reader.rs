@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::chunk::Chunk;
 use crate::journal::{Cut, Journal};
 use crate::merger::{Merger, Run};
 use crate::order::watermark;
@@ -31,12 +32,19 @@ pub struct Reader {
     merger: Merger,
     /// The largest stamp that was gathered.
     highest: Stamp,
+    /// Empty but while it gathers.
+    collected: Vec<Chunk>,
 }
 
 impl Reader {
     /// The reader of a journal, whose next byte has this offset.
     pub fn new(journal: Arc<Journal>, offset: u64) -> Reader {
-        Reader { journal, merger: Merger::from(offset), highest: Stamp::default() }
+        Reader {
+            journal,
+            merger: Merger::from(offset),
+            highest: Stamp::default(),
+            collected: Vec::new(),
+        }
     }
 
     /// The stream as far as it has left.
@@ -50,7 +58,8 @@ impl Reader {
         let outboxes = self.journal.outboxes();
         let until = watermark(floor, outboxes.iter().map(|outbox| &outbox.bound));
         for outbox in &outboxes {
-            for chunk in outbox.collect() {
+            outbox.collect(&mut self.collected);
+            for chunk in self.collected.drain(..) {
                 let last = chunk.pieces.last().map_or(Stamp::default(), |piece| piece.stamp);
                 self.highest = self.highest.max(last);
                 self.merger.add(outbox.thread, chunk);

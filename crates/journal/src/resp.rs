@@ -58,6 +58,11 @@ fn push_header(out: &mut Vec<u8>, sign: u8, length: usize) {
         let (tens, ones) = ((length / 10) as u8, (length % 10) as u8);
         return out.extend_from_slice(&[sign, b'0' + tens, b'0' + ones, b'\r', b'\n']);
     }
+    if length < 1000 {
+        let [hundreds, tens, ones] = [length / 100, length / 10 % 10, length % 10];
+        let [hundreds, tens, ones] = [hundreds, tens, ones].map(|digit| b'0' + digit as u8);
+        return out.extend_from_slice(&[sign, hundreds, tens, ones, b'\r', b'\n']);
+    }
     out.push(sign);
     push_u64(out, length as u64);
     out.extend_from_slice(b"\r\n");
