@@ -405,7 +405,7 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.keep_beside(Tail { cas: cas & CAS_MAX, ..self.tail() });
     }
 
-    /// Sets the bits of state of a string that is there, until its next change.
+    /// Sets the bits of state of a string that is there, until it is another text.
     pub fn set_item_state(&mut self, state: u8) {
         self.keep_beside(Tail { state, ..self.tail() });
     }

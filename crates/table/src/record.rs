@@ -40,7 +40,7 @@ use pantala_base::UnixMs;
 
 use crate::class::{class_bytes, class_index, room_bytes};
 use crate::number::int_width;
-use crate::tail;
+use crate::tail::{self, Tail};
 use crate::word::{Kind, Word};
 
 const HEAD_BYTES: usize = 4;
@@ -418,7 +418,7 @@ pub(crate) unsafe fn release_record(word: Word) {
 /// `word` owns a live record and is not used again.
 pub(crate) unsafe fn rekey(mut word: Word, key: &[u8]) -> Word {
     // SAFETY: the caller's promise. A cas number belongs to its key: it is forgotten.
-    unsafe { tail::change_text(&mut word, |word| *word = rekey_bare(*word, key)) };
+    unsafe { tail::without(&mut word, Tail::of_other_text, |word| *word = rekey_bare(*word, key)) };
     word
 }
 
@@ -461,7 +461,7 @@ pub(crate) unsafe fn set_deadline(word: &mut Word, deadline: Option<UnixMs>) {
         (true, Some(deadline)) => record.write_deadline(deadline),
         // SAFETY: the caller's promise.
         (false, Some(deadline)) => unsafe {
-            tail::keep_text(word, |word| open_deadline(word, deadline));
+            tail::without(word, Tail::same, |word| open_deadline(word, deadline));
         },
         // SAFETY: the caller's promise.
         (true, None) => unsafe { close_deadline(word) },

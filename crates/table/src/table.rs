@@ -689,8 +689,8 @@ impl<O: Object> Table<O> {
         unsafe { OwnedRecord::from_word(word) }
     }
 
-    /// Proves S2..S4, D1..D3, L1 and T2, given the hash of keys; for tests. Panics where they do not
-    /// hold.
+    /// Proves S2..S4, D1..D3, L1 and T2, given the hash of keys; for tests. Panics where one does
+    /// not hold.
     #[doc(hidden)]
     pub fn check(&self, rehash: &mut dyn FnMut(&[u8]) -> u64) {
         let (mut len, mut deadlines, mut segments, mut units) = (0, 0, 0, 0);

@@ -13,13 +13,13 @@
 //!   pay only for testing a bit they have loaded. Every change of the text forgets it, and so does
 //!   another key, but not another deadline. As nobody gives a number twice to one key, it names one
 //!   state of it. 0 is none.
-//! - **The state** is eight bits for whoever speaks memcached's meta protocol, forgotten together
-//!   with the number.
+//! - **The state** is eight bits for whoever speaks memcached's meta protocol. Another text forgets
+//!   it, another number in the place of one does not.
 //! - Collections have none: memcached does not see them.
 //!
 //! Invariant
-//! - L1. Of a record with a tail the value part ends 12 bytes before its block does. Whoever changes
-//!   the value part takes the tail off first, and puts it on again after.
+//! - L1. Of a record with a tail the value part ends at least 12 bytes before its block does.
+//!   Whoever changes the value part takes the tail off first, and puts it on again after.
 //!
 //! Not here: who gives numbers (the keyspace). Tests: `tests/tails.rs`, `tests/model.rs`.
 
@@ -51,9 +51,19 @@ impl Tail {
         Tail { flags, ..Tail::default() }
     }
 
-    /// What is left of it after a change of the text.
-    fn changed(self) -> Tail {
+    /// What is left of it when the text changes.
+    pub(crate) fn of_other_text(self) -> Tail {
         Tail::of_flags(self.flags)
+    }
+
+    /// What is left of it when a number takes the text's place.
+    pub(crate) fn of_other_number(self) -> Tail {
+        Tail { cas: 0, ..self }
+    }
+
+    /// All of it.
+    pub(crate) fn same(self) -> Tail {
+        self
     }
 
     fn is_none(self) -> bool {
@@ -138,48 +148,28 @@ unsafe fn put_on(word: &mut Word, tail: Tail) {
     }
 }
 
-/// Does something that may move the value part, with the tail taken off meanwhile. The cas number
-/// and the state are forgotten.
+/// Does something that may move the value part, with the tail taken off meanwhile; `left` of it is
+/// put on again.
 ///
 /// # Safety
-/// `word` owns a live record, and one of a string after `change`, whatever that does.
+/// `word` owns a live record, also after `change`, and then of a string if it did before.
 #[inline]
-pub(crate) unsafe fn change_text<T>(word: &mut Word, change: impl FnOnce(&mut Word) -> T) -> T {
+pub(crate) unsafe fn without<T>(
+    word: &mut Word,
+    left: fn(Tail) -> Tail,
+    change: impl FnOnce(&mut Word) -> T,
+) -> T {
     if !word.has_tail() {
         return change(word);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise: after the change it is a string without a tail.
     unsafe {
-        let tail = tail_of(*word).changed();
-        without(word, tail, change)
-    }
-}
-
-/// The same for what is no change of the text.
-///
-/// # Safety
-/// As for [`change_text`].
-#[inline]
-pub(crate) unsafe fn keep_text<T>(word: &mut Word, change: impl FnOnce(&mut Word) -> T) -> T {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let tail = tail_of(*word);
-        without(word, tail, change)
-    }
-}
-
-/// # Safety
-/// As for [`change_text`].
-unsafe fn without<T>(word: &mut Word, tail: Tail, change: impl FnOnce(&mut Word) -> T) -> T {
-    if word.has_tail() {
+        let tail = left(tail_of(*word));
         word.set_has_tail(false);
+        let result = change(word);
+        set(word, tail);
+        result
     }
-    let result = change(word);
-    if !tail.is_none() {
-        // SAFETY: the caller's promise: it is a string, and its tail is off.
-        unsafe { put_on(word, tail) };
-    }
-    result
 }
 
 /// Proves L1 and that the value part is inside the block; for tests.

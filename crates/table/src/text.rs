@@ -273,7 +273,7 @@ pub(crate) unsafe fn set_int(word: &mut Word, number: i64) -> Option<Loose> {
     word.set_edited(false);
     // SAFETY: the caller's promise.
     unsafe {
-        tail::change_text(word, |word| {
+        tail::without(word, Tail::of_other_number, |word| {
             let loose = take_loose(word);
             make_part(word, int_width(number));
             write_int::<0>(word, number);
@@ -325,7 +325,7 @@ pub(crate) unsafe fn resize(word: &mut Word, len: usize) -> usize {
     word.set_edited(true);
     // SAFETY: the caller's promise.
     unsafe {
-        tail::change_text(word, |word| {
+        tail::without(word, Tail::of_other_text, |word| {
             int_to_bytes(word);
             match word.form() {
                 Kind::INLINE => resize_inline(word, len),
@@ -342,7 +342,7 @@ pub(crate) unsafe fn resize(word: &mut Word, len: usize) -> usize {
 pub(crate) unsafe fn open_bytes(word: &mut Word) {
     word.set_edited(true);
     // SAFETY: the caller's promise.
-    unsafe { tail::change_text(word, |word| int_to_bytes(word)) }
+    unsafe { tail::without(word, Tail::of_other_text, |word| int_to_bytes(word)) }
 }
 
 /// Turns an int into its text.

@@ -161,7 +161,7 @@ impl Machine {
             (3, _) => {
                 let number = random.next() as i64 >> random.below(64);
                 entry.value = Value::Str(number.to_string().into_bytes());
-                entry.tail = changed(entry.tail);
+                entry.tail.cas = 0;
                 drop(table.set_int(place, number));
             }
             (4, Value::Str(text)) => {
