@@ -4,7 +4,7 @@
 //!   bytes --> request::RequestParser --> Request      one line, and for what stores its data
 //!   Request::exptime --> expiry::Expires              seconds from now, or since 1970, or never
 //!   value, delta --> arithmetic::count                incr and decr
-//!   bytes <-- reply
+//!   bytes <-- reply, meta::reply
 //! ```
 //!
 //! What is an error, and with which text, is as memcached 1.6.18 has it, to the byte.
@@ -13,13 +13,14 @@
 //! 1. Nothing that a peer sends may panic, and work is linear in the bytes received.
 //! 2. The requests and errors found do not depend on how the bytes were cut into pieces.
 //!
-//! Not here: sockets, the keyspace, which listener speaks it; meta commands (but `mn`) and the
-//! binary protocol. Tests: the foot of each file, and `fuzz_memcached`.
+//! Not here: sockets, the keyspace, which listener speaks it. Tests: the foot of each file, and
+//! `fuzz_memcached`.
 
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
 pub mod expiry;
+pub mod meta;
 mod number;
 pub mod reply;
 pub mod request;

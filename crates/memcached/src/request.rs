@@ -13,6 +13,7 @@
 //! and a line without an end closes the connection, unless it asks for many keys.
 
 use crate::arithmetic::Direction;
+use crate::meta::{self, Key};
 use crate::number::{signed, unsigned};
 
 /// The longest key.
@@ -21,8 +22,10 @@ pub const MOST_KEY_BYTES: usize = 250;
 const LINE_BYTES: usize = 2048;
 /// Blanks that may stand before such a one.
 const MOST_BLANKS: usize = 100;
+/// What follows data.
+const LINE_END: &[u8] = b"\r\n";
 /// The length of data that can be told at all.
-const MOST_TOLD_BYTES: i64 = i32::MAX as i64 - 2;
+pub(crate) const MOST_TOLD_BYTES: i64 = i32::MAX as i64 - 2;
 
 /// What a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +113,8 @@ pub enum Request<'a> {
     Version,
     /// `mn`: an answer, and nothing else.
     MetaNothing,
+    /// Another meta command; it has its own way of being quiet.
+    Meta(meta::Request<'a>),
 }
 
 /// What is wrong with a request.
@@ -129,6 +134,8 @@ pub enum Fault {
     Exptime,
     /// `delete` with a word too many.
     DeleteUsage,
+    /// That of a meta command.
+    Meta(meta::Fault),
 }
 
 impl Fault {
@@ -144,6 +151,7 @@ impl Fault {
             Fault::DeleteUsage => {
                 b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
             }
+            Fault::Meta(fault) => fault.text(),
         }
     }
 }
@@ -168,7 +176,7 @@ pub enum Step<'a> {
         no_reply: bool,
         /// A key whose value has been replaced in vain: it goes, or the client would read the old
         /// one.
-        stale: Option<&'a [u8]>,
+        stale: Option<Key<'a>>,
         /// Bytes to take off the buffer.
         consumed: usize,
     },
@@ -251,6 +259,9 @@ impl RequestParser {
         end: usize,
         limits: &Limits,
     ) -> Step<'a> {
+        if let Some((letter, rest)) = meta_command(line) {
+            return self.follow_meta(buf, letter, rest, end, limits);
+        }
         let (understood, no_reply) = read_line(line);
         let (request, length) = match understood {
             Ok(Line::Quit) => return Step::Close,
@@ -266,22 +277,71 @@ impl RequestParser {
         };
         if length > limits.value_bytes {
             self.begin_anew();
-            self.skipped = length + 2;
-            let stale = (storing == Storing::Always).then_some(key);
+            self.skipped = length + LINE_END.len();
+            let stale = (storing == Storing::Always).then_some(Key::plain(key));
             return Step::Fault { fault: Fault::TooLarge, no_reply, stale, consumed: end };
         }
-        let consumed = end + length + 2;
+        self.with_data(buf, end, length, no_reply, |data| Request::Store {
+            storing,
+            key,
+            flags,
+            exptime_s,
+            data,
+        })
+    }
+
+    /// The same for a meta command. An error of one that stores is told before its data are
+    /// thrown away.
+    fn follow_meta<'a>(
+        &mut self,
+        buf: &'a [u8],
+        letter: u8,
+        rest: &'a [u8],
+        end: usize,
+        limits: &Limits,
+    ) -> Step<'a> {
+        let (request, length) = match meta::read_line(letter, rest) {
+            Ok(meta::Line::Whole(request)) => {
+                self.begin_anew();
+                let request = Request::Meta(request);
+                return Step::Request { request, no_reply: false, consumed: end };
+            }
+            Ok(meta::Line::WithData(request, length)) => (request, length),
+            Err(refusal) => {
+                let step = self.fail(Fault::Meta(refusal.fault), false, end);
+                self.skipped = refusal.data_bytes.map_or(0, |bytes| bytes + LINE_END.len());
+                return step;
+            }
+        };
+        if length > limits.value_bytes {
+            self.begin_anew();
+            self.skipped = length + LINE_END.len();
+            let stale = Some(request.key);
+            return Step::Fault { fault: Fault::TooLarge, no_reply: false, stale, consumed: end };
+        }
+        self.with_data(buf, end, length, false, |data| Request::Meta(request.with_data(data)))
+    }
+
+    /// The request of a line with its data, once they are there.
+    fn with_data<'a>(
+        &mut self,
+        buf: &'a [u8],
+        start: usize,
+        length: usize,
+        no_reply: bool,
+        request: impl FnOnce(&'a [u8]) -> Request<'a>,
+    ) -> Step<'a> {
+        let consumed = start + length + LINE_END.len();
         if buf.len() < consumed {
             self.needed = consumed;
             return Step::Incomplete { wanted: consumed - buf.len() };
         }
-        let (data, line_end) = buf[end..consumed].split_at(length);
-        if line_end != b"\r\n" {
+        let (data, line_end) = buf[start..consumed].split_at(length);
+        if line_end != LINE_END {
             return self.fail(Fault::Data, no_reply, consumed);
         }
         self.begin_anew();
-        let request = Request::Store { storing, key, flags, exptime_s, data };
-        Step::Request { request, no_reply, consumed }
+        Step::Request { request: request(data), no_reply, consumed }
     }
 
     fn fail<'a>(&mut self, fault: Fault, no_reply: bool, consumed: usize) -> Step<'a> {
@@ -304,8 +364,21 @@ fn may_be_line(line: &[u8]) -> bool {
     blanks <= MOST_BLANKS && (rest.starts_with(b"get ") || rest.starts_with(b"gets "))
 }
 
-fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
+}
+
+/// The second letter of a meta command but `mn`, and what follows it.
+fn meta_command(line: &[u8]) -> Option<(u8, &[u8])> {
+    let start = line.iter().position(|&byte| byte != b' ')?;
+    match line[start..] {
+        [b'm', letter @ (b'g' | b's' | b'd' | b'a' | b'e'), ref rest @ ..]
+            if rest.first().is_none_or(|&byte| byte == b' ') =>
+        {
+            Some((letter, rest))
+        }
+        _ => None,
+    }
 }
 
 /// What a line asks for, and whether no answer is wanted.

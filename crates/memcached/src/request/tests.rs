@@ -17,7 +17,7 @@ fn read(bytes: &[u8], piece: usize) -> Vec<String> {
                 }
                 Step::Fault { fault, no_reply, stale, consumed } => {
                     let text = String::from_utf8_lossy(fault.text()).trim_end().to_owned();
-                    let stale = stale.map_or(String::new(), |key| format!(" -{}", name(key)));
+                    let stale = stale.map_or(String::new(), |key| format!(" -{}", name(key.text)));
                     (format!("{text}{stale}{}", silently(no_reply)), consumed)
                 }
                 Step::Nothing { consumed } => (String::new(), consumed),
@@ -67,6 +67,7 @@ fn in_words(request: Request<'_>) -> String {
         Request::Verbosity => "verbosity".into(),
         Request::Version => "version".into(),
         Request::MetaNothing => "mn".into(),
+        Request::Meta(_) => "meta".into(),
     }
 }
 

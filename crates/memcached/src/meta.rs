@@ -1,0 +1,484 @@
+//! Meta commands: two letters, a key, and flags of one letter each.
+//!
+//! ```text
+//! mg key v t k              what is asked for comes back in the order of the flags
+//! ms key 3 F5 T30 q\r\n
+//! abc\r\n
+//! ```
+//!
+//! A flag that a command has no use for is passed over, as memcached does; one that nobody knows,
+//! or that comes twice, is an error. What flags ask back is not kept: a reply reads them once
+//! more from the line (`reply`).
+//!
+//! The order of some flags matters: `R` after `T` looks at the new deadline, and of `N` and `T`
+//! the later one is that of a value which comes to be. Both are settled here.
+//!
+//! Not here: lines and data, which are found as those of other requests (`request`).
+
+mod key;
+pub mod reply;
+
+use crate::arithmetic::Direction;
+use crate::number::{signed, unsigned};
+use crate::request::{MOST_KEY_BYTES, MOST_TOLD_BYTES, Storing, words};
+
+pub use key::{Key, KeyRoom};
+
+/// The most words of a line, the command itself among them.
+const MOST_WORDS: usize = 19;
+/// The longest opaque token, with its letter.
+const MOST_OPAQUE_BYTES: usize = 32;
+
+/// A meta command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// The key.
+    pub key: Key<'a>,
+    /// What it asks back.
+    pub flags: Flags<'a>,
+    /// `q`: no answer that says what was expected.
+    pub is_quiet: bool,
+    /// What it wants.
+    pub action: Action<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// With the data of `ms`.
+    pub(crate) fn with_data(mut self, data: &'a [u8]) -> Request<'a> {
+        if let Action::Store(store) = &mut self.action {
+            store.data = data;
+        }
+        self
+    }
+}
+
+/// What a meta command wants. Times are in seconds (see `expiry`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action<'a> {
+    /// `mg`
+    Get(Get),
+    /// `ms`
+    Store(Store<'a>),
+    /// `md`
+    Delete(Delete),
+    /// `ma`
+    Count(Count),
+    /// `me`
+    Describe,
+}
+
+/// `mg`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Get {
+    /// `v`: with the value.
+    pub wants_value: bool,
+    /// `u`: the item does not count as read.
+    pub is_unnoticed: bool,
+    /// `T`: the new time to live.
+    pub exptime_s: Option<i64>,
+    /// `N`: an empty item is made where there is none, with this time to live.
+    pub vivify_exptime_s: Option<i64>,
+    /// `R`: whoever first finds that the item does not live longer than this is to renew it.
+    pub recache_s: Option<i64>,
+    /// `R` looks at the time to live after `T`.
+    pub recache_after_touch: bool,
+}
+
+/// `ms`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Store<'a> {
+    /// How. `C` with `M` of `E`, `A`, `P` is in `cas`.
+    pub storing: Storing,
+    /// `C` of what is appended or prepended: only to this one.
+    pub cas: Option<u64>,
+    /// `I`: a value of a lower cas is stored as well, as a stale one.
+    pub allows_stale: bool,
+    /// `F`
+    pub client_flags: u32,
+    /// `T`
+    pub exptime_s: i64,
+    /// The value.
+    pub data: &'a [u8],
+}
+
+/// `md`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delete {
+    /// `C`: only this one.
+    pub cas: Option<u64>,
+    /// `I`: it stays, as a stale one.
+    pub makes_stale: bool,
+    /// `T` with `I`: its time to live.
+    pub exptime_s: Option<i64>,
+}
+
+/// `ma`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// `M`
+    pub direction: Direction,
+    /// `D`
+    pub delta: u64,
+    /// `C`: only of this one.
+    pub cas: Option<u64>,
+    /// `v`: with the number.
+    pub wants_value: bool,
+    /// `J`: what it begins with, if it is made.
+    pub initial: u64,
+    /// `N`: it is made where there is none, with this time to live.
+    pub vivify_exptime_s: Option<i64>,
+    /// `T`: the new time to live.
+    pub exptime_s: Option<i64>,
+}
+
+/// The flags of a command, as words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags<'a>(&'a [u8]);
+
+impl<'a> Flags<'a> {
+    /// In their order; none is empty.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        words(self.0)
+    }
+}
+
+/// What is wrong with a meta command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// There is no such command, or it lacks its key.
+    Unknown,
+    /// A word is not what it should be, or a key too long.
+    Format,
+    /// More flags than any command has.
+    TooManyFlags,
+    /// The same, of `mg`.
+    TooManyFlagsOfGet,
+    /// A flag twice.
+    DuplicateFlag,
+    /// A flag that nobody knows.
+    InvalidFlag,
+    /// Either, of `md` and `ma`, or a value of a flag that is no number.
+    InvalidOrDuplicateFlag,
+    /// The key is no base64.
+    Key,
+    /// No number where one should be.
+    Token,
+    /// `M` is of one letter.
+    ModeLength,
+    /// `ms` has no such mode.
+    StoreMode,
+    /// `ma` has no such mode.
+    CountMode,
+    /// `J` is no number.
+    Initial,
+    /// `D` is no number.
+    Delta,
+    /// `O` is too long.
+    Opaque,
+}
+
+impl Fault {
+    /// What the client is told.
+    pub const fn text(self) -> &'static [u8] {
+        match self {
+            Fault::Unknown => b"ERROR\r\n",
+            Fault::Format => b"CLIENT_ERROR bad command line format\r\n",
+            Fault::TooManyFlags => b"CLIENT_ERROR options flags too long\r\n",
+            Fault::TooManyFlagsOfGet => b"CLIENT_ERROR options flags are too long\r\n",
+            Fault::DuplicateFlag => b"CLIENT_ERROR duplicate flag\r\n",
+            Fault::InvalidFlag => b"CLIENT_ERROR invalid flag\r\n",
+            Fault::InvalidOrDuplicateFlag => b"CLIENT_ERROR invalid or duplicate flag\r\n",
+            Fault::Key => b"CLIENT_ERROR error decoding key\r\n",
+            Fault::Token => b"CLIENT_ERROR bad token in command line format\r\n",
+            Fault::ModeLength => b"CLIENT_ERROR incorrect length for M token\r\n",
+            Fault::StoreMode => b"CLIENT_ERROR invalid mode for ms M token\r\n",
+            Fault::CountMode => b"CLIENT_ERROR invalid mode for ma M token\r\n",
+            Fault::Initial => b"CLIENT_ERROR invalid numeric initial value\r\n",
+            Fault::Delta => b"CLIENT_ERROR invalid numeric delta value\r\n",
+            Fault::Opaque => b"CLIENT_ERROR opaque token too long\r\n",
+        }
+    }
+}
+
+/// A line that was understood.
+pub(crate) enum Line<'a> {
+    Whole(Request<'a>),
+    /// So many bytes of data follow; the request's are empty as yet.
+    WithData(Request<'a>, usize),
+}
+
+/// Why a line is refused; the data that follow it are thrown away.
+pub(crate) struct Refusal {
+    pub(crate) fault: Fault,
+    /// Of so many bytes, if there are any.
+    pub(crate) data_bytes: Option<usize>,
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal { fault, data_bytes: None }
+    }
+}
+
+/// What a line asks for whose command is `m` and this letter, with the words after it.
+pub(crate) fn read_line(letter: u8, rest: &[u8]) -> Result<Line<'_>, Refusal> {
+    if letter == b'e' {
+        return Ok(read_describe(rest)?);
+    }
+    let text = words(rest).next().ok_or(Fault::Unknown)?;
+    if text.len() > MOST_KEY_BYTES {
+        return Err(Fault::Format.into());
+    }
+    if letter == b's' {
+        return read_store(text, rest);
+    }
+    let request = if letter == b'g' {
+        let flags = flags_after(rest, 1, Fault::TooManyFlagsOfGet)?;
+        let options = Options::read(flags, text)?;
+        options.check_opaque()?;
+        options.request(text, flags, Action::Get(options.get()))
+    } else {
+        let flags = flags_after(rest, 1, Fault::TooManyFlags)?;
+        let options = Options::read(flags, text).map_err(|_| Fault::InvalidOrDuplicateFlag)?;
+        let action = match letter {
+            b'd' => Action::Delete(options.delete()),
+            _ => Action::Count(options.count()?),
+        };
+        options.check_opaque()?;
+        options.request(text, flags, action)
+    };
+    Ok(Line::Whole(request))
+}
+
+/// `me key [b]`; whatever else stands there is passed over.
+fn read_describe(rest: &[u8]) -> Result<Line<'_>, Fault> {
+    let mut words = words(rest);
+    let text = words.next().filter(|text| text.len() <= MOST_KEY_BYTES).ok_or(Fault::Format)?;
+    let is_base64 = words.next() == Some(b"b");
+    if is_base64 && key::decode(text, &mut [0; MOST_KEY_BYTES]).is_none() {
+        return Err(Fault::Format);
+    }
+    Ok(Line::Whole(Request {
+        key: Key { text, is_base64 },
+        flags: Flags(b""),
+        is_quiet: false,
+        action: Action::Describe,
+    }))
+}
+
+/// `ms key length flags`: once the length is known, an error is one about a value, whose data
+/// follow.
+fn read_store<'a>(text: &'a [u8], rest: &'a [u8]) -> Result<Line<'a>, Refusal> {
+    let length = words(rest).nth(1).ok_or(Fault::Format)?;
+    let flags = flags_after(rest, 2, Fault::TooManyFlags)?;
+    let length = signed(length).map(|length| i64::from(length as i32));
+    let length = length.filter(|length| (0..=MOST_TOLD_BYTES).contains(length));
+    let length = length.ok_or(Fault::Format)?.unsigned_abs() as usize;
+    let understood = Options::read(flags, text).and_then(|options| {
+        let store = options.store()?;
+        options.check_opaque()?;
+        Ok(options.request(text, flags, Action::Store(store)))
+    });
+    match understood {
+        Ok(request) => Ok(Line::WithData(request, length)),
+        Err(fault) => Err(Refusal { fault, data_bytes: Some(length) }),
+    }
+}
+
+/// The flags after so many words.
+fn flags_after(rest: &[u8], passed: usize, too_many: Fault) -> Result<Flags<'_>, Fault> {
+    if words(rest).count() >= MOST_WORDS {
+        return Err(too_many);
+    }
+    let mut left = rest;
+    for _ in 0..passed {
+        let start = left.iter().position(|&byte| byte != b' ').unwrap_or(left.len());
+        let word = &left[start..];
+        left = &word[word.iter().position(|&byte| byte == b' ').unwrap_or(word.len())..];
+    }
+    Ok(Flags(left))
+}
+
+/// What the flags say, whatever the command.
+#[derive(Default)]
+struct Options {
+    is_base64: bool,
+    is_quiet: bool,
+    is_unnoticed: bool,
+    wants_value: bool,
+    invalidates: bool,
+    opaque_is_too_long: bool,
+    mode: Option<u8>,
+    client_flags: u32,
+    cas: Option<u64>,
+    numbers: Numbers,
+    times: Times,
+}
+
+/// `J`, `D`
+#[derive(Default)]
+struct Numbers {
+    initial: u64,
+    delta: Option<u64>,
+}
+
+/// `T`, `N`, `R`, and which came first.
+#[derive(Default)]
+struct Times {
+    exptime_s: Option<i64>,
+    vivify_exptime_s: Option<i64>,
+    touch_after_vivify: bool,
+    recache_s: Option<i64>,
+    recache_after_touch: bool,
+}
+
+impl Options {
+    /// Reads all flags: the first that nobody knows, or that comes twice, ends it; of the errors
+    /// before it the last is told.
+    fn read(flags: Flags<'_>, key: &[u8]) -> Result<Options, Fault> {
+        let mut options = Options::default();
+        let (mut seen, mut found) = (0_u128, Ok(()));
+        for word in flags.iter() {
+            let (letter, value) = (word[0], &word[1..]);
+            if letter >= 127 || seen & 1 << letter != 0 {
+                return Err(Fault::DuplicateFlag);
+            }
+            seen |= 1 << letter;
+            match options.take(letter, value, key) {
+                Ok(()) => {}
+                Err(Fault::InvalidFlag) => return Err(Fault::InvalidFlag),
+                // What is no number after `F` has no text of its own.
+                Err(Fault::Format) => found = found.and(Err(Fault::Format)),
+                Err(fault) => found = Err(fault),
+            }
+        }
+        found.map(|()| options)
+    }
+
+    fn take(&mut self, letter: u8, value: &[u8], key: &[u8]) -> Result<(), Fault> {
+        match letter {
+            b'b' => {
+                self.is_base64 = true;
+                key::decode(key, &mut [0; MOST_KEY_BYTES]).ok_or(Fault::Key)?;
+            }
+            b'T' | b'N' | b'R' => return self.times.take(letter, value),
+            b'v' => self.wants_value = true,
+            b'u' => self.is_unnoticed = true,
+            b'q' => self.is_quiet = true,
+            b'I' => self.invalidates = true,
+            b'O' => self.opaque_is_too_long = value.len() >= MOST_OPAQUE_BYTES,
+            b'F' => self.client_flags = unsigned(value).ok_or(Fault::Format)? as u32,
+            b'C' => self.cas = Some(unsigned(value).ok_or(Fault::Token)?),
+            b'M' => match value {
+                [mode] => self.mode = Some(*mode),
+                _ => return Err(Fault::ModeLength),
+            },
+            b'J' => self.numbers.initial = unsigned(value).ok_or(Fault::Initial)?,
+            b'D' => self.numbers.delta = Some(unsigned(value).ok_or(Fault::Delta)?),
+            b'c' | b'f' | b'h' | b'k' | b'l' | b's' | b't' | b'P' | b'L' => {}
+            _ => return Err(Fault::InvalidFlag),
+        }
+        Ok(())
+    }
+
+    fn check_opaque(&self) -> Result<(), Fault> {
+        if self.opaque_is_too_long { Err(Fault::Opaque) } else { Ok(()) }
+    }
+
+    fn request<'a>(&self, text: &'a [u8], flags: Flags<'a>, action: Action<'a>) -> Request<'a> {
+        let key = Key { text, is_base64: self.is_base64 };
+        Request { key, flags, is_quiet: self.is_quiet, action }
+    }
+
+    fn get(&self) -> Get {
+        Get {
+            wants_value: self.wants_value,
+            is_unnoticed: self.is_unnoticed,
+            exptime_s: self.times.exptime_s,
+            vivify_exptime_s: self.times.when_vivified(),
+            recache_s: self.times.recache_s,
+            recache_after_touch: self.times.recache_after_touch,
+        }
+    }
+
+    /// A cas makes of `S` and `R` the same: only if the value is still this one.
+    fn store<'a>(&self) -> Result<Store<'a>, Fault> {
+        let storing = match self.mode {
+            None | Some(b'S') => Storing::Always,
+            Some(b'E') => Storing::IfMissing,
+            Some(b'A') => Storing::After,
+            Some(b'P') => Storing::Before,
+            Some(b'R') => Storing::IfPresent,
+            Some(_) => return Err(Fault::StoreMode),
+        };
+        let (storing, cas) = match (storing, self.cas) {
+            (Storing::Always | Storing::IfPresent, Some(cas)) => (Storing::IfUnchanged(cas), None),
+            // A cas of 0 is none.
+            (Storing::After | Storing::Before, cas) => (storing, cas.filter(|&cas| cas != 0)),
+            (storing, _) => (storing, None),
+        };
+        Ok(Store {
+            storing,
+            cas,
+            allows_stale: self.invalidates && matches!(storing, Storing::IfUnchanged(_)),
+            client_flags: self.client_flags,
+            exptime_s: self.times.exptime_s.unwrap_or(0),
+            data: b"",
+        })
+    }
+
+    fn delete(&self) -> Delete {
+        Delete {
+            cas: self.cas,
+            makes_stale: self.invalidates,
+            exptime_s: self.times.exptime_s.filter(|_| self.invalidates),
+        }
+    }
+
+    fn count(&self) -> Result<Count, Fault> {
+        let direction = match self.mode {
+            None | Some(b'I' | b'+') => Direction::Up,
+            Some(b'D' | b'-') => Direction::Down,
+            Some(_) => return Err(Fault::CountMode),
+        };
+        Ok(Count {
+            direction,
+            delta: self.numbers.delta.unwrap_or(1),
+            cas: self.cas.filter(|&cas| cas != 0),
+            wants_value: self.wants_value,
+            initial: self.numbers.initial,
+            vivify_exptime_s: self.times.when_vivified(),
+            exptime_s: self.times.exptime_s,
+        })
+    }
+}
+
+impl Times {
+    fn take(&mut self, letter: u8, value: &[u8]) -> Result<(), Fault> {
+        // A number beyond 32 bits loses its upper half, as in memcached.
+        let time_s = Some(i64::from(signed(value).ok_or(Fault::Token)? as i32));
+        match letter {
+            b'T' => {
+                self.exptime_s = time_s;
+                self.touch_after_vivify = self.vivify_exptime_s.is_some();
+            }
+            b'N' => self.vivify_exptime_s = time_s,
+            _ => {
+                self.recache_s = time_s;
+                self.recache_after_touch = self.exptime_s.is_some();
+            }
+        }
+        Ok(())
+    }
+
+    /// The time to live of an item that comes to be.
+    fn when_vivified(&self) -> Option<i64> {
+        match self.exptime_s {
+            Some(exptime_s) if self.touch_after_vivify => Some(exptime_s),
+            _ => self.vivify_exptime_s,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

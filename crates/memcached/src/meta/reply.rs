@@ -1,0 +1,197 @@
+//! Replies to meta commands: a code of two letters, and what the flags asked back, in their order.
+//!
+//! ```text
+//! HD s3 t-1                 it is there, or done
+//! VA 3 k1 W\r\nabc\r\n      with the value, which the caller writes after the line
+//! EN  NF  NS  EX            a miss; not found; not stored; another by now
+//! ```
+
+use super::{Action, Key, Request};
+use crate::request::MOST_KEY_BYTES;
+use std::io::Write;
+
+/// What is known of an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Item {
+    /// Bytes of the value; of `ma`, of the number as text.
+    pub size: usize,
+    /// What the client keeps with it.
+    pub client_flags: u32,
+    /// What `C` compares.
+    pub cas: u64,
+    /// Its time to live before the request; `None`: for ever.
+    pub ttl_before_s: Option<u32>,
+    /// The same after it.
+    pub ttl_after_s: Option<u32>,
+    /// Seconds since it was last read.
+    pub since_access_s: u32,
+    /// It has been read before.
+    pub was_fetched: bool,
+    /// The request has brought it into being.
+    pub was_made: bool,
+    /// What happens to its renewal.
+    pub renewal: Renewal,
+}
+
+/// Who renews an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Renewal {
+    /// `X`: it is stale.
+    pub is_stale: bool,
+    /// `Z`: somebody else was told so before.
+    pub was_won: bool,
+    /// `W`: this client is to renew it.
+    pub wins: bool,
+}
+
+/// How a request ends that does not show an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// `ms`, `md`: done; with the item's cas (of `md` it is not asked).
+    Done(u64),
+    /// `ms`: the key is there already, or is not.
+    NotStored,
+    /// `C` is not the item's cas.
+    Exists,
+    /// There is no such item.
+    NotFound,
+}
+
+/// `mg` and `ma` of an item that is there: a line. True: the value and the end of a line are to
+/// follow. `ma` that is quiet says nothing, unless it has made the item.
+#[must_use]
+pub fn item(out: &mut Vec<u8>, request: &Request<'_>, item: &Item) -> bool {
+    let (is_get, wants_value) = match request.action {
+        Action::Get(get) => (true, get.wants_value),
+        Action::Count(_) if request.is_quiet && !item.was_made => return false,
+        Action::Count(count) => (false, count.wants_value),
+        _ => (true, false),
+    };
+    if wants_value {
+        let _in_memory = write!(out, "VA {}", item.size);
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+    let mut ttl_s = item.ttl_before_s;
+    for flag in request.flags.iter() {
+        let _in_memory = match flag[0] {
+            b'T' => {
+                ttl_s = item.ttl_after_s;
+                Ok(())
+            }
+            b'N' if item.was_made => {
+                ttl_s = item.ttl_after_s;
+                Ok(())
+            }
+            b'c' => write!(out, " c{}", item.cas),
+            b't' => match ttl_s {
+                Some(ttl_s) => write!(out, " t{ttl_s}"),
+                None => write!(out, " t-1"),
+            },
+            b's' if is_get => write!(out, " s{}", item.size),
+            b'f' if is_get => write!(out, " f{}", item.client_flags),
+            b'l' if is_get => write!(out, " l{}", item.since_access_s),
+            b'h' if is_get => write!(out, " h{}", u8::from(item.was_fetched)),
+            _ => {
+                return_sent(out, request.key, flag);
+                Ok(())
+            }
+        };
+    }
+    if is_get {
+        renewal(out, item.renewal);
+    }
+    out.extend_from_slice(b"\r\n");
+    wants_value
+}
+
+fn renewal(out: &mut Vec<u8>, renewal: Renewal) {
+    for (holds, mark) in
+        [(renewal.was_won, b" Z"), (renewal.is_stale, b" X"), (renewal.wins, b" W")]
+    {
+        if holds {
+            out.extend_from_slice(mark);
+        }
+    }
+}
+
+/// Whether a quiet request keeps this outcome to itself.
+pub fn is_silent(request: &Request<'_>, outcome: Outcome) -> bool {
+    request.is_quiet
+        && match request.action {
+            Action::Get(_) => outcome == Outcome::NotFound,
+            _ => matches!(outcome, Outcome::Done(_)),
+        }
+}
+
+/// Any other answer: nothing where `is_silent`.
+pub fn outcome(out: &mut Vec<u8>, request: &Request<'_>, outcome: Outcome) {
+    if is_silent(request, outcome) {
+        return;
+    }
+    let (code, cas): (&[u8; 2], u64) = match (outcome, request.action) {
+        (Outcome::Done(cas), _) => (b"HD", cas),
+        (Outcome::NotStored, _) => (b"NS", 0),
+        (Outcome::Exists, _) => (b"EX", 0),
+        (Outcome::NotFound, Action::Get(_) | Action::Describe) => (b"EN", 0),
+        (Outcome::NotFound, _) => (b"NF", 0),
+    };
+    out.extend_from_slice(code);
+    let is_store = matches!(request.action, Action::Store(_));
+    for flag in request.flags.iter() {
+        if is_store && flag[0] == b'c' {
+            let _in_memory = write!(out, " c{cas}");
+        } else {
+            return_sent(out, request.key, flag);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What `me` tells of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description {
+    /// Its time to live; `None`: for ever.
+    pub ttl_s: Option<u32>,
+    /// Seconds since it was last read.
+    pub since_access_s: u32,
+    /// What `C` compares.
+    pub cas: u64,
+    /// It has been read.
+    pub was_fetched: bool,
+    /// The bytes it takes, with its key and what is known of it.
+    pub size: usize,
+}
+
+/// `me` of an item that is there.
+pub fn description(out: &mut Vec<u8>, request: &Request<'_>, item: &Description) {
+    out.extend_from_slice(b"ME ");
+    out.extend_from_slice(request.key.text);
+    // A time to live is told as what has passed since its end, so below zero.
+    let passed_s = item.ttl_s.map_or(-1, |ttl_s| -i64::from(ttl_s));
+    let fetched = if item.was_fetched { "yes" } else { "no" };
+    let Description { since_access_s, cas, size, .. } = item;
+    let _in_memory = write!(
+        out,
+        " exp={passed_s} la={since_access_s} cas={cas} fetch={fetched} cls=1 size={size}\r\n"
+    );
+}
+
+/// `k` and `O`: what the client has sent.
+fn return_sent(out: &mut Vec<u8>, key: Key<'_>, flag: &[u8]) {
+    match flag[0] {
+        b'O' => {
+            out.push(b' ');
+            out.extend_from_slice(flag);
+        }
+        b'k' => {
+            out.extend_from_slice(b" k");
+            debug_assert!(key.text.len() <= MOST_KEY_BYTES, "the parser takes no longer one");
+            out.extend_from_slice(key.text);
+            if key.is_base64 {
+                out.extend_from_slice(b" b");
+            }
+        }
+        _ => {}
+    }
+}
