@@ -2,16 +2,17 @@
 //!
 //! A case is a stream of lines, most of them nearly right. No bytes make the parser panic; however
 //! they are cut, the same requests and faults are found; and every step takes some bytes away or
-//! asks for more.
+//! asks for more. Keys in base64 are decoded.
 
 use std::process::ExitCode;
 
 use pantala_base::Rng;
-use pantala_memcached::{Limits, RequestParser, Step};
+use pantala_memcached::meta::KeyRoom;
+use pantala_memcached::{Limits, Request, RequestParser, Step};
 
 const LIMITS: Limits = Limits { value_bytes: 100, line_bytes: 4000 };
 const MOST_LINES: u64 = 30;
-const WORDS: [&str; 32] = [
+const WORDS: [&str; 60] = [
     "get",
     "gets",
     "gat",
@@ -44,6 +45,34 @@ const WORDS: [&str; 32] = [
     "x",
     "18446744073709551615",
     "4294967296",
+    "mg",
+    "ms",
+    "md",
+    "ma",
+    "me",
+    "mg",
+    "ms",
+    "b",
+    "v",
+    "q",
+    "k",
+    "t",
+    "c",
+    "s",
+    "I",
+    "Zm9v",
+    "Zg==",
+    "O123",
+    "T30",
+    "N-1",
+    "R0",
+    "F7",
+    "C9",
+    "MA",
+    "Mx",
+    "J5",
+    "D5",
+    "E1",
 ];
 
 fn main() -> ExitCode {
@@ -71,6 +100,8 @@ fn stream(rng: &mut Rng) -> Vec<u8> {
             1 => bytes.extend(std::iter::repeat_n(b'k', rng.below(5000) as usize)),
             2 => bytes.extend_from_slice(b"set a 0 0 5\r\nhello"),
             3 => bytes.extend_from_slice(b"set a 0 0 101\r\n"),
+            4 => bytes.extend_from_slice(b"ms a 5 F5 T30\r\nhello"),
+            5 => bytes.extend_from_slice(b"ms a 5 b x\r\n"),
             _ => {}
         }
         bytes.extend_from_slice(if rng.below(4) == 0 { b"\n" } else { b"\r\n" });
@@ -88,7 +119,7 @@ fn steps(bytes: &[u8], next_piece: &mut dyn FnMut() -> usize) -> Vec<String> {
             let step = parser.parse(&bytes[begin..end], &LIMITS);
             begin += match step {
                 Step::Request { consumed, .. } | Step::Fault { consumed, .. } => {
-                    found.push(format!("{step:?}"));
+                    found.push(format!("{step:?} {:?}", key(&step)));
                     consumed
                 }
                 Step::Nothing { consumed } => consumed,
@@ -102,4 +133,17 @@ fn steps(bytes: &[u8], next_piece: &mut dyn FnMut() -> usize) -> Vec<String> {
         }
     }
     found
+}
+
+/// The key of a meta command, which the parser says there is.
+fn key(step: &Step<'_>) -> Vec<u8> {
+    let mut room: KeyRoom = [0; size_of::<KeyRoom>()];
+    match step {
+        Step::Request { request: Request::Meta(request), .. } => {
+            let key = request.key.bytes(&mut room).to_vec();
+            assert!(!key.is_empty(), "a key of nothing");
+            key
+        }
+        _ => Vec::new(),
+    }
 }

@@ -1,10 +1,12 @@
-//! Memcached's text protocol, sans-IO: bytes in, requests and bytes out.
+//! Memcached's protocols, sans-IO: bytes in, requests and bytes out.
 //!
 //! ```text
-//!   bytes --> request::RequestParser --> Request      one line, and for what stores its data
+//!   bytes --> request::RequestParser --> Request      one line, and for what stores its data;
+//!                                                     meta commands are lines, too (`meta`)
+//!   bytes --> binary::RequestParser --> Request       what begins with binary::MAGIC
 //!   Request::exptime --> expiry::Expires              seconds from now, or since 1970, or never
 //!   value, delta --> arithmetic::count                incr and decr
-//!   bytes <-- reply, meta::reply
+//!   bytes <-- reply, meta::reply, binary::reply
 //! ```
 //!
 //! What is an error, and with which text, is as memcached 1.6.18 has it, to the byte.
@@ -19,10 +21,12 @@
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
+pub mod binary;
 pub mod expiry;
 pub mod meta;
 mod number;
 pub mod reply;
 pub mod request;
+pub mod sasl;
 
 pub use request::{Fault, Limits, Request, RequestParser, Step};

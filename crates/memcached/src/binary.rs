@@ -1,0 +1,538 @@
+//! Memcached's binary protocol: requests of a header of 24 bytes and a body of extras, key, value.
+//!
+//! ```text
+//!  0  magic 0x80   1  opcode   2  key length (2)
+//!  4  extras length   5  data type   6  reserved (2)
+//!  8  body length (4)  12  opaque (4), sent back as it is
+//! 16  cas (8): of what is changed, 0 if it does not matter
+//! ```
+//!
+//! Numbers are big-endian. A body whose lengths do not fit its command ends the connection, after
+//! an answer that says so; what does not begin with the magic, without one.
+//!
+//! Invariants: those of the crate. No more than header, extras and a key of 250 bytes is waited
+//! for before it is known what a request is, and then its value only if that may be kept.
+//!
+//! Not here: who may do what; `Access` says what the caller knows of it.
+
+pub mod reply;
+
+use crate::arithmetic::Direction;
+use crate::request::{MOST_KEY_BYTES, Storing};
+use reply::Failure;
+
+/// The first byte of a request; no line of text begins with it.
+pub const MAGIC: u8 = 0x80;
+const HEADER_BYTES: usize = 24;
+/// The longest name of a way to show who one is.
+const MOST_MECHANISM_BYTES: usize = 32;
+/// The expiry of `incr` and `decr` which says that nothing is made.
+const MAKES_NOTHING: u32 = u32::MAX;
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest value.
+    pub value_bytes: usize,
+    /// Whether it has to show who it is.
+    pub access: Access,
+}
+
+/// Whether a client has to show who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nobody has to: there are no commands for it.
+    Open,
+    /// It has to, before anything else.
+    Locked,
+    /// It has.
+    Granted,
+}
+
+/// What a reply repeats of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The command.
+    pub opcode: u8,
+    /// What the client knows its request by.
+    pub opaque: [u8; 4],
+}
+
+/// What a client wants, and how it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// For the reply.
+    pub asked: Asked,
+    /// No answer to what went well; of what reads: to a miss.
+    pub is_quiet: bool,
+    /// What.
+    pub command: Command<'a>,
+}
+
+/// What a client wants. Times are in seconds (see `expiry`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command<'a> {
+    /// GET, GETK, GAT, GATK
+    Get {
+        /// The key.
+        key: &'a [u8],
+        /// It comes back with the value.
+        with_key: bool,
+        /// The new time to live.
+        exptime_s: Option<i64>,
+    },
+    /// TOUCH
+    Touch {
+        /// The key.
+        key: &'a [u8],
+        /// Its time to live.
+        exptime_s: i64,
+    },
+    /// SET, ADD, REPLACE, APPEND, PREPEND
+    Store {
+        /// How. A cas with the first three is `IfUnchanged`.
+        storing: Storing,
+        /// The key.
+        key: &'a [u8],
+        /// APPEND, PREPEND: only to this one.
+        cas: Option<u64>,
+        /// Kept for the client.
+        flags: u32,
+        /// Its time to live.
+        exptime_s: i64,
+        /// The value.
+        data: &'a [u8],
+    },
+    /// DELETE
+    Delete {
+        /// The key.
+        key: &'a [u8],
+        /// Only this one.
+        cas: Option<u64>,
+    },
+    /// INCREMENT, DECREMENT
+    Count {
+        /// The key.
+        key: &'a [u8],
+        /// Which way.
+        direction: Direction,
+        /// How far.
+        delta: u64,
+        /// What it begins with and its time to live, if it is made.
+        made_as: Option<(u64, i64)>,
+        /// Only of this one.
+        cas: Option<u64>,
+    },
+    /// FLUSH
+    Flush {
+        /// In so many seconds.
+        delay_s: i64,
+    },
+    /// NOOP
+    Nothing,
+    /// VERSION
+    Version,
+    /// STAT: of what, if that is said.
+    Stats(&'a [u8]),
+    /// QUIT
+    Quit,
+    /// SASL LIST MECHS
+    Mechanisms,
+    /// SASL AUTH, SASL STEP
+    Authenticate {
+        /// By what.
+        mechanism: &'a [u8],
+        /// What it says.
+        data: &'a [u8],
+        /// It goes on with what was begun.
+        continues: bool,
+    },
+}
+
+/// What the buffer's start holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// Something to do.
+    Request {
+        /// What.
+        request: Request<'a>,
+        /// Bytes to take off the buffer.
+        consumed: usize,
+    },
+    /// A mistake of the client's, which is answered.
+    Fault {
+        /// For the reply.
+        asked: Asked,
+        /// Which.
+        failure: Failure,
+        /// The connection is closed after it.
+        closes: bool,
+        /// A key whose value was to be replaced and is too large: it goes.
+        stale: Option<&'a [u8]>,
+        /// Bytes to take off the buffer.
+        consumed: usize,
+    },
+    /// Bytes that are thrown away.
+    Nothing {
+        /// Bytes to take off the buffer.
+        consumed: usize,
+    },
+    /// Part of a request. Call again with the same start and more bytes after it.
+    Incomplete {
+        /// At least so many more are needed.
+        wanted: usize,
+    },
+    /// The connection is to be closed: this is not the binary protocol.
+    Close,
+}
+
+/// The state of one connection's input between calls.
+#[derive(Clone, Debug, Default)]
+pub struct RequestParser {
+    /// The request at the buffer's start takes so many bytes.
+    needed: usize,
+    /// Bytes that are thrown away.
+    skipped: usize,
+}
+
+/// The header of a request.
+#[derive(Clone, Copy)]
+struct Header {
+    asked: Asked,
+    key_bytes: usize,
+    extras_bytes: usize,
+    body_bytes: usize,
+    cas: Option<u64>,
+}
+
+/// The parts of a request that are there before it is known what it is.
+struct Head<'a> {
+    extras: &'a [u8],
+    key: &'a [u8],
+    cas: Option<u64>,
+    /// Bytes after the key.
+    data_bytes: usize,
+}
+
+/// What a head asks for.
+enum Meaning<'a> {
+    /// It is all; what follows is thrown away.
+    Whole(Command<'a>),
+    /// The rest of the body is data, empty as yet.
+    WithData(Command<'a>),
+    /// Its lengths do not fit.
+    Malformed,
+    /// It can not be done; the data are thrown away.
+    Refused(Failure),
+}
+
+impl RequestParser {
+    /// Reads the request at the start of `buf`. After `Incomplete` the next call's buffer must
+    /// begin with the same bytes.
+    pub fn parse<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Step<'a> {
+        if self.skipped > 0 && !buf.is_empty() {
+            let consumed = buf.len().min(self.skipped);
+            self.skipped -= consumed;
+            return Step::Nothing { consumed };
+        }
+        if buf.len() < self.needed.max(HEADER_BYTES) {
+            return Step::Incomplete { wanted: self.needed.max(HEADER_BYTES) - buf.len() };
+        }
+        let Some(header) = Header::read(buf) else { return Step::Close };
+        if let Some(failure) = header.unfit(limits.access) {
+            return self.fail(header.asked, failure, true, HEADER_BYTES);
+        }
+        let head_bytes = HEADER_BYTES + header.extras_bytes + header.key_bytes;
+        if buf.len() < head_bytes {
+            return self.wait_for(head_bytes, buf);
+        }
+        self.follow(buf, header, head_bytes, limits)
+    }
+
+    /// All but the data is there.
+    fn follow<'a>(
+        &mut self,
+        buf: &'a [u8],
+        header: Header,
+        head_bytes: usize,
+        limits: &Limits,
+    ) -> Step<'a> {
+        let asked = header.asked;
+        let (extras, key) = buf[HEADER_BYTES..head_bytes].split_at(header.extras_bytes);
+        let data_bytes = HEADER_BYTES + header.body_bytes - head_bytes;
+        let (kind, is_quiet) = kind_of(asked.opcode);
+        let head = Head { extras, key, cas: header.cas, data_bytes };
+        match head.meaning(kind, limits.access) {
+            Meaning::Malformed => self.fail(asked, Failure::Invalid, true, head_bytes),
+            Meaning::Refused(failure) => {
+                let step = self.fail(asked, failure, false, head_bytes);
+                self.skipped = data_bytes;
+                step
+            }
+            Meaning::Whole(command) => {
+                *self = RequestParser { needed: 0, skipped: data_bytes };
+                let request = Request { asked, is_quiet, command };
+                Step::Request { request, consumed: head_bytes }
+            }
+            Meaning::WithData(command) if data_bytes > limits.value_bytes => {
+                *self = RequestParser { needed: 0, skipped: data_bytes };
+                let (failure, stale) = too_large(command);
+                Step::Fault { asked, failure, closes: false, stale, consumed: head_bytes }
+            }
+            Meaning::WithData(command) => {
+                let consumed = head_bytes + data_bytes;
+                if buf.len() < consumed {
+                    return self.wait_for(consumed, buf);
+                }
+                *self = RequestParser::default();
+                let command = command.with_data(&buf[head_bytes..consumed]);
+                Step::Request { request: Request { asked, is_quiet, command }, consumed }
+            }
+        }
+    }
+
+    fn wait_for(&mut self, needed: usize, buf: &[u8]) -> Step<'static> {
+        self.needed = needed;
+        Step::Incomplete { wanted: needed - buf.len() }
+    }
+
+    fn fail<'a>(
+        &mut self,
+        asked: Asked,
+        failure: Failure,
+        closes: bool,
+        consumed: usize,
+    ) -> Step<'a> {
+        *self = RequestParser::default();
+        Step::Fault { asked, failure, closes, stale: None, consumed }
+    }
+}
+
+/// A value of more bytes than are kept; SET takes the one before it away.
+fn too_large(command: Command<'_>) -> (Failure, Option<&[u8]>) {
+    match command {
+        Command::Store { storing, key, .. } => {
+            let replaces = !matches!(storing, Storing::After | Storing::Before);
+            (Failure::TooLarge, replaces.then_some(key))
+        }
+        _ => (Failure::OutOfMemory, None),
+    }
+}
+
+impl Header {
+    /// `None`: it does not begin as it should.
+    fn read(buf: &[u8]) -> Option<Header> {
+        let header = buf.first_chunk::<HEADER_BYTES>()?;
+        let [magic, opcode, key @ .., extras, _, _, _] = *header.first_chunk::<8>()?;
+        let [body @ .., o0, o1, o2, o3] = *header[8..].first_chunk::<8>()?;
+        let cas = u64::from_be_bytes(*header.last_chunk::<8>()?);
+        (magic == MAGIC).then_some(Header {
+            asked: Asked { opcode, opaque: [o0, o1, o2, o3] },
+            key_bytes: usize::from(u16::from_be_bytes(key)),
+            extras_bytes: usize::from(extras),
+            body_bytes: u32::from_be_bytes(body) as usize,
+            cas: (cas != 0).then_some(cas),
+        })
+    }
+
+    /// Why the connection ends here.
+    fn unfit(&self, access: Access) -> Option<Failure> {
+        let kind = kind_of(self.asked.opcode).0;
+        let is_free = matches!(kind, Kind::Version | Kind::Mechanisms | Kind::Authenticate { .. });
+        if self.key_bytes + self.extras_bytes > self.body_bytes {
+            Some(Failure::Unknown)
+        } else if access == Access::Locked && !is_free {
+            Some(Failure::Unauthenticated)
+        } else if self.key_bytes > MOST_KEY_BYTES {
+            Some(Failure::Invalid)
+        } else {
+            None
+        }
+    }
+}
+
+/// The commands, whether quiet or not.
+#[derive(Clone, Copy)]
+enum Kind {
+    Get { with_key: bool },
+    GetAndTouch { with_key: bool },
+    Touch,
+    Set(Storing),
+    Extend(Storing),
+    Delete,
+    Count(Direction),
+    Quit,
+    Flush,
+    Nothing,
+    Version,
+    Stats,
+    Mechanisms,
+    Authenticate { continues: bool },
+    Unknown,
+}
+
+/// What an opcode stands for, and whether it is the quiet one of two.
+fn kind_of(opcode: u8) -> (Kind, bool) {
+    let loud = match opcode {
+        0x09 => 0x00,
+        0x0d => 0x0c,
+        0x11..=0x18 => opcode - 0x10,
+        0x19 | 0x1a => opcode - 0x0b,
+        0x1e => 0x1d,
+        0x24 => 0x23,
+        _ => opcode,
+    };
+    let kind = match loud {
+        0x00 => Kind::Get { with_key: false },
+        0x01 => Kind::Set(Storing::Always),
+        0x02 => Kind::Set(Storing::IfMissing),
+        0x03 => Kind::Set(Storing::IfPresent),
+        0x04 => Kind::Delete,
+        0x05 => Kind::Count(Direction::Up),
+        0x06 => Kind::Count(Direction::Down),
+        0x07 => Kind::Quit,
+        0x08 => Kind::Flush,
+        0x0a => Kind::Nothing,
+        0x0b => Kind::Version,
+        0x0c => Kind::Get { with_key: true },
+        0x0e => Kind::Extend(Storing::After),
+        0x0f => Kind::Extend(Storing::Before),
+        0x10 => Kind::Stats,
+        0x1c => Kind::Touch,
+        0x1d => Kind::GetAndTouch { with_key: false },
+        0x20 => Kind::Mechanisms,
+        0x21 => Kind::Authenticate { continues: false },
+        0x22 => Kind::Authenticate { continues: true },
+        0x23 => Kind::GetAndTouch { with_key: true },
+        _ => Kind::Unknown,
+    };
+    (kind, loud != opcode)
+}
+
+impl<'a> Head<'a> {
+    fn meaning(&self, kind: Kind, access: Access) -> Meaning<'a> {
+        if matches!(kind, Kind::Mechanisms | Kind::Authenticate { .. }) {
+            return self.access_meaning(kind, access);
+        }
+        let meaning = match kind {
+            Kind::Get { with_key } => {
+                self.bare(true, |key| Command::Get { key, with_key, exptime_s: None })
+            }
+            Kind::Delete => self.bare(true, |key| Command::Delete { key, cas: self.cas }),
+            Kind::Quit => self.bare(false, |_| Command::Quit),
+            Kind::Nothing => self.bare(false, |_| Command::Nothing),
+            Kind::Version => self.bare(false, |_| Command::Version),
+            Kind::GetAndTouch { with_key } => self.timed(|key, exptime_s| Command::Get {
+                key,
+                with_key,
+                exptime_s: Some(exptime_s),
+            }),
+            Kind::Touch => self.timed(|key, exptime_s| Command::Touch { key, exptime_s }),
+            Kind::Set(storing) => self.set(storing),
+            Kind::Extend(storing) => self.extend(storing),
+            Kind::Count(direction) => self.count(direction),
+            Kind::Flush => self.flush(),
+            Kind::Stats => {
+                self.extras.is_empty().then_some(Meaning::Whole(Command::Stats(self.key)))
+            }
+            _ => Some(Meaning::Refused(Failure::Unknown)),
+        };
+        meaning.unwrap_or(Meaning::Malformed)
+    }
+
+    /// A key or nothing, and nothing else.
+    fn bare(
+        &self,
+        has_key: bool,
+        command: impl FnOnce(&'a [u8]) -> Command<'a>,
+    ) -> Option<Meaning<'a>> {
+        let fits = self.extras.is_empty() && self.data_bytes == 0 && self.key.is_empty() != has_key;
+        fits.then(|| Meaning::Whole(command(self.key)))
+    }
+
+    /// A key and a time.
+    fn timed(&self, command: impl FnOnce(&'a [u8], i64) -> Command<'a>) -> Option<Meaning<'a>> {
+        let exptime: [u8; 4] = self.extras.try_into().ok()?;
+        let exptime_s = i64::from(u32::from_be_bytes(exptime));
+        (!self.key.is_empty()).then(|| Meaning::Whole(command(self.key, exptime_s)))
+    }
+
+    fn set(&self, storing: Storing) -> Option<Meaning<'a>> {
+        let [f0, f1, f2, f3, exptime @ ..]: [u8; 8] = self.extras.try_into().ok()?;
+        let command = Command::Store {
+            storing: self.cas.map_or(storing, Storing::IfUnchanged),
+            key: self.key,
+            cas: None,
+            flags: u32::from_be_bytes([f0, f1, f2, f3]),
+            exptime_s: i64::from(u32::from_be_bytes(exptime)),
+            data: b"",
+        };
+        (!self.key.is_empty()).then_some(Meaning::WithData(command))
+    }
+
+    fn extend(&self, storing: Storing) -> Option<Meaning<'a>> {
+        let fits = self.extras.is_empty() && !self.key.is_empty();
+        let (key, cas) = (self.key, self.cas);
+        let command = Command::Store { storing, key, cas, flags: 0, exptime_s: 0, data: b"" };
+        fits.then_some(Meaning::WithData(command))
+    }
+
+    fn count(&self, direction: Direction) -> Option<Meaning<'a>> {
+        let (delta, rest) = self.extras.split_first_chunk::<8>()?;
+        let (initial, rest) = rest.split_first_chunk::<8>()?;
+        let exptime = u32::from_be_bytes(rest.try_into().ok()?);
+        let made_as = (u64::from_be_bytes(*initial), i64::from(exptime));
+        let command = Command::Count {
+            key: self.key,
+            direction,
+            delta: u64::from_be_bytes(*delta),
+            made_as: (exptime != MAKES_NOTHING).then_some(made_as),
+            cas: self.cas,
+        };
+        let fits = !self.key.is_empty() && self.data_bytes == 0;
+        fits.then_some(Meaning::Whole(command))
+    }
+
+    fn flush(&self) -> Option<Meaning<'a>> {
+        let delay_s = match *self.extras {
+            [] => 0,
+            [d0, d1, d2, d3] => i64::from(u32::from_be_bytes([d0, d1, d2, d3])),
+            _ => return None,
+        };
+        let fits = self.key.is_empty() && self.data_bytes == 0;
+        fits.then_some(Meaning::Whole(Command::Flush { delay_s }))
+    }
+
+    /// What shows who a client is; where nobody has to there is no such command.
+    fn access_meaning(&self, kind: Kind, access: Access) -> Meaning<'a> {
+        let continues = match kind {
+            Kind::Authenticate { continues } => Some(continues),
+            _ => None,
+        };
+        let is_bare = self.extras.is_empty();
+        match continues {
+            None if !is_bare || !self.key.is_empty() || self.data_bytes > 0 => Meaning::Malformed,
+            Some(_) if !is_bare || self.key.is_empty() => Meaning::Malformed,
+            _ if access == Access::Open => Meaning::Refused(Failure::Unknown),
+            None => Meaning::Whole(Command::Mechanisms),
+            Some(_) if self.key.len() > MOST_MECHANISM_BYTES => Meaning::Refused(Failure::Invalid),
+            Some(continues) => Meaning::WithData(Command::Authenticate {
+                mechanism: self.key,
+                data: b"",
+                continues,
+            }),
+        }
+    }
+}
+
+impl<'a> Command<'a> {
+    fn with_data(mut self, bytes: &'a [u8]) -> Command<'a> {
+        if let Command::Store { data, .. } | Command::Authenticate { data, .. } = &mut self {
+            *data = bytes;
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Replies of the binary protocol: the header of a request, with another magic and a status.
+
+use super::Asked;
+
+const MAGIC: u8 = 0x81;
+const STATS: u8 = 0x10;
+const FLAGS_BYTES: usize = 4;
+
+/// What did not go as it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// There is no such key.
+    NotFound,
+    /// The key is there (ADD), or its cas is another by now.
+    Exists,
+    /// The value is too large.
+    TooLarge,
+    /// The request is not what its command takes.
+    Invalid,
+    /// There is nothing to append to.
+    NotStored,
+    /// The value is no number.
+    NotNumeric,
+    /// Who the client is has not been shown.
+    Unauthenticated,
+    /// There is no such command, or its body is shorter than its parts.
+    Unknown,
+    /// There is no memory left.
+    OutOfMemory,
+}
+
+impl Failure {
+    /// The status, and what it is in words.
+    pub const fn status(self) -> (u16, &'static str) {
+        match self {
+            Failure::NotFound => (0x01, "Not found"),
+            Failure::Exists => (0x02, "Data exists for key."),
+            Failure::TooLarge => (0x03, "Too large."),
+            Failure::Invalid => (0x04, "Invalid arguments"),
+            Failure::NotStored => (0x05, "Not stored."),
+            Failure::NotNumeric => (0x06, "Non-numeric server-side value for incr or decr"),
+            Failure::Unauthenticated => (0x20, "Auth failure."),
+            Failure::Unknown => (0x81, "Unknown command"),
+            Failure::OutOfMemory => (0x82, "Out of memory"),
+        }
+    }
+}
+
+/// The lengths of a reply's parts.
+#[derive(Clone, Copy, Default)]
+struct Lengths {
+    extras: usize,
+    key: usize,
+    data: usize,
+}
+
+/// A value is there: all but the `size` bytes of the value itself, which are to follow.
+pub fn value(
+    out: &mut Vec<u8>,
+    asked: Asked,
+    key: Option<&[u8]>,
+    (client_flags, cas): (u32, u64),
+    size: usize,
+) {
+    let key = key.unwrap_or_default();
+    header(out, asked, 0, Lengths { extras: FLAGS_BYTES, key: key.len(), data: size }, cas);
+    out.extend_from_slice(&client_flags.to_be_bytes());
+    out.extend_from_slice(key);
+}
+
+/// There is no value; a command that wants the key back gets it instead of a word.
+pub fn miss(out: &mut Vec<u8>, asked: Asked, key: Option<&[u8]>) {
+    match key {
+        Some(key) => {
+            let (status, _) = Failure::NotFound.status();
+            header(out, asked, status, Lengths { key: key.len(), ..Lengths::default() }, 0);
+            out.extend_from_slice(key);
+        }
+        None => failure(out, asked, Failure::NotFound),
+    }
+}
+
+/// It is done; with the cas of what there is now.
+pub fn done(out: &mut Vec<u8>, asked: Asked, cas: u64) {
+    header(out, asked, 0, Lengths::default(), cas);
+}
+
+/// The number that INCREMENT or DECREMENT has come to.
+pub fn number(out: &mut Vec<u8>, asked: Asked, number: u64, cas: u64) {
+    header(out, asked, 0, Lengths { data: size_of::<u64>(), ..Lengths::default() }, cas);
+    out.extend_from_slice(&number.to_be_bytes());
+}
+
+/// A text: of VERSION, and of what shows who one is.
+pub fn text(out: &mut Vec<u8>, asked: Asked, text: &str) {
+    header(out, asked, 0, Lengths { data: text.len(), ..Lengths::default() }, 0);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// More is wanted, by SASL STEP.
+pub fn more_wanted(out: &mut Vec<u8>, asked: Asked) {
+    header(out, asked, 0x21, Lengths::default(), 0);
+}
+
+/// One figure of STAT; the last is followed by one without a name.
+pub fn figure(out: &mut Vec<u8>, asked: Asked, name: &str, value: &str) {
+    let asked = Asked { opcode: STATS, ..asked };
+    let lengths = Lengths { extras: 0, key: name.len(), data: value.len() };
+    header(out, asked, 0, lengths, 0);
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(value.as_bytes());
+}
+
+/// What did not go as it was asked.
+pub fn failure(out: &mut Vec<u8>, asked: Asked, failure: Failure) {
+    let (_, text) = failure.status();
+    failure_with(out, asked, failure, text);
+}
+
+/// The same in other words.
+pub fn failure_with(out: &mut Vec<u8>, asked: Asked, failure: Failure, text: &str) {
+    let (status, _) = failure.status();
+    header(out, asked, status, Lengths { data: text.len(), ..Lengths::default() }, 0);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn header(out: &mut Vec<u8>, asked: Asked, status: u16, lengths: Lengths, cas: u64) {
+    let Lengths { extras, key, data } = lengths;
+    out.extend_from_slice(&[MAGIC, asked.opcode]);
+    out.extend_from_slice(&(key as u16).to_be_bytes());
+    out.extend_from_slice(&[extras as u8, 0]);
+    out.extend_from_slice(&status.to_be_bytes());
+    out.extend_from_slice(&((extras + key + data) as u32).to_be_bytes());
+    out.extend_from_slice(&asked.opaque);
+    out.extend_from_slice(&cas.to_be_bytes());
+}
