@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Random sessions of Memcached's protocols, to memcached and to a server: who answers otherwise?
+
+    differ.py --server 'COMMAND with {port}' [--seconds N] [--seed S] [--only text,meta,binary]
+
+A case, S, S+1, ..., is some hundred requests over a few connections, one after the other, about a
+handful of keys. Numbers of cas are named by their first appearance, so it shows when the one keeps
+a number that the other renews. Times may differ by two seconds. A case that differs is told with all
+that was sent, and can be had again by its seed. All data are lost.
+"""
+
+import argparse
+import random
+import re
+import sys
+import time
+
+import servers
+import transcripts
+import wire
+
+STEPS = 150
+KEYS = ("a", "b", "c", "longer-key-of-some-bytes", "n", "n2")
+NUMBERS = ("0", "1", "9", "10", "99", "18446744073709551615", "5 ", "x", "")
+SECONDS = re.compile(r"(?<= [tl])\d+(?= |$)")
+MASKED_OF_DEBUG = re.compile(r" (exp|la|fetch|cls|size)=\S+")
+
+
+class Case:
+    """What is sent, in the words of transcripts; numbers of cas by name."""
+
+    def __init__(self, seed, kinds):
+        self.random = random.Random(seed)
+        self.kinds = kinds
+        self.known = 0
+
+    def key(self):
+        return self.random.choice(KEYS)
+
+    def cas(self):
+        """Most often one that has come back, late ones first."""
+        if not self.known or self.random.random() < 0.1:
+            return self.random.choice(("0", "18446744073709551615"))
+        return f"{{c{self.known - min(int(self.random.expovariate(0.7)), self.known - 1)}}}"
+
+    def value(self):
+        if self.random.random() < 0.5:
+            return self.random.choice(NUMBERS)
+        return self.random.choice("xyz") * self.random.choice((1, 3, 10, 40, 300))
+
+    def time(self):
+        return self.random.choice(("0", "0", "100", "1000", "2592000", "-1"))
+
+    def number(self):
+        return self.random.choice(("0", "1", "2", "7", "100", "18446744073709551615"))
+
+    def request(self, kind):
+        """The lines of one request."""
+        return getattr(self, kind)()
+
+    def text(self):
+        verb = self.random.choice(
+            ("get", "gets", "gat", "gats", "set", "set", "add", "replace", "append", "prepend",
+             "cas", "incr", "decr", "touch", "delete", "odd")
+        )  # fmt: skip
+        quiet = " noreply" if self.random.random() < 0.1 else ""
+        keys = " ".join(self.key() for _ in range(self.random.choice((1, 1, 2, 4))))
+        if verb == "odd":
+            return [self.odd()]
+        if verb in ("get", "gets"):
+            return [f"> {verb} {keys}"]
+        if verb in ("gat", "gats"):
+            return [f"> {verb} {self.time()} {keys}"]
+        if verb in ("incr", "decr"):
+            return [f"> {verb} {self.key()} {self.number()}{quiet}"]
+        if verb == "touch":
+            return [f"> touch {self.key()} {self.time()}{quiet}"]
+        if verb == "delete":
+            return [f"> delete {self.key()}{quiet}"]
+        value, flags = self.value(), self.random.choice((0, 5, 4294967295))
+        cas = f" {self.cas()}" if verb == "cas" else ""
+        line = f"> {verb} {self.key()} {flags} {self.time()} {len(value)}{cas}{quiet}"
+        return [line, f"> {value}"]
+
+    def odd(self):
+        """A line that is not right, or seldom is sent."""
+        key, word = self.key(), self.random.choice(("", "x", "-1", "1", "noreply"))
+        return "> " + self.random.choice(
+            (f"get {key} {'k' * 251}", f"set {key} 0 {word}", f"incr {key} {word}", "get", "mn",
+             f"touch {key} {word}", f"delete {key} {word}", f"set {key} x 0 1", f"mg {word} {word}",
+             f"verbosity {word}", f"mg {key} Q", f"md {key} {word}", f"ma {key} D{word}", "",
+             f"gat {word} {key}", f"bogus {key}", f"flush_all {word}x", f"me {word} y z")
+        )  # fmt: skip
+
+    def flags(self, choices):
+        chosen = self.random.sample(choices, self.random.randrange(min(6, len(choices) + 1)))
+        return "".join(f" {flag}" for flag in chosen)
+
+    def meta(self):
+        verb = self.random.choice(("mg", "mg", "ms", "ms", "md", "ma", "ma", "me"))
+        key, time_s = self.key(), self.time()
+        common = ["k", "O12ab", "q", "c"]
+        if verb == "me":
+            return [f"> me {key}"]
+        if verb == "mg":
+            more = ["v", "s", "f", "t", "h", "u", f"T{time_s}", f"N{self.time()}", "R200", "R2000"]
+            return [f"> mg {key}{self.flags(common + more)}"]
+        if verb == "md":
+            more = ["I", f"T{time_s}", f"C{self.cas()}"]
+            return [f"> md {key}{self.flags(common[:3] + more)}"]
+        if verb == "ma":
+            mode = self.random.choice("ID+-") * self.random.choice((1, 1, 1, 2))
+            more = ["v", "t", f"N{self.time()}", f"J{self.number()}", f"D{self.number()}",
+                    f"T{time_s}", f"C{self.cas()}", f"M{mode}"]  # fmt: skip
+            return [f"> ma {key}{self.flags(common + more)}"]
+        value = self.value()
+        more = [f"F{self.random.choice((0, 7))}", f"T{time_s}", f"C{self.cas()}", "I",
+                f"M{self.random.choice('EAPRSX')}"]  # fmt: skip
+        return [f"> ms {key} {len(value)}{self.flags(common + more)}", f"> {value}"]
+
+    def binary(self):
+        verb = self.random.choice(
+            ("get", "getq", "getk", "getkq", "set", "setq", "add", "addq", "replace", "replaceq",
+             "append", "appendq", "prepend", "prependq", "delete", "deleteq", "incr", "incrq",
+             "decr", "decrq", "touch", "gat", "gatq", "gatk", "gatkq", "noop", "0x30")
+        )  # fmt: skip
+        words = [f">b {verb}"]
+        if verb not in ("noop", "0x30"):
+            words.append(f"key={self.key()}")
+        base = verb.removesuffix("q")
+        if base in ("set", "add", "replace", "append", "prepend"):
+            words.append(f"value={self.value().replace(' ', '_')}")
+        if base in ("set", "add", "replace"):
+            words.append(f"flags={self.random.choice((0, 5, 4294967295))}")
+        if base in ("set", "add", "replace", "touch", "gat", "gatk"):
+            words.append(f"exptime={self.random.choice((0, 0, 100, 1000))}")
+        if base in ("incr", "decr"):
+            words.append(f"delta={self.number()} initial={self.number()}")
+            words.append(f"exptime={self.random.choice((0, 100, 4294967295))}")
+        if base not in ("noop", "0x30", "touch") and self.random.random() < 0.3:
+            words.append(f"cas={self.cas()}")
+        if self.random.random() < 0.2:
+            words.append("opaque=01020304")
+        return [" ".join(words)]
+
+
+def alike(one, other):
+    """Whether two lines differ in nothing but what may: numbers of cas have names by now."""
+    if one == other:
+        return True
+    if one.startswith("< ME "):
+        one, other = (MASKED_OF_DEBUG.sub("", line) for line in (one, other))
+    times = [list(map(int, SECONDS.findall(line))) for line in (one, other)]
+    rest = [SECONDS.sub("", line) for line in (one, other)]
+    return rest[0] == rest[1] and all(abs(a - b) <= 2 for a, b in zip(*times))
+
+
+def play(seed, kinds, addresses):
+    """Whether both answer one case alike; what was sent is told if not."""
+    case = Case(seed, kinds)
+    players = [transcripts.Player(address) for address in addresses]
+    connections = [{kind: None for kind in kinds} for _ in players]
+    told = []
+    for _ in range(STEPS):
+        kind = case.random.choice(kinds)
+        sent = [line for _ in range(case.random.choice((1, 1, 3))) for line in case.request(kind)]
+        told += sent
+        answers = []
+        for player, own in zip(players, connections):
+            player.connection = own[kind] = own[kind] or wire.Connection(player.address)
+            answers.append(player.answers(sent))
+            if own[kind].is_closed:
+                own[kind] = None
+        case.known = len(players[0].names.numbers)
+        if len(answers[0]) != len(answers[1]) or not all(map(alike, *answers)):
+            print(f"case {seed} differs, after", *told[-30:], sep="\n    ")
+            print("memcached", *answers[0], "the server", *answers[1], sep="\n    ")
+            return False
+    for own in connections:
+        for connection in filter(None, own.values()):
+            connection.close()
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--server", required=True, help="command line with {port} and {dir}")
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="text,meta,binary")
+    options = parser.parse_args()
+    kinds, differing, seed = options.only.split(","), 0, options.seed
+    with servers.running(servers.MEMCACHED) as one, servers.running(options.server) as other:
+        end = time.monotonic() + options.seconds
+        while seed == options.seed or time.monotonic() < end:
+            differing += not play(seed, kinds, (one, other))
+            seed += 1
+    print(f"{seed - options.seed} cases from {options.seed}, {differing} differ")
+    return int(differing > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
