@@ -10,10 +10,22 @@ def fill_line(port, protocol, *, keys, value_bytes, first=0):
     return line + ["--value-bytes", str(value_bytes), "--first", str(first), "--json"]
 
 
-def run_line(port, protocol, *, keys, value_bytes, clients, pipeline, requests, get_percent=100):
+def run_line(
+    port,
+    protocol,
+    *,
+    keys,
+    value_bytes,
+    clients,
+    pipeline,
+    requests,
+    get_percent=100,
+    multi_get=False,
+):
     line = [PROGRAM, "run", "--port", str(port), "--protocol", protocol, "--keys", str(keys)]
     line += ["--value-bytes", str(value_bytes), "--connections", str(clients)]
     line += ["--pipeline", str(pipeline), "--requests", str(requests)]
+    line += ["--multi-get"] if multi_get else []
     return line + ["--get-percent", str(get_percent), "--json"]
 
 

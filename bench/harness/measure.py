@@ -77,6 +77,7 @@ def load_line(scenario, server, command, requests, threads=0):
     }
     if scenario.load == "pantala-load":
         shape |= {"value_bytes": scenario.value_bytes, "get_percent": scenario.get_percent}
+        shape |= {"multi_get": scenario.multi_get}
         return load.run_line(server.port, server.protocol, **shape), b""
     line, from_stdin = redis_benchmark.command_line(server.port, command, threads=threads, **shape)
     return line, random.Random(1).randbytes(scenario.value_bytes) if from_stdin else b""
@@ -250,7 +251,7 @@ def measure_memory(session, scenario):
     A server that has grown to a size in steps is as one filled at once: only keys were added.
     """
     for name in scenario.servers:
-        if kind := session.kinds.get(name):
+        if kind := session.kind_for(scenario, name):
             with (
                 session.guard(scenario, name),
                 Server(kind, session.settings.server_cores) as server,

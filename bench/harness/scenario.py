@@ -78,6 +78,8 @@ class Scenario:
     command: str = ""
     load: str = "redis-benchmark"
     get_percent: int = 100  # pantala-load only
+    multi_get: bool = False  # pantala-load only: a batch is one `get` of many keys
+    protocol: str = ""  # of the servers that speak several; "": RESP
     clients: int = 50
     pipeline: int = 1
     requests: int = 0

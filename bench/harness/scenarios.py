@@ -269,6 +269,59 @@ FAMILIES = (
 )
 
 
+def by_memcached(name, title, limit, **more):
+    """Beside memcached, in its text protocol."""
+    shape = {"requests": 1_000_000, "quick": QUICK_LOAD} | more
+    return Scenario(
+        f"memcached-{name}",
+        f"memcached's protocol, {title}",
+        "commands",
+        "cpu_us",
+        group="memcached",
+        servers=("pantala", "memcached"),
+        protocol="memcached",
+        load="pantala-load",
+        budgets=(Budget("cpu_us", limit, "memcached"),),
+        **shape,
+    )
+
+
+def memcached_memory(value_bytes):
+    return Scenario(
+        f"memcached-memory-{value_bytes}",
+        f"memcached's protocol, memory, {value_bytes:,} random bytes",
+        "memory",
+        "bytes_per_key",
+        group="memcached",
+        servers=("pantala", "memcached"),
+        protocol="memcached",
+        value_bytes=value_bytes,
+        sizes=SIZES,
+        across="mean",
+        budgets=(Budget("bytes_per_key", 1.0, "memcached", strictly=True),),
+        quick={"sizes": QUICK_SIZES},
+    )
+
+
+MEMCACHED = (
+    by_memcached("get", "get", 0.95, must_hit=True),
+    by_memcached("set", "set", 0.95, get_percent=0),
+    by_memcached(
+        "multi-get",
+        "get of 30 keys, a key",
+        0.80,
+        must_hit=True,
+        multi_get=True,
+        pipeline=30,
+        requests=5_000_000,
+        quick=QUICK_PIPELINED,
+    ),
+    memcached_memory(8),
+    memcached_memory(100),
+    memcached_memory(1_024),
+)
+
+
 def crowd(name, title, command, pipeline, messages):
     """One publisher, and 1,000 subscribers on 100 channels."""
     return Scenario(
@@ -294,4 +347,4 @@ CROWDS = (
     crowd("slot", "SPUBLISH, 100 at once", "SPUBLISH", 100, 50_000),
 )
 
-SCENARIOS = CORE + FAMILIES + CROWDS + datatypes.ALL + persistence.ALL
+SCENARIOS = CORE + MEMCACHED + FAMILIES + CROWDS + datatypes.ALL + persistence.ALL

@@ -45,6 +45,9 @@ class Kind:
 
     def arguments(self, port, threads, more=()):
         port, threads = str(port), str(threads)
+        if self.name == "pantala" and self.protocol == "memcached":
+            listen = ["--port", "0", "--memcached_port", port]
+            return [*listen, "--threads", threads, "--bind", "127.0.0.1", *QUIET, *more]
         if self.name == "pantala":
             return ["--port", port, "--threads", threads, "--bind", "127.0.0.1", *QUIET, *more]
         if self.name == "memcached":

@@ -6,7 +6,7 @@ import resource
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .servers import Server, Trouble, pinned_to
@@ -96,13 +96,18 @@ class Session:
             raise Trouble(f"{line[0]} ended with {ran.returncode}: {said.splitlines()[-1]}")
         return output, used_ns, elapsed_s
 
+    def kind_for(self, scenario, name):
+        """A server as a scenario wants it spoken to; None if it is not there."""
+        kind = self.kinds.get(name)
+        return replace(kind, protocol=scenario.protocol) if kind and scenario.protocol else kind
+
     @contextlib.contextmanager
     def fleet(self, scenario, cores=None):
         """All servers of a scenario, started; those that fail are recorded and left out."""
         with contextlib.ExitStack() as stack:
             running = []
             for name in scenario.servers:
-                if kind := self.kinds.get(name):
+                if kind := self.kind_for(scenario, name):
                     with self.guard(scenario, name):
                         server = Server(kind, cores or self.settings.server_cores)
                         running.append(stack.enter_context(server))

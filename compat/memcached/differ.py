@@ -5,8 +5,8 @@
 
 A case, S, S+1, ..., is some hundred requests over a few connections, one after the other, about a
 handful of keys. Numbers of cas are named by their first appearance, so it shows when the one keeps
-a number that the other renews. Times may differ by two seconds. A case that differs is told with all
-that was sent, and can be had again by its seed. All data are lost.
+a number that the other renews. Times may differ by two seconds. A case that differs is told with
+all that was sent, and can be had again by its seed. All data are lost.
 """
 
 import argparse

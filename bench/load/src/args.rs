@@ -37,6 +37,7 @@ const FLAGS: &[Flag] = &[
     Flag("requests", For::Run, Some("0"), "stop after so many requests"),
     Flag("seconds", For::Run, Some("0"), "or stop after so many seconds"),
     Flag("verify", For::Run, Some("no"), "switch: compare every value, not only its length"),
+    Flag("multi-get", For::Run, Some("no"), "switch: a batch is one memcached get of many keys"),
     Flag("allow-misses", For::Run, Some("no"), "switch: a GET may find nothing"),
 ];
 
@@ -91,6 +92,8 @@ pub struct RunJob {
     pub pipeline: usize,
     /// Share of GETs, 0 to 100.
     pub get_percent: u64,
+    /// A batch is one `get` of many keys.
+    pub multi_get: bool,
     /// Exponent of a Zipf choice of keys; `None`: uniform.
     pub zipf: Option<f64>,
     /// When to stop.
@@ -220,10 +223,16 @@ fn run_job(values: &Given) -> Result<RunJob, Fault> {
         return Err(Fault::Usage("--zipf must be 0 to 10".into()));
     }
     let threads = within("threads", number(values, "threads")?, 1, target.connections)?;
+    let multi_get = switch(values, "multi-get");
+    let get_percent = within("get-percent", number(values, "get-percent")?, 0, 100)? as u64;
+    if multi_get && (target.protocol != Protocol::Memcached || get_percent != 100) {
+        return Err(Fault::Usage("--multi-get is for --protocol memcached, and only GETs".into()));
+    }
     Ok(RunJob {
         threads,
         pipeline: within("pipeline", number(values, "pipeline")?, 1, PIPELINE_MAX)?,
-        get_percent: within("get-percent", number(values, "get-percent")?, 0, 100)? as u64,
+        get_percent,
+        multi_get,
         zipf: (exponent > 0.0).then_some(exponent),
         until: until(number(values, "requests")?, number(values, "seconds")?)?,
         verify: switch(values, "verify"),
@@ -292,6 +301,7 @@ mod tests {
         refused("run --port 1 --keys 10 --requests 1 --threads 5", "--threads must be 1 to 4");
         refused("run --port 1 --keys 10 --requests 1 --get-percent 101", "get-percent");
         refused("run --port 1 --keys x --requests 1", "--keys x");
+        refused("run --port 1 --keys 10 --requests 1 --multi-get", "memcached");
     }
 
     #[test]

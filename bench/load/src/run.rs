@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::args::{RunJob, Until};
 use crate::chance::{Chance, Choice};
 use crate::histogram::Histogram;
-use crate::wire::{Reply, Writer, reply};
+use crate::wire::{Reply, Writer, one_of_many, reply};
 use crate::{Fault, STALL_LIMIT_S};
 
 /// A first size for what a connection reads into, in bytes; grows for long values.
@@ -176,12 +176,18 @@ impl<'a> Driver<'a> {
         for _ in 0..count {
             let index = self.choice.draw(&mut self.chance);
             let is_get = self.is_get();
-            if is_get {
+            if self.job.multi_get {
+                // All at once, below.
+            } else if is_get {
                 self.writer.get(index, &mut lane.outbox);
             } else {
                 self.writer.set(index, &mut lane.outbox);
             }
             lane.awaited.push_back(Command { index, is_get });
+        }
+        if self.job.multi_get && count > 0 {
+            let indexes = lane.awaited.iter().map(|command| command.index);
+            self.writer.get_all(indexes, &mut lane.outbox);
         }
         lane.batch_start = now;
         count > 0
@@ -200,7 +206,12 @@ impl<'a> Driver<'a> {
         let latency_ns = now.duration_since(lane.batch_start).as_nanos() as u64;
         loop {
             let waiting = &lane.inbox[lane.read_from..lane.read_to];
-            let Some((reply, used)) = reply(self.writer.protocol(), waiting)? else { break };
+            let found = if self.job.multi_get {
+                one_of_many(waiting, lane.awaited.len() == 1)?
+            } else {
+                reply(self.writer.protocol(), waiting)?
+            };
+            let Some((reply, used)) = found else { break };
             let Some(command) = lane.awaited.pop_front() else {
                 return Err(Fault::Reply("more replies than commands".into()));
             };

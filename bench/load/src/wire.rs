@@ -92,6 +92,16 @@ impl Writer {
         out.extend_from_slice(b"\r\n");
     }
 
+    /// Appends one `get` of all these keys, memcached's.
+    pub fn get_all(&self, indexes: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"get");
+        for index in indexes {
+            out.push(b' ');
+            self.keys.write_key(index, out);
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
     /// Appends a SET of key `index` to its own value.
     pub fn set(&self, index: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.set_head);
@@ -109,6 +119,18 @@ pub fn reply(protocol: Protocol, bytes: &[u8]) -> Result<Option<(Reply<'_>, usiz
         Protocol::Resp => resp_reply(bytes, line, after_line),
         Protocol::Memcached => memcached_reply(bytes, line, after_line),
     }
+}
+
+/// One value of the reply to a `get` of many keys; with the last one its end comes along. A key
+/// that is missing is wrong: nothing says which it was.
+pub fn one_of_many(bytes: &[u8], is_last: bool) -> Result<Option<(Reply<'_>, usize)>, Fault> {
+    let Some((line, after_line)) = first_line(bytes)? else { return Ok(None) };
+    if !line.starts_with(b"VALUE ") {
+        return Ok(Some((Reply::Wrong(line), after_line)));
+    }
+    let tail: &[u8] = if is_last { VALUE_AND_END } else { b"\r\n" };
+    let value = value_of(bytes, after_line, length_in(line)?, tail);
+    Ok(value.map(|(value, end)| (Reply::Value(value), end)))
 }
 
 /// The first line without its end, and where the next one starts.
@@ -141,12 +163,19 @@ fn memcached_reply<'a>(bytes: &'a [u8], line: &'a [u8], body: usize) -> Parsed<'
         b"STORED" => Some((Reply::Stored, body)),
         b"END" => Some((Reply::Miss, body)),
         line if line.starts_with(b"VALUE ") => {
-            let length = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
-            let length = number(length)?;
-            value_of(bytes, body, length, b"\r\nEND\r\n").map(|(v, end)| (Reply::Value(v), end))
+            let value = value_of(bytes, body, length_in(line)?, VALUE_AND_END);
+            value.map(|(value, end)| (Reply::Value(value), end))
         }
         _ => Some((Reply::Wrong(line), body)),
     })
+}
+
+/// What follows the last value that memcached shows.
+const VALUE_AND_END: &[u8] = b"\r\nEND\r\n";
+
+/// The length that a line of memcached's tells: its last word.
+fn length_in(line: &[u8]) -> Result<usize, Fault> {
+    number(line.rsplit(|&byte| byte == b' ').next().unwrap_or_default())
 }
 
 /// The value at `start` and where it and the `tail` that closes it end.
@@ -214,6 +243,19 @@ mod tests {
         assert_eq!(memcached(b"ERROR\r\n"), Some((Reply::Wrong(b"ERROR"), 7)));
         let too_large = b"SERVER_ERROR object too large for cache\r\n";
         assert!(matches!(memcached(too_large), Some((Reply::Wrong(_), 41))));
+    }
+
+    #[test]
+    fn many_keys_are_one_command() {
+        let mut out = Vec::new();
+        writer(Protocol::Memcached).get_all([7, 8].into_iter(), &mut out);
+        assert_eq!(out, b"get key:000000000007 key:000000000008\r\n");
+        let one = |bytes, is_last| one_of_many(bytes, is_last).expect("well formed");
+        let found = b"VALUE key:1 0 3\r\nabc\r\nEND\r\n";
+        assert_eq!(one(found, false), Some((Reply::Value(b"abc"), 22)));
+        assert_eq!(one(found, true), Some((Reply::Value(b"abc"), 27)));
+        assert_eq!(one(&found[..26], true), None);
+        assert_eq!(one(b"END\r\n", true), Some((Reply::Wrong(b"END"), 5)));
     }
 
     #[test]
