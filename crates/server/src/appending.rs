@@ -3,7 +3,7 @@
 //!
 //! Not here: writing it (`process/journaling`), rewriting it (`process/rewriting`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -72,6 +72,7 @@ pub struct Rewrites {
 pub struct Appending {
     state: Mutex<State>,
     numbers: AtomicU64,
+    is_kept: AtomicBool,
 }
 
 #[derive(Default)]
@@ -113,6 +114,22 @@ impl Appending {
     /// Whether the journal's thread runs.
     pub fn is_running(&self) -> bool {
         self.state().orders.is_some()
+    }
+
+    /// Whether what is written now is in a file that counts. Told before its rewrite has ended.
+    pub fn set_kept(&self, is_kept: bool) {
+        self.is_kept.store(is_kept, Ordering::Relaxed);
+    }
+
+    /// See [`Appending::set_kept`].
+    pub fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
+    }
+
+    /// Whether the first file is being written: what is acknowledged meanwhile is in none.
+    pub fn begins_file(&self) -> bool {
+        let state = self.state();
+        state.orders.is_some() && state.rewrites.began_us.is_some() && !self.is_kept()
     }
 
     /// This is the journal's thread.

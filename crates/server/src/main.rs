@@ -66,6 +66,7 @@ fn run(launch: Launch) -> Result<(), String> {
     // Said at the start, because what is kept there is written much later.
     let dir = &launch.settings.dir;
     place::check(dir).map_err(|why| format!("--dir {dir}: {why}"))?;
+    place::check_append_only(&launch.settings).map_err(|why| format!("--appendonly yes: {why}"))?;
     let file = launch.config_file.map(std::path::PathBuf::from);
     let mut running = start::start(launch.settings, file)?;
     signals::stop_on_signals(running.shared())?;

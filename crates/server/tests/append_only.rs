@@ -39,6 +39,13 @@ impl Drop for Directory {
 
 /// Starts a server in the directory, with these settings too, and loads what is there.
 fn server(at: &Directory, more: &[&str]) -> Running {
+    let mut running = try_server(at, more).expect("it starts");
+    running.load().expect("it loads");
+    running
+}
+
+/// The same, but for the loading.
+fn try_server(at: &Directory, more: &[&str]) -> Result<Running, String> {
     let (dir, socket) = (at.0.display().to_string(), at.socket().display().to_string());
     let mut args = vec!["--dir", &dir, "--unixsocket", &socket, "--port", "0", "--save", ""];
     args.extend(["--threads", "3"]);
@@ -46,9 +53,7 @@ fn server(at: &Directory, more: &[&str]) -> Running {
     let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
     let start_up = Settings::from_args(&args, std::iter::empty(), &mut Disk).expect("good words");
     let Start::Run(launch) = start_up else { panic!("there is nothing to print") };
-    let mut running = start(launch.settings, None).expect("it starts");
-    running.load().expect("it loads");
-    running
+    start(launch.settings, None)
 }
 
 fn end(running: Running) {
@@ -400,5 +405,68 @@ fn reload_loses_neither_data_nor_what_is_written_meanwhile() {
         writing.join().expect("nothing that was acknowledged is lost");
     });
     assert_eq!(client.ask("GET k"), "v");
+    end(running);
+}
+
+#[test]
+fn the_snapshot_to_begin_with_can_be_named() {
+    let at = Directory::new();
+    for day in ["1", "2"] {
+        let name = format!("d-2026-11-2{day}T00:00:00.rdb");
+        let running = server(&at, &["--dbfilename", &name]);
+        let mut client = Client::new(&at.socket());
+        client.send(&["FLUSHALL", &format!("SET day {day}"), "SAVE"]);
+        end(running);
+    }
+    let day = |more: &[&str]| {
+        let running = server(&at, more);
+        let day = Client::new(&at.socket()).ask("GET day");
+        end(running);
+        day
+    };
+    assert_eq!(day(&[]), "$-1");
+    assert_eq!(day(&["--load", "latest"]), "2");
+    let first = ["--load", "d-2026-11-21T00:00:00.rdb"];
+    assert_eq!(day(&first), "1");
+    let missing = try_server(&at, &["--load", "other.rdb"]).err().expect("it is missing");
+    assert!(missing.contains("--load other.rdb: cannot read it"), "{missing}");
+    // The append-only file begins with it, and is what counts from then on.
+    assert_eq!(day(&["--appendonly", "yes", first[0], first[1]]), "1");
+    assert_eq!(day(&["--appendonly", "yes", "--load", "latest"]), "1");
+    let two = try_server(&at, &["--appendonly", "yes", first[0], first[1]]);
+    assert!(two.err().expect("there are two").contains("does not go with --appendonly yes"));
+}
+
+#[test]
+fn parts_without_their_manifest_refuse_the_start() {
+    let at = Directory::new();
+    end(server(&at, ON));
+    let manifest = at.0.join("appendonlydir/appendonly.aof.manifest");
+    std::fs::remove_file(&manifest).expect("it was there");
+    end(server(&at, ON));
+    let running = server(&at, ON);
+    Client::new(&at.socket()).ask("SET k v");
+    end(running);
+    let text = std::fs::read(&manifest).expect("it is there");
+    std::fs::remove_file(&manifest).expect("it was there");
+    let why = try_server(&at, ON).err().expect("data would be written over");
+    assert!(why.contains("the manifest that should name it is missing"), "{why}");
+    std::fs::write(&manifest, text).expect("it is back");
+    let running = server(&at, ON);
+    assert_eq!(Client::new(&at.socket()).ask("GET k"), "v");
+    end(running);
+}
+
+#[test]
+fn object_storage_takes_no_append_only_file() {
+    let at = Directory::new();
+    let running = server(&at, &["--enable-protected-configs", "yes", "--appendonly", "yes"]);
+    let mut client = Client::new(&at.socket());
+    let why = client.ask("CONFIG SET dir s3://bucket/x");
+    assert!(why.contains("argument 'dir') - the append-only file needs a directory"), "{why}");
+    client.ask("CONFIG SET appendonly no");
+    assert_eq!(client.ask("CONFIG SET dir s3://bucket/x"), "+OK");
+    let why = client.ask("CONFIG SET appendonly yes");
+    assert!(why.contains("argument 'appendonly') - the append-only file needs"), "{why}");
     end(running);
 }

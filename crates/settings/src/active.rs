@@ -136,6 +136,10 @@ settings! {
     /// Name of the snapshot file, inside dir; {timestamp} becomes the time.
     dbfilename: String = protected(
         "dbfilename", Kind::Checked(shapes::file_name, "a file's name"), "dump.rdb", Persistence);
+    /// Snapshot to begin with: a file's name inside dir, or latest; empty means dbfilename.
+    load: String = start(
+        "load", Kind::Checked(shapes::file_to_load, "latest, or a file's name"), "", Persistence)
+        .beyond_redis();
     /// Append every write to files, which are loaded at the start.
     appendonly: bool = live("appendonly", Kind::Bool, "no", Persistence)
         .on_change(OnChange::AppendOnly);

@@ -87,6 +87,15 @@ pub(crate) fn file_name(text: &str, _: &str) -> Canonical {
     }
 }
 
+/// The same, or nothing.
+pub(crate) fn file_to_load(text: &str, _: &str) -> Canonical {
+    match text {
+        "." | ".." => Err(Refusal::of("argument must be a file's name, or latest")),
+        _ if text.contains('/') => Err(Refusal::of("argument can't be a path, just a filename")),
+        _ => Ok(text.into()),
+    }
+}
+
 /// Up to sixteen percentiles from 0 to 100.
 pub(crate) fn percentiles(text: &str, _: &str) -> Canonical {
     const MOST: usize = 16;

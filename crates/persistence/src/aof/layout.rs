@@ -54,6 +54,8 @@ pub enum LayoutError {
     Manifest(PathBuf, ManifestError),
     /// It names a file that is not there.
     Missing(PathBuf),
+    /// There is none, but this file, which one must have named.
+    Orphan(PathBuf),
 }
 
 impl fmt::Display for LayoutError {
@@ -64,6 +66,12 @@ impl fmt::Display for LayoutError {
             LayoutError::Missing(path) => {
                 write!(out, "{}: the manifest names this file, but it is missing", path.display())
             }
+            LayoutError::Orphan(path) => write!(
+                out,
+                "{}: this file has data, but the manifest that should name it is missing; put the \
+                 manifest back, or move the file away to begin without it",
+                path.display()
+            ),
         }
     }
 }
@@ -114,15 +122,20 @@ impl Layout {
         self.path(&format!("{TEMPORARY}{}", part.name))
     }
 
-    /// The manifest; `None` when there has never been one. What a server before Redis 7 left is
+    /// The manifest; `None` when there has never been one that named a file. What a server before Redis 7 left is
     /// taken in: its one file becomes the base, and moves into the directory.
     ///
     /// # Errors
-    /// See [`LayoutError`]. A file that the manifest names and that is missing is one.
+    /// See [`LayoutError`]. A file that the manifest names and that is missing is one, and so are
+    /// files with data and no manifest: they would be written over.
     pub fn open(&self, disk: &dyn Disk) -> Result<Option<Manifest>, LayoutError> {
         let old = self.above.join(&self.name);
         let manifest = match self.read(disk)? {
+            Some(manifest) if manifest == Manifest::default() => return Ok(None),
             Some(manifest) => manifest,
+            None if let Some(orphan) = self.find_orphan(disk)? => {
+                return Err(LayoutError::Orphan(orphan));
+            }
             None if is_there(disk, &old)? => {
                 let base = Part { name: self.name.clone(), seq: 1 };
                 let manifest = Manifest { base: Some(base), ..Manifest::default() };
@@ -140,6 +153,23 @@ impl Layout {
             }
         }
         Ok(Some(manifest))
+    }
+
+    /// A file with data that is called like those of a manifest.
+    fn find_orphan(&self, disk: &dyn Disk) -> Result<Option<PathBuf>, LayoutError> {
+        let is_part = |name: &str| {
+            let rest = name.strip_prefix(&self.name).and_then(|rest| rest.strip_prefix('.'));
+            let (seq, kind) = rest.and_then(|rest| rest.split_once('.')).unwrap_or_default();
+            let is_number = !seq.is_empty() && seq.bytes().all(|byte| byte.is_ascii_digit());
+            is_number && matches!(kind, "base.rdb" | "base.aof" | "incr.aof")
+        };
+        let names = match disk.list(&self.directory) {
+            Ok(names) => names,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(LayoutError::Disk(self.directory.clone(), error)),
+        };
+        let paths = names.iter().filter(|name| is_part(name)).map(|name| self.path(name));
+        Ok(paths.into_iter().find(|path| disk.size(path).is_ok_and(|bytes| bytes > 0)))
     }
 
     /// The manifest as it stands on disk, and nothing else done.
@@ -302,6 +332,26 @@ mod tests {
             assert_eq!(bytes, b"old", "seed {seed}");
         }
     }
+
+    #[test]
+    fn parts_without_a_manifest_are_told() {
+        let (disk, layout) = (disk(1), layout());
+        layout.make_directory(&disk).expect("made");
+        put(&disk, &layout.path("appendonly.aof.1.incr.aof"), b"");
+        for other in ["other", "appendonly.aof.x.incr.aof", "b.1.incr.aof", "appendonly.aof.bak"] {
+            put(&disk, &layout.path(other), b"data");
+        }
+        assert_eq!(layout.open(&disk).expect("nothing is lost"), None);
+        put(&disk, &layout.path("appendonly.aof.2.base.rdb"), b"data");
+        let error = layout.open(&disk).expect_err("it has data").to_string();
+        assert!(error.starts_with("/d/appendonlydir/appendonly.aof.2.base.rdb: this"), "{error}");
+        put(&disk, Path::new("/d/appendonly.aof"), b"old");
+        assert!(layout.open(&disk).is_err());
+        // One was to be begun.
+        layout.store(&disk, &Manifest::default()).expect("stored");
+        assert_eq!(layout.open(&disk).expect("it opens"), None);
+    }
+
     #[test]
     fn a_part_that_is_missing_is_told() {
         let (disk, layout) = (disk(1), layout());

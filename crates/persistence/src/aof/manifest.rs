@@ -133,6 +133,10 @@ impl Manifest {
             writeln!(text, "file {name} seq {} type {kind}", part.seq)
                 .expect("a String takes everything");
         }
+        if text.is_empty() {
+            // One without a line is damaged, for others too.
+            text.push_str("# the first file is being written\n");
+        }
         text
     }
 

@@ -119,9 +119,9 @@ impl From<LayoutError> for Fault {
         let text = error.to_string();
         match error {
             LayoutError::Disk(path, error) => Fault { path, error },
-            LayoutError::Manifest(path, _) | LayoutError::Missing(path) => {
-                Fault { path, error: io::Error::other(text) }
-            }
+            LayoutError::Manifest(path, _)
+            | LayoutError::Missing(path)
+            | LayoutError::Orphan(path) => Fault { path, error: io::Error::other(text) },
         }
     }
 }
@@ -451,6 +451,10 @@ impl Writer {
             let told = |error| Fault { path: from.to_owned(), error };
             self.disk.rename(from, &to).map_err(told)
         };
+        if self.manifest == Manifest::default() {
+            // So that a crash leaves no files that look as if their manifest had been lost.
+            self.layout.store(&*self.disk, &self.manifest)?;
+        }
         rename(&rewrite.base_path, self.layout.path(&rewrite.base.name))?;
         let mut manifest = self.manifest.clone();
         manifest.replace_base(rewrite.base.clone(), rewrite.first_kept);

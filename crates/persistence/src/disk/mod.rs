@@ -14,6 +14,7 @@
 //!
 //! Not here: which files there are (`aof`, `snapshot`). Tests: `simulated`, and at the foot.
 
+pub mod leftovers;
 mod real;
 pub mod simulated;
 
@@ -85,6 +86,12 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// It is missing, or may not be read.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+
+    /// The same in no order, each with the time when it was last written (Unix, milliseconds).
+    ///
+    /// # Errors
+    /// It is missing, or may not be read.
+    fn list_with_times(&self, path: &Path) -> io::Result<Vec<(i64, String)>>;
 
     /// Whether there is a file of this name. What may not be looked at counts as there.
     fn exists(&self, path: &Path) -> bool {
@@ -180,6 +187,8 @@ mod tests {
         replace(disk, &at("a"), &at("temp-a"), b"new").expect("replaced");
         assert_eq!(read_whole(disk, &at("a"), 100).expect("read"), b"new");
         assert_eq!(disk.list(directory).expect("listed"), ["a"]);
+        let listed = disk.list_with_times(directory).expect("listed");
+        assert_eq!(listed.into_iter().map(|(_, name)| name).collect::<Vec<_>>(), ["a"]);
         disk.create(&at("b")).expect("created");
         disk.rename(&at("b"), &at("a")).expect("renamed");
         assert_eq!(disk.size(&at("a")).expect("there"), 0);
@@ -195,6 +204,7 @@ mod tests {
         not_found(disk.truncate(&at("a"), 0));
         not_found(disk.rename(&at("a"), &at("b")));
         not_found(disk.list(&at("nowhere")).map(drop));
+        not_found(disk.list_with_times(&at("nowhere")).map(drop));
         not_found(disk.create(&at("nowhere").join("a")).map(drop));
     }
 

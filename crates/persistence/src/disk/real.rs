@@ -6,6 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use super::{Disk, DiskFile};
 
@@ -15,7 +16,10 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(File::create(path)?))
+        let file = File::create(path)?;
+        // For `leftovers`; where the file system has no locks there is none.
+        let _is_told = file.try_lock();
+        Ok(Arc::new(file))
     }
 
     fn open_to_append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -65,6 +69,15 @@ impl Disk for RealDisk {
             .collect();
         names.sort();
         Ok(names)
+    }
+
+    fn list_with_times(&self, path: &Path) -> io::Result<Vec<(i64, String)>> {
+        let with_time = |name: String| {
+            let modified = fs::metadata(path.join(&name)).and_then(|file| file.modified());
+            let since = modified.ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+            Some((i64::try_from(since.as_millis()).unwrap_or(i64::MAX), name))
+        };
+        Ok(self.list(path)?.into_iter().filter_map(with_time).collect())
     }
 }
 

@@ -5,19 +5,21 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use chrono::DateTime;
+use chrono::{DateTime, NaiveDateTime};
 
 use crate::disk::Disk;
 
 /// What becomes the time.
 const TIMESTAMP: &str = "{timestamp}";
+/// How it is written.
+const TIME: &str = "%Y-%m-%dT%H:%M:%S";
 /// So long is a time.
 const TIMESTAMP_BYTES: usize = 19;
 
 /// The name of a file that is written at this time (Unix, seconds): UTC, so names are in order.
 pub fn at(pattern: &str, unix_s: i64) -> String {
     let time = DateTime::from_timestamp(unix_s, 0).unwrap_or_default();
-    pattern.replace(TIMESTAMP, &time.format("%Y-%m-%dT%H:%M:%S").to_string())
+    pattern.replace(TIMESTAMP, &time.format(TIME).to_string())
 }
 
 /// The name of the file while it is written; no other process in the directory uses it.
@@ -40,6 +42,44 @@ pub fn latest(disk: &dyn Disk, directory: &Path, pattern: &str) -> io::Result<Op
     };
     let names = disk.list(directory)?;
     Ok(names.iter().filter(is_one).max().map(|name| directory.join(name)))
+}
+
+/// The newest of all snapshots in a directory: by the time in its name, else by the time at which it
+/// was written.
+///
+/// # Errors
+/// The directory can not be read.
+pub fn newest(disk: &dyn Disk, directory: &Path, pattern: &str) -> io::Result<Option<PathBuf>> {
+    let is_snapshot = |name: &str| {
+        let is_ours = match pattern.split_once(TIMESTAMP) {
+            Some((before, after)) => name.starts_with(before) && name.ends_with(after),
+            None => name == pattern,
+        };
+        let is_whole = !name.starts_with("temp-");
+        let is_part = name.ends_with(".dfs") && !name.ends_with(SUMMARY);
+        is_whole && !is_part && (is_ours || name.ends_with(".rdb") || name.ends_with(SUMMARY))
+    };
+    let found = disk.list_with_times(directory)?.into_iter();
+    let snapshots = found.filter(|(_, name)| is_snapshot(name));
+    let newest = snapshots.max_by_key(|(written_ms, name)| {
+        (time_in(name).unwrap_or(*written_ms), *written_ms, name.clone())
+    });
+    Ok(newest.map(|(_, name)| directory.join(name)))
+}
+
+/// The end of the name of what stands beside the parts of one of Dragonfly's snapshots.
+pub const SUMMARY: &str = "-summary.dfs";
+
+/// The time that a name tells, in milliseconds of Unix time.
+fn time_in(name: &str) -> Option<i64> {
+    let mut windows = name.as_bytes().windows(TIMESTAMP_BYTES);
+    windows.find_map(|window| {
+        // Not a year with a sign, or of five digits.
+        let has_year = window[0].is_ascii_digit() && window[4] == b'-';
+        let text = std::str::from_utf8(window).ok().filter(|_| has_year)?;
+        let time = NaiveDateTime::parse_from_str(text, TIME).ok()?;
+        Some(time.and_utc().timestamp_millis())
+    })
 }
 
 #[cfg(test)]
@@ -70,5 +110,33 @@ mod tests {
         assert_eq!(found("dump.rdb").as_deref(), Some("/d/dump.rdb"));
         assert_eq!(found("d-{timestamp}").as_deref(), Some("/d/d-2026-11-22T17:35:03"));
         assert_eq!(found("e-{timestamp}"), None);
+    }
+
+    #[test]
+    fn the_newest_of_all_is_found_by_the_time_in_its_name() {
+        let disk = SimulatedDisk::new(1);
+        let directory = Path::new("/d");
+        disk.create_directory(directory).expect("it is there");
+        let check = |pattern, expected: Option<&str>| {
+            let found = newest(&disk, directory, pattern).expect("a directory");
+            assert_eq!(found, expected.map(|name| directory.join(name)), "{pattern}");
+        };
+        check("dump.rdb", None);
+        let put = |name| {
+            disk.create(&directory.join(name)).expect("made");
+        };
+        ["temp-1.rdb", "x", "x-0000.dfs"].into_iter().for_each(put);
+        check("dump.rdb", None);
+        put("dump.rdb");
+        check("dump.rdb", Some("dump.rdb"));
+        put("d-2026-11-21T17:35:03.rdb");
+        put("d-2025-11-22T17:35:03.rdb");
+        put("d-2027-13-01T00:00:00.rdb");
+        check("dump.rdb", Some("d-2026-11-21T17:35:03.rdb"));
+        put("e-2026-11-22T17:35:03-summary.dfs");
+        check("dump.rdb", Some("e-2026-11-22T17:35:03-summary.dfs"));
+        put("s-2026-11-23T17:35:03");
+        check("dump.rdb", Some("e-2026-11-22T17:35:03-summary.dfs"));
+        check("s-{timestamp}", Some("s-2026-11-23T17:35:03"));
     }
 }

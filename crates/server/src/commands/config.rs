@@ -162,6 +162,11 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Clie
 
 /// Files can be written where they are to be from now on.
 fn check_directory(before: &Settings, next: &Settings) -> Result<(), ClientError> {
+    let changes_kind = next.dir != before.dir || next.appendonly != before.appendonly;
+    if changes_kind && let Err(why) = place::check_append_only(next) {
+        let name = if next.appendonly == before.appendonly { "dir" } else { "appendonly" };
+        return Err(failed(name, &why));
+    }
     if next.dir == before.dir {
         return Ok(());
     }

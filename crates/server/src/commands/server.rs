@@ -197,7 +197,7 @@ fn shut_down(call: &mut Call<'_, '_>) -> Done {
     }
     let saves = if options.no_save { Some(false) } else { options.save.then_some(true) };
     let how = How { saves, is_forced: options.force };
-    if how.saves(shared) {
+    if how.prepares(shared) {
         if call.lane == Lane::Worker {
             return Err(Stop::Lane);
         }

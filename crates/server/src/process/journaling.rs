@@ -43,6 +43,8 @@ use crate::workers::inbox::Message;
 const NAP: Duration = Duration::from_millis(2);
 /// How often a second's sync is.
 const SYNC_EVERY_US: u64 = 1_000_000;
+/// How often it is looked whether the first file is there.
+const LOOK: Duration = Duration::from_millis(5);
 /// A run of this length is written as it lies; shorter ones are gathered.
 const DIRECT_BYTES: usize = 32 << 10;
 /// So much is gathered before it is written.
@@ -167,6 +169,22 @@ pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
     if rewriting::go_on(shared) { Ok(()) } else { Err("there is no thread for it".into()) }
 }
 
+/// Waits until what [`begin_anew`] has begun is there, or the server stops.
+///
+/// # Errors
+/// It could not be written.
+pub fn wait_for_first(shared: &Shared) -> Result<(), String> {
+    while shared.appending.begins_file() {
+        if shared.engine.condition.shutdown.pause_for(LOOK) {
+            return Ok(());
+        }
+    }
+    match shared.appending.is_kept() {
+        true => Ok(()),
+        false => Err("the append-only file could not be begun: the log says why".into()),
+    }
+}
+
 impl Keeper {
     fn run(mut self) {
         self.reader.begin_here();
@@ -241,6 +259,7 @@ impl Keeper {
         if let Err(fault) = &finished {
             tracing::error!("the append-only file could not be rewritten: {fault}");
         }
+        self.shared.appending.set_kept(self.writer.is_kept());
         self.shared.appending.rewrite_ended(finished.is_ok(), monotonic_us());
         if finished.is_ok() {
             tracing::info!("the append-only file was rewritten");
@@ -343,6 +362,7 @@ impl Keeper {
     /// What INFO tells.
     fn tell(&self) {
         let growth = self.writer.growth();
+        self.shared.appending.set_kept(self.writer.is_kept());
         self.shared.appending.tell(Sizes {
             bytes: growth.bytes(),
             base_bytes: growth.base_bytes(),

@@ -45,6 +45,9 @@ const BATCHES_PER_THREAD: usize = 2;
 /// How often the log tells of the progress.
 const TELL_US: u64 = 5_000_000;
 
+/// What `--load` says for the newest one.
+const LATEST: &str = "latest";
+
 /// What INFO tells of loading.
 #[derive(Default)]
 pub struct LoadState {
@@ -105,6 +108,37 @@ pub fn find(settings: &Settings) -> Result<Option<PathBuf>, String> {
     let place = place::of(settings)?;
     let found = name::latest(&*place.disk, &place.directory, &settings.dbfilename);
     found.map_err(|error| format!("cannot read {}: {error}", settings.dir))
+}
+
+/// What `--load` names, if anything.
+pub fn is_named(settings: &Settings) -> bool {
+    !matches!(&*settings.load, "" | LATEST)
+}
+
+/// The snapshot that the server begins with, if there is one.
+///
+/// # Errors
+/// The directory cannot be read, or has no file of the name that is asked for.
+pub fn find_first(settings: &Settings) -> Result<Option<PathBuf>, String> {
+    let (dir, load) = (&settings.dir, &settings.load);
+    if load.is_empty() {
+        return find(settings);
+    }
+    let place = place::of(settings)?;
+    let (disk, directory) = (&*place.disk, &place.directory);
+    if load == LATEST {
+        let found = name::newest(disk, directory, &settings.dbfilename)
+            .map_err(|error| format!("cannot read {dir}: {error}"))?;
+        if found.is_none() {
+            tracing::warn!("--load latest: there is no snapshot in {dir}; the server begins empty");
+        }
+        return Ok(found);
+    }
+    let path = directory.join(load);
+    match disk.size(&path) {
+        Ok(_) => Ok(Some(path)),
+        Err(error) => Err(format!("--load {load}: cannot read it in {dir}: {error}")),
+    }
 }
 
 /// Loads a file beside what there is. A key that is there already makes way (`replaces`), or is an

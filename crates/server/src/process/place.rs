@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantala_objects::{Bucket, Fault, Place as ObjectPlace, Upload};
-use pantala_persistence::disk::{Disk, DiskFile, RealDisk};
+use pantala_persistence::disk::{Disk, DiskFile, RealDisk, leftovers};
 use pantala_settings::Settings;
 
 use super::control;
@@ -45,6 +45,34 @@ pub fn for_file(settings: &Settings, name: &str) -> Result<Place, String> {
     let bucket = Bucket::open(&place, control::runtime()?).map_err(of_fault)?;
     let disk = ObjectDisk { bucket, name: name.into(), written: Mutex::default() };
     Ok(Place { disk: Box::new(disk), directory: PathBuf::new() })
+}
+
+/// Whether the append-only file can lie where it is to, if it is wanted.
+///
+/// # Errors
+/// Why not.
+pub fn check_append_only(settings: &Settings) -> Result<(), String> {
+    let dir = &settings.dir;
+    if settings.appendonly && ObjectPlace::is_meant_by(dir) {
+        return Err(format!(
+            "the append-only file needs a directory of this machine, and dir is {dir}: object \
+             storage keeps whole files only"
+        ));
+    }
+    Ok(())
+}
+
+/// Removes what killed servers have left of snapshots they were writing.
+pub fn remove_leftovers(settings: &Settings) {
+    if ObjectPlace::is_meant_by(&settings.dir) {
+        return;
+    }
+    match leftovers::remove(Path::new(&settings.dir)) {
+        Ok(removed) => removed.iter().for_each(|name| {
+            tracing::info!("removed {name}, which a server that was killed had begun to write");
+        }),
+        Err(error) => tracing::warn!("old temporary files stay in {}: {error}", settings.dir),
+    }
 }
 
 /// Whether files can lie there, as far as can be told without asking anybody else.
@@ -136,6 +164,11 @@ impl Disk for ObjectDisk {
             self.bucket.list()?.into_iter().map(|file| file.name).collect();
         names.sort();
         Ok(names)
+    }
+
+    fn list_with_times(&self, _path: &Path) -> io::Result<Vec<(i64, String)>> {
+        let files = self.bucket.list()?.into_iter();
+        Ok(files.map(|file| (file.modified_unix_ms, file.name)).collect())
     }
 }
 

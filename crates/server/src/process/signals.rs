@@ -51,7 +51,7 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
                 _ => settings.shutdown_on_sigterm,
             };
             let how = How { saves: words.saves(), is_forced: words.is_forced() };
-            if !how.saves(&shared) {
+            if !how.prepares(&shared) {
                 // First, because the line may have to wait for whoever reads the log.
                 shared.engine.condition.shutdown.begin();
             }

@@ -21,7 +21,7 @@ use pantala_engine::lane;
 use pantala_engine::states::States;
 
 use super::loading::{self, AnswersLoading};
-use super::{background, journaling, listening, saving, signals};
+use super::{background, journaling, listening, place, saving, signals};
 
 /// Descriptors the process needs beside its clients'.
 pub(crate) const OWN_DESCRIPTORS: u64 = 64;
@@ -52,13 +52,19 @@ impl ToLoad {
     /// What these settings mean. An append-only file that is to be begun begins with what the
     /// snapshot has, if there is one.
     fn find(settings: &Settings) -> Result<Option<ToLoad>, String> {
-        let snapshot = || Ok::<_, String>(loading::find(settings)?.map(ToLoad::Snapshot));
+        let snapshot = || Ok::<_, String>(loading::find_first(settings)?.map(ToLoad::Snapshot));
         if !settings.appendonly {
             return snapshot();
         }
-        let manifest = journaling::layout(settings).open(&RealDisk);
-        match manifest.map_err(|error| error.to_string())? {
+        let layout = journaling::layout(settings);
+        match layout.open(&RealDisk).map_err(|error| error.to_string())? {
             None => Ok(Some(snapshot()?.unwrap_or(ToLoad::Steps(None)))),
+            Some(_) if loading::is_named(settings) => Err(format!(
+                "--load {} does not go with --appendonly yes while {} has data, with which the \
+                 server would begin: move it away, or load the snapshot with --appendonly no",
+                settings.load,
+                layout.directory().display()
+            )),
             found => Ok(Some(ToLoad::Steps(found))),
         }
     }
@@ -90,6 +96,7 @@ pub fn start_with(
             "the system allows fewer open files than maxclients needs; some clients will be refused"
         );
     }
+    place::remove_leftovers(&settings);
     let to_load = ToLoad::find(&settings)?;
     let listeners = listening::open(&settings)?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
@@ -165,7 +172,12 @@ impl Running {
         match to_load {
             ToLoad::Snapshot(path) => {
                 loading::load(shared, &path, false)?;
-                if settings.appendonly { journaling::begin_anew(shared) } else { Ok(()) }
+                if !settings.appendonly {
+                    return Ok(());
+                }
+                // Before anybody writes: until the first file is there nothing is kept.
+                journaling::begin_anew(shared)?;
+                journaling::wait_for_first(shared)
             }
             ToLoad::Steps(manifest) => {
                 if let Some(manifest) = &manifest {

@@ -55,6 +55,17 @@ impl How {
         let has_points = || !shared.engine.settings.current().save.0.is_empty();
         !is_loading && self.saves.unwrap_or_else(has_points)
     }
+
+    /// Whether something is to be done before the end.
+    pub fn prepares(self, shared: &Shared) -> bool {
+        self.saves(shared) || How::awaits_file(shared)
+    }
+
+    /// Whether the first append-only file is being written.
+    fn awaits_file(shared: &Shared) -> bool {
+        let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
+        !is_loading && shared.appending.begins_file()
+    }
 }
 
 /// Saves if that is wanted, and tells the server to stop. Only on threads that may wait, outside
@@ -72,6 +83,16 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
             Err(why) if !how.is_forced || why == RunsOn::Aborted => return Err(why),
             Err(_) => tracing::error!("the server stops all the same: what is not saved is lost"),
             Ok(()) => {}
+        }
+    } else if How::awaits_file(shared)
+        && let Some(preparing) = shutdown.prepare()
+    {
+        tracing::info!("the append-only file is being begun: the server stops when it is there");
+        while How::awaits_file(shared) && !preparing.is_aborted() {
+            shutdown.pause_for(LOOK);
+        }
+        if preparing.is_aborted() {
+            return Err(RunsOn::Aborted);
         }
     }
     shutdown.begin();
