@@ -122,7 +122,8 @@ impl Layout {
         self.path(&format!("{TEMPORARY}{}", part.name))
     }
 
-    /// The manifest; `None` when there has never been one that named a file. What a server before Redis 7 left is
+    /// The manifest; `None` when there has never been one that named a file. What a server before
+    /// Redis 7 left is
     /// taken in: its one file becomes the base, and moves into the directory.
     ///
     /// # Errors

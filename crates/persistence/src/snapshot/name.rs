@@ -44,8 +44,8 @@ pub fn latest(disk: &dyn Disk, directory: &Path, pattern: &str) -> io::Result<Op
     Ok(names.iter().filter(is_one).max().map(|name| directory.join(name)))
 }
 
-/// The newest of all snapshots in a directory: by the time in its name, else by the time at which it
-/// was written.
+/// The newest of all snapshots in a directory: by the time in its name, else by the time at which
+/// it was written.
 ///
 /// # Errors
 /// The directory can not be read.
