@@ -98,6 +98,9 @@ class Scenario:
     scale: int = 1  # feeds, and the steps' requests and keys, are so many times smaller
     across: str = "median"  # how the parts of a scenario make one figure: median, mean, worst
     more: tuple = ()  # arguments of the servers
+    traces: tuple = ()  # (name, arguments of pantala-traces)
+    memory_mb: int = 0  # the servers' limit
+    ttl_s: int = 0  # the deadline of each key
     budgets: tuple = ()
     quick: dict = field(default_factory=dict)  # what is smaller under --quick
 
@@ -135,6 +138,11 @@ UNITS = {
     "memory_growth": "x",
     "journal_growth": "x",
     "set_us": "µs",
+    "hit_percent": "%",
+    "behind_points": "points",
+    "peak_growth": "x",
+    "comeback": "x",
+    "full_growth": "x",
 }
 FIGURES = {
     "cpu_us": "server CPU per command",
@@ -159,5 +167,10 @@ FIGURES = {
     "memory_growth": "peak memory while saving against before",
     "journal_growth": "CPU per command with the append-only file against without",
     "set_us": "time per SET, all clients together",
+    "hit_percent": "hits",
+    "behind_points": "hits less than the best of the others'",
+    "peak_growth": "peak memory against that of the live keys",
+    "comeback": "RSS 30 s after deletes against that of a server with what is left",
+    "full_growth": "CPU per SET at the limit against below it",
 }
-HIGHER_IS_BETTER = {"requests_per_s"}
+HIGHER_IS_BETTER = {"requests_per_s", "hit_percent"}

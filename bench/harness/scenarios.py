@@ -14,7 +14,7 @@ those of the architecture paper, section 5.
 
 import hashlib
 
-from . import datatypes, persistence
+from . import cache, datatypes, persistence
 from .scenario import ALL, KEY, VALUE, Budget, R, Scenario, Step
 
 SIZES = (1_000_000, 1_414_214, 2_000_000, 2_828_427, 4_000_000)
@@ -347,4 +347,5 @@ CROWDS = (
     crowd("slot", "SPUBLISH, 100 at once", "SPUBLISH", 100, 50_000),
 )
 
-SCENARIOS = CORE + MEMCACHED + FAMILIES + CROWDS + datatypes.ALL + persistence.ALL
+ROWS = CORE + MEMCACHED + FAMILIES + CROWDS
+SCENARIOS = ROWS + datatypes.ALL + persistence.ALL + cache.ROWS

@@ -52,7 +52,7 @@ class Kind:
             return ["--port", port, "--threads", threads, "--bind", "127.0.0.1", *QUIET, *more]
         if self.name == "memcached":
             user = ["-u", "root"] if os.geteuid() == 0 else []
-            memory = ["-m", str(MEMCACHED_MB)]
+            memory = more or ("-m", str(MEMCACHED_MB))
             return ["-l", "127.0.0.1", "-p", port, "-U", "0", "-t", threads, *memory, *user]
         quiet = [*QUIET, *(more or ("--appendonly", "no"))]
         return ["--port", port, "--bind", "127.0.0.1", *quiet, "--io-threads", threads]

@@ -7,7 +7,7 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 22] = [
+const FLOORS: [(&str, &[&str]); 23] = [
     ("crates/base", &[]),
     ("crates/sync", &["base"]),
     ("crates/journal", &["base", "sync"]),
@@ -75,6 +75,7 @@ const FLOORS: [(&str, &[&str]); 22] = [
     ),
     ("crates/server", ANY),
     ("bench/load", &["base"]),
+    ("bench/traces", &["load"]),
     ("compat", ANY),
     ("fuzz", ANY),
     ("xtask", ANY),

@@ -1,0 +1,53 @@
+//! `pantala-traces play|limits`: see the library's story; the flags are in `args`. Prints JSON.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use pantala_load::Fault;
+use pantala_traces::args::{Job, help, parse};
+use pantala_traces::limits::{lru, optimum};
+use pantala_traces::play::play;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match answer(&arguments) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(fault) => {
+            eprintln!("pantala-traces: {fault}");
+            ExitCode::from(if matches!(fault, Fault::Usage(_)) { 2 } else { 1 })
+        }
+    }
+}
+
+fn answer(arguments: &[String]) -> Result<String, Fault> {
+    match parse(arguments)? {
+        Job::Help => Ok(help()),
+        Job::Play(source, manner) => {
+            let played = play(&source.trace()?, &manner)?;
+            Ok(format!(
+                "{{\"requests\":{},\"hit_percent\":{:.4},\"refused\":{},\"seconds\":{:.3}}}",
+                played.score.requests,
+                played.score.percent(),
+                played.refused,
+                played.seconds
+            ))
+        }
+        Job::Limits(source, rules) => {
+            let trace = source.trace()?;
+            let told = rules.into_iter().map(|rules| {
+                let (lru, best) = (lru(&trace, rules), optimum(&trace, rules));
+                format!(
+                    "{{\"items\":{},\"lru_percent\":{:.4},\"optimum_percent\":{:.4}}}",
+                    rules.items,
+                    lru.percent(),
+                    best.percent()
+                )
+            });
+            Ok(format!("[{}]", told.collect::<Vec<_>>().join(",")))
+        }
+    }
+}
