@@ -1,7 +1,7 @@
 """The table of what a cache does: hit rates, expiry, memory that comes back, writes at the limit.
 
 The budgets are those of issue 11. Kinds:
-  hitrate   traces played at the same memory limit; the optimum and LRU at the items each server held
+  hitrate   traces played at the same memory limit; LRU and the optimum at the items each held
   wave      many keys that reach their deadline together, under steady writes
   comeback  RSS after most keys were deleted
   full      server CPU per SET at the memory limit, and below it in the same round

@@ -4,7 +4,7 @@ Hit rates: a trace is played look-aside (GET, and SET what was missing; bench/tr
 connection against each server at the same limit of its own count of memory. Redis and Valkey are
 played with both allkeys-lru and allkeys-lfu, and the better of them counts. Afterwards LRU and
 Belady's optimum are worked out for as many items as the server held: what the policy gives is the
-difference to LRU there; what the smaller overhead gives is LRU there against LRU at another's items.
+difference to LRU there; what the smaller overhead gives is that LRU against the one at another's.
 """
 
 import contextlib

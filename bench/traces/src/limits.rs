@@ -1,8 +1,8 @@
 //! What LRU would have reached with room for so many items, and what anybody could have.
 //!
-//! The optimum is Belady's: what is used again last goes first, perhaps at once. With items of one length it is
-//! exact. With lengths that differ nothing quick is; there the room is counted in items all the
-//! same, so it tells how a policy chooses, not how it packs.
+//! The optimum is Belady's: what is used again last goes first, perhaps at once. With items of one
+//! length it is exact. With lengths that differ nothing quick is; there the room is counted in items
+//! all the same, so it tells how a policy chooses, not how it packs.
 //!
 //! Time goes on by the rate at which the trace is played; what is past its deadline is a miss.
 
@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn the_textbooks_example() {
-        // Silberschatz: with three frames 9 of these 20 fault. Pages must be loaded; a cache need not
-        // keep what it was just asked for, which saves one (the 4).
+        // Silberschatz: with three frames 9 of these 20 fault. Pages must be loaded; a cache need
+        // not keep what it was just asked for, which saves one (the 4).
         let keys = [7, 0, 1, 2, 0, 3, 0, 4, 2, 3, 0, 3, 2, 1, 2, 0, 1, 7, 0, 1];
         assert_eq!(optimum(&trace(&keys), rules(3)).hits, 12);
         assert_eq!(lru(&trace(&keys), rules(3)).hits, 8);

@@ -3,10 +3,10 @@
 //! | name | what |
 //! |---|---|
 //! | `zipf` | a Zipf choice among all keys |
-//! | `shift` | the same, but who stands at a rank changes: each rank once in a quarter of the trace |
-//! | `scan` | the same, and a fifth of the requests read keys in order that nobody reads again soon |
+//! | `shift` | the same, but who stands at a rank changes, once in a quarter of the trace |
+//! | `scan` | `zipf`, and a fifth of the requests reads keys in order, not again for long |
 //! | `loop` | all keys in order, again and again |
-//! | `mixed` | a Zipf choice; lengths from an eighth to eight times, a third with short deadlines |
+//! | `mixed` | `zipf`; lengths from an eighth to eight times, a third with short deadlines |
 //!
 //! Ranks are scattered over the keys, so a key's number says nothing of how often it is read.
 
