@@ -1,8 +1,8 @@
 //! What LRU would have reached with room for so many items, and what anybody could have.
 //!
 //! The optimum is Belady's: what is used again last goes first, perhaps at once. With items of one
-//! length it is exact. With lengths that differ nothing quick is; there the room is counted in items
-//! all the same, so it tells how a policy chooses, not how it packs.
+//! length it is exact. With lengths that differ nothing quick is; there the room is counted in
+//! items all the same, so it tells how a policy chooses, not how it packs.
 //!
 //! Time goes on by the rate at which the trace is played; what is past its deadline is a miss.
 
