@@ -5,6 +5,7 @@ use std::any::Any;
 use pantala_base::UnixMs;
 use pantala_base::clock::unix_ms;
 use pantala_base::number::parse_i64;
+use pantala_keyspace::pins::PinWait;
 use pantala_keyspace::snapshot::SnapshotWait;
 use pantala_keyspace::{Aborted, Awaited, Busy, Key, Keyspace, Locked, WrongType};
 use pantala_protocol::Reply;
@@ -45,6 +46,10 @@ pub enum Park {
     Keys(Box<KeyWait>),
     /// That a snapshot has what it is about to change, or has room for it.
     Snapshot(SnapshotWait),
+    /// That a key it is about to change is pinned no longer.
+    Pin(PinWait),
+    /// The errand in its session ([`Session::errand`]). Only on the lane.
+    Errand,
     /// A second key's partition, while it is served for its first: run it again by itself.
     Again,
     /// The keyspace's token, to begin like this.

@@ -87,8 +87,8 @@ impl Flags {
     pub const LANE: Flags = Flags(1 << 24);
     /// Ours: on the lane, but outside the gate, because it closes the gate itself or takes nothing.
     pub const OUTSIDE: Flags = Flags(1 << 25);
-    /// Ours: known by another, older name only; not in COMMAND DOCS as current.
-    pub const DEPRECATED: Flags = Flags(1 << 26);
+    /// Of a cluster: allowed on a slot that is being imported.
+    pub const ASKING: Flags = Flags(1 << 26);
     /// Ours: its subcommands do the work.
     pub const CONTAINER: Flags = Flags(1 << 27);
     /// Ours: takes long only when its request or its reply is large, so it needs no look at the
@@ -102,7 +102,7 @@ impl Flags {
     /// Ours: runs what was gathered since MULTI.
     pub const TRANSACTION: Flags = Flags(1 << 31);
 
-    const NAMES: [(Flags, &'static str); 18] = [
+    const NAMES: [(Flags, &'static str); 19] = [
         (Flags::WRITE, "write"),
         (Flags::READONLY, "readonly"),
         (Flags::DENYOOM, "denyoom"),
@@ -121,6 +121,7 @@ impl Flags {
         (Flags::ALLOW_BUSY, "allow_busy"),
         (Flags::NO_ASYNC_LOADING, "no_async_loading"),
         (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
+        (Flags::ASKING, "asking"),
     ];
 
     /// Both sets.
@@ -319,6 +320,11 @@ impl KeyFlags {
         self.and(KeyFlags::VARIABLE)
     }
 
+    /// With `incomplete`: there may be others.
+    pub const fn incomplete(self) -> KeyFlags {
+        self.and(KeyFlags::INCOMPLETE)
+    }
+
     /// Whether what is done depends on the arguments.
     pub fn is_variable(self) -> bool {
         self.0 & KeyFlags::VARIABLE.0 != 0
@@ -382,6 +388,8 @@ pub enum Find {
     Unknown,
     /// SORT's: where the result goes, after the last STORE.
     SortStore,
+    /// MIGRATE's: what stands after the word KEYS, if it does, instead of the key before it.
+    Listed,
     /// GEORADIUS's: where the result goes, after the word, unless another such word follows.
     GeoStore(&'static str),
 }
@@ -468,6 +476,8 @@ pub struct Command {
     /// It writes, but changes no value where it is: values are put in the place of others, or
     /// removed, or get another deadline. So it need not wait until a snapshot has a large one.
     pub replaces: bool,
+    /// Another command does the same; COMMAND DOCS tells so.
+    pub is_deprecated: bool,
     /// What CLIENT CACHING has said is for a command after this one, which is about the client
     /// itself.
     pub keeps_caching: bool,
@@ -512,6 +522,7 @@ impl Command {
             flags_of: None,
             program: None,
             replaces: false,
+            is_deprecated: false,
             keeps_caching: false,
         }
     }
@@ -519,6 +530,12 @@ impl Command {
     /// The word of CLIENT CACHING outlasts it.
     pub const fn keeps_caching(mut self) -> Command {
         self.keeps_caching = true;
+        self
+    }
+
+    /// Another command does the same.
+    pub const fn deprecated(mut self) -> Command {
+        self.is_deprecated = true;
         self
     }
 
@@ -742,6 +759,15 @@ fn positions_by_spec(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usiz
             Find::Unknown => {}
             Find::GeoStore(word) => positions.extend(geo_store(args, word)),
             Find::SortStore => positions.extend(sort_store(args)),
+            Find::Listed => {
+                if let Some(begin) = listed_begin(args) {
+                    // Else the key that is named there is one too many.
+                    let is_empty = |&at: &usize| args[at].is_empty();
+                    positions.iter().all(is_empty).then_some(())?;
+                    positions.clear();
+                    positions.extend(begin..args.len());
+                }
+            }
             Find::Streams => {
                 let begin = streams_begin(args)?;
                 positions.extend(begin..begin + (args.len() - begin) / 2);
@@ -761,6 +787,21 @@ pub fn streams_begin(args: &[&[u8]]) -> Option<usize> {
             _ if is("STREAMS") => return Some(at + 1),
             _ if is("GROUP") => 3,
             _ if is("BLOCK") || is("COUNT") => 2,
+            _ => 1,
+        };
+    }
+}
+
+/// Where the first key of MIGRATE's list is. Its options are read one by one: a password may be
+/// `keys`.
+pub fn listed_begin(args: &[&[u8]]) -> Option<usize> {
+    let mut at = 6;
+    loop {
+        let is = |word: &str| args.get(at).is_some_and(|arg| crate::options::is_word(arg, word));
+        at += match args.get(at)? {
+            _ if is("KEYS") => return Some(at + 1),
+            _ if is("AUTH2") => 3,
+            _ if is("AUTH") => 2,
             _ => 1,
         };
     }

@@ -351,7 +351,7 @@ impl<'c, 'k> Call<'c, 'k> {
 
     /// Runs what takes long and needs no key, with the partitions free where that may be. What was
     /// looked at before may have changed.
-    pub(crate) fn meanwhile<R>(&mut self, run: impl FnOnce() -> R) -> Result<R, Aborted> {
+    pub fn meanwhile<R>(&mut self, run: impl FnOnce() -> R) -> Result<R, Aborted> {
         if self.may_pause() { self.keys.give_way(run) } else { Ok(run()) }
     }
 
@@ -363,7 +363,7 @@ impl<'c, 'k> Call<'c, 'k> {
     }
 
     /// Whether others may have the partitions in the middle of this command.
-    pub(crate) fn may_pause(&self) -> bool {
+    pub fn may_pause(&self) -> bool {
         self.lane == Lane::Slow
             && self.may_wait
             && self.ready.is_none()

@@ -25,6 +25,7 @@ mod call;
 mod command;
 mod copy_and_swap;
 mod draws;
+mod errand;
 pub mod error;
 pub mod families;
 mod help;
@@ -45,6 +46,7 @@ pub use command::{
     Begin, Category, Command, Find, Flags, FlagsOf, Group, Handler, IsSecret, KeyFlags, KeySpec,
     Program, key_positions,
 };
+pub use errand::{Errand, WayBack};
 pub use error::ClientError;
 pub use help::{help, reply_help};
 pub use owned_args::OwnedArgs;

@@ -8,6 +8,7 @@ use pantala_journal::Stamp;
 use pantala_keyspace::DbIndex;
 use pantala_protocol::Version;
 
+use crate::errand::Errand;
 use crate::queue::{Queue, Watching};
 
 /// CLIENT TRACKING ON: how the client is told that keys have changed.
@@ -179,6 +180,8 @@ pub struct Session {
     pub since_us: u64,
     /// Commands that its transactions and scripts have run.
     pub inner_commands: u64,
+    /// What the command at hand has had done elsewhere.
+    pub errand: Option<Arc<dyn Errand>>,
 }
 
 impl Session {
@@ -217,6 +220,7 @@ impl Session {
             local: String::new(),
             since_us: 0,
             inner_commands: 0,
+            errand: None,
         }
     }
 

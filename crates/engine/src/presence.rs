@@ -33,6 +33,11 @@ impl Presence {
         self.0.fetch_max(SENDS_NO_MORE, Ordering::Release);
     }
 
+    /// Whether the connection is closed.
+    pub fn has_gone(&self) -> bool {
+        self.0.load(Ordering::Acquire) == GONE
+    }
+
     /// The connection is closed.
     pub fn is_gone(&self) {
         self.0.store(GONE, Ordering::Release);

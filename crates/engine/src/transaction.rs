@@ -23,7 +23,7 @@ use std::mem::replace;
 use std::sync::Arc;
 
 use pantala_commands::{
-    CommandRef, Flags, Lane, Locking, Park, Queue, Queued, ReplyMode, Session, Watching, error,
+    CommandRef, Flags, Lane, Locking, Queue, Queued, ReplyMode, Session, Watching, error,
     key_positions,
 };
 use pantala_keyspace::{DbIndex, Key, LockPlan, Locked};
@@ -136,10 +136,11 @@ impl<'r> Turn<'r> {
             Reply::new(output, session.version).null_array();
             return Verdict::Finished;
         }
-        if self.has_snapshot
-            && let Some(wait) = self.transaction_waits_for_snapshot(queue, &hashes, &mut locked)
+        if self.writes_ask
+            && let Some(park) =
+                self.transaction_waits_to_write(session.id, queue, &hashes, &mut locked)
         {
-            return Verdict::Parked(Park::Snapshot(wait));
+            return Verdict::Parked(park);
         }
         let watching = session.watching.take();
         Reply::new(output, session.version).array(queue.commands.len());

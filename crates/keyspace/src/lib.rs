@@ -33,6 +33,7 @@ mod locked;
 mod may_wait;
 mod opened;
 mod partition;
+pub mod pins;
 mod plan;
 pub mod snapshot;
 mod sweep;
@@ -75,6 +76,7 @@ pub use walk::{Busy, Met, ScanCursor};
 use expiry::HideReasons;
 use held::AllHeld;
 use partition::AllSizes;
+use pins::{AllPins, Asking};
 use snapshot::Current;
 
 /// How often a thread that may wait lets go of everything when one partition is busy. After that it
@@ -132,6 +134,10 @@ pub struct Keyspace {
     pub(crate) sweep: Sweep,
     /// The snapshot that runs.
     pub(crate) snapshot: Current,
+    /// Why writers ask first.
+    pub(crate) asking: Asking,
+    /// Keys that do not change for now.
+    pub(crate) pins: Arc<AllPins>,
     draws: AtomicU64,
     /// The right to wait for a partition while holding others.
     pub(crate) token: PartitionLock<(), Ticket>,
@@ -164,6 +170,8 @@ impl Keyspace {
             tracked,
             sweep: Sweep::default(),
             snapshot: Current::default(),
+            asking: Asking::default(),
+            pins: Arc::default(),
             draws: AtomicU64::new(0),
             token: PartitionLock::new(()),
         }

@@ -13,6 +13,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::key::PartitionId;
+use crate::pins::PinWait;
 use crate::snapshot::SnapshotWait;
 
 /// Waiting longer than this is told.
@@ -29,6 +30,8 @@ pub enum Awaited {
     Gate,
     /// That a snapshot has a key.
     Snapshot(SnapshotWait),
+    /// That a key is pinned no longer.
+    Pin(PinWait),
 }
 
 /// Waiting was given up: somebody has this, and has had it for too long.

@@ -16,6 +16,7 @@
 //! | `workers` | all of them, and their inboxes |
 //! | `clients` | clients as operators see them: filters, CLIENT LIST, their memory |
 //! | `commands` | commands about the server itself; all others are in `commands` and `engine` |
+//! | `migrate` | keys on their way to another server |
 //! | `process` | starting, stopping, signals, listening sockets, the log |
 //!
 //! What happens between a request and its reply is the crate `engine`'s.
@@ -29,6 +30,7 @@ pub mod shared;
 
 pub mod appending;
 mod clients;
+mod migrate;
 mod rates;
 mod saves;
 mod worker;

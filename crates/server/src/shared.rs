@@ -14,6 +14,7 @@ use pantala_keyspace::ChangeSink;
 use pantala_settings::Settings;
 
 use crate::appending::Appending;
+use crate::migrate::Links;
 use crate::process::loading::LoadState;
 use crate::rates::Rates;
 use crate::saves::Saves;
@@ -36,6 +37,8 @@ pub struct Shared {
     pub appending: Appending,
     /// The snapshot that is being loaded, and the last one.
     pub loading: LoadState,
+    /// Connections of MIGRATE.
+    pub links: Links,
     /// Held by whoever lets changes of data wait while it saves.
     pub writes_wait: Mutex<()>,
     /// How busy the workers are, for INFO.
@@ -106,6 +109,7 @@ impl Shared {
             appending: Appending::default(),
             loading: LoadState::default(),
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
+            links: Links::default(),
             writes_wait: Mutex::default(),
             loads: Mutex::new(Loads::default()),
             self_ref: OnceLock::new(),

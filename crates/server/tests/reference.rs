@@ -30,6 +30,7 @@ fn spec_text(spec: &KeySpec) -> String {
         Find::Range { last, step } => format!("range {last} {step} 0"),
         Find::Unknown | Find::SortStore => "unknown".to_owned(),
         Find::GeoStore(_) => "range 0 1 0".to_owned(),
+        Find::Listed => "range -1 1 0".to_owned(),
         Find::Streams => "range -1 1 2".to_owned(),
         Find::Count { at, first, step } => format!("count {at} {first} {step}"),
     };
@@ -90,6 +91,8 @@ const OURS: &[(&str, &str, &str)] = &[
     ),
     ("XADD", "trim/block", "{references} trim/block"),
     ("XTRIM", "LIMIT>count/integer?)", "LIMIT>count/integer?) {references}"),
+    // A word of no letters.
+    ("MIGRATE", ">empty-string/pure-token", "empty-string/string"),
     // What we do not have.
     ("SHUTDOWN", " SAFE>safe/pure-token? FAILOVER>failover/pure-token?", ""),
     // What is a double there, too.

@@ -102,8 +102,8 @@ impl<'r> Turn<'r> {
     ) -> Verdict {
         let Request { found, args, hashes } = request;
         if !found.row.flags.has(Flags::READONLY)
-            && self.has_snapshot
-            && let Some(park) = self.waits_for_snapshot(request, ready, locked)
+            && self.writes_ask
+            && let Some(park) = self.waits_to_write(session.id, request, ready, locked)
         {
             return Verdict::Parked(park);
         }

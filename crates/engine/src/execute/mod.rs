@@ -12,7 +12,7 @@
 //! | here | a turn, and one command of it that runs by itself |
 //! | `admit` | whether it may run |
 //! | `invoke` | the one place where a handler is called |
-//! | `saving` | whether it waits for a snapshot first |
+//! | `saving` | whether it waits for a snapshot first, or for a pinned key |
 //! | `finish` | what follows |
 //!
 //! Invariants
@@ -43,7 +43,7 @@ use finish::Ended;
 
 pub use admit::{Refusal, keep_for_exec};
 pub use finish::{report_panic, suppress_reply};
-pub(crate) use saving::asked;
+pub(crate) use saving::{asked, park_before};
 
 /// Hashes of one command's keys.
 pub type Hashes = SmallVec<[u64; 8]>;
@@ -71,8 +71,8 @@ pub struct Turn<'r> {
     pub is_monitored: bool,
     /// Every command is timed by itself.
     pub is_timed: bool,
-    /// A snapshot runs: see `saving`.
-    pub has_snapshot: bool,
+    /// A snapshot runs, or keys are pinned: see `saving`.
+    pub writes_ask: bool,
     /// Whether commands may wait for keys; not inside a transaction.
     pub may_wait: bool,
     /// What a script begins with.
@@ -128,7 +128,7 @@ impl<'r> Turn<'r> {
             states: engine.states(limited.settings.maxmemory, now_us),
             is_monitored: engine.notices.monitors.is_used(),
             is_timed: limited.is_timed,
-            has_snapshot: engine.space.has_snapshot(),
+            writes_ask: engine.space.writes_ask(),
             may_wait: true,
             locking: Locking::Upfront,
             is_starved: false,

@@ -35,6 +35,8 @@ pub struct Job {
     pub waited: Option<Waited>,
     /// Whose it is, and since when it waits.
     pub applicant: Applicant,
+    /// It has been on an errand: it runs to its end, whoever has left.
+    pub has_begun: bool,
 }
 
 /// Jobs that wait for a thread, and the threads.
@@ -96,7 +98,7 @@ impl Drop for CompensatingThread<'_> {
 /// Jobs that wait for something somebody has, by a number each.
 #[derive(Default)]
 struct Aside {
-    jobs: HashMap<u64, (Awaited, Job)>,
+    jobs: HashMap<u64, (Option<Awaited>, Job)>,
     count: u64,
 }
 
@@ -180,8 +182,8 @@ impl Lane {
         self.queue().active
     }
 
-    /// Keeps a job that waits for something, without a thread; its number.
-    pub(super) fn lay_aside(&self, awaited: Awaited, job: Job) -> u64 {
+    /// Keeps a job that waits for something, or is on an errand, without a thread; its number.
+    pub(super) fn lay_aside(&self, awaited: Option<Awaited>, job: Job) -> u64 {
         let mut aside = self.aside();
         aside.count += 1;
         let number = aside.count;
@@ -200,7 +202,7 @@ impl Lane {
     /// Puts those jobs back into the queue that wait for such a thing.
     pub(super) fn take_back_if(&self, is_meant: impl Fn(Awaited) -> bool) {
         let mut aside = self.aside();
-        let meant = aside.jobs.extract_if(|_, (awaited, _)| is_meant(*awaited));
+        let meant = aside.jobs.extract_if(|_, (awaited, _)| awaited.is_some_and(&is_meant));
         let meant: Vec<Job> = meant.map(|(_, (_, job))| job).collect();
         drop(aside);
         meant.into_iter().for_each(|job| self.submit(job));

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{Flags, Park, Server};
+use pantala_commands::{Flags, Park, Server, WayBack};
 use pantala_journal::Recorder;
 use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
 use pantala_sync::gate::Role;
@@ -63,19 +63,33 @@ impl Engine {
     /// Keeps a job until somebody lets go of what it waits for, or is too slow.
     fn put_aside(&self, awaited: Awaited, job: Job) {
         let Some(myself) = self.arc() else { return self.lane.submit(job) };
-        let number = self.lane.lay_aside(awaited, job);
+        let number = self.lane.lay_aside(Some(awaited), job);
         let inbox = Arc::new(AsideWaiter(myself));
         let ticket = Ticket::Connection { inbox, connection: number, parking: 0 };
         let is_parked = match awaited {
             Awaited::Partition(id) => self.space.park(Busy(id), ticket).is_ok(),
             Awaited::Token => self.space.park_at_token(ticket).is_ok(),
             Awaited::Snapshot(wait) => self.space.park_for_snapshot(wait, ticket).is_ok(),
+            Awaited::Pin(wait) => self.space.park_at_pin(wait, ticket).is_ok(),
             Awaited::Gate => false,
         };
         // A script may have become too slow before the job was here to be told so.
         if !is_parked || self.scripts.busy.error(awaited).is_some() {
             self.lane.take_back(number);
         }
+    }
+
+    /// Lets a job's errand begin; when it is over the job runs again.
+    fn send_out(&self, mut job: Job) {
+        let (Some(myself), Some(errand)) = (self.arc(), job.session.errand.clone()) else {
+            return self.lane.submit(job);
+        };
+        job.has_begun = true;
+        let presence = Arc::clone(&job.applicant.presence);
+        let number = self.lane.lay_aside(None, job);
+        let of_end = Arc::clone(&myself);
+        let is_unwanted = move || presence.has_gone() || myself.condition.shutdown.is_final();
+        errand.begin(WayBack::new(move || of_end.lane.take_back(number), is_unwanted));
     }
 
     /// A script has run for too long: the jobs that wait for what it has begin again, and are told.
@@ -135,8 +149,8 @@ fn refuse_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), mut job: J
 pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usize, mut job: Job) {
     let engine = Engine::of_server(server);
     let mut reply = Vec::new();
-    let at_hand = AtHand::new(&job.applicant);
-    let ran = match job.applicant.has_left(&engine.scripts.running) {
+    let at_hand = (!job.has_begun).then(|| AtHand::new(&job.applicant));
+    let ran = match !job.has_begun && job.applicant.has_left(&engine.scripts.running) {
         true => Ok(Ran::CalledOff),
         false => catch_unwind(AssertUnwindSafe(|| {
             run_command(server, thread, slot, &mut job, &mut reply)
@@ -149,6 +163,7 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
             return job.inbox.post(Message::LaneBlocked { connection, parking, blocked });
         }
         Ok(Ran::Aside(awaited)) => return engine.put_aside(awaited, job),
+        Ok(Ran::Sent) => return engine.send_out(job),
         Ok(Ran::CalledOff) => job.session.closing = true,
         Ok(Ran::Answered) | Err(_) => {}
     }
@@ -159,7 +174,8 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
         report_panic(engine, thread.0, &job.session, concerned, &mut reply);
         job.session.closing = true;
     }
-    let session = job.session;
+    let mut session = job.session;
+    session.errand = None;
     job.inbox.post(Message::LaneDone { connection, parking, session, reply });
 }
 
@@ -170,6 +186,8 @@ enum Ran {
     CalledOff,
     Blocked(Blocked),
     Aside(Awaited),
+    /// It waits for its errand.
+    Sent,
 }
 
 fn run_command(
@@ -212,6 +230,8 @@ fn run_command(
         }
         Verdict::Parked(Park::Aborted(awaited)) => Some(awaited),
         Verdict::Parked(Park::Snapshot(wait)) => Some(Awaited::Snapshot(wait)),
+        Verdict::Parked(Park::Pin(wait)) => Some(Awaited::Pin(wait)),
+        Verdict::Parked(Park::Errand) => return Ran::Sent,
         Verdict::Lane | Verdict::Parked(_) => {
             tracing::error!(command = found.row.name, "asks for the lane on the lane");
             None

@@ -13,6 +13,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, Locking, Park, Session, error, key_positions,
 };
+use pantala_keyspace::pins::PinWait;
 use pantala_keyspace::snapshot::SnapshotWait;
 use pantala_keyspace::{Aborted, Awaited, Busy, Key, Locked, PartitionId, UndoLimits};
 use pantala_protocol::Version;
@@ -21,7 +22,7 @@ use smallvec::SmallVec;
 
 use super::running::{Fate, Kind, Running};
 use crate::attempt::Attempt;
-use crate::execute::{Request, Turn, Verdict, asked};
+use crate::execute::{Request, Turn, Verdict, asked, park_before};
 use crate::lane::queue::CompensatingThread;
 use crate::mailbox::Message;
 use crate::monitors::Monitors;
@@ -55,6 +56,8 @@ pub(super) enum Reason {
     Aborted(Awaited),
     /// A snapshot has to write first what it is about to change.
     Snapshot(SnapshotWait),
+    /// A key that it is about to change is pinned.
+    Pin(PinWait),
 }
 
 /// What a script may do, by its flags and by how it was called.
@@ -214,10 +217,13 @@ impl Run<'_, '_> {
     /// Before a command that may change these keys: sees to it that this can be undone, or that
     /// nothing can stop the script any more.
     fn prepare_write(&mut self, found: CommandRef, keys: &[Key<'_>]) -> Result<(), Abort> {
-        if self.turn.has_snapshot && self.attempt.is_open() {
+        if self.turn.writes_ask && self.attempt.is_open() {
             self.locked.set_scope(self.turn.scope(&self.session));
-            if let Some(wait) = self.locked.awaits_snapshot(keys, asked(found.row)) {
-                return self.stop(Reason::Snapshot(wait));
+            let asked = asked(found.row);
+            match park_before(self.locked, keys, asked, self.client.id) {
+                Some(Park::Snapshot(wait)) => return self.stop(Reason::Snapshot(wait)),
+                Some(Park::Pin(wait)) => return self.stop(Reason::Pin(wait)),
+                _ => {}
             }
         }
         self.has_written = true;

@@ -310,6 +310,7 @@ impl<'r> Turn<'r> {
             }
             Reason::Aborted(awaited) => Verdict::Parked(Park::Aborted(awaited)),
             Reason::Snapshot(wait) => Verdict::Parked(Park::Snapshot(wait)),
+            Reason::Pin(wait) => Verdict::Parked(Park::Pin(wait)),
             Reason::Locking(locking) => {
                 if locking == Locking::Everything {
                     known.wants_everything();

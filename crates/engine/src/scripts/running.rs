@@ -223,7 +223,7 @@ impl BusyScripts {
         let kind = match awaited {
             Awaited::Partition(id) => held.partitions.get(&id).copied(),
             Awaited::Token => held.token,
-            Awaited::Snapshot(_) => None,
+            Awaited::Snapshot(_) | Awaited::Pin(_) => None,
             // All of them are inside.
             Awaited::Gate => held.scripts.first().copied(),
         };

@@ -78,7 +78,7 @@ impl Keyspace {
         at_cut(&info);
         let keys = info.databases.iter().map(|database| database.keys).sum();
         let shared = Arc::new(Shared::new(target, keys));
-        self.snapshot.begin(&shared);
+        self.snapshot.begin(&shared, &self.asking);
         for (id, held) in PartitionId::all().zip(&mut all) {
             held.last_step = info.stamp;
             let mut has_keys = false;

@@ -15,6 +15,7 @@ use super::ask::SnapshotWait;
 use super::jobs::{Job, Jobs};
 use super::{HANDED_BYTES, Pending, Piece, Room, SnapshotEntry, SnapshotTarget, Span, Target};
 use crate::key::{PARTITION_COUNT, PartitionId};
+use crate::pins::Asking;
 use crate::ticket::Ticket;
 
 /// How a snapshot ended.
@@ -338,18 +339,20 @@ impl Current {
     }
 
     /// It begins. With the gate closed, and none running.
-    pub fn begin(&self, shared: &Arc<Shared>) {
+    pub fn begin(&self, shared: &Arc<Shared>, asking: &Asking) {
         let before = lock(&self.shared).replace(Arc::clone(shared));
         debug_assert!(before.is_none(), "one at a time");
         self.is_running.store(true, Ordering::Relaxed);
+        asking.begin(Asking::SNAPSHOT);
     }
 
     /// It is done.
-    pub fn end(&self, shared: &Arc<Shared>) {
+    pub fn end(&self, shared: &Arc<Shared>, asking: &Asking) {
         let mut current = lock(&self.shared);
         if current.as_ref().is_some_and(|one| Arc::ptr_eq(one, shared)) {
             *current = None;
             self.is_running.store(false, Ordering::Relaxed);
+            asking.end(Asking::SNAPSHOT);
         }
     }
 }

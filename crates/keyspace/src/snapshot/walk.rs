@@ -150,7 +150,7 @@ impl Snapshot {
 
     /// Nothing is left.
     fn done(&self, space: &Keyspace) -> Walked {
-        space.snapshot.end(&self.shared);
+        space.snapshot.end(&self.shared, &space.asking);
         // Who waits for room waits no longer.
         self.shared.has_room();
         Walked::Done(self.shared.outcome())

@@ -10,6 +10,7 @@ mod info;
 mod latency;
 mod lolwut;
 mod memory;
+mod migrate;
 mod monitor;
 mod server;
 
@@ -49,6 +50,7 @@ pub fn families() -> Vec<&'static [Command]> {
         latency::ROWS,
         lolwut::ROWS,
         memory::ROWS,
+        migrate::ROWS,
         monitor::ROWS,
         pantala_engine::pubsub::commands::ROWS,
         pantala_engine::scripts::ROWS,
@@ -84,7 +86,7 @@ mod tests {
         blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin cl.throttle delex \
         delifeq expire expireat fieldexpire getdel getex getset hexpire hexpireat hgetdel \
         hgetex hincrbyfloat hpersist hpexpire hpexpireat hsetex incrbyfloat lmpop ltrim \
-        msetex pexpire pexpireat psetex restore saddex set setex spexpireat spop xackdel xadd \
+        migrate msetex pexpire pexpireat psetex restore restore-asking saddex set setex spexpireat spop xackdel xadd \
         xautoclaim xclaim xdelex xreadgroup xtrim zexpire zexpireat zmpop zpersist zpexpire \
         zpexpireat";
     /// Commands that run others, or whose changes the keyspace records.

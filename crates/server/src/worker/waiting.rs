@@ -226,6 +226,7 @@ impl Worker {
                 tries: 0,
                 waited: Some(blocked.waited()),
                 applicant,
+                has_begun: false,
             });
         }
         if let Some(connection) = self.at(index) {

@@ -18,7 +18,7 @@ use crate::options::is_word;
 /// A value of more bytes than this is written on the slow lane: it takes some 500 microseconds.
 const WORKER_DUMP_BYTES: usize = 1 << 20;
 /// Of a larger value this many bytes are written in one go.
-const PART_BYTES: usize = 64 << 10;
+pub(super) const PART_BYTES: usize = 64 << 10;
 /// A payload of more bytes than this is read there: it may be compressed, and is looked at closely.
 const WORKER_RESTORE_BYTES: usize = 64 << 10;
 
@@ -40,19 +40,27 @@ pub(super) const DUMP: Command = Command::read("DUMP", dump, Group::Generic)
     .syntax("key")
     .summary("Returns a key's value as bytes for RESTORE.");
 
-pub(super) const RESTORE: Command = Command::write("RESTORE", restore, Group::Generic)
-    .replaces()
-    .arity(-4)
-    .flags(Flags::DENYOOM)
-    .keys(&[KeySpec::one(1, KeyFlags::OVERWRITE)])
-    .categories(&[crate::Category::Keyspace, crate::Category::Dangerous])
-    .since("2.6.0")
-    .complexity("O(N) for N bytes of the value, O(N log N) for sorted sets")
-    .syntax(
-        "key ttl:int serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:int] \
+pub(super) const RESTORE: Command =
+    restore_row("RESTORE").since("2.6.0").summary("Creates a key from what DUMP returned.");
+
+pub(super) const RESTORE_ASKING: Command = restore_row("RESTORE-ASKING")
+    .flags(Flags::ASKING)
+    .since("3.0.0")
+    .summary("The same as RESTORE; in a cluster also on a slot that is being imported.");
+
+const fn restore_row(name: &'static str) -> Command {
+    Command::write(name, restore, Group::Generic)
+        .replaces()
+        .arity(-4)
+        .flags(Flags::DENYOOM)
+        .keys(const { &[KeySpec::one(1, KeyFlags::OVERWRITE)] })
+        .categories(&[crate::Category::Keyspace, crate::Category::Dangerous])
+        .complexity("O(N) for N bytes of the value, O(N log N) for sorted sets")
+        .syntax(
+            "key ttl:int serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds:int] \
             [FREQ frequency:int]",
-    )
-    .summary("Creates a key from what DUMP returned.");
+        )
+}
 
 fn dump(call: &mut Call<'_, '_>) -> Done {
     let key = call.key();
@@ -119,7 +127,7 @@ fn dump_in_parts(call: &mut Call<'_, '_>) -> Done {
     )
 }
 
-fn is_large(opened: &Opened<'_, '_>) -> bool {
+pub(super) fn is_large(opened: &Opened<'_, '_>) -> bool {
     opened.record().is_some_and(|(table, place)| table.record_bytes(place) > WORKER_DUMP_BYTES)
 }
 

@@ -9,6 +9,7 @@
 //! | `copy` | COPY, MOVE |
 //! | `scan` | KEYS, SCAN, RANDOMKEY |
 //! | `dump` | DUMP, RESTORE |
+//! | `transfer` | what MIGRATE does here |
 //! | `object` | OBJECT |
 //! | `stick` | STICK, UNSTICK |
 //! | `wait` | WAIT, WAITAOF |
@@ -23,6 +24,7 @@ mod presence;
 mod rename;
 mod scan;
 mod stick;
+pub mod transfer;
 mod ttl;
 mod wait;
 
@@ -54,6 +56,7 @@ pub const ROWS: &[Command] = &[
     copy::MOVE,
     dump::DUMP,
     dump::RESTORE,
+    dump::RESTORE_ASKING,
     scan::KEYS,
     scan::SCAN,
     scan::RANDOMKEY,

@@ -1,7 +1,7 @@
 //! COMMAND DOCS: summary, version, group, complexity and arguments, from a row's own texts.
 
 use pantala_commands::syntax::{Argument, Kind, arguments};
-use pantala_commands::{Call, Command, Done, Flags};
+use pantala_commands::{Call, Command, Done};
 use pantala_protocol::Reply;
 
 pub(super) fn docs(call: &mut Call<'_, '_>) -> Done {
@@ -22,7 +22,7 @@ pub(super) fn docs(call: &mut Call<'_, '_>) -> Done {
 fn reply_docs(reply: &mut Reply<'_>, row: &Command) {
     reply.bulk(row.full_name().as_bytes());
     let arguments = arguments(row);
-    let is_deprecated = row.flags.has(Flags::DEPRECATED);
+    let is_deprecated = row.is_deprecated;
     let parts = 4
         + usize::from(is_deprecated)
         + usize::from(!arguments.is_empty())

@@ -172,10 +172,11 @@ fn reply_spec(reply: &mut Reply<'_>, spec: &KeySpec) {
             reply.bulk(b"spec");
             reply_numbers(reply, &[("lastkey", 0), ("keystep", 1), ("limit", 0)]);
         }
-        Find::Streams => {
+        Find::Streams | Find::Listed => {
             reply.bulk(b"range");
             reply.bulk(b"spec");
-            reply_numbers(reply, &[("lastkey", -1), ("keystep", 1), ("limit", 2)]);
+            let limit = if spec.find == Find::Streams { 2 } else { 0 };
+            reply_numbers(reply, &[("lastkey", -1), ("keystep", 1), ("limit", limit)]);
         }
         Find::Count { at, first, step } => {
             reply.bulk(b"keynum");

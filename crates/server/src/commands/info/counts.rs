@@ -45,7 +45,8 @@ pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("pubsub_channels", shared.engine.notices.pubsub.count(Kind::Channel));
     page.line("pubsub_patterns", shared.engine.notices.pubsub.count(Kind::Pattern));
     page.line("pubsubshard_channels", shared.engine.notices.pubsub.count(Kind::SlotChannel));
-    page.each(&["latest_fork_usec", "total_forks", "migrate_cached_sockets"], 0);
+    page.each(&["latest_fork_usec", "total_forks"], 0);
+    page.line("migrate_cached_sockets", shared.links.count());
     page.each(&["slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"], 0);
     page.each(&["active_defrag_key_hits", "active_defrag_key_misses"], 0);
     page.each(&["total_active_defrag_time", "current_active_defrag_time"], 0);

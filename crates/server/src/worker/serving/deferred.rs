@@ -63,9 +63,14 @@ impl Worker {
             Deferred::Park(Park::Snapshot(wait)) => {
                 self.park_with(index, |space, ticket| space.park_for_snapshot(wait, ticket));
             }
+            Deferred::Park(Park::Pin(wait)) => {
+                self.park_with(index, |space, ticket| space.park_at_pin(wait, ticket));
+            }
             // Only commands that are served ask for this, only blocking ones, alone, for keys, and
-            // only those on the lane for the token, or after they have waited.
-            Deferred::Park(Park::Again | Park::Keys(_) | Park::Token(_) | Park::Aborted(_)) => {}
+            // only those on the lane for the token, after they have waited, or for an errand.
+            Deferred::Park(
+                Park::Again | Park::Keys(_) | Park::Token(_) | Park::Aborted(_) | Park::Errand,
+            ) => {}
             Deferred::Block(blocked) => {
                 window.progress[parsed.chunk as usize].done = parsed.end;
                 if let Some(parked) = self.at(index).and_then(|one| one.waits.parked.as_mut()) {
@@ -182,6 +187,7 @@ impl Worker {
             tries: connection.tries(),
             waited: connection.waits.waited.take(),
             applicant: connection.applicant(),
+            has_begun: false,
         };
         if found.row.flags.has(Flags::TRANSACTION) {
             // Watching ends with EXEC; the lane knows of what.

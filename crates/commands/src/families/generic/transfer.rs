@@ -1,0 +1,152 @@
+//! What MIGRATE does with keys on this side: it makes payloads of them, and removes those that the
+//! target has. What goes between is not here (the server's `migrate`).
+//!
+//! Invariants
+//! 1. A key is removed only if it has not changed since its payload was made: each is watched.
+//! 2. The partitions are free between two keys, and between two parts of a large value, where the
+//!    command may wait.
+//!
+//! Tests: crates/server/tests/migrate.rs.
+
+use std::sync::Arc;
+
+use pantala_base::UnixMs;
+use pantala_keyspace::{Key, Watch, event};
+use pantala_rdb::{Strings, Writing, payload};
+
+use super::dump::{PART_BYTES, is_large};
+use crate::call::{Call, Stop};
+
+/// After so many bytes others may have the partitions,
+const STEP_BYTES: usize = 256 << 10;
+/// or after so many keys.
+const STEP_KEYS: usize = 256;
+/// A value that changes meanwhile is read anew so often; then its partition is held to its end.
+const MOST_RESTARTS: usize = 2;
+
+/// A key on its way.
+#[derive(Debug)]
+pub struct Parcel {
+    /// Which of the command's keys.
+    pub nth: usize,
+    /// What RESTORE takes, in pieces.
+    pub payload: Vec<Vec<u8>>,
+    /// What is left of its time, in milliseconds; 0: it has no deadline.
+    pub ttl_ms: i64,
+    watch: Arc<Watch>,
+}
+
+impl Parcel {
+    /// How long its payload is.
+    pub fn bytes(&self) -> usize {
+        self.payload.iter().map(Vec::len).sum()
+    }
+}
+
+/// What became of the keys that the target has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// They are still here, because they are other than what the target has.
+    pub changed: usize,
+}
+
+/// Payloads of those of the keys that are there.
+///
+/// # Errors
+/// A partition has been held by somebody else for too long.
+pub fn pack(call: &mut Call<'_, '_>, keys: &[Key<'_>]) -> Result<Vec<Parcel>, Stop> {
+    let mut parcels = Vec::new();
+    let (mut bytes, mut count) = (0, 0);
+    for (nth, key) in keys.iter().enumerate() {
+        let Some((payload, deadline, watch)) = pack_one(call, *key)? else { continue };
+        let ttl_ms =
+            deadline.map_or(0, |deadline| deadline.0.saturating_sub(call.clock().0).max(1));
+        let parcel = Parcel { nth, payload, ttl_ms, watch };
+        bytes += parcel.bytes();
+        count += 1;
+        parcels.push(parcel);
+        if (bytes > STEP_BYTES || count == STEP_KEYS) && nth + 1 < keys.len() {
+            (bytes, count) = (0, 0);
+            call.meanwhile(|| ())?;
+        }
+    }
+    Ok(parcels)
+}
+
+type Packed = (Vec<Vec<u8>>, Option<UnixMs>, Arc<Watch>);
+
+fn pack_one(call: &mut Call<'_, '_>, key: Key<'_>) -> Result<Option<Packed>, Stop> {
+    let now = call.now();
+    let mut restarts = 0;
+    'anew: loop {
+        let watch = Arc::new(Watch::default());
+        call.keys.watch(key, &watch);
+        let opened = call.keys.peek(key);
+        let Some((table, place)) = opened.record() else {
+            drop(opened);
+            call.keys.unwatch(key, &watch);
+            return Ok(None);
+        };
+        let deadline = table.deadline(place);
+        if !is_large(&opened) {
+            let mut bytes = Vec::new();
+            payload::write(&table.value(place), now, &mut bytes);
+            return Ok(Some((vec![bytes], deadline, watch)));
+        }
+        let mut writing = Writing::begin(&table.value(place), now, Strings::Plain);
+        let mut pieces = vec![vec![writing.kind().0]];
+        drop(opened);
+        loop {
+            let opened = call.keys.peek(key);
+            let Some((table, place)) = opened.record() else { continue 'anew };
+            let mut piece = Vec::with_capacity(PART_BYTES + PART_BYTES / 8);
+            let is_last = writing.go_on(&table.value(place), PART_BYTES, &mut piece);
+            drop(opened);
+            pieces.push(piece);
+            if is_last {
+                break;
+            }
+            if restarts < MOST_RESTARTS {
+                call.meanwhile(|| ())?;
+                if watch.is_touched() {
+                    restarts += 1;
+                    continue 'anew;
+                }
+            }
+        }
+        let footer = call.meanwhile(|| {
+            payload::footer(writing.kind(), pieces.iter().map(Vec::as_slice)).to_vec()
+        })?;
+        pieces.push(footer);
+        return Ok(Some((pieces, deadline, watch)));
+    }
+}
+
+/// Removes the keys of those parcels that `is_there` says the target has, unless they have changed
+/// since; it is recorded as one DEL.
+pub fn remove(
+    call: &mut Call<'_, '_>,
+    keys: &[Key<'_>],
+    parcels: &[Parcel],
+    is_there: impl Fn(usize) -> bool,
+) -> Removed {
+    let mut removed = Removed::default();
+    let mut names: Vec<&[u8]> = vec![b"DEL"];
+    for (_, parcel) in parcels.iter().enumerate().filter(|(at, _)| is_there(*at)) {
+        let key = keys[parcel.nth];
+        if parcel.watch.is_touched() {
+            removed.changed += usize::from(call.keys.peek(key).exists());
+            continue;
+        }
+        call.keys.unwatch(key, &parcel.watch);
+        let mut opened = call.keys.peek(key);
+        if opened.remove() {
+            opened.publish(event::DEL);
+            names.push(key.bytes);
+        }
+    }
+    if names.len() > 1 && call.is_recorded() {
+        call.record_as(&names);
+    }
+    removed
+}

@@ -1,0 +1,192 @@
+//! A connection to another server: requests out, lines in.
+
+use std::future::Future;
+use std::io::{Error, ErrorKind};
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use pantala_commands::WayBack;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// Whether anybody still waits is asked so often.
+const LOOK: Duration = Duration::from_millis(100);
+/// An answer of one line is not longer than this.
+const MOST_LINE_BYTES: usize = 64 << 10;
+const READ_BYTES: usize = 16 << 10;
+
+/// Why it did not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// There is no connection.
+    Connecting,
+    /// Not everything was sent.
+    Writing {
+        /// It may work with another connection.
+        may_retry: bool,
+    },
+    /// An answer is missing.
+    Reading {
+        /// As above.
+        may_retry: bool,
+    },
+}
+
+impl Fault {
+    /// Whether another connection may be tried.
+    pub fn may_retry(self) -> bool {
+        matches!(self, Fault::Writing { may_retry: true } | Fault::Reading { may_retry: true })
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Link {
+    stream: TcpStream,
+    /// The database that is selected there; -1: who knows.
+    pub last_db: i64,
+}
+
+/// Waits so long at most, and no longer than somebody wants it.
+async fn within<T>(
+    limit: Duration,
+    way_back: &WayBack,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let begun = Instant::now();
+    let mut future = pin!(future);
+    loop {
+        let left = limit.saturating_sub(begun.elapsed());
+        match tokio::time::timeout(left.min(LOOK), future.as_mut()).await {
+            Ok(result) => return Some(result),
+            Err(_) if way_back.is_unwanted() || begun.elapsed() >= limit => return None,
+            Err(_) => {}
+        }
+    }
+}
+
+impl Link {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The fault that the reference tells: where nobody listens it learns so only when it writes.
+    pub async fn open(
+        host: &str,
+        port: u16,
+        limit: Duration,
+        way_back: &WayBack,
+    ) -> Result<Link, Fault> {
+        let connected = within(limit, way_back, TcpStream::connect((host, port))).await;
+        let stream = match connected.ok_or(Fault::Connecting)? {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                return Err(Fault::Writing { may_retry: false });
+            }
+            Err(_) => return Err(Fault::Connecting),
+        };
+        // It is only slower without.
+        let _ = stream.set_nodelay(true);
+        Ok(Link { stream, last_db: -1 })
+    }
+
+    /// Sends these pieces and reads so many lines: those that came, and what went wrong. It reads
+    /// while it sends, so that neither side waits for the other with full buffers.
+    pub async fn exchange(
+        &self,
+        pieces: &[&[u8]],
+        lines: usize,
+        limit: Duration,
+        way_back: &WayBack,
+    ) -> (Vec<String>, Option<Fault>) {
+        let mut input = Lines::default();
+        let mut pieces = pieces.iter().copied().filter(|piece| !piece.is_empty());
+        let mut output = pieces.next().unwrap_or_default();
+        while !output.is_empty() || input.lines.len() < lines {
+            let is_writing = !output.is_empty();
+            let fault = |may_retry| match is_writing {
+                true => Some(Fault::Writing { may_retry }),
+                false => Some(Fault::Reading { may_retry }),
+            };
+            let interest = match is_writing {
+                true => Interest::READABLE | Interest::WRITABLE,
+                false => Interest::READABLE,
+            };
+            let ready = match within(limit, way_back, self.stream.ready(interest)).await {
+                None => return (input.lines, fault(false)),
+                Some(Err(_)) => return (input.lines, fault(true)),
+                Some(Ok(ready)) => ready,
+            };
+            if is_writing && ready.is_writable() {
+                match done(self.stream.try_write(output)) {
+                    Ok(written) => output = &output[written..],
+                    Err(_) => return (input.lines, fault(true)),
+                }
+                if output.is_empty() {
+                    output = pieces.next().unwrap_or_default();
+                }
+            }
+            if ready.is_readable() && !self.read(&mut input) {
+                return (input.lines, fault(true));
+            }
+        }
+        (input.lines, None)
+    }
+
+    /// Reads what is there; whether more may come.
+    fn read(&self, input: &mut Lines) -> bool {
+        let mut buffer = [0; READ_BYTES];
+        match self.stream.try_read(&mut buffer) {
+            Ok(0) => false,
+            Ok(count) => input.add(&buffer[..count]),
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Nothing, where it would wait.
+fn done(result: Result<usize, Error>) -> Result<usize, Error> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+        result => result,
+    }
+}
+
+/// Lines as they come, in pieces.
+#[derive(Default)]
+struct Lines {
+    lines: Vec<String>,
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// Adds bytes; false: a line has no end.
+    fn add(&mut self, bytes: &[u8]) -> bool {
+        let mut parts = bytes.split(|byte| *byte == b'\n');
+        let last = parts.next_back().unwrap_or_default();
+        for part in parts {
+            self.rest.extend_from_slice(part);
+            let line = self.rest.strip_suffix(b"\r").unwrap_or(&self.rest);
+            self.lines.push(String::from_utf8_lossy(line).into_owned());
+            self.rest.clear();
+        }
+        self.rest.extend_from_slice(last);
+        self.rest.len() <= MOST_LINE_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_in_any_pieces() {
+        let text = b"+OK\r\n\r\n-ERR no\r\n+half";
+        for size in 1..text.len() {
+            let mut lines = Lines::default();
+            assert!(text.chunks(size).all(|piece| lines.add(piece)));
+            assert_eq!(lines.lines, ["+OK", "", "-ERR no"], "{size}");
+            assert_eq!(lines.rest, b"+half");
+        }
+        assert!(!Lines::default().add(&[b'x'; MOST_LINE_BYTES + 1]));
+    }
+}

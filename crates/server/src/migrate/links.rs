@@ -1,0 +1,92 @@
+//! Connections that are kept for the next MIGRATE to the same server.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::link::Link;
+use crate::shared::Shared;
+
+/// So many are kept.
+const MOST_LINKS: usize = 64;
+/// One that nobody has used for so long is closed.
+const KEPT: Duration = Duration::from_secs(10);
+/// Somebody looks for those so often, while there are any.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Links {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    kept: Vec<Kept>,
+    is_looked_after: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    target: Vec<u8>,
+    link: Link,
+    since: Instant,
+}
+
+impl Links {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many are kept.
+    pub fn count(&self) -> usize {
+        self.state().kept.len()
+    }
+
+    /// One to this server.
+    pub fn take(&self, target: &[u8]) -> Option<Link> {
+        let mut state = self.state();
+        let at = state.kept.iter().rposition(|kept| kept.target == target)?;
+        Some(state.kept.swap_remove(at).link)
+    }
+
+    /// Closes those that nobody has used for long; whether none is left.
+    fn close_old(&self) -> bool {
+        let mut state = self.state();
+        state.kept.retain(|kept| kept.since.elapsed() < KEPT);
+        state.kept.is_empty()
+    }
+
+    /// Nobody looks after them any more, unless there are some again.
+    fn leave(&self) -> bool {
+        let mut state = self.state();
+        state.is_looked_after = !state.kept.is_empty();
+        !state.is_looked_after
+    }
+}
+
+impl Shared {
+    /// Keeps a connection to this server, where there is room. On the control plane.
+    pub(super) fn keep_link(self: &Arc<Self>, target: &[u8], link: Link) {
+        let mut state = self.links.state();
+        if state.kept.len() < MOST_LINKS {
+            let target = target.to_vec();
+            state.kept.push(Kept { target, link, since: Instant::now() });
+        }
+        if !state.is_looked_after {
+            state.is_looked_after = true;
+            drop(state);
+            tokio::spawn(look_after(Arc::downgrade(self)));
+        }
+    }
+}
+
+/// Closes connections and ends pinning when nobody has used them for a while.
+async fn look_after(shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let Some(shared) = shared.upgrade() else { return };
+        if shared.links.close_old() && shared.engine.space.close_pins() && shared.links.leave() {
+            return;
+        }
+    }
+}

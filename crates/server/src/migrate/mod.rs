@@ -1,0 +1,36 @@
+//! Keys on their way to another server: MIGRATE, from the connection to the answer.
+//!
+//! ```text
+//! run 1   which keys are there?                              lane, partitions held
+//! errand  connect; gate closed for a moment; pin the keys    control plane, nothing held
+//! run 2   payloads of the keys                               lane
+//! errand  send RESTORE for each, read the answers            control plane
+//! run 3   remove what the target has; answer                 lane
+//! ```
+//!
+//! Between its runs the command takes no thread and holds no partition: its keys are pinned, so that
+//! who would write to one parks (`pantala_keyspace::pins`). In a transaction or a script, which is
+//! one step for everybody else, it waits on its thread with all that they hold.
+//!
+//! | file | what |
+//! |---|---|
+//! | `link` | a connection to another server: requests out, lines in |
+//! | `links` | connections that are kept for the next command, for ten seconds |
+//! | `errand` | what happens between two runs |
+//!
+//! Invariants
+//! 1. A key is removed when the target has acknowledged it, and only if nobody has changed it since
+//!    its payload was made.
+//! 2. What the target does not do in time (`timeout`, for the connection and for each step forward)
+//!    is given up, and so is what a client waits for that has gone.
+//!
+//! Not here: arguments and answers (`commands/migrate`), payloads (`families::generic::transfer`).
+//! Tests: tests/migrate.rs; compat/transcripts/generic/migrate.txt; compat/clients/migrate.py.
+
+mod errand;
+mod link;
+mod links;
+
+pub use errand::{Answers, Failure, Migration, Order, Stage, ToPin, request};
+pub use link::Fault;
+pub use links::Links;
