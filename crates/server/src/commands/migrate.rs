@@ -39,7 +39,7 @@ pub const ROWS: &[Command] = &[Command::write("MIGRATE", migrate, Group::Generic
     .complexity("O(N) for N bytes of the values, and their way to the other server")
     .syntax(
         "host port:int (key-selector: key | empty-string) destination-db:int timeout:int \
-         [COPY] [REPLACE] [authentication: AUTH auth | AUTH2 ( username password )] \
+         [COPY] [REPLACE] [authentication: AUTH auth | AUTH2 (auth2: username password)] \
          [KEYS keys:key#1 [keys:key#1 ...]]",
     )
     .summary("Sends keys to another server and removes them here.")];
