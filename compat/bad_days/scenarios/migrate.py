@@ -122,8 +122,8 @@ def stop_while_migrating(trial):
 
 @scenario(slack_mb=None)
 def migrate_to_a_liar(trial):
-    """A target that closes, or answers rubbish or too little: the keys stay, and the client hears of
-    it."""
+    """A target that closes, or answers rubbish or too little: the keys stay, and the client hears
+    of it."""
     answers = [
         (b"", "IOERR error or timeout reading"),
         (b"+OK", "IOERR error or timeout reading"),
@@ -143,7 +143,8 @@ def migrate_to_a_liar(trial):
 
             with Target(lie) as target:
                 client.want(b"OK", "MSET", "a", "1", "b", "2")
-                got = client.call("MIGRATE", "127.0.0.1", target.port, "", 0, 1000, "KEYS", "a", "b")
+                got = client.call("MIGRATE", "127.0.0.1", target.port, "", 0, 1000,
+                                  "KEYS", "a", "b")
                 left = client.call("EXISTS", "a", "b")
                 if error is None:
                     # What is no error is an acknowledgement, as in the reference.

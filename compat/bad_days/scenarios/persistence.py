@@ -6,11 +6,11 @@ import os
 import resource
 import shutil
 import signal
-import threading
 from pathlib import Path
 
-from client import Closed, encode
+from client import encode
 from server import DEADLINE_S, until
+from transfers import ACCOUNTS, Transfers, amounts
 from trial import fill, is_error, scenario
 
 UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
@@ -108,45 +108,15 @@ def kill_while_saving(trial):
 @scenario(watched=False, slack_mb=None)
 def transfers_while_saving(trial):
     """Money goes from account to account while ten files are written: in each the sum is right."""
-    accounts, start = 64, 1_000
-    is_over, troubles = threading.Event(), []
-
-    def transfer(number):
-        try:
-            with trial.server.client() as client:
-                step = 0
-                while not is_over.is_set():
-                    step += 1
-                    left, right = (step * 7 + number) % accounts, (step * 13 + 5) % accounts
-                    if step % 3 == 0:
-                        client.call("EVAL", "redis.call('DECR', ARGV[1]) "
-                                    "return redis.call('INCR', ARGV[2])", "0",
-                                    f"a{left}", f"a{right}")
-                        continue
-                    client.write(encode("MULTI") + encode("DECR", f"a{left}")
-                                 + encode("INCR", f"a{right}") + encode("EXEC"))
-                    for _ in range(4):
-                        client.read()
-        except (OSError, Closed) as trouble:
-            troubles.append(trouble)
-
     server = trial.server
     with server.client() as client:
         fill(client, 20_000)
-        for account in range(accounts):
-            client.want(b"OK", "SET", f"a{account}", start)
-        threads = [threading.Thread(target=transfer, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        files = []
+        transfers, files = Transfers(server), []
         for turn in range(10):
             client.want(b"OK", "SAVE")
             files.append(Path(server.directory) / f"saved-{turn}.rdb")
             shutil.copy(file_of(server), files[-1])
-        is_over.set()
-        for thread in threads:
-            thread.join(DEADLINE_S)
-    assert not troubles, troubles
+        transfers.end()
     seen = set()
     for file in files:
         other = trial.new_server()
@@ -154,10 +124,8 @@ def transfers_while_saving(trial):
         other.start()
         try:
             with other.client() as client:
-                assert settle(client) == 20_000 + accounts
-                amounts = [int(client.call("GET", f"a{account}")) for account in range(accounts)]
-                assert sum(amounts) == accounts * start, f"{file.name}: {sum(amounts)}"
-                seen.add(tuple(amounts))
+                assert settle(client) == 20_000 + ACCOUNTS
+                seen.add(amounts(client))
         finally:
             other.stop()
     assert len(seen) > 5, "the files are of different moments"

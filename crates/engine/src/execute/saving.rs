@@ -1,10 +1,10 @@
-//! Whether a command has to wait for the snapshot that runs, or until a key is pinned no longer, asked
-//! before it does anything.
+//! Whether a command has to wait for the snapshot that runs, or until a key is pinned no longer,
+//! asked before it does anything.
 //!
 //! Whoever changes a value that the snapshot has not written yet writes it first. That is quick but
 //! for a large value that changes where it is: then the command parks until it has been written in
-//! parts. It also parks where the snapshot has no room for more. A key that is being sent to another
-//! server is pinned: whoever would write to it parks. Who is asked, and when:
+//! parts. It also parks where the snapshot has no room for more. A key that is being sent to
+//! another server is pinned: whoever would write to it parks. Who is asked, and when:
 //!
 //! | | before | waits |
 //! |---|---|---|

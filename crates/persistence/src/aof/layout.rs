@@ -211,6 +211,17 @@ impl Layout {
         made.map_err(|error| LayoutError::Disk(self.directory.clone(), error))
     }
 
+    /// Makes the directory, and sees whether files can be made in it.
+    ///
+    /// # Errors
+    /// They can not.
+    pub fn try_to_write(&self, disk: &dyn Disk) -> Result<(), LayoutError> {
+        self.make_directory(disk)?;
+        let path = self.path(&format!("{TEMPORARY}{}.try", self.name));
+        let tried = disk.create(&path).and_then(|_| disk.remove(&path));
+        tried.map_err(|error| LayoutError::Disk(path, error))
+    }
+
     /// Replaces the manifest on disk.
     ///
     /// # Errors

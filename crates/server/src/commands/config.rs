@@ -111,9 +111,10 @@ fn takes_long(name: &[u8]) -> bool {
     named(name).is_some_and(|row| row.on_change >= OnChange::AppendOnly)
 }
 
-/// Changes the settings and does what the change asks for.
+/// Changes the settings and does what the change asks for. Where that can not be done they are put
+/// back.
 fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<(), ClientError> {
-    let mut reactions = Vec::new();
+    let (mut reactions, mut old) = (Vec::new(), Vec::new());
     let now = shared.engine.settings.change(|before| {
         let next = before
             .set(pairs, caller)
@@ -122,15 +123,35 @@ fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<()
         check_directory(before, &next)?;
         let rows = pairs.iter().filter_map(|(name, _)| named(name));
         let changed = rows.filter(|row| before.value(row) != next.value(row));
-        reactions = changed.map(|row| row.on_change).collect();
+        for row in changed {
+            reactions.push(row.on_change);
+            old.push((row.name, before.value(row)));
+        }
         Ok::<Settings, ClientError>(next)
     })?;
     reactions.sort_unstable();
     reactions.dedup();
-    let done = reactions.into_iter().try_for_each(|reaction| react(shared, &now, reaction));
+    let done = reactions.iter().try_for_each(|reaction| react(shared, &now, *reaction));
+    if done.is_err() {
+        put_back(shared, &old, &reactions);
+    }
     // Whoever sleeps learns of new timeouts.
     shared.workers.post_all(|| Message::LookUp);
     done
+}
+
+/// The settings of a change that has failed are what they were.
+fn put_back(shared: &Shared, old: &[(&str, String)], reactions: &[OnChange]) {
+    let old = old.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let pairs: Vec<(&[u8], &[u8])> = old.collect();
+    match shared.engine.settings.change(|now| now.set(&pairs, Caller::Local)) {
+        Ok(before) => {
+            // What could be done before can be done again.
+            let again = reactions.iter().try_for_each(|reaction| react(shared, &before, *reaction));
+            drop(again);
+        }
+        Err(refused) => tracing::warn!("CONFIG SET: not put back: {refused}"),
+    }
 }
 
 fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), ClientError> {

@@ -159,8 +159,9 @@ pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
     let asked = shared.appending.begin_rewrite(monotonic_us());
     asked.ok_or("a rewrite is under way: try again when it has ended")?;
     let layout = layout(&shared.engine.settings.current());
-    let manifest = layout.open(&RealDisk).map_err(|error| error.to_string());
+    let manifest = layout.try_to_write(&RealDisk).and_then(|()| layout.open(&RealDisk));
     let started = manifest
+        .map_err(|error| error.to_string())
         .and_then(|manifest| start(shared, Writer::new(Arc::new(RealDisk), layout, manifest, 0)));
     if started.is_err() {
         shared.appending.rewrite_ended(false, monotonic_us());
