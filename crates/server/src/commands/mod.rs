@@ -87,8 +87,8 @@ mod tests {
         delifeq expire expireat fieldexpire getdel getex getset hexpire hexpireat hgetdel \
         hgetex hincrbyfloat hpersist hpexpire hpexpireat hsetex incrbyfloat lmpop ltrim \
         migrate msetex pexpire pexpireat psetex restore restore-asking saddex set \
-        setex spexpireat spop xackdel xadd xautoclaim xclaim xdelex xreadgroup xtrim zexpire zexpireat zmpop zpersist zpexpire \
-        zpexpireat";
+        setex spexpireat spop xackdel xadd xautoclaim xclaim xdelex xreadgroup xtrim zexpire \
+        zexpireat zmpop zpersist zpexpire zpexpireat";
     /// Commands that run others, or whose changes the keyspace records.
     const BY_WHAT_THEY_CAUSE: &str = "\
         eval evalsha fcall flushall flushdb function|delete function|flush function|load \

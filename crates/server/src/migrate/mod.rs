@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Between its runs the command takes no thread and holds no partition: its keys are pinned, so
-//! that who would write to one parks (`pantala_keyspace::pins`). In a transaction or a script, which
-//! is one step for everybody else, it waits on its thread with all that they hold.
+//! that who would write to one parks (`pantala_keyspace::pins`). In a transaction or a script,
+//! which is one step for everybody else, it waits on its thread with all that they hold.
 //!
 //! | file | what |
 //! |---|---|

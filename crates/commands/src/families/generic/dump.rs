@@ -5,7 +5,7 @@ use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
 use pantala_keyspace::{Opened, event};
 use pantala_rdb::{Kind, Limits, Strings, Value, Writing, payload, write_flags};
 use pantala_settings::Settings;
-use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord, Tail};
+use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord, Place, Table, Tail};
 use pantala_values::Object;
 
 use crate::call::{Call, Done, Lane, Stop, list_fill};
@@ -18,7 +18,7 @@ use crate::options::is_word;
 /// A value of more bytes than this is written on the slow lane: it takes some 500 microseconds.
 const WORKER_DUMP_BYTES: usize = 1 << 20;
 /// Of a larger value this many bytes are written in one go.
-pub(super) const PART_BYTES: usize = 64 << 10;
+const PART_BYTES: usize = 64 << 10;
 /// A payload of more bytes than this is read there: it may be compressed, and is looked at closely.
 const WORKER_RESTORE_BYTES: usize = 64 << 10;
 
@@ -84,9 +84,36 @@ fn dump(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// What is written of a large value, in pieces, so that nothing is moved to make room.
-struct Dumping {
+pub(super) struct Dumping {
     writing: Writing,
     pieces: Vec<Vec<u8>>,
+}
+
+impl Dumping {
+    /// Of the record at this place.
+    pub(super) fn begin(table: &Table<Object>, place: Place, now: UnixMs) -> Dumping {
+        let writing = Writing::begin(&table.value(place), now, Strings::Plain);
+        let mut head = Vec::new();
+        write_flags(table.tail(place).flags, &mut head);
+        head.push(writing.kind().0);
+        Dumping { pieces: vec![head], writing }
+    }
+
+    /// Writes a part of the record, which has not changed; whether it is the last.
+    pub(super) fn go_on(&mut self, table: &Table<Object>, place: Place) -> bool {
+        let mut piece = Vec::with_capacity(PART_BYTES + PART_BYTES / 8);
+        let is_last = self.writing.go_on(&table.value(place), PART_BYTES, &mut piece);
+        self.pieces.push(piece);
+        is_last
+    }
+
+    /// The whole payload.
+    pub(super) fn end(self) -> Vec<Vec<u8>> {
+        let Dumping { writing, mut pieces } = self;
+        let footer = payload::footer(writing.kind(), pieces.iter().map(Vec::as_slice));
+        pieces.push(footer.to_vec());
+        pieces
+    }
 }
 
 /// The partition is free between two parts, and while the checksum is made.
@@ -96,31 +123,19 @@ fn dump_in_parts(call: &mut Call<'_, '_>) -> Done {
         &[key],
         |call| {
             let opened = call.keys.peek(key);
-            Ok(opened.record().map(|(table, place)| {
-                let writing = Writing::begin(&table.value(place), now, Strings::Plain);
-                let mut head = Vec::new();
-                write_flags(table.tail(place).flags, &mut head);
-                head.push(writing.kind().0);
-                Dumping { pieces: vec![head], writing }
-            }))
+            Ok(opened.record().map(|(table, place)| Dumping::begin(table, place, now)))
         },
         |call, dumping, _| {
             let opened = call.keys.peek(key);
-            let (Some(Dumping { writing, pieces }), Some((table, place))) =
-                (dumping, opened.record())
-            else {
+            let (Some(dumping), Some((table, place))) = (dumping, opened.record()) else {
                 return Ok(Gathered::Whole);
             };
-            let mut piece = Vec::with_capacity(PART_BYTES + PART_BYTES / 8);
-            let is_last = writing.go_on(&table.value(place), PART_BYTES, &mut piece);
-            pieces.push(piece);
-            Ok(Gathered::whole_if(is_last))
+            Ok(Gathered::whole_if(dumping.go_on(table, place)))
         },
         |reply, dumping| match dumping {
-            Some(Dumping { writing, pieces }) => {
-                let pieces = pieces.iter().map(Vec::as_slice);
-                let footer = payload::footer(writing.kind(), pieces.clone());
-                reply.bulk_of(pieces.chain(std::iter::once(&footer[..])));
+            Some(dumping) => {
+                let pieces = dumping.end();
+                reply.bulk_of(pieces.iter().map(Vec::as_slice));
             }
             None => reply.null(),
         },

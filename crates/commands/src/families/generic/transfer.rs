@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use pantala_base::UnixMs;
 use pantala_keyspace::{Key, Watch, event};
-use pantala_rdb::{Strings, Writing, payload};
+use pantala_rdb::payload;
 
-use super::dump::{PART_BYTES, is_large};
+use super::dump::{Dumping, is_large};
 use crate::call::{Call, Stop};
 
 /// After so many bytes others may have the partitions,
@@ -90,19 +90,16 @@ fn pack_one(call: &mut Call<'_, '_>, key: Key<'_>) -> Result<Option<Packed>, Sto
         let deadline = table.deadline(place);
         if !is_large(&opened) {
             let mut bytes = Vec::new();
-            payload::write(&table.value(place), now, &mut bytes);
+            payload::write(&table.value(place), table.tail(place).flags, now, &mut bytes);
             return Ok(Some((vec![bytes], deadline, watch)));
         }
-        let mut writing = Writing::begin(&table.value(place), now, Strings::Plain);
-        let mut pieces = vec![vec![writing.kind().0]];
+        let mut dumping = Dumping::begin(table, place, now);
         drop(opened);
         loop {
             let opened = call.keys.peek(key);
             let Some((table, place)) = opened.record() else { continue 'anew };
-            let mut piece = Vec::with_capacity(PART_BYTES + PART_BYTES / 8);
-            let is_last = writing.go_on(&table.value(place), PART_BYTES, &mut piece);
+            let is_last = dumping.go_on(table, place);
             drop(opened);
-            pieces.push(piece);
             if is_last {
                 break;
             }
@@ -114,10 +111,7 @@ fn pack_one(call: &mut Call<'_, '_>, key: Key<'_>) -> Result<Option<Packed>, Sto
                 }
             }
         }
-        let footer = call.meanwhile(|| {
-            payload::footer(writing.kind(), pieces.iter().map(Vec::as_slice)).to_vec()
-        })?;
-        pieces.push(footer);
+        let pieces = call.meanwhile(|| dumping.end())?;
         return Ok(Some((pieces, deadline, watch)));
     }
 }
