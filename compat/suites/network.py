@@ -28,6 +28,8 @@ START_S = 30
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 # Exit code: the suite may have ended well, the server has not.
 SERVER_FAULT = 90
+# What tells a server where it is: its port, its directory, what is saved.
+PLACE = re.compile(r"--(port|dir|bind|save)[ =]('[^']*'|\S+)")
 FAULTS = re.compile(r"panicked|\bERROR\b")
 
 
@@ -62,10 +64,15 @@ class Alone:
         self.server = server
         self.turn = threading.BoundedSemaphore(os.cpu_count() if namespace() else 1)
 
-    def run(self, command, cwd, patience_s, environment=None):
+    def own(self):
+        """The server's program and flags, for who starts it with a place of its own."""
+        return PLACE.sub("", self.server)
+
+    def run(self, command, cwd, patience_s, environment=None, is_served=True):
         """What it printed, and what went wrong with the server or the time, or None."""
         with self.turn, tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as out:
-            inner = [sys.executable, __file__, folder, self.server, "--", *map(str, command)]
+            server = self.server if is_served else ""
+            inner = [sys.executable, __file__, folder, server, "--", *map(str, command)]
             running = subprocess.Popen(
                 [*namespace(), *inner],
                 cwd=cwd,
@@ -120,6 +127,8 @@ def inside(folder, server, command):
     folder = pathlib.Path(folder)
     if namespace_is_ours():
         loopback_up()
+    if not server:
+        return min(abs(subprocess.run(command).returncode), SERVER_FAULT - 1)
     if answers():
         (folder / "fault").write_text("something listens on port 6379 already")
         return SERVER_FAULT

@@ -51,12 +51,8 @@ def suite(expected):
 def play_unit(alone, folder, expected, unit):
     # The suite writes into its own folder: each unit has a copy.
     with tempfile.TemporaryDirectory() as copy:
-        shutil.copytree(folder / "tests", f"{copy}/tests")
-        shutil.copytree(folder / "utils", f"{copy}/utils")
+        fill(folder, copy)
         tolerate_refusals(pathlib.Path(copy) / "tests" / "support" / "server.tcl")
-        os.mkdir(f"{copy}/src")
-        for program in ("redis-cli", "redis-benchmark"):
-            os.symlink(shutil.which(program), f"{copy}/src/{program}")
         place = ["--host", "127.0.0.1", "--port", "6379"]
         command = ["tclsh", "tests/test_helper.tcl", *place, *FLAGS, "--single", unit]
         for case in expected.left_out():
@@ -66,6 +62,14 @@ def play_unit(alone, folder, expected, unit):
     if fault is not None:
         cases.append(Case(f"{unit}: as a whole", "failed", fault))
     return cases
+
+
+def fill(folder, copy):
+    shutil.copytree(folder / "tests", f"{copy}/tests")
+    shutil.copytree(folder / "utils", f"{copy}/utils")
+    os.mkdir(f"{copy}/src")
+    for program in ("redis-cli", "redis-benchmark"):
+        os.symlink(shutil.which(program), f"{copy}/src/{program}")
 
 
 def tolerate_refusals(server_tcl):

@@ -16,6 +16,7 @@ import time
 
 import go
 import pytests
+import redis_own
 import redis_tcl
 from expected import Expected
 from network import Alone, reference
@@ -25,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 # Each brings what it needs, and gives a function that plays it beside a server: its cases.
 SUITES = {
     "redis_tcl": redis_tcl.suite,
+    "redis_own": redis_own.suite,
     "rq": pytests.rq,
     "kombu": pytests.kombu,
     "redis_py": pytests.redis_py,

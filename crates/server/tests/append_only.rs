@@ -266,7 +266,6 @@ fn it_can_be_begun_and_ended_while_the_server_runs() {
     let running = server(&at, &[]);
     write(&at, 2, 80);
     let mut client = Client::new(&at.socket());
-    assert_eq!(client.ask("BGREWRITEAOF").as_bytes()[0], b'-');
     assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK");
     write(&at, 4, 400);
     wait_for(&mut client, "aof_rewrites:1");
@@ -279,6 +278,20 @@ fn it_can_be_begun_and_ended_while_the_server_runs() {
     assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK");
     wait_for(&mut client, "aof_rewrites:1");
     assert_ne!(digest(&at), before);
+    end(check_again(&at, running, ON));
+}
+
+#[test]
+fn it_can_be_rewritten_while_it_is_off() {
+    let at = Directory::new();
+    let running = server(&at, &[]);
+    write(&at, 2, 400);
+    let mut client = Client::new(&at.socket());
+    for count in 1..=2 {
+        let began = client.ask("BGREWRITEAOF");
+        assert_eq!(began, "+Background append only file rewriting started");
+        wait_for(&mut client, &format!("aof_rewrites:{count}"));
+    }
     end(check_again(&at, running, ON));
 }
 

@@ -49,6 +49,9 @@ const INPUT_BYTES: Kind = Kind::Memory(1 << 20, i64::MAX as u64);
 /// A threshold that -1 turns off.
 const THRESHOLD: Kind = Kind::Int(-1, i64::MAX);
 
+/// A pause, in microseconds.
+const DELAY_US: Kind = Kind::Int(0, i32::MAX as i64);
+
 settings! {
     /// TCP port that clients connect to; 0 opens none.
     port: u16 = start("port", PORT, "6379", Network);
@@ -172,6 +175,10 @@ settings! {
     /// Sync a snapshot to disk in steps.
     rdb_save_incremental_fsync: bool = live(
         "rdb-save-incremental-fsync", Kind::Bool, "yes", Persistence);
+    /// Rest for so many microseconds after each key that is saved; for tests.
+    rdb_key_save_delay_us: u64 = live("rdb-key-save-delay", DELAY_US, "0", Persistence).hidden();
+    /// Rest for so many microseconds after each key that is loaded; for tests.
+    key_load_delay_us: u64 = live("key-load-delay", DELAY_US, "0", Persistence).hidden();
     /// Refuse writes after a failed snapshot, if there are save points, until one succeeds.
     stop_writes_on_bgsave_error: bool = live(
         "stop-writes-on-bgsave-error", Kind::Bool, "yes", Persistence).on_change(OnChange::Saving);

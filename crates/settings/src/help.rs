@@ -29,7 +29,7 @@ pub(crate) fn version() -> String {
 
 /// `--help`: the settings that act.
 pub(crate) fn short() -> String {
-    help(|row| row.effect == Effect::Active)
+    help(|row| row.effect == Effect::Active && !row.hidden)
 }
 
 /// `--helpfull`: every setting.

@@ -155,6 +155,8 @@ pub struct Row {
     pub beyond_redis: bool,
     /// Logs and MONITOR do not show its value.
     pub secret: bool,
+    /// For tests: only who names it learns of it.
+    pub hidden: bool,
     /// What is to be done when it has changed.
     pub on_change: OnChange,
     /// Nothing acts on it, and some of its values promise safety (durability, encryption, access
@@ -184,6 +186,7 @@ impl Row {
             accumulates: false,
             beyond_redis: false,
             secret: false,
+            hidden: false,
             on_change: OnChange::Nothing,
             promise: None,
             field: None,
@@ -217,6 +220,11 @@ impl Row {
 
     pub(crate) const fn secret(mut self) -> Self {
         self.secret = true;
+        self
+    }
+
+    pub(crate) const fn hidden(mut self) -> Self {
+        self.hidden = true;
         self
     }
 

@@ -87,7 +87,7 @@ impl Settings {
                 }
                 continue;
             }
-            for row in row::rows() {
+            for row in row::rows().iter().filter(|row| !row.hidden) {
                 for name in std::iter::once(&row.name).chain(row.also) {
                     if glob::matches(row::plain(pattern).as_bytes(), row::plain(name).as_bytes()) {
                         found.insert(String::from(*name), self.value(row));

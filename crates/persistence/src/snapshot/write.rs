@@ -65,9 +65,9 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Writes a file of what comes out of the queue, and puts it in its place; its bytes. Whoever puts
-/// in is told (`room`) when there is room again. `version` tells, when all has come, which version
-/// that needs.
+/// Writes a file of what comes out of the queue, and puts it in its place; its bytes. `taken` hears
+/// of each piece, how many keys it has, and whether there is more room than before; it says whether
+/// to go on. `version` tells, when all has come, which version that needs.
 ///
 /// # Errors
 /// There is no new file, no temporary one either, and nothing more comes out of the queue.
@@ -77,9 +77,9 @@ pub fn write(
     facts: &Facts,
     queue: &Queue,
     version: &dyn Fn() -> u16,
-    room: &dyn Fn(),
+    taken: &dyn Fn(u64, bool) -> bool,
 ) -> Result<u64, Fault> {
-    let written = write_temporary(disk, plan, facts, queue, version, room).and_then(|bytes| {
+    let written = write_temporary(disk, plan, facts, queue, version, taken).and_then(|bytes| {
         let (from, to) = (&plan.temporary, &plan.path);
         disk.rename(from, to).map_err(|error| Fault::Disk("rename", from.clone(), error))?;
         let directory = directory_of(to);
@@ -101,7 +101,7 @@ fn write_temporary(
     facts: &Facts,
     queue: &Queue,
     version: &dyn Fn() -> u16,
-    room: &dyn Fn(),
+    taken: &dyn Fn(u64, bool) -> bool,
 ) -> Result<u64, Fault> {
     let at = |act| move |error| Fault::Disk(act, plan.temporary.clone(), error);
     let file = disk.create(&plan.temporary).map_err(at("create"))?;
@@ -111,11 +111,13 @@ fn write_temporary(
     writing.begin(plan.strings);
     loop {
         let (next, has_more_room) = queue.next();
-        if has_more_room {
-            room();
-        }
         match next {
-            Next::Piece(piece) => writing.piece(&piece).map_err(at("write"))?,
+            Next::Piece(piece) => {
+                if !taken(piece.keys, has_more_room) {
+                    return Err(Fault::CalledOff);
+                }
+                writing.piece(&piece).map_err(at("write"))?;
+            }
             Next::End => break,
             Next::Broken => return Err(Fault::CalledOff),
         }
@@ -248,7 +250,7 @@ mod tests {
         queue.push(piece(3, Span::Whole, 0..1));
         queue.push(piece(0, Span::Whole, keys / 2..keys));
         queue.complete();
-        write(disk, &plan(), &facts, &queue, &|| 10, &|| {})
+        write(disk, &plan(), &facts, &queue, &|| 10, &|_, _| true)
     }
 
     /// How many keys the file has; `None`: there is none.
@@ -342,7 +344,7 @@ mod tests {
         let queue = Queue::default();
         queue.push(piece(0, Span::First, 0..1));
         queue.complete();
-        let ended = write(&disk, &plan(), &Facts::default(), &queue, &|| 10, &|| {});
+        let ended = write(&disk, &plan(), &Facts::default(), &queue, &|| 10, &|_, _| true);
         assert!(matches!(ended, Err(Fault::CalledOff)), "a key without its end is no file");
         assert_eq!(saved(&disk), None);
         assert!(disk.list(Path::new(DIRECTORY)).expect("there").is_empty());
@@ -354,7 +356,7 @@ mod tests {
         let queue = Queue::default();
         queue.push(piece(0, Span::Whole, 0..5));
         queue.complete();
-        write(&disk, &plan(), &Facts::default(), &queue, &|| 80, &|| {}).expect("there is room");
+        write(&disk, &plan(), &Facts::default(), &queue, &|| 80, &|_, _| true).expect("there is room");
         let bytes = read_whole(&disk, &plan().path, 1 << 20).expect("it is there");
         assert!(bytes.starts_with(b"VALKEY080"));
         assert_eq!(saved(&disk), Some(5), "and the checksum is that of the new head");

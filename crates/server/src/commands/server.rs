@@ -79,8 +79,6 @@ fn time(call: &mut Call<'_, '_>) -> Done {
 const BUSY_SAVING: ClientError = ClientError::text("ERR Background save already in progress");
 const BUSY_REWRITING: ClientError =
     ClientError::text("ERR Background append only file rewriting already in progress");
-const NO_APPEND_ONLY: ClientError =
-    ClientError::text("ERR there is no append-only file to rewrite: appendonly is no");
 const NOT_SAVING: ClientError =
     ClientError::text("ERR Background saving is currently not in progress or scheduled");
 
@@ -120,9 +118,6 @@ fn save_in_background(call: &mut Call<'_, '_>) -> Done {
 
 fn rewrite_in_background(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    if !shared.appending.is_running() {
-        return Err(NO_APPEND_ONLY.into());
-    }
     let is_saving = shared.saves.current().is_some();
     match shared.arc() {
         Some(shared) if rewriting::begin(&shared) => {}

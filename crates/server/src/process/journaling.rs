@@ -74,6 +74,8 @@ struct Keeper {
     is_ending: bool,
     /// There was a file.
     was_kept: bool,
+    /// A rewrite has ended but for the removal of what it stands for.
+    has_history: bool,
 }
 
 /// Starts the threads. The writer's file is open, or a rewrite will begin one.
@@ -106,6 +108,7 @@ fn start(shared: &Arc<Shared>, writer: Writer) -> Result<(), String> {
         is_stopped: false,
         is_ending: false,
         was_kept: false,
+        has_history: false,
     };
     let thread = Builder::new().name("journal".into()).spawn(move || keeper.run());
     shared.appending.started(thread.map_err(cannot)?);
@@ -243,6 +246,9 @@ impl Keeper {
                     if let Err(fault) = self.writer.end_removal(&parts) {
                         tracing::warn!("old append-only files stay in the manifest: {fault}");
                     }
+                    if std::mem::take(&mut self.has_history) {
+                        self.shared.appending.rewrite_ended(true, monotonic_us());
+                    }
                 }
                 Order::Stop => (self.is_stopped, self.is_ending) = (true, true),
                 Order::End => self.is_ending = true,
@@ -257,29 +263,33 @@ impl Keeper {
             return self.shared.appending.rewrite_ended(false, monotonic_us());
         }
         let finished = self.writer.finish_rewrite(rewrite);
-        if let Err(fault) = &finished {
-            tracing::error!("the append-only file could not be rewritten: {fault}");
+        match &finished {
+            Ok(()) => tracing::info!("the append-only file was rewritten"),
+            Err(fault) => tracing::error!("the append-only file could not be rewritten: {fault}"),
         }
         self.shared.appending.set_kept(self.writer.is_kept());
-        self.shared.appending.rewrite_ended(finished.is_ok(), monotonic_us());
-        if finished.is_ok() {
-            tracing::info!("the append-only file was rewritten");
-            self.remove_history();
+        // Told as soon as the manifest names no history: who waits for it may look at the files.
+        self.has_history = finished.is_ok() && self.remove_history();
+        if !self.has_history {
+            self.shared.appending.rewrite_ended(finished.is_ok(), monotonic_us());
         }
         self.apply_fault();
     }
 
-    fn remove_history(&mut self) {
-        let Some(job) = self.writer.begin_removal() else { return };
+    /// Removes old files on a thread of its own; whether [`Order::Removed`] will follow.
+    fn remove_history(&mut self) -> bool {
+        let Some(job) = self.writer.begin_removal() else { return false };
         let shared = Arc::clone(&self.shared);
         let remove = move || {
             // Without a thread they are removed at the next start.
             let _taken = shared.appending.order(&shared.engine.journal, Order::Removed(job.run()));
             pantala_memory::release_seat();
         };
-        if let Err(error) = Builder::new().name("journal-remove".into()).spawn(remove) {
+        let spawned = Builder::new().name("journal-remove".into()).spawn(remove);
+        if let Err(error) = &spawned {
             tracing::warn!("old append-only files stay: cannot start a thread: {error}");
         }
+        spawned.is_ok()
     }
 
     /// Whether writes are refused is what the writer says.
@@ -397,6 +407,9 @@ impl Keeper {
         match stopped {
             Ok(()) => self.set_durable(self.written),
             Err(fault) => report(&self.shared, &fault),
+        }
+        if std::mem::take(&mut self.has_history) {
+            self.shared.appending.rewrite_ended(true, monotonic_us());
         }
     }
 }

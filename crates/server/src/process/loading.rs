@@ -37,7 +37,8 @@ use pantala_rdb::payload::Versions;
 use pantala_settings::Settings;
 use pantala_settings::field::VersionCheck;
 
-use super::{place, saving::now_s};
+use super::place;
+use super::saving::{now_s, rest};
 use crate::shared::Shared;
 
 /// Batches that wait, for each thread that inserts them.
@@ -169,6 +170,8 @@ struct Loading<'l> {
     inserted: Mutex<Inserted>,
     fault: Mutex<Option<Fault>>,
     is_over: AtomicBool,
+    /// After each key; for tests.
+    rest_us: u64,
 }
 
 impl Loading<'_> {
@@ -185,7 +188,11 @@ impl Loading<'_> {
             }
             let insert = AssertUnwindSafe(|| self.inserter.insert(&batch, &tally));
             match catch_unwind(insert) {
-                Ok(Ok(more)) => inserted.add(more),
+                Ok(Ok(more)) => {
+                    inserted.add(more);
+                    let rest_us = more.loaded * self.rest_us;
+                    rest(rest_us, &|| self.shared.engine.condition.shutdown.is_final());
+                }
                 Ok(Err(fault)) => self.fail(fault),
                 // It goes on to receive: who reads the file must not wait for ever.
                 Err(_) => self.fail(Fault::Disk(std::io::Error::other("a panic of ours"))),
@@ -240,6 +247,7 @@ fn load_from(
         inserted: Mutex::default(),
         fault: Mutex::new(None),
         is_over: AtomicBool::new(false),
+        rest_us: settings.key_load_delay_us,
     };
     let versions = match settings.rdb_version_check {
         VersionCheck::Strict => Versions::Known,

@@ -6,16 +6,18 @@
 //! journal's thread       the cut: a new increment begins          the manifest names both
 //! ```
 //!
-//! Turning the append-only file on while running is the same: recording begins at the cut.
+//! Turning the append-only file on while running is the same: recording begins at the cut. Where it
+//! is off, BGREWRITEAOF writes files that hold the data of its moment, for whoever turns it on.
 
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_persistence::aof::Rewrite;
+use pantala_persistence::aof::{BaseKind, Fault, Rewrite, Writer};
 use pantala_persistence::disk::RealDisk;
 
+use super::journaling;
 use super::saving::{self, Unsaved};
 use crate::appending::{Order, Rewritten};
 use crate::saves::Save;
@@ -48,9 +50,20 @@ pub fn go_on(shared: &Arc<Shared>) -> bool {
 }
 
 fn run(shared: &Shared) {
-    let mut begun = None;
+    if shared.appending.is_running() {
+        run_beside(shared);
+    } else {
+        run_alone(shared);
+    }
+}
+
+/// Writes as soon as no other snapshot is being written.
+fn when_free(
+    shared: &Shared,
+    write: &mut dyn FnMut() -> Result<u64, Unsaved>,
+) -> Result<u64, Unsaved> {
     let written = loop {
-        match write(shared, &mut begun) {
+        match write() {
             Err(Unsaved::Busy) if !shared.engine.condition.shutdown.pause_for(AGAIN) => {
                 shared.appending.set_scheduled(true);
             }
@@ -58,6 +71,43 @@ fn run(shared: &Shared) {
         }
     };
     shared.appending.set_scheduled(false);
+    written
+}
+
+/// While nothing is appended.
+fn run_alone(shared: &Shared) {
+    let written = when_free(shared, &mut || write_alone(shared));
+    match &written {
+        Ok(bytes) => tracing::info!(bytes, "an append-only file was written"),
+        Err(why) => tracing::error!("the append-only file could not be written: {why}"),
+    }
+    shared.appending.rewrite_ended(written.is_ok(), monotonic_us());
+}
+
+fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
+    let failed = |fault: Fault| Unsaved::Failed(fault.to_string());
+    let layout = journaling::layout(&shared.engine.settings.current());
+    let manifest = layout.open(&RealDisk).map_err(|why| Unsaved::Failed(why.to_string()))?;
+    let mut writer = Writer::new(Arc::new(RealDisk), layout, manifest, 0);
+    let rewrite = writer.begin_rewrite(BaseKind::Rdb).map_err(failed)?;
+    let path = rewrite.base_path.clone();
+    let save = Save::default();
+    let written = saving::write_snapshot(shared, &save, ("1", &mut |_| {}), || {
+        Ok((Box::new(RealDisk), saving::plan_at(&shared.engine.settings.current(), path)))
+    });
+    let bytes = written.inspect_err(|_| writer.abandon_rewrite(&rewrite))?;
+    writer.finish_rewrite(rewrite).map_err(failed)?;
+    if let Some(job) = writer.begin_removal() {
+        writer.end_removal(&job.run()).map_err(failed)?;
+    }
+    writer.stop().map_err(failed)?;
+    Ok(bytes)
+}
+
+/// While changes are appended.
+fn run_beside(shared: &Shared) {
+    let mut begun = None;
+    let written = when_free(shared, &mut || write(shared, &mut begun));
     if let Err(why) = &written {
         tracing::error!("the append-only file could not be rewritten: {why}");
     }

@@ -217,14 +217,33 @@ pub fn write_snapshot(
             return Err(Fault::CalledOff);
         };
         let version = || target.version();
-        let written =
-            write::write(&**disk, plan, &facts, &queue, &version, &|| snapshot.has_room());
+        let taken = |keys: u64, has_more_room: bool| {
+            if has_more_room {
+                snapshot.has_room();
+            }
+            rest(keys * settings.rdb_key_save_delay_us, &|| save.is_cancelled());
+            !save.is_cancelled()
+        };
+        let written = write::write(&**disk, plan, &facts, &queue, &version, &taken);
         if written.is_err() {
             snapshot.cancel();
         }
         written
     });
     written.map_err(|fault: Fault| Unsaved::Failed(fault.to_string()))
+}
+
+/// Waits for so many microseconds, or until it is not wanted any more: a test holds up what else
+/// would be over before it could look.
+pub fn rest(us: u64, is_over: &dyn Fn() -> bool) {
+    const LONGEST_US: u64 = 10_000;
+    let end_us = monotonic_us().saturating_add(us);
+    while let Some(left_us) = end_us.checked_sub(monotonic_us()).filter(|left_us| *left_us > 0) {
+        if is_over() {
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(left_us.min(LONGEST_US)));
+    }
 }
 
 fn sizes(cut: &CutInfo) -> Vec<(pantala_keyspace::DbIndex, Sizes)> {

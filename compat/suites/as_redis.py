@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Stands where Redis's suite expects redis-server, redis-check-aof and redis-check-rdb, and starts
+the server that $SERVER names: its first word is the program, the others are flags.
+
+The process that the suite has started becomes the server, so it has the number that the suite
+knows. What the suite looks for in a log is said in Redis's words, each before the server's own
+line. What a panic says is kept in the file that $FAULTS names.
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+
+# What the suite looks for in a log, by what the server's log says.
+PHRASES = [
+    (r"ready to accept connections", "Ready to accept connections"),
+    (r"Address already in use", "Failed listening on port"),
+    (r"incr.aof: offset \d+: expected a command that this server knows, found '(\w+)'",
+     r"Unknown command '\1' reading the append only file"),
+    (r"\.aof: offset \d+: expected a command:", "Bad file format reading the append only file"),
+    (r"the file ends inside a .*cuts it off", "Unexpected end of file reading the append only file"),
+    (r"/([^/]*): the manifest names this file, but it is missing",
+     r"\1 : No such file or directory"),
+    (r"manifest: .*: a second base", "Found duplicate base file information"),
+    (r"manifest: .*: expected 'file NAME", "Invalid AOF manifest file format"),
+    (r"manifest: .*: the line is longer", "The AOF manifest file contains too long line"),
+    (r"manifest: .*do not ascend", "Found a non-monotonic sequence number"),
+    (r"manifest: .*the type must be", "Unknown AOF file type"),
+    (r"manifest: .*empty", "Found an empty AOF manifest"),
+    (r"expected the checksum", "Wrong RDB checksum: CRC error"),
+    (r"pantala: .*\.rdb: byte \d+", "Terminating server after rdb file reading failure."),
+]
+PHRASES = [(re.compile(pattern), phrase) for pattern, phrase in PHRASES]
+
+
+def serve(arguments):
+    program, *flags = shlex.split(os.environ["SERVER"])
+    pid = os.getpid()
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        os.close(writing)
+        follow(pid, port_of(arguments), os.fdopen(reading, errors="replace"))
+        return
+    os.close(reading)
+    os.dup2(writing, 1)
+    os.dup2(writing, 2)
+    os.execvp(program, [program, *arguments, *flags])
+
+
+def port_of(arguments):
+    """Where the server will listen; 0 if that is not said."""
+    text = " ".join(arguments)
+    if arguments and not arguments[0].startswith("-"):
+        text = pathlib.Path(arguments[0]).read_text() + text
+    found = re.findall(r"^port (\d+)|--port (\d+)", text, re.MULTILINE)
+    return int("".join(found[-1])) if found else 0
+
+
+def follow(pid, port, log):
+    """Copies the log. Redis tells its number when it listens, or has ended."""
+    told = threading.Event()
+
+    def tell():
+        if not told.is_set():
+            told.set()
+            print(f"{pid}:M * PID: {pid}", flush=True)
+
+    def wait():
+        while not told.is_set():
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                tell()
+            told.wait(0.02)
+
+    threading.Thread(target=wait, daemon=True).start()
+    for line in log:
+        found = [(pattern.search(line), phrase) for pattern, phrase in PHRASES]
+        said = [match.expand(phrase) for match, phrase in found if match]
+        print(line, *(f"# {phrase}\n" for phrase in said), sep="", end="", flush=True)
+        if "panicked" in line:
+            with open(os.environ["FAULTS"], "a") as faults:
+                faults.write(line)
+        if os.environ.get("KEEPLOG"):
+            with open(os.environ["KEEPLOG"], "a") as faults:
+                faults.write(line)
+    tell()
+
+
+# Of a file that is checked: what is said of it here, and by redis-check-aof.
+CHECKED = [
+    (r"manifest: (no|a) base", "Start checking Multi Part AOF"),
+    (r"base\.aof: snapshot", "Start to check BASE AOF (RDB format)."),
+    (r"base\.aof: \d+ steps", "Start to check BASE AOF (RESP format)."),
+    (r"snapshot, .*: whole", "RDB preamble is OK, proceeding with AOF tail..."),
+    (r"base\.\w+: .*(?<!snapshot).*: whole", "BASE AOF is valid"),
+    (r"incr\.aof: .*: whole", "Start to check INCR files.\nINCR AOF is valid"),
+    (r"then (torn|damaged)", "AOF is not valid"),
+    (r"cut", "Successfully truncated AOF"),
+]
+
+
+def check(arguments):
+    program = shlex.split(os.environ["SERVER"])[0]
+    done = subprocess.run([program, "check", *arguments], capture_output=True, text=True)
+    for line in (done.stdout + done.stderr).splitlines():
+        print(line, *(phrase for pattern, phrase in CHECKED if re.search(pattern, line)), sep="\n")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    if pathlib.Path(sys.argv[0]).name.startswith("redis-check"):
+        sys.exit(check(sys.argv[1:]))
+    serve(sys.argv[1:])

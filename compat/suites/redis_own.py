@@ -1,0 +1,72 @@
+"""Redis 7.0.15's own suite in Tcl, where it starts the servers itself: what it asks of files, of
+restarts and of the log. `as_redis.py` stands in the place of its programs."""
+
+import concurrent.futures
+import functools
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+
+import bring
+import redis_tcl
+from network import Case
+
+HERE = pathlib.Path(__file__).resolve().parent
+TAGS = "-slow -needs:repl -large-memory"
+FLAGS = ["--durable", "--timeout", "60", "--ignore-encoding", "--ignore-digest", "--tags", TAGS]
+UNIT_S = 420
+
+# What is about files and the process. All else is played by `redis_tcl`, with one server.
+UNITS = [
+    "integration/aof",
+    "integration/aof-multi-part",
+    "integration/aof-race",
+    "integration/rdb",
+    "integration/corrupt-dump",
+    "integration/corrupt-dump-fuzzer",
+    "integration/convert-zipmap-hash-on-load",
+    "integration/convert-ziplist-hash-on-load",
+    "integration/convert-ziplist-zset-on-load",
+    "integration/logging",
+    "integration/dismiss-mem",
+    "integration/redis-benchmark",
+    "unit/aofrw",
+    "unit/dump",
+    "unit/expire",
+    "unit/functions",
+    "unit/info",
+    "unit/other",
+    "unit/shutdown",
+]
+
+
+def suite(expected):
+    folder = bring.debian_source("redis", redis_tcl.VERSION, redis_tcl.SUM)
+
+    def play(alone):
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            play_one = functools.partial(play_unit, alone, folder, expected)
+            for cases in pool.map(play_one, UNITS):
+                yield from cases
+
+    return play
+
+
+def play_unit(alone, folder, expected, unit):
+    with tempfile.TemporaryDirectory() as copy:
+        redis_tcl.fill(folder, copy)
+        for program in ("redis-server", "redis-check-aof", "redis-check-rdb"):
+            os.symlink(HERE / "as_redis.py", f"{copy}/src/{program}")
+        faults = pathlib.Path(copy) / "faults"
+        command = ["tclsh", "tests/test_helper.tcl", *FLAGS, "--single", unit]
+        for case in expected.left_out():
+            command += ["--skiptest", case.removeprefix(f"{unit}: ")]
+        environment = {"SERVER": alone.own(), "FAULTS": str(faults)}
+        text, fault = alone.run(command, copy, UNIT_S, environment, is_served=False)
+        panics = faults.read_text() if faults.exists() else None
+    cases = list(redis_tcl.read(unit, redis_tcl.COLOUR.sub("", text)))
+    if fault or panics:
+        cases.append(Case(f"{unit}: as a whole", "failed", fault or panics))
+    return cases
