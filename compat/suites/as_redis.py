@@ -34,12 +34,22 @@ PHRASES = [
     (r"manifest: .*the type must be", "Unknown AOF file type"),
     (r"manifest: .*empty", "Found an empty AOF manifest"),
     (r"expected the checksum", "Wrong RDB checksum: CRC error"),
+    (r"left out empty=(\d+)", r"empty keys skipped: \1"),
+    (r"a snapshot could not be saved", "Error trying to save the DB, can't exit"),
     (r"pantala: .*\.rdb: byte \d+", "Terminating server after rdb file reading failure."),
 ]
 PHRASES = [(re.compile(pattern), phrase) for pattern, phrase in PHRASES]
 
 
+# Settings of Redis that only its own faults are about.
+UNKNOWN = ("use-exit-on-panic",)
+
+
 def serve(arguments):
+    if arguments and not arguments[0].startswith("-"):
+        file = pathlib.Path(arguments[0])
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if not line.startswith(UNKNOWN)))
     program, *flags = shlex.split(os.environ["SERVER"])
     pid = os.getpid()
     reading, writing = os.pipe()
