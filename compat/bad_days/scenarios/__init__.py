@@ -1,6 +1,6 @@
 """The scenarios, by what goes wrong. A new module is imported here; it declares its scenarios."""
 
 from . import (  # noqa: F401
-    append_only, buffers, circumstances, clients, input, large_reads, limits, migrate, monitors,
-    persistence, pubsub, scripts, threads, waiting,
+    append_only, append_only_kills, buffers, circumstances, clients, input, large_reads, limits,
+    migrate, monitors, persistence, pubsub, scripts, threads, waiting,
 )

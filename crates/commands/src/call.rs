@@ -234,6 +234,7 @@ impl<'c, 'k> Call<'c, 'k> {
             return Versions::All;
         }
         match self.settings.rdb_version_check {
+            _ if self.settings.skip_checksum_validation => Versions::Unsealed,
             VersionCheck::Strict => Versions::Known,
             VersionCheck::Relaxed => Versions::All,
         }

@@ -179,6 +179,9 @@ settings! {
     rdb_key_save_delay_us: u64 = live("rdb-key-save-delay", DELAY_US, "0", Persistence).hidden();
     /// Rest for so many microseconds after each key that is loaded; for tests.
     key_load_delay_us: u64 = live("key-load-delay", DELAY_US, "0", Persistence).hidden();
+    /// RESTORE does not look at a payload's checksum; for tests, by DEBUG.
+    skip_checksum_validation: bool = live(
+        "skip-checksum-validation", Kind::Bool, "no", Persistence).beyond_redis().hidden();
     /// Refuse writes after a failed snapshot, if there are save points, until one succeeds.
     stop_writes_on_bgsave_error: bool = live(
         "stop-writes-on-bgsave-error", Kind::Bool, "yes", Persistence).on_change(OnChange::Saving);

@@ -57,7 +57,7 @@ const fn form(
 
 const ANY: usize = usize::MAX;
 
-const FORMS: [Form; 20] = [
+const FORMS: [Form; 21] = [
     form("CLIENT-ENFORCE-REPLY-LIST", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
     form("CHANGE-REPL-ID", (0, 0), fine, "", "Accepted; there is no replication yet."),
     form("DIGEST", (0, 0), digest::digest, "", "What all data comes down to."),
@@ -105,6 +105,13 @@ const FORMS: [Form; 20] = [
         switches::let_scripts_debug,
         "(0 | 1)",
         "Lets scripts call DEBUG.",
+    ),
+    form(
+        "SET-SKIP-CHECKSUM-VALIDATION",
+        (1, 1),
+        switches::skip_checksums,
+        "(0 | 1)",
+        "RESTORE does not look at checksums.",
     ),
     form("SLEEP", (1, 1), sleep, "seconds:double", "Answers later; nobody else waits."),
     form(

@@ -35,3 +35,15 @@ pub(super) fn let_scripts_debug(call: &mut Call<'_, '_>) -> Done {
     call.reply.ok();
     Ok(())
 }
+
+pub(super) fn skip_checksums(call: &mut Call<'_, '_>) -> Done {
+    let skips = is_on(call);
+    let changed = Engine::of(call).settings.change(|before| {
+        let mut next = before.clone();
+        next.skip_checksum_validation = skips;
+        Ok::<_, std::convert::Infallible>(next)
+    });
+    let Ok(_in_force) = changed;
+    call.reply.ok();
+    Ok(())
+}

@@ -1,0 +1,235 @@
+"""The append-only file on bad days: the server is killed at any moment, the disk is full, the file
+takes nothing for a while."""
+
+import os
+import random
+import resource
+import select
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from client import Closed, encode
+from server import DEADLINE_S, MB, until
+from trial import is_error, scenario
+
+from .persistence import UNLIMITED, figures, settle
+
+ON = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
+WRITERS = 4
+# What a killed process may cost where nobody waits for the disk: what was answered in its last
+# moments. Many times of what it is, for the machine may be busy.
+UNWRITTEN_S = 1.0
+
+
+class Writer:
+    """A client that does steps of three changes, one after the other, until its server is gone: a
+    number counts them, and two lists have all numbers, the second by a script."""
+
+    SCRIPT = ("redis.call('incr', KEYS[1]) redis.call('rpush', KEYS[2], ARGV[1]) "
+              "redis.call('rpush', KEYS[3], ARGV[1]) return tonumber(ARGV[1])")
+
+    def __init__(self, server, index, done):
+        self.keys = [f"{name}:{index}" for name in ("count", "one", "other")]
+        self.server, self.done = server, done
+        # When each step was answered.
+        self.answered = []
+
+    def run(self):
+        try:
+            with self.server.client() as client:
+                while True:
+                    self.step(client, self.done + len(self.answered) + 1)
+                    self.answered.append(time.monotonic())
+        except (Closed, OSError):
+            pass
+
+    def step(self, client, number):
+        count, one, other = self.keys
+        if number % 2:
+            commands = [("MULTI",), ("INCR", count), ("RPUSH", one, number),
+                        ("RPUSH", other, number), ("EXEC",)]
+            client.write(b"".join(encode(*command) for command in commands))
+            replies = [client.read() for _ in commands]
+            assert replies[-1] == [number] * 3, replies
+        else:
+            got = client.call("EVAL", self.SCRIPT, 3, *self.keys, number)
+            assert got == number, got
+
+    def look(self, client, killed_at, is_durable):
+        """What of its steps is there: all, whole and in order, but for the last ones."""
+        count = int(client.call("GET", self.keys[0]) or 0)
+        wanted = [b"%d" % number for number in range(1, count + 1)]
+        for key in self.keys[1:]:
+            got = client.call("LRANGE", key, 0, -1)
+            assert got == wanted, f"{key}: {len(got)} of {count}, ends with {got[-3:]}"
+        grace_s = 0 if is_durable else UNWRITTEN_S
+        safe = sum(1 for at in self.answered if at <= killed_at - grace_s)
+        assert count >= self.done + safe, f"{count} steps, {self.done} + {safe} were answered"
+        assert count <= self.done + len(self.answered) + 1, "more than were sent"
+        self.done, self.answered = count, []
+
+
+def rewrite_until_gone(server):
+    """So that the kill meets every phase of it."""
+    try:
+        with server.client() as client:
+            while True:
+                client.call("BGREWRITEAOF")
+                until(lambda: figures(client)["aof_rewrite_in_progress"] == "0", "it ends")
+    except (Closed, OSError):
+        pass
+
+
+def kill_again_and_again(trial, policy, rounds):
+    seed = random.SystemRandom().randrange(1 << 32)
+    trial.note(f"seed {seed}")
+    chance = random.Random(seed)
+    server = trial.new_server(*ON, "--appendfsync", policy)
+    writers = [Writer(server, index, 0) for index in range(WRITERS)]
+    try:
+        server.start()
+        for turn in range(rounds):
+            bodies = [writer.run for writer in writers]
+            bodies += [lambda: rewrite_until_gone(server)] * (turn % 2)
+            threads = [threading.Thread(target=body) for body in bodies]
+            for thread in threads:
+                thread.start()
+            threading.Event().wait(chance.uniform(0.005, 0.4))
+            killed_at = time.monotonic()
+            server.kill()
+            for thread in threads:
+                thread.join(DEADLINE_S)
+            if turn % 3 == 2:
+                kill_while_starting(server, chance)
+            server.start()
+            with server.client() as client:
+                settle(client)
+                for writer in writers:
+                    writer.look(client, killed_at, policy == "always")
+                if turn % 8 == 7:
+                    client.want(b"OK", "FLUSHALL")
+                    for writer in writers:
+                        writer.done = 0
+        assert "panicked" not in server.log_text(), server.log_text()[-800:]
+    except AssertionError as error:
+        raise AssertionError(f"{error} (seed {seed}, turn {turn})") from error
+    finally:
+        server.stop()
+
+
+def kill_while_starting(server, chance):
+    """Loading changes nothing that the next start would miss."""
+    with open(os.devnull, "wb") as nowhere:
+        starting = subprocess.Popen(server.command(), stdout=nowhere, stderr=nowhere)
+        threading.Event().wait(chance.uniform(0.001, 0.05))
+        starting.kill()
+        starting.wait()
+
+
+@scenario(watched=False, started=False)
+def kill_while_appending_always(trial):
+    """kill -9, again and again: with `always` all that was answered is there, whole and in order."""
+    kill_again_and_again(trial, "always", 150 if trial.is_long else 12)
+
+
+@scenario(watched=False, started=False)
+def kill_while_appending_everysec(trial):
+    """kill -9, again and again: with `everysec` at most the last moments are missing, in order."""
+    kill_again_and_again(trial, "everysec", 150 if trial.is_long else 9)
+
+
+@scenario(watched=False, started=False)
+def kill_while_appending_no(trial):
+    """The same where the system is left to write."""
+    kill_again_and_again(trial, "no", 150 if trial.is_long else 6)
+
+
+def restarted_is_same(server):
+    """Whether what was there is there again after kill -9, once nobody writes."""
+    with server.client() as client:
+        client.want(b"PONG", "PING")
+        # All is in the file by then.
+        assert client.call("WAITAOF", 1, 0, 0)[0] == 1
+        before = client.call("DEBUG", "DIGEST")
+    server.kill()
+    server.start()
+    with server.client() as client:
+        settle(client)
+        return client.call("DEBUG", "DIGEST") == before
+
+
+def rewrite(client):
+    assert client.call("BGREWRITEAOF").startswith(b"Background append only")
+    until(lambda: figures(client)["aof_rewrite_in_progress"] == "0", "it ends")
+
+
+@scenario(*ON, "--appendfsync", "everysec", slack_mb=None, watched=False)
+def disk_full_while_appending(trial):
+    """No room for the append-only file: writes are refused, reads go on, and by itself all is well
+    again when there is room; nothing that was answered is missing after a kill."""
+    server = trial.server
+    with trial.client() as client:
+        # A new base needs more room than there will be.
+        for number in range(300):
+            client.want(b"OK", "SET", f"before:{number}", random.randbytes(1000))
+        rewrite(client)
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (60_000, UNLIMITED[1]))
+        answered = 300
+
+        def is_refused():
+            nonlocal answered
+            got = client.call("SET", f"key:{answered}", random.randbytes(1000))
+            answered += got == b"OK"
+            return is_error(got, "MISCONF")
+
+        until(is_refused, "writes are refused")
+        assert len(client.call("GET", "before:0")) == 1000
+        assert is_error(client.call("EVAL", "return redis.call('set', KEYS[1], 1)", 1, "k"))
+        assert figures(client)["aof_last_write_status"] == "err"
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+        until(lambda: client.call("SET", "after", "v") == b"OK", "writes are taken again")
+        assert figures(client)["aof_last_write_status"] == "ok"
+        kept = client.call("DBSIZE")
+        assert kept == answered + 1, f"{kept} keys, {answered} + 1 were answered"
+    assert restarted_is_same(server)
+
+
+def replies_now(client, patience_s):
+    """Replies that come one after the other, with no longer pause than that."""
+    while client.at < len(client.buffer) or select.select([client.sock], [], [], patience_s)[0]:
+        yield client.read()
+
+
+@scenario(*ON, slack_mb=None, watched=False)
+def file_takes_nothing(trial):
+    """The next file blocks whoever opens it: when too much waits for it writers wait, memory is
+    bounded, reads go on; then all that was answered is kept."""
+    server, size, sent = trial.server, 16 << 10, 10_000
+    fifo = Path(server.directory) / "appendonlydir" / "appendonly.aof.2.incr.aof"
+    with trial.client() as client, trial.client() as reader:
+        client.want(b"OK", "SET", "before", "v")
+        os.mkfifo(fifo)
+        assert client.call("BGREWRITEAOF").startswith(b"Background append only")
+        stream = encode("SET", "key", "v" * size)
+        sender = threading.Thread(target=client.write, args=[stream * sent])
+        sender.start()
+        replies = list(replies_now(client, 3))
+        assert 0 < len(replies) < sent, f"{len(replies)} of {sent} were answered"
+        reader.want(b"v", "GET", "before")
+        grown = trial.rss_grown()
+        assert grown < 320 * MB, f"{grown / MB:.0f} MB more memory"
+        trial.note(f"{len(replies) * size // MB} MB were taken before writers waited")
+        # Somebody reads from there, so it goes on; but it can not be synced, and makes way.
+        drain = os.open(fifo, os.O_RDONLY)
+        emptying = threading.Thread(target=lambda: list(iter(lambda: os.read(drain, MB), b"")))
+        emptying.start()
+        replies += [client.read() for _ in range(sent - len(replies))]
+        sender.join(DEADLINE_S)
+        trial.note(f"{sum(is_error(reply) for reply in replies)} refused while a file was begun")
+        assert all(reply == b"OK" or is_error(reply, "MISCONF") for reply in replies)
+        until(lambda: client.call("SET", "after", "v") == b"OK", "writes are taken again")
+        emptying.join(DEADLINE_S)
+        os.close(drain)
+    assert restarted_is_same(server)
