@@ -356,7 +356,8 @@ mod tests {
         let queue = Queue::default();
         queue.push(piece(0, Span::Whole, 0..5));
         queue.complete();
-        write(&disk, &plan(), &Facts::default(), &queue, &|| 80, &|_, _| true).expect("there is room");
+        write(&disk, &plan(), &Facts::default(), &queue, &|| 80, &|_, _| true)
+            .expect("there is room");
         let bytes = read_whole(&disk, &plan().path, 1 << 20).expect("it is there");
         assert!(bytes.starts_with(b"VALKEY080"));
         assert_eq!(saved(&disk), Some(5), "and the checksum is that of the new head");
