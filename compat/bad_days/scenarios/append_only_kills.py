@@ -1,20 +1,16 @@
-"""The append-only file on bad days: the server is killed at any moment, the disk is full, the file
-takes nothing for a while."""
+"""The append-only file and kill -9: again and again, under each policy, with rewrites under way."""
 
 import os
 import random
-import resource
-import select
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 from client import Closed, encode
-from server import DEADLINE_S, MB, until
-from trial import is_error, scenario
+from server import DEADLINE_S, until
+from trial import scenario
 
-from .persistence import UNLIMITED, figures, settle
+from .persistence import figures, settle
 
 ON = ("--appendonly", "yes", "--auto-aof-rewrite-percentage", "0")
 WRITERS = 4
@@ -144,92 +140,3 @@ def kill_while_appending_everysec(trial):
 def kill_while_appending_no(trial):
     """The same where the system is left to write."""
     kill_again_and_again(trial, "no", 150 if trial.is_long else 6)
-
-
-def restarted_is_same(server):
-    """Whether what was there is there again after kill -9, once nobody writes."""
-    with server.client() as client:
-        client.want(b"PONG", "PING")
-        # All is in the file by then.
-        assert client.call("WAITAOF", 1, 0, 0)[0] == 1
-        before = client.call("DEBUG", "DIGEST")
-    server.kill()
-    server.start()
-    with server.client() as client:
-        settle(client)
-        return client.call("DEBUG", "DIGEST") == before
-
-
-def rewrite(client):
-    assert client.call("BGREWRITEAOF").startswith(b"Background append only")
-    until(lambda: figures(client)["aof_rewrite_in_progress"] == "0", "it ends")
-
-
-@scenario(*ON, "--appendfsync", "everysec", slack_mb=None, watched=False)
-def disk_full_while_appending(trial):
-    """No room for the append-only file: writes are refused, reads go on, and by itself all is well
-    again when there is room; nothing that was answered is missing after a kill."""
-    server = trial.server
-    with trial.client() as client:
-        # A new base needs more room than there will be.
-        for number in range(300):
-            client.want(b"OK", "SET", f"before:{number}", random.randbytes(1000))
-        rewrite(client)
-        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (60_000, UNLIMITED[1]))
-        answered = 300
-
-        def is_refused():
-            nonlocal answered
-            got = client.call("SET", f"key:{answered}", random.randbytes(1000))
-            answered += got == b"OK"
-            return is_error(got, "MISCONF")
-
-        until(is_refused, "writes are refused")
-        assert len(client.call("GET", "before:0")) == 1000
-        assert is_error(client.call("EVAL", "return redis.call('set', KEYS[1], 1)", 1, "k"))
-        assert figures(client)["aof_last_write_status"] == "err"
-        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, UNLIMITED)
-        until(lambda: client.call("SET", "after", "v") == b"OK", "writes are taken again")
-        assert figures(client)["aof_last_write_status"] == "ok"
-        kept = client.call("DBSIZE")
-        assert kept == answered + 1, f"{kept} keys, {answered} + 1 were answered"
-    assert restarted_is_same(server)
-
-
-def replies_now(client, patience_s):
-    """Replies that come one after the other, with no longer pause than that."""
-    while client.at < len(client.buffer) or select.select([client.sock], [], [], patience_s)[0]:
-        yield client.read()
-
-
-@scenario(*ON, slack_mb=None, watched=False)
-def file_takes_nothing(trial):
-    """The next file blocks whoever opens it: when too much waits for it writers wait, memory is
-    bounded, reads go on; then all that was answered is kept."""
-    server, size, sent = trial.server, 16 << 10, 10_000
-    fifo = Path(server.directory) / "appendonlydir" / "appendonly.aof.2.incr.aof"
-    with trial.client() as client, trial.client() as reader:
-        client.want(b"OK", "SET", "before", "v")
-        os.mkfifo(fifo)
-        assert client.call("BGREWRITEAOF").startswith(b"Background append only")
-        stream = encode("SET", "key", "v" * size)
-        sender = threading.Thread(target=client.write, args=[stream * sent])
-        sender.start()
-        replies = list(replies_now(client, 3))
-        assert 0 < len(replies) < sent, f"{len(replies)} of {sent} were answered"
-        reader.want(b"v", "GET", "before")
-        grown = trial.rss_grown()
-        assert grown < 320 * MB, f"{grown / MB:.0f} MB more memory"
-        trial.note(f"{len(replies) * size // MB} MB were taken before writers waited")
-        # Somebody reads from there, so it goes on; but it can not be synced, and makes way.
-        drain = os.open(fifo, os.O_RDONLY)
-        emptying = threading.Thread(target=lambda: list(iter(lambda: os.read(drain, MB), b"")))
-        emptying.start()
-        replies += [client.read() for _ in range(sent - len(replies))]
-        sender.join(DEADLINE_S)
-        trial.note(f"{sum(is_error(reply) for reply in replies)} refused while a file was begun")
-        assert all(reply == b"OK" or is_error(reply, "MISCONF") for reply in replies)
-        until(lambda: client.call("SET", "after", "v") == b"OK", "writes are taken again")
-        emptying.join(DEADLINE_S)
-        os.close(drain)
-    assert restarted_is_same(server)
