@@ -21,10 +21,11 @@ import threading
 PHRASES = [
     (r"ready to accept connections", "Ready to accept connections"),
     (r"Address already in use", "Failed listening on port"),
-    (r"incr.aof: offset \d+: expected a command that this server knows, found '(\w+)'",
+    (r"offset \d+: expected a command that this server knows, found '(\w+)'",
      r"Unknown command '\1' reading the append only file"),
     (r"\.aof: offset \d+: expected a command:", "Bad file format reading the append only file"),
-    (r"the file ends inside a .*cuts it off", "Unexpected end of file reading the append only file"),
+    (r"the file ends inside a .*cuts it off",
+     "Unexpected end of file reading the append only file"),
     (r"/([^/]*): the manifest names this file, but it is missing",
      r"\1 : No such file or directory"),
     (r"manifest: .*: a second base", "Found duplicate base file information"),

@@ -126,13 +126,13 @@ def kill_while_starting(server, chance):
 
 @scenario(watched=False, started=False)
 def kill_while_appending_always(trial):
-    """kill -9, again and again: with `always` all that was answered is there, whole and in order."""
+    """kill -9, again and again: with `always` all that was answered is there, in order."""
     kill_again_and_again(trial, "always", 150 if trial.is_long else 12)
 
 
 @scenario(watched=False, started=False)
 def kill_while_appending_everysec(trial):
-    """kill -9, again and again: with `everysec` at most the last moments are missing, in order."""
+    """kill -9, again and again: with `everysec` at most the last moments are missing."""
     kill_again_and_again(trial, "everysec", 150 if trial.is_long else 9)
 
 
