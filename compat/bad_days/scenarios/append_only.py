@@ -276,9 +276,12 @@ def server_client(server):
     """A client of a server that has just begun."""
     def connect():
         assert server.process.poll() is None, server.log_text()[-500:]
-        with contextlib.suppress(OSError):
-            return server.client()
-    return until(connect, "it listens")
+        # The socket of the process before may still be there, and reset it.
+        with contextlib.suppress(OSError, Closed):
+            client = server.client()
+            client.call("PING")
+            return client
+    return until(connect, "it answers")
 
 
 def files_in(directory):
