@@ -10,7 +10,7 @@ use pantala_base::Rng;
 use pantala_memcached::meta::KeyRoom;
 use pantala_memcached::{Limits, Request, RequestParser, Step};
 
-const LIMITS: Limits = Limits { value_bytes: 100, line_bytes: 4000 };
+const LIMITS: Limits = Limits { item_bytes: 160, line_bytes: 4000 };
 const MOST_LINES: u64 = 30;
 const WORDS: [&str; 60] = [
     "get",

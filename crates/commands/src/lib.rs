@@ -30,7 +30,6 @@ pub mod error;
 pub mod families;
 mod help;
 mod incremental;
-pub mod memcached;
 pub mod options;
 mod owned_args;
 mod queue;

@@ -150,6 +150,20 @@ counts! {
         more_changes: Script,
         /// Values handed to the background to be freed.
         reclaimed: Kept,
+        /// Of Memcached's protocols: keys of `get` and its kin that were not there,
+        item_fetch_misses: Script,
+        /// those of `touch` and `gat`,
+        item_touch_misses: Script,
+        /// of `delete`,
+        item_delete_misses: Script,
+        /// of `incr`,
+        item_incr_misses: Script,
+        /// of `decr`,
+        item_decr_misses: Script,
+        /// of `cas`;
+        item_cas_misses: Script,
+        /// and `cas` of a value that was another by then.
+        item_cas_badval: Script,
     }
 }
 

@@ -3,6 +3,8 @@
 //! Up goes around at the end, down stops at zero. A value never becomes shorter: what is left of
 //! its room is filled with blanks, and a client that reads `9 ` after `decr` from 10 counts on it.
 
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64};
+
 use crate::number::unsigned;
 
 /// The longest text that is taken for a number.
@@ -17,17 +19,16 @@ pub enum Direction {
     Down,
 }
 
-/// What a value becomes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counted {
-    /// As it is answered.
-    pub number: u64,
-    /// As it is kept.
-    pub text: String,
-}
+/// Room for the text of a number.
+pub type Text = [u8; MOST_DIGITS];
 
-/// Counts from a value; `None`: it is no number.
-pub fn count(value: &[u8], delta: u64, direction: Direction) -> Option<Counted> {
+/// Counts from a value: the number, and the text that is kept. `None`: the value is no number.
+pub fn count<'t>(
+    value: &[u8],
+    delta: u64,
+    direction: Direction,
+    text: &'t mut Text,
+) -> Option<(u64, &'t [u8])> {
     if value.len() > MOST_DIGITS {
         return None;
     }
@@ -36,7 +37,11 @@ pub fn count(value: &[u8], delta: u64, direction: Direction) -> Option<Counted> 
         Direction::Up => before.wrapping_add(delta),
         Direction::Down => before.saturating_sub(delta),
     };
-    Some(Counted { number, text: format!("{number:<width$}", width = value.len()) })
+    let digits = &mut [0; I64_TEXT_MAX_BYTES];
+    let digits = fmt_u64(number, digits);
+    text.fill(b' ');
+    text[..digits.len()].copy_from_slice(digits);
+    Some((number, &text[..digits.len().max(value.len())]))
 }
 
 #[cfg(test)]
@@ -62,8 +67,9 @@ mod tests {
             ("-1", 1, Up, None),
             ("", 1, Up, None),
         ] {
-            let counted = count(value.as_bytes(), delta, direction);
-            let expected = expected.map(|(number, text)| Counted { number, text: text.to_owned() });
+            let text = &mut Text::default();
+            let counted = count(value.as_bytes(), delta, direction, text);
+            let expected = expected.map(|(number, text)| (number, text.as_bytes()));
             assert_eq!(counted, expected, "{value:?} {direction:?} {delta}");
         }
     }

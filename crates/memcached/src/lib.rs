@@ -24,9 +24,10 @@ pub mod arithmetic;
 pub mod binary;
 pub mod expiry;
 pub mod meta;
-mod number;
+pub mod number;
 pub mod reply;
 pub mod request;
 pub mod sasl;
+pub mod size;
 
 pub use request::{Fault, Limits, Request, RequestParser, Step};

@@ -21,6 +21,7 @@ pub mod reply;
 use crate::arithmetic::Direction;
 use crate::number::{signed, unsigned};
 use crate::request::{MOST_KEY_BYTES, MOST_TOLD_BYTES, Storing, words};
+use crate::size;
 
 pub use key::{Key, KeyRoom};
 
@@ -43,6 +44,13 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// How large the item of `ms` is with so many bytes of data.
+    pub(crate) fn item_bytes(&self, data_bytes: usize) -> usize {
+        let key_bytes = self.key.bytes(&mut [0; MOST_KEY_BYTES]).len();
+        let flags = if let Action::Store(store) = self.action { store.client_flags } else { 0 };
+        size::item_bytes(key_bytes, data_bytes, flags)
+    }
+
     /// With the data of `ms`.
     pub(crate) fn with_data(mut self, data: &'a [u8]) -> Request<'a> {
         if let Action::Store(store) = &mut self.action {

@@ -1,7 +1,7 @@
 //! Numbers as memcached reads them: by strtoul and its kin, which allow a sign, and blanks around.
 
 /// A number without a sign, of 64 bits; a minus is no number.
-pub(crate) fn unsigned(text: &[u8]) -> Option<u64> {
+pub fn unsigned(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
     let digits = text.strip_prefix(b"+").unwrap_or(text);
     let end = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
@@ -15,7 +15,7 @@ pub(crate) fn unsigned(text: &[u8]) -> Option<u64> {
 }
 
 /// A number of 64 bits.
-pub(crate) fn signed(text: &[u8]) -> Option<i64> {
+pub fn signed(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {
         Some(digits) if digits.first().is_some_and(u8::is_ascii_digit) => {
             0_i64.checked_sub_unsigned(unsigned(digits)?)

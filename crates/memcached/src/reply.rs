@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64};
+
 /// `set` and its kin have stored.
 pub const STORED: &[u8] = b"STORED\r\n";
 /// The key is there (`add`), or is not (`replace`, `append`, `prepend`).
@@ -25,21 +27,40 @@ pub const NOT_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-
 /// There is no memory left.
 pub const OUT_OF_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
 
+/// A value larger than the server takes.
+pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
+
 /// One value of `get`; of `gets` with what `cas` compares.
+#[inline]
 pub fn value(out: &mut Vec<u8>, key: &[u8], flags: u32, data: &[u8], cas: Option<u64>) {
+    // The numbers, and what stands between.
+    const MOST_BYTES_BESIDE: usize = 64 + END.len();
+    out.reserve(key.len() + data.len() + MOST_BYTES_BESIDE);
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key);
-    let _in_memory = match cas {
-        Some(cas) => write!(out, " {flags} {} {cas}\r\n", data.len()),
-        None => write!(out, " {flags} {}\r\n", data.len()),
-    };
+    match flags {
+        0 => out.extend_from_slice(b" 0"),
+        flags => push_after_blank(out, u64::from(flags)),
+    }
+    push_after_blank(out, data.len() as u64);
+    if let Some(cas) = cas {
+        push_after_blank(out, cas);
+    }
+    out.extend_from_slice(b"\r\n");
     out.extend_from_slice(data);
     out.extend_from_slice(b"\r\n");
 }
 
+#[inline]
+fn push_after_blank(out: &mut Vec<u8>, number: u64) {
+    out.push(b' ');
+    out.extend_from_slice(fmt_u64(number, &mut [0; I64_TEXT_MAX_BYTES]));
+}
+
 /// The number that `incr` or `decr` has come to.
 pub fn number(out: &mut Vec<u8>, number: u64) {
-    let _in_memory = write!(out, "{number}\r\n");
+    out.extend_from_slice(fmt_u64(number, &mut [0; I64_TEXT_MAX_BYTES]));
+    out.extend_from_slice(b"\r\n");
 }
 
 /// The answer to `version`.

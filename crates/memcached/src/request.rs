@@ -15,6 +15,8 @@
 use crate::arithmetic::Direction;
 use crate::meta::{self, Key};
 use crate::number::{signed, unsigned};
+use crate::reply;
+use crate::size::item_bytes;
 
 /// The longest key.
 pub const MOST_KEY_BYTES: usize = 250;
@@ -30,8 +32,8 @@ pub(crate) const MOST_TOLD_BYTES: i64 = i32::MAX as i64 - 2;
 /// What a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest value.
-    pub value_bytes: usize,
+    /// The largest item, as `size` counts.
+    pub item_bytes: usize,
     /// The longest line, if it asks for many keys.
     pub line_bytes: usize,
 }
@@ -63,8 +65,8 @@ pub enum Request<'a> {
         keys: Keys<'a>,
         /// With what `cas` compares.
         with_cas: bool,
-        /// The new time.
-        exptime_s: Option<i64>,
+        /// The new time: a number with a sign.
+        exptime_s: Option<&'a [u8]>,
     },
     /// `set` and its kin.
     Store {
@@ -72,10 +74,12 @@ pub enum Request<'a> {
         storing: Storing,
         /// The key.
         key: &'a [u8],
-        /// Kept for the client, which knows what they mean.
-        flags: u32,
-        /// Its time to live, in seconds.
-        exptime_s: i64,
+        /// Kept for the client, which knows what they mean: a number, of which 32 bits count.
+        flags: &'a [u8],
+        /// Its time to live, in seconds: a number with a sign.
+        exptime_s: &'a [u8],
+        /// What `cas` compares: a number.
+        unique: Option<&'a [u8]>,
         /// The value.
         data: &'a [u8],
     },
@@ -83,8 +87,8 @@ pub enum Request<'a> {
     Count {
         /// The key.
         key: &'a [u8],
-        /// How far.
-        delta: u64,
+        /// How far: a number.
+        delta: &'a [u8],
         /// Which way.
         direction: Direction,
     },
@@ -92,8 +96,8 @@ pub enum Request<'a> {
     Touch {
         /// The key.
         key: &'a [u8],
-        /// Its time to live, in seconds.
-        exptime_s: i64,
+        /// Its time to live, in seconds: a number with a sign.
+        exptime_s: &'a [u8],
     },
     /// `delete`
     Delete {
@@ -102,13 +106,18 @@ pub enum Request<'a> {
     },
     /// `flush_all`
     FlushAll {
-        /// In so many seconds.
-        delay_s: i64,
+        /// In so many seconds: a number with a sign.
+        delay_s: &'a [u8],
     },
     /// `stats`: of what, if that is said.
     Stats(&'a [u8]),
     /// `verbosity`
     Verbosity,
+    /// `cache_memlimit`
+    CacheMemlimit {
+        /// How much memory there may be, in megabytes.
+        megabytes: &'a [u8],
+    },
     /// `version`
     Version,
     /// `mn`: an answer, and nothing else.
@@ -145,7 +154,7 @@ impl Fault {
             Fault::Unknown => b"ERROR\r\n",
             Fault::Format => b"CLIENT_ERROR bad command line format\r\n",
             Fault::Data => b"CLIENT_ERROR bad data chunk\r\n",
-            Fault::TooLarge => b"SERVER_ERROR object too large for cache\r\n",
+            Fault::TooLarge => reply::TOO_LARGE,
             Fault::Delta => b"CLIENT_ERROR invalid numeric delta argument\r\n",
             Fault::Exptime => b"CLIENT_ERROR invalid exptime argument\r\n",
             Fault::DeleteUsage => {
@@ -199,6 +208,27 @@ pub enum Step<'a> {
 pub struct Keys<'a>(&'a [u8]);
 
 impl<'a> Keys<'a> {
+    /// The end of a line with such keys: what is left of it after some of them.
+    pub fn rest(line: &'a [u8]) -> Self {
+        Keys(line)
+    }
+
+    /// The bytes they are read from.
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The first, and the others if there are any.
+    #[inline]
+    pub fn split_first(self) -> Option<(&'a [u8], Option<Keys<'a>>)> {
+        let begin = self.0.iter().position(|&byte| byte != b' ')?;
+        let from_key = &self.0[begin..];
+        let end = from_key.iter().position(|&byte| byte == b' ').unwrap_or(from_key.len());
+        let (key, rest) = from_key.split_at(end);
+        let has_more = rest.iter().any(|&byte| byte != b' ');
+        Some((key, has_more.then_some(Keys(rest))))
+    }
+
     /// In their order.
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
         words(self.0)
@@ -251,6 +281,11 @@ impl RequestParser {
         self.follow(buf, line, end + 1, limits)
     }
 
+    /// So many bytes that follow are to be thrown away; from now on that is up to the caller.
+    pub fn take_skipped(&mut self) -> usize {
+        std::mem::take(&mut self.skipped)
+    }
+
     /// The line is there, up to `end`: what it asks for, with its data.
     fn follow<'a>(
         &mut self,
@@ -272,10 +307,11 @@ impl RequestParser {
             Ok(Line::WithData(request, length)) => (request, length),
             Err(fault) => return self.fail(fault, no_reply, end),
         };
-        let Request::Store { storing, key, flags, exptime_s, .. } = request else {
+        let Request::Store { storing, key, flags, exptime_s, unique, .. } = request else {
             return self.fail(Fault::Unknown, no_reply, end);
         };
-        if length > limits.value_bytes {
+        let flags_value = unsigned(flags).unwrap_or_default() as u32;
+        if item_bytes(key.len(), length, flags_value) > limits.item_bytes {
             self.begin_anew();
             self.skipped = length + LINE_END.len();
             let stale = (storing == Storing::Always).then_some(Key::plain(key));
@@ -286,6 +322,7 @@ impl RequestParser {
             key,
             flags,
             exptime_s,
+            unique,
             data,
         })
     }
@@ -313,7 +350,7 @@ impl RequestParser {
                 return step;
             }
         };
-        if length > limits.value_bytes {
+        if request.item_bytes(length) > limits.item_bytes {
             self.begin_anew();
             self.skipped = length + LINE_END.len();
             let stale = Some(request.key);
@@ -416,7 +453,7 @@ fn read_others<'a>(name: &[u8], rest: &'a [u8]) -> (Result<Line<'a>, Fault>, boo
         b"incr" | b"decr" | b"touch" => (2..=3).contains(&count),
         b"delete" => (1..=3).contains(&count),
         b"flush_all" => count <= 2,
-        b"verbosity" => (1..=2).contains(&count),
+        b"verbosity" | b"cache_memlimit" => (1..=2).contains(&count),
         _ => false,
     };
     if !fits {
@@ -430,6 +467,10 @@ fn read_others<'a>(name: &[u8], rest: &'a [u8]) -> (Result<Line<'a>, Fault>, boo
         b"delete" if count == 1 => return (read_delete(places, false), false),
         b"delete" => read_delete(places, is_silent),
         b"flush_all" => read_flush(places, is_silent),
+        b"cache_memlimit" => match unsigned(places[0]) {
+            Some(_) => Ok(Line::Whole(Request::CacheMemlimit { megabytes: places[0] })),
+            None => Err(Fault::Unknown),
+        },
         b"verbosity" => match unsigned(places[0]) {
             Some(_) => Ok(Line::Whole(Request::Verbosity)),
             None => Err(Fault::Format),
@@ -451,20 +492,20 @@ fn read_get<'a>(name: &[u8], rest: &'a [u8]) -> Result<Line<'a>, Fault> {
     if keys.iter().next().is_none() {
         return Err(Fault::Unknown);
     }
-    let exptime_s = match exptime {
-        Some(word) => Some(signed(word).ok_or(Fault::Exptime)?),
-        None => None,
-    };
+    if exptime.is_some_and(|word| signed(word).is_none()) {
+        return Err(Fault::Exptime);
+    }
     if keys.iter().any(|key| key.len() > MOST_KEY_BYTES) {
         return Err(Fault::Format);
     }
-    Ok(Line::Whole(Request::Get { keys, with_cas: name.ends_with(b"s"), exptime_s }))
+    Ok(Line::Whole(Request::Get { keys, with_cas: name.ends_with(b"s"), exptime_s: exptime }))
 }
 
 fn read_store<'a>(name: &[u8], words: &[&'a [u8]]) -> Result<Line<'a>, Fault> {
     let key = checked(words[0])?;
-    let flags = unsigned(words[1]).ok_or(Fault::Format)? as u32;
-    let exptime_s = signed(words[2]).ok_or(Fault::Format)?;
+    let (flags, exptime_s) = (words[1], words[2]);
+    unsigned(flags).ok_or(Fault::Format)?;
+    signed(exptime_s).ok_or(Fault::Format)?;
     let length = signed(words[3]).filter(|length| (0..=MOST_TOLD_BYTES).contains(length));
     let length = length.ok_or(Fault::Format)?.unsigned_abs() as usize;
     let storing = match name {
@@ -475,18 +516,22 @@ fn read_store<'a>(name: &[u8], words: &[&'a [u8]]) -> Result<Line<'a>, Fault> {
         b"prepend" => Storing::Before,
         _ => Storing::IfUnchanged(unsigned(words[4]).ok_or(Fault::Format)?),
     };
-    Ok(Line::WithData(Request::Store { storing, key, flags, exptime_s, data: b"" }, length))
+    let unique = matches!(storing, Storing::IfUnchanged(_)).then(|| words[4]);
+    let request = Request::Store { storing, key, flags, exptime_s, unique, data: b"" };
+    Ok(Line::WithData(request, length))
 }
 
 fn read_count<'a>(words: &[&'a [u8]], direction: Direction) -> Result<Line<'a>, Fault> {
     let key = checked(words[0])?;
-    let delta = unsigned(words[1]).ok_or(Fault::Delta)?;
+    let delta = words[1];
+    unsigned(delta).ok_or(Fault::Delta)?;
     Ok(Line::Whole(Request::Count { key, delta, direction }))
 }
 
 fn read_touch<'a>(words: &[&'a [u8]]) -> Result<Line<'a>, Fault> {
     let key = checked(words[0])?;
-    let exptime_s = signed(words[1]).ok_or(Fault::Exptime)?;
+    let exptime_s = words[1];
+    signed(exptime_s).ok_or(Fault::Exptime)?;
     Ok(Line::Whole(Request::Touch { key, exptime_s }))
 }
 
@@ -505,11 +550,12 @@ fn read_delete<'a>(words: &[&'a [u8]], is_silent: bool) -> Result<Line<'a>, Faul
 }
 
 fn read_flush<'a>(words: &[&'a [u8]], is_silent: bool) -> Result<Line<'a>, Fault> {
-    let delay_s = match words {
-        [] => 0,
-        [_] if is_silent => 0,
-        [delay, ..] => signed(delay).ok_or(Fault::Exptime)?,
+    let delay_s: &[u8] = match words {
+        [] => b"0",
+        [_] if is_silent => b"0",
+        [delay, ..] => *delay,
     };
+    signed(delay_s).ok_or(Fault::Exptime)?;
     Ok(Line::Whole(Request::FlushAll { delay_s }))
 }
 

@@ -110,6 +110,27 @@ impl<'o> Reply<'o> {
         self.out.truncate(len);
     }
 
+    /// Whether a string of so many bytes may be appended as the protocol of somebody else has it;
+    /// if not, it is left out or cut, as [`Reply::bulk`] does.
+    #[inline]
+    pub fn has_room_for(&mut self, bytes: usize) -> bool {
+        let has_room = self.out.len().saturating_add(bytes) <= self.most_bytes;
+        if !has_room {
+            self.is_short = true;
+            if !self.may_be_short && self.out.len() <= self.most_bytes {
+                // The connection is closed for this.
+                self.out.resize(self.most_bytes + 1, b' ');
+            }
+        }
+        has_room
+    }
+
+    /// Where other protocols write what they answer.
+    #[inline]
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
     /// Appends bytes that are replies already.
     #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
+use pantala_commands::families::memcached::Verbs;
 use pantala_commands::{Call, Command, Registry, Server};
 use pantala_engine::Engine;
 use pantala_engine::assemble::Parts;
@@ -15,6 +16,7 @@ use pantala_settings::Settings;
 
 use crate::appending::Appending;
 use crate::migrate::Links;
+use crate::process::flushing::DelayedFlush;
 use crate::process::loading::LoadState;
 use crate::rates::Rates;
 use crate::saves::Saves;
@@ -25,6 +27,10 @@ use crate::workers::Workers;
 pub struct Shared {
     /// What runs commands.
     pub engine: Arc<Engine>,
+    /// The rows of Memcached's commands.
+    pub verbs: Verbs,
+    /// A flush that is to come.
+    pub delayed_flush: DelayedFlush,
     /// The workers.
     pub workers: Arc<Workers>,
     /// This run of the server.
@@ -101,8 +107,11 @@ impl Shared {
             workers: workers.clone(),
             change_sink: launch.change_sink,
         };
+        let engine = Engine::new(parts);
         let shared = Arc::new(Shared {
-            engine: Engine::new(parts),
+            verbs: Verbs::new(&engine.registry),
+            delayed_flush: DelayedFlush::default(),
+            engine,
             workers,
             run: RunInfo::begin(),
             rates: Mutex::new(Rates::default()),

@@ -55,6 +55,13 @@ const DELAY_US: Kind = Kind::Int(0, i32::MAX as i64);
 settings! {
     /// TCP port that clients connect to; 0 opens none.
     port: u16 = start("port", PORT, "6379", Network);
+    /// TCP port for clients of Memcached's protocols; 0 opens none.
+    memcached_port: u16 = start("memcached_port", PORT, "0", Network)
+        .beyond_redis();
+    /// The largest item that they may store: key, value and what Memcached would add.
+    memcached_item_size_max: u64 = live(
+        "memcached_item_size_max", Kind::Memory(1 << 10, 1 << 30), "1048576", Network)
+        .beyond_redis();
     /// Addresses to listen on; `*` and `::*` are all of IPv4 and IPv6; one after `-` may fail.
     bind: Vec<String> = start(
         "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network);

@@ -45,9 +45,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("log_dir", Text, "", Observe).beyond_redis().doc("Directory of log files."),
     start("logtostderr", Bool, "no", Observe).beyond_redis().doc("Log to standard error."),
     start("max_log_size", COUNT, "200", Observe).beyond_redis().doc("Megabytes of a log file."),
-    start("memcached_port", PORT, "0", Network)
-        .beyond_redis()
-        .doc("Port that Memcached clients connect to; 0 opens none."),
     start("no_tls_on_admin_port", Bool, "no", Tls)
         .beyond_redis()
         .doc("Plain connections on the admin port."),

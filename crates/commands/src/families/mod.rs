@@ -9,6 +9,7 @@ pub mod geo;
 pub mod hash;
 pub mod hyperloglog;
 pub mod list;
+pub mod memcached;
 pub mod set;
 pub mod sort;
 pub mod stream;

@@ -1,6 +1,7 @@
 //! What follows when a command has ended: counts, logs, MONITOR, CLIENT REPLY.
 
-use pantala_commands::{ClientError, CommandRef, Protocol, ReplyMode, Session, memcached};
+use pantala_commands::families::memcached;
+use pantala_commands::{ClientError, CommandRef, Protocol, ReplyMode, Session};
 use pantala_protocol::Reply;
 
 use super::{Turn, Verdict, is_exec};

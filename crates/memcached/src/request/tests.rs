@@ -2,7 +2,7 @@
 
 use super::*;
 
-const LIMITS: Limits = Limits { value_bytes: 1 << 20, line_bytes: 1 << 16 };
+const LIMITS: Limits = Limits { item_bytes: 1 << 20, line_bytes: 1 << 16 };
 
 /// What comes of the bytes, fed in pieces of this size: each request in words, each fault's text.
 fn read(bytes: &[u8], piece: usize) -> Vec<String> {
@@ -52,19 +52,21 @@ fn in_words(request: Request<'_>) -> String {
         Request::Get { keys, with_cas, exptime_s } => {
             let keys: Vec<_> = keys.iter().map(name).collect();
             let cas = if with_cas { "s" } else { "" };
-            format!("get{cas} {} {exptime_s:?}", keys.join(","))
+            format!("get{cas} {} {:?}", keys.join(","), exptime_s.map(name))
         }
-        Request::Store { storing, key, flags, exptime_s, data } => {
+        Request::Store { storing, key, flags, exptime_s, data, .. } => {
+            let (flags, exptime_s) = (name(flags), name(exptime_s));
             format!("{storing:?} {} {flags} {exptime_s} {}", name(key), name(data))
         }
         Request::Count { key, delta, direction } => {
-            format!("{direction:?} {} {delta}", name(key))
+            format!("{direction:?} {} {}", name(key), name(delta))
         }
-        Request::Touch { key, exptime_s } => format!("touch {} {exptime_s}", name(key)),
+        Request::Touch { key, exptime_s } => format!("touch {} {}", name(key), name(exptime_s)),
         Request::Delete { key } => format!("delete {}", name(key)),
-        Request::FlushAll { delay_s } => format!("flush {delay_s}"),
+        Request::FlushAll { delay_s } => format!("flush {}", name(delay_s)),
         Request::Stats(what) => format!("stats {}", name(what)),
         Request::Verbosity => "verbosity".into(),
+        Request::CacheMemlimit { megabytes } => format!("cache_memlimit {}", name(megabytes)),
         Request::Version => "version".into(),
         Request::MetaNothing => "mn".into(),
         Request::Meta(_) => "meta".into(),
@@ -93,8 +95,8 @@ fn values_are_stored() {
     check("set a 5 0 3\nabc\r\n", &["Always a 5 0 abc"]);
     check("add a 0 -1 0\r\n\r\n", &["IfMissing a 0 -1 "]);
     check("replace a 4294967295 99999999999 1\r\nx\r\n", &["IfPresent a 4294967295 99999999999 x"]);
-    check("append a 18446744073709551615 0 1\r\nx\r\n", &["After a 4294967295 0 x"]);
-    check("prepend a +1 0 +1 noreply\r\n\n\r\n", &["Before a 1 0 \n (silent)"]);
+    check("append a 18446744073709551615 0 1\r\nx\r\n", &["After a 18446744073709551615 0 x"]);
+    check("prepend a +1 0 +1 noreply\r\n\n\r\n", &["Before a +1 0 \n (silent)"]);
     check("cas a 0 0 2 7\r\n\r\n\r\n", &["IfUnchanged(7) a 0 0 \r\n"]);
     check(
         "cas a 0 0 1 18446744073709551615 foo\r\nx\r\n",
@@ -132,7 +134,7 @@ fn what_can_not_be_stored_is_told() {
 
 #[test]
 fn the_data_of_a_value_that_is_too_large_are_passed_over() {
-    let data = "x".repeat(LIMITS.value_bytes + 1);
+    let data = "x".repeat(LIMITS.item_bytes);
     let length = data.len();
     for (command, told) in
         [("set a 0 0", format!("{TOO_LARGE} -a")), ("add a 0 0", TOO_LARGE.to_owned())]
@@ -142,16 +144,16 @@ fn the_data_of_a_value_that_is_too_large_are_passed_over() {
             assert_eq!(read(bytes.as_bytes(), piece), [told.as_str(), "version"]);
         }
     }
-    let at_most = "x".repeat(LIMITS.value_bytes);
+    let at_most = "x".repeat(LIMITS.item_bytes - 60);
     let bytes = format!("set a 0 0 {}\r\n{at_most}\r\n", at_most.len());
-    assert_eq!(read(bytes.as_bytes(), 5000), ["Always a 0 0 <1048576>"]);
+    assert_eq!(read(bytes.as_bytes(), 5000), ["Always a 0 0 <1048516>"]);
 }
 
 #[test]
 fn keys_are_asked_for() {
     check("get a b  c \r\n", &["get a,b,c None"]);
     check(" gets a\r\n", &["gets a None"]);
-    check("gat 10 a b\r\ngats -1 a\r\n", &["get a,b Some(10)", "gets a Some(-1)"]);
+    check("gat 10 a b\r\ngats -1 a\r\n", &["get a,b Some(\"10\")", "gets a Some(\"-1\")"]);
     check("get noreply\r\n", &["get noreply None"]);
     for line in ["get", "get ", "gets", "gat", "gat 10", "get\ta", "GET a"] {
         check(format!("{line}\r\n"), &[ERROR]);
@@ -168,7 +170,7 @@ fn keys_are_asked_for() {
 fn the_others() {
     check(
         "incr n 5\r\ndecr n 18446744073709551615 noreply\r\nincr n 1 foo\r\nincr n +1\r\n",
-        &["Up n 5", "Down n 18446744073709551615 (silent)", "Up n 1", "Up n 1"],
+        &["Up n 5", "Down n 18446744073709551615 (silent)", "Up n 1", "Up n +1"],
     );
     check("incr n x\r\nincr n -1\r\nincr n 18446744073709551616\r\nincr n 1x\r\n", &[DELTA; 4]);
     check("incr n\r\nincr n 1 2 3\r\nincr\r\n", &[ERROR; 3]);

@@ -113,7 +113,11 @@ fn takes_long(name: &[u8]) -> bool {
 
 /// Changes the settings and does what the change asks for. Where that can not be done they are put
 /// back.
-fn apply(shared: &Shared, pairs: &[(&[u8], &[u8])], caller: Caller) -> Result<(), ClientError> {
+pub(super) fn apply(
+    shared: &Shared,
+    pairs: &[(&[u8], &[u8])],
+    caller: Caller,
+) -> Result<(), ClientError> {
     let (mut reactions, mut old) = (Vec::new(), Vec::new());
     let now = shared.engine.settings.change(|before| {
         let next = before

@@ -9,6 +9,7 @@ mod debug;
 mod info;
 mod latency;
 mod lolwut;
+mod memcached;
 mod memory;
 mod migrate;
 mod monitor;
@@ -38,6 +39,7 @@ pub fn families() -> Vec<&'static [Command]> {
         families::bitmap::ROWS,
         families::hyperloglog::ROWS,
         families::geo::ROWS,
+        families::memcached::ROWS,
         families::sort::ROWS,
         absent::ROWS,
         client::ROWS,
@@ -49,6 +51,7 @@ pub fn families() -> Vec<&'static [Command]> {
         info::ROWS,
         latency::ROWS,
         lolwut::ROWS,
+        memcached::ROWS,
         memory::ROWS,
         migrate::ROWS,
         monitor::ROWS,

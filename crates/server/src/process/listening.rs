@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pantala_commands::Protocol;
 use pantala_reactor::{ListenerId, net};
 use pantala_settings::Settings;
 
@@ -18,18 +19,29 @@ pub enum ListenerKind {
     Resp,
     /// RESP over the Unix socket.
     RespUnix,
+    /// Memcached's protocols over TCP.
+    Memcached,
 }
 
 /// The kind is in the uppermost byte; below it is the listener's number.
 const KIND_SHIFT: u32 = 24;
 
 impl ListenerKind {
-    const ALL: [ListenerKind; 2] = [ListenerKind::Resp, ListenerKind::RespUnix];
+    const ALL: [ListenerKind; 3] =
+        [ListenerKind::Resp, ListenerKind::RespUnix, ListenerKind::Memcached];
 
     /// The kind of this listener.
     pub fn of(listener: ListenerId) -> ListenerKind {
         let number = (listener.0 >> KIND_SHIFT) as usize;
         ListenerKind::ALL.get(number).copied().unwrap_or(ListenerKind::Resp)
+    }
+
+    /// What is spoken there; of Memcached's protocols the first byte says which.
+    pub fn protocol(self) -> Protocol {
+        match self {
+            ListenerKind::Resp | ListenerKind::RespUnix => Protocol::Resp,
+            ListenerKind::Memcached => Protocol::MemcachedText,
+        }
     }
 
     /// The name of a listener of this kind, by its number among all.
@@ -44,25 +56,13 @@ impl ListenerKind {
 /// A text for the operator: which address, and why.
 pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
     let mut listeners = Vec::new();
-    if settings.port != 0 {
-        for name in &settings.bind {
-            let (name, is_optional) = match name.strip_prefix('-') {
-                Some(rest) => (rest, true),
-                None => (name.as_str(), false),
-            };
-            let opened = addresses(name, settings.port)
-                .and_then(|addresses| open_all(&addresses, settings.tcp_backlog));
-            match opened {
-                Ok(sockets) => {
-                    for socket in sockets {
-                        listeners.push((ListenerKind::Resp.id(listeners.len()), socket));
-                    }
-                }
-                Err(error) if is_optional && net::is_absent_address(&error) => {}
-                Err(error) => {
-                    return Err(format!("--bind {name}, --port {}: {error}", settings.port));
-                }
-            }
+    let ports = [
+        (ListenerKind::Resp, "--port", settings.port),
+        (ListenerKind::Memcached, "--memcached_port", settings.memcached_port),
+    ];
+    for (kind, flag, port) in ports.into_iter().filter(|(_, _, port)| *port != 0) {
+        for socket in open_port(settings, flag, port)? {
+            listeners.push((kind.id(listeners.len()), socket));
         }
     }
     if !settings.unixsocket.is_empty() {
@@ -77,6 +77,25 @@ pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
         return Err("nothing to listen on: port is 0 and unixsocket is empty".into());
     }
     Ok(listeners)
+}
+
+/// A port at all addresses.
+fn open_port(settings: &Settings, flag: &str, port: u16) -> Result<Vec<OwnedFd>, String> {
+    let mut sockets = Vec::new();
+    for name in &settings.bind {
+        let (name, is_optional) = match name.strip_prefix('-') {
+            Some(rest) => (rest, true),
+            None => (name.as_str(), false),
+        };
+        let opened =
+            addresses(name, port).and_then(|addresses| open_all(&addresses, settings.tcp_backlog));
+        match opened {
+            Ok(opened) => sockets.extend(opened),
+            Err(error) if is_optional && net::is_absent_address(&error) => {}
+            Err(error) => return Err(format!("--bind {name}, {flag} {port}: {error}")),
+        }
+    }
+    Ok(sockets)
 }
 
 /// Removes the file of the Unix socket, at the end.

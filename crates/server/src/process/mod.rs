@@ -2,6 +2,7 @@
 
 pub mod background;
 pub mod control;
+pub mod flushing;
 pub mod journaling;
 pub mod listening;
 pub mod loading;

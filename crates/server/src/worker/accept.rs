@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
-use pantala_commands::Session;
+use pantala_commands::{Protocol, Session};
 use pantala_engine::directory::Transit;
 use pantala_reactor::{ListenerId, Ops, Token, net};
 
@@ -16,28 +16,36 @@ use crate::worker::connection::{Connection, Life};
 use crate::workers::inbox::Message;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
+/// The same for a client of Memcached's protocols, in words of its own.
+const TOO_MANY_OPEN: &[u8] = b"ERROR Too many open connections\r\n";
 const PROTECTED: &[u8] = b"-DENIED Pantala runs in protected mode: no password is set, so only \
     clients of this machine are served. Set a password (requirepass), bind to addresses you trust, \
     or turn protected-mode off.\r\n";
+const PROTECTED_ITEMS: &[u8] = b"SERVER_ERROR Pantala runs in protected mode: no password is set, \
+    so only clients of this machine are served\r\n";
 
 impl Worker {
     /// A peer has connected: the least loaded worker gets it.
     pub(crate) fn accept(&mut self, socket: OwnedFd, listener: ListenerId, ops: &mut Ops<'_>) {
         let shared = Arc::clone(&self.shared);
+        let kind = ListenerKind::of(listener);
         if shared.workers.connection_count() >= self.settings.maxclients as usize {
-            return self.turn_away(socket, TOO_MANY);
+            let is_resp = kind.protocol() == Protocol::Resp;
+            return self.turn_away(socket, if is_resp { TOO_MANY } else { TOO_MANY_OPEN });
         }
         let id = shared.next_client_id();
         let mut session = Session::new(id, self.settings.requirepass.is_empty());
         session.since_us = monotonic_us();
-        if ListenerKind::of(listener) == ListenerKind::RespUnix {
+        session.protocol = kind.protocol();
+        if kind == ListenerKind::RespUnix {
             session.peer = format!("{}:0", self.settings.unixsocket);
             session.local = session.peer.clone();
         } else {
             session.peer = net::peer_name(&socket);
             session.local = net::local_name(&socket);
             if self.is_protected() && !is_loopback(&session.peer) {
-                return self.turn_away(socket, PROTECTED);
+                let is_resp = kind.protocol() == Protocol::Resp;
+                return self.turn_away(socket, if is_resp { PROTECTED } else { PROTECTED_ITEMS });
             }
             net::set_nodelay(&socket);
             net::set_keepalive(&socket, self.settings.tcp_keepalive_s);

@@ -11,6 +11,7 @@ use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
 use crate::worker::sending::THROTTLE_BYTES;
+use crate::worker::serving::Reader;
 
 /// Shorter replies are copied: the connection's own buffer is used again.
 const MOVED_REPLY_BYTES: usize = 16 << 10;
@@ -62,8 +63,10 @@ pub struct Input {
     pub bytes: Vec<u8>,
     /// Bytes at the start that have been executed. Less than half of them.
     pub done: usize,
-    /// Where the parser stands.
+    /// Where the parser of RESP stands.
     pub parser: RequestParser,
+    /// The same of Memcached's protocols.
+    pub memcached: Option<Box<Reader>>,
     /// Reading is paused because there is so much.
     pub is_paused: bool,
 }

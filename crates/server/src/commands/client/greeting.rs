@@ -78,7 +78,11 @@ fn auth(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Lets the connection in, or says why not; a connection that is in already stays in.
-fn authenticate(call: &mut Call<'_, '_>, user: &[u8], password: &[u8]) -> Result<(), ClientError> {
+pub(in crate::commands) fn authenticate(
+    call: &mut Call<'_, '_>,
+    user: &[u8],
+    password: &[u8],
+) -> Result<(), ClientError> {
     let settings = Engine::of(call).settings.current();
     let secret = settings.requirepass.as_bytes();
     let fits = secret.is_empty() || is_same_secret(password, secret);

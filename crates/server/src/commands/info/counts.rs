@@ -104,6 +104,13 @@ fn rates(shared: &Shared) -> [f64; 4] {
     shared.rates.lock().unwrap_or_else(PoisonError::into_inner).sample(up_us, counts)
 }
 
+/// What the process has used so far, in user mode and in the kernel.
+pub(in crate::commands) fn cpu_seconds() -> [f64; 2] {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let [user, system, ..] = times(&text);
+    [user, system]
+}
+
 pub(super) fn cpu(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let [user, system, of_children, system_of_children] = times(&text);

@@ -8,6 +8,8 @@
 mod counts;
 mod state;
 
+pub(super) use counts::cpu_seconds;
+
 use std::fmt::{Display, Write};
 
 use pantala_commands::{Call, Category, Command, Done, Flags, Group};

@@ -15,12 +15,13 @@ const PROMISED_TIMES: usize = 8;
 #[derive(Default)]
 pub struct Chunks<'t> {
     pub resp: Vec<Chunk<'t>>,
+    pub memcached: Vec<Chunk<'t>>,
 }
 
 impl<'t> Chunks<'t> {
     /// Whether nothing has.
     pub fn is_empty(&self) -> bool {
-        self.resp.is_empty()
+        self.resp.is_empty() && self.memcached.is_empty()
     }
 
     /// The chunks of a protocol.
@@ -28,7 +29,7 @@ impl<'t> Chunks<'t> {
     pub fn of(&mut self, protocol: Protocol) -> &mut Vec<Chunk<'t>> {
         match protocol {
             Protocol::Resp => &mut self.resp,
-            Protocol::MemcachedText | Protocol::MemcachedBinary => &mut self.resp,
+            Protocol::MemcachedText | Protocol::MemcachedBinary => &mut self.memcached,
         }
     }
 }

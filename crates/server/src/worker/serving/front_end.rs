@@ -12,16 +12,22 @@
 //! a turn what a connection speaks, and its parser is called directly. TLS comes before this: what
 //! it decrypts are a connection's bytes. HTTP would be one more front end.
 
+use pantala_commands::families::memcached::Verbs;
 use pantala_commands::{CommandRef, Flags};
 use pantala_engine::execute::Turn;
 use pantala_engine::limits::Limited;
 use pantala_protocol::Arena;
 
+use super::chunk::Chunk;
 use super::window::{Item, Progress};
 use crate::worker::connection::Connection;
 
 /// A protocol.
 pub trait FrontEnd {
+    /// Whether a long command goes to the slow lane with the bytes that it came in: whoever takes
+    /// them reads RESP.
+    const TAKES_BYTES: bool;
+
     /// Parses what comes next of a chunk, whose bytes and progress these are: an item and how many
     /// bytes it took, its arguments after those that are there. `None`: nothing more for now, and
     /// `progress` says why.
@@ -33,6 +39,11 @@ pub trait FrontEnd {
 
     /// What is left of a connection's input will be parsed from its start.
     fn begin_anew(connection: &mut Connection);
+
+    /// What is left of a chunk when a turn ends, as [`Chunk::rest`] says it.
+    fn rest(_: &mut Connection, chunk: Chunk<'_>, progress: &Progress) -> (Vec<u8>, usize) {
+        chunk.rest(progress.done)
+    }
 }
 
 /// What a parser may look at.
@@ -41,6 +52,7 @@ pub struct Ahead<'w, 'r, 't> {
     pub limited: &'w Limited,
     pub turn: &'w Turn<'r>,
     pub arena: &'t Arena,
+    pub verbs: &'w Verbs,
 }
 
 /// The hash of the only key, for commands that may run in a group.

@@ -181,6 +181,14 @@ impl Worker {
                 return;
             }
             Item::Broken(error) => return protocol_error(turn, connection, error),
+            Item::Answer { text, closes } => {
+                connection.output.bytes.extend_from_slice(text);
+                if *closes {
+                    connection.life = Life::Ending;
+                }
+                window.progress[chunk].done = parsed.end;
+                return;
+            }
         };
         let row_flags = found.map_or(Flags::NONE, |found| found.row.flags);
         if row_flags.has(Flags::PUBSUB) || connection.session.is_subscribed() {

@@ -20,6 +20,7 @@
 //! | here | a turn: parsing windows, what is left after them, a command that panics |
 //! | `front_end` | what differs between protocols: how bytes become commands |
 //! | `resp` | that of RESP |
+//! | `memcached` | those of Memcached |
 //! | `chunk` | the bytes of one connection |
 //! | `window` | commands that are parsed |
 //! | `groups` | running them |
@@ -29,6 +30,7 @@ mod chunk;
 mod deferred;
 mod front_end;
 mod groups;
+mod memcached;
 mod resp;
 mod window;
 
@@ -50,10 +52,12 @@ use pantala_engine::execute::{Turn, report_panic};
 
 use chunk::make_room;
 use front_end::{Ahead, FrontEnd};
+use memcached::Memcached;
 use resp::Resp;
 use window::{Item, Parsed, Progress, Window};
 
 pub use chunk::{Chunk, Chunks};
+pub use memcached::Reader;
 pub use window::Scratch;
 
 /// Commands parsed ahead.
@@ -66,6 +70,9 @@ impl Worker {
     pub(crate) fn serve(&mut self, chunks: Chunks<'_>) {
         if !chunks.resp.is_empty() {
             self.serve_all::<Resp>(chunks.resp);
+        }
+        if !chunks.memcached.is_empty() {
+            self.serve_all::<Memcached>(chunks.memcached);
         }
     }
 
@@ -83,6 +90,7 @@ impl Worker {
         scratch.progress.resize(chunks.len(), Progress::default());
         let mut window = Window {
             chunks: &chunks,
+            takes_bytes: F::TAKES_BYTES,
             progress: scratch.progress,
             args: scratch.args,
             parsed: scratch.parsed,
@@ -148,7 +156,8 @@ impl Worker {
             return false;
         }
         let first_arg = window.args.len();
-        let ahead = Ahead { connection, limited: &self.limited, turn, arena };
+        let verbs = &self.shared.verbs;
+        let ahead = Ahead { connection, limited: &self.limited, turn, arena, verbs };
         let step = F::parse(ahead, (chunk.bytes(), progress), &mut window.args);
         let Some((item, consumed)) = step else { return false };
         if let Item::Command { found: Some(found), group_hash: None } = item
@@ -223,7 +232,7 @@ impl Worker {
         let index = window.chunks[parsed.chunk as usize].index;
         let found = match parsed.item {
             Item::Command { found, .. } | Item::Long { found, .. } => found,
-            Item::Nothing | Item::Broken(_) => None,
+            Item::Nothing | Item::Broken(_) | Item::Answer { .. } => None,
         };
         if let Some(connection) = self.at(index) {
             // Half a reply would only confuse.
@@ -257,7 +266,7 @@ impl Worker {
             F::begin_anew(connection);
             return self.give(index, taken, args);
         }
-        (connection.input.bytes, connection.input.done) = chunk.rest(progress.done);
+        (connection.input.bytes, connection.input.done) = F::rest(connection, chunk, &progress);
         // Half a command is parsed on from where the parser stands; anything else from its start.
         let is_half = progress.is_half && progress.done == progress.parsed;
         if is_half {

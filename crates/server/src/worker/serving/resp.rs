@@ -11,13 +11,15 @@ use crate::worker::connection::Connection;
 pub struct Resp;
 
 impl FrontEnd for Resp {
+    const TAKES_BYTES: bool = true;
+
     #[inline(always)]
     fn parse<'t>(
         ahead: Ahead<'_, '_, 't>,
         (bytes, progress): (&'t [u8], &mut Progress),
         args: &mut Vec<&'t [u8]>,
     ) -> Option<(Item, usize)> {
-        let Ahead { connection, limited, turn, arena } = ahead;
+        let Ahead { connection, limited, turn, arena, .. } = ahead;
         let (rest, first_arg) = (&bytes[progress.parsed..], args.len());
         let limits = limited.parser.of(&connection.session);
         Some(match connection.input.parser.parse(rest, &limits, arena, args) {

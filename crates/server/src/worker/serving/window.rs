@@ -59,6 +59,11 @@ pub enum Item {
     },
     Nothing,
     Broken(ProtocolError),
+    /// What has its answer already, after which the connection may be closed.
+    Answer {
+        text: &'static [u8],
+        closes: bool,
+    },
 }
 
 /// One parsed command.
@@ -82,6 +87,8 @@ pub struct Scratch {
 /// The commands at hand, and how far each chunk has got.
 pub struct Window<'t> {
     pub chunks: &'t [Chunk<'t>],
+    /// See [`FrontEnd::TAKES_BYTES`](super::front_end::FrontEnd::TAKES_BYTES).
+    pub takes_bytes: bool,
     pub progress: Vec<Progress>,
     pub args: Vec<&'t [u8]>,
     pub parsed: Vec<Parsed>,
@@ -121,7 +128,8 @@ impl<'t> Window<'t> {
     /// Whether a command that has not run is to be taken with its bytes, once it is admitted.
     pub fn is_long(&self, parsed: &Parsed) -> bool {
         matches!(parsed.item, Item::Long { .. })
-            || parsed.end - self.progress[parsed.chunk as usize].done > LONG_REQUEST_BYTES
+            || self.takes_bytes
+                && parsed.end - self.progress[parsed.chunk as usize].done > LONG_REQUEST_BYTES
     }
 
     /// The command at a position counts as done, and is taken with its bytes.

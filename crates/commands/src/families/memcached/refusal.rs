@@ -15,6 +15,10 @@ use crate::session::Protocol;
 
 use super::words;
 
+/// `incr` or `decr` of what is no number.
+pub(super) const NOT_NUMERIC: ClientError =
+    ClientError::text("NOTNUMERIC cannot increment or decrement non-numeric value");
+
 /// Writes it, for the command with these arguments.
 #[cold]
 pub fn push_refusal(protocol: Protocol, args: &[&[u8]], error: &ClientError, out: &mut Vec<u8>) {
@@ -29,6 +33,9 @@ fn push_text(error: &ClientError, out: &mut Vec<u8>) {
     match error.code() {
         "NOAUTH" => out.extend_from_slice(b"CLIENT_ERROR unauthenticated"),
         "OOM" => out.extend_from_slice(b"SERVER_ERROR out of memory storing object"),
+        "NOTNUMERIC" => {
+            out.extend_from_slice(b"CLIENT_ERROR cannot increment or decrement non-numeric value");
+        }
         _ => {
             out.extend_from_slice(b"SERVER_ERROR ");
             let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');

@@ -1,0 +1,174 @@
+//! Commands of Memcached's protocols: rows like all others, which RESP does not find by name.
+//!
+//! ```text
+//! text    words of a line -->                 --> VALUE, STORED, ...
+//! meta    words of a line --> an operation    --> VA, HD, ...
+//! binary  a header, bytes -->                 --> a header, bytes
+//!                               |
+//!     fetch, store, delete, count (`item`) --> the keyspace
+//! ```
+//!
+//! Items are the strings of database 0; what else is there is not seen by `get`s of several keys,
+//! and an error for everything else. What a client keeps beside a value (flags), and the number
+//! that `cas` compares, lie with the record (`pantala_table::tail`).
+//!
+//! | file | what |
+//! |---|---|
+//! | here | the rows of the text protocol, and how a parser finds them |
+//! | `item` | the four operations |
+//! | `text` | the handlers of the text protocol: they read words, act, and write lines |
+//! | `words` | how a request stands in a command's arguments |
+//! | `refusal` | errors of the engine's |
+//!
+//! Invariants
+//! 1. A command has one key at most: a `get` of many is as many commands, one after the other, so
+//!    they are grouped, prefetched and parked as all commands are.
+//! 2. What is recorded in the journal are commands of RESP; none of these rows is ever read there.
+//! 3. No handler allocates for a `get`.
+//!
+//! Not here: parsers (`pantala_memcached`), sockets; `stats`, `flush_all` and other commands about
+//! the server (there). Tests: at the foot of
+//! each file; the server's `tests/memcached.rs`; compat.
+
+mod item;
+mod refusal;
+mod text;
+mod words;
+
+use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::registry::{CommandRef, Registry};
+
+pub use refusal::push_refusal;
+pub use text::VERSION;
+pub use words::{LAST, MORE, NO_REPLY, is_answered};
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    reads("mc.get", text::get),
+    reads("mc.gets", text::gets),
+    changes("mc.gat", text::gat, CHANGE, Flags::FAST),
+    changes("mc.gats", text::gats, CHANGE, Flags::FAST),
+    stores("mc.set", text::set).replaces(),
+    stores("mc.add", text::add).replaces(),
+    stores("mc.replace", text::replace).replaces(),
+    stores("mc.append", text::append),
+    stores("mc.prepend", text::prepend).replaces(),
+    stores("mc.cas", text::cas).replaces(),
+    changes("mc.toolarge", text::too_large, REMOVE, Flags::FAST).replaces(),
+    changes("mc.delete", text::delete, REMOVE, Flags::FAST).replaces(),
+    changes("mc.incr", text::incr, CHANGE, Flags::DENYOOM.and(Flags::FAST)),
+    changes("mc.decr", text::decr, CHANGE, Flags::DENYOOM.and(Flags::FAST)),
+    changes("mc.touch", text::touch, MODIFY, Flags::FAST),
+    says("mc.verbosity", text::verbosity),
+    says("mc.version", text::version),
+    says("mc.mn", text::meta_nothing),
+];
+
+const fn says(name: &'static str, handler: Handler) -> Command {
+    Command::new(name, handler, Group::Memcached)
+        .arity(-1)
+        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::REVERSIBLE))
+}
+
+type Keys = &'static [KeySpec];
+
+const READ: Keys = &[KeySpec::one(1, KeyFlags::READ)];
+const CHANGE: Keys = &[KeySpec::one(1, KeyFlags::CHANGE)];
+const MODIFY: Keys = &[KeySpec::one(1, KeyFlags::MODIFY)];
+const REMOVE: Keys = &[KeySpec::one(1, KeyFlags::REMOVE)];
+
+const fn reads(name: &'static str, handler: Handler) -> Command {
+    Command::read(name, handler, Group::Memcached).arity(-2).flags(Flags::FAST).keys(READ)
+}
+
+const fn changes(name: &'static str, handler: Handler, keys: Keys, flags: Flags) -> Command {
+    Command::write(name, handler, Group::Memcached).arity(-2).flags(flags).keys(keys)
+}
+
+const fn stores(name: &'static str, handler: Handler) -> Command {
+    changes(name, handler, CHANGE, Flags::DENYOOM.and(Flags::STEADY))
+}
+
+macro_rules! verbs {
+    ($($verb:ident = $name:literal),+ $(,)?) => {
+        /// What a client may want of the server.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Verb {
+            $(#[doc = concat!("`", $name, "`")] $verb),+
+        }
+
+        const VERBS: &[&str] = &[$(concat!("mc.", $name)),+];
+    };
+}
+
+verbs! {
+    Get = "get", Gets = "gets", Gat = "gat", Gats = "gats", Set = "set", Add = "add",
+    Replace = "replace", Append = "append", Prepend = "prepend", Cas = "cas",
+    TooLarge = "toolarge", Delete = "delete", Incr = "incr", Decr = "decr", Touch = "touch",
+    FlushAll = "flush_all", Verbosity = "verbosity", Version = "version", MetaNothing = "mn",
+    Stats = "stats", CacheMemlimit = "cache_memlimit", Auth = "auth",
+}
+
+impl Verb {
+    /// As clients write it.
+    #[inline]
+    pub fn name(self) -> &'static str {
+        &VERBS[self as usize]["mc.".len()..]
+    }
+}
+
+/// The rows of all verbs, found once.
+pub struct Verbs(Vec<CommandRef>);
+
+impl Verbs {
+    /// Those of a registry that has them all.
+    pub fn new(registry: &Registry) -> Self {
+        let found = |name: &&str| registry.row_of(name).expect("it has them all");
+        Verbs(VERBS.iter().map(found).collect())
+    }
+
+    /// The row of a verb.
+    #[inline]
+    pub fn row(&self, verb: Verb) -> CommandRef {
+        self.0[verb as usize]
+    }
+}
+
+/// What a row does, for `stats`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads an item.
+    Fetch,
+    /// Reads it, and gives it another time to live.
+    FetchAndTouch,
+    /// Stores one.
+    Store,
+    /// Stores it where the other is as it was.
+    Cas,
+    /// Removes one.
+    Delete,
+    /// Counts up.
+    Incr,
+    /// Counts down.
+    Decr,
+    /// Gives an item another time to live.
+    Touch,
+    /// Removes all.
+    Flush,
+}
+
+/// What the row of this name does; `None`: nothing with items.
+pub fn operation_of(row: &str) -> Option<Operation> {
+    Some(match row {
+        "mc.get" | "mc.gets" => Operation::Fetch,
+        "mc.gat" | "mc.gats" => Operation::FetchAndTouch,
+        "mc.set" | "mc.add" | "mc.replace" | "mc.append" | "mc.prepend" => Operation::Store,
+        "mc.cas" => Operation::Cas,
+        "mc.delete" => Operation::Delete,
+        "mc.incr" => Operation::Incr,
+        "mc.decr" => Operation::Decr,
+        "mc.touch" => Operation::Touch,
+        "mc.flush_all" => Operation::Flush,
+        _ => return None,
+    })
+}

@@ -1,0 +1,213 @@
+//! Commands of Memcached's protocols that are about the server: `stats`, `flush_all`,
+//! `cache_memlimit`, and the password.
+//!
+//! A figure that Memcached has and this server cannot have (slabs, segments of its LRU, its crawler)
+//! is left out. What is told is true, though of the whole server: `curr_items` are the keys of
+//! database 0 of any type, and memory is that of all databases.
+//!
+//! Tests: the server's `tests/memcached.rs`.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use pantala_base::clock::{monotonic_us, unix_us};
+use pantala_commands::families::memcached::{Operation, VERSION, is_answered, operation_of};
+use pantala_commands::{Call, Command, Done, Flags, Group};
+use pantala_engine::stats::tallies::{CommandTally, ThreadTally};
+use pantala_keyspace::{DbIndex, Tally};
+use pantala_memcached::{number, reply};
+use pantala_settings::Caller;
+
+use super::client::authenticate;
+use crate::process::flushing;
+use crate::shared::Shared;
+
+/// The rows of this family.
+pub const ROWS: &[Command] = &[
+    Command::new("mc.stats", stats, Group::Memcached)
+        .arity(-2)
+        .flags(Flags::LANE.and(Flags::OPERATOR).and(Flags::LOADING).and(Flags::STALE)),
+    Command::write("mc.flush_all", flush_all, Group::Memcached)
+        .arity(-2)
+        .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE)),
+    Command::new("mc.cache_memlimit", cache_memlimit, Group::Memcached)
+        .arity(-2)
+        .flags(Flags::LANE.and(Flags::OPERATOR).and(Flags::LOADING).and(Flags::STALE)),
+    Command::new("mc.auth", auth, Group::Memcached)
+        .arity(-5)
+        .secrets(|_, position| position == 2)
+        .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE)),
+];
+
+/// The least that `cache_memlimit` takes, in megabytes.
+const LEAST_MEGABYTES: u64 = 8;
+const TOO_SMALL: &[u8] = b"MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
+const AUTH_FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
+
+/// `flush_all delay`: database 0 becomes empty, at once or later.
+fn flush_all(call: &mut Call<'_, '_>) -> Done {
+    let delay_s = number::signed(call.args[1]).unwrap_or_default();
+    let shared = Shared::of(call);
+    match u64::try_from(delay_s) {
+        Ok(delay_s) if delay_s > 0 => {
+            if flushing::flush_in(shared, Duration::from_secs(delay_s)).is_err() {
+                answer(call, reply::OUT_OF_MEMORY);
+                return Ok(());
+            }
+        }
+        _ => {
+            shared.delayed_flush.cancel();
+            let db = DbIndex(0);
+            let keys = call.space().sizes(db).map_or(0, |sizes| sizes.keys());
+            let garbage = call.keys.flush(Some(db))?;
+            let tally = call.keys.scope().tally;
+            tally.more_changes.add(keys);
+            call.space().dispose(garbage, true, tally);
+        }
+    }
+    answer(call, reply::OK);
+    Ok(())
+}
+
+/// `cache_memlimit megabytes`: what `CONFIG SET maxmemory` does.
+fn cache_memlimit(call: &mut Call<'_, '_>) -> Done {
+    let megabytes = number::unsigned(call.args[1]).unwrap_or_default();
+    if megabytes < LEAST_MEGABYTES {
+        answer(call, TOO_SMALL);
+        return Ok(());
+    }
+    let bytes = megabytes.saturating_mul(1 << 20).to_string();
+    super::config::apply(Shared::of(call), &[(b"maxmemory", bytes.as_bytes())], Caller::Remote)?;
+    answer(call, reply::OK);
+    Ok(())
+}
+
+/// `set any 0 0 12` and `default password`: the name of the user and the password, as memcached's
+/// option `-Y` has it.
+fn auth(call: &mut Call<'_, '_>) -> Done {
+    let data = call.args[2];
+    let blank = data.iter().position(|byte| *byte == b' ').unwrap_or(data.len());
+    let (user, password) = (&data[..blank], data.get(blank + 1..).unwrap_or_default());
+    let fits = authenticate(call, user, password).is_ok();
+    call.reply.raw(if fits { reply::STORED } else { AUTH_FAILED });
+    Ok(())
+}
+
+fn stats(call: &mut Call<'_, '_>) -> Done {
+    let shared = Shared::of(call);
+    let page = &mut Page(call.reply.output());
+    match call.args[1] {
+        b"" => general(shared, page),
+        b"settings" => settings(shared, page),
+        b"reset" => {
+            shared.engine.stats.tallies.reset();
+            page.0.extend_from_slice(b"RESET\r\n");
+            return Ok(());
+        }
+        b"sizes" => page.line("sizes_status", "disabled"),
+        // There are none.
+        b"items" | b"slabs" | b"conns" => {}
+        _ => {
+            page.0.extend_from_slice(b"ERROR\r\n");
+            return Ok(());
+        }
+    }
+    page.0.extend_from_slice(reply::END);
+    Ok(())
+}
+
+struct Page<'o>(&'o mut Vec<u8>);
+
+impl Page<'_> {
+    fn line(&mut self, name: &str, value: impl Display) {
+        reply::figure(self.0, name, value);
+    }
+}
+
+fn general(shared: &Shared, page: &mut Page<'_>) {
+    let sum = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum(pick);
+    let now = shared.engine.settings.current();
+    let up_us = monotonic_us().saturating_sub(shared.run.started_us);
+    let [user_s, system_s] = super::info::cpu_seconds();
+    page.line("pid", std::process::id());
+    page.line("uptime", up_us / 1_000_000);
+    page.line("time", unix_us() / 1_000_000);
+    page.line("version", VERSION);
+    page.line("pantala_version", env!("CARGO_PKG_VERSION"));
+    page.line("pointer_size", usize::BITS);
+    page.line("rusage_user", format!("{user_s:.6}"));
+    page.line("rusage_system", format!("{system_s:.6}"));
+    page.line("max_connections", now.maxclients);
+    page.line("curr_connections", shared.workers.connection_count());
+    page.line("total_connections", sum(|tally| tally.accepted.get()));
+    page.line("rejected_connections", sum(|tally| tally.refused.get()));
+    operations(shared, page);
+    page.line("bytes_read", sum(|tally| tally.received_bytes.get()));
+    page.line("bytes_written", sum(|tally| tally.sent_bytes.get()));
+    page.line("limit_maxbytes", now.maxmemory);
+    page.line("accepting_conns", 1);
+    page.line("threads", now.worker_count());
+    page.line("bytes", pantala_memory::allocated());
+    let items = shared.engine.space.sizes(DbIndex(0)).map_or(0, |sizes| sizes.keys());
+    page.line("curr_items", items);
+    page.line("evictions", 0);
+    page.line("reclaimed", sum(|tally| tally.keys.expired.get()));
+}
+
+/// What clients of these protocols have asked for.
+fn operations(shared: &Shared, page: &mut Page<'_>) {
+    let tallies = &shared.engine.stats.tallies;
+    let rows = shared.engine.registry.rows();
+    // How often one of these ran, but for those that met another type.
+    let count = |wanted: &[Operation]| {
+        let is_meant = |name: &str| operation_of(name).is_some_and(|one| wanted.contains(&one));
+        let meant = rows.iter().enumerate().filter(|(_, row)| is_meant(row.name));
+        let ran = |tally: CommandTally| tally.calls.get().saturating_sub(tally.failed.get());
+        meant.map(|(number, _)| ran(tallies.row(number))).sum::<u64>()
+    };
+    let missed = |pick: fn(&Tally) -> u64| tallies.sum(|tally| pick(&tally.keys));
+    use Operation::{Cas, Decr, Delete, Fetch, FetchAndTouch, Flush, Incr, Store, Touch};
+    page.line("cmd_get", count(&[Fetch, FetchAndTouch]));
+    page.line("cmd_set", count(&[Store, Cas]));
+    page.line("cmd_flush", count(&[Flush]));
+    page.line("cmd_touch", count(&[Touch, FetchAndTouch]));
+    let hits: [(&str, &[Operation], fn(&Tally) -> u64); 5] = [
+        ("get", &[Fetch], |tally| tally.item_fetch_misses.get()),
+        ("delete", &[Delete], |tally| tally.item_delete_misses.get()),
+        ("incr", &[Incr], |tally| tally.item_incr_misses.get()),
+        ("decr", &[Decr], |tally| tally.item_decr_misses.get()),
+        ("touch", &[Touch, FetchAndTouch], |tally| tally.item_touch_misses.get()),
+    ];
+    for (name, operations, misses) in hits {
+        let misses = missed(misses);
+        page.line(&format!("{name}_hits"), count(operations).saturating_sub(misses));
+        page.line(&format!("{name}_misses"), misses);
+    }
+    let misses = missed(|tally| tally.item_cas_misses.get());
+    let others = missed(|tally| tally.item_cas_badval.get());
+    page.line("cas_misses", misses);
+    page.line("cas_hits", count(&[Cas]).saturating_sub(misses + others));
+    page.line("cas_badval", others);
+}
+
+fn settings(shared: &Shared, page: &mut Page<'_>) {
+    let now = shared.engine.settings.current();
+    let yes_no = |is_so: bool| if is_so { "yes" } else { "no" };
+    page.line("maxbytes", now.maxmemory);
+    page.line("maxconns", now.maxclients);
+    page.line("tcpport", now.memcached_port);
+    page.line("udpport", 0);
+    page.line("inter", now.bind.join(","));
+    page.line("num_threads", now.worker_count());
+    page.line("cas_enabled", "yes");
+    page.line("tcp_backlog", now.tcp_backlog);
+    page.line("auth_enabled_ascii", yes_no(!now.requirepass.is_empty()));
+    page.line("item_size_max", now.memcached_item_size_max);
+    page.line("flush_enabled", "yes");
+}
+
+fn answer(call: &mut Call<'_, '_>, text: &[u8]) {
+    if is_answered(call.args) {
+        call.reply.raw(text);
+    }
+}

@@ -1,0 +1,113 @@
+//! Memcached's protocols: what arrives becomes commands with one key at most.
+//!
+//! The first byte says which of them a connection speaks (`text`; numbers, when their parser is
+//! there). A `get` of many keys becomes as many commands, so they stand in groups as a pipeline's
+//! do. The commands of one line may therefore run in several turns: then what has run is taken off
+//! the line, and what is left begins with the same words, as if it had been sent so
+//! (`text::begin_rest`).
+//!
+//! Invariants
+//! 1. What is left of a connection's input when a turn ends begins with a request, or with data
+//!    that are thrown away (`Reader::skipped`). So a parser keeps nothing else between turns but how
+//!    much of the first request it has seen.
+
+mod text;
+
+use std::ops::Range;
+
+use pantala_memcached::RequestParser;
+
+use super::chunk::Chunk;
+use super::front_end::{Ahead, FrontEnd};
+use super::window::{Item, Progress};
+use crate::worker::connection::Connection;
+
+use text::Line;
+
+/// With this begin requests in numbers, and no line.
+const BINARY_MAGIC: u8 = 0x80;
+
+/// How far a connection's input has been read.
+#[derive(Default)]
+pub struct Reader {
+    text: RequestParser,
+    /// The `get` of which some keys have been parsed.
+    line: Option<Line>,
+    /// The `get`s of several keys in this turn.
+    lines: Vec<Cut>,
+    /// Bytes of data that are thrown away as they come.
+    skipped: usize,
+    /// The same, once the last command that was parsed has run.
+    skipped_then: usize,
+}
+
+/// See the module.
+pub struct Memcached;
+
+impl FrontEnd for Memcached {
+    const TAKES_BYTES: bool = false;
+
+    fn parse<'t>(
+        ahead: Ahead<'_, '_, 't>,
+        (bytes, progress): (&'t [u8], &mut Progress),
+        args: &mut Vec<&'t [u8]>,
+    ) -> Option<(Item, usize)> {
+        let reader = ahead.connection.input.memcached.get_or_insert_default();
+        if reader.skipped > 0 {
+            let skipped = reader.skipped.min(bytes.len() - progress.parsed);
+            reader.skipped -= skipped;
+            progress.parsed += skipped;
+            // They are the first of what is left.
+            progress.done = progress.parsed;
+        }
+        let first = bytes.get(progress.parsed)?;
+        if *first == BINARY_MAGIC && reader.line.is_none() {
+            progress.is_over = true;
+            let closed = Item::Answer { text: b"", closes: true };
+            return Some((closed, bytes.len() - progress.parsed));
+        }
+        text::parse(ahead, (bytes, progress), args)
+    }
+
+    fn begin_anew(connection: &mut Connection) {
+        if let Some(reader) = &mut connection.input.memcached {
+            (reader.text, reader.line, reader.skipped_then) = Default::default();
+        }
+    }
+
+    fn rest(
+        connection: &mut Connection,
+        chunk: Chunk<'_>,
+        progress: &Progress,
+    ) -> (Vec<u8>, usize) {
+        if let Some(reader) = &mut connection.input.memcached
+            && progress.done == progress.parsed
+        {
+            reader.skipped += std::mem::take(&mut reader.skipped_then);
+        }
+        let reader = connection.input.memcached.as_deref_mut();
+        let cut = reader.and_then(|reader| {
+            let cut = reader.lines.iter().find(|line| line.has(progress.done)).cloned();
+            reader.lines.clear();
+            cut
+        });
+        let Some(cut) = cut else { return chunk.rest(progress.done) };
+        let words = chunk.bytes()[cut.words].to_vec();
+        text::begin_rest(chunk.rest(progress.done), &words)
+    }
+}
+
+/// A `get` of several keys, by places in its chunk.
+#[derive(Clone)]
+struct Cut {
+    /// The words before its keys.
+    words: Range<usize>,
+    end: usize,
+}
+
+impl Cut {
+    /// Whether what is left after `done` begins in the midst of it.
+    fn has(&self, done: usize) -> bool {
+        self.words.end < done && done < self.end
+    }
+}

@@ -1,0 +1,227 @@
+//! Lines become commands.
+
+use pantala_commands::families::memcached::{LAST, MORE, NO_REPLY, Verb};
+use pantala_memcached::arithmetic::Direction;
+use pantala_memcached::request::{Keys, Storing};
+use pantala_memcached::{Fault, Limits, Request, Step};
+use std::ops::Range;
+
+use super::super::front_end::{Ahead, group_hash};
+use super::super::window::{Item, Progress};
+use super::Cut;
+
+/// The longest line that asks for keys.
+const LINE_BYTES: usize = 16 << 20;
+
+/// A `get` of which some keys have been parsed.
+pub struct Line {
+    verb: Verb,
+    /// Where its time to live stands in the chunk, if it says one.
+    exptime: Option<Range<usize>>,
+    /// Where its keys end.
+    keys_end: usize,
+    /// Where the next request begins.
+    end: usize,
+}
+
+/// Parses what comes next: a key of the `get` at hand, or the next line.
+#[inline]
+pub fn parse<'t>(
+    ahead: Ahead<'_, '_, 't>,
+    (bytes, progress): (&'t [u8], &mut Progress),
+    args: &mut Vec<&'t [u8]>,
+) -> Option<(Item, usize)> {
+    let Ahead { connection, limited, turn, verbs, .. } = ahead;
+    let (at, first_arg) = (progress.parsed, args.len());
+    let is_authenticated = connection.session.is_authenticated();
+    let reader = connection.input.memcached.as_deref_mut()?;
+    let command = |verb: Verb, args: &[&[u8]]| {
+        let found = Some(verbs.row(verb));
+        Item::Command { found, group_hash: group_hash(found, args, turn) }
+    };
+    if let Some(line) = &reader.line {
+        let keys = Keys::rest(&bytes[at..line.keys_end]);
+        let exptime = line.exptime.clone().map(|range| &bytes[range]);
+        let (verb, line_end) = (line.verb, line.end);
+        let has_more = push_key(keys, (verb, exptime), false, args);
+        let end = has_more.map_or(line_end, |rest| line.keys_end - rest.bytes().len());
+        if has_more.is_none() {
+            reader.line = None;
+        }
+        return Some((command(verb, &args[first_arg..]), end - at));
+    }
+    let limits = Limits {
+        item_bytes: usize::try_from(limited.settings.memcached_item_size_max).unwrap_or(usize::MAX),
+        line_bytes: LINE_BYTES,
+    };
+    match reader.text.parse(&bytes[at..], &limits) {
+        Step::Request { request: Request::Get { keys, with_cas, exptime_s }, consumed, .. } => {
+            let verb = match (with_cas, exptime_s) {
+                (false, None) => Verb::Get,
+                (true, None) => Verb::Gets,
+                (false, Some(_)) => Verb::Gat,
+                (true, Some(_)) => Verb::Gats,
+            };
+            let end = at + consumed;
+            let Some(rest) = push_key(keys, (verb, exptime_s), true, args) else {
+                return Some((command(verb, &args[first_arg..]), consumed));
+            };
+            // Where it stands in the chunk.
+            let place = |part: &[u8]| part.as_ptr().addr() - bytes.as_ptr().addr();
+            let key_end = place(rest.bytes());
+            let keys_end = key_end + rest.bytes().len();
+            let exptime = exptime_s.map(|word| place(word)..place(word) + word.len());
+            reader.lines.push(Cut { words: at..place(keys.bytes()), end });
+            reader.line = Some(Line { verb, exptime, keys_end, end });
+            Some((command(verb, &args[first_arg..]), key_end - at))
+        }
+        Step::Request { request, no_reply, consumed } => {
+            let verb = push_words(request, no_reply, is_authenticated, args);
+            // Whether it may go on depends on whether this was the password.
+            progress.is_over = !is_authenticated;
+            Some((command(verb, &args[first_arg..]), consumed))
+        }
+        Step::Fault { fault, no_reply, stale, consumed } => {
+            let skipped = reader.text.take_skipped();
+            if skipped > 0 {
+                // What follows is read when this has been answered.
+                (reader.skipped_then, progress.is_over) = (skipped, true);
+            }
+            Some((fail(fault, stale, no_reply, args, command), consumed))
+        }
+        Step::Nothing { consumed } => Some((Item::Nothing, consumed)),
+        Step::Incomplete { wanted } => {
+            (progress.wanted, progress.is_half, progress.is_over) = (wanted, true, true);
+            None
+        }
+        Step::Close => {
+            progress.is_over = true;
+            Some((Item::Answer { text: b"", closes: true }, bytes.len() - at))
+        }
+    }
+}
+
+/// The arguments of a command for the first of these keys; the others.
+#[inline]
+fn push_key<'t>(
+    keys: Keys<'t>,
+    (verb, exptime): (Verb, Option<&'t [u8]>),
+    is_first: bool,
+    args: &mut Vec<&'t [u8]>,
+) -> Option<Keys<'t>> {
+    let (key, rest) = keys.split_first()?;
+    args.extend_from_slice(&[verb.name().as_bytes(), key]);
+    args.extend(exptime);
+    match (&rest, is_first) {
+        (Some(_), _) => args.push(MORE),
+        (None, false) => args.push(LAST),
+        (None, true) => {}
+    }
+    rest
+}
+
+/// The arguments of a command for a request that asks for no keys.
+fn push_words<'t>(
+    request: Request<'t>,
+    no_reply: bool,
+    is_authenticated: bool,
+    args: &mut Vec<&'t [u8]>,
+) -> Verb {
+    let verb = match request {
+        // Without a password only this is understood: with it comes the password.
+        Request::Store { storing: Storing::Always, .. } if !is_authenticated => Verb::Auth,
+        Request::Store { storing, .. } => match storing {
+            Storing::Always => Verb::Set,
+            Storing::IfMissing => Verb::Add,
+            Storing::IfPresent => Verb::Replace,
+            Storing::After => Verb::Append,
+            Storing::Before => Verb::Prepend,
+            Storing::IfUnchanged(_) => Verb::Cas,
+        },
+        Request::Count { direction, .. } => match direction {
+            Direction::Up => Verb::Incr,
+            Direction::Down => Verb::Decr,
+        },
+        Request::Touch { .. } => Verb::Touch,
+        Request::Delete { .. } => Verb::Delete,
+        Request::FlushAll { .. } => Verb::FlushAll,
+        Request::Stats(_) => Verb::Stats,
+        Request::Verbosity => Verb::Verbosity,
+        Request::CacheMemlimit { .. } => Verb::CacheMemlimit,
+        Request::Version => Verb::Version,
+        Request::Get { .. } | Request::MetaNothing => Verb::MetaNothing,
+    };
+    args.push(verb.name().as_bytes());
+    match request {
+        Request::Store { key, flags, exptime_s, unique, data, .. } => {
+            args.extend_from_slice(&[key, data, flags, exptime_s]);
+            args.extend(unique);
+        }
+        Request::Count { key, delta, .. } => args.extend_from_slice(&[key, delta]),
+        Request::Touch { key, exptime_s } => args.extend_from_slice(&[key, exptime_s]),
+        Request::Delete { key } => args.push(key),
+        Request::FlushAll { delay_s } => args.push(delay_s),
+        Request::Stats(what) => args.push(what),
+        Request::CacheMemlimit { megabytes } => args.push(megabytes),
+        Request::Verbosity => args.push(b"1"),
+        Request::Version | Request::Get { .. } | Request::MetaNothing => {}
+    }
+    if no_reply {
+        args.push(NO_REPLY);
+    }
+    verb
+}
+
+/// What comes of a request that is wrong.
+#[cold]
+fn fail<'t>(
+    fault: Fault,
+    stale: Option<&'t [u8]>,
+    no_reply: bool,
+    args: &mut Vec<&'t [u8]>,
+    command: impl Fn(Verb, &[&[u8]]) -> Item,
+) -> Item {
+    let Some(key) = stale else {
+        let text = if no_reply { b"" } else { fault.text() };
+        return Item::Answer { text, closes: false };
+    };
+    let first_arg = args.len();
+    args.extend_from_slice(&[b"set", key]);
+    if no_reply {
+        args.push(NO_REPLY);
+    }
+    command(Verb::TooLarge, &args[first_arg..])
+}
+
+/// What is left of an input, from `done` on, with these words before it.
+pub fn begin_rest((mut bytes, done): (Vec<u8>, usize), words: &[u8]) -> (Vec<u8>, usize) {
+    match done.checked_sub(words.len()) {
+        Some(begin) => {
+            bytes[begin..done].copy_from_slice(words);
+            (bytes, begin)
+        }
+        None => {
+            bytes.splice(..done, words.iter().copied());
+            (bytes, 0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_begins_with_the_words() {
+        for (before, after, expected) in
+            [("get a", " b c\r\n", "get b c\r\n"), ("gat 100 a b", " c\n", "gat 100 c\n")]
+        {
+            let bytes = format!("{before}{after}").into_bytes();
+            let words = &expected.as_bytes()[..expected.len() - after.len()];
+            for rest in [(after.as_bytes().to_vec(), 0), (bytes.clone(), before.len())] {
+                let (bytes, done) = begin_rest(rest, words);
+                assert_eq!(String::from_utf8_lossy(&bytes[done..]), expected);
+            }
+        }
+    }
+}
