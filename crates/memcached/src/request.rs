@@ -553,7 +553,7 @@ fn read_flush<'a>(words: &[&'a [u8]], is_silent: bool) -> Result<Line<'a>, Fault
     let delay_s: &[u8] = match words {
         [] => b"0",
         [_] if is_silent => b"0",
-        [delay, ..] => *delay,
+        [delay, ..] => delay,
     };
     signed(delay_s).ok_or(Fault::Exptime)?;
     Ok(Line::Whole(Request::FlushAll { delay_s }))

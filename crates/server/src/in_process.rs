@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
-use pantala_commands::Session;
+use pantala_commands::{Identity, Protocol, Session};
 use pantala_journal::{Audience, Item, Reader, Recorder};
 use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
@@ -58,6 +58,20 @@ impl InProcess {
         let session = Session::new(1, true);
         worker.connections.push(Some(Box::new(Connection::new(token, session, 0))));
         Ok(InProcess { worker, lane_tally, lane_recorder, reader })
+    }
+
+    /// Its client speaks another protocol from now on.
+    pub fn speak(&mut self, protocol: Protocol) {
+        if let Some(connection) = self.worker.at(0) {
+            connection.session.protocol = protocol;
+        }
+    }
+
+    /// Its client has to give the password first.
+    pub fn lock_out(&mut self) {
+        if let Some(connection) = self.worker.at(0) {
+            connection.session.identity = Identity::Unauthenticated;
+        }
     }
 
     /// From now on changes are recorded.
@@ -269,5 +283,26 @@ mod tests {
         assert_eq!(server.space().waited_keys(), 0);
         server.exchange(b"PING\r\n", &mut reply);
         assert_eq!(String::from_utf8_lossy(&reply), "*-1\r\n+PONG\r\n");
+    }
+
+    /// The connection waits in the midst of a line.
+    #[test]
+    fn a_memcached_get_whose_partition_is_busy_goes_on_where_it_was() {
+        for words in ["get", "gat 100"] {
+            let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+            server.speak(Protocol::MemcachedText);
+            let (mut reply, mut rest) = (Vec::new(), Vec::new());
+            server.exchange(b"set a 0 0 1\r\nx\r\nset b 1 0 1\r\ny\r\n", &mut Vec::new());
+            let request = format!("version\r\n{words}  a b a  c\r\nversion\r\n");
+            with_key_held(&mut server, b"b", |server| {
+                server.exchange(request.as_bytes(), &mut reply);
+            });
+            assert_eq!(String::from_utf8_lossy(&reply), "VERSION 1.6.18\r\nVALUE a 0 1\r\nx\r\n",);
+            server.exchange(b"", &mut rest);
+            assert_eq!(
+                String::from_utf8_lossy(&rest),
+                "VALUE b 1 1\r\ny\r\nVALUE a 0 1\r\nx\r\nEND\r\nVERSION 1.6.18\r\n",
+            );
+        }
     }
 }

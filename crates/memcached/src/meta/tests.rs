@@ -4,7 +4,7 @@ use super::reply::{Description, Item, Outcome, Renewal};
 use super::*;
 use crate::request::{Limits, Request as AnyRequest, RequestParser, Step};
 
-const LIMITS: Limits = Limits { value_bytes: 1000, line_bytes: 4000 };
+const LIMITS: Limits = Limits { item_bytes: 1000, line_bytes: 4000 };
 
 /// What comes of the bytes, fed in pieces of this size: each request, each fault's text.
 fn read(bytes: &[u8], piece: usize) -> Vec<String> {

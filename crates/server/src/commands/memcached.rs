@@ -1,9 +1,9 @@
 //! Commands of Memcached's protocols that are about the server: `stats`, `flush_all`,
 //! `cache_memlimit`, and the password.
 //!
-//! A figure that Memcached has and this server cannot have (slabs, segments of its LRU, its crawler)
-//! is left out. What is told is true, though of the whole server: `curr_items` are the keys of
-//! database 0 of any type, and memory is that of all databases.
+//! A figure that Memcached has and this server cannot have (slabs, segments of its LRU, its
+//! crawler) is left out. What is told is true, though of the whole server: `curr_items` are the
+//! keys of database 0 of any type, and memory is that of all databases.
 //!
 //! Tests: the server's `tests/memcached.rs`.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_commands::families::memcached::{Operation, VERSION, is_answered, operation_of};
-use pantala_commands::{Call, Command, Done, Flags, Group};
+use pantala_commands::{Call, Command, Done, Flags, Group, Handler};
 use pantala_engine::stats::tallies::{CommandTally, ThreadTally};
 use pantala_keyspace::{DbIndex, Tally};
 use pantala_memcached::{number, reply};
@@ -24,20 +24,28 @@ use crate::shared::Shared;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
-    Command::new("mc.stats", stats, Group::Memcached)
-        .arity(-2)
-        .flags(Flags::LANE.and(Flags::OPERATOR).and(Flags::LOADING).and(Flags::STALE)),
+    of_server("mc.stats", stats).syntax("what").summary("Returns figures of the server."),
     Command::write("mc.flush_all", flush_all, Group::Memcached)
         .arity(-2)
-        .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE)),
-    Command::new("mc.cache_memlimit", cache_memlimit, Group::Memcached)
-        .arity(-2)
-        .flags(Flags::LANE.and(Flags::OPERATOR).and(Flags::LOADING).and(Flags::STALE)),
+        .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
+        .syntax("delay [words]")
+        .summary("Removes all keys of database 0, at once or later."),
+    of_server("mc.cache_memlimit", cache_memlimit)
+        .syntax("megabytes [words]")
+        .summary("Sets maxmemory."),
     Command::new("mc.auth", auth, Group::Memcached)
         .arity(-5)
         .secrets(|_, position| position == 2)
-        .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE)),
+        .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE))
+        .syntax("key data flags exptime [words]")
+        .summary("Authenticates the connection."),
 ];
+
+const fn of_server(name: &'static str, handler: Handler) -> Command {
+    Command::new(name, handler, Group::Memcached)
+        .arity(-2)
+        .flags(Flags::LANE.and(Flags::OPERATOR).and(Flags::LOADING).and(Flags::STALE))
+}
 
 /// The least that `cache_memlimit` takes, in megabytes.
 const LEAST_MEGABYTES: u64 = 8;
@@ -171,18 +179,16 @@ fn operations(shared: &Shared, page: &mut Page<'_>) {
     page.line("cmd_set", count(&[Store, Cas]));
     page.line("cmd_flush", count(&[Flush]));
     page.line("cmd_touch", count(&[Touch, FetchAndTouch]));
-    let hits: [(&str, &[Operation], fn(&Tally) -> u64); 5] = [
-        ("get", &[Fetch], |tally| tally.item_fetch_misses.get()),
-        ("delete", &[Delete], |tally| tally.item_delete_misses.get()),
-        ("incr", &[Incr], |tally| tally.item_incr_misses.get()),
-        ("decr", &[Decr], |tally| tally.item_decr_misses.get()),
-        ("touch", &[Touch, FetchAndTouch], |tally| tally.item_touch_misses.get()),
-    ];
-    for (name, operations, misses) in hits {
+    let mut line = |name: &str, operations: &[Operation], misses: fn(&Tally) -> u64| {
         let misses = missed(misses);
         page.line(&format!("{name}_hits"), count(operations).saturating_sub(misses));
         page.line(&format!("{name}_misses"), misses);
-    }
+    };
+    line("get", &[Fetch], |tally| tally.item_fetch_misses.get());
+    line("delete", &[Delete], |tally| tally.item_delete_misses.get());
+    line("incr", &[Incr], |tally| tally.item_incr_misses.get());
+    line("decr", &[Decr], |tally| tally.item_decr_misses.get());
+    line("touch", &[Touch, FetchAndTouch], |tally| tally.item_touch_misses.get());
     let misses = missed(|tally| tally.item_cas_misses.get());
     let others = missed(|tally| tally.item_cas_badval.get());
     page.line("cas_misses", misses);

@@ -83,6 +83,7 @@ fn submit(shared: &Shared) {
         parking: 0,
         locking: Locking::Upfront,
         tries: 0,
+        has_begun: false,
         waited: None,
         applicant: Applicant { presence: Arc::default(), since_us: monotonic_us() },
     });

@@ -144,9 +144,9 @@ pub struct Store<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// It is there.
-    Stored,
+    Yes,
     /// There is one already, or none.
-    NotStored,
+    No,
     /// It is another by now.
     Exists,
     /// There is none that could be the same as before.
@@ -162,8 +162,8 @@ pub fn store(call: &mut Call<'_, '_>, how: Store<'_>) -> Result<Stored, Stop> {
     let refusal = match (how.unchanged, old_bytes, how.mode) {
         (Some(_), None, _) => Some(Stored::NotFound),
         (Some(cas), Some(_), _) if opened.tail().cas != cas || cas == 0 => Some(Stored::Exists),
-        (None, Some(_), Mode::Add) => Some(Stored::NotStored),
-        (None, None, Mode::Replace | Mode::Append | Mode::Prepend) => Some(Stored::NotStored),
+        (None, Some(_), Mode::Add) => Some(Stored::No),
+        (None, None, Mode::Replace | Mode::Append | Mode::Prepend) => Some(Stored::No),
         _ => None,
     };
     if let Some(refusal) = refusal {
@@ -173,7 +173,7 @@ pub fn store(call: &mut Call<'_, '_>, how: Store<'_>) -> Result<Stored, Stop> {
         (Mode::Append | Mode::Prepend, Some(old_bytes)) => {
             let bytes = old_bytes + how.value.len();
             if item_bytes(key.bytes.len(), bytes, opened.tail().flags) > most_bytes {
-                return Ok(Stored::NotStored);
+                return Ok(Stored::No);
             }
             if call.lane == Lane::Worker && old_bytes > WORKER_BYTES {
                 return Err(Stop::Lane);
@@ -186,7 +186,7 @@ pub fn store(call: &mut Call<'_, '_>, how: Store<'_>) -> Result<Stored, Stop> {
     if call.is_recorded() {
         record_change(call, how, change);
     }
-    Ok(Stored::Stored)
+    Ok(Stored::Yes)
 }
 
 /// The largest item, in bytes, as Memcached counts them.
@@ -273,7 +273,7 @@ fn record_item(call: &Call<'_, '_>, value: &[u8], expiry: Expiry, flags: u32) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// It is gone.
-    Deleted,
+    Yes,
     /// There is none.
     NotFound,
     /// It is another by now.
@@ -296,7 +296,7 @@ pub fn delete(call: &mut Call<'_, '_>, unchanged: Option<u64>) -> Result<Deleted
     if call.is_recorded() {
         call.record_removal(key.bytes);
     }
-    Ok(Deleted::Deleted)
+    Ok(Deleted::Yes)
 }
 
 /// What became of a number that was to be counted with.

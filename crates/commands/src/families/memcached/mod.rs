@@ -44,31 +44,32 @@ pub use words::{LAST, MORE, NO_REPLY, is_answered};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
-    reads("mc.get", text::get),
-    reads("mc.gets", text::gets),
-    changes("mc.gat", text::gat, CHANGE, Flags::FAST),
-    changes("mc.gats", text::gats, CHANGE, Flags::FAST),
-    stores("mc.set", text::set).replaces(),
-    stores("mc.add", text::add).replaces(),
-    stores("mc.replace", text::replace).replaces(),
-    stores("mc.append", text::append),
-    stores("mc.prepend", text::prepend).replaces(),
-    stores("mc.cas", text::cas).replaces(),
-    changes("mc.toolarge", text::too_large, REMOVE, Flags::FAST).replaces(),
-    changes("mc.delete", text::delete, REMOVE, Flags::FAST).replaces(),
-    changes("mc.incr", text::incr, CHANGE, Flags::DENYOOM.and(Flags::FAST)),
-    changes("mc.decr", text::decr, CHANGE, Flags::DENYOOM.and(Flags::FAST)),
-    changes("mc.touch", text::touch, MODIFY, Flags::FAST),
-    says("mc.verbosity", text::verbosity),
-    says("mc.version", text::version),
-    says("mc.mn", text::meta_nothing),
+    reads("mc.get", text::get).summary("Returns an item."),
+    reads("mc.gets", text::gets).summary("Returns an item and the number that cas compares."),
+    changes("mc.gat", text::gat, CHANGE, Flags::FAST)
+        .summary("Returns an item and gives it another time to live."),
+    changes("mc.gats", text::gats, CHANGE, Flags::FAST)
+        .summary("Returns an item and its number, and gives it another time to live."),
+    stores("mc.set", text::set).replaces().summary("Stores an item."),
+    stores("mc.add", text::add).replaces().summary("Stores an item where there is none."),
+    stores("mc.replace", text::replace).replaces().summary("Stores an item where there is one."),
+    stores("mc.append", text::append).summary("Appends to an item."),
+    stores("mc.prepend", text::prepend).replaces().summary("Puts something before an item."),
+    stores("mc.cas", text::cas).replaces().summary("Stores an item if the other is as it was."),
+    changes("mc.toolarge", text::too_large, REMOVE, Flags::FAST)
+        .replaces()
+        .summary("Removes an item that was to be replaced by one that is too large."),
+    changes("mc.delete", text::delete, REMOVE, Flags::FAST).replaces().summary("Removes an item."),
+    changes("mc.incr", text::incr, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .summary("Adds to a number."),
+    changes("mc.decr", text::decr, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .summary("Takes from a number, down to zero."),
+    changes("mc.touch", text::touch, MODIFY, Flags::FAST)
+        .summary("Gives an item another time to live."),
+    says("mc.verbosity", text::verbosity).summary("Does nothing, and says so."),
+    says("mc.version", text::version).summary("Returns the version."),
+    says("mc.mn", text::meta_nothing).summary("Answers, so that a client knows where it is."),
 ];
-
-const fn says(name: &'static str, handler: Handler) -> Command {
-    Command::new(name, handler, Group::Memcached)
-        .arity(-1)
-        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::REVERSIBLE))
-}
 
 type Keys = &'static [KeySpec];
 
@@ -77,12 +78,21 @@ const CHANGE: Keys = &[KeySpec::one(1, KeyFlags::CHANGE)];
 const MODIFY: Keys = &[KeySpec::one(1, KeyFlags::MODIFY)];
 const REMOVE: Keys = &[KeySpec::one(1, KeyFlags::REMOVE)];
 
+const fn says(name: &'static str, handler: Handler) -> Command {
+    Command::new(name, handler, Group::Memcached)
+        .arity(-1)
+        .syntax("[words]")
+        .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::REVERSIBLE))
+}
+
 const fn reads(name: &'static str, handler: Handler) -> Command {
-    Command::read(name, handler, Group::Memcached).arity(-2).flags(Flags::FAST).keys(READ)
+    let row = Command::read(name, handler, Group::Memcached).arity(-2).flags(Flags::FAST);
+    row.keys(READ).syntax("key [words]")
 }
 
 const fn changes(name: &'static str, handler: Handler, keys: Keys, flags: Flags) -> Command {
-    Command::write(name, handler, Group::Memcached).arity(-2).flags(flags).keys(keys)
+    let row = Command::write(name, handler, Group::Memcached).arity(-2).flags(flags);
+    row.keys(keys).syntax("key [words]")
 }
 
 const fn stores(name: &'static str, handler: Handler) -> Command {

@@ -106,7 +106,7 @@ pub(super) fn cas(call: &mut Call<'_, '_>) -> Done {
     match stored {
         Stored::NotFound => tally.item_cas_misses.add(1),
         Stored::Exists => tally.item_cas_badval.add(1),
-        Stored::Stored | Stored::NotStored => {}
+        Stored::Yes | Stored::No => {}
     }
     answer_stored(call, stored);
     Ok(())
@@ -128,8 +128,8 @@ fn store_if(call: &mut Call<'_, '_>, mode: Mode, unchanged: Option<u64>) -> Resu
 
 fn answer_stored(call: &mut Call<'_, '_>, stored: Stored) {
     let text = match stored {
-        Stored::Stored => reply::STORED,
-        Stored::NotStored => reply::NOT_STORED,
+        Stored::Yes => reply::STORED,
+        Stored::No => reply::NOT_STORED,
         Stored::Exists => reply::EXISTS,
         Stored::NotFound => reply::NOT_FOUND,
     };
@@ -148,7 +148,7 @@ pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
     if deleted == Deleted::NotFound {
         call.keys.scope().tally.item_delete_misses.add(1);
     }
-    answer(call, if deleted == Deleted::Deleted { reply::DELETED } else { reply::NOT_FOUND });
+    answer(call, if deleted == Deleted::Yes { reply::DELETED } else { reply::NOT_FOUND });
     Ok(())
 }
 

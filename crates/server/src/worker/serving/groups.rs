@@ -176,18 +176,11 @@ impl Worker {
             }
             Item::Command { found, .. } => (*found, args.len()),
             Item::Long { found, arg_count } => (*found, *arg_count),
-            Item::Nothing => {
-                window.progress[chunk].done = parsed.end;
-                return;
-            }
+            Item::Nothing => return window.progress[chunk].done = parsed.end,
             Item::Broken(error) => return protocol_error(turn, connection, error),
             Item::Answer { text, closes } => {
-                connection.output.bytes.extend_from_slice(text);
-                if *closes {
-                    connection.life = Life::Ending;
-                }
-                window.progress[chunk].done = parsed.end;
-                return;
+                answer(connection, text, *closes);
+                return window.progress[chunk].done = parsed.end;
             }
         };
         let row_flags = found.map_or(Flags::NONE, |found| found.row.flags);
@@ -256,6 +249,16 @@ fn run_member<'r>(
     locked.end_grouped_step();
     turn.note_step(session);
     verdict
+}
+
+/// Writes an answer that needs no command.
+#[cold]
+fn answer(connection: &mut Connection, text: &[u8], closes: bool) {
+    connection.output.bytes.extend_from_slice(text);
+    connection.throttle_output();
+    if closes {
+        connection.life = Life::Ending;
+    }
 }
 
 /// A browser was made to send this: whatever follows is not meant for us.

@@ -8,8 +8,8 @@
 //!
 //! Invariants
 //! 1. What is left of a connection's input when a turn ends begins with a request, or with data
-//!    that are thrown away (`Reader::skipped`). So a parser keeps nothing else between turns but how
-//!    much of the first request it has seen.
+//!    that are thrown away (`Reader::skipped`). So a parser keeps nothing else between turns but
+//!    how much of the first request it has seen.
 
 mod text;
 

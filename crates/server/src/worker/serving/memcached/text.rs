@@ -24,6 +24,39 @@ pub struct Line {
     end: usize,
 }
 
+impl Line {
+    /// The one that ends at `end`, with these keys left.
+    fn new(
+        bytes: &[u8],
+        (verb, exptime): (Verb, Option<&[u8]>),
+        rest: Keys<'_>,
+        end: usize,
+    ) -> Self {
+        let exptime = exptime.map(|word| {
+            let begin = place(bytes, word);
+            begin..begin + word.len()
+        });
+        let keys_end = place(bytes, rest.bytes()) + rest.bytes().len();
+        Line { verb, exptime, keys_end, end }
+    }
+
+    /// The arguments of a command for the key after `at`; where that ends, or the line.
+    #[inline]
+    fn push_next<'t>(&self, bytes: &'t [u8], at: usize, args: &mut Vec<&'t [u8]>) -> usize {
+        let keys = Keys::rest(&bytes[at..self.keys_end]);
+        let exptime = self.exptime.clone().map(|range| &bytes[range]);
+        match push_key(keys, (self.verb, exptime), false, args) {
+            None => self.end,
+            Some(rest) => self.keys_end - rest.bytes().len(),
+        }
+    }
+}
+
+/// Where a part of these bytes begins in them.
+fn place(bytes: &[u8], part: &[u8]) -> usize {
+    part.as_ptr().addr() - bytes.as_ptr().addr()
+}
+
 /// Parses what comes next: a key of the `get` at hand, or the next line.
 #[inline]
 pub fn parse<'t>(
@@ -40,12 +73,8 @@ pub fn parse<'t>(
         Item::Command { found, group_hash: group_hash(found, args, turn) }
     };
     if let Some(line) = &reader.line {
-        let keys = Keys::rest(&bytes[at..line.keys_end]);
-        let exptime = line.exptime.clone().map(|range| &bytes[range]);
-        let (verb, line_end) = (line.verb, line.end);
-        let has_more = push_key(keys, (verb, exptime), false, args);
-        let end = has_more.map_or(line_end, |rest| line.keys_end - rest.bytes().len());
-        if has_more.is_none() {
+        let (verb, end) = (line.verb, line.push_next(bytes, at, args));
+        if end == line.end {
             reader.line = None;
         }
         return Some((command(verb, &args[first_arg..]), end - at));
@@ -56,24 +85,22 @@ pub fn parse<'t>(
     };
     match reader.text.parse(&bytes[at..], &limits) {
         Step::Request { request: Request::Get { keys, with_cas, exptime_s }, consumed, .. } => {
-            let verb = match (with_cas, exptime_s) {
-                (false, None) => Verb::Get,
-                (true, None) => Verb::Gets,
-                (false, Some(_)) => Verb::Gat,
-                (true, Some(_)) => Verb::Gats,
+            let verb = verb_of_get(with_cas, exptime_s.is_some());
+            let end = match push_key(keys, (verb, exptime_s), true, args) {
+                None => at + consumed,
+                Some(rest) => {
+                    let line = Line::new(bytes, (verb, exptime_s), rest, at + consumed);
+                    let words = at..place(bytes, keys.bytes());
+                    reader.lines.push(Cut { words, end: line.end });
+                    reader.line = Some(line);
+                    place(bytes, rest.bytes())
+                }
             };
-            let end = at + consumed;
-            let Some(rest) = push_key(keys, (verb, exptime_s), true, args) else {
-                return Some((command(verb, &args[first_arg..]), consumed));
-            };
-            // Where it stands in the chunk.
-            let place = |part: &[u8]| part.as_ptr().addr() - bytes.as_ptr().addr();
-            let key_end = place(rest.bytes());
-            let keys_end = key_end + rest.bytes().len();
-            let exptime = exptime_s.map(|word| place(word)..place(word) + word.len());
-            reader.lines.push(Cut { words: at..place(keys.bytes()), end });
-            reader.line = Some(Line { verb, exptime, keys_end, end });
-            Some((command(verb, &args[first_arg..]), key_end - at))
+            Some((command(verb, &args[first_arg..]), end - at))
+        }
+        Step::Request { request: Request::Meta(_), consumed, .. } => {
+            // Its rows are not there yet.
+            Some((Item::Answer { text: Fault::Unknown.text(), closes: false }, consumed))
         }
         Step::Request { request, no_reply, consumed } => {
             let verb = push_words(request, no_reply, is_authenticated, args);
@@ -87,6 +114,7 @@ pub fn parse<'t>(
                 // What follows is read when this has been answered.
                 (reader.skipped_then, progress.is_over) = (skipped, true);
             }
+            let stale = stale.map(|key| key.text);
             Some((fail(fault, stale, no_reply, args, command), consumed))
         }
         Step::Nothing { consumed } => Some((Item::Nothing, consumed)),
@@ -98,6 +126,15 @@ pub fn parse<'t>(
             progress.is_over = true;
             Some((Item::Answer { text: b"", closes: true }, bytes.len() - at))
         }
+    }
+}
+
+fn verb_of_get(with_cas: bool, touches: bool) -> Verb {
+    match (with_cas, touches) {
+        (false, false) => Verb::Get,
+        (true, false) => Verb::Gets,
+        (false, true) => Verb::Gat,
+        (true, true) => Verb::Gats,
     }
 }
 
@@ -149,7 +186,7 @@ fn push_words<'t>(
         Request::Verbosity => Verb::Verbosity,
         Request::CacheMemlimit { .. } => Verb::CacheMemlimit,
         Request::Version => Verb::Version,
-        Request::Get { .. } | Request::MetaNothing => Verb::MetaNothing,
+        Request::Get { .. } | Request::MetaNothing | Request::Meta(_) => Verb::MetaNothing,
     };
     args.push(verb.name().as_bytes());
     match request {
@@ -164,7 +201,7 @@ fn push_words<'t>(
         Request::Stats(what) => args.push(what),
         Request::CacheMemlimit { megabytes } => args.push(megabytes),
         Request::Verbosity => args.push(b"1"),
-        Request::Version | Request::Get { .. } | Request::MetaNothing => {}
+        Request::Version | Request::Get { .. } | Request::MetaNothing | Request::Meta(_) => {}
     }
     if no_reply {
         args.push(NO_REPLY);

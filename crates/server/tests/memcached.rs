@@ -1,0 +1,172 @@
+//! Memcached's text protocol, as a worker serves it. What memcached answers to the same bytes is in
+//! compat/memcached.
+
+use pantala_commands::Protocol;
+use pantala_server::in_process::InProcess;
+use pantala_settings::{Caller, Settings};
+
+fn server() -> InProcess {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    server.speak(Protocol::MemcachedText);
+    server
+}
+
+fn ask(server: &mut InProcess, request: impl AsRef<[u8]>) -> String {
+    let mut reply = Vec::new();
+    server.exchange(request.as_ref(), &mut reply);
+    String::from_utf8(reply).expect("text")
+}
+
+#[track_caller]
+fn check(server: &mut InProcess, request: &str, expected: &str) {
+    assert_eq!(ask(server, request), expected, "{request:?}");
+}
+
+#[test]
+fn items_are_stored_and_found() {
+    let mut server = server();
+    check(&mut server, "set a 5 0 3\r\nabc\r\n", "STORED\r\n");
+    check(&mut server, "get a\r\n", "VALUE a 5 3\r\nabc\r\nEND\r\n");
+    check(
+        &mut server,
+        "add a 0 0 1\r\nx\r\nreplace b 0 0 1\r\nx\r\n",
+        "NOT_STORED\r\nNOT_STORED\r\n",
+    );
+    check(&mut server, "append a 0 0 1\r\nd\r\nprepend a 0 0 1\r\n-\r\n", "STORED\r\nSTORED\r\n");
+    check(&mut server, "get b a c\r\n", "VALUE a 5 5\r\n-abcd\r\nEND\r\n");
+    check(
+        &mut server,
+        "incr n 1\r\nset n 7 0 2 noreply\r\n10\r\ndecr n 1\r\n",
+        "NOT_FOUND\r\n9\r\n",
+    );
+    check(&mut server, "get n\r\n", "VALUE n 7 2\r\n9 \r\nEND\r\n");
+    check(&mut server, "delete a\r\ndelete a\r\n", "DELETED\r\nNOT_FOUND\r\n");
+    check(&mut server, "touch n -1\r\nget n\r\n", "TOUCHED\r\nEND\r\n");
+}
+
+#[test]
+fn what_was_read_is_compared() {
+    let mut server = server();
+    let told = ask(&mut server, "set a 0 0 1\r\nx\r\ngets a\r\n");
+    let unique = told.lines().nth(1).and_then(|line| line.split(' ').nth(4)).expect("a number");
+    let request = format!("cas a 0 0 1 {unique}\r\ny\r\n").repeat(2);
+    check(&mut server, &request, "STORED\r\nEXISTS\r\n");
+    check(
+        &mut server,
+        "cas b 0 0 1 1\r\ny\r\nget a\r\n",
+        "NOT_FOUND\r\nVALUE a 0 1\r\ny\r\nEND\r\n",
+    );
+}
+
+#[test]
+fn a_get_of_very_many_keys_is_one_answer_in_whatever_pieces_it_comes() {
+    let mut server = server();
+    check(&mut server, "set a 0 0 1\r\nx\r\nset b 1 0 1\r\ny\r\n", "STORED\r\nSTORED\r\n");
+    let request = format!("get {}\r\nversion\r\n", "a none b ".repeat(100));
+    let values = "VALUE a 0 1\r\nx\r\nVALUE b 1 1\r\ny\r\n".repeat(100);
+    let expected = format!("{values}END\r\nVERSION 1.6.18\r\n");
+    check(&mut server, &request, &expected);
+    for piece in [1, 7, 500] {
+        let pieces = request.as_bytes().chunks(piece);
+        let told: String = pieces.map(|piece| ask(&mut server, piece)).collect();
+        assert_eq!(told, expected, "{piece}");
+    }
+}
+
+#[test]
+fn what_is_too_large_is_thrown_away_as_it_comes_and_what_was_there_goes() {
+    let mut server = server();
+    let large = "x".repeat(1 << 20);
+    let request = format!("set a 0 0 {}\r\n{large}\r\nget a\r\nversion\r\n", large.len());
+    let expected = "SERVER_ERROR object too large for cache\r\nEND\r\nVERSION 1.6.18\r\n";
+    for piece in [usize::MAX, 100_000] {
+        check(&mut server, "set a 0 0 1\r\nx\r\n", "STORED\r\n");
+        let pieces = request.as_bytes().chunks(piece);
+        let told: String = pieces.map(|piece| ask(&mut server, piece)).collect();
+        assert_eq!(told, expected, "{piece}");
+    }
+}
+
+#[test]
+fn other_types_are_no_items() {
+    let mut server = server();
+    server.speak(Protocol::Resp);
+    ask(&mut server, "RPUSH l a\r\nSET s 10\r\n");
+    server.speak(Protocol::MemcachedText);
+    let error =
+        "SERVER_ERROR WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+    check(&mut server, "get l\r\nset l 0 0 1\r\nx\r\nincr l 1\r\n", &error.repeat(3));
+    check(&mut server, "set l 0 0 1 noreply\r\nx\r\n", "");
+    check(&mut server, "get l s\r\n", "VALUE s 0 2\r\n10\r\nEND\r\n");
+    server.speak(Protocol::Resp);
+    assert_eq!(ask(&mut server, "MC.GET s\r\n").split(' ').nth(1), Some("unknown"));
+}
+
+#[test]
+fn what_was_done_is_recorded_as_commands_of_resp() {
+    let mut server = server();
+    server.record();
+    for (request, expected) in [
+        ("set a 0 0 1\r\nx\r\n", "SET a x"),
+        ("set a 5 0 1\r\nx\r\n", "SET a x _MCFLAGS 5"),
+        ("append a 0 0 1\r\ny\r\n", "APPEND a y"),
+        ("prepend a 0 0 1\r\nw\r\n", "SET a wxy KEEPTTL _MCFLAGS 5"),
+        ("get a\r\ngets a\r\ntouch a 0\r\nadd a 0 0 1\r\nx\r\n", ""),
+        ("set a 0 -1 1\r\nx\r\n", "DEL a"),
+        ("set a 0 0 1\r\n1\r\nincr a 9\r\n", "SET a 1 SET a 10 KEEPTTL"),
+        ("touch a 2000000000\r\ngat 0 a\r\n", "PEXPIREAT a 2000000000000 PERSIST a"),
+        ("delete a\r\ndelete a\r\n", "DEL a"),
+        ("set a 0 2000000000 1\r\nx\r\n", "SET a x PXAT 2000000000000"),
+        ("flush_all\r\n", "FLUSHDB"),
+    ] {
+        ask(&mut server, request);
+        let recorded = String::from_utf8(server.recorded()).expect("text");
+        let words = recorded.split("\r\n").filter(|word| !word.starts_with(['*', '$']));
+        let words: Vec<_> = words.filter(|word| !["", "SELECT", "0"].contains(word)).collect();
+        assert_eq!(words.join(" "), expected, "{request:?}");
+    }
+}
+
+#[test]
+fn who_has_to_give_a_password_gives_it_with_set() {
+    let pairs: [(&[u8], &[u8]); 1] = [(b"requirepass", b"secret")];
+    let settings = Settings::defaults().set(&pairs, Caller::Local).expect("it may be set");
+    let mut server = InProcess::new(settings).expect("descriptors");
+    server.speak(Protocol::MemcachedText);
+    server.lock_out();
+    check(&mut server, "get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
+    check(
+        &mut server,
+        "set x 0 0 13\r\ndefault wrong\r\n",
+        "CLIENT_ERROR authentication failure\r\n",
+    );
+    check(&mut server, "set x 0 0 14\r\ndefault secret\r\nget x\r\n", "STORED\r\nEND\r\n");
+}
+
+#[test]
+fn what_stats_tell_is_true() {
+    let mut server = server();
+    ask(
+        &mut server,
+        "set a 0 0 1\r\nx\r\nget a b\r\ngat 0 a b\r\nincr a 1\r\ndelete b\r\nincr b 1\r\n",
+    );
+    let stats = ask(&mut server, "stats\r\n");
+    for line in [
+        "cmd_get 4",
+        "cmd_set 1",
+        "cmd_touch 2",
+        "get_hits 1",
+        "get_misses 1",
+        "touch_hits 1",
+        "touch_misses 1",
+        "delete_misses 1",
+        "incr_hits 0",
+        "incr_misses 1",
+        "curr_items 1",
+    ] {
+        assert!(stats.contains(&format!("STAT {line}\r\n")), "{line} {stats}");
+    }
+    assert!(stats.ends_with("END\r\n"));
+    check(&mut server, "stats reset\r\nstats nothing\r\n", "RESET\r\nERROR\r\n");
+    assert!(ask(&mut server, "stats\r\n").contains("STAT cmd_get 0\r\n"));
+}
