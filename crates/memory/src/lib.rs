@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 #[cfg(not(system_allocator))]
 mod jemalloc;
+#[cfg(not(system_allocator))]
+mod slabs;
 #[cfg(system_allocator)]
 mod system;
 
@@ -35,7 +37,11 @@ use jemalloc as source;
 #[cfg(system_allocator)]
 use system as source;
 
+#[cfg(not(system_allocator))]
+pub use slabs::SparseSlabs;
 pub use source::{purge, report};
+#[cfg(system_allocator)]
+pub use system::SparseSlabs;
 
 /// jemalloc's page: the unit of its slabs and of large blocks. The kernel's may be smaller but not
 /// larger, or jemalloc refuses to start. Kernels for aarch64 have pages of 4, 16 or 64 KiB, and one
