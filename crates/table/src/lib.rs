@@ -14,6 +14,7 @@
 //! | `table` | the surface: find, read, change, insert, remove |
 //! | `structure` | growing, splitting, shrinking, merging |
 //! | `walk` | SCAN, expiry sweep, random record, all records |
+//! | `renewal` | out of sparse pages |
 //! | `segment` | buckets, stash, displacement |
 //! | `directory` | prefix to segment |
 //! | `hash`, `word`, `group` | bits of a hash, of a slot, and the SIMD of a bucket head |
@@ -33,6 +34,7 @@ mod hash;
 mod number;
 mod owned;
 mod record;
+mod renewal;
 mod segment;
 mod structure;
 mod table;
@@ -47,6 +49,7 @@ pub use class::size_class;
 pub use number::IntText;
 pub use owned::{Discarded, Encoding, OwnedRecord, StrRef, ValueRef};
 pub use record::MAX_STRING_BYTES;
+pub use renewal::{PARTS_PER_STEP, Renewal, RenewalCursor};
 pub use table::{Full, Place, Table};
 pub use tail::{CAS_MAX, Tail};
 pub use walk::{Cursor, SweepCursor, Swept};
@@ -59,6 +62,13 @@ pub trait Object: Send + 'static {
 
     /// Allocated bytes behind it, without itself.
     fn heap_bytes(&self) -> usize;
+
+    /// Allocates its parts anew that are to be, those from number `from` on, `most` or a few more;
+    /// where to go on, `None` at the end. Parts may get other numbers between two calls: then some
+    /// are left out. What is read is the same after.
+    fn renew(&mut self, _from: usize, _most: usize, _renewal: &mut Renewal<'_>) -> Option<usize> {
+        None
+    }
 }
 
 /// Whether a record with this deadline is gone: in the millisecond of its deadline it is still

@@ -38,6 +38,7 @@ use std::ptr;
 
 use pantala_base::UnixMs;
 
+use crate::Object;
 use crate::class::{class_bytes, class_index, room_bytes};
 use crate::number::int_width;
 use crate::tail::{self, Tail};
@@ -401,6 +402,52 @@ pub(crate) unsafe fn reshape(word: &mut Word, class: u8) {
         at.add(1).write(class);
         word.set_pointer(at);
     }
+}
+
+/// Allocates the record anew and what it owns, where that is to be. A collection with too many
+/// parts for one step is named to `large`, with the next of them; its record is moved.
+///
+/// # Safety
+/// `word` owns a live record of a table of `O`, to which nothing refers.
+pub(crate) unsafe fn renew_blocks<O: Object>(
+    word: &mut Word,
+    renewal: &mut crate::Renewal<'_>,
+    large: &mut dyn FnMut(&[u8], usize),
+) {
+    // SAFETY: the caller's promise; R1, R3 and R5 for what is moved, as bytes (R5), to a block of
+    // the same room.
+    unsafe {
+        if renewal.wants(word.pointer()) {
+            let room = Record::of(*word).room();
+            word.set_pointer(renewed(word.pointer(), room));
+        }
+        let record = Record::of(*word);
+        if word.form() == Kind::LONG {
+            let (block, len) = record.long();
+            if renewal.wants(block) {
+                record.write_long(renewed(block, record.long_room()), len, record.aux());
+            }
+        } else if word.kind().is_object() {
+            let object = &mut *record.object::<O>();
+            if let Some(next) = object.renew(0, crate::PARTS_PER_STEP, renewal) {
+                large(record.key(), next);
+            }
+        }
+    }
+}
+
+/// A block of this room with the same bytes; the old one is freed.
+///
+/// # Safety
+/// As for [`release`].
+unsafe fn renewed(block: *mut u8, room: usize) -> *mut u8 {
+    let fresh = allocate(room);
+    // SAFETY: the caller's promise; bytes that were never written are copied as such.
+    unsafe {
+        ptr::copy_nonoverlapping(block, fresh, room);
+        release(block, room);
+    }
+    fresh
 }
 
 /// Frees the record alone; a long value or an object must have been taken out or be freed after.

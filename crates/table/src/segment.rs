@@ -271,6 +271,19 @@ impl Segment {
         segment
     }
 
+    /// A copy with the same words; the caller frees one of the two.
+    pub(crate) fn duplicate(self) -> Segment {
+        let layout = segment_layout(self.class());
+        // SAFETY: the layout is not empty.
+        let base = unsafe { alloc::alloc(layout) };
+        if base.is_null() {
+            alloc::handle_alloc_error(layout);
+        }
+        // SAFETY: S1: both blocks have this layout. Words of empty slots are copied as they are.
+        unsafe { std::ptr::copy_nonoverlapping(self.base, base, layout.size()) };
+        Segment { base, homes: self.homes }
+    }
+
     /// Frees the block, not the records.
     ///
     /// # Safety

@@ -115,6 +115,11 @@ impl<O: Object> Table<O> {
         self.units += u32::from(new.shape().units);
     }
 
+    /// Puts the copy of a segment in its place.
+    pub(crate) fn replace_segment(&mut self, prefix: u32, segment: Segment, copy: Segment) {
+        self.install(prefix, Some(segment), copy);
+    }
+
     /// Frees a segment whose items have moved.
     fn retire(&mut self, segment: Segment) {
         self.segments -= 1;

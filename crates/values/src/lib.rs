@@ -27,6 +27,7 @@ pub mod sorted_set;
 pub mod stream;
 
 use pantala_base::UnixMs;
+use pantala_table::Renewal;
 
 pub use hash::Hash;
 pub use list::List;
@@ -152,6 +153,9 @@ pub trait Collection: Variant + Default {
     /// A copy that shares nothing with the original (COPY).
     fn duplicate(&self) -> Self;
 
+    /// Allocates its parts anew that lie in sparse pages: see [`pantala_table::Object::renew`].
+    fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize>;
+
     /// No element is gone before this moment; `None` when none has a deadline. Quick. May be too
     /// early (an element that had it is gone), never too late.
     fn next_deadline(&self) -> Option<UnixMs>;
@@ -171,6 +175,10 @@ impl pantala_table::Object for Object {
 
     fn heap_bytes(&self) -> usize {
         each!(self, one => one.heap_bytes())
+    }
+
+    fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        each!(self, one => Collection::renew(one, from, most, renewal))
     }
 }
 

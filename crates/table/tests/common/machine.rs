@@ -31,6 +31,8 @@ struct Machine {
     keys: u64,
     scan: Scan,
     snapshot: Snapshot,
+    /// Where a walk stands that allocates anew.
+    renewed_to: pantala_table::RenewalCursor,
 }
 
 /// `steps` random operations on `keys` different keys; their number goes up and down.
@@ -41,6 +43,7 @@ pub fn run(seed: u64, hash: Hash, keys: u64, steps: u64) {
         keys,
         scan: Scan::default(),
         snapshot: Snapshot::default(),
+        renewed_to: pantala_table::RenewalCursor::START,
     };
     for step in 0..steps {
         machine.step((step / (keys * 3)).is_multiple_of(2));
@@ -64,6 +67,9 @@ impl Machine {
         }
         if self.random.one_in(3) {
             self.go_on_saving();
+        }
+        if self.random.one_in(8) {
+            self.renew();
         }
         if self.random.one_in(self.keys * 2) {
             self.sweep();
@@ -231,6 +237,23 @@ impl Machine {
             self.pair.expired = true;
         }
         self.notice_expired();
+    }
+
+    /// Every second block is taken for one in sparse pages.
+    fn renew(&mut self) {
+        let most = 1 + self.random.below(30) as usize;
+        let random = &mut self.random;
+        let mut is_sparse = |_: *const u8| random.one_in(2);
+        let mut renewal = pantala_table::Renewal::of(&mut is_sparse);
+        let next = self.pair.table.renew(
+            self.renewed_to,
+            most,
+            &mut renewal,
+            &mut |key, part| assert!(!key.is_empty() && part == 1),
+            &mut |_| {},
+        );
+        assert!(renewal.looked_at <= most + 3 && renewal.moved <= renewal.looked_at);
+        self.renewed_to = next.unwrap_or(pantala_table::RenewalCursor::START);
     }
 
     fn go_on_scanning(&mut self) {

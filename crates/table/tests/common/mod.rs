@@ -27,6 +27,17 @@ impl Object for Thing {
     fn heap_bytes(&self) -> usize {
         if self.bytes.capacity() == 0 { 0 } else { size_class(self.bytes.capacity()) }
     }
+
+    fn renew(
+        &mut self,
+        from: usize,
+        _: usize,
+        renewal: &mut pantala_table::Renewal<'_>,
+    ) -> Option<usize> {
+        renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
+        // The second half of those with an odd length is for another time.
+        (from == 0 && self.bytes.len() % 2 == 1).then_some(1)
+    }
 }
 
 /// SplitMix64: seeded, so that a failure can be replayed.

@@ -18,7 +18,7 @@
 //! Not here: what lies in a room (`entry`). Tests: `tests/dense.rs`.
 
 use pantala_base::simd;
-use pantala_table::size_class;
+use pantala_table::{Renewal, size_class};
 
 const HEAD_BYTES: usize = 4;
 /// More than this a bin never holds.
@@ -90,6 +90,13 @@ impl Bin {
         self.bytes[0] = count as u8;
         self.bytes[2] = low;
         self.bytes[3] = high;
+    }
+
+    /// Allocates its block anew if that lies in sparse pages.
+    pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
+        if !self.bytes.is_empty() {
+            renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
+        }
     }
 
     /// Allocated bytes.

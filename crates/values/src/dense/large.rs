@@ -4,6 +4,8 @@
 //! were freed are chained and used again. Slots lie in chunks, so that more of them are added
 //! without moving those there are.
 
+use pantala_table::Renewal;
+
 const CHUNK_SLOTS: usize = 64;
 const NONE: u32 = u32::MAX;
 
@@ -33,6 +35,19 @@ impl Large {
     /// Allocated bytes.
     pub fn heap_bytes(&self) -> usize {
         self.bytes + self.chunks.len() * CHUNK_SLOTS * size_of::<Slot>()
+    }
+
+    /// Allocates blocks anew that lie in sparse pages: those with numbers from `from` on, `most` of
+    /// them; where to go on.
+    pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        let end = from.saturating_add(most);
+        let slots = self.chunks.iter().map(Vec::len).sum();
+        for index in from..end.min(slots) {
+            if let Slot::Used(content) = self.slot(index as u32) {
+                renewal.renew(content.as_ptr(), content);
+            }
+        }
+        (end < slots).then_some(end)
     }
 
     /// Keeps a block; its number. There are never 2^32: each has over 512 bytes.

@@ -45,6 +45,7 @@ use std::sync::OnceLock;
 
 use pantala_base::UnixMs;
 use pantala_base::hash::HashSeed;
+use pantala_table::Renewal;
 
 use bin::{Bin, Slot};
 use entry::Form;
@@ -152,6 +153,20 @@ impl Dense {
         let bins = self.bin_count().next_multiple_of(4) * size_of::<Bin>();
         let chunks = self.chunks.capacity() * size_of::<Chunk>();
         self.bin_heap + self.large.heap_bytes() + bins + chunks
+    }
+
+    /// Allocates parts anew that lie in sparse pages: first bins, then what is too large for them.
+    /// See [`pantala_table::Object::renew`].
+    pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        let (bins, end) = (self.bin_count(), from.saturating_add(most));
+        for index in from..end.min(bins) {
+            self.bin_mut(index).renew(renewal);
+        }
+        if end < bins {
+            return Some(end);
+        }
+        let from = from.max(bins);
+        self.large.renew(from - bins, end - from, renewal).map(|next| next + bins)
     }
 
     #[inline]

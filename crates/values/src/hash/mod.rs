@@ -24,6 +24,7 @@ use crate::Collection;
 use crate::dense::{self, Dense, Values};
 use crate::packed::{self, Element, Encoded, Packed};
 use pantala_base::UnixMs;
+use pantala_table::Renewal;
 
 pub use view::{Field, HashRef, Sample};
 
@@ -222,6 +223,14 @@ impl Collection for Hash {
             Form::Packed(packed) => packed.heap_bytes(),
             Form::Large(large) => size_of::<Dense>() + large.heap_bytes(),
         }
+    }
+
+    fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        match &mut self.form {
+            Form::Packed(small) => small.renew(renewal),
+            Form::Large(large) => return large.renew(from, most, renewal),
+        }
+        None
     }
 
     fn encoding(&self) -> &'static str {

@@ -12,6 +12,8 @@
 
 use std::ops::ControlFlow;
 
+use pantala_table::Renewal;
+
 use super::compressed::Compressed;
 use super::folded::Folded;
 use super::{Way, at_view, find_in, visit_view};
@@ -65,6 +67,15 @@ impl Chunk {
             self.len = packed.len() as u32;
             self.entry_bytes = packed.entry_bytes() as u32;
             self.heap_bytes = packed.heap_bytes() as u32;
+        }
+    }
+
+    /// Allocates its block anew if that lies in sparse pages.
+    pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
+        match &mut self.store {
+            Store::Plain(packed) => packed.renew(renewal),
+            Store::Folded(folded) => folded.renew(renewal),
+            Store::Compressed(compressed) => compressed.renew(renewal),
         }
     }
 

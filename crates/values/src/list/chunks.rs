@@ -31,6 +31,7 @@
 
 use std::collections::VecDeque;
 
+use pantala_table::Renewal;
 use smallvec::SmallVec;
 
 use super::End;
@@ -79,6 +80,16 @@ impl Chunks {
         self.packed_bytes
             + self.chunks * size_of::<Chunk>()
             + self.groups.len() * size_of::<Group>()
+    }
+
+    /// Allocates chunks anew that lie in sparse pages: see [`pantala_table::Object::renew`].
+    pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        let end = from.saturating_add(most);
+        for index in from..end.min(self.chunks) {
+            let (group, place) = self.place(index);
+            self.groups[group].chunks[place].renew(renewal);
+        }
+        (end < self.chunks).then_some(end)
     }
 
     /// Group and place in it of a chunk that is there.

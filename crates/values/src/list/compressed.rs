@@ -11,7 +11,7 @@
 //! Not here: which chunks are compressed (`chunks`). Tests: at the foot, and `tests/list.rs`.
 
 use lz4_flex::block;
-use pantala_table::size_class;
+use pantala_table::{Renewal, size_class};
 
 use crate::packed::View;
 
@@ -28,6 +28,11 @@ pub struct Compressed {
 }
 
 impl Compressed {
+    /// Allocates its block anew if that lies in sparse pages.
+    pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
+        renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
+    }
+
     /// Compresses entries, if that saves a quarter of them.
     pub fn of(view: View<'_>) -> Option<Compressed> {
         let entries = view.bytes();

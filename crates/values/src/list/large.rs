@@ -12,6 +12,8 @@
 
 use std::ops::ControlFlow;
 
+use pantala_table::Renewal;
+
 use super::chunk::Chunk;
 use super::chunks::Chunks;
 use super::fill::{FRAME_BYTES, Fill};
@@ -50,6 +52,11 @@ impl Large {
     /// Allocated bytes.
     pub fn heap_bytes(&self) -> usize {
         size_of::<Large>() + self.chunks.heap_bytes()
+    }
+
+    /// Allocates chunks anew that lie in sparse pages: see [`pantala_table::Object::renew`].
+    pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        self.chunks.renew(from, most, renewal)
     }
 
     /// How many chunks.

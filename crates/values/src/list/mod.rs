@@ -30,6 +30,7 @@ mod large;
 use std::ops::ControlFlow;
 
 use pantala_base::UnixMs;
+use pantala_table::Renewal;
 use smallvec::SmallVec;
 
 use crate::Collection;
@@ -375,6 +376,14 @@ impl Collection for List {
             List::Packed(packed) => packed.heap_bytes(),
             List::Chunks(large) => large.heap_bytes(),
         }
+    }
+
+    fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        match self {
+            List::Packed(small) => small.renew(renewal),
+            List::Chunks(large) => return large.renew(from, most, renewal),
+        }
+        None
     }
 
     fn encoding(&self) -> &'static str {

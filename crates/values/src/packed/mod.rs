@@ -31,7 +31,7 @@ mod view;
 use std::alloc::{self, Layout};
 use std::ptr::{self, NonNull};
 
-use pantala_table::size_class;
+use pantala_table::{Renewal, size_class};
 use smallvec::SmallVec;
 
 pub use entry::Element;
@@ -120,6 +120,13 @@ impl Packed {
         match self.at {
             None => 0,
             Some(_) => size_class(HEAD_BYTES + self.entry_bytes()),
+        }
+    }
+
+    /// Allocates its block anew if that lies in sparse pages.
+    pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
+        if let Some(block) = self.at {
+            renewal.renew(block.as_ptr(), self);
         }
     }
 

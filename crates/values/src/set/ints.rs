@@ -9,6 +9,8 @@
 //!
 //! Tests: at the foot, and `tests/set.rs`.
 
+use pantala_table::Renewal;
+
 use crate::packed::Packed;
 
 /// See the module.
@@ -46,6 +48,11 @@ impl Ints {
     /// Allocated bytes.
     pub fn heap_bytes(&self) -> usize {
         self.buffer.heap_bytes()
+    }
+
+    /// Allocates its block anew if that lies in sparse pages.
+    pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
+        self.buffer.renew(renewal);
     }
 
     /// Of numbers that ascend.

@@ -32,7 +32,7 @@ mod view;
 use pantala_base::UnixMs;
 use pantala_base::number::{digit_count, parse_i64};
 use pantala_base::rng::Rng;
-use pantala_table::{IntText, is_expired};
+use pantala_table::{IntText, Renewal, is_expired};
 
 use crate::Collection;
 use crate::dense::{self, Dense, Values};
@@ -456,6 +456,15 @@ impl Collection for Set {
             Form::Packed(packed) => packed.heap_bytes(),
             Form::Large(large) => size_of::<Dense>() + large.heap_bytes(),
         }
+    }
+
+    fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        match &mut self.form {
+            Form::Ints(small) => small.renew(renewal),
+            Form::Packed(small) => small.renew(renewal),
+            Form::Large(large) => return large.renew(from, most, renewal),
+        }
+        None
     }
 
     fn encoding(&self) -> &'static str {

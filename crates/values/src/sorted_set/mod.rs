@@ -25,6 +25,7 @@ mod view;
 use std::ops::Range;
 
 use pantala_base::UnixMs;
+use pantala_table::Renewal;
 
 use crate::Collection;
 use crate::packed::Packed;
@@ -275,6 +276,14 @@ impl Collection for SortedSet {
                 size_of::<Large>() + large.tree.heap_bytes() + deadlines
             }
         }
+    }
+
+    fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        match &mut self.0 {
+            Form::Packed(small) => small.renew(renewal),
+            Form::Large(large) => return large.tree.renew(from, most, renewal),
+        }
+        None
     }
 
     fn encoding(&self) -> &'static str {

@@ -24,7 +24,7 @@
 //! Not here: how texts are written (`text`), which block an entry belongs to (`mod`). Tests: at the
 //! foot of the file and `tests/stream.rs`.
 
-use pantala_table::size_class;
+use pantala_table::{Renewal, size_class};
 use smallvec::SmallVec;
 
 use super::id::StreamId;
@@ -340,6 +340,15 @@ impl Block {
     /// How many entries are there.
     pub fn len(&self) -> usize {
         self.live as usize
+    }
+
+    /// Allocates its buffer anew, as large, if that lies in sparse pages.
+    pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
+        if self.bytes.capacity() > 0 && renewal.wants(self.bytes.as_ptr()) {
+            let mut bytes = Vec::with_capacity(self.bytes.capacity());
+            bytes.extend_from_slice(&self.bytes);
+            self.bytes = bytes;
+        }
     }
 
     /// Allocated bytes.

@@ -35,7 +35,7 @@ mod trim;
 use std::collections::BTreeMap;
 
 use pantala_base::UnixMs;
-use pantala_table::size_class;
+use pantala_table::{Renewal, size_class};
 
 use crate::Collection;
 
@@ -283,6 +283,16 @@ impl Collection for Stream {
         });
         let lists = body.blocks.heap_bytes() + groups.sum::<usize>();
         size_class(size_of::<Body>()) + body.block_bytes + lists
+    }
+
+    fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        // A chunk of blocks is some dozens of parts.
+        let end = from + most.div_ceil(sorted::CHUNK);
+        for chunk in from..end {
+            let Some(blocks) = self.0.blocks.chunk_mut(chunk) else { return None };
+            blocks.iter_mut().for_each(|block| block.renew(renewal));
+        }
+        Some(end)
     }
 
     fn encoding(&self) -> &'static str {

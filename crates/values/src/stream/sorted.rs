@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use super::id::StreamId;
 
 /// The most things in a chunk.
-const CHUNK: usize = 64;
+pub(super) const CHUNK: usize = 64;
 
 /// A thing with an id, which does not change while it is kept.
 pub trait Keyed {
@@ -67,6 +67,11 @@ impl<T: Keyed> Sorted<T> {
             (Some(last), count) => (count - 1) * CHUNK.min(self.len) + last.capacity(),
         };
         things * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
+    }
+
+    /// The things of a chunk, to be changed in all but their ids; `None`: there is no such chunk.
+    pub fn chunk_mut(&mut self, number: usize) -> Option<&mut [T]> {
+        self.chunks.get_mut(number).map(Vec::as_mut_slice)
     }
 
     /// The first thing whose id is not below this one.

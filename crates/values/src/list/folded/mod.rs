@@ -28,7 +28,7 @@ mod code;
 
 use std::ops::{ControlFlow, Range};
 
-use pantala_table::{IntText, size_class};
+use pantala_table::{IntText, Renewal, size_class};
 
 use super::{End, Way};
 use crate::packed::{Element, Encoded, Packed, View, entry};
@@ -50,6 +50,13 @@ const WINDOW: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Folded {
     bytes: Box<[u8]>,
+}
+
+impl Folded {
+    /// Allocates its block anew if that lies in sparse pages.
+    pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
+        renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
+    }
 }
 
 /// What became of elements that were to be folded.

@@ -58,6 +58,11 @@ impl<T: Default> Arena<T> {
         &mut self.blocks[id as usize / BLOCK][id as usize % BLOCK]
     }
 
+    /// How many numbers were given out.
+    pub fn numbers(&self) -> usize {
+        self.blocks.iter().map(Vec::len).sum()
+    }
+
     /// Allocated bytes, without what nodes own.
     pub fn heap_bytes(&self) -> usize {
         let per_block = self.blocks.first().map_or(0, Vec::capacity) * size_of::<T>();

@@ -22,7 +22,7 @@
 use std::sync::OnceLock;
 
 use pantala_base::hash::HashSeed;
-use pantala_table::size_class;
+use pantala_table::{Renewal, size_class};
 
 const FREE: u64 = u64::MAX;
 /// A segment more is made when there are more entries than this a segment.
@@ -78,6 +78,15 @@ fn hash_of(slot: u64) -> Hash {
 }
 
 impl Index {
+    /// Allocates segments anew that lie in sparse pages: see [`pantala_table::Object::renew`].
+    pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        let end = from.saturating_add(most);
+        for segment in self.segments.iter_mut().take(end).skip(from) {
+            renewal.renew(segment.slots.as_ptr().cast(), &mut segment.slots);
+        }
+        (end < self.segments.len()).then_some(end)
+    }
+
     /// An index with room for this many members.
     pub fn with_room(count: usize) -> Index {
         let mut index = Index::default();

@@ -17,7 +17,7 @@
 use std::cmp::Ordering;
 
 use pantala_base::simd::find_byte;
-use pantala_table::size_class;
+use pantala_table::{Renewal, size_class};
 
 use super::arena::NONE;
 
@@ -109,6 +109,13 @@ impl Leaf {
     #[inline]
     pub fn is_heavy(&self) -> bool {
         self.member_bytes() > MOST_MEMBER_BYTES && self.len() > 1
+    }
+
+    /// Allocates its buffer anew if that lies in sparse pages.
+    pub fn renew(&mut self, renewal: &mut Renewal<'_>) {
+        if !self.bytes.is_empty() {
+            renewal.renew(self.bytes.as_ptr(), &mut self.bytes);
+        }
     }
 
     /// Allocated bytes.

@@ -43,6 +43,7 @@ mod inner;
 mod leaf;
 mod walk;
 
+use pantala_table::Renewal;
 use smallvec::SmallVec;
 
 use arena::{Arena, NONE};
@@ -164,6 +165,20 @@ impl Tree {
         let per_inner = inner::MOST * (4 + 8 + size_of::<Fence>());
         let nodes = self.leaves.heap_bytes() + self.inners.heap_bytes();
         nodes + self.leaf_bytes + self.inner_count * per_inner + self.index.heap_bytes()
+    }
+
+    /// Allocates parts anew that lie in sparse pages, leaves and then segments of the index: see
+    /// [`pantala_table::Object::renew`].
+    pub fn renew(&mut self, from: usize, most: usize, renewal: &mut Renewal<'_>) -> Option<usize> {
+        let (leaves, end) = (self.leaves.numbers(), from.saturating_add(most));
+        for id in from..end.min(leaves) {
+            self.leaves.at_mut(id as u32).renew(renewal);
+        }
+        if end < leaves {
+            return Some(end);
+        }
+        let from = from.max(leaves);
+        self.index.renew(from - leaves, end - from, renewal).map(|next| next + leaves)
     }
 
     /// Where a member is.
