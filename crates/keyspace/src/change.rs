@@ -80,7 +80,7 @@ impl Db {
         self.cut.is_some()
     }
 
-    /// Its records, to be marked as saved and for nothing else.
+    /// Its records, to be marked as saved or allocated anew, and for nothing else.
     pub(crate) fn table_to_mark(&mut self) -> &mut Table<Object> {
         &mut self.table
     }
@@ -100,6 +100,14 @@ impl Databases {
         match index.index() {
             0 => Some(&self.first),
             number => self.others.get(number - 1),
+        }
+    }
+
+    /// One of them, if anything ever used it.
+    pub fn if_used_mut(&mut self, index: DbIndex) -> Option<&mut Db> {
+        match index.index() {
+            0 => Some(&mut self.first),
+            number => self.others.get_mut(number - 1),
         }
     }
 

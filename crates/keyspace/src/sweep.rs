@@ -225,7 +225,7 @@ impl Keyspace {
     }
 
     /// Takes a partition that was free a moment ago; `None`: somebody has it, and keeps it.
-    fn hold_soon(&self, id: PartitionId) -> Option<Held<'_>> {
+    pub(crate) fn hold_soon(&self, id: PartitionId) -> Option<Held<'_>> {
         if let Some(held) = self.partition(id).spin_lock() {
             return Some(held);
         }
