@@ -4,3 +4,4 @@ from . import (  # noqa: F401
     append_only, append_only_kills, buffers, circumstances, clients, input, large_reads, limits,
     migrate, monitors, persistence, pubsub, scripts, threads, waiting,
 )
+from . import memory  # noqa: F401

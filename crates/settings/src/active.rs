@@ -111,6 +111,27 @@ settings! {
     /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
     maxmemory_clients: MemoryShare = live(
         "maxmemory-clients", Kind::MemoryOrPercent, "0", Memory);
+    /// Data that lies in mostly empty pages is moved in the background, so that these are given
+    /// back.
+    activedefrag: bool = live("activedefrag", Kind::Bool, "yes", Memory);
+    /// Wasted bytes below which defragmentation rests.
+    active_defrag_ignore_bytes: u64 = live(
+        "active-defrag-ignore-bytes", Kind::Memory(1, i64::MAX as u64), "16777216", Memory);
+    /// Wasted bytes, in percent of those used, below which defragmentation rests.
+    active_defrag_threshold_lower: u32 = live(
+        "active-defrag-threshold-lower", Kind::Int(0, 1_000), "10", Memory);
+    /// Wasted bytes, in percent of those used, from which on it takes as much CPU as it may.
+    active_defrag_threshold_upper: u32 = live(
+        "active-defrag-threshold-upper", Kind::Int(0, 1_000), "100", Memory);
+    /// Percentage of one core that defragmentation takes at least.
+    active_defrag_cycle_min: u32 = live(
+        "active-defrag-cycle-min", Kind::Int(1, 99), "1", Memory);
+    /// Percentage of one core that defragmentation takes at most.
+    active_defrag_cycle_max: u32 = live(
+        "active-defrag-cycle-max", Kind::Int(1, 99), "25", Memory);
+    /// Microseconds that defragmentation works without a rest.
+    active_defrag_cycle_us: u32 = live(
+        "active-defrag-cycle-us", Kind::Int(0, 100_000), "500", Memory);
     /// FLUSHALL and FLUSHDB free as with ASYNC.
     lazyfree_lazy_user_flush: bool = live("lazyfree-lazy-user-flush", Kind::Bool, "yes", Memory);
 

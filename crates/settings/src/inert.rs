@@ -27,22 +27,8 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Channels that a new ACL user may use."),
     start("aclfile", Text, "", Security).refused().doc("File of ACL users."),
     live("acllog-max-len", LONG, "128", Security).doc("Entries that ACL LOG keeps."),
-    live("active-defrag-cycle-max", Int(1, 99), "25", Memory)
-        .doc("Percentage of CPU that defragmentation takes at most."),
-    live("active-defrag-cycle-min", Int(1, 99), "1", Memory)
-        .doc("Percentage of CPU that defragmentation takes at least."),
-    live("active-defrag-cycle-us", Int(0, 100_000), "500", Memory)
-        .doc("Microseconds of one defragmentation cycle."),
-    live("active-defrag-ignore-bytes", Kind::Memory(1, i64::MAX as u64), "104857600", Memory)
-        .doc("Wasted bytes below which defragmentation rests."),
     live("active-defrag-max-scan-fields", Int(1, i64::MAX), "1000", Memory)
-        .doc("Elements of a collection above which it is defragmented in steps."),
-    live("active-defrag-threshold-lower", Int(0, 1_000), "10", Memory)
-        .doc("Percentage of fragmentation at which defragmentation starts."),
-    live("active-defrag-threshold-upper", Int(0, 1_000), "100", Memory)
-        .doc("Percentage of fragmentation at which defragmentation works hardest."),
-    live("activedefrag", Bool, "no", Memory)
-        .doc("Move allocations to give fragmented memory back."),
+        .doc("Parts of a collection defragmented in one go. Here they are always 64."),
     live("activerehashing", Bool, "yes", Memory)
         .doc("Use idle time to rehash. Tables here grow one segment at a time instead."),
     start("always-show-logo", Bool, "no", Process).doc("Show a logo at start."),

@@ -418,7 +418,7 @@ mod tests {
             check(args, "protected-mode=no");
         }
         check(&["--no-appendfsync-on-rewrite"], "no-appendfsync-on-rewrite=yes");
-        check(&["--activedefrag", "--port", "1"], "activedefrag=yes; port=1");
+        check(&["--import-mode", "--port", "1"], "import-mode=yes; port=1");
     }
 
     #[test]

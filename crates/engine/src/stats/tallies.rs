@@ -59,6 +59,20 @@ counts! {
         evicted_clients: Thread,
         /// Connections given to another worker because this one was too busy.
         moved: Thread,
+        /// Blocks that defragmentation has moved,
+        blocks_moved: Thread,
+        /// and that it has left where they were.
+        blocks_left: Thread,
+        /// Keys of which defragmentation has moved something,
+        keys_moved: Thread,
+        /// and those of which nothing.
+        keys_left: Thread,
+        /// Microseconds in which there was something to defragment.
+        defrag_us: Thread,
+        /// Since when there is (monotonic, microseconds); 0: there is nothing.
+        defrag_since_us: Level,
+        /// Percentage of a core that defragmentation takes now.
+        defrag_percent: Level,
         /// Bytes that connections and their buffers take now.
         client_bytes: Level,
         /// Error replies.

@@ -8,6 +8,7 @@ pub mod listening;
 pub mod loading;
 pub mod logging;
 pub mod place;
+pub mod renewing;
 pub mod rewriting;
 pub mod saving;
 pub mod signals;

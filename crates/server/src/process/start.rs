@@ -21,7 +21,7 @@ use pantala_engine::lane;
 use pantala_engine::states::States;
 
 use super::loading::{self, AnswersLoading};
-use super::{background, journaling, listening, place, saving, signals};
+use super::{background, journaling, listening, place, renewing, saving, signals};
 
 /// Descriptors the process needs beside its clients'.
 pub(crate) const OWN_DESCRIPTORS: u64 = 64;
@@ -124,6 +124,8 @@ pub fn start_with(
         });
     })?);
     let sweeper_waker = waker.recv().map_err(|_| "the sweeping thread did not start")?;
+    let of_defragmentation = Arc::clone(&shared);
+    threads.push(spawn("defrag", move || renewing::defragment(&of_defragmentation))?);
     let of_schedule = Arc::clone(&shared);
     threads.push(spawn("schedule", move || saving::keep_schedule(&of_schedule))?);
     shared.engine.lane.open(lane_threads);

@@ -289,7 +289,7 @@ impl Collection for Stream {
         // A chunk of blocks is some dozens of parts.
         let end = from + most.div_ceil(sorted::CHUNK);
         for chunk in from..end {
-            let Some(blocks) = self.0.blocks.chunk_mut(chunk) else { return None };
+            let blocks = self.0.blocks.chunk_mut(chunk)?;
             blocks.iter_mut().for_each(|block| block.renew(renewal));
         }
         Some(end)

@@ -47,9 +47,8 @@ pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("pubsubshard_channels", shared.engine.notices.pubsub.count(Kind::SlotChannel));
     page.each(&["latest_fork_usec", "total_forks"], 0);
     page.line("migrate_cached_sockets", shared.links.count());
-    page.each(&["slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses"], 0);
-    page.each(&["active_defrag_key_hits", "active_defrag_key_misses"], 0);
-    page.each(&["total_active_defrag_time", "current_active_defrag_time"], 0);
+    page.line("slave_expires_tracked_keys", 0);
+    defragmentation(shared, page);
     let tracked = shared.engine.space.tracked();
     page.line("tracking_total_keys", tracked.keys.load(Ordering::Relaxed));
     page.line("tracking_total_items", tracked.readers.load(Ordering::Relaxed));
@@ -58,6 +57,19 @@ pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("total_error_replies", sum(|tally| tally.errors.get()));
     page.line("dump_payload_sanitizations", 0);
     connections(shared, page, rates[3]);
+}
+
+fn defragmentation(shared: &Shared, page: &mut Page) {
+    let sum = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum(pick);
+    page.line("active_defrag_hits", sum(|tally| tally.blocks_moved.get()));
+    page.line("active_defrag_misses", sum(|tally| tally.blocks_left.get()));
+    page.line("active_defrag_key_hits", sum(|tally| tally.keys_moved.get()));
+    page.line("active_defrag_key_misses", sum(|tally| tally.keys_left.get()));
+    let since_us = sum(|tally| tally.defrag_since_us.get());
+    let now_us = if since_us > 0 { monotonic_us().saturating_sub(since_us) } else { 0 };
+    let total_us = sum(|tally| tally.defrag_us.get()) + now_us;
+    page.line("total_active_defrag_time", total_us / 1000);
+    page.line("current_active_defrag_time", now_us / 1000);
 }
 
 fn connections(shared: &Shared, page: &mut Page, turns_per_s: f64) {

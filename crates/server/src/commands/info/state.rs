@@ -151,7 +151,8 @@ pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("mem_aof_buffer", 0);
     page.line("mem_allocator", "jemalloc-5");
     page.line("mem_overhead_db_hashtable_rehashing", 0);
-    page.line("active_defrag_running", 0);
+    let running = shared.engine.stats.tallies.sum(|tally| tally.defrag_percent.get());
+    page.line("active_defrag_running", running);
     page.line("lazyfree_pending_objects", 0);
     page.line(
         "lazyfreed_objects",
