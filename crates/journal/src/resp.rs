@@ -23,6 +23,23 @@ pub fn push_command(out: &mut Vec<u8>, args: &[&[u8]]) {
     }
 }
 
+/// Appends the header of a command of so many arguments, each of which [`push_bulk`] then appends.
+pub fn push_array(out: &mut Vec<u8>, args: usize) {
+    push_header(out, b'*', args);
+}
+
+/// Appends an argument.
+pub fn push_bulk(out: &mut Vec<u8>, arg: &[u8]) {
+    push_bulk_header(out, arg.len());
+    out.extend_from_slice(arg);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the header of an argument of so many bytes, which the caller appends, and CR LF.
+pub fn push_bulk_header(out: &mut Vec<u8>, bytes: usize) {
+    push_header(out, b'$', bytes);
+}
+
 /// Appends SELECT.
 pub fn push_select(out: &mut Vec<u8>, db: u32) {
     let mut number = Vec::with_capacity(HEADER_MAX_BYTES);

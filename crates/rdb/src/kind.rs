@@ -18,6 +18,16 @@ impl Kind {
         )
     }
 
+    /// What stands for it where only kinds are written that Redis or Valkey know: that without the
+    /// deadlines of members.
+    pub fn portable(self) -> Kind {
+        match self {
+            Kind::SET_WITH_DEADLINES => Kind::SET,
+            Kind::SORTED_SET_WITH_DEADLINES => Kind::SORTED_SET_2,
+            known => known,
+        }
+    }
+
     /// What TYPE answers for its values; a module's name is not known here.
     pub fn type_name(self) -> &'static str {
         match self {

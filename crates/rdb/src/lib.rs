@@ -77,7 +77,7 @@ use pantala_values::{Object, Variant};
 pub use beside::{Beside, write_flags};
 pub use input::{Input, Malformed};
 pub use kind::Kind;
-pub use text::{Strings, Text};
+pub use text::{Strings, Style, Text};
 
 /// What a value that is read may be, and the sizes up to which collections are packed.
 #[derive(Clone, Copy, Debug)]
@@ -169,9 +169,15 @@ pub struct Writing {
 
 impl Writing {
     /// Looks at the value. What has expired at `now` is left out.
-    pub fn begin(value: &ValueRef<'_, Object>, now: UnixMs, strings: Strings) -> Writing {
+    pub fn begin(
+        value: &ValueRef<'_, Object>,
+        now: UnixMs,
+        style: impl Into<Style>,
+    ) -> Writing {
+        let Style { strings, is_portable } = style.into();
+        let kind = kind_of(value, now);
         Writing {
-            kind: kind_of(value, now),
+            kind: if is_portable { kind.portable() } else { kind },
             now,
             strings,
             from: 0,

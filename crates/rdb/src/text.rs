@@ -45,6 +45,22 @@ pub enum Strings {
     Compressed,
 }
 
+/// How values are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Strings in them.
+    pub strings: Strings,
+    /// Only in kinds that other servers know, without what those lack: see
+    /// [`Kind::portable`](crate::Kind::portable).
+    pub is_portable: bool,
+}
+
+impl From<Strings> for Style {
+    fn from(strings: Strings) -> Style {
+        Style { strings, is_portable: false }
+    }
+}
+
 /// A string that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text<'a> {

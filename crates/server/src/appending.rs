@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use pantala_journal::{Journal, Stamp};
 use pantala_persistence::aof::{Part, Rewrite};
+use pantala_persistence::snapshot::Form;
 
 /// What the journal's thread is asked to do.
 pub enum Order {
@@ -82,7 +83,16 @@ struct State {
     sizes: Sizes,
     rewrites: Rewrites,
     /// Who waits for a rewrite to begin, and at which cut.
-    expected: Option<(u64, Sender<Option<Rewrite>>)>,
+    expected: Option<Expected>,
+}
+
+/// A rewrite that is to begin.
+struct Expected {
+    /// The cut's.
+    number: u64,
+    /// What its base is made of.
+    form: Form,
+    waiting: Sender<Option<Rewrite>>,
 }
 
 impl Default for Rewrites {
@@ -182,11 +192,11 @@ impl Appending {
         self.state().rewrites.is_scheduled = is_scheduled;
     }
 
-    /// A number for a cut; the rewrite that begins there comes this way, or `None` if it can not.
-    pub fn expect_rewrite(&self) -> (u64, Receiver<Option<Rewrite>>) {
+    /// A number for a cut; the rewrite that begins there, with a base of this form, comes this way, or `None` if it can not.
+    pub fn expect_rewrite(&self, form: Form) -> (u64, Receiver<Option<Rewrite>>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let (sender, coming) = channel();
-        self.state().expected = Some((number, sender));
+        let (waiting, coming) = channel();
+        self.state().expected = Some(Expected { number, form, waiting });
         (number, coming)
     }
 
@@ -202,12 +212,19 @@ impl Appending {
         journal.cut(stamp, number);
     }
 
+    /// What the base of the rewrite that begins at the cut of this number is made of.
+    pub fn expected_form(&self, number: u64) -> Form {
+        let state = self.state();
+        let expected = state.expected.as_ref().filter(|expected| expected.number == number);
+        expected.map(|expected| expected.form).unwrap_or_default()
+    }
+
     /// A rewrite has begun at the cut of this number; it comes back if nobody waits for it.
     pub fn begun(&self, number: u64, rewrite: Option<Rewrite>) -> Option<Rewrite> {
-        let waiting = self.state().expected.take();
-        match waiting {
-            Some((expected, sender)) if expected == number => {
-                sender.send(rewrite).err().and_then(|back| back.0)
+        let expected = self.state().expected.take();
+        match expected {
+            Some(expected) if expected.number == number => {
+                expected.waiting.send(rewrite).err().and_then(|back| back.0)
             }
             _ => rewrite,
         }

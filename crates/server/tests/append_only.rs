@@ -483,3 +483,68 @@ fn object_storage_takes_no_append_only_file() {
     assert!(why.contains("argument 'appendonly') - the append-only file needs"), "{why}");
     end(running);
 }
+
+/// Makes keys of all types, small and large, with all that there is to them.
+fn fill(client: &mut Client) {
+    let far = "32503680000000";
+    let mut commands = vec![
+        "FUNCTION LOAD \"#!lua name=l\\nredis.register_function('f', function() return 1 end)\"".into(),
+        format!("SET s text PXAT {far}"),
+        "SET n 12345".into(),
+        format!("SETRANGE long 300000 x"),
+        "HSET h f 1 g two".into(),
+        format!("HPEXPIREAT h {far} FIELDS 1 f"),
+        format!("SADDEX deadlines 100000 a b"),
+        "ZADD z 1 a 2.5 b -inf c".into(),
+        format!("ZPEXPIREAT z {far} MEMBERS 1 b"),
+        "XADD x 5-1 f v g w".into(),
+        "XADD x 6-1 f v g w".into(),
+        "XDEL x 5-1".into(),
+        "XGROUP CREATE x g 0 ENTRIESREAD 1".into(),
+        "XGROUP CREATECONSUMER x g idle".into(),
+        "XREADGROUP GROUP g c STREAMS x >".into(),
+        "XGROUP CREATE empty g $ MKSTREAM".into(),
+        "SELECT 3".into(),
+        "SET other db".into(),
+    ];
+    for number in 0..300 {
+        commands.push(format!("RPUSH l {number} element:{number}"));
+        commands.push(format!("SADD set member:{number}"));
+        commands.push(format!("SADD ints {number}"));
+        commands.push(format!("HSET hash field:{number} {number}"));
+        commands.push(format!("ZADD sorted {number}.25 member:{number}"));
+        commands.push(format!("XADD stream {number}-7 field {number}"));
+    }
+    commands.push("SELECT 0".into());
+    for command in &commands {
+        let reply = client.ask(command);
+        assert!(!reply.starts_with('-'), "{command}: {reply}");
+    }
+}
+
+#[test]
+fn a_base_may_be_commands() {
+    let at = Directory::new();
+    let settings = [ON, &["--aof-use-rdb-preamble", "no"]].concat();
+    let running = server(&at, &settings);
+    let mut client = Client::new(&at.socket());
+    fill(&mut client);
+    client.ask("BGREWRITEAOF");
+    wait_for(&mut client, "aof_rewrites:1");
+    client.ask("SET after rewrite");
+    let base = at.0.join("appendonlydir/appendonly.aof.1.base.aof");
+    let bytes = std::fs::read(&base).expect("it is there");
+    assert!(bytes.starts_with(b"*3\r\n$8\r\nFUNCTION\r\n"), "{}", bytes[..40].escape_ascii());
+    let pending = client.ask("XPENDING x g");
+    let running = check_again(&at, running, &settings);
+    let mut client = Client::new(&at.socket());
+    assert_eq!(client.ask("XPENDING x g"), pending);
+    assert_eq!(client.ask("FCALL f 0"), ":1");
+    assert_eq!(client.ask("ZPEXPIRETIME z MEMBERS 1 b"), ":32503680000000");
+    // Back to a snapshot.
+    client.ask("CONFIG SET aof-use-rdb-preamble yes");
+    client.ask("BGREWRITEAOF");
+    wait_for(&mut client, "aof_rewrites:1");
+    assert!(at.0.join("appendonlydir/appendonly.aof.2.base.rdb").exists());
+    end(check_again(&at, running, &settings));
+}

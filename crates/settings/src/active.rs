@@ -178,6 +178,11 @@ settings! {
     appendfsync: AppendSync = live(
         "appendfsync", Kind::Word(AppendSync::WORDS), "everysec", Persistence)
         .on_change(OnChange::AppendOnly);
+    /// Do not sync the append-only file while a snapshot or a rewrite is being written.
+    no_appendfsync_on_rewrite: bool = live(
+        "no-appendfsync-on-rewrite", Kind::Bool, "no", Persistence);
+    /// Begin a rewritten append-only file with a snapshot; else with commands.
+    aof_use_rdb_preamble: bool = live("aof-use-rdb-preamble", Kind::Bool, "yes", Persistence);
     /// Directory of the append-only files, inside dir.
     appenddirname: String = start(
         "appenddirname", Kind::Checked(shapes::file_name, "a directory's name"), "appendonlydir",
@@ -200,6 +205,9 @@ settings! {
     rdbcompression: bool = live("rdbcompression", Kind::Bool, "yes", Persistence);
     /// End a snapshot with a checksum, and check it when one is read.
     rdbchecksum: bool = start("rdbchecksum", Kind::Bool, "yes", Persistence);
+    /// Write snapshots that other servers load: without what only Pantala keeps.
+    snapshot_portable: bool = live("snapshot_portable", Kind::Bool, "no", Persistence)
+        .beyond_redis();
     /// Sync a snapshot to disk in steps.
     rdb_save_incremental_fsync: bool = live(
         "rdb-save-incremental-fsync", Kind::Bool, "yes", Persistence);

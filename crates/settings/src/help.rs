@@ -196,7 +196,7 @@ mod tests {
         assert!(
             full().contains("--cluster-enabled (default no) (refused: nothing acts on it yet)")
         );
-        assert!(full().contains("--aof-use-rdb-preamble (default yes) (nothing acts on it yet)"));
+        assert!(full().contains("--always-show-logo (default no) (nothing acts on it yet)"));
         for row in row::rows() {
             assert!(full().contains(&format!("--{} ", row.name)), "{}", row.name);
         }

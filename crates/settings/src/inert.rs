@@ -37,8 +37,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("CPUs for the rewrite of the append-only file."),
     live("aof-rewrite-incremental-fsync", Bool, "yes", Persistence)
         .doc("Sync the rewritten append-only file in steps."),
-    live("aof-use-rdb-preamble", Bool, "yes", Persistence)
-        .doc("Begin a rewritten append-only file with a snapshot."),
     start("bgsave-cpulist", Text, "", Threads)
         .also(&["bgsave_cpulist"])
         .doc("CPUs for background saves."),
@@ -142,8 +140,6 @@ pub(crate) const ROWS: &[Row] = &[
         .refused()
         .doc("Replicas without which writes are refused."),
     start("mptcp", Bool, "no", Network).doc("Listen with multipath TCP."),
-    live("no-appendfsync-on-rewrite", Bool, "no", Persistence)
-        .doc("Do not sync the append-only file while it is rewritten."),
     live("oom-score-adj", Word(&["no", "yes", "relative", "absolute"]), "no", Process)
         .doc("Adjust the kernel's out-of-memory score."),
     live(

@@ -12,6 +12,7 @@
 //! | `manifest` | the text of the manifest |
 //! | `layout` | names of files, the manifest on disk, taking in what an old server left |
 //! | `writer` | steps are kept, files are begun anew |
+//! | `commands` | keys as commands: a base that is no snapshot |
 //! | `growth` | whether that is due |
 //! | `steps` | bytes become steps, sans-IO |
 //! | `reader` | a file of steps, to its end or to where it breaks |
@@ -23,6 +24,7 @@
 //!
 //! Not here: RDB's bytes, when a rewrite begins, threads.
 
+pub mod commands;
 pub mod files;
 pub mod growth;
 pub mod layout;

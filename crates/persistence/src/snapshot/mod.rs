@@ -34,4 +34,4 @@ pub use history::History;
 pub use queue::Queue;
 pub use schedule::Schedule;
 pub use target::RdbTarget;
-pub use write::{Facts, Fault, write};
+pub use write::{Facts, Fault, Form, write};

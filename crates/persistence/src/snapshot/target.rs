@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use pantala_base::UnixMs;
 use pantala_keyspace::snapshot::{Piece, Room, SnapshotEntry, SnapshotParts, SnapshotTarget};
 use pantala_rdb::file::{EntryWriting, OLDEST_WRITTEN, write_entry};
-use pantala_rdb::{Strings, write_flags};
+use pantala_rdb::{Style, write_flags};
 use pantala_table::ValueRef;
 use pantala_values::Object;
 
@@ -15,7 +15,7 @@ use super::queue::Queue;
 /// See the module.
 pub struct RdbTarget {
     queue: Arc<Queue>,
-    strings: Strings,
+    style: Style,
     /// Elements that have expired by then are left out.
     now: UnixMs,
     /// The version that a file needs with all that was written so far.
@@ -24,13 +24,20 @@ pub struct RdbTarget {
 
 impl RdbTarget {
     /// One that puts its pieces into this queue.
-    pub fn new(queue: Arc<Queue>, strings: Strings, now: UnixMs) -> RdbTarget {
-        RdbTarget { queue, strings, now, version: AtomicU16::new(OLDEST_WRITTEN) }
+    pub fn new(queue: Arc<Queue>, style: Style, now: UnixMs) -> RdbTarget {
+        RdbTarget { queue, style, now, version: AtomicU16::new(OLDEST_WRITTEN) }
     }
 
     /// The version that a file needs with all that was written so far.
     pub fn version(&self) -> u16 {
         self.version.load(Ordering::Relaxed)
+    }
+
+    /// Memcached's, which other servers refuse.
+    fn write_flags(&self, flags: u32, out: &mut Vec<u8>) {
+        if !self.style.is_portable {
+            write_flags(flags, out);
+        }
     }
 
     fn needs(&self, version: u16) {
@@ -44,14 +51,14 @@ impl RdbTarget {
 impl SnapshotTarget for RdbTarget {
     fn write(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) {
         let SnapshotEntry { key, deadline, value, flags, .. } = entry;
-        write_flags(*flags, out);
-        self.needs(write_entry(key, *deadline, value, self.now, self.strings, out));
+        self.write_flags(*flags, out);
+        self.needs(write_entry(key, *deadline, value, self.now, self.style, out));
     }
 
     fn begin(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) -> Box<dyn SnapshotParts> {
         let SnapshotEntry { key, deadline, value, flags, .. } = entry;
-        write_flags(*flags, out);
-        let writing = EntryWriting::begin(key, *deadline, value, self.now, self.strings, out);
+        self.write_flags(*flags, out);
+        let writing = EntryWriting::begin(key, *deadline, value, self.now, self.style, out);
         self.needs(writing.version());
         Box::new(Parts(writing))
     }

@@ -1,4 +1,5 @@
-//! Writing a file from the queue: head, what is told about it, functions, keys, end.
+//! Writing a file from the queue: head, what is told about it, functions, keys, end; or functions
+//! and keys as commands.
 //!
 //! Tests: at the foot, on the simulated disk.
 
@@ -8,8 +9,9 @@ use std::path::PathBuf;
 
 use pantala_keyspace::DbIndex;
 use pantala_keyspace::snapshot::Piece;
+use pantala_journal::resp::{push_command, push_select};
 use pantala_rdb::Strings;
-use pantala_rdb::file::{OLDEST_WRITTEN, Sizes, Writer};
+use pantala_rdb::file::{Head, OLDEST_WRITTEN, Sizes, Writer};
 
 use super::queue::{Next, Queue};
 use crate::disk::{Disk, DiskFile, directory_of};
@@ -30,6 +32,16 @@ pub struct Facts {
     pub sizes: Vec<(DbIndex, Sizes)>,
 }
 
+/// What a file is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// RDB.
+    #[default]
+    Rdb,
+    /// Commands.
+    Commands,
+}
+
 /// How a file is written, and where.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -37,6 +49,8 @@ pub struct Plan {
     pub path: PathBuf,
     /// What it is called until then; in the same directory.
     pub temporary: PathBuf,
+    /// What it is made of; the pieces that come out of the queue are.
+    pub form: Form,
     /// How strings are written.
     pub strings: Strings,
     /// Whether it ends with a checksum.
@@ -105,10 +119,11 @@ fn write_temporary(
 ) -> Result<u64, Fault> {
     let at = |act| move |error| Fault::Disk(act, plan.temporary.clone(), error);
     let file = disk.create(&plan.temporary).map_err(at("create"))?;
-    let mut out = Vec::new();
-    let writer = Writer::begin(OLDEST_WRITTEN, plan.has_checksum, &mut out);
-    let mut writing = Writing { file: &*file, writer, out, facts, named: Vec::new(), unsynced: 0 };
-    writing.begin(plan.strings);
+    let mut writing = Writing { file: &*file, out: Vec::new(), facts, bytes: 0, unsynced: 0 };
+    let mut shape: Box<dyn Shape> = match plan.form {
+        Form::Rdb => Box::new(RdbShape::begin(plan, facts, &mut writing.out)),
+        Form::Commands => Box::new(CommandShape::begin(facts, &mut writing.out)),
+    };
     loop {
         let (next, has_more_room) = queue.next();
         match next {
@@ -116,7 +131,7 @@ fn write_temporary(
                 if !taken(piece.keys, has_more_room) {
                     return Err(Fault::CalledOff);
                 }
-                writing.piece(&piece).map_err(at("write"))?;
+                writing.piece(&mut *shape, &piece).map_err(at("write"))?;
             }
             Next::End => break,
             Next::Broken => return Err(Fault::CalledOff),
@@ -126,53 +141,104 @@ fn write_temporary(
             file.sync().map_err(at("sync"))?;
         }
     }
-    let bytes = writing.end(version()).map_err(at("write"))?;
+    let bytes = writing.end(&mut *shape, version()).map_err(at("write"))?;
     file.sync().map_err(at("sync"))?;
     Ok(bytes)
 }
 
+/// What stands around the pieces.
+trait Shape {
+    /// Appends whose keys follow, and is told of them.
+    fn piece(&mut self, piece: &Piece, facts: &Facts, out: &mut Vec<u8>);
+
+    /// Appends the end. What is to be written over the first bytes.
+    fn end(&mut self, version: u16, out: &mut Vec<u8>) -> Option<Head>;
+}
+
+struct RdbShape {
+    writer: Writer,
+    /// Databases whose sizes have been written.
+    named: Vec<DbIndex>,
+}
+
+impl RdbShape {
+    fn begin(plan: &Plan, facts: &Facts, out: &mut Vec<u8>) -> RdbShape {
+        let mut writer = Writer::begin(OLDEST_WRITTEN, plan.has_checksum, out);
+        for (name, value) in &facts.aux {
+            writer.aux(name.as_bytes(), value.as_bytes(), out);
+        }
+        for code in &facts.functions {
+            writer.function(code, plan.strings, out);
+        }
+        RdbShape { writer, named: Vec::new() }
+    }
+}
+
+impl Shape for RdbShape {
+    fn piece(&mut self, piece: &Piece, facts: &Facts, out: &mut Vec<u8>) {
+        let db = piece.db;
+        self.writer.database(db.0, out);
+        // Once for each database.
+        if !self.named.contains(&db) {
+            self.named.push(db);
+            if let Some((_, sizes)) = facts.sizes.iter().find(|(number, _)| *number == db) {
+                self.writer.sizes(*sizes, out);
+            }
+        }
+        self.writer.entries(&piece.bytes, OLDEST_WRITTEN);
+    }
+
+    fn end(&mut self, version: u16, out: &mut Vec<u8>) -> Option<Head> {
+        self.writer.entries(&[], version);
+        self.writer.end(out)
+    }
+}
+
+/// Commands need nothing but their database.
+struct CommandShape {
+    db: Option<DbIndex>,
+}
+
+impl CommandShape {
+    fn begin(facts: &Facts, out: &mut Vec<u8>) -> CommandShape {
+        for code in &facts.functions {
+            push_command(out, &[b"FUNCTION", b"LOAD", code]);
+        }
+        CommandShape { db: None }
+    }
+}
+
+impl Shape for CommandShape {
+    fn piece(&mut self, piece: &Piece, _facts: &Facts, out: &mut Vec<u8>) {
+        if self.db.replace(piece.db) != Some(piece.db) {
+            push_select(out, piece.db.0);
+        }
+    }
+
+    fn end(&mut self, _version: u16, _out: &mut Vec<u8>) -> Option<Head> {
+        None
+    }
+}
+
 struct Writing<'w> {
     file: &'w dyn DiskFile,
-    writer: Writer,
     /// What is not in the file yet.
     out: Vec<u8>,
     facts: &'w Facts,
-    /// Databases whose sizes have been written.
-    named: Vec<DbIndex>,
+    /// What is.
+    bytes: u64,
     unsynced: u64,
 }
 
 impl Writing<'_> {
-    fn begin(&mut self, strings: Strings) {
-        for (name, value) in &self.facts.aux {
-            self.writer.aux(name.as_bytes(), value.as_bytes(), &mut self.out);
-        }
-        for code in &self.facts.functions {
-            self.writer.function(code, strings, &mut self.out);
-        }
-    }
-
-    fn piece(&mut self, piece: &Piece) -> io::Result<()> {
-        self.database(piece.db);
-        self.writer.entries(&piece.bytes, OLDEST_WRITTEN);
+    fn piece(&mut self, shape: &mut dyn Shape, piece: &Piece) -> io::Result<()> {
+        shape.piece(piece, self.facts, &mut self.out);
         if piece.bytes.len() < GATHERED_BYTES {
             self.out.extend_from_slice(&piece.bytes);
             return if self.out.len() < GATHERED_BYTES { Ok(()) } else { self.flush() };
         }
         self.flush()?;
         self.append(&piece.bytes)
-    }
-
-    /// Says whose keys follow, and once how many there are.
-    fn database(&mut self, db: DbIndex) {
-        self.writer.database(db.0, &mut self.out);
-        if self.named.contains(&db) {
-            return;
-        }
-        self.named.push(db);
-        if let Some((_, sizes)) = self.facts.sizes.iter().find(|(number, _)| *number == db) {
-            self.writer.sizes(*sizes, &mut self.out);
-        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -184,21 +250,18 @@ impl Writing<'_> {
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes += bytes.len() as u64;
         self.unsynced += bytes.len() as u64;
         self.file.append(bytes)
     }
 
-    fn end(mut self, version: u16) -> io::Result<u64> {
-        self.writer.entries(&[], version);
-        let bytes = self.writer.bytes();
-        let mut out = std::mem::take(&mut self.out);
-        let head = self.writer.end(&mut out);
-        self.file.append(&out)?;
+    fn end(mut self, shape: &mut dyn Shape, version: u16) -> io::Result<u64> {
+        let head = shape.end(version, &mut self.out);
+        self.flush()?;
         if let Some(head) = head {
             self.file.write_over_start(&head)?;
         }
-        const END_BYTES: u64 = 9;
-        Ok(bytes + END_BYTES)
+        Ok(self.bytes)
     }
 }
 
@@ -223,6 +286,7 @@ mod tests {
         Plan {
             path: Path::new(DIRECTORY).join("dump.rdb"),
             temporary: Path::new(DIRECTORY).join("temp-1.rdb"),
+            form: Form::Rdb,
             strings: Strings::Plain,
             has_checksum: true,
             syncs_in_steps: true,

@@ -10,7 +10,7 @@ use pantala_table::ValueRef;
 use pantala_values::Object;
 
 use super::{FIRST_OF_VALKEY, OLDEST_WRITTEN, opcode};
-use crate::text::{self, Strings};
+use crate::text::{self, Strings, Style};
 use crate::{Kind, Writing, length};
 
 /// Bytes of a head.
@@ -133,7 +133,7 @@ impl Writer {
 
     /// Appends the end. The head that is to be written over the first bytes of the file, if the
     /// version there is too old for what came.
-    pub fn end(mut self, out: &mut Vec<u8>) -> Option<Head> {
+    pub fn end(&mut self, out: &mut Vec<u8>) -> Option<Head> {
         self.section(out, |out| out.push(opcode::END));
         let head = head_of(self.needed);
         let checksum = self.checksum.map(|rest| crc64_of_two(crc64(0, &head), rest, self.len));
@@ -155,16 +155,17 @@ impl EntryWriting {
         deadline: Option<UnixMs>,
         value: &ValueRef<'_, Object>,
         now: UnixMs,
-        strings: Strings,
+        style: impl Into<Style>,
         out: &mut Vec<u8>,
     ) -> EntryWriting {
-        let value = Writing::begin(value, now, strings);
+        let style = style.into();
+        let value = Writing::begin(value, now, style);
         if let Some(deadline) = deadline {
             out.push(opcode::DEADLINE_MS);
             out.extend_from_slice(&deadline.0.to_le_bytes());
         }
         out.push(value.kind().0);
-        text::write_bytes(key, strings, out);
+        text::write_bytes(key, style.strings, out);
         EntryWriting { value }
     }
 
@@ -195,10 +196,10 @@ pub fn write_entry(
     deadline: Option<UnixMs>,
     value: &ValueRef<'_, Object>,
     now: UnixMs,
-    strings: Strings,
+    style: impl Into<Style>,
     out: &mut Vec<u8>,
 ) -> u16 {
-    let mut writing = EntryWriting::begin(key, deadline, value, now, strings, out);
+    let mut writing = EntryWriting::begin(key, deadline, value, now, style, out);
     while !writing.go_on(value, usize::MAX, out) {}
     writing.version()
 }

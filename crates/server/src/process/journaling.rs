@@ -27,7 +27,7 @@ use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_engine::states::States;
 use pantala_journal::{Audience, Cut, Item, Reader, Stamp};
 use pantala_persistence::aof::{
-    BaseKind, Fault, GrowthRules, Layout, Manifest, Rewrite, SyncDone, SyncJob, Writer,
+    Fault, GrowthRules, Layout, Manifest, Rewrite, SyncDone, SyncJob, Writer,
 };
 use pantala_persistence::disk::RealDisk;
 use pantala_settings::Settings;
@@ -460,7 +460,8 @@ impl Writing<'_> {
     fn cut(&mut self, cut: Cut) {
         self.had_some = true;
         self.flush();
-        let begun = self.writer.begin_rewrite(BaseKind::Rdb);
+        let kind = rewriting::kind_of(self.shared.appending.expected_form(cut.number));
+        let begun = self.writer.begin_rewrite(kind);
         if let Err(fault) = &begun {
             tracing::error!("the append-only file can not be rewritten: {fault}");
             if self.writer.fault().is_some() {

@@ -14,11 +14,13 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
+use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::aof::{BaseKind, Fault, Rewrite, Writer};
 use pantala_persistence::disk::RealDisk;
+use pantala_persistence::snapshot::Form;
 
 use super::journaling;
-use super::saving::{self, Unsaved};
+use super::saving::{self, Purpose, Unsaved};
 use crate::appending::{Order, Rewritten};
 use crate::saves::Save;
 use crate::shared::Shared;
@@ -74,6 +76,22 @@ fn when_free(
     written
 }
 
+/// What a base is made of, by the settings.
+fn form_of_base(shared: &Shared) -> Form {
+    match shared.engine.settings.current().aof_use_rdb_preamble {
+        true => Form::Rdb,
+        false => Form::Commands,
+    }
+}
+
+/// What such a base is called.
+pub fn kind_of(form: Form) -> BaseKind {
+    match form {
+        Form::Rdb => BaseKind::Rdb,
+        Form::Commands => BaseKind::Commands,
+    }
+}
+
 /// While nothing is appended.
 fn run_alone(shared: &Shared) {
     let written = when_free(shared, &mut || write_alone(shared));
@@ -89,11 +107,13 @@ fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
     let layout = journaling::layout(&shared.engine.settings.current());
     let manifest = layout.open(&RealDisk).map_err(|why| Unsaved::Failed(why.to_string()))?;
     let mut writer = Writer::new(Arc::new(RealDisk), layout, manifest, 0);
-    let rewrite = writer.begin_rewrite(BaseKind::Rdb).map_err(failed)?;
+    let form = form_of_base(shared);
+    let rewrite = writer.begin_rewrite(kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
     let save = Save::default();
-    let written = saving::write_snapshot(shared, &save, ("1", &mut |_| {}), || {
-        Ok((Box::new(RealDisk), saving::plan_at(&shared.engine.settings.current(), path)))
+    let purpose = Purpose { is_base: "1", form, at_cut: &mut |_| {} };
+    let written = saving::write_snapshot(shared, &save, purpose, || {
+        Ok((Box::new(RealDisk), saving::plan_at(&shared.engine.settings.current(), path, form)))
     });
     let bytes = written.inspect_err(|_| writer.abandon_rewrite(&rewrite))?;
     writer.finish_rewrite(rewrite).map_err(failed)?;
@@ -126,18 +146,16 @@ fn run_beside(shared: &Shared) {
 /// Writes the base. `begun` is the rewrite, once the writer has come to the cut.
 fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
     let journal = &shared.engine.journal;
-    let (number, coming) = shared.appending.expect_rewrite();
+    let form = form_of_base(shared);
+    let (number, coming) = shared.appending.expect_rewrite(form);
     let save = Save::default();
-    saving::write_snapshot(
-        shared,
-        &save,
-        ("1", &mut |cut| shared.appending.cut(journal, cut.stamp, number)),
-        || {
-            let rewrite = coming.recv_timeout(BEGIN_MOST).ok().flatten();
-            let rewrite = rewrite.ok_or("the file after it could not be begun")?;
-            let path = begun.insert(rewrite).base_path.clone();
-            let plan = saving::plan_at(&shared.engine.settings.current(), path);
-            Ok((Box::new(RealDisk), plan))
-        },
-    )
+    let mut at_cut = |cut: &CutInfo| shared.appending.cut(journal, cut.stamp, number);
+    let purpose = Purpose { is_base: "1", form, at_cut: &mut at_cut };
+    saving::write_snapshot(shared, &save, purpose, || {
+        let rewrite = coming.recv_timeout(BEGIN_MOST).ok().flatten();
+        let rewrite = rewrite.ok_or("the file after it could not be begun")?;
+        let path = begun.insert(rewrite).base_path.clone();
+        let plan = saving::plan_at(&shared.engine.settings.current(), path, form);
+        Ok((Box::new(RealDisk), plan))
+    })
 }

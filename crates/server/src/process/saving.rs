@@ -21,12 +21,13 @@ use std::time::Duration;
 
 use pantala_base::clock::{monotonic_us, unix_ms, unix_us};
 use pantala_engine::states::States;
-use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Outcome, Snapshot};
+use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Outcome, Snapshot, SnapshotTarget};
+use pantala_persistence::aof::commands::CommandTarget;
 use pantala_persistence::disk::Disk;
 use pantala_persistence::snapshot::schedule::Since;
-use pantala_persistence::snapshot::{Facts, Fault, Queue, RdbTarget, Schedule, name, write};
-use pantala_rdb::Strings;
+use pantala_persistence::snapshot::{Facts, Fault, Form, Queue, RdbTarget, Schedule, name, write};
 use pantala_rdb::file::Sizes;
+use pantala_rdb::{Strings, Style};
 use pantala_settings::Settings;
 
 use super::place;
@@ -141,6 +142,7 @@ fn plan(settings: &Settings, directory: &Path, name: &str) -> write::Plan {
     write::Plan {
         path: directory.join(name),
         temporary: directory.join(name::temporary(std::process::id())),
+        form: Form::Rdb,
         strings: strings(settings),
         has_checksum: settings.rdbchecksum,
         syncs_in_steps: settings.rdb_save_incremental_fsync,
@@ -154,11 +156,11 @@ pub fn remove_temporary(settings: &Settings) {
     let _absent = std::fs::remove_file(temporary);
 }
 
-/// The plan for a file that somebody else puts in its place.
-pub fn plan_at(settings: &Settings, path: PathBuf) -> write::Plan {
+/// The plan for a file of this form that somebody else puts in its place.
+pub fn plan_at(settings: &Settings, path: PathBuf, form: Form) -> write::Plan {
     let mut temporary = path.clone().into_os_string();
     temporary.push(".part");
-    write::Plan { path, temporary: temporary.into(), ..plan(settings, Path::new(""), "") }
+    write::Plan { path, temporary: temporary.into(), form, ..plan(settings, Path::new(""), "") }
 }
 
 /// The bytes of the file, or what went wrong.
@@ -168,28 +170,38 @@ fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
     let place = place::for_file(&settings, &name).map_err(Unsaved::Failed)?;
     let plan = plan(&settings, &place.directory, &name);
     let mut at_cut = |_: &CutInfo| save.changes.store(shared.changes(), Ordering::Relaxed);
-    write_snapshot(shared, save, ("0", &mut at_cut), || Ok((place.disk, plan)))
+    let of_file = Purpose { is_base: "0", form: Form::Rdb, at_cut: &mut at_cut };
+    write_snapshot(shared, save, of_file, || Ok((place.disk, plan)))
 }
 
-/// Writes a snapshot as `plan` says, which is asked for after the cut, and at the cut does this.
-/// The word says whether it is the base of an append-only file. The bytes of the file.
+/// What a snapshot is for.
+pub struct Purpose<'p> {
+    /// Whether it is the base of an append-only file, as the file itself says it.
+    pub is_base: &'static str,
+    /// What the file is made of.
+    pub form: Form,
+    /// What is done at the cut.
+    pub at_cut: &'p mut dyn FnMut(&CutInfo),
+}
+
+/// Writes a snapshot as `plan` says, which is asked for after the cut. The bytes of the file.
 ///
 /// # Errors
 /// There is no file.
 pub fn write_snapshot(
     shared: &Shared,
     save: &Save,
-    (is_base, at_cut): (&str, &mut dyn FnMut(&CutInfo)),
+    purpose: Purpose<'_>,
     plan: impl FnOnce() -> Result<(Box<dyn Disk>, write::Plan), String>,
 ) -> Result<u64, Unsaved> {
     let engine = &*shared.engine;
     let settings = engine.settings.current();
-    let strings = strings(&settings);
+    let Purpose { is_base, form, at_cut } = purpose;
     let queue = Arc::new(Queue::default());
-    let target = Arc::new(RdbTarget::new(Arc::clone(&queue), strings, unix_ms()));
+    let (target, version) = target(&settings, form, &queue);
     let mut facts = facts(is_base);
     let mut libraries = None;
-    let snapshot = engine.space.begin_snapshot(target.clone(), &mut |cut| {
+    let snapshot = engine.space.begin_snapshot(target, &mut |cut| {
         facts.sizes = sizes(cut);
         libraries = Some(engine.functions.current());
         at_cut(cut);
@@ -216,7 +228,6 @@ pub fn write_snapshot(
         }) else {
             return Err(Fault::CalledOff);
         };
-        let version = || target.version();
         let taken = |keys: u64, has_more_room: bool| {
             if has_more_room {
                 snapshot.has_room();
@@ -243,6 +254,23 @@ pub fn rest(us: u64, is_over: &dyn Fn() -> bool) {
             break;
         }
         std::thread::sleep(Duration::from_micros(left_us.min(LONGEST_US)));
+    }
+}
+
+/// Who knows how keys are written in this form, and who then tells which version they need.
+fn target(
+    settings: &Settings,
+    form: Form,
+    queue: &Arc<Queue>,
+) -> (Arc<dyn SnapshotTarget>, Box<dyn Fn() -> u16>) {
+    let (queue, now, is_portable) = (Arc::clone(queue), unix_ms(), settings.snapshot_portable);
+    match form {
+        Form::Rdb => {
+            let style = Style { strings: strings(settings), is_portable };
+            let target = Arc::new(RdbTarget::new(queue, style, now));
+            (target.clone(), Box::new(move || target.version()))
+        }
+        Form::Commands => (Arc::new(CommandTarget::new(queue, now, is_portable)), Box::new(|| 0)),
     }
 }
 

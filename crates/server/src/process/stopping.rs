@@ -58,7 +58,7 @@ impl How {
 
     /// Whether something is to be done before the end.
     pub fn prepares(self, shared: &Shared) -> bool {
-        self.saves(shared) || How::awaits_file(shared)
+        self.saves(shared) || (!self.is_forced && How::awaits_file(shared))
     }
 
     /// Whether the first append-only file is being written.
@@ -84,7 +84,8 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
             Err(_) => tracing::error!("the server stops all the same: what is not saved is lost"),
             Ok(()) => {}
         }
-    } else if How::awaits_file(shared)
+    } else if !how.is_forced
+        && How::awaits_file(shared)
         && let Some(preparing) = shutdown.prepare()
     {
         tracing::info!("the append-only file is being begun: the server stops when it is there");

@@ -1,0 +1,67 @@
+//! Commands of several elements, such as `RPUSH key a b c`.
+
+use pantala_journal::resp::{push_array, push_bulk};
+
+/// So many elements a command has at most, as in Redis.
+const MOST_ELEMENTS: usize = 64;
+/// About so many bytes it has at most, if it has more than one element.
+const MOST_BYTES: usize = 1 << 20;
+
+/// See the module.
+pub struct Batch<'b> {
+    /// What each command begins with.
+    head: &'b [&'b [u8]],
+    /// Where commands go.
+    out: &'b mut Vec<u8>,
+    /// Of the command that is being made: its elements, and how many arguments they are.
+    open: Vec<u8>,
+    elements: usize,
+    args: usize,
+    /// Commands that follow it.
+    after: Vec<u8>,
+}
+
+impl<'b> Batch<'b> {
+    /// None yet.
+    pub fn new(head: &'b [&'b [u8]], out: &'b mut Vec<u8>) -> Batch<'b> {
+        Batch { head, out, open: Vec::new(), elements: 0, args: 0, after: Vec::new() }
+    }
+
+    /// One more element.
+    pub fn push(&mut self, args: &[&[u8]]) {
+        args.iter().for_each(|arg| push_bulk(&mut self.open, arg));
+        self.args += args.len();
+        self.elements += 1;
+        if self.elements >= MOST_ELEMENTS || self.open.len() >= MOST_BYTES {
+            self.end_command();
+        }
+    }
+
+    /// The same, and a command of its own that is to follow it.
+    pub fn push_with(&mut self, args: &[&[u8]], after: &[&[u8]]) {
+        push_array(&mut self.after, after.len());
+        after.iter().for_each(|arg| push_bulk(&mut self.after, arg));
+        self.push(args);
+    }
+
+    /// How many bytes there are, with those before the batch.
+    pub fn bytes(&self) -> usize {
+        self.out.len() + self.open.len() + self.after.len()
+    }
+
+    fn end_command(&mut self) {
+        if self.elements > 0 {
+            push_array(self.out, self.head.len() + self.args);
+            self.head.iter().for_each(|arg| push_bulk(self.out, arg));
+            self.out.append(&mut self.open);
+        }
+        self.out.append(&mut self.after);
+        (self.elements, self.args) = (0, 0);
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.end_command();
+    }
+}
