@@ -101,6 +101,19 @@ pub struct Cut {
     pub number: u64,
 }
 
+/// What INFO tells of the threads that record.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffers {
+    /// Threads that may record.
+    pub threads: usize,
+    /// Those of which something waits to be gathered.
+    pub in_use: usize,
+    /// So many bytes may wait.
+    pub most_waiting_bytes: usize,
+    /// Somebody was told that it is too much.
+    pub holds_back: bool,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Journal {
@@ -204,6 +217,19 @@ impl Journal {
     /// Bytes that were handed over and that nobody has done with yet.
     pub fn waiting_bytes(&self) -> usize {
         self.waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What threads have, and what waits of it.
+    pub fn buffers(&self) -> Buffers {
+        let outboxes = relock(&self.outboxes);
+        let (all, free) = (outboxes.all.clone(), outboxes.free.len());
+        drop(outboxes);
+        Buffers {
+            threads: all.len() - free,
+            in_use: all.iter().filter(|outbox| outbox.has_something()).count(),
+            most_waiting_bytes: self.most_waiting_bytes.load(Ordering::Relaxed),
+            holds_back: self.holds_back.load(Ordering::Relaxed),
+        }
     }
 
     /// So much may wait.

@@ -43,7 +43,7 @@ pub mod resp;
 mod stamp;
 
 pub use chunk::{Audience, Chunk, Frame, Piece};
-pub use journal::{Cut, Journal};
+pub use journal::{Buffers, Cut, Journal};
 pub use merger::{Merger, Run};
 pub use reader::{Item, Reader};
 pub use recorder::Recorder;

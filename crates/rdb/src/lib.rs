@@ -169,11 +169,7 @@ pub struct Writing {
 
 impl Writing {
     /// Looks at the value. What has expired at `now` is left out.
-    pub fn begin(
-        value: &ValueRef<'_, Object>,
-        now: UnixMs,
-        style: impl Into<Style>,
-    ) -> Writing {
+    pub fn begin(value: &ValueRef<'_, Object>, now: UnixMs, style: impl Into<Style>) -> Writing {
         let Style { strings, is_portable } = style.into();
         let kind = kind_of(value, now);
         Writing {

@@ -18,6 +18,8 @@ pub enum Order {
     Rewritten(Rewritten),
     /// These files are gone.
     Removed(Vec<Part>),
+    /// Tell when everything is in the file that was handed over.
+    Flush(Sender<()>),
     /// Write no more: the file is not wanted.
     Stop,
     /// Write what there is, and end.
@@ -32,7 +34,7 @@ pub struct Rewritten {
     pub is_written: bool,
 }
 
-/// How large the files are.
+/// How large the files are, and how far the writing is.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// All of them, in bytes.
@@ -41,11 +43,27 @@ pub struct Sizes {
     pub base_bytes: u64,
     /// Whether the last write succeeded.
     pub is_good: bool,
+    /// Whether a sync is under way on its own thread.
+    pub is_syncing: bool,
+    /// How often one was due while another one was under way.
+    pub delayed_syncs: u64,
+    /// So far of the journal is in the file ...
+    pub written_offset: u64,
+    /// ... and so far is synced.
+    pub durable_offset: u64,
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        Sizes { bytes: 0, base_bytes: 0, is_good: true }
+        Sizes {
+            bytes: 0,
+            base_bytes: 0,
+            is_good: true,
+            is_syncing: false,
+            delayed_syncs: 0,
+            written_offset: 0,
+            durable_offset: 0,
+        }
     }
 }
 
@@ -185,6 +203,20 @@ impl Appending {
         }
         state.rewrites.began_us = Some(now_us);
         Some(())
+    }
+
+    /// The one that was to begin does not.
+    pub fn forgo_rewrite(&self) {
+        self.state().rewrites.began_us = None;
+    }
+
+    /// Waits until everything is in the file that was handed over, if there is one.
+    pub fn flush(&self, journal: &Journal) {
+        let (flushed, until_flushed) = channel();
+        if self.order(journal, Order::Flush(flushed)) {
+            // Else the thread has ended, which writes everything first.
+            let _ended = until_flushed.recv();
+        }
     }
 
     /// It waits for a snapshot that is being written, or no longer.

@@ -391,9 +391,7 @@ fn debug_reload_leaves_the_append_only_file_whole() {
 #[test]
 fn reload_loses_neither_data_nor_what_is_written_meanwhile() {
     let at = Directory::new();
-    // Without an append-only file: with it the next one meets the rewrite of the last.
-    let settings = ["--enable-debug-command", "yes"];
-    let running = server(&at, &settings);
+    let running = server(&at, ON);
     let mut client = Client::new(&at.socket());
     assert_eq!(client.ask("DEBUG POPULATE 5000"), "+OK");
     assert_eq!(client.ask("SET k v"), "+OK");
@@ -488,7 +486,8 @@ fn object_storage_takes_no_append_only_file() {
 fn fill(client: &mut Client) {
     let far = "32503680000000";
     let mut commands = vec![
-        "FUNCTION LOAD \"#!lua name=l\\nredis.register_function('f', function() return 1 end)\"".into(),
+        "FUNCTION LOAD \"#!lua name=l\\nredis.register_function('f', function() return 1 end)\""
+            .into(),
         format!("SET s text PXAT {far}"),
         "SET n 12345".into(),
         format!("SETRANGE long 300000 x"),
@@ -547,4 +546,60 @@ fn a_base_may_be_commands() {
     wait_for(&mut client, "aof_rewrites:1");
     assert!(at.0.join("appendonlydir/appendonly.aof.2.base.rdb").exists());
     end(check_again(&at, running, &settings));
+}
+
+#[test]
+fn debug_loadaof_is_the_file_and_back() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    fill(&mut client);
+    write(&at, 3, 100);
+    let before = digest(&at);
+    for _ in 0..3 {
+        assert_eq!(client.ask("DEBUG LOADAOF"), "+OK");
+        assert_eq!(digest(&at), before);
+    }
+    client.ask("SET after it");
+    let running = check_again(&at, running, ON);
+    let mut client = Client::new(&at.socket());
+    assert_eq!(client.ask("GET after"), "it");
+    client.ask("CONFIG SET appendonly no");
+    client.ask("SET after this");
+    assert_eq!(client.ask("DEBUG LOADAOF"), "+OK");
+    assert_eq!(client.ask("GET after"), "it");
+    end(running);
+}
+
+#[test]
+fn a_reload_waits_for_a_save_and_a_rewrite() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    client.ask("DEBUG POPULATE 20000 key 100");
+    let before = digest(&at);
+    for _ in 0..3 {
+        client.ask("BGREWRITEAOF");
+        client.ask("BGSAVE SCHEDULE");
+        assert_eq!(client.ask("DEBUG RELOAD"), "+OK");
+        assert_eq!(client.ask("DEBUG RELOAD NOSAVE"), "+OK");
+        assert_eq!(digest(&at), before);
+    }
+    end(check_again(&at, running, ON));
+}
+
+#[test]
+fn info_tells_of_the_journal() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    client.ask("SET k v");
+    while !client.ask("INFO journal").contains("lag_bytes=0,unsynced_bytes=0") {
+        std::thread::yield_now();
+    }
+    let told = client.ask("INFO journal");
+    assert!(told.contains("journal_enabled:1") && told.contains("name=file,offset="), "{told}");
+    client.ask("CONFIG SET appendonly no");
+    assert!(client.ask("INFO journal").contains("journal_readers:0"));
+    end(running);
 }

@@ -7,9 +7,9 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use pantala_journal::resp::{push_command, push_select};
 use pantala_keyspace::DbIndex;
 use pantala_keyspace::snapshot::Piece;
-use pantala_journal::resp::{push_command, push_select};
 use pantala_rdb::Strings;
 use pantala_rdb::file::{Head, OLDEST_WRITTEN, Sizes, Writer};
 

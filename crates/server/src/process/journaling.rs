@@ -57,6 +57,8 @@ struct Syncing {
     /// What is durable when the job that runs has succeeded.
     running: Option<Stamp>,
     last_us: u64,
+    /// How often one was due while another one ran.
+    delayed: u64,
 }
 
 /// What the journal's thread has.
@@ -65,6 +67,8 @@ struct Keeper {
     reader: Reader,
     writer: Writer,
     orders: Receiver<Order>,
+    /// Who waits until everything is written.
+    flushes: Vec<Sender<()>>,
     syncing: Syncing,
     out: Vec<u8>,
     /// Everything before it is in the file.
@@ -102,7 +106,8 @@ fn start(shared: &Arc<Shared>, writer: Writer) -> Result<(), String> {
         reader,
         writer,
         orders,
-        syncing: Syncing { jobs, done, running: None, last_us: 0 },
+        flushes: Vec::new(),
+        syncing: Syncing { jobs, done, running: None, last_us: 0, delayed: 0 },
         out: Vec::new(),
         written: Stamp::default(),
         is_stopped: false,
@@ -196,6 +201,9 @@ impl Keeper {
             self.take_orders();
             self.take_sync();
             let had_some = self.round();
+            if !had_some && !self.reader.has_more() {
+                self.flushes.drain(..).for_each(|flushed| _ = flushed.send(()));
+            }
             self.hold_replies();
             self.sync_if_due();
             self.rewrite_if_due();
@@ -250,6 +258,7 @@ impl Keeper {
                         self.shared.appending.rewrite_ended(true, monotonic_us());
                     }
                 }
+                Order::Flush(flushed) => self.flushes.push(flushed),
                 Order::Stop => (self.is_stopped, self.is_ending) = (true, true),
                 Order::End => self.is_ending = true,
             }
@@ -314,10 +323,18 @@ impl Keeper {
         }
     }
 
+    /// Whether nothing is synced for the moment, by `no-appendfsync-on-rewrite`.
+    fn rests(&self) -> bool {
+        self.settings().no_appendfsync_on_rewrite
+            && (self.shared.appending.rewrites().began_us.is_some()
+                || self.shared.saves.current().is_some())
+    }
+
     /// With `always` replies wait, once there is a file: a rewrite may have to make it first.
     fn hold_replies(&mut self) {
         self.was_kept |= self.writer.is_kept();
-        let holds = self.was_kept && self.settings().appendfsync == AppendSync::Always;
+        let is_always = self.settings().appendfsync == AppendSync::Always;
+        let holds = self.was_kept && is_always && !self.rests();
         if self.shared.engine.journal.hold_replies(holds) {
             self.shared.workers.post_all(|| Message::JournalKept);
         }
@@ -335,23 +352,26 @@ impl Keeper {
         match self.settings().appendfsync {
             _ if !self.writer.is_kept() => {}
             _ if !is_unsynced => self.set_durable(self.written),
+            _ if self.rests() => {}
             AppendSync::Always if self.syncing.running.is_none() => match self.writer.sync() {
                 Ok(()) => self.set_durable(self.written),
                 Err(fault) => report(&self.shared, &fault),
             },
-            AppendSync::EverySecond if self.is_sync_due(now_us) => {
+            AppendSync::EverySecond if now_us < self.syncing.last_us + SYNC_EVERY_US => {}
+            AppendSync::EverySecond if self.syncing.running.is_some() => {
+                // The disk takes longer than a second.
+                self.syncing.last_us = now_us;
+                self.syncing.delayed += 1;
+            }
+            AppendSync::EverySecond => {
                 if let Some(job) = self.writer.begin_sync() {
                     self.syncing.last_us = now_us;
                     self.syncing.running = Some(self.written);
                     let _thread_is_there = self.syncing.jobs.send(job);
                 }
             }
-            AppendSync::Always | AppendSync::EverySecond | AppendSync::Never => {}
+            AppendSync::Always | AppendSync::Never => {}
         }
-    }
-
-    fn is_sync_due(&self, now_us: u64) -> bool {
-        self.syncing.running.is_none() && now_us >= self.syncing.last_us + SYNC_EVERY_US
     }
 
     /// Begins a rewrite that is due by growth, or after a fault.
@@ -378,6 +398,10 @@ impl Keeper {
             bytes: growth.bytes(),
             base_bytes: growth.base_bytes(),
             is_good: self.writer.fault().is_none(),
+            is_syncing: self.syncing.running.is_some(),
+            delayed_syncs: self.syncing.delayed,
+            written_offset: self.writer.written(),
+            durable_offset: self.writer.durable(),
         });
     }
 

@@ -233,7 +233,12 @@ mod tests {
     const STYLE: Style = Style { now: UnixMs(100), is_portable: false };
 
     /// A value as commands, in parts of this size: one a line.
-    fn text(value: ValueRef<'_, Object>, deadline: Option<i64>, style: Style, most: usize) -> String {
+    fn text(
+        value: ValueRef<'_, Object>,
+        deadline: Option<i64>,
+        style: Style,
+        most: usize,
+    ) -> String {
         let (mut out, mut lines) = (Vec::new(), String::new());
         let mut writing = Writing::new(b"k", deadline.map(UnixMs), style);
         while !writing.go_on(&value, most, &mut out) {}
@@ -323,7 +328,11 @@ mod tests {
         );
         stream.append(id(1), &[b"f", b"v"], limits().stream);
         stream.append(id(3), &[b"g", b"w", b"h", b"7"], limits().stream);
-        stream.set_counters(Counters { last_id: id(9), max_deleted_id: Some(id(2)), entries_added: Some(5) });
+        stream.set_counters(Counters {
+            last_id: id(9),
+            max_deleted_id: Some(id(2)),
+            entries_added: Some(5),
+        });
         let mut group = Group::new(id(1), None);
         group.consumer_or_new(b"idle", UnixMs(6));
         let (number, _) = group.consumer_or_new(b"c", UnixMs(7));

@@ -65,6 +65,7 @@ const FORMS: [Form; 21] = [
     form("ERROR", (1, 1), fail, "text", "Answers this error."),
     form("HELP", (0, 0), help, "", "Tells what the subcommands do."),
     form("JMAP", (0, 1), jmap::jmap, "[count:int]", "A report on memory, by type and size."),
+    form("LOADAOF", (0, 0), reload::load_steps, "", "Forgets everything, and loads the file."),
     form("LOG", (1, 1), log, "text", "Writes a line to the log."),
     form("OBJECT", (1, 2), object, "key [FAST]", "How a value is kept."),
     form(

@@ -1,20 +1,25 @@
-//! DEBUG RELOAD: through a file and back, for tests.
+//! DEBUG RELOAD and LOADAOF: through a file and back, for tests.
 //!
 //! Invariants
-//! 1. One runs at a time: two would load the same keys.
+//! 1. One runs at a time, and waits until no snapshot and no rewrite is being written.
 //! 2. From before the save to the end changes of data wait, so that none is lost; other clients are
 //!    answered -LOADING while the data is not whole.
 //!
 //! Tests: compat/transcripts/server/save.txt; tests/append_only.rs.
 
 use std::sync::{MutexGuard, TryLockError};
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
 
 use pantala_commands::{Call, ClientError, Done, error, options::is_word};
 use pantala_engine::states::States;
 use pantala_keyspace::Scope;
+use pantala_persistence::disk::RealDisk;
 
 use crate::process::loading::{self, AnswersLoading};
-use crate::process::{rewriting, saving};
+use crate::process::saving::{self, Unsaved};
+use crate::process::{journaling, rewriting};
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
@@ -42,62 +47,136 @@ fn parse(words: &[&[u8]]) -> Result<Options, ClientError> {
     Ok(options)
 }
 
+/// How often it is looked whether others have ended.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Why nothing was loaded.
+fn failed(what: &str, why: &dyn std::fmt::Display) -> ClientError {
+    tracing::warn!("{what}: {why}");
+    ClientError::text("ERR Error trying to load the RDB dump, check server logs.")
+}
+
 pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
     let options = parse(&call.args[2..])?;
     if call.keys.holds_everything() {
         return Err(error::not_in_multi("debug|reload").into());
     }
     let shared = Shared::of(call);
-    let failed = |why: &dyn std::fmt::Display| {
-        tracing::warn!("DEBUG RELOAD: {why}");
-        ClientError::text("ERR Error trying to load the RDB dump, check server logs.")
-    };
-    let _writes_wait =
-        WritesWait::begin(shared).ok_or_else(|| failed(&"another one has not ended"))?;
+    let failed = |why: &dyn std::fmt::Display| failed("DEBUG RELOAD", why);
+    let _others_run = shared.engine.lane.compensate();
+    let alone = Alone::begin(shared).ok_or_else(|| failed(&"the server stops"))?;
     if !options.no_save {
-        saving::save(shared).map_err(|unsaved| failed(&unsaved))?;
+        save(shared).map_err(|unsaved| failed(&unsaved))?;
     }
     let settings = shared.engine.settings.current();
     let path = loading::find(&settings).map_err(|why| failed(&why))?;
     let path = path.ok_or_else(|| failed(&"there is no file"))?;
     let _others_wait = AnswersLoading::begin(shared);
-    // The append-only file has the data already; where the snapshot has other data, it begins anew.
-    let scope = *call.keys.scope();
-    call.keys.set_scope(Scope { recorder: None, ..scope });
     if !options.no_flush {
-        let garbage = call.keys.flush(None)?;
-        call.space().dispose(garbage, false, call.keys.scope().tally);
-        let emptied = |_: &_| Ok::<_, ClientError>(Default::default());
-        shared.engine.change_functions(emptied)?;
+        forget_everything(call)?;
     }
     loading::load(shared, &path, options.merges).map_err(|why| failed(&why))?;
-    if shared.appending.is_running()
-        && let Some(shared) = shared.arc()
-    {
-        rewriting::begin(&shared);
-    }
+    // Where the snapshot has other data than the append-only file, that begins anew.
+    alone.rewrite();
     call.reply.ok();
     Ok(())
 }
 
-/// Changes of data wait while it lives; there is one, and none while a SHUTDOWN saves.
-struct WritesWait<'s>(&'s Shared, #[expect(dead_code, reason = "held")] MutexGuard<'s, ()>);
-
-impl<'s> WritesWait<'s> {
-    fn begin(shared: &'s Shared) -> Option<Self> {
-        let held = match shared.writes_wait.try_lock() {
-            Ok(held) => held,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
-        Some(WritesWait(shared, held))
+/// Saves, after whoever else is writing a snapshot.
+fn save(shared: &Shared) -> Result<(), Unsaved> {
+    loop {
+        match saving::save(shared) {
+            Err(Unsaved::Busy) if !shared.engine.condition.shutdown.pause_for(LOOK) => {}
+            ended => return ended,
+        }
     }
 }
 
-impl Drop for WritesWait<'_> {
+/// The append-only file has the data already, or will: nothing of this is in it.
+fn forget_everything(call: &mut Call<'_, '_>) -> Done {
+    let scope = *call.keys.scope();
+    call.keys.set_scope(Scope { recorder: None, ..scope });
+    let garbage = call.keys.flush(None)?;
+    call.space().dispose(garbage, false, call.keys.scope().tally);
+    let emptied = |_: &_| Ok::<_, ClientError>(Default::default());
+    Shared::of(call).engine.change_functions(emptied)?;
+    Ok(())
+}
+
+pub(super) fn load_steps(call: &mut Call<'_, '_>) -> Done {
+    if call.keys.holds_everything() {
+        return Err(error::not_in_multi("debug|loadaof").into());
+    }
+    let shared = Shared::of(call);
+    let failed = |why: &dyn std::fmt::Display| {
+        tracing::warn!("DEBUG LOADAOF: {why}");
+        ClientError::text("ERR")
+    };
+    let _others_run = shared.engine.lane.compensate();
+    let _alone = Alone::begin(shared).ok_or_else(|| failed(&"the server stops"))?;
+    let layout = journaling::layout(&shared.engine.settings.current());
+    let open = || layout.open(&RealDisk).map_err(|why| failed(&why));
+    open()?.ok_or_else(|| failed(&"there is no append-only file"))?;
+    let _others_wait = AnswersLoading::begin(shared);
+    // No turn is under way from here on that has recorded something and not handed it over.
+    forget_everything(call)?;
+    shared.appending.flush(&shared.engine.journal);
+    let manifest = open()?.unwrap_or_default();
+    loading::load_steps(shared, &layout, &manifest).map_err(|why| failed(&why))?;
+    tracing::info!("the append-only file was loaded by DEBUG LOADAOF");
+    call.reply.ok();
+    Ok(())
+}
+
+/// Changes of data wait while it lives, no rewrite of the append-only file begins, and no other one
+/// of these lives, nor does a SHUTDOWN save.
+struct Alone<'s> {
+    shared: &'s Shared,
+    has_rewrite: bool,
+    #[expect(dead_code, reason = "held")]
+    held: MutexGuard<'s, ()>,
+}
+
+impl<'s> Alone<'s> {
+    /// Waits for the others; `None`: the server stops.
+    fn begin(shared: &'s Shared) -> Option<Self> {
+        let shutdown = &shared.engine.condition.shutdown;
+        let held = loop {
+            match shared.writes_wait.try_lock() {
+                Ok(held) => break held,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if shutdown.pause_for(LOOK) => return None,
+                Err(TryLockError::WouldBlock) => {}
+            }
+        };
+        shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
+        let mut alone = Alone { shared, has_rewrite: false, held };
+        while shared.appending.begin_rewrite(monotonic_us()).is_none() {
+            if shutdown.pause_for(LOOK) {
+                return None;
+            }
+        }
+        alone.has_rewrite = true;
+        Some(alone)
+    }
+
+    /// Ends with a rewrite of the append-only file, if there is one.
+    fn rewrite(mut self) {
+        if self.shared.appending.is_running()
+            && let Some(shared) = self.shared.arc()
+        {
+            self.has_rewrite = false;
+            rewriting::go_on(&shared);
+        }
+    }
+}
+
+impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        self.0.engine.condition.lasting.end(States::PAUSED_WRITES);
-        self.0.workers.post_all(|| Message::PauseChanged);
+        if self.has_rewrite {
+            self.shared.appending.forgo_rewrite();
+        }
+        self.shared.engine.condition.lasting.end(States::PAUSED_WRITES);
+        self.shared.workers.post_all(|| Message::PauseChanged);
     }
 }

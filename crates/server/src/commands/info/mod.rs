@@ -71,7 +71,7 @@ const fn section(
     Section { name, title, shown, write }
 }
 
-const SECTIONS: [Section; 17] = [
+const SECTIONS: [Section; 18] = [
     section("server", "Server", Shown::Always, state::server),
     section("tls", "TLS", Shown::InAll, state::tls),
     section("clients", "Clients", Shown::Always, state::clients),
@@ -89,6 +89,7 @@ const SECTIONS: [Section; 17] = [
     section("scriptingengines", "Scripting Engines", Shown::InAll, state::engines),
     section("keyspace", "Keyspace", Shown::Always, counts::keyspace),
     section("pantala", "Pantala", Shown::InEverything, state::pantala),
+    section("journal", "Journal", Shown::InEverything, state::journal),
 ];
 
 fn info(call: &mut Call<'_, '_>) -> Done {

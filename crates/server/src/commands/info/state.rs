@@ -148,7 +148,7 @@ pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("mem_clients_slaves", 0);
     page.line("mem_clients_normal", account.clients);
     page.each(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"], 0);
-    page.line("mem_aof_buffer", 0);
+    page.line("mem_aof_buffer", shared.engine.journal.waiting_bytes());
     page.line("mem_allocator", "jemalloc-5");
     page.line("mem_overhead_db_hashtable_rehashing", 0);
     let running = shared.engine.stats.tallies.sum(|tally| tally.defrag_percent.get());
@@ -196,6 +196,8 @@ pub(super) fn persistence(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("rdb_current_bgsave_time_sec", seconds(in_background.map(since_s)));
     page.line("rdb_saves", history.count);
     page.line("rdb_last_cow_size", 0);
+    page.line("current_save_handed_bytes", progress.handed_bytes);
+    page.line("current_save_large_values_unasked", progress.unasked);
     let last = shared.loading.last();
     page.line("rdb_last_load_keys_expired", last.expired);
     page.line("rdb_last_load_keys_loaded", last.loaded);
@@ -225,10 +227,10 @@ fn append_only(shared: &Shared, page: &mut Page) {
     if settings.appendonly {
         page.line("aof_current_size", sizes.bytes);
         page.line("aof_base_size", sizes.base_bytes);
-        page.line("aof_pending_rewrite", 0);
+        page.line("aof_pending_rewrite", u8::from(rewrites.is_scheduled));
         page.line("aof_buffer_length", shared.engine.journal.waiting_bytes());
-        page.line("aof_pending_bio_fsync", 0);
-        page.line("aof_delayed_fsync", 0);
+        page.line("aof_pending_bio_fsync", u8::from(sizes.is_syncing));
+        page.line("aof_delayed_fsync", sizes.delayed_syncs);
     }
 }
 
@@ -261,6 +263,27 @@ pub(super) fn replication(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
 
 pub(super) fn engines(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
     page.each(&["engines_count", "engines_total_used_memory", "engines_total_memory_overhead"], 0);
+}
+
+/// The journal and who reads it.
+pub(super) fn journal(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    let (journal, sizes) = (&shared.engine.journal, shared.appending.sizes());
+    let buffers = journal.buffers();
+    page.line("journal_enabled", u8::from(journal.is_on()));
+    page.line("journal_threads", buffers.threads);
+    page.line("journal_buffers_in_use", buffers.in_use);
+    page.line("journal_waiting_bytes", journal.waiting_bytes());
+    page.line("journal_waiting_bytes_limit", buffers.most_waiting_bytes);
+    page.line("journal_holds_back_writes", u8::from(buffers.holds_back));
+    page.line("journal_holds_replies", u8::from(journal.holds_replies()));
+    let readers = u8::from(shared.appending.is_running());
+    page.line("journal_readers", readers);
+    if readers > 0 {
+        let (at, durable) = (sizes.written_offset, sizes.durable_offset);
+        let (lag, unsynced) = (journal.waiting_bytes(), at.saturating_sub(durable));
+        let line = format!("name=file,offset={at},lag_bytes={lag},unsynced_bytes={unsynced}");
+        page.line("journal_reader_0", line);
+    }
 }
 
 pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
