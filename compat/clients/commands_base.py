@@ -4,9 +4,9 @@
     python3 compat/clients/commands_base.py PANTALA EXAMPLES SERVER [seed]
 
 PANTALA is the binary, EXAMPLES the directory of crates/rdb's built examples, SERVER a redis-server
-or valkey-server. Random values are loaded by Pantala from a snapshot, which writes them as commands;
-what SERVER then saves must hold the same, as `compare_files` sees it, but for streams with
-consumers, of which commands tell less. Exit code 1 when something differs.
+or valkey-server. Pantala loads random values from a snapshot and writes them as commands; what
+SERVER then saves must hold the same, as `compare_files` sees it, but for consumers of streams, of
+which commands tell less. Exit code 1 when something differs.
 """
 
 import pathlib

@@ -224,7 +224,8 @@ impl Appending {
         self.state().rewrites.is_scheduled = is_scheduled;
     }
 
-    /// A number for a cut; the rewrite that begins there, with a base of this form, comes this way, or `None` if it can not.
+    /// A number for a cut; the rewrite that begins there, with a base of this form, comes this way,
+    /// or `None` if it can not.
     pub fn expect_rewrite(&self, form: Form) -> (u64, Receiver<Option<Rewrite>>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (waiting, coming) = channel();
