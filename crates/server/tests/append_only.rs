@@ -490,10 +490,11 @@ fn fill(client: &mut Client) {
             .into(),
         format!("SET s text PXAT {far}"),
         "SET n 12345".into(),
-        format!("SETRANGE long 300000 x"),
+        "SET flags v _MCFLAGS 99".into(),
+        "SETRANGE long 300000 x".into(),
         "HSET h f 1 g two".into(),
         format!("HPEXPIREAT h {far} FIELDS 1 f"),
-        format!("SADDEX deadlines 100000 a b"),
+        "SADDEX deadlines 100000 a b".into(),
         "ZADD z 1 a 2.5 b -inf c".into(),
         format!("ZPEXPIREAT z {far} MEMBERS 1 b"),
         "XADD x 5-1 f v g w".into(),
@@ -535,9 +536,11 @@ fn a_base_may_be_commands() {
     let bytes = std::fs::read(&base).expect("it is there");
     assert!(bytes.starts_with(b"*3\r\n$8\r\nFUNCTION\r\n"), "{}", bytes[..40].escape_ascii());
     let pending = client.ask("XPENDING x g");
+    let flags = dumps(&mut client, &["flags"]);
     let running = check_again(&at, running, &settings);
     let mut client = Client::new(&at.socket());
     assert_eq!(client.ask("XPENDING x g"), pending);
+    assert_eq!(dumps(&mut client, &["flags"]), flags);
     assert_eq!(client.ask("FCALL f 0"), ":1");
     assert_eq!(client.ask("ZPEXPIRETIME z MEMBERS 1 b"), ":32503680000000");
     // Back to a snapshot.

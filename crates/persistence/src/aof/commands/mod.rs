@@ -3,7 +3,7 @@
 //!
 //! | type | commands |
 //! |---|---|
-//! | string | SET |
+//! | string | SET; its word _MCFLAGS for flags of Memcached (ours) |
 //! | list | RPUSH |
 //! | set | SADD; SPEXPIREAT for each member with a deadline (ours) |
 //! | sorted set | ZADD; ZPEXPIREAT for each member with a deadline (ours) |
@@ -47,20 +47,25 @@ pub struct CommandTarget {
 
 impl CommandTarget {
     /// One that puts its pieces into this queue, without the elements that have expired at `now`;
-    /// without deadlines of members if it `is_portable`.
+    /// without what other servers do not know if it `is_portable`.
     pub fn new(queue: Arc<Queue>, now: UnixMs, is_portable: bool) -> CommandTarget {
         CommandTarget { queue, style: Style { now, is_portable } }
+    }
+
+    fn writing(&self, entry: &SnapshotEntry<'_>) -> Writing {
+        let flags = if self.style.is_portable { 0 } else { entry.flags };
+        Writing::new(entry.key, entry.deadline, self.style).with_flags(flags)
     }
 }
 
 impl SnapshotTarget for CommandTarget {
     fn write(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) {
-        let mut writing = Writing::new(entry.key, entry.deadline, self.style);
+        let mut writing = self.writing(entry);
         while !writing.go_on(&entry.value, usize::MAX, out) {}
     }
 
     fn begin(&self, entry: &SnapshotEntry<'_>, _out: &mut Vec<u8>) -> Box<dyn SnapshotParts> {
-        Box::new(Writing::new(entry.key, entry.deadline, self.style))
+        Box::new(self.writing(entry))
     }
 
     fn take(&self, piece: Piece) {

@@ -3,7 +3,7 @@
 //! Tests: at the foot.
 
 use pantala_base::UnixMs;
-use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, push_f64};
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, fmt_u64, push_f64};
 use pantala_journal::resp::{push_array, push_bulk, push_bulk_header, push_command};
 use pantala_keyspace::snapshot::SnapshotParts;
 use pantala_table::{IntText, StrRef, ValueRef, is_expired};
@@ -29,6 +29,7 @@ pub struct Style {
 pub struct Writing {
     key: Box<[u8]>,
     deadline: Option<UnixMs>,
+    flags: u32,
     style: Style,
     /// Where the last part ended; 0 at the beginning.
     from: usize,
@@ -49,7 +50,12 @@ impl Writing {
     /// A key whose value has not been looked at.
     pub fn new(key: &[u8], deadline: Option<UnixMs>, style: Style) -> Writing {
         let stream = stream::Writing::default();
-        Writing { key: key.into(), deadline, style, from: 0, stream }
+        Writing { key: key.into(), deadline, flags: 0, style, from: 0, stream }
+    }
+
+    /// The same, with flags of Memcached if they are not 0.
+    pub fn with_flags(self, flags: u32) -> Writing {
+        Writing { flags, ..self }
     }
 
     /// Appends about this many bytes; whether that was the last of it.
@@ -62,7 +68,7 @@ impl Writing {
         let end = out.len().saturating_add(most_bytes);
         let part = Part { key: &self.key, from: self.from, style: self.style, end };
         let next = match value {
-            ValueRef::Str(text) => write_string(*text, part, out),
+            ValueRef::Str(text) => write_string(*text, self.flags, part, out),
             ValueRef::Object(Object::List(list)) => write_list(list, part, out),
             ValueRef::Object(Object::Set(set)) => write_set(set, part, out),
             ValueRef::Object(Object::SortedSet(set)) => write_sorted_set(set, part, out),
@@ -97,11 +103,11 @@ impl SnapshotParts for Writing {
 }
 
 /// Where to go on; `None` at the end. So for all of these.
-fn write_string(text: StrRef<'_>, part: Part<'_>, out: &mut Vec<u8>) -> Option<usize> {
+fn write_string(text: StrRef<'_>, flags: u32, part: Part<'_>, out: &mut Vec<u8>) -> Option<usize> {
     let mut scratch = IntText::new();
     let bytes = text.bytes(&mut scratch);
     if part.from == 0 {
-        push_array(out, 3);
+        push_array(out, if flags == 0 { 3 } else { 5 });
         push_bulk(out, b"SET");
         push_bulk(out, part.key);
         push_bulk_header(out, bytes.len());
@@ -113,6 +119,10 @@ fn write_string(text: StrRef<'_>, part: Part<'_>, out: &mut Vec<u8>) -> Option<u
         return Some(part.from + taken);
     }
     out.extend_from_slice(b"\r\n");
+    if flags != 0 {
+        push_bulk(out, b"_MCFLAGS");
+        push_bulk(out, fmt_u64(u64::from(flags), &mut [0; I64_TEXT_MAX_BYTES]));
+    }
     None
 }
 
@@ -276,6 +286,11 @@ mod tests {
             assert_eq!(text(value, Some(7), STYLE, most), expected);
         }
         assert_eq!(text(ValueRef::Str(StrRef::Int(-5)), None, STYLE, 1), "SET k -5\n");
+        let (value, mut out) = (ValueRef::Str(StrRef::Bytes(b"v")), Vec::new());
+        let mut writing = Writing::new(b"k", None, STYLE).with_flags(7);
+        while !writing.go_on(&value, 1, &mut out) {}
+        let expected = "*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$8\r\n_MCFLAGS\r\n$1\r\n7\r\n";
+        assert_eq!(out, expected.as_bytes());
         assert_eq!(text(ValueRef::Str(StrRef::Bytes(b"")), None, STYLE, 1), "SET k \n");
     }
 
