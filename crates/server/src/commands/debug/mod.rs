@@ -57,7 +57,7 @@ const fn form(
 
 const ANY: usize = usize::MAX;
 
-const FORMS: [Form; 21] = [
+const FORMS: [Form; 22] = [
     form("CLIENT-ENFORCE-REPLY-LIST", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
     form("CHANGE-REPL-ID", (0, 0), fine, "", "Accepted; there is no replication yet."),
     form("DIGEST", (0, 0), digest::digest, "", "What all data comes down to."),
