@@ -1,14 +1,17 @@
-"""The append-only file and kill -9: again and again, under each policy, with rewrites under way."""
+"""The append-only file and kill -9: again and again, under each policy, with rewrites under way, and
+after a while in which it took nothing."""
 
 import os
 import random
+import select
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 from client import Closed, encode
-from server import DEADLINE_S, until
-from trial import scenario
+from server import DEADLINE_S, MB, until
+from trial import is_error, scenario
 
 from .persistence import figures, settle
 
@@ -140,3 +143,56 @@ def kill_while_appending_everysec(trial):
 def kill_while_appending_no(trial):
     """The same where the system is left to write."""
     kill_again_and_again(trial, "no", 150 if trial.is_long else 6)
+
+
+def restarted_is_same(server):
+    """Whether what was there is there again after kill -9, once nobody writes."""
+    with server.client() as client:
+        # All before it is in the file when it is.
+        client.want(b"OK", "SET", "last", "v")
+        assert client.call("WAITAOF", 1, 0, 0)[0] == 1
+        before = client.call("DEBUG", "DIGEST")
+    server.kill()
+    server.start()
+    with server.client() as client:
+        settle(client)
+        return client.call("DEBUG", "DIGEST") == before
+
+
+def replies_now(client, patience_s):
+    """Replies that come one after the other, with no longer pause than that."""
+    while client.at < len(client.buffer) or select.select([client.sock], [], [], patience_s)[0]:
+        yield client.read()
+
+
+@scenario(*ON, slack_mb=None, watched=False)
+def file_takes_nothing(trial):
+    """The next file blocks whoever opens it: when too much waits for it writers wait, memory is
+    bounded, reads go on; then all that was answered is kept."""
+    server, size, sent = trial.server, 16 << 10, 10_000
+    fifo = Path(server.directory) / "appendonlydir" / "appendonly.aof.2.incr.aof"
+    with trial.client() as client, trial.client() as reader:
+        client.want(b"OK", "SET", "before", "v")
+        os.mkfifo(fifo)
+        assert client.call("BGREWRITEAOF").startswith(b"Background append only")
+        stream = encode("SET", "key", "v" * size)
+        sender = threading.Thread(target=client.write, args=[stream * sent])
+        sender.start()
+        replies = list(replies_now(client, 3))
+        assert 0 < len(replies) < sent, f"{len(replies)} of {sent} were answered"
+        reader.want(b"v", "GET", "before")
+        grown = trial.rss_grown()
+        assert grown < 320 * MB, f"{grown / MB:.0f} MB more memory"
+        trial.note(f"{len(replies) * size // MB} MB were taken before writers waited")
+        # Somebody reads from there, so it goes on; but it can not be synced, and makes way.
+        drain = os.open(fifo, os.O_RDONLY)
+        emptying = threading.Thread(target=lambda: list(iter(lambda: os.read(drain, MB), b"")))
+        emptying.start()
+        replies += [client.read() for _ in range(sent - len(replies))]
+        sender.join(DEADLINE_S)
+        trial.note(f"{sum(is_error(reply) for reply in replies)} refused while a file was begun")
+        assert all(reply == b"OK" or is_error(reply, "MISCONF") for reply in replies)
+        until(lambda: client.call("SET", "after", "v") == b"OK", "writes are taken again")
+        emptying.join(DEADLINE_S)
+        os.close(drain)
+    assert restarted_is_same(server)
