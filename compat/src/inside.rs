@@ -119,6 +119,9 @@ pub fn unfit(case: &Case, inside: Inside) -> Option<String> {
         })
     };
     if inside == Inside::Reload {
+        if let Some(reason) = &case.no_reload {
+            return Some(reason.clone());
+        }
         let holds_up = [&["client", "pause"][..], &["script", "kill"], &["function", "kill"]];
         let is_lost = [&["stick"][..], &["client", "kill"]];
         return if holds_up.iter().any(|words| sends(words)) {

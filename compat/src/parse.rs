@@ -50,6 +50,8 @@ pub struct Case {
     pub alone: Option<String>,
     /// Set by `#! no-scripts: REASON`: not into scripts.
     pub no_scripts: Option<String>,
+    /// Set by `#! no-reload: REASON`: it asks for what no file holds.
+    pub no_reload: Option<String>,
     /// What is sent and expected.
     pub steps: Vec<Step>,
 }
@@ -244,6 +246,7 @@ impl Reader {
             "needs" => self.case.needs.extend(value.split_whitespace().map(str::to_string)),
             "alone" => self.case.alone = Some(value.to_string()),
             "no-scripts" => self.case.no_scripts = Some(value.to_string()),
+            "no-reload" => self.case.no_reload = Some(value.to_string()),
             "server" => self.case.server = Some(value.to_string()),
             "wait-until" => self.next.wait_until = true,
             "let" => self.next.keep_as = Some(value.to_string()),
