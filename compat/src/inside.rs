@@ -294,7 +294,11 @@ impl Target for Wrapped {
 
     fn send(&mut self, client: &str, args: &[Vec<u8>]) -> Result<(), Fault> {
         if self.inside == Inside::Reload {
-            self.tcp.operate(&["DEBUG", "RELOAD"])?;
+            // By INFO a case waits for a command that was just sent, and that finds no data while
+            // they are being loaded.
+            if !args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"info")) {
+                self.tcp.operate(&["DEBUG", "RELOAD"])?;
+            }
             return self.tcp.send(client, args);
         }
         let state = self.state(client);
