@@ -1,5 +1,5 @@
-"""The append-only file and kill -9: again and again, under each policy, with rewrites under way, and
-after a while in which it took nothing."""
+"""The append-only file and kill -9: again and again, under each policy, with rewrites under way;
+and after a while in which it took nothing."""
 
 import os
 import random
