@@ -28,24 +28,26 @@ import sys
 import servers
 import wire
 
-CAS_OF_VALUE = re.compile(rb"^(VALUE \S+ \d+ \d+ )(\d+)$")
+CAS_OF_VALUE = re.compile(rb"^(VALUE (\S+) \d+ \d+ )(\d+)$")
 CAS_OF_FLAG = re.compile(rb"(?<= c)(\d+)(?= |$)")
 CAS_OF_DEBUG = re.compile(rb"(?<= cas=)(\d+)(?= |$)")
 
 
 class Names:
-    """Names of the numbers of cas of one server."""
+    """Names of the numbers of cas of one server: they tell the states of one key apart, and two
+    keys may have the same."""
 
     def __init__(self):
         self.numbers = {}
+        self.named = {}
+        self.key = ""
 
-    def name(self, number):
-        for name, known in self.numbers.items():
-            if known == int(number):
-                return f"{{{name}}}"
-        name = f"c{len(self.numbers) + 1}"
-        self.numbers[name] = int(number)
-        return f"{{{name}}}"
+    def name(self, number, key=None):
+        at = (key or self.key, int(number))
+        if at not in self.named:
+            self.named[at] = f"c{len(self.named) + 1}"
+            self.numbers[self.named[at]] = int(number)
+        return f"{{{self.named[at]}}}"
 
     def filled(self, text):
         """With the numbers instead of the names."""
@@ -54,9 +56,10 @@ class Names:
     def in_line(self, line):
         """A line of text that came back, with names instead of numbers."""
         def named(found):
-            return b"".join(found.groups()[:-1]) + self.name(found.groups()[-1]).encode()
+            return self.name(found[1]).encode()
 
-        line = CAS_OF_VALUE.sub(named, line)
+        if found := CAS_OF_VALUE.match(line):
+            line = found[1] + self.name(found[3], found[2].decode("latin-1")).encode()
         if line[:3] in (b"HD ", b"VA ", b"NS ", b"EX ", b"NF "):
             line = CAS_OF_FLAG.sub(lambda f: f[0] if f[0] == b"0" else named(f), line)
         if line.startswith(b"ME "):
@@ -78,6 +81,14 @@ def request_of(line, names):
     if line.startswith(">-"):
         return unquoted(names.filled(line[3:]))
     return unquoted(names.filled(line[2:])) + b"\r\n"
+
+
+def key_of(line):
+    """The key that a line is about, if any."""
+    if found := re.search(r" key=(\S*)", line):
+        return found[1]
+    words = line.split(" ")
+    return words[2] if len(words) > 2 and not line.startswith(">b") else ""
 
 
 def packet_of(name, words):
@@ -126,7 +137,8 @@ class Player:
         self.connection = None
 
     def answers(self, sent):
-        """What comes back, as lines of a file."""
+        """What comes back, as lines of a file. All that is sent is about one key, or `get`s."""
+        self.names.key = key_of(sent[0])
         self.connection = self.connection or wire.Connection(self.address)
         request = b"".join(request_of(line, self.names) for line in sent)
         if sent[0].startswith(">b"):

@@ -7,8 +7,10 @@ use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64};
 
 use crate::number::unsigned;
 
-/// The longest text that is taken for a number.
+/// The longest number as text.
 const MOST_DIGITS: usize = 20;
+/// A value beyond this is no number: Memcached keeps it in pieces.
+const MOST_VALUE_BYTES: usize = 512 << 10;
 
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,12 @@ pub enum Direction {
 }
 
 /// Room for the text of a number.
-pub type Text = [u8; MOST_DIGITS];
+#[derive(Default)]
+pub struct Text {
+    short: [u8; MOST_DIGITS],
+    /// For a value that has more blanks than any number has digits.
+    long: Vec<u8>,
+}
 
 /// Counts from a value: the number, and the text that is kept. `None`: the value is no number.
 pub fn count<'t>(
@@ -29,7 +36,7 @@ pub fn count<'t>(
     direction: Direction,
     text: &'t mut Text,
 ) -> Option<(u64, &'t [u8])> {
-    if value.len() > MOST_DIGITS {
+    if value.len() > MOST_VALUE_BYTES {
         return None;
     }
     let before = unsigned(value)?;
@@ -39,9 +46,17 @@ pub fn count<'t>(
     };
     let digits = &mut [0; I64_TEXT_MAX_BYTES];
     let digits = fmt_u64(number, digits);
+    let room = digits.len().max(value.len());
+    let text = match text.short.get_mut(..room) {
+        Some(text) => text,
+        None => {
+            text.long.resize(room, 0);
+            &mut text.long
+        }
+    };
     text.fill(b' ');
     text[..digits.len()].copy_from_slice(digits);
-    Some((number, &text[..digits.len().max(value.len())]))
+    Some((number, text))
 }
 
 #[cfg(test)]
@@ -62,7 +77,8 @@ mod tests {
             (" 1", 1, Up, Some((2, "2 "))),
             ("1 x", 1, Up, Some((2, "2  "))),
             ("18446744073709551616", 1, Up, None),
-            ("000000000000000000001", 1, Up, None),
+            ("000000000000000000001", 1, Up, Some((2, "2                    "))),
+            ("1                      x", 1, Up, Some((2, "2                       "))),
             ("12a", 1, Up, None),
             ("-1", 1, Up, None),
             ("", 1, Up, None),

@@ -19,6 +19,7 @@ pub mod reply;
 
 use crate::arithmetic::Direction;
 use crate::request::{MOST_KEY_BYTES, Storing};
+use crate::size::item_bytes;
 use reply::Failure;
 
 /// The first byte of a request; no line of text begins with it.
@@ -32,8 +33,8 @@ const MAKES_NOTHING: u32 = u32::MAX;
 /// What a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest value.
-    pub value_bytes: usize,
+    /// The largest item, as `size` has it.
+    pub item_bytes: usize,
     /// Whether it has to show who it is.
     pub access: Access,
 }
@@ -69,6 +70,44 @@ pub struct Request<'a> {
     pub command: Command<'a>,
 }
 
+/// The parts of a request that say all but key and data: its header and its extras.
+pub struct Parts<'a>(&'a [u8]);
+
+impl<'a> Parts<'a> {
+    /// Those at the start of a request's bytes, which were parsed before.
+    pub fn of(request: &'a [u8]) -> Parts<'a> {
+        let extras = request.get(4).map_or(0, |&extras| usize::from(extras));
+        Parts(request.get(..HEADER_BYTES + extras).unwrap_or_default())
+    }
+
+    /// As bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The same request again from these bytes, its key and its data. `None`: it was none.
+    pub fn request(bytes: &'a [u8], key: &'a [u8], data: &'a [u8]) -> Option<Request<'a>> {
+        let header = Header::read(bytes)?;
+        let (kind, is_quiet) = kind_of(header.asked.opcode);
+        let extras = bytes.get(HEADER_BYTES..)?;
+        let head = Head { extras, key, cas: header.cas, data_bytes: data.len() };
+        // Who may do what was decided when it was parsed.
+        match head.meaning(kind, Access::Granted) {
+            Meaning::Whole(command) => Some(Request { asked: header.asked, is_quiet, command }),
+            Meaning::WithData(command) => {
+                let command = command.with_data(data);
+                Some(Request { asked: header.asked, is_quiet, command })
+            }
+            Meaning::Malformed | Meaning::Refused(_) => None,
+        }
+    }
+
+    /// What a reply to such a request repeats.
+    pub fn asked(bytes: &[u8]) -> Option<Asked> {
+        Some(Header::read(bytes)?.asked)
+    }
+}
+
 /// What a client wants. Times are in seconds (see `expiry`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
@@ -90,11 +129,11 @@ pub enum Command<'a> {
     },
     /// SET, ADD, REPLACE, APPEND, PREPEND
     Store {
-        /// How. A cas with the first three is `IfUnchanged`.
+        /// How; never `IfUnchanged`, which is `cas`.
         storing: Storing,
         /// The key.
         key: &'a [u8],
-        /// APPEND, PREPEND: only to this one.
+        /// Only in the place of this one; then ADD and REPLACE are SET.
         cas: Option<u64>,
         /// Kept for the client.
         flags: u32,
@@ -158,6 +197,8 @@ pub enum Step<'a> {
         request: Request<'a>,
         /// Bytes to take off the buffer.
         consumed: usize,
+        /// So many more that follow are to be thrown away as they come.
+        skip: usize,
     },
     /// A mistake of the client's, which is answered.
     Fault {
@@ -171,11 +212,8 @@ pub enum Step<'a> {
         stale: Option<&'a [u8]>,
         /// Bytes to take off the buffer.
         consumed: usize,
-    },
-    /// Bytes that are thrown away.
-    Nothing {
-        /// Bytes to take off the buffer.
-        consumed: usize,
+        /// The same as above.
+        skip: usize,
     },
     /// Part of a request. Call again with the same start and more bytes after it.
     Incomplete {
@@ -191,8 +229,6 @@ pub enum Step<'a> {
 pub struct RequestParser {
     /// The request at the buffer's start takes so many bytes.
     needed: usize,
-    /// Bytes that are thrown away.
-    skipped: usize,
 }
 
 /// The header of a request.
@@ -230,11 +266,6 @@ impl RequestParser {
     /// Reads the request at the start of `buf`. After `Incomplete` the next call's buffer must
     /// begin with the same bytes.
     pub fn parse<'a>(&mut self, buf: &'a [u8], limits: &Limits) -> Step<'a> {
-        if self.skipped > 0 && !buf.is_empty() {
-            let consumed = buf.len().min(self.skipped);
-            self.skipped -= consumed;
-            return Step::Nothing { consumed };
-        }
         if buf.len() < self.needed.max(HEADER_BYTES) {
             return Step::Incomplete { wanted: self.needed.max(HEADER_BYTES) - buf.len() };
         }
@@ -265,19 +296,15 @@ impl RequestParser {
         match head.meaning(kind, limits.access) {
             Meaning::Malformed => self.fail(asked, Failure::Invalid, true, head_bytes),
             Meaning::Refused(failure) => {
-                let step = self.fail(asked, failure, false, head_bytes);
-                self.skipped = data_bytes;
-                step
+                self.refuse(asked, (failure, None), head_bytes, data_bytes)
             }
             Meaning::Whole(command) => {
-                *self = RequestParser { needed: 0, skipped: data_bytes };
+                *self = RequestParser::default();
                 let request = Request { asked, is_quiet, command };
-                Step::Request { request, consumed: head_bytes }
+                Step::Request { request, consumed: head_bytes, skip: data_bytes }
             }
-            Meaning::WithData(command) if data_bytes > limits.value_bytes => {
-                *self = RequestParser { needed: 0, skipped: data_bytes };
-                let (failure, stale) = too_large(command);
-                Step::Fault { asked, failure, closes: false, stale, consumed: head_bytes }
+            Meaning::WithData(command) if command.item_bytes(data_bytes) > limits.item_bytes => {
+                self.refuse(asked, too_large(kind, command), head_bytes, data_bytes)
             }
             Meaning::WithData(command) => {
                 let consumed = head_bytes + data_bytes;
@@ -286,9 +313,21 @@ impl RequestParser {
                 }
                 *self = RequestParser::default();
                 let command = command.with_data(&buf[head_bytes..consumed]);
-                Step::Request { request: Request { asked, is_quiet, command }, consumed }
+                let request = Request { asked, is_quiet, command };
+                Step::Request { request, consumed, skip: 0 }
             }
         }
+    }
+
+    fn refuse<'a>(
+        &mut self,
+        asked: Asked,
+        (failure, stale): (Failure, Option<&'a [u8]>),
+        consumed: usize,
+        skip: usize,
+    ) -> Step<'a> {
+        *self = RequestParser::default();
+        Step::Fault { asked, failure, closes: false, stale, consumed, skip }
     }
 
     fn wait_for(&mut self, needed: usize, buf: &[u8]) -> Step<'static> {
@@ -304,17 +343,15 @@ impl RequestParser {
         consumed: usize,
     ) -> Step<'a> {
         *self = RequestParser::default();
-        Step::Fault { asked, failure, closes, stale: None, consumed }
+        Step::Fault { asked, failure, closes, stale: None, consumed, skip: 0 }
     }
 }
 
 /// A value of more bytes than are kept; SET takes the one before it away.
-fn too_large(command: Command<'_>) -> (Failure, Option<&[u8]>) {
-    match command {
-        Command::Store { storing, key, .. } => {
-            let replaces = !matches!(storing, Storing::After | Storing::Before);
-            (Failure::TooLarge, replaces.then_some(key))
-        }
+fn too_large(kind: Kind, command: Command<'_>) -> (Failure, Option<&[u8]>) {
+    match (kind, command) {
+        (Kind::Set(Storing::Always), Command::Store { key, .. }) => (Failure::TooLarge, Some(key)),
+        (_, Command::Store { .. }) => (Failure::TooLarge, None),
         _ => (Failure::OutOfMemory, None),
     }
 }
@@ -460,9 +497,9 @@ impl<'a> Head<'a> {
     fn set(&self, storing: Storing) -> Option<Meaning<'a>> {
         let [f0, f1, f2, f3, exptime @ ..]: [u8; 8] = self.extras.try_into().ok()?;
         let command = Command::Store {
-            storing: self.cas.map_or(storing, Storing::IfUnchanged),
+            storing: if self.cas.is_some() { Storing::Always } else { storing },
             key: self.key,
-            cas: None,
+            cas: self.cas,
             flags: u32::from_be_bytes([f0, f1, f2, f3]),
             exptime_s: i64::from(u32::from_be_bytes(exptime)),
             data: b"",
@@ -526,6 +563,14 @@ impl<'a> Head<'a> {
 }
 
 impl<'a> Command<'a> {
+    /// How large an item with so much data would be; what is no item counts with its data.
+    fn item_bytes(&self, data_bytes: usize) -> usize {
+        match self {
+            Command::Store { key, flags, .. } => item_bytes(key.len(), data_bytes, *flags),
+            _ => data_bytes,
+        }
+    }
+
     fn with_data(mut self, bytes: &'a [u8]) -> Command<'a> {
         if let Command::Store { data, .. } | Command::Authenticate { data, .. } = &mut self {
             *data = bytes;

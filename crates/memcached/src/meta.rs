@@ -44,6 +44,33 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// Whether it has this flag.
+    pub fn asks(&self, letter: u8) -> bool {
+        self.flags.iter().any(|flag| flag[0] == letter)
+    }
+
+    /// The same request from its parts: the second letter of the command, the key's bytes, the
+    /// words of its flags, the data of `ms`. `None`: it was none.
+    pub fn of_parts(
+        letter: u8,
+        key: &'a [u8],
+        flags: &'a [u8],
+        data: &'a [u8],
+    ) -> Option<Request<'a>> {
+        let flags = Flags(flags);
+        let options = Options::read(flags, None).ok()?;
+        let action = match letter {
+            b'g' => Action::Get(options.get()),
+            b's' => Action::Store(options.store().ok()?),
+            b'd' => Action::Delete(options.delete()),
+            b'a' => Action::Count(options.count().ok()?),
+            _ => Action::Describe,
+        };
+        let key = if options.is_base64 { Key::Decoded(key) } else { Key::Plain(key) };
+        let is_quiet = options.is_quiet;
+        Some(Request { key, flags, is_quiet, action }.with_data(data))
+    }
+
     /// How large the item of `ms` is with so many bytes of data.
     pub(crate) fn item_bytes(&self, data_bytes: usize) -> usize {
         let key_bytes = self.key.bytes(&mut [0; MOST_KEY_BYTES]).len();
@@ -95,9 +122,9 @@ pub struct Get {
 /// `ms`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store<'a> {
-    /// How. `C` with `M` of `E`, `A`, `P` is in `cas`.
+    /// `M`; never `IfUnchanged`, which is `cas`.
     pub storing: Storing,
-    /// `C` of what is appended or prepended: only to this one.
+    /// `C`: only in the place of this one.
     pub cas: Option<u64>,
     /// `I`: a value of a lower cas is stored as well, as a stale one.
     pub allows_stale: bool,
@@ -144,6 +171,11 @@ pub struct Count {
 pub struct Flags<'a>(&'a [u8]);
 
 impl<'a> Flags<'a> {
+    /// The words as they were sent.
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+
     /// In their order; none is empty.
     pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
         words(self.0)
@@ -242,12 +274,13 @@ pub(crate) fn read_line(letter: u8, rest: &[u8]) -> Result<Line<'_>, Refusal> {
     }
     let request = if letter == b'g' {
         let flags = flags_after(rest, 1, Fault::TooManyFlagsOfGet)?;
-        let options = Options::read(flags, text)?;
+        let options = Options::read(flags, Some(text))?;
         options.check_opaque()?;
         options.request(text, flags, Action::Get(options.get()))
     } else {
         let flags = flags_after(rest, 1, Fault::TooManyFlags)?;
-        let options = Options::read(flags, text).map_err(|_| Fault::InvalidOrDuplicateFlag)?;
+        let options =
+            Options::read(flags, Some(text)).map_err(|_| Fault::InvalidOrDuplicateFlag)?;
         let action = match letter {
             b'd' => Action::Delete(options.delete()),
             _ => Action::Count(options.count()?),
@@ -267,8 +300,8 @@ fn read_describe(rest: &[u8]) -> Result<Line<'_>, Fault> {
         return Err(Fault::Format);
     }
     Ok(Line::Whole(Request {
-        key: Key { text, is_base64 },
-        flags: Flags(b""),
+        key: if is_base64 { Key::Base64(text) } else { Key::Plain(text) },
+        flags: Flags(if is_base64 { b"b" } else { b"" }),
         is_quiet: false,
         action: Action::Describe,
     }))
@@ -282,7 +315,7 @@ fn read_store<'a>(text: &'a [u8], rest: &'a [u8]) -> Result<Line<'a>, Refusal> {
     let length = signed(length).map(|length| i64::from(length as i32));
     let length = length.filter(|length| (0..=MOST_TOLD_BYTES).contains(length));
     let length = length.ok_or(Fault::Format)?.unsigned_abs() as usize;
-    let understood = Options::read(flags, text).and_then(|options| {
+    let understood = Options::read(flags, Some(text)).and_then(|options| {
         let store = options.store()?;
         options.check_opaque()?;
         Ok(options.request(text, flags, Action::Store(store)))
@@ -342,8 +375,8 @@ struct Times {
 
 impl Options {
     /// Reads all flags: the first that nobody knows, or that comes twice, ends it; of the errors
-    /// before it the last is told.
-    fn read(flags: Flags<'_>, key: &[u8]) -> Result<Options, Fault> {
+    /// before it the last is told. The key is looked at if it is to be decoded.
+    fn read(flags: Flags<'_>, key: Option<&[u8]>) -> Result<Options, Fault> {
         let mut options = Options::default();
         let (mut seen, mut found) = (0_u128, Ok(()));
         for word in flags.iter() {
@@ -363,11 +396,13 @@ impl Options {
         found.map(|()| options)
     }
 
-    fn take(&mut self, letter: u8, value: &[u8], key: &[u8]) -> Result<(), Fault> {
+    fn take(&mut self, letter: u8, value: &[u8], key: Option<&[u8]>) -> Result<(), Fault> {
         match letter {
             b'b' => {
                 self.is_base64 = true;
-                key::decode(key, &mut [0; MOST_KEY_BYTES]).ok_or(Fault::Key)?;
+                if key.is_some_and(|key| key::decode(key, &mut [0; MOST_KEY_BYTES]).is_none()) {
+                    return Err(Fault::Key);
+                }
             }
             b'T' | b'N' | b'R' => return self.times.take(letter, value),
             b'v' => self.wants_value = true,
@@ -394,7 +429,7 @@ impl Options {
     }
 
     fn request<'a>(&self, text: &'a [u8], flags: Flags<'a>, action: Action<'a>) -> Request<'a> {
-        let key = Key { text, is_base64: self.is_base64 };
+        let key = if self.is_base64 { Key::Base64(text) } else { Key::Plain(text) };
         Request { key, flags, is_quiet: self.is_quiet, action }
     }
 
@@ -409,7 +444,6 @@ impl Options {
         }
     }
 
-    /// A cas makes of `S` and `R` the same: only if the value is still this one.
     fn store<'a>(&self) -> Result<Store<'a>, Fault> {
         let storing = match self.mode {
             None | Some(b'S') => Storing::Always,
@@ -419,16 +453,17 @@ impl Options {
             Some(b'R') => Storing::IfPresent,
             Some(_) => return Err(Fault::StoreMode),
         };
-        let (storing, cas) = match (storing, self.cas) {
-            (Storing::Always | Storing::IfPresent, Some(cas)) => (Storing::IfUnchanged(cas), None),
+        let is_whole = matches!(storing, Storing::Always | Storing::IfPresent);
+        let cas = match storing {
+            Storing::IfMissing => None,
             // A cas of 0 is none.
-            (Storing::After | Storing::Before, cas) => (storing, cas.filter(|&cas| cas != 0)),
-            (storing, _) => (storing, None),
+            Storing::After | Storing::Before => self.cas.filter(|&cas| cas != 0),
+            _ => self.cas,
         };
         Ok(Store {
             storing,
             cas,
-            allows_stale: self.invalidates && matches!(storing, Storing::IfUnchanged(_)),
+            allows_stale: self.invalidates && is_whole && cas.is_some(),
             client_flags: self.client_flags,
             exptime_s: self.times.exptime_s.unwrap_or(0),
             data: b"",

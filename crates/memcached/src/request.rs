@@ -143,6 +143,8 @@ pub enum Fault {
     Exptime,
     /// `delete` with a word too many.
     DeleteUsage,
+    /// `gat` of no keys: nothing was found.
+    NoKeys,
     /// That of a meta command.
     Meta(meta::Fault),
 }
@@ -160,6 +162,7 @@ impl Fault {
             Fault::DeleteUsage => {
                 b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
             }
+            Fault::NoKeys => reply::END,
             Fault::Meta(fault) => fault.text(),
         }
     }
@@ -314,7 +317,7 @@ impl RequestParser {
         if item_bytes(key.len(), length, flags_value) > limits.item_bytes {
             self.begin_anew();
             self.skipped = length + LINE_END.len();
-            let stale = (storing == Storing::Always).then_some(Key::plain(key));
+            let stale = (storing == Storing::Always).then_some(Key::Plain(key));
             return Step::Fault { fault: Fault::TooLarge, no_reply, stale, consumed: end };
         }
         self.with_data(buf, end, length, no_reply, |data| Request::Store {
@@ -425,7 +428,7 @@ fn read_line(line: &[u8]) -> (Result<Line<'_>, Fault>, bool) {
     let (name, rest) = line.split_at(end);
     let whole = |request| Ok(Line::Whole(request));
     let asked = match name {
-        b"get" | b"gets" | b"gat" | b"gats" => read_get(name, rest),
+        b"get" | b"gets" | b"gat" | b"gats" | b"bget" => read_get(name, rest),
         b"version" => whole(Request::Version),
         b"quit" => Ok(Line::Quit),
         b"mn" => whole(Request::MetaNothing),
@@ -489,11 +492,15 @@ fn read_get<'a>(name: &[u8], rest: &'a [u8]) -> Result<Line<'a>, Fault> {
     } else {
         (Keys(rest), None)
     };
-    if keys.iter().next().is_none() {
+    let has_words = exptime.map_or_else(|| keys.iter().next().is_some(), |word| !word.is_empty());
+    if !has_words {
         return Err(Fault::Unknown);
     }
     if exptime.is_some_and(|word| signed(word).is_none()) {
         return Err(Fault::Exptime);
+    }
+    if keys.iter().next().is_none() {
+        return Err(Fault::NoKeys);
     }
     if keys.iter().any(|key| key.len() > MOST_KEY_BYTES) {
         return Err(Fault::Format);

@@ -27,6 +27,8 @@ pub enum Failure {
     Unknown,
     /// There is no memory left.
     OutOfMemory,
+    /// Something else; memcached has no word for what another protocol may have put there.
+    Internal,
 }
 
 impl Failure {
@@ -42,6 +44,7 @@ impl Failure {
             Failure::Unauthenticated => (0x20, "Auth failure."),
             Failure::Unknown => (0x81, "Unknown command"),
             Failure::OutOfMemory => (0x82, "Out of memory"),
+            Failure::Internal => (0x84, "Internal error"),
         }
     }
 }

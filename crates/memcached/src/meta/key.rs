@@ -15,29 +15,41 @@ const VALUES: [u8; 256] = values();
 
 /// The key of a meta command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key<'a> {
-    /// As it was sent.
-    pub text: &'a [u8],
-    /// It is base64, and is answered so.
-    pub is_base64: bool,
+pub enum Key<'a> {
+    /// As it stands in the line.
+    Plain(&'a [u8]),
+    /// As it stands there, in base64.
+    Base64(&'a [u8]),
+    /// Its bytes; it came as base64 and is answered so.
+    Decoded(&'a [u8]),
 }
 
 impl<'a> Key<'a> {
-    /// As other commands have it.
-    pub const fn plain(text: &'a [u8]) -> Key<'a> {
-        Key { text, is_base64: false }
-    }
-
     /// Its bytes. What is no base64 was refused by the parser, so that there is always a key.
     pub fn bytes<'r>(self, room: &'r mut KeyRoom) -> &'r [u8]
     where
         'a: 'r,
     {
-        if !self.is_base64 {
-            return self.text;
+        match self {
+            Key::Plain(bytes) | Key::Decoded(bytes) => bytes,
+            Key::Base64(text) => {
+                let length = decode(text, room).unwrap_or(0);
+                &room[..length]
+            }
         }
-        let length = decode(self.text, room).unwrap_or(0);
-        &room[..length]
+    }
+
+    /// As it is answered.
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Key::Plain(text) | Key::Base64(text) => out.extend_from_slice(text),
+            Key::Decoded(bytes) => encode(bytes, out),
+        }
+    }
+
+    /// It is answered as base64.
+    pub(super) fn is_base64(self) -> bool {
+        !matches!(self, Key::Plain(_))
     }
 }
 
@@ -68,19 +80,16 @@ pub(super) fn decode(text: &[u8], room: &mut KeyRoom) -> Option<usize> {
 }
 
 /// Writes the bytes as base64.
-#[cfg(test)]
-pub(super) fn encode(bytes: &[u8]) -> String {
-    let mut text = String::new();
+fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     for part in bytes.chunks(3) {
         let mut quad = [0; 4];
         quad[1..=part.len()].copy_from_slice(part);
         let quad = u32::from_be_bytes(quad);
         for place in 0..4 {
-            let letter = char::from(LETTERS[(quad >> (18 - 6 * place)) as usize & 63]);
-            text.push(if place <= part.len() { letter } else { '=' });
+            let letter = LETTERS[(quad >> (18 - 6 * place)) as usize & 63];
+            out.push(if place <= part.len() { letter } else { b'=' });
         }
     }
-    text
 }
 
 const fn values() -> [u8; 256] {
@@ -102,10 +111,10 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         for length in 1..=187 {
             let bytes: Vec<u8> = (0..length).map(|index| (index * 37 + length) as u8).collect();
-            let text = encode(&bytes);
+            let mut text = Vec::new();
+            Key::Decoded(&bytes).write(&mut text);
             let mut room = [0; MOST_KEY_BYTES];
-            let key = Key { text: text.as_bytes(), is_base64: true };
-            assert_eq!(key.bytes(&mut room), bytes, "{text}");
+            assert_eq!(Key::Base64(&text).bytes(&mut room), bytes, "{length}");
         }
     }
 

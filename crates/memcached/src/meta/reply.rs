@@ -7,7 +7,6 @@
 //! ```
 
 use super::{Action, Key, Request};
-use crate::request::MOST_KEY_BYTES;
 use std::io::Write;
 
 /// What is known of an item.
@@ -19,7 +18,7 @@ pub struct Item {
     pub client_flags: u32,
     /// What `C` compares.
     pub cas: u64,
-    /// Its time to live before the request; `None`: for ever.
+    /// Its time to live before the request, or what `N` has given it; `None`: for ever.
     pub ttl_before_s: Option<u32>,
     /// The same after it.
     pub ttl_after_s: Option<u32>,
@@ -72,7 +71,7 @@ pub fn item(out: &mut Vec<u8>, request: &Request<'_>, item: &Item) -> bool {
     } else {
         out.extend_from_slice(b"HD");
     }
-    let mut ttl_s = item.ttl_before_s;
+    let mut ttl_s = if item.was_made { None } else { item.ttl_before_s };
     for flag in request.flags.iter() {
         let _in_memory = match flag[0] {
             b'T' => {
@@ -80,7 +79,7 @@ pub fn item(out: &mut Vec<u8>, request: &Request<'_>, item: &Item) -> bool {
                 Ok(())
             }
             b'N' if item.was_made => {
-                ttl_s = item.ttl_after_s;
+                ttl_s = item.ttl_before_s;
                 Ok(())
             }
             b'c' => write!(out, " c{}", item.cas),
@@ -166,7 +165,7 @@ pub struct Description {
 /// `me` of an item that is there.
 pub fn description(out: &mut Vec<u8>, request: &Request<'_>, item: &Description) {
     out.extend_from_slice(b"ME ");
-    out.extend_from_slice(request.key.text);
+    request.key.write(out);
     // A time to live is told as what has passed since its end, so below zero.
     let passed_s = item.ttl_s.map_or(-1, |ttl_s| -i64::from(ttl_s));
     let fetched = if item.was_fetched { "yes" } else { "no" };
@@ -186,9 +185,8 @@ fn return_sent(out: &mut Vec<u8>, key: Key<'_>, flag: &[u8]) {
         }
         b'k' => {
             out.extend_from_slice(b" k");
-            debug_assert!(key.text.len() <= MOST_KEY_BYTES, "the parser takes no longer one");
-            out.extend_from_slice(key.text);
-            if key.is_base64 {
+            key.write(out);
+            if key.is_base64() {
                 out.extend_from_slice(b" b");
             }
         }

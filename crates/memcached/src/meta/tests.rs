@@ -106,9 +106,9 @@ fn values_are_stored() {
         ("MA C7", "foo After Some(7) false 0 0 \"x\""),
         ("MP C0", "foo Before None false 0 0 \"x\""),
         ("MR I", "foo IfPresent None false 0 0 \"x\""),
-        ("MR C7", "foo IfUnchanged(7) None false 0 0 \"x\""),
-        ("MS C7 I", "foo IfUnchanged(7) None true 0 0 \"x\""),
-        ("C0", "foo IfUnchanged(0) None false 0 0 \"x\""),
+        ("MR C7", "foo IfPresent Some(7) false 0 0 \"x\""),
+        ("MS C7 I", "foo Always Some(7) true 0 0 \"x\""),
+        ("C0", "foo Always Some(0) false 0 0 \"x\""),
     ] {
         check(format!("ms foo 1 {flags}\r\nx\r\n"), &[expected]);
     }
@@ -248,9 +248,10 @@ fn items_are_shown_in_the_order_of_the_flags() {
     ] {
         assert_eq!(shown(line, known), expected, "{line}");
     }
-    let made = Item { was_made: true, ..known };
+    let made = Item { was_made: true, ttl_before_s: Some(30), ttl_after_s: Some(60), ..known };
     assert_eq!(shown("mg k t N30", made), "HD t-1\r\n");
-    assert_eq!(shown("mg k N30 t", made), "HD t30\r\n");
+    assert_eq!(shown("mg k N30 t T60", made), "HD t30\r\n");
+    assert_eq!(shown("mg k N30 T60 t", made), "HD t60\r\n");
     assert_eq!(shown("ma k q N30", made), "HD\r\n");
     let renewal = Renewal { is_stale: true, was_won: true, wins: false };
     assert_eq!(shown("mg k c", Item { renewal, ..known }), "HD c7 Z X\r\n");

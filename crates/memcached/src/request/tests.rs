@@ -17,7 +17,9 @@ fn read(bytes: &[u8], piece: usize) -> Vec<String> {
                 }
                 Step::Fault { fault, no_reply, stale, consumed } => {
                     let text = String::from_utf8_lossy(fault.text()).trim_end().to_owned();
-                    let stale = stale.map_or(String::new(), |key| format!(" -{}", name(key.text)));
+                    let stale = stale.map_or(String::new(), |key| {
+                        format!(" -{}", name(key.bytes(&mut [0; MOST_KEY_BYTES])))
+                    });
                     (format!("{text}{stale}{}", silently(no_reply)), consumed)
                 }
                 Step::Nothing { consumed } => (String::new(), consumed),
@@ -155,10 +157,11 @@ fn keys_are_asked_for() {
     check(" gets a\r\n", &["gets a None"]);
     check("gat 10 a b\r\ngats -1 a\r\n", &["get a,b Some(\"10\")", "gets a Some(\"-1\")"]);
     check("get noreply\r\n", &["get noreply None"]);
-    for line in ["get", "get ", "gets", "gat", "gat 10", "get\ta", "GET a"] {
+    for line in ["get", "get ", "gets", "gat", "get\ta", "GET a"] {
         check(format!("{line}\r\n"), &[ERROR]);
     }
-    check("gat x a\r\ngat 1x a\r\n", &[EXPTIME, EXPTIME]);
+    check("gat x a\r\ngat 1x a\r\ngat x\r\ngat 10\r\n", &[EXPTIME, EXPTIME, EXPTIME, "END"]);
+    check("bget a b\r\n", &["get a,b None"]);
     let too_long = "k".repeat(MOST_KEY_BYTES + 1);
     check(format!("get {too_long}\r\nget a {too_long}\r\ngat 1 {too_long}\r\n"), &[FORMAT; 3]);
     let many = "a ".repeat(1500);

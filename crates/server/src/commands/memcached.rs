@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_commands::families::memcached::{Operation, VERSION, is_answered, operation_of};
-use pantala_commands::{Call, Command, Done, Flags, Group, Handler};
+use pantala_commands::{Call, Command, Done, Flags, Group, Handler, Stop};
 use pantala_engine::stats::tallies::{CommandTally, ThreadTally};
 use pantala_keyspace::{DbIndex, Tally};
-use pantala_memcached::{number, reply};
+use pantala_memcached::binary::reply::Failure;
+use pantala_memcached::binary::{self, Parts, Request};
+use pantala_memcached::{number, reply, sasl};
 use pantala_settings::Caller;
 
 use super::client::authenticate;
@@ -39,6 +41,20 @@ pub const ROWS: &[Command] = &[
         .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE))
         .syntax("key data flags exptime [words]")
         .summary("Authenticates the connection."),
+    of_server("mc.b.stats", binary_stats)
+        .syntax("what header")
+        .summary("Returns figures of the server."),
+    Command::write("mc.b.flush", binary_flush, Group::Memcached)
+        .arity(-3)
+        .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
+        .syntax("none header")
+        .summary("Removes all keys of database 0, at once or later."),
+    Command::new("mc.b.auth", binary_auth, Group::Memcached)
+        .arity(-4)
+        .secrets(|_, position| position == 3)
+        .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE))
+        .syntax("mechanism header data")
+        .summary("Authenticates the connection."),
 ];
 
 const fn of_server(name: &'static str, handler: Handler) -> Command {
@@ -55,13 +71,17 @@ const AUTH_FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
 /// `flush_all delay`: database 0 becomes empty, at once or later.
 fn flush_all(call: &mut Call<'_, '_>) -> Done {
     let delay_s = number::signed(call.args[1]).unwrap_or_default();
+    let text = if flush(call, delay_s)? { reply::OK } else { reply::OUT_OF_MEMORY };
+    answer(call, text);
+    Ok(())
+}
+
+/// Whether that can be done.
+fn flush(call: &mut Call<'_, '_>, delay_s: i64) -> Result<bool, Stop> {
     let shared = Shared::of(call);
     match u64::try_from(delay_s) {
         Ok(delay_s) if delay_s > 0 => {
-            if flushing::flush_in(shared, Duration::from_secs(delay_s)).is_err() {
-                answer(call, reply::OUT_OF_MEMORY);
-                return Ok(());
-            }
+            return Ok(flushing::flush_in(shared, Duration::from_secs(delay_s)).is_ok());
         }
         _ => {
             shared.delayed_flush.cancel();
@@ -73,7 +93,59 @@ fn flush_all(call: &mut Call<'_, '_>) -> Done {
             call.space().dispose(garbage, true, tally);
         }
     }
-    answer(call, reply::OK);
+    Ok(true)
+}
+
+/// FLUSH of the binary protocol.
+fn binary_flush(call: &mut Call<'_, '_>) -> Done {
+    let Some(request) = Parts::request(call.args[2], b"", b"") else { return Ok(()) };
+    let Request { asked, is_quiet, command: binary::Command::Flush { delay_s } } = request else {
+        return Ok(());
+    };
+    if !flush(call, delay_s)? {
+        binary::reply::failure(call.reply.output(), asked, Failure::OutOfMemory);
+    } else if !is_quiet {
+        binary::reply::done(call.reply.output(), asked, 0);
+    }
+    Ok(())
+}
+
+/// SASL AUTH and SASL STEP: PLAIN, with the name of the user and the password.
+fn binary_auth(call: &mut Call<'_, '_>) -> Done {
+    let Some(asked) = Parts::asked(call.args[2]) else { return Ok(()) };
+    let (mechanism, data) = (call.args[1], call.args[3]);
+    let is_plain = mechanism == sasl::MECHANISMS.as_bytes();
+    if is_plain && data.is_empty() {
+        binary::reply::more_wanted(call.reply.output(), asked);
+        return Ok(());
+    }
+    let said = sasl::plain(data).filter(|_| is_plain);
+    let fits = said.is_some_and(|said| authenticate(call, said.user, said.password).is_ok());
+    let out = call.reply.output();
+    match fits {
+        true => binary::reply::text(out, asked, sasl::AUTHENTICATED),
+        false => binary::reply::failure(out, asked, Failure::Unauthenticated),
+    }
+    Ok(())
+}
+
+/// STAT: the figures of `stats`, each in a reply of its own.
+fn binary_stats(call: &mut Call<'_, '_>) -> Done {
+    let Some(asked) = Parts::asked(call.args[2]) else { return Ok(()) };
+    let mut lines = Vec::new();
+    let is_known = write_stats(Shared::of(call), call.args[1], &mut lines);
+    let out = call.reply.output();
+    if !is_known {
+        binary::reply::failure(out, asked, Failure::NotFound);
+        return Ok(());
+    }
+    for line in String::from_utf8_lossy(&lines).lines() {
+        let figure = line.strip_prefix("STAT ").and_then(|line| line.split_once(' '));
+        if let Some((name, value)) = figure {
+            binary::reply::figure(out, asked, name, value);
+        }
+    }
+    binary::reply::figure(out, asked, "", "");
     Ok(())
 }
 
@@ -103,25 +175,31 @@ fn auth(call: &mut Call<'_, '_>) -> Done {
 
 fn stats(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    let page = &mut Page(call.reply.output());
-    match call.args[1] {
+    let out = call.reply.output();
+    if !write_stats(shared, call.args[1], out) {
+        out.extend_from_slice(b"ERROR\r\n");
+    }
+    Ok(())
+}
+
+/// Writes a page of figures with its end; false: there is no such page.
+fn write_stats(shared: &Shared, what: &[u8], out: &mut Vec<u8>) -> bool {
+    let page = &mut Page(out);
+    match what {
         b"" => general(shared, page),
         b"settings" => settings(shared, page),
         b"reset" => {
             shared.engine.stats.tallies.reset();
             page.0.extend_from_slice(b"RESET\r\n");
-            return Ok(());
+            return true;
         }
         b"sizes" => page.line("sizes_status", "disabled"),
         // There are none.
         b"items" | b"slabs" | b"conns" => {}
-        _ => {
-            page.0.extend_from_slice(b"ERROR\r\n");
-            return Ok(());
-        }
+        _ => return false,
     }
     page.0.extend_from_slice(reply::END);
-    Ok(())
+    true
 }
 
 struct Page<'o>(&'o mut Vec<u8>);

@@ -6,6 +6,7 @@
 //! A change is recorded as what it did: `SET`, `APPEND`, `DEL`, `PEXPIREAT`, `PERSIST`.
 
 use pantala_base::UnixMs;
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64};
 use pantala_keyspace::{Expiry, Opened, event};
 use pantala_memcached::arithmetic::{self, Direction, Text};
 use pantala_memcached::expiry::Expires;
@@ -110,6 +111,14 @@ fn record_touched(call: &Call<'_, '_>, touched: Touched) {
     }
 }
 
+/// Bits that lie with an item until it is another.
+pub mod state {
+    /// Somebody has said that it is old.
+    pub const STALE: u8 = 1;
+    /// Somebody has been told to renew it.
+    pub const WON: u8 = 2;
+}
+
 /// Which items are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -138,13 +147,32 @@ pub struct Store<'a> {
     pub expires: Expires,
     /// Only if the number that names the present state is this.
     pub unchanged: Option<u64>,
+    /// If that number is a later one it is stored as well, as a stale value.
+    pub allows_stale: bool,
+    /// The number that names the new state is asked for.
+    pub wants_cas: bool,
+}
+
+impl<'a> Store<'a> {
+    /// A value to put there, with nothing special about it.
+    pub fn of(value: &'a [u8]) -> Self {
+        Store {
+            mode: Mode::Set,
+            value,
+            flags: 0,
+            expires: Expires::Never,
+            unchanged: None,
+            allows_stale: false,
+            wants_cas: false,
+        }
+    }
 }
 
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// It is there.
-    Yes,
+    /// It is there; with the number that names its state, if that was asked for.
+    Yes(u64),
     /// There is one already, or none.
     No,
     /// It is another by now.
@@ -159,9 +187,15 @@ pub fn store(call: &mut Call<'_, '_>, how: Store<'_>) -> Result<Stored, Stop> {
     let mut opened = call.keys.open(key);
     opened.make_way_for_writer();
     let old_bytes = opened.string()?.map(|old| old.len());
+    let mut stale = None;
     let refusal = match (how.unchanged, old_bytes, how.mode) {
+        (Some(_), None, Mode::Append | Mode::Prepend) => Some(Stored::No),
         (Some(_), None, _) => Some(Stored::NotFound),
-        (Some(cas), Some(_), _) if opened.tail().cas != cas || cas == 0 => Some(Stored::Exists),
+        (Some(cas), Some(_), _) if opened.tail().cas != cas || cas == 0 => {
+            let is_stale = how.allows_stale && cas != 0 && cas < opened.cas_number();
+            stale = is_stale.then(|| opened.tail().state | state::STALE);
+            (!is_stale).then_some(Stored::Exists)
+        }
         (None, Some(_), Mode::Add) => Some(Stored::No),
         (None, None, Mode::Replace | Mode::Append | Mode::Prepend) => Some(Stored::No),
         _ => None,
@@ -180,13 +214,17 @@ pub fn store(call: &mut Call<'_, '_>, how: Store<'_>) -> Result<Stored, Stop> {
             }
             extend(&mut opened, how)?
         }
-        _ => put(&mut opened, how),
+        _ => match stale {
+            Some(state) => put_stale(&mut opened, how, state),
+            None => put(&mut opened, how),
+        },
     };
+    let cas = if how.wants_cas { number_of(&mut opened) } else { 0 };
     drop(opened);
     if call.is_recorded() {
         record_change(call, how, change);
     }
-    Ok(Stored::Yes)
+    Ok(Stored::Yes(cas))
 }
 
 /// The largest item, in bytes, as Memcached counts them.
@@ -208,6 +246,13 @@ enum Change {
     Prepended(Vec<u8>, u32),
 }
 
+/// The number that names the state of an item that was stored just now; that of one which is gone
+/// already names none there will ever be.
+fn number_of(opened: &mut Opened<'_, '_>) -> u64 {
+    const OF_NONE: u64 = 1;
+    opened.cas_number().max(OF_NONE)
+}
+
 /// Puts a whole new value.
 #[inline]
 fn put(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Change {
@@ -226,6 +271,14 @@ fn put(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Change {
         opened.announce(event::EXPIRE);
     }
     Change::Put(expiry)
+}
+
+/// Puts a value that is older than the one it replaces: time to live and state stay.
+fn put_stale(opened: &mut Opened<'_, '_>, how: Store<'_>, state: u8) -> Change {
+    set(opened, how.value, Expiry::Keep, how.flags);
+    opened.publish(event::SET);
+    opened.set_item_state(state);
+    Change::Put(Expiry::Keep)
 }
 
 #[inline]
@@ -287,7 +340,7 @@ pub fn delete(call: &mut Call<'_, '_>, unchanged: Option<u64>) -> Result<Deleted
     if opened.string()?.is_none() {
         return Ok(Deleted::NotFound);
     }
-    if unchanged.is_some_and(|cas| opened.tail().cas != cas) {
+    if unchanged.is_some_and(|cas| opened.tail().cas != cas || cas == 0) {
         return Ok(Deleted::Exists);
     }
     opened.remove();
@@ -299,32 +352,140 @@ pub fn delete(call: &mut Call<'_, '_>, unchanged: Option<u64>) -> Result<Deleted
     Ok(Deleted::Yes)
 }
 
+/// Marks an item as stale, so that who asks for it next is to renew it; only if its number is this
+/// one, where that is said.
+pub fn make_stale(
+    call: &mut Call<'_, '_>,
+    unchanged: Option<u64>,
+    expires: Option<Expires>,
+) -> Result<Deleted, Stop> {
+    let key = call.key();
+    let mut opened = call.keys.open(key);
+    if opened.string()?.is_none() {
+        return Ok(Deleted::NotFound);
+    }
+    if unchanged.is_some_and(|cas| opened.tail().cas != cas || cas == 0) {
+        return Ok(Deleted::Exists);
+    }
+    // Whoever has a number has that of the state before.
+    opened.set_cas_number(0);
+    opened.cas_number();
+    opened.set_item_state(state::STALE);
+    if let Some(expires) = expires {
+        let touched = touch_opened(&mut opened, expires);
+        drop(opened);
+        record_touched(call, touched);
+    }
+    Ok(Deleted::Yes)
+}
+
+/// How it is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Count {
+    /// How far.
+    pub delta: u64,
+    /// Which way.
+    pub direction: Direction,
+    /// Only if the number that names the present state is this.
+    pub unchanged: Option<u64>,
+    /// Where there is nothing, this is put there.
+    pub made_as: Option<(u64, Expires)>,
+    /// It lives so long from now on.
+    pub expires: Option<Expires>,
+    /// The number that names the new state is asked for.
+    pub wants_cas: bool,
+}
+
+impl Count {
+    /// By so many, with nothing special about it.
+    pub fn by(delta: u64, direction: Direction) -> Self {
+        let (unchanged, made_as, expires) = (None, None, None);
+        Count { delta, direction, unchanged, made_as, expires, wants_cas: false }
+    }
+}
+
+/// A number as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Number {
+    /// It.
+    pub number: u64,
+    /// Nothing was there before.
+    pub was_made: bool,
+    /// What names its state; 0 where it was not asked for.
+    pub cas: u64,
+    /// When it would have been gone before the request, and when it will be.
+    pub deadlines: [Option<UnixMs>; 2],
+}
+
 /// What became of a number that was to be counted with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// It is this now.
-    Number(u64),
+    Number(Number),
     /// There is none.
     NotFound,
     /// It is no number.
     NotNumeric,
+    /// It is another by now.
+    Exists,
 }
 
 /// Adds to a number, or takes from it.
-pub fn count(call: &mut Call<'_, '_>, delta: u64, direction: Direction) -> Result<Counted, Stop> {
+pub fn count(call: &mut Call<'_, '_>, how: Count) -> Result<Counted, Stop> {
     let key = call.key();
     let mut opened = call.keys.open(key);
     opened.make_way_for_writer();
-    let Some(old) = opened.string()? else { return Ok(Counted::NotFound) };
+    let Some(old) = opened.string()? else {
+        drop(opened);
+        return make_number(call, how);
+    };
+    if old.is_empty() {
+        return Ok(Counted::NotNumeric);
+    }
+    if how.unchanged.is_some_and(|cas| opened.tail().cas != cas) {
+        return Ok(Counted::Exists);
+    }
     let text = &mut Text::default();
-    let counted = arithmetic::count(old.bytes(&mut IntText::new()), delta, direction, text);
-    let Some((number, text)) = counted else { return Ok(Counted::NotNumeric) };
-    let flags = opened.tail().flags;
+    let old_text = &mut IntText::new();
+    let old = old.bytes(old_text);
+    let old_bytes = old.len();
+    let Some((number, text)) = arithmetic::count(old, how.delta, how.direction, text) else {
+        return Ok(Counted::NotNumeric);
+    };
+    let (tail, before, flags) = (opened.tail(), opened.deadline(), opened.tail().flags);
     set(&mut opened, text, Expiry::Keep, flags);
     opened.publish(event::INCRBY);
+    if tail.state != 0 && text.len() == old_bytes {
+        // Memcached has only written over it.
+        opened.set_item_state(tail.state);
+    }
+    let cas = if how.wants_cas { opened.cas_number() } else { 0 };
+    let touched = how.expires.map(|expires| touch_opened(&mut opened, expires));
+    let after = opened.deadline();
     drop(opened);
     if call.is_recorded() {
         record_item(call, text, Expiry::Keep, flags);
     }
-    Ok(Counted::Number(number))
+    if let Some(touched) = touched {
+        record_touched(call, touched);
+    }
+    Ok(Counted::Number(Number { number, was_made: false, cas, deadlines: [before, after] }))
+}
+
+/// Puts the number there that was to be counted with, if that is wanted.
+fn make_number(call: &mut Call<'_, '_>, how: Count) -> Result<Counted, Stop> {
+    let Some((number, expires)) = how.made_as else { return Ok(Counted::NotFound) };
+    let key = call.key();
+    let digits = &mut [0; I64_TEXT_MAX_BYTES];
+    let value = fmt_u64(number, digits);
+    let store = Store { expires, ..Store::of(value) };
+    let mut opened = call.keys.open(key);
+    let change = put(&mut opened, store);
+    let cas = if how.wants_cas { number_of(&mut opened) } else { 0 };
+    let after = opened.deadline();
+    drop(opened);
+    if call.is_recorded() {
+        record_change(call, store, change);
+    }
+    Ok(Counted::Number(Number { number, was_made: true, cas, deadlines: [None, after] }))
 }

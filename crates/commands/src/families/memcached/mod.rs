@@ -17,6 +17,7 @@
 //! | here | the rows of the text protocol, and how a parser finds them |
 //! | `item` | the four operations |
 //! | `text` | the handlers of the text protocol: they read words, act, and write lines |
+//! | `meta`, `binary` | those of meta commands and of the binary protocol |
 //! | `words` | how a request stands in a command's arguments |
 //! | `refusal` | errors of the engine's |
 //!
@@ -30,7 +31,9 @@
 //! the server (there). Tests: at the foot of
 //! each file; the server's `tests/memcached.rs`; compat.
 
+mod binary;
 mod item;
+mod meta;
 mod refusal;
 mod text;
 mod words;
@@ -38,6 +41,7 @@ mod words;
 use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 use crate::registry::{CommandRef, Registry};
 
+pub use refusal::push_binary_refusal;
 pub use refusal::push_refusal;
 pub use text::VERSION;
 pub use words::{LAST, MORE, NO_REPLY, is_answered};
@@ -66,6 +70,34 @@ pub const ROWS: &[Command] = &[
         .summary("Takes from a number, down to zero."),
     changes("mc.touch", text::touch, MODIFY, Flags::FAST)
         .summary("Gives an item another time to live."),
+    reads("mc.mg", meta::get).summary("Returns an item, or what is known of it."),
+    changes("mc.mgc", meta::get, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .summary("Returns an item and gives it another time to live, or makes it."),
+    stores("mc.ms", meta::set).summary("Stores an item."),
+    changes("mc.mstoolarge", meta::too_large, REMOVE, Flags::FAST)
+        .replaces()
+        .summary("Removes an item that was to be replaced by one that is too large."),
+    changes("mc.md", meta::delete, REMOVE, Flags::FAST)
+        .summary("Removes an item, or marks it as stale."),
+    changes("mc.ma", meta::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .summary("Adds to a number, or takes from it."),
+    reads("mc.me", meta::describe).summary("Returns what is known of an item."),
+    reads("mc.b.get", binary::get).summary("Returns an item."),
+    changes("mc.b.gat", binary::get, CHANGE, Flags::FAST)
+        .summary("Returns an item and gives it another time to live."),
+    changes("mc.b.touch", binary::touch, MODIFY, Flags::FAST)
+        .summary("Gives an item another time to live."),
+    stores("mc.b.set", binary::set).summary("Stores an item."),
+    changes("mc.b.toolarge", binary::too_large, REMOVE, Flags::FAST)
+        .replaces()
+        .summary("Removes an item that was to be replaced by one that is too large."),
+    changes("mc.b.delete", binary::delete, REMOVE, Flags::FAST)
+        .replaces()
+        .summary("Removes an item."),
+    changes("mc.b.incr", binary::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .summary("Adds to a number."),
+    changes("mc.b.decr", binary::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .summary("Takes from a number, down to zero."),
     says("mc.verbosity", text::verbosity).summary("Does nothing, and says so."),
     says("mc.version", text::version).summary("Returns the version."),
     says("mc.mn", text::meta_nothing).summary("Answers, so that a client knows where it is."),
@@ -117,6 +149,11 @@ verbs! {
     TooLarge = "toolarge", Delete = "delete", Incr = "incr", Decr = "decr", Touch = "touch",
     FlushAll = "flush_all", Verbosity = "verbosity", Version = "version", MetaNothing = "mn",
     Stats = "stats", CacheMemlimit = "cache_memlimit", Auth = "auth",
+    MetaGet = "mg", MetaGetAndChange = "mgc", MetaSet = "ms", MetaTooLarge = "mstoolarge",
+    MetaDelete = "md", MetaCount = "ma", MetaDescribe = "me",
+    BinaryGet = "b.get", BinaryGat = "b.gat", BinaryTouch = "b.touch", BinarySet = "b.set",
+    BinaryTooLarge = "b.toolarge", BinaryDelete = "b.delete", BinaryIncr = "b.incr",
+    BinaryDecr = "b.decr", BinaryFlush = "b.flush", BinaryStats = "b.stats", BinaryAuth = "b.auth",
 }
 
 impl Verb {
@@ -170,15 +207,17 @@ pub enum Operation {
 /// What the row of this name does; `None`: nothing with items.
 pub fn operation_of(row: &str) -> Option<Operation> {
     Some(match row {
-        "mc.get" | "mc.gets" => Operation::Fetch,
-        "mc.gat" | "mc.gats" => Operation::FetchAndTouch,
-        "mc.set" | "mc.add" | "mc.replace" | "mc.append" | "mc.prepend" => Operation::Store,
+        "mc.get" | "mc.gets" | "mc.mg" | "mc.mgc" | "mc.b.get" => Operation::Fetch,
+        "mc.gat" | "mc.gats" | "mc.b.gat" => Operation::FetchAndTouch,
+        "mc.set" | "mc.add" | "mc.replace" | "mc.append" | "mc.prepend" | "mc.ms" | "mc.b.set" => {
+            Operation::Store
+        }
         "mc.cas" => Operation::Cas,
-        "mc.delete" => Operation::Delete,
-        "mc.incr" => Operation::Incr,
-        "mc.decr" => Operation::Decr,
-        "mc.touch" => Operation::Touch,
-        "mc.flush_all" => Operation::Flush,
+        "mc.delete" | "mc.md" | "mc.b.delete" => Operation::Delete,
+        "mc.incr" | "mc.ma" | "mc.b.incr" => Operation::Incr,
+        "mc.decr" | "mc.b.decr" => Operation::Decr,
+        "mc.touch" | "mc.b.touch" => Operation::Touch,
+        "mc.flush_all" | "mc.b.flush" => Operation::Flush,
         _ => return None,
     })
 }

@@ -10,6 +10,9 @@
 //! Nothing is told where no answer is wanted, and nothing of a key that others of the same `get`
 //! follow: the last one of them has the error where its `END` would be.
 
+use pantala_memcached::binary::Parts;
+use pantala_memcached::binary::reply::{self, Failure};
+
 use crate::error::ClientError;
 use crate::session::Protocol;
 
@@ -19,14 +22,32 @@ use super::words;
 pub(super) const NOT_NUMERIC: ClientError =
     ClientError::text("NOTNUMERIC cannot increment or decrement non-numeric value");
 
+/// A request that its parser has let through is none. That is a fault of ours.
+pub(super) const MALFORMED: ClientError = ClientError::text("ERR malformed request");
+
 /// Writes it, for the command with these arguments.
 #[cold]
 pub fn push_refusal(protocol: Protocol, args: &[&[u8]], error: &ClientError, out: &mut Vec<u8>) {
     match protocol {
         Protocol::MemcachedText if words::is_answered(args) => push_text(error, out),
-        // Numbers have their own rendering, which comes with their parser.
-        Protocol::MemcachedText | Protocol::MemcachedBinary | Protocol::Resp => {}
+        Protocol::MemcachedBinary => push_binary_refusal(args, error, out),
+        Protocol::MemcachedText | Protocol::Resp => {}
     }
+}
+
+/// The same in numbers: the error's text is the body where memcached has no word for it.
+pub fn push_binary_refusal(args: &[&[u8]], error: &ClientError, out: &mut Vec<u8>) {
+    let Some(asked) = args.get(2).and_then(|parts| Parts::asked(parts)) else { return };
+    let failure = match error.code() {
+        "NOAUTH" => Failure::Unauthenticated,
+        "OOM" => Failure::OutOfMemory,
+        "NOTNUMERIC" => Failure::NotNumeric,
+        _ => {
+            let text = String::from_utf8_lossy(&error.0);
+            return reply::failure_with(out, asked, Failure::Internal, &text);
+        }
+    };
+    reply::failure(out, asked, failure);
 }
 
 fn push_text(error: &ClientError, out: &mut Vec<u8>) {

@@ -7,7 +7,7 @@ use pantala_memcached::reply;
 use pantala_protocol::Reply;
 use pantala_table::IntText;
 
-use super::item::{self, Counted, Deleted, Fetch, Item, Mode, Store, Stored};
+use super::item::{self, Count, Counted, Deleted, Fetch, Item, Mode, Store, Stored};
 use super::refusal;
 use super::words::{LAST, MORE, is_answered};
 use crate::call::{Call, Done, Stop};
@@ -106,7 +106,7 @@ pub(super) fn cas(call: &mut Call<'_, '_>) -> Done {
     match stored {
         Stored::NotFound => tally.item_cas_misses.add(1),
         Stored::Exists => tally.item_cas_badval.add(1),
-        Stored::Yes | Stored::No => {}
+        Stored::Yes(_) | Stored::No => {}
     }
     answer_stored(call, stored);
     Ok(())
@@ -123,12 +123,12 @@ fn store_if(call: &mut Call<'_, '_>, mode: Mode, unchanged: Option<u64>) -> Resu
     let flags = unsigned(call.args[3]).unwrap_or_default() as u32;
     let expires = expires(call, 4);
     let value = call.args[2];
-    item::store(call, Store { mode, value, flags, expires, unchanged })
+    item::store(call, Store { mode, flags, expires, unchanged, ..Store::of(value) })
 }
 
 fn answer_stored(call: &mut Call<'_, '_>, stored: Stored) {
     let text = match stored {
-        Stored::Yes => reply::STORED,
+        Stored::Yes(_) => reply::STORED,
         Stored::No => reply::NOT_STORED,
         Stored::Exists => reply::EXISTS,
         Stored::NotFound => reply::NOT_FOUND,
@@ -162,11 +162,11 @@ pub(super) fn decr(call: &mut Call<'_, '_>) -> Done {
 
 fn count(call: &mut Call<'_, '_>, direction: Direction) -> Done {
     let delta = unsigned(call.args[2]).unwrap_or_default();
-    match item::count(call, delta, direction)? {
-        Counted::Number(number) if is_answered(call.args) => {
-            reply::number(call.reply.output(), number);
+    match item::count(call, Count::by(delta, direction))? {
+        Counted::Number(now) if is_answered(call.args) => {
+            reply::number(call.reply.output(), now.number);
         }
-        Counted::Number(_) => {}
+        Counted::Number(_) | Counted::Exists => {}
         Counted::NotNumeric => return Err(refusal::NOT_NUMERIC.into()),
         Counted::NotFound => {
             let tally = call.keys.scope().tally;

@@ -1,5 +1,6 @@
 //! The commands at hand, parsed but not yet run.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::mem::replace;
 
@@ -61,7 +62,7 @@ pub enum Item {
     Broken(ProtocolError),
     /// What has its answer already, after which the connection may be closed.
     Answer {
-        text: &'static [u8],
+        text: Cow<'static, [u8]>,
         closes: bool,
     },
 }

@@ -11,11 +11,14 @@
 //!    that are thrown away (`Reader::skipped`). So a parser keeps nothing else between turns but
 //!    how much of the first request it has seen.
 
+mod binary;
+mod meta;
 mod text;
 
 use std::ops::Range;
 
-use pantala_memcached::RequestParser;
+use pantala_commands::Protocol;
+use pantala_memcached::{RequestParser, binary::MAGIC};
 
 use super::chunk::Chunk;
 use super::front_end::{Ahead, FrontEnd};
@@ -24,13 +27,13 @@ use crate::worker::connection::Connection;
 
 use text::Line;
 
-/// With this begin requests in numbers, and no line.
-const BINARY_MAGIC: u8 = 0x80;
-
 /// How far a connection's input has been read.
 #[derive(Default)]
 pub struct Reader {
     text: RequestParser,
+    binary: pantala_memcached::binary::RequestParser,
+    /// The first byte has told which protocol it is.
+    is_decided: bool,
     /// The `get` of which some keys have been parsed.
     line: Option<Line>,
     /// The `get`s of several keys in this turn.
@@ -61,17 +64,22 @@ impl FrontEnd for Memcached {
             progress.done = progress.parsed;
         }
         let first = bytes.get(progress.parsed)?;
-        if *first == BINARY_MAGIC && reader.line.is_none() {
-            progress.is_over = true;
-            let closed = Item::Answer { text: b"", closes: true };
-            return Some((closed, bytes.len() - progress.parsed));
+        if !reader.is_decided {
+            reader.is_decided = true;
+            if *first == MAGIC {
+                ahead.connection.session.protocol = Protocol::MemcachedBinary;
+            }
         }
-        text::parse(ahead, (bytes, progress), args)
+        match ahead.connection.session.protocol {
+            Protocol::MemcachedBinary => binary::parse(ahead, (bytes, progress), args),
+            _ => text::parse(ahead, (bytes, progress), args),
+        }
     }
 
     fn begin_anew(connection: &mut Connection) {
         if let Some(reader) = &mut connection.input.memcached {
-            (reader.text, reader.line, reader.skipped_then) = Default::default();
+            (reader.text, reader.binary) = Default::default();
+            (reader.line, reader.skipped_then) = Default::default();
         }
     }
 

@@ -4,11 +4,12 @@ use pantala_commands::families::memcached::{LAST, MORE, NO_REPLY, Verb};
 use pantala_memcached::arithmetic::Direction;
 use pantala_memcached::request::{Keys, Storing};
 use pantala_memcached::{Fault, Limits, Request, Step};
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::super::front_end::{Ahead, group_hash};
 use super::super::window::{Item, Progress};
-use super::Cut;
+use super::{Cut, meta};
 
 /// The longest line that asks for keys.
 const LINE_BYTES: usize = 16 << 20;
@@ -64,7 +65,7 @@ pub fn parse<'t>(
     (bytes, progress): (&'t [u8], &mut Progress),
     args: &mut Vec<&'t [u8]>,
 ) -> Option<(Item, usize)> {
-    let Ahead { connection, limited, turn, verbs, .. } = ahead;
+    let Ahead { connection, limited, turn, arena, verbs } = ahead;
     let (at, first_arg) = (progress.parsed, args.len());
     let is_authenticated = connection.session.is_authenticated();
     let reader = connection.input.memcached.as_deref_mut()?;
@@ -98,9 +99,10 @@ pub fn parse<'t>(
             };
             Some((command(verb, &args[first_arg..]), end - at))
         }
-        Step::Request { request: Request::Meta(_), consumed, .. } => {
-            // Its rows are not there yet.
-            Some((Item::Answer { text: Fault::Unknown.text(), closes: false }, consumed))
+        Step::Request { request: Request::Meta(request), consumed, .. } => {
+            let verb = meta::push_words(request, arena, args);
+            progress.is_over = !is_authenticated;
+            Some((command(verb, &args[first_arg..]), consumed))
         }
         Step::Request { request, no_reply, consumed } => {
             let verb = push_words(request, no_reply, is_authenticated, args);
@@ -114,7 +116,7 @@ pub fn parse<'t>(
                 // What follows is read when this has been answered.
                 (reader.skipped_then, progress.is_over) = (skipped, true);
             }
-            let stale = stale.map(|key| key.text);
+            let stale = stale.map(|key| meta::key(key, arena));
             Some((fail(fault, stale, no_reply, args, command), consumed))
         }
         Step::Nothing { consumed } => Some((Item::Nothing, consumed)),
@@ -124,7 +126,7 @@ pub fn parse<'t>(
         }
         Step::Close => {
             progress.is_over = true;
-            Some((Item::Answer { text: b"", closes: true }, bytes.len() - at))
+            Some((Item::Answer { text: Cow::Borrowed(b""), closes: true }, bytes.len() - at))
         }
     }
 }
@@ -220,7 +222,7 @@ fn fail<'t>(
 ) -> Item {
     let Some(key) = stale else {
         let text = if no_reply { b"" } else { fault.text() };
-        return Item::Answer { text, closes: false };
+        return Item::Answer { text: Cow::Borrowed(text), closes: false };
     };
     let first_arg = args.len();
     args.extend_from_slice(&[b"set", key]);

@@ -1,0 +1,280 @@
+//! Meta commands: what their flags say becomes one of the operations, and what comes of it is
+//! written as the flags ask.
+//!
+//! ```text
+//! mg key v t        [mg key "v t"]
+//! ms key 3 T30      [ms key data "T30"]        keys in base64 are decoded: they are what is hashed
+//! ```
+//!
+//! Who is to renew an item (`W`), and whether it is stale (`X`), are bits beside the record
+//! (`item::state`). They are kept neither in files nor by replicas: at worst two clients renew the
+//! same item. Whether an item was read (`h`) is told by its hotness, which also fades; when it was
+//! last read (`l`, `la`) is not kept, and told as now.
+
+use pantala_base::UnixMs;
+use pantala_keyspace::Opened;
+use pantala_memcached::expiry::Expires;
+use pantala_memcached::meta::reply::{self as meta_reply, Description, Outcome, Renewal};
+use pantala_memcached::meta::{Action, Get, Request, reply::Item as Shown};
+use pantala_memcached::number;
+use pantala_memcached::request::Storing;
+use pantala_memcached::size::item_bytes;
+use pantala_table::IntText;
+
+use super::item::{self, Count, Counted, Deleted, Mode, Store, Stored, state};
+use super::refusal;
+use crate::call::{Call, Done, Stop};
+
+const LINE_END: &[u8] = b"\r\n";
+
+/// `mg`, `md`, `ma`, `me`: key and flags.
+fn request<'a>(call: &Call<'a, '_>, letter: u8) -> Result<Request<'a>, Stop> {
+    let (key, flags) = (call.args[1], call.args[2]);
+    Request::of_parts(letter, key, flags, b"").ok_or_else(|| refusal::MALFORMED.into())
+}
+
+pub(super) fn describe(call: &mut Call<'_, '_>) -> Done {
+    let request = request(call, b'e')?;
+    let (key, now) = (call.key(), call.now());
+    let mut opened = call.keys.look(key);
+    let Some(bytes) = opened.string()?.map(|value| value.len()) else {
+        call.reply.raw(b"EN\r\n");
+        return Ok(());
+    };
+    let description = Description {
+        ttl_s: seconds_left(opened.deadline(), now),
+        since_access_s: 0,
+        was_fetched: is_hot(&opened),
+        size: item_bytes(key.bytes.len(), bytes, opened.tail().flags),
+        cas: opened.cas_number(),
+    };
+    drop(opened);
+    meta_reply::description(call.reply.output(), &request, &description);
+    Ok(())
+}
+
+pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
+    let request = request(call, b'g')?;
+    let Action::Get(get) = request.action else { return Err(refusal::MALFORMED.into()) };
+    let (key, now) = (call.key(), call.now());
+    let was_fetched = request.asks(b'h') && is_hot(&call.keys.peek(key));
+    let opened = if get.is_unnoticed { call.keys.look(key) } else { call.keys.read(key) };
+    let is_there = opened.string()?.is_some();
+    drop(opened);
+    let shown = Shown { was_fetched, ..Shown::default() };
+    if !is_there {
+        let Some(exptime_s) = get.vivify_exptime_s else {
+            call.keys.scope().tally.item_fetch_misses.add(1);
+            meta_reply::outcome(call.reply.output(), &request, Outcome::NotFound);
+            return Ok(());
+        };
+        return vivify(call, &request, Expires::of(exptime_s, now));
+    }
+    show(call, &request, get, shown)?;
+    if let Some(exptime_s) = get.exptime_s {
+        // Now that it has been read: it may be gone with this.
+        item::touch(call, Expires::of(exptime_s, now))?;
+    }
+    Ok(())
+}
+
+/// Shows an item that is there, as it will be.
+fn show(call: &mut Call<'_, '_>, request: &Request<'_>, get: Get, mut shown: Shown) -> Done {
+    let (key, now) = (call.key(), call.now());
+    let Call { keys, reply, .. } = call;
+    let mut opened = keys.peek(key);
+    let before = opened.deadline();
+    let after = match get.exptime_s.map(|exptime_s| Expires::of(exptime_s, now)) {
+        Some(Expires::Never) => None,
+        Some(Expires::Now) => Some(now),
+        Some(Expires::At(deadline)) => Some(deadline),
+        None => before,
+    };
+    shown.ttl_before_s = seconds_left(before, now);
+    shown.ttl_after_s = seconds_left(after, now);
+    let tail = opened.tail();
+    shown.client_flags = tail.flags;
+    if tail.state != 0 || get.recache_s.is_some() {
+        let ttl_s = if get.recache_after_touch { shown.ttl_after_s } else { shown.ttl_before_s };
+        shown.renewal = renew(&mut opened, get, ttl_s, now);
+    }
+    if request.asks(b'c') {
+        shown.cas = opened.cas_number();
+    }
+    let Some(value) = opened.string()? else { return Ok(()) };
+    shown.size = value.len();
+    if reply.has_room_for(value.len()) {
+        let out = reply.output();
+        if meta_reply::item(out, request, &shown) {
+            out.extend_from_slice(value.bytes(&mut IntText::new()));
+            out.extend_from_slice(LINE_END);
+        }
+    }
+    Ok(())
+}
+
+/// Makes an empty item, which this client is to fill.
+fn vivify(call: &mut Call<'_, '_>, request: &Request<'_>, expires: Expires) -> Done {
+    let (key, now) = (call.key(), call.now());
+    item::store(call, Store { expires, ..Store::of(b"") })?;
+    let mut opened = call.keys.peek(key);
+    opened.set_item_state(state::WON);
+    let ttl_s = seconds_left(opened.deadline(), now);
+    let shown = Shown {
+        ttl_before_s: vivified_s(request, now).unwrap_or(ttl_s),
+        ttl_after_s: ttl_s,
+        cas: if request.asks(b'c') { opened.cas_number() } else { 0 },
+        was_made: true,
+        renewal: Renewal { wins: true, ..Renewal::default() },
+        ..Shown::default()
+    };
+    drop(opened);
+    let out = call.reply.output();
+    if meta_reply::item(out, request, &shown) {
+        out.extend_from_slice(LINE_END);
+    }
+    Ok(())
+}
+
+/// What `N` itself says; `T` after it may have said something else.
+fn vivified_s(request: &Request<'_>, now: UnixMs) -> Option<Option<u32>> {
+    let word = request.flags.iter().find(|flag| flag[0] == b'N')?;
+    match Expires::of(number::signed(&word[1..])?, now) {
+        Expires::Never => Some(None),
+        Expires::Now => Some(Some(0)),
+        Expires::At(moment) => Some(seconds_left(Some(moment), now)),
+    }
+}
+
+/// Whether this client is to renew an item that lives for so many seconds.
+fn renew(opened: &mut Opened<'_, '_>, get: Get, ttl_s: Option<u32>, now: UnixMs) -> Renewal {
+    let bits = opened.tail().state;
+    let (is_stale, was_won) = (bits & state::STALE != 0, bits & state::WON != 0);
+    let at_most_s = match get.recache_s.map(|recache_s| Expires::of(recache_s, now)) {
+        Some(Expires::At(moment)) => seconds_left(Some(moment), now),
+        _ => None,
+    };
+    let is_due = ttl_s.zip(at_most_s).is_some_and(|(ttl_s, at_most_s)| ttl_s < at_most_s);
+    let wins = !was_won && (is_stale || is_due);
+    if wins {
+        opened.set_item_state(bits | state::WON);
+    }
+    Renewal { is_stale, was_won, wins }
+}
+
+/// `ms key data flags`
+pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
+    let (key, data, flags) = (call.args[1], call.args[2], call.args[3]);
+    let request = Request::of_parts(b's', key, flags, data);
+    let Some(request) = request else { return Err(refusal::MALFORMED.into()) };
+    let Action::Store(wanted) = request.action else { return Err(refusal::MALFORMED.into()) };
+    let how = Store {
+        mode: mode_of(wanted.storing),
+        value: wanted.data,
+        flags: wanted.client_flags,
+        expires: Expires::of(wanted.exptime_s, call.now()),
+        unchanged: wanted.cas,
+        allows_stale: wanted.allows_stale,
+        wants_cas: request.asks(b'c'),
+    };
+    let outcome = match item::store(call, how)? {
+        Stored::Yes(cas) => Outcome::Done(cas),
+        Stored::No => Outcome::NotStored,
+        Stored::Exists => Outcome::Exists,
+        Stored::NotFound => Outcome::NotFound,
+    };
+    meta_reply::outcome(call.reply.output(), &request, outcome);
+    Ok(())
+}
+
+/// How it is stored, if not in the place of one value only.
+pub(super) fn mode_of(storing: Storing) -> Mode {
+    match storing {
+        Storing::Always | Storing::IfUnchanged(_) => Mode::Set,
+        Storing::IfMissing => Mode::Add,
+        Storing::IfPresent => Mode::Replace,
+        Storing::After => Mode::Append,
+        Storing::Before => Mode::Prepend,
+    }
+}
+
+pub(super) fn delete(call: &mut Call<'_, '_>) -> Done {
+    let request = request(call, b'd')?;
+    let Action::Delete(wanted) = request.action else { return Err(refusal::MALFORMED.into()) };
+    let deleted = if wanted.makes_stale {
+        let expires = wanted.exptime_s.map(|exptime_s| Expires::of(exptime_s, call.now()));
+        item::make_stale(call, wanted.cas, expires)?
+    } else {
+        item::delete(call, wanted.cas)?
+    };
+    let outcome = match deleted {
+        Deleted::Yes => Outcome::Done(0),
+        Deleted::Exists => Outcome::Exists,
+        Deleted::NotFound => {
+            call.keys.scope().tally.item_delete_misses.add(1);
+            Outcome::NotFound
+        }
+    };
+    meta_reply::outcome(call.reply.output(), &request, outcome);
+    Ok(())
+}
+
+pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
+    let request = request(call, b'a')?;
+    let Action::Count(wanted) = request.action else { return Err(refusal::MALFORMED.into()) };
+    let now = call.now();
+    let lives = |exptime_s| Expires::of(exptime_s, now);
+    let how = Count {
+        delta: wanted.delta,
+        direction: wanted.direction,
+        unchanged: wanted.cas,
+        made_as: wanted.vivify_exptime_s.map(|exptime_s| (wanted.initial, lives(exptime_s))),
+        expires: wanted.exptime_s.map(lives),
+        wants_cas: request.asks(b'c'),
+    };
+    let made = match item::count(call, how)? {
+        Counted::Number(made) => made,
+        Counted::NotNumeric => return Err(refusal::NOT_NUMERIC.into()),
+        counted => {
+            let is_other = counted == Counted::Exists;
+            let outcome = if is_other { Outcome::Exists } else { Outcome::NotFound };
+            meta_reply::outcome(call.reply.output(), &request, outcome);
+            return Ok(());
+        }
+    };
+    let digits = made.number.to_string();
+    let [before, after] = made.deadlines;
+    let ttl_after_s = seconds_left(after, now);
+    let ttl_before_s = if made.was_made { ttl_after_s } else { seconds_left(before, now) };
+    let shown = Shown {
+        size: digits.len(),
+        cas: made.cas,
+        ttl_before_s,
+        ttl_after_s,
+        was_made: made.was_made,
+        ..Shown::default()
+    };
+    let out = call.reply.output();
+    if meta_reply::item(out, &request, &shown) {
+        out.extend_from_slice(digits.as_bytes());
+        out.extend_from_slice(LINE_END);
+    }
+    Ok(())
+}
+
+/// A value that is too large was to be stored: what was there before goes.
+pub(super) fn too_large(call: &mut Call<'_, '_>) -> Done {
+    item::delete(call, None)?;
+    call.reply.raw(pantala_memcached::reply::TOO_LARGE);
+    Ok(())
+}
+
+/// Whole seconds until then, as Memcached counts them; `None`: for ever.
+fn seconds_left(deadline: Option<UnixMs>, now: UnixMs) -> Option<u32> {
+    let left_ms = deadline?.0.saturating_sub(now.0).max(0);
+    Some(u32::try_from((left_ms + 999) / 1000).unwrap_or(u32::MAX))
+}
+
+fn is_hot(opened: &Opened<'_, '_>) -> bool {
+    opened.record().is_some_and(|(table, place)| table.hotness(place) > 0)
+}

@@ -1,0 +1,105 @@
+//! Requests of the binary protocol become commands: one each, with its header and extras as they
+//! came, which its handler reads again.
+
+use std::borrow::Cow;
+
+use pantala_commands::families::memcached::{VERSION, Verb};
+use pantala_memcached::arithmetic::Direction;
+use pantala_memcached::binary::{Access, Asked, Command, Limits, Parts, Step, reply};
+use pantala_memcached::sasl;
+
+use super::super::front_end::{Ahead, group_hash};
+use super::super::window::{Item, Progress};
+
+/// What a request becomes.
+enum Becomes<'t> {
+    /// A command on a key, with data.
+    Keyed(Verb, &'t [u8], &'t [u8]),
+    /// An answer that is known.
+    Answer(Vec<u8>, bool),
+}
+
+/// Parses the next request.
+pub fn parse<'t>(
+    ahead: Ahead<'_, '_, 't>,
+    (bytes, progress): (&'t [u8], &mut Progress),
+    args: &mut Vec<&'t [u8]>,
+) -> Option<(Item, usize)> {
+    let Ahead { connection, limited, turn, verbs, .. } = ahead;
+    let (at, first_arg) = (progress.parsed, args.len());
+    let is_authenticated = connection.session.is_authenticated();
+    let reader = connection.input.memcached.as_deref_mut()?;
+    let limits = Limits {
+        item_bytes: usize::try_from(limited.settings.memcached_item_size_max).unwrap_or(usize::MAX),
+        access: match is_authenticated {
+            _ if limited.settings.requirepass.is_empty() => Access::Open,
+            false => Access::Locked,
+            true => Access::Granted,
+        },
+    };
+    let (becomes, consumed, skip) = match reader.binary.parse(&bytes[at..], &limits) {
+        Step::Request { request, consumed, skip } => {
+            (becomes(request.asked, request.is_quiet, request.command), consumed, skip)
+        }
+        Step::Fault { asked, failure, closes, stale, consumed, skip } => {
+            let becomes = match stale {
+                Some(key) => Becomes::Keyed(Verb::BinaryTooLarge, key, b""),
+                None => answer(closes, |out| reply::failure(out, asked, failure)),
+            };
+            (becomes, consumed, skip)
+        }
+        Step::Incomplete { wanted } => {
+            (progress.wanted, progress.is_half, progress.is_over) = (wanted, true, true);
+            return None;
+        }
+        Step::Close => (Becomes::Answer(Vec::new(), true), bytes.len() - at, 0),
+    };
+    if skip > 0 {
+        // What follows is read when this has been answered.
+        (reader.skipped_then, progress.is_over) = (skip, true);
+    }
+    // Whether it may go on depends on whether this was the password.
+    progress.is_over |= !is_authenticated;
+    let (verb, key, data) = match becomes {
+        Becomes::Keyed(verb, key, data) => (verb, key, data),
+        Becomes::Answer(text, closes) => {
+            progress.is_over |= closes;
+            return Some((Item::Answer { text: Cow::Owned(text), closes }, consumed));
+        }
+    };
+    let parts = Parts::of(&bytes[at..]).bytes();
+    args.extend_from_slice(&[verb.name().as_bytes(), key, parts, data]);
+    let found = Some(verbs.row(verb));
+    let group_hash = group_hash(found, &args[first_arg..], turn);
+    Some((Item::Command { found, group_hash }, consumed))
+}
+
+fn becomes<'t>(asked: Asked, is_quiet: bool, command: Command<'t>) -> Becomes<'t> {
+    match command {
+        Command::Get { key, exptime_s: None, .. } => Becomes::Keyed(Verb::BinaryGet, key, b""),
+        Command::Get { key, .. } => Becomes::Keyed(Verb::BinaryGat, key, b""),
+        Command::Touch { key, .. } => Becomes::Keyed(Verb::BinaryTouch, key, b""),
+        Command::Store { key, data, .. } => Becomes::Keyed(Verb::BinarySet, key, data),
+        Command::Delete { key, .. } => Becomes::Keyed(Verb::BinaryDelete, key, b""),
+        Command::Count { key, direction: Direction::Up, .. } => {
+            Becomes::Keyed(Verb::BinaryIncr, key, b"")
+        }
+        Command::Count { key, .. } => Becomes::Keyed(Verb::BinaryDecr, key, b""),
+        Command::Flush { .. } => Becomes::Keyed(Verb::BinaryFlush, b"", b""),
+        Command::Stats(what) => Becomes::Keyed(Verb::BinaryStats, what, b""),
+        Command::Authenticate { mechanism, data, .. } => {
+            Becomes::Keyed(Verb::BinaryAuth, mechanism, data)
+        }
+        Command::Nothing => answer(false, |out| reply::done(out, asked, 0)),
+        Command::Version => answer(false, |out| reply::text(out, asked, VERSION)),
+        Command::Mechanisms => answer(false, |out| reply::text(out, asked, sasl::MECHANISMS)),
+        Command::Quit if is_quiet => Becomes::Answer(Vec::new(), true),
+        Command::Quit => answer(true, |out| reply::done(out, asked, 0)),
+    }
+}
+
+fn answer(closes: bool, write: impl FnOnce(&mut Vec<u8>)) -> Becomes<'static> {
+    let mut text = Vec::new();
+    write(&mut text);
+    Becomes::Answer(text, closes)
+}
