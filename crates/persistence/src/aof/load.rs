@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 use smallvec::SmallVec;
 
+use pantala_keyspace::PREFETCHED;
+
 use super::files::PartFile;
 use super::reader::{Found, ReadError, StepReader, Torn};
 use super::replay::Replay;
@@ -153,7 +155,13 @@ impl Loading<'_, '_> {
     fn load(&mut self, before: u64, steps: &mut u64) -> Result<Option<Torn>, Fault> {
         let mut reader = self.begin()?;
         self.replay.begin_file();
+        let mut near = 0;
         loop {
+            if near == 0 {
+                let mut keys = self.replay.bring_near();
+                near = reader.look_ahead(PREFETCHED, &mut |key| keys.add(key)).max(1);
+            }
+            near -= 1;
             match reader.next()? {
                 Found::Step => *steps += 1,
                 Found::Annotation => continue,

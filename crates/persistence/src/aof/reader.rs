@@ -39,6 +39,8 @@ pub struct StepReader {
     file_bytes: u64,
     step: Step,
     step_bytes: usize,
+    /// The last step looked at.
+    ahead: Step,
 }
 
 /// What was found.
@@ -102,7 +104,9 @@ impl StepReader {
     /// `file_bytes` in all.
     pub fn new(input: Box<dyn Read + Send>, ahead: Vec<u8>, offset: u64, file_bytes: u64) -> Self {
         let (step, step_bytes) = (Step::default(), 0);
-        StepReader { input, window: ahead, begin: 0, offset, file_bytes, step, step_bytes }
+        let window = ahead;
+        let ahead = Step::default();
+        StepReader { input, window, begin: 0, offset, file_bytes, step, step_bytes, ahead }
     }
 
     /// Reads on. After [`Found::End`] a file that has grown can be read on ([`StepReader::grown`]).
@@ -147,6 +151,24 @@ impl StepReader {
     /// The window that [`Step::commands`] wants.
     pub fn window(&self) -> &[u8] {
         &self.window[self.begin..]
+    }
+
+    /// Looks at items after the last one found, as far as they are in the window, until about so
+    /// many commands were seen: the first argument of each, which most often is a key. How many
+    /// items that are.
+    pub fn look_ahead(&mut self, commands: usize, see: &mut dyn FnMut(&[u8])) -> usize {
+        let mut at = self.begin + self.step_bytes;
+        let (mut items, mut seen) = (0, 0);
+        while seen < commands
+            && let Ok(Item::Step { bytes } | Item::Annotation { bytes }) =
+                steps::next(&self.window[at..], &mut self.ahead)
+        {
+            let firsts = self.ahead.commands(&self.window[at..]).filter_map(|mut args| args.nth(1));
+            firsts.take(commands - seen).for_each(&mut *see);
+            seen += self.ahead.len().max(1);
+            (items, at) = (items + 1, at + bytes);
+        }
+        items
     }
 
     /// The last annotation found, without `#` and the line's end.
@@ -321,6 +343,29 @@ mod tests {
     fn a_whole_file_is_read_to_its_end() {
         check("", "0 end");
         check(&format!("{DEL}#TS:12\r\n{MULTI}{DEL}{EXEC}"), "0-#TS:12-28-77 end");
+    }
+
+    #[test]
+    fn what_comes_is_seen_as_far_as_it_is_in_the_window() {
+        let file = format!("{DEL}#TS:12\r\n{MULTI}{DEL}{DEL}{EXEC}{DEL}{MULTI}{DEL}");
+        let input = Box::new(io::empty());
+        let mut reader = StepReader::new(input, file.clone().into_bytes(), 0, file.len() as u64);
+        let look = |reader: &mut StepReader, most| {
+            let mut keys = 0;
+            let items = reader.look_ahead(most, &mut |key| {
+                assert_eq!(key, b"k");
+                keys += 1;
+            });
+            (items, keys)
+        };
+        assert_eq!(look(&mut reader, 9), (4, 4), "half a step is none");
+        assert_eq!(look(&mut reader, 3), (3, 2), "an annotation counts as a command");
+        assert_eq!(look(&mut reader, 1), (1, 1));
+        assert!(matches!(reader.next(), Ok(Found::Step)));
+        assert_eq!(look(&mut reader, 9), (3, 3));
+        assert!(matches!(reader.next(), Ok(Found::Annotation)));
+        assert!(matches!(reader.next(), Ok(Found::Step)));
+        assert_eq!((reader.step().len(), look(&mut reader, 9)), (2, (1, 1)));
     }
 
     #[test]

@@ -21,8 +21,9 @@ use pantala_engine::limits::Limited;
 use pantala_engine::states::States;
 use pantala_engine::waiting::ReplyTarget;
 use pantala_engine::{Engine, Mailbox, Message};
-use pantala_keyspace::{HideReason, Inbox};
+use pantala_keyspace::{DbIndex, HideReason, Inbox, Keyspace, PREFETCHED};
 use pantala_sync::gate::Role;
+use smallvec::SmallVec;
 
 /// Every deadline is behind this.
 const BEFORE_ALL: UnixMs = UnixMs(0);
@@ -59,6 +60,30 @@ impl Inbox for NoMailbox {
 
 impl Mailbox for NoMailbox {
     fn leave(&self, _message: Message) {}
+}
+
+/// Keys that are needed soon.
+pub struct Near<'n> {
+    space: &'n Keyspace,
+    db: DbIndex,
+    hashes: SmallVec<[u64; PREFETCHED]>,
+}
+
+impl Near<'_> {
+    /// One more.
+    pub fn add(&mut self, key: &[u8]) {
+        let hash = self.space.hash(key);
+        self.space.prefetch_bucket(self.db, hash);
+        self.hashes.push(hash);
+    }
+}
+
+impl Drop for Near<'_> {
+    fn drop(&mut self) {
+        for &hash in &self.hashes {
+            self.space.prefetch_record(self.db, hash);
+        }
+    }
 }
 
 /// Keys stay while this lives, though their deadlines pass.
@@ -117,6 +142,13 @@ impl Replay<'_> {
     /// What became of the commands so far.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
+    }
+
+    /// Keys of commands that will run soon are brought near: those that are given to what this
+    /// returns, once that is dropped.
+    pub fn bring_near(&self) -> Near<'_> {
+        let space = &self.turn.engine.space;
+        Near { space, db: self.session.db, hashes: SmallVec::new() }
     }
 
     /// Runs one command.
