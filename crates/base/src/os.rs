@@ -5,6 +5,9 @@
 //!
 //! Tests: foot of the file.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
 /// Raises the process's limit of open descriptors to `want`, or as far as it may go. Returns the
 /// limit then in force; 0 when it cannot be read.
 pub fn raise_fd_limit(want: u64) -> u64 {
@@ -62,6 +65,14 @@ impl CoreClock {
     }
 }
 
+/// Has the file system set room aside for what will be written to a file from `from` on; its length
+/// stays. Whether there was room, and the file system can.
+pub fn set_room_aside(file: &File, from: u64, bytes: u64) -> bool {
+    let (Ok(from), Ok(bytes)) = (from.try_into(), bytes.try_into()) else { return false };
+    // SAFETY: takes a descriptor, which is open as long as `file` is, and three integers.
+    unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, bytes) == 0 }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -71,5 +82,16 @@ mod tests {
         let raised = super::raise_fd_limit(now + 1);
         assert!(raised == now || raised == now + 1);
         assert_eq!(super::raise_fd_limit(1), raised);
+    }
+
+    #[test]
+    fn room_is_no_length() {
+        let name = format!("pantala-room-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let file = std::fs::File::create(&path).expect("a file for the test");
+        let _not_every_file_system_can = super::set_room_aside(&file, 0, 1 << 20);
+        assert!(!super::set_room_aside(&file, 0, u64::MAX));
+        assert_eq!(file.metadata().expect("it is there").len(), 0);
+        std::fs::remove_file(&path).expect("removed");
     }
 }

@@ -86,6 +86,51 @@ struct Increment {
     synced: u64,
     /// Its number among all files this writer has opened.
     number: u64,
+    room: Room,
+}
+
+/// Room on the disk that is set aside for a file before it is written: it is cheaper to get much of
+/// it at once. It is a part of what the file has already, so that small files take no more than
+/// they need, and goes back when the file is closed.
+struct Room {
+    /// Up to here nothing more is asked for.
+    until: u64,
+    has_some: bool,
+}
+
+/// The smallest and the largest room that is set aside, and what part of the file it is.
+const ROOM_MIN_BYTES: u64 = 1 << 20;
+const ROOM_MAX_BYTES: u64 = 64 << 20;
+const ROOM_PART: u64 = 4;
+
+impl Room {
+    fn new(bytes: u64) -> Room {
+        Room { until: bytes, has_some: false }
+    }
+
+    /// The file has grown to so many bytes.
+    fn grow(&mut self, file: &dyn DiskFile, bytes: u64) {
+        if bytes < self.until {
+            return;
+        }
+        let more = (bytes / ROOM_PART).min(ROOM_MAX_BYTES);
+        if more < ROOM_MIN_BYTES {
+            self.until = ROOM_MIN_BYTES * ROOM_PART;
+        } else if file.set_room_aside(bytes, more) {
+            (self.until, self.has_some) = (bytes + more, true);
+        } else {
+            // It is full, or cannot do that: it goes without.
+            self.until = u64::MAX;
+        }
+    }
+}
+
+impl Drop for Increment {
+    fn drop(&mut self) {
+        if self.room.has_some {
+            self.file.file.give_room_back(self.bytes);
+        }
+    }
 }
 
 /// Why there is no increment, or one that does not count yet.
@@ -276,6 +321,7 @@ impl Writer {
         match increment.file.file.append(bytes) {
             Ok(()) => {
                 increment.bytes += bytes.len() as u64;
+                increment.room.grow(&*increment.file.file, increment.bytes);
                 self.growth.grew(bytes.len() as u64);
                 Ok(())
             }
@@ -418,7 +464,8 @@ impl Writer {
         let (number, synced) = (self.files, self.written);
         self.annotated_s = None;
         let file = Arc::new(Synced { file, has_failed: Mutex::new(false) });
-        self.increment = Some(Increment { file, part, is_named, bytes, synced, number });
+        let room = Room::new(bytes);
+        self.increment = Some(Increment { file, part, is_named, bytes, synced, number, room });
     }
 
     /// The snapshot is whole, synced, and at [`Rewrite::base_path`]: from now on it counts, and
@@ -574,6 +621,48 @@ mod tests {
     use crate::disk::simulated::{Act, SimulatedDisk};
 
     use super::*;
+
+    /// A file that has room as long as there is some.
+    struct Roomy(Mutex<(u64, Vec<(u64, u64)>)>);
+
+    impl DiskFile for Roomy {
+        fn append(&self, _bytes: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_over_start(&self, _bytes: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn set_room_aside(&self, from: u64, bytes: u64) -> bool {
+            let (left, asked) = &mut *self.0.lock().expect("no panic");
+            asked.push((from, bytes));
+            *left >= bytes && {
+                *left -= bytes;
+                true
+            }
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn room_is_a_part_of_what_there_is() {
+        const MB: u64 = 1 << 20;
+        let file = Roomy(Mutex::new((300 * MB, Vec::new())));
+        let mut room = Room::new(0);
+        for bytes in (0..2000).map(|count| count * MB) {
+            room.grow(&file, bytes);
+        }
+        let (_, asked) = &*file.0.lock().expect("no panic");
+        assert_eq!(asked[..3], [(4 * MB, MB), (5 * MB, 5 * MB / 4), (7 * MB, 7 * MB / 4)]);
+        assert!(asked.iter().all(|&(from, bytes)| bytes <= 64 * MB && bytes <= from / 4));
+        let (refused, taken) = asked.split_last().expect("it has asked");
+        assert!(taken.iter().map(|(_, bytes)| bytes).sum::<u64>() <= 300 * MB);
+        assert_eq!((refused.1, room.until), (64 * MB, u64::MAX), "once refused, never again");
+    }
 
     struct Fixture {
         disk: SimulatedDisk,

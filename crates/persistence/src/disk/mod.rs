@@ -113,6 +113,15 @@ pub trait DiskFile: Send + Sync {
     /// They may have been written or not.
     fn write_over_start(&self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Sets room aside for what will be appended from this offset on, the end of the file, whose
+    /// length stays: then appending takes less time. Whether that was done.
+    fn set_room_aside(&self, _from: u64, _bytes: u64) -> bool {
+        false
+    }
+
+    /// Gives back what was set aside, if the file has this length.
+    fn give_room_back(&self, _length: u64) {}
+
     /// Keeps what has been appended. May take long.
     ///
     /// # Errors

@@ -91,6 +91,17 @@ impl DiskFile for File {
         std::os::unix::fs::FileExt::write_all_at(self, bytes, 0)
     }
 
+    fn set_room_aside(&self, from: u64, bytes: u64) -> bool {
+        pantala_base::os::set_room_aside(self, from, bytes)
+    }
+
+    fn give_room_back(&self, length: u64) {
+        if self.metadata().is_ok_and(|file| file.len() == length) {
+            // Else it stays until the file goes.
+            let _best_effort = self.set_len(length);
+        }
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
     }
