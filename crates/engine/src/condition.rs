@@ -17,6 +17,7 @@
 //!
 //! Not here: what a state refuses to whom (`states`). Tests: each part's own.
 
+use crate::eviction::Exceeded;
 use crate::memory::MemoryGuard;
 use crate::pause::{Pause, Paused};
 use crate::shutdown::Shutdown;
@@ -32,6 +33,8 @@ pub struct Condition {
     pub pause: Pause,
     /// How much memory is used, and how much may be.
     pub memory: MemoryGuard,
+    /// For how long it was more.
+    pub exceeded: Exceeded,
     /// Whether the server stops.
     pub shutdown: Shutdown,
     /// What DEBUG has turned off or on.
@@ -39,11 +42,12 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// The states of this moment (monotonic, microseconds), with this `maxmemory`.
+    /// The states of this moment (monotonic, microseconds), with this limit of memory, and so much
+    /// that is about to be freed.
     #[inline]
-    pub fn states(&self, maxmemory: u64, now_us: u64) -> States {
+    pub fn states(&self, most_bytes: u64, pending: impl Fn() -> u64, now_us: u64) -> States {
         let mut states = self.lasting.now();
-        if self.memory.is_full(maxmemory) {
+        if self.memory.is_full(most_bytes, pending) {
             states = states.and(States::FULL);
         }
         match self.pause.state(now_us) {

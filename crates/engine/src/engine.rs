@@ -158,10 +158,16 @@ impl Engine {
         self.scripts.limit_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 
-    /// The states of this moment (monotonic, microseconds), with this `maxmemory`.
+    /// Whether more memory is used than may be.
     #[inline]
-    pub fn states(&self, maxmemory: u64, now_us: u64) -> States {
-        let states = self.condition.states(maxmemory, now_us);
+    pub fn is_full(&self, most_bytes: u64) -> bool {
+        self.condition.memory.is_full(most_bytes, || self.space.pending_bytes())
+    }
+
+    /// The states of this moment (monotonic, microseconds), with this limit of memory.
+    #[inline]
+    pub fn states(&self, most_bytes: u64, now_us: u64) -> States {
+        let states = self.condition.states(most_bytes, || self.space.pending_bytes(), now_us);
         if self.journal.is_full() { states.and(States::JOURNAL_FULL) } else { states }
     }
 

@@ -30,6 +30,7 @@ pub mod condition;
 pub mod directory;
 pub mod engine;
 pub mod events;
+pub mod eviction;
 pub mod execute;
 pub mod functions;
 pub mod lane;

@@ -7,6 +7,8 @@ use pantala_commands::Session;
 use pantala_settings::Settings;
 use pantala_table::MAX_STRING_BYTES;
 
+use crate::eviction::MemoryRules;
+
 /// Limits of the parser, by whether the connection has given its password.
 #[derive(Clone, Copy, Debug)]
 pub struct ParserLimits {
@@ -35,6 +37,8 @@ pub struct Limited {
     pub most_output_bytes: usize,
     /// The longest output that a command which reads makes on a worker.
     pub most_worker_bytes: usize,
+    /// How much memory may be used, and what happens above.
+    pub memory: MemoryRules,
     /// Every command is timed by itself, because fast ones may have to be logged too.
     pub is_timed: bool,
     /// Commands that take at least so long have to be logged, in microseconds.
@@ -63,9 +67,10 @@ impl Limited {
                 max_bulk_bytes: to_usize(settings.proto_max_bulk_len).min(MAX_STRING_BYTES),
             },
             most_output_bytes,
+            memory: MemoryRules::of(&settings),
             most_worker_bytes: WORKER_OUTPUT_BYTES.min(most_output_bytes),
             slow_us: u64::try_from(slow_us).unwrap_or(u64::MAX),
-            most_client_bytes: settings.maxmemory_clients.bytes(settings.maxmemory),
+            most_client_bytes: settings.maxmemory_clients.bytes(settings.memory_limit()),
             is_timed: (0..TIMED_BELOW_US).contains(&slow_us)
                 || settings.latency_monitor_threshold_ms > 0,
             large_bytes: threshold(settings.commandlog_request_larger_than_bytes)

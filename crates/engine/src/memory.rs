@@ -80,15 +80,22 @@ impl MemoryGuard {
         self.cgroup_limit
     }
 
-    /// Whether commands that need memory are refused now.
+    /// Whether there is no room now; so much of what is used is about to be freed.
     #[inline]
-    pub fn is_full(&self, maxmemory: u64) -> bool {
+    pub fn is_full(&self, maxmemory: u64, pending: impl Fn() -> u64) -> bool {
         let group_most = match self.group_most.load(Ordering::Relaxed) {
             u64::MAX => self.cgroup_limit.map_or(u64::MAX, |limit| self.far_most(limit)),
             close => close,
         };
         let most = if maxmemory > 0 { maxmemory.min(group_most) } else { group_most };
-        most < u64::MAX && self.used() > most
+        most < u64::MAX && self.used() > most && self.used().saturating_sub(pending()) > most
+    }
+
+    /// What may be used before something is evicted. Resident memory is no measure of that: it falls
+    /// only long after.
+    pub fn most_evictable(&self, maxmemory: u64) -> u64 {
+        let most = if maxmemory > 0 { maxmemory } else { u64::MAX };
+        most.min(self.cgroup_limit.map_or(u64::MAX, |limit| percent(CGROUP_PERCENT, limit)))
     }
 
     /// What the cgroup lets `used` be, by a look of this thread while the last one said it was far.
@@ -155,25 +162,25 @@ mod tests {
     fn a_group_with_much_room_is_looked_at_seldom() {
         let guard = guard(Some(rss_bytes() * 100));
         assert_eq!(guard.look(), FAR_LOOK);
-        assert!(!guard.is_full(0));
+        assert!(!guard.is_full(0, || 0));
     }
 
     #[test]
     fn a_thread_that_takes_much_does_not_wait_for_a_look() {
         let limit = pantala_memory::allocated() + (64 << 20);
         let guard = guard(Some(limit));
-        assert!(!guard.is_full(0));
+        assert!(!guard.is_full(0, || 0));
         let taken = std::hint::black_box(vec![0_u8; 64 << 20]);
-        assert!(guard.is_full(0));
-        assert!(guard.is_full(0), "and remembers it");
+        assert!(guard.is_full(0, || 0));
+        assert!(guard.is_full(0, || 0), "and remembers it");
         drop(taken);
-        assert!(!guard.is_full(0));
+        assert!(!guard.is_full(0, || 0));
     }
 
     #[test]
     fn without_limits_nothing_is_full() {
         let guard = guard(None);
         assert_eq!(guard.look(), NO_LOOK);
-        assert!(!guard.is_full(0));
+        assert!(!guard.is_full(0, || 0));
     }
 }

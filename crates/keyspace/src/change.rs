@@ -28,13 +28,17 @@
 //! Tests: `tests/undo.rs`, `tests/snapshot.rs` (told before, by every way there is),
 //! `tests/funnel.rs` (told after).
 
+use std::ops::ControlFlow;
+
 use pantala_base::UnixMs;
-use pantala_table::{CAS_MAX, OwnedRecord, Place, SweepCursor, Swept, Table, Tail};
+use pantala_base::rng::Rng;
+use pantala_table::{CAS_MAX, Choice, OwnedRecord, Place, SweepCursor, Swept, Table, Tail};
 use pantala_values::{Collection, Object};
 
 use crate::Keyspace;
 use crate::effects::{ClientId, Listeners, Readers, Wanted};
 use crate::event::Event;
+use crate::evict::Freed;
 use crate::key::{DbIndex, Key, PartitionId};
 use crate::locked::Scope;
 use crate::partition::{Partition, Rest, Sizes};
@@ -302,6 +306,11 @@ impl<'l, 'k> Changes<'l, 'k> {
         rest.last_cas
     }
 
+    /// As hot as this: no change.
+    pub fn set_hotness(&mut self, place: Place, hotness: u8) {
+        self.db.table.set_hotness(place, hotness);
+    }
+
     /// The table, to change this one key, which is at `place` or not there. Ends in
     /// [`Changes::publish`] or [`Changes::unchanged`].
     #[inline]
@@ -497,11 +506,31 @@ impl<'l, 'k> Changes<'l, 'k> {
     /// Removes a key because there is no room.
     pub fn evict(&mut self, key: Key<'_>, place: Place) {
         let record = self.db.table.remove(place);
-        self.db.timed.forget(key.bytes);
-        self.around.gone(self.db, record);
+        let source = Source::of(self.db);
+        self.around.evicted(&mut self.db.timed, source, record);
         self.tidy(key.hash);
-        self.around.record_gone(key.bytes);
-        self.around.follow_up(key.bytes, What::Evicted);
+    }
+
+    /// Removes some keys because there is no room, until about so many bytes are free.
+    pub fn evict_some(&mut self, choice: Choice, wanted_bytes: usize, rng: &mut Rng) -> Freed {
+        let Changes { db, around, .. } = self;
+        let source = Source::of(db);
+        let Db { table, timed, .. } = &mut **db;
+        let space = around.scope.space;
+        let (mut bytes, mut last) = (0, None);
+        let mut random = |bound| rng.below(bound);
+        let evicted = table.evict(choice, &space.eviction.reserve, &mut random, &mut |record| {
+            bytes += record.bytes();
+            last = Some(space.hash(record.key()));
+            around.evicted(timed, source, record);
+            if bytes < wanted_bytes { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        if let Some(hash) = last {
+            // All of them were in one segment.
+            self.tidy(hash);
+        }
+        let (keys, candidates) = (evicted.taken, evicted.candidates);
+        Freed { bytes, keys, candidates, ..Freed::default() }
     }
 
     /// The segment of a new key is full: expired records go first, then it grows.
@@ -592,6 +621,15 @@ impl Around<'_, '_> {
         timed.forget(record.key());
         self.record_gone(record.key());
         self.follow_up(record.key(), What::Expired);
+        self.leave(source, record);
+    }
+
+    /// The table has handed out a record because there is no room.
+    fn evicted(&mut self, timed: &mut Timed, source: Source, record: OwnedRecord<Object>) {
+        self.scope.tally.evicted.add(1);
+        timed.forget(record.key());
+        self.record_gone(record.key());
+        self.follow_up(record.key(), What::Evicted);
         self.leave(source, record);
     }
 

@@ -26,6 +26,7 @@ mod change;
 mod crowd;
 mod effects;
 pub mod event;
+mod evict;
 mod expiry;
 mod held;
 mod key;
@@ -60,6 +61,7 @@ use smallvec::SmallVec;
 pub use change::{ChangeObserver, Changed, Db, Heard};
 pub use crowd::Crowd;
 pub use effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
+pub use evict::{Freed, Pending};
 pub use expiry::HideReason;
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 pub use locked::{Locked, PREFETCHED, Scope};
@@ -75,6 +77,9 @@ pub use token::Token;
 pub use undo::UndoLimits;
 pub use walk::{Busy, Met, ScanCursor};
 
+pub use pantala_table::{Choice, First};
+
+use evict::{Eviction, PendingGarbage};
 use expiry::HideReasons;
 use held::AllHeld;
 use partition::AllSizes;
@@ -101,10 +106,25 @@ pub enum Garbage {
     Bytes(Vec<u8>),
 }
 
+/// Tables of flushed databases that are freed in one piece.
+const TABLES_PER_PIECE: usize = 32;
+
+impl Garbage {
+    /// Allocated bytes, of whole tables about.
+    fn bytes(&self) -> usize {
+        match self {
+            Garbage::Record(record) => record.bytes(),
+            Garbage::Value(value) => value.bytes(),
+            Garbage::Tables(tables) => tables.iter().map(Table::estimated_bytes).sum(),
+            Garbage::Bytes(bytes) => bytes.capacity(),
+        }
+    }
+}
+
 /// Somebody who frees garbage on a thread that may take its time.
 pub trait Reclaimer: Send + Sync {
-    /// Takes the garbage; must not block.
-    fn reclaim(&self, garbage: Garbage);
+    /// Takes the garbage, to drop it; must not block.
+    fn reclaim(&self, garbage: Pending);
 }
 
 /// How a new keyspace is made.
@@ -134,6 +154,8 @@ pub struct Keyspace {
     pub(crate) hidden: HideReasons,
     tracked: Arc<TrackedCounts>,
     pub(crate) sweep: Sweep,
+    pub(crate) eviction: Eviction,
+    pub(crate) pending: Arc<PendingGarbage>,
     /// The snapshot that runs.
     pub(crate) snapshot: Current,
     /// Why writers ask first.
@@ -171,6 +193,8 @@ impl Keyspace {
             hidden: HideReasons::default(),
             tracked,
             sweep: Sweep::default(),
+            eviction: Eviction::default(),
+            pending: Arc::default(),
             snapshot: Current::default(),
             asking: Asking::default(),
             pins: Arc::default(),
@@ -518,8 +542,16 @@ impl Keyspace {
     /// Hands garbage to the background; without one it is freed here.
     pub(crate) fn reclaim(&self, garbage: Garbage, tally: &Tally) {
         tally.reclaimed.add(1);
-        if let Some(reclaimer) = self.reclaimer.get() {
-            reclaimer.reclaim(garbage);
+        let Some(reclaimer) = self.reclaimer.get() else { return };
+        match garbage {
+            // In parts, so that what is pending is known while they are freed.
+            Garbage::Tables(mut tables) => {
+                while !tables.is_empty() {
+                    let part = tables.split_off(tables.len().saturating_sub(TABLES_PER_PIECE));
+                    reclaimer.reclaim(Pending::new(Garbage::Tables(part), &self.pending));
+                }
+            }
+            other => reclaimer.reclaim(Pending::new(other, &self.pending)),
         }
     }
 }

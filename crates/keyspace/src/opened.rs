@@ -235,6 +235,13 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
+    /// How hot a key that is there counts from now on: no change of its value.
+    pub fn set_hotness(&mut self, hotness: u8) {
+        if let Some(place) = self.place {
+            self.changes.set_hotness(place, hotness);
+        }
+    }
+
     /// The key itself.
     pub fn key(&self) -> Key<'l> {
         self.key

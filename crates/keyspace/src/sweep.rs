@@ -208,6 +208,11 @@ enum Progress {
 }
 
 impl Keyspace {
+    /// Wakes the sweeping thread: there is something for it to do.
+    pub fn wake_sweeper(&self) {
+        self.sweep.wake();
+    }
+
     fn sweep_partition(
         &self,
         id: PartitionId,
@@ -268,8 +273,17 @@ impl Keyspace {
         scope: Scope<'_>,
         step: impl FnOnce(&mut Held<'_>, &mut Woken) -> R,
     ) -> Option<R> {
+        Some(self.step_with(self.hold_soon(id)?, scope, step))
+    }
+
+    /// The same with the partition at hand, which is free after.
+    pub(crate) fn step_with<R>(
+        &self,
+        mut held: Held<'_>,
+        scope: Scope<'_>,
+        step: impl FnOnce(&mut Held<'_>, &mut Woken) -> R,
+    ) -> R {
         let mut woken = Woken::default();
-        let mut held = self.hold_soon(id)?;
         let result = step(&mut held, &mut woken);
         let mut called = Vec::new();
         while let Some(ready) = woken.next_ready() {
@@ -284,7 +298,7 @@ impl Keyspace {
         }
         drop(held);
         called.iter().for_each(|waiter| waiter.call());
-        Some(result)
+        result
     }
 
     /// Removes keys whose deadline has passed; the earliest deadline of those that stay.

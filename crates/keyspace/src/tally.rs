@@ -141,6 +141,8 @@ counts! {
         misses: Script,
         /// Keys removed because their deadline had passed.
         expired: Kept,
+        /// Keys removed because there was no room.
+        evicted: Kept,
         /// Elements of collections removed because their own deadline had passed.
         expired_elements: Kept,
         /// Changes published.

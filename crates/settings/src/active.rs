@@ -4,8 +4,8 @@
 //! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
 use crate::field::{
-    AppendSync, Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits, Percentiles,
-    Permission, SavePoints, ShutdownWords, VersionCheck,
+    AppendSync, EvictionPolicy, Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits,
+    Percentiles, Permission, SavePoints, ShutdownWords, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
@@ -106,8 +106,18 @@ settings! {
     slow_lane_threads: usize = start("slow_lane_threads", Kind::Int(1, 64), "2", Threads)
         .beyond_redis();
 
-    /// Bytes of data above which writes are refused; 0 means no limit.
+    /// Bytes of data above which keys are evicted or writes refused; 0 means no limit.
     maxmemory: u64 = live("maxmemory", BYTES, "0", Memory);
+    /// What happens when a write would exceed maxmemory.
+    maxmemory_policy: EvictionPolicy = live(
+        "maxmemory-policy", Kind::Word(EvictionPolicy::WORDS), "noeviction", Memory);
+    /// How long one turn may evict: up to 10, so many times 50 microseconds; above, 15 % more with
+    /// each; 100 as long as it takes.
+    maxmemory_eviction_tenacity: u32 = live(
+        "maxmemory-eviction-tenacity", Kind::Int(0, 100), "10", Memory);
+    /// Evict cold keys when maxmemory is reached, which then is 80 % of the memory there is if it
+    /// says nothing: with maxmemory-policy noeviction as if that were allkeys-lfu.
+    cache_mode: bool = live("cache_mode", Kind::Bool, "no", Memory).beyond_redis();
     /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
     maxmemory_clients: MemoryShare = live(
         "maxmemory-clients", Kind::MemoryOrPercent, "0", Memory);

@@ -22,9 +22,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("alsologtostderr", Bool, "no", Observe)
         .beyond_redis()
         .doc("Log to standard error as well as to files."),
-    live("cache_mode", Bool, "no", Memory)
-        .beyond_redis()
-        .doc("Evict cold keys when maxmemory is reached."),
     start("cluster_mode", Word(&["", "emulated", "yes"]), "", Cluster)
         .beyond_redis()
         .refused()

@@ -249,6 +249,11 @@ macro_rules! words {
             /// Every word, in the order in which a refusal lists them.
             pub const WORDS: &'static [&'static str] = &[$($word),+];
             const VALUES: &'static [Self] = &[$(Self::$value),+];
+
+            /// Its word.
+            pub fn word(self) -> &'static str {
+                Self::WORDS[self as usize]
+            }
         }
 
         impl Field for $name {

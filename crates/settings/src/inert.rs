@@ -7,7 +7,7 @@
 //!
 //! A row moves to `active` when the server begins to act on it. Tests: `row`, `tests/reference.rs`.
 
-use crate::field::{EvictionPolicy, Permission};
+use crate::field::Permission;
 use crate::kind::{BYTES, COUNT, HOST_NAME, IPV4, IPV6, Kind, LONG, PORT};
 use crate::row::{Group, Row, live, start};
 use crate::shapes;
@@ -129,9 +129,8 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Connections accepted in one turn of the loop."),
     live("max-new-tls-connections-per-cycle", Int(1, 1_000), "1", Tls)
         .doc("TLS connections accepted in one turn of the loop."),
-    live("maxmemory-eviction-tenacity", Int(0, 100), "10", Memory)
-        .doc("How long one eviction may take."),
-    live("maxmemory-samples", Int(1, 64), "5", Memory).doc("Keys compared to find one to evict."),
+    live("maxmemory-samples", Int(1, 64), "5", Memory)
+        .doc("Keys compared to find one to evict; here it is always a whole segment of the table."),
     live("min-replicas-max-lag", COUNT, "10", Replication)
         .also(&["min-slaves-max-lag"])
         .doc("Seconds of lag up to which a replica counts."),
@@ -279,14 +278,13 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Seconds for which a session is cached."),
     live("tls-session-caching", Bool, "yes", Tls).doc("Cache sessions."),
     start("unixsocketgroup", Text, "", Network).refused().doc("Group of the Unix socket."),
-    live("maxmemory-policy", Word(EvictionPolicy::WORDS), "noeviction", Memory)
-        .doc("What happens when a write would exceed maxmemory."),
     live("active-expire-effort", Int(1, 10), "1", Memory)
         .doc("How hard the sweep for expired keys works."),
-    live("lfu-log-factor", COUNT, "10", Memory)
-        .doc("Accesses needed to saturate the frequency counter, as a logarithm."),
+    live("lfu-log-factor", COUNT, "10", Memory).doc(
+        "Accesses needed to saturate the frequency counter; here it has two bits, a step each.",
+    ),
     live("lfu-decay-time", COUNT, "1", Memory)
-        .doc("Minutes after which the frequency counter loses one."),
+        .doc("Minutes after which the frequency counter loses one; here it ages with evictions."),
     live("lazyfree-lazy-eviction", Bool, "yes", Memory)
         .doc("Free evicted values outside the command."),
     live("lazyfree-lazy-expire", Bool, "yes", Memory)

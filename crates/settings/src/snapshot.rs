@@ -9,13 +9,15 @@
 //! Not here: doing what a changed setting asks for (the server compares `changed`), the file
 //! (`rewrite`). Tests: at the foot.
 
+use crate::Settings;
+use crate::field::{EvictionPolicy, Permission};
 use crate::kind::{Reading, Refusal};
 use crate::row::{self, Change, Row};
-use crate::{Settings, field::Permission};
 use pantala_base::{glob, limits};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 
 /// Why a value is refused that promises safety.
 pub(crate) const UNKEPT: &str =
@@ -52,6 +54,18 @@ pub enum Caller {
     Local,
     /// Elsewhere.
     Remote,
+}
+
+/// What a cache without `maxmemory` uses, in percent of the memory there is.
+const CACHE_PERCENT: u64 = 80;
+
+/// The memory there is: the machine's, or what the control group has. Read once.
+fn available_memory() -> u64 {
+    static BYTES: OnceLock<u64> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        let machine = limits::total_memory();
+        limits::cgroup_memory_limit().map_or(machine, |group| group.min(machine))
+    })
 }
 
 impl Settings {
@@ -158,10 +172,25 @@ impl Settings {
         Ok(self)
     }
 
-    /// Whether `maxmemory-policy` is one that counts how often a key is used. The policy itself is
-    /// not acted on yet; OBJECT answers by it all the same.
+    /// What happens when a write would exceed the limit: in cache mode always an eviction.
+    pub fn eviction_policy(&self) -> EvictionPolicy {
+        match self.maxmemory_policy {
+            EvictionPolicy::NoEviction if self.cache_mode => EvictionPolicy::AllkeysLfu,
+            policy => policy,
+        }
+    }
+
+    /// Whether the policy is one that counts how often a key is used.
     pub fn counts_uses(&self) -> bool {
-        self.inert.get("maxmemory-policy").is_some_and(|policy| policy.ends_with("-lfu"))
+        matches!(self.eviction_policy(), EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu)
+    }
+
+    /// The bytes that may be used, 0 without a limit: in cache mode there is always one.
+    pub fn memory_limit(&self) -> u64 {
+        match self.maxmemory {
+            0 if self.cache_mode => available_memory() / 100 * CACHE_PERCENT,
+            most => most,
+        }
     }
 
     /// How many threads write and read snapshots: `snapshot_threads`, or one for each core.

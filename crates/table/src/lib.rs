@@ -15,6 +15,7 @@
 //! | `structure` | growing, splitting, shrinking, merging |
 //! | `walk` | SCAN, expiry sweep, random record, all records |
 //! | `renewal` | out of sparse pages |
+//! | `evict` | which records go when there is no room |
 //! | `segment` | buckets, stash, displacement |
 //! | `directory` | prefix to segment |
 //! | `hash`, `word`, `group` | bits of a hash, of a slot, and the SIMD of a bucket head |
@@ -24,11 +25,12 @@
 //!
 //! A lookup that hits touches a directory entry, one bucket (two cache lines) and one record.
 //!
-//! Not here: locks, hashing, the clock, eviction policy, and the collections themselves.
+//! Not here: locks, hashing, the clock, when to evict, and the collections themselves.
 //! Tests: `tests/`, `examples/measure.rs` (bytes and nanoseconds), `fuzz/src/table.rs`.
 
 pub mod class;
 mod directory;
+mod evict;
 mod group;
 mod hash;
 mod number;
@@ -46,6 +48,7 @@ mod word;
 use pantala_base::UnixMs;
 
 pub use class::size_class;
+pub use evict::{Choice, Evicted, First, MOST_VICTIMS, Reserve};
 pub use number::IntText;
 pub use owned::{Discarded, Encoding, OwnedRecord, StrRef, ValueRef};
 pub use record::MAX_STRING_BYTES;

@@ -189,6 +189,17 @@ impl<O: Object> Discarded<O> {
     }
 }
 
+impl<O: Object> Discarded<O> {
+    /// Allocated bytes, with all it owns.
+    pub fn bytes(&self) -> usize {
+        match self.loose {
+            Loose::Block(_, room) => room,
+            // SAFETY: R5; it is owned and lives as long as `self`.
+            Loose::Object(object) => size_of::<O>() + unsafe { &*object.cast::<O>() }.heap_bytes(),
+        }
+    }
+}
+
 impl<O> Discarded<O> {
     /// The object, if it was one.
     pub fn into_object(self) -> Option<O> {

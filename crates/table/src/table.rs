@@ -25,6 +25,7 @@ use pantala_base::UnixMs;
 use crate::Object;
 use crate::class::size_class;
 use crate::directory::{Directory, Entry};
+use crate::evict::EvictionHand;
 use crate::group::prefetch;
 use crate::hash::{position, trail};
 use crate::number::IntText;
@@ -36,6 +37,7 @@ use crate::record::{self, Record};
 use crate::segment::{Header, SHAPES, Segment, UNIT_BYTES};
 use crate::tail::{self, Tail};
 use crate::text;
+use crate::walk::Cursor;
 use crate::word::{HOTTEST, Kind, Word};
 
 /// A table of records; collections are of type `O`.
@@ -46,6 +48,7 @@ pub struct Table<O: Object> {
     pub(crate) deadlines: usize,
     pub(crate) segments: u32,
     pub(crate) units: u32,
+    pub(crate) eviction_hand: EvictionHand,
     /// What the saved bit of a record must be for it to count as saved; see `begin_epoch`.
     epoch: bool,
     #[cfg(debug_assertions)]
@@ -97,6 +100,7 @@ impl<O: Object> Table<O> {
             deadlines: 0,
             segments: 0,
             units: 0,
+            eviction_hand: EvictionHand::START,
             epoch: false,
             #[cfg(debug_assertions)]
             generation: 0,
@@ -679,6 +683,21 @@ impl<O: Object> Table<O> {
         if strays.is_empty() {
             self.strays = None;
         }
+    }
+
+    /// About how many bytes are allocated for the index and all records: a few of them stand for
+    /// the others.
+    pub fn estimated_bytes(&self) -> usize {
+        const LOOKED_AT: usize = 8;
+        let (mut sum, mut count) = (0, 0);
+        let mut at = Cursor::START;
+        while count < LOOKED_AT && !at.is_end() && self.len > 0 {
+            at = self.scan(at, &mut |place| {
+                sum += self.record_bytes(place);
+                count += 1;
+            });
+        }
+        self.heap_bytes() + sum.checked_div(count).unwrap_or(0) * self.len
     }
 
     /// Hands a word out that no slot keeps any more.

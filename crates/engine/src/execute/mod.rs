@@ -125,7 +125,7 @@ impl<'r> Turn<'r> {
             limited,
             lane,
             now,
-            states: engine.states(limited.settings.maxmemory, now_us),
+            states: engine.states(limited.memory.most_bytes, now_us),
             is_monitored: engine.notices.monitors.is_used(),
             is_timed: limited.is_timed,
             writes_ask: engine.space.writes_ask(),

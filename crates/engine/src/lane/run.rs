@@ -213,7 +213,10 @@ fn run_command(
         ..Turn::new(server, thread, &limited, lane, (unix_ms(), monotonic_us()))
     };
     // Outside the gate the journal may be turned on at any moment: it is asked when it matters.
-    let turn = if is_outside { Turn { recorder: Some(thread.1), ..turn } } else { turn };
+    let mut turn = if is_outside { Turn { recorder: Some(thread.1), ..turn } } else { turn };
+    if !is_outside {
+        turn.look_at_memory(false);
+    }
     let verdict = turn.run(session, found, &args, reply, &place);
     // Before the gate is left.
     thread.1.hand_over();

@@ -226,6 +226,7 @@ fn reset_statistics(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
     shared.engine.stats.tallies.reset();
     shared.engine.stats.errors.reset();
+    shared.engine.condition.exceeded.reset();
     call.reply.ok();
     Ok(())
 }

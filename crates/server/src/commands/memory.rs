@@ -270,7 +270,7 @@ fn doctor(call: &mut Call<'_, '_>) -> Done {
     let account = Account::take(shared);
     let mut findings = Vec::new();
     let (used, rss) = (account.used, rss_bytes());
-    let limit = shared.engine.settings.current().maxmemory;
+    let limit = shared.engine.settings.current().memory_limit();
     if limit > 0 && used > limit / 10 * 9 {
         findings.push(format!("{} of {} (maxmemory) are in use.", human(used), human(limit)));
     }

@@ -4,28 +4,28 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use pantala_base::clock::unix_ms;
-use pantala_keyspace::{Garbage, Reclaimer, Sweeper};
+use pantala_keyspace::{Pending, Reclaimer, Sweeper};
 
 use crate::shared::Shared;
 
 /// The sending half: what partitions hand over.
-pub struct ToReclaimer(Sender<Garbage>);
+pub struct ToReclaimer(Sender<Pending>);
 
 impl Reclaimer for ToReclaimer {
-    fn reclaim(&self, garbage: Garbage) {
+    fn reclaim(&self, garbage: Pending) {
         // Without the thread the garbage comes back in the error and is freed here.
         let _freed_here = self.0.send(garbage);
     }
 }
 
 /// The two halves of the reclaimer.
-pub fn reclaimer() -> (ToReclaimer, Receiver<Garbage>) {
+pub fn reclaimer() -> (ToReclaimer, Receiver<Pending>) {
     let (sender, receiver) = channel();
     (ToReclaimer(sender), receiver)
 }
 
 /// The life of the thread that frees.
-pub fn reclaim(garbage: &Receiver<Garbage>) {
+pub fn reclaim(garbage: &Receiver<Pending>) {
     for piece in garbage {
         drop(piece);
     }
@@ -42,6 +42,9 @@ pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Wa
         if !shared.engine.condition.switches.does_sweep_rest() {
             let engine = &shared.engine;
             sweeper.round_recorded(&engine.space, unix_ms(), &tally.keys, Some(&recorder));
+        }
+        if shared.engine.make_room_in_background(&tally.keys, &recorder) {
+            continue;
         }
         let longest = shared.engine.condition.memory.look();
         sweeper.sleep(&shared.engine.space, unix_ms(), longest);

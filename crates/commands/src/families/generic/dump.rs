@@ -150,10 +150,24 @@ pub(super) fn is_large(opened: &Opened<'_, '_>) -> bool {
 struct Options {
     replaces: bool,
     is_absolute: bool,
+    /// How hot the key begins: nothing, unless it is said.
+    hotness: u8,
 }
 
-/// The words after the payload. How idle or hot the key was is judged and then forgotten: nothing
-/// that could be set is kept with a key.
+/// Idle for fewer seconds than this is used lately.
+const LATELY_SECONDS: i64 = 60;
+
+/// Two bits for what Redis counts in eight, by a logarithm: there a new key has 5.
+fn hotness_of_frequency(frequency: i64) -> u8 {
+    match frequency {
+        ..=5 => 0,
+        6..=9 => 1,
+        10..=19 => 2,
+        20.. => 3,
+    }
+}
+
+/// The words after the payload.
 fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
     let mut options = Options::default();
     let (mut has_idle_time, mut has_frequency) = (false, false);
@@ -168,6 +182,7 @@ fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
                 if seconds < 0 {
                     return Err(BAD_IDLE_TIME);
                 }
+                options.hotness = u8::from(seconds < LATELY_SECONDS);
                 (has_idle_time, rest) = (true, behind);
             }
             (word, [frequency, behind @ ..]) if is_word(word, "FREQ") && !has_idle_time => {
@@ -175,6 +190,7 @@ fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
                 if !(0..=255).contains(&frequency) {
                     return Err(BAD_FREQUENCY);
                 }
+                options.hotness = hotness_of_frequency(frequency);
                 (has_frequency, rest) = (true, behind);
             }
             _ => return Err(error::SYNTAX),
@@ -218,6 +234,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
         // What was there makes way: the key is a new one.
         opened.remove();
         opened.put(record);
+        opened.set_hotness(options.hotness);
         opened.publish(event::RESTORE);
         drop(opened);
         if call.is_recorded()

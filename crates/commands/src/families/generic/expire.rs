@@ -46,7 +46,9 @@ fn expire(call: &mut Call<'_, '_>, form: TimeForm) -> Done {
     let conditions = Conditions::parse(&call.args[3..])?;
     let new = deadline(call.args[2], form, call.clock(), call.command.name)?;
     let key = call.key();
-    let mut opened = call.keys.open(key);
+    // A key that is made and given a deadline at once has not been used twice.
+    let mut opened = call.keys.peek(key);
+    opened.make_way_for_writer();
     let applies = opened.exists() && conditions.allow(new, opened.deadline());
     if applies {
         let stays = give_deadline(&mut opened, new);

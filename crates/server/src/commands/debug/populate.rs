@@ -444,7 +444,7 @@ fn pause(engine: &Engine) -> Result<(), ClientError> {
     if engine.condition.shutdown.is_final() {
         return Err(ClientError::text("ERR the server stops"));
     }
-    if engine.condition.memory.is_full(engine.settings.current().maxmemory) {
+    if engine.is_full(engine.settings.current().memory_limit()) {
         return Err(error::OUT_OF_MEMORY);
     }
     std::thread::yield_now();

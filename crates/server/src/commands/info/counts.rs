@@ -36,10 +36,12 @@ pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("expired_fields", sum(|tally| tally.keys.expired_elements.get()));
     page.each(&["expired_stale_perc", "expired_keys_with_volatile_items_stale_perc"], "0.00");
     page.each(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
-    page.line("evicted_keys", 0);
+    page.line("evicted_keys", sum(|tally| tally.keys.evicted.get()));
     page.line("evicted_clients", sum(|tally| tally.evicted_clients.get()));
     page.line("evicted_scripts", shared.engine.scripts.counts().2);
-    page.each(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"], 0);
+    let (total, current) = shared.engine.condition.exceeded.total_and_current_ms(monotonic_us());
+    page.line("total_eviction_exceeded_time", total);
+    page.line("current_eviction_exceeded_time", current);
     page.line("keyspace_hits", sum(|tally| tally.keys.hits.get()));
     page.line("keyspace_misses", sum(|tally| tally.keys.misses.get()));
     page.line("pubsub_channels", shared.engine.notices.pubsub.count(Kind::Channel));

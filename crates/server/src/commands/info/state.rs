@@ -137,8 +137,9 @@ pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     with_human(page, "used_memory_vm_total", of_scripts.vm());
     page.line("used_memory_functions", of_scripts.libraries);
     with_human(page, "used_memory_scripts", of_scripts.texts + of_scripts.libraries);
-    with_human(page, "maxmemory", shared.engine.settings.current().maxmemory);
-    page.line("maxmemory_policy", setting(shared, "maxmemory-policy"));
+    let settings = shared.engine.settings.current();
+    with_human(page, "maxmemory", settings.memory_limit());
+    page.line("maxmemory_policy", settings.eviction_policy().word());
     fragmentation(page, "allocator_frag", allocator.active, allocator.allocated);
     fragmentation(page, "allocator_rss", allocator.resident, allocator.active);
     fragmentation(page, "rss_overhead", rss, allocator.resident);
@@ -153,7 +154,7 @@ pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("mem_overhead_db_hashtable_rehashing", 0);
     let running = shared.engine.stats.tallies.sum(|tally| tally.defrag_percent.get());
     page.line("active_defrag_running", running);
-    page.line("lazyfree_pending_objects", 0);
+    page.line("lazyfree_pending_objects", shared.engine.space.pending_pieces());
     page.line(
         "lazyfreed_objects",
         shared.engine.stats.tallies.sum(|tally| tally.keys.reclaimed.get()),

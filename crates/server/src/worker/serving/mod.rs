@@ -84,7 +84,7 @@ impl Worker {
         let recorder = take(&mut self.recorder).expect("only this takes it");
         let inside = shared.engine.space.gate().enter(Role::Worker, self.index);
         let now = (unix_ms(), self.now_us);
-        let turn = Turn::new(&*shared, (&tally, &recorder), &limited, Lane::Worker, now);
+        let mut turn = Turn::new(&*shared, (&tally, &recorder), &limited, Lane::Worker, now);
         let arena = Arena::default();
         let mut scratch = take(&mut self.scratch);
         scratch.progress.resize(chunks.len(), Progress::default());
@@ -101,7 +101,10 @@ impl Worker {
             clock_us: Cell::new(0),
             deferred: Vec::new(),
         };
+        let mut has_run = false;
         while self.fill::<F>(&mut window, &turn, &arena) {
+            turn.look_at_memory(has_run);
+            has_run = true;
             self.run_window(&mut window, &turn);
             self.feed_monitors();
         }

@@ -1,0 +1,159 @@
+//! Room is made from all partitions and databases, told of and recorded like any change.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{DB, NOW, OTHER_DB, keyspace, scope, set};
+use pantala_base::UnixMs;
+use pantala_keyspace::event::EventClass;
+use pantala_keyspace::{
+    ChangeSink, Choice, Effect, Expiry, First, Freed, Garbage, Keyspace, LockPlan, PARTITION_COUNT,
+    Pending, Reclaimer, Tally, Ticket, Wanted, Watch,
+};
+
+const ANY: Choice = Choice { first: First::Any, only_deadlines: false, in_need: false };
+
+fn filled() -> Keyspace {
+    let space = keyspace();
+    for number in 0..3_000 {
+        let expiry = match number % 2 {
+            0 => Expiry::Never,
+            _ => Expiry::At(UnixMs(NOW.0 + 1_000 + i64::from(number))),
+        };
+        set(&space, DB, &format!("k{number}"), "value", expiry);
+        if number % 10 == 0 {
+            set(&space, OTHER_DB, &format!("k{number}"), "value", expiry);
+        }
+    }
+    space
+}
+
+fn keys(space: &Keyspace) -> [u64; 2] {
+    [DB, OTHER_DB].map(|db| space.sizes(db).map_or(0, |sizes| sizes.keys()))
+}
+
+/// Evicts so often, each time a lap of all partitions.
+fn laps(space: &Keyspace, tally: &Tally, choice: Choice, count: usize) -> Freed {
+    let mut all = Freed::default();
+    while all.partitions < count * PARTITION_COUNT {
+        let freed = space.evict(scope(space, tally, DB, NOW), choice, usize::MAX);
+        all.partitions += freed.partitions;
+        all.keys += freed.keys;
+        all.bytes += freed.bytes;
+        all.candidates += freed.candidates;
+    }
+    all
+}
+
+#[test]
+fn every_database_gives_its_share() {
+    let space = filled();
+    let tally = Tally::default();
+    let before = keys(&space);
+    let freed = laps(&space, &tally, ANY, 6);
+    let left = keys(&space);
+    assert_eq!(freed.keys as u64, before.iter().sum::<u64>() - left.iter().sum::<u64>());
+    assert_eq!((tally.evicted.get(), tally.changes.get()), (freed.keys as u64, freed.keys as u64));
+    assert!(freed.bytes > freed.keys * 16);
+    for (before, left) in before.into_iter().zip(left) {
+        assert!((before / 5..before * 4 / 5).contains(&left), "{left} of {before}");
+    }
+}
+
+#[test]
+fn what_has_no_deadline_stays_if_only_others_may_go() {
+    let space = filled();
+    let tally = Tally::default();
+    for first in [First::Coldest, First::Nearest, First::Any] {
+        laps(&space, &tally, Choice { first, only_deadlines: true, in_need: false }, 30);
+    }
+    assert_eq!(keys(&space), [1_500, 300]);
+    let none =
+        laps(&space, &tally, Choice { first: First::Any, only_deadlines: true, in_need: false }, 1);
+    assert_eq!((none.keys, none.candidates), (0, 0), "the end is seen");
+}
+
+#[test]
+fn no_more_is_freed_than_is_wanted() {
+    let space = filled();
+    let tally = Tally::default();
+    let freed = space.evict(scope(&space, &tally, DB, NOW), ANY, 100);
+    assert!((100..200).contains(&freed.bytes), "{freed:?}");
+}
+
+#[test]
+fn a_partition_that_is_held_is_passed_over() {
+    let space = keyspace();
+    let tally = Tally::default();
+    set(&space, DB, "k", "v", Expiry::Never);
+    let plan = LockPlan::one(space.hash(b"k"));
+    let locked = space.lock_waiting(&plan, scope(&space, &tally, DB, NOW));
+    let (mut busy, mut partitions) = (0, 0);
+    while partitions < PARTITION_COUNT {
+        let freed = space.evict(scope(&space, &tally, DB, NOW), ANY, 1);
+        (busy, partitions) = (busy + freed.busy, partitions + freed.partitions);
+    }
+    drop(locked);
+    assert_eq!((busy, keys(&space)[0]), (1, 1));
+}
+
+#[derive(Clone, Default)]
+struct Ear(Arc<Mutex<Vec<String>>>);
+
+impl ChangeSink for Ear {
+    fn hear(&self, happened: Vec<Effect>, _tickets: &mut Vec<Ticket>) {
+        let mut heard = self.0.lock().expect("no panic under it");
+        heard.extend(happened.into_iter().filter_map(|effect| match effect {
+            Effect::Happened { event, .. } => Some(event.name.to_owned()),
+            _ => None,
+        }));
+    }
+
+    fn forget_all(&self, _tickets: &mut Vec<Ticket>) {}
+}
+
+#[test]
+fn those_concerned_are_told() {
+    let (space, ear) = (keyspace(), Ear::default());
+    space.set_change_sink(Box::new(ear.clone()));
+    space.want(Wanted::events(EventClass(!0)));
+    set(&space, DB, "k", "v", Expiry::Never);
+    let (tally, watch) = (Tally::default(), Arc::new(Watch::default()));
+    let key = space.key(b"k");
+    let plan = LockPlan::one(key.hash);
+    space.lock_waiting(&plan, scope(&space, &tally, DB, NOW)).watch(key, &watch);
+    ear.0.lock().unwrap().clear();
+    while keys(&space)[0] > 0 {
+        space.evict(scope(&space, &tally, DB, NOW), ANY, 1);
+    }
+    assert!(watch.is_touched());
+    assert_eq!(*ear.0.lock().unwrap(), ["evicted"]);
+}
+
+/// Frees nothing until it is told to.
+#[derive(Clone, Default)]
+struct Slow(Arc<Mutex<Vec<Pending>>>);
+
+impl Reclaimer for Slow {
+    fn reclaim(&self, garbage: Pending) {
+        self.0.lock().expect("no panic under it").push(garbage);
+    }
+}
+
+#[test]
+fn what_is_about_to_be_freed_is_counted() {
+    let (space, slow) = (keyspace(), Slow::default());
+    space.set_reclaimer(Box::new(slow.clone()));
+    let tally = Tally::default();
+    set(&space, DB, "k", &"v".repeat(200_000), Expiry::Never);
+    while keys(&space)[0] > 0 {
+        space.evict(scope(&space, &tally, DB, NOW), ANY, 1);
+    }
+    let (bytes, pieces) = (space.pending_bytes(), space.pending_pieces());
+    assert!((200_000..300_000).contains(&bytes) && pieces == 1, "{bytes} in {pieces}");
+    space.dispose(Garbage::Bytes(Vec::with_capacity(1_000)), true, &tally);
+    assert_eq!(space.pending_bytes(), bytes + 1_000);
+    slow.0.lock().expect("no panic under it").clear();
+    assert_eq!((space.pending_bytes(), space.pending_pieces()), (0, 0));
+}
