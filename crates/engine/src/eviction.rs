@@ -162,7 +162,11 @@ impl Engine {
             }
             if monotonic_us().saturating_sub(began_us) >= budget_us {
                 let is_enough = self.excess_bytes(rules.most_bytes) == 0;
-                break if is_enough { Room::Made } else { Room::Behind };
+                break match self.space.has_nothing_to_evict() {
+                    _ if is_enough => Room::Made,
+                    true => Room::None,
+                    false => Room::Behind,
+                };
             }
         };
         self.condition.exceeded.note(room, monotonic_us());

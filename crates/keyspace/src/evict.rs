@@ -46,6 +46,8 @@ pub(crate) struct Eviction {
     turn: AtomicU64,
     /// Keys removed in the present lap of all partitions.
     lap: AtomicU64,
+    /// Partitions one after the other in which nothing may go.
+    barren: AtomicU64,
     /// Hardly any were in the lap before.
     was_poor: AtomicBool,
     pub(crate) reserve: Reserve,
@@ -95,6 +97,10 @@ impl Keyspace {
             freed.add(self.evict_of(id, first_db, scope, (choice, left), &mut rng));
         }
         self.eviction.lap.fetch_add(freed.keys as u64, Ordering::Relaxed);
+        match freed.candidates + freed.busy {
+            0 => self.eviction.barren.fetch_add(freed.partitions as u64, Ordering::Relaxed),
+            _ => self.eviction.barren.swap(0, Ordering::Relaxed),
+        };
         freed
     }
 
@@ -129,6 +135,11 @@ impl Keyspace {
             }));
         }
         freed
+    }
+
+    /// Whether nothing was found lately, anywhere, that may go.
+    pub fn has_nothing_to_evict(&self) -> bool {
+        self.eviction.barren.load(Ordering::Relaxed) >= PARTITION_COUNT as u64
     }
 
     /// Bytes that nobody uses any more and that are not free yet.
