@@ -91,8 +91,8 @@ impl MemoryGuard {
         most < u64::MAX && self.used() > most && self.used().saturating_sub(pending()) > most
     }
 
-    /// What may be used before something is evicted. Resident memory is no measure of that: it falls
-    /// only long after.
+    /// What may be used before something is evicted. Resident memory is no measure of that: it
+    /// falls only long after.
     pub fn most_evictable(&self, maxmemory: u64) -> u64 {
         let most = if maxmemory > 0 { maxmemory } else { u64::MAX };
         most.min(self.cgroup_limit.map_or(u64::MAX, |limit| percent(CGROUP_PERCENT, limit)))

@@ -1,0 +1,118 @@
+"""A cache at its limit: what goes, what stays, and how much is used meanwhile."""
+
+import random
+
+from client import encode
+from server import MB, until
+from trial import is_error, scenario
+
+LIMIT_MB = 48
+# What one window of each worker, and the buffers of these clients, may take beyond the limit.
+MARGIN_MB = 8
+ROUNDS = 60
+CROWD = 12
+
+
+def used_mb(client):
+    text = client.call("INFO", "memory")
+    fields = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
+    return int(fields["used_memory"]) / MB
+
+
+def stat(client, name):
+    text = client.call("INFO", "stats")
+    fields = dict(line.split(":", 1) for line in text.decode().splitlines() if ":" in line)
+    return int(fields[name])
+
+
+def write(chance, name):
+    """One write of some type and size: most are small, few are very large."""
+    kind = chance.randrange(6)
+    if kind == 0:
+        return encode("SET", name, b"s" * chance.choice([10, 100, 1_000, 20_000]))
+    if kind == 1:
+        return encode("SET", name, b"l" * chance.choice([100, 300_000]), "EX", 1_000)
+    fields = range(chance.choice([1, 10, 300]))
+    if kind == 2:
+        return encode("HSET", name, *(word for at in fields for word in (at, "v" * 30)))
+    if kind == 3:
+        return encode("RPUSH", name, *("e" * 50 for _ in fields))
+    if kind == 4:
+        return encode("ZADD", name, *(word for at in fields for word in (at, f"m{at}")))
+    return encode("SADD", name, *(f"member:{at}" for at in fields))
+
+
+def crowd(trial, rounds, judge):
+    """Many clients write new keys of all types; now and then `judge` looks."""
+    chance = random.Random(3)
+    clients = [trial.client() for _ in range(CROWD)]
+    for number in range(rounds):
+        for which, client in enumerate(clients):
+            names = (f"{which}:{number}:{at}" for at in range(30))
+            client.write(b"".join(write(chance, name) for name in names))
+        replies = [client.read() for client in clients for _ in range(30)]
+        judge(number, replies)
+    for client in clients:
+        client.close()
+
+
+@scenario("--maxmemory", f"{LIMIT_MB}mb", "--maxmemory-policy", "allkeys-lru", slack_mb=None)
+def eviction_crowd(trial):
+    """Keys of all types and sizes at the limit: no write is refused, the limit holds, what is used
+    stays, and so does what sticks."""
+    with trial.client() as client:
+        for number in range(200):
+            client.want(b"OK", "SET", f"used:{number}", "u" * 200)
+            client.want(b"OK", "SET", f"stuck:{number}", "u" * 200)
+            client.want(1, "STICK", f"stuck:{number}")
+
+        def judge(_number, replies):
+            refused = [reply for reply in replies if is_error(reply)]
+            assert not refused, refused[0]
+            used = used_mb(client)
+            assert used < LIMIT_MB + MARGIN_MB, f"{used:.1f} MB are used"
+            client.write(b"".join(encode("GET", f"used:{at}") for at in range(200)))
+            assert len([client.read() for _ in range(200)]) == 200
+
+        crowd(trial, ROUNDS, judge)
+        left = client.call("EXISTS", *(f"used:{at}" for at in range(200)))
+        assert left >= 190, f"{left} of 200 keys are left that are used all the time"
+        client.want(200, "EXISTS", *(f"stuck:{at}" for at in range(200)))
+        assert stat(client, "evicted_keys") > 1_000
+        until(lambda: used_mb(client) <= LIMIT_MB, "what is used falls below the limit")
+        client.want(b"OK", "FLUSHALL")
+        client.want(b"OK", "SET", "after", "v")
+
+
+@scenario("--maxmemory", f"{LIMIT_MB}mb", "--maxmemory-policy", "volatile-ttl", slack_mb=None)
+def eviction_runs_out(trial):
+    """Keys with a deadline go and others stay; when there are none left writes are refused, and
+    after the limit is raised they are taken again."""
+    with trial.client() as client:
+        refused = []
+
+        def judge(_number, replies):
+            refused.extend(reply for reply in replies if is_error(reply))
+            used = used_mb(client)
+            assert used < LIMIT_MB + MARGIN_MB, f"{used:.1f} MB are used"
+
+        crowd(trial, ROUNDS, judge)
+        assert refused and all(str(reply).startswith("OOM ") for reply in refused), refused[:1]
+        until(lambda: is_error(client.call("SET", "x", "y" * 1_000)), "a write is refused")
+        client.want(b"OK", "CONFIG", "SET", "maxmemory", 2 * LIMIT_MB * MB)
+        client.want(b"OK", "SET", "x", "y")
+
+
+@scenario("--maxmemory", f"{4 * LIMIT_MB}mb", "--maxmemory-policy", "allkeys-lfu", slack_mb=None)
+def eviction_of_much(trial):
+    """The limit falls to a quarter: that is made good in the background, and nobody waits."""
+    with trial.client() as client:
+        client.want(b"OK", "CONFIG", "SET", "maxmemory-eviction-tenacity", 1)
+        for number in range(0, 180_000, 1_000):
+            names = range(number, number + 1_000)
+            client.write(b"".join(encode("SET", f"k:{at}", "v" * 700) for at in names))
+            replies = [client.read() for _ in names]
+            assert not any(is_error(reply) for reply in replies)
+        client.want(b"OK", "CONFIG", "SET", "maxmemory", LIMIT_MB * MB)
+        client.want(b"OK", "SET", "x", "y")
+        until(lambda: used_mb(client) <= LIMIT_MB, "what is used falls below the new limit")
