@@ -37,7 +37,7 @@ impl Cache {
     }
 
     fn stick(&mut self, key: &[u8]) {
-        let place = self.table.find((self.hash)(key), key).unwrap();
+        let place = self.table.find((self.hash)(key), key).expect("it is there");
         self.table.set_sticky(place, true);
     }
 
@@ -74,9 +74,9 @@ fn name(number: usize) -> Vec<u8> {
 fn filled(hash: Hash, count: usize) -> Cache {
     let mut cache = Cache::new(hash);
     for number in 0..count {
-        let deadline = (number % 3 == 0).then_some(UnixMs(1_000_000 + number as i64));
+        let deadline = (number.is_multiple_of(3)).then_some(UnixMs(1_000_000 + number as i64));
         cache.insert(&name(number), deadline);
-        if number % 7 == 0 {
+        if number.is_multiple_of(7) {
             cache.stick(&name(number));
         }
     }
@@ -94,7 +94,9 @@ fn every_choice_takes_all_that_may_go_and_nothing_else() {
             [(good_hash as Hash, 1), (good_hash, 40), (good_hash, 5_000), (one_bucket, 900)]
         {
             let mut cache = filled(hash, count);
-            let stays = |number: &usize| number % 7 == 0 || only_deadlines && number % 3 != 0;
+            let stays = |number: &usize| {
+                number.is_multiple_of(7) || only_deadlines && !number.is_multiple_of(3)
+            };
             let staying = (0..count).filter(stays).count();
             let gone = cache.shrink_to(Choice { first, only_deadlines, in_need: false }, 0);
             assert_eq!(cache.table.len(), staying, "{first:?} {only_deadlines} {count}");
@@ -146,7 +148,7 @@ fn the_nearest_deadlines_go_first() {
     }
     let choice = Choice { first: First::Nearest, only_deadlines: true, in_need: false };
     let gone = cache.shrink_to(choice, 3_000);
-    let early = gone.iter().filter(|one| one.deadline().unwrap() < UnixMs(1_200)).count();
+    let early = gone.iter().filter(|one| one.deadline() < Some(UnixMs(1_200))).count();
     assert!(early * 100 > gone.len() * 95, "{early} of {}", gone.len());
 }
 
