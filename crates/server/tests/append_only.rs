@@ -606,3 +606,29 @@ fn info_tells_of_the_journal() {
     assert!(client.ask("INFO journal").contains("journal_readers:0"));
     end(running);
 }
+
+#[test]
+fn a_snapshot_in_parts_is_loaded_whole_or_not_at_all() {
+    let at = Directory::new();
+    let parts = ["x-summary.dfs", "x-0000.dfs", "x-0001.dfs"];
+    for (number, name) in parts.iter().enumerate() {
+        let running = server(&at, &["--dbfilename", name]);
+        let mut client = Client::new(&at.socket());
+        client.ask("FLUSHALL");
+        if number > 0 {
+            client.ask(&format!("SET key:{number} {number}"));
+        }
+        assert_eq!(client.ask("SAVE"), "+OK");
+        end(running);
+    }
+    for words in [["--load", "latest"], ["--load", parts[0]], ["--dbfilename", "x"]] {
+        let running = server(&at, &words);
+        assert_eq!(Client::new(&at.socket()).send(&["GET key:1", "GET key:2"]), ["1", "2"]);
+        end(running);
+    }
+    std::fs::remove_file(at.0.join(parts[1])).expect("it was there");
+    let mut running = try_server(&at, &["--load", parts[0]]).expect("it starts");
+    let why = running.load().expect_err("a part is missing");
+    assert!(why.contains("x-0000.dfs is missing"), "{why}");
+    end(running);
+}

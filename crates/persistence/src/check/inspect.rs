@@ -12,6 +12,7 @@ use crate::aof::manifest::{MAX_BYTES, Manifest};
 use crate::aof::reader::{Found, ReadError, StepReader, Torn};
 use crate::aof::{Layout, Part};
 use crate::disk::{Disk, directory_of, read_whole};
+use crate::snapshot::name::files_of;
 
 /// What an inspection has found.
 #[derive(Debug, Default)]
@@ -28,18 +29,26 @@ pub struct Inspection {
 pub fn inspect(disk: &dyn Disk, path: &Path) -> Inspection {
     let looked = match find_manifest(disk, path) {
         Ok(Some(manifest)) => inspect_manifest(disk, &manifest),
-        Ok(None) => disk.size(path).map_err(|error| error.to_string()).map(|bytes| {
-            let file = PartFile { path: path.to_owned(), bytes, is_last: true, is_base: true };
-            let mut found = Inspection { is_whole: true, ..Inspection::default() };
-            inspect_file(disk, &file, &mut found);
-            found
-        }),
+        Ok(None) => inspect_files(disk, path).map_err(|error| error.to_string()),
         Err(error) => Err(error),
     };
     looked.unwrap_or_else(|what| {
         let lines = vec![format!("{}: {what}", path.display())];
         Inspection { lines, ..Inspection::default() }
     })
+}
+
+/// The file, or all files of one of Dragonfly's snapshots.
+fn inspect_files(disk: &dyn Disk, path: &Path) -> io::Result<Inspection> {
+    let files = files_of(disk, path)?;
+    let mut found = Inspection { is_whole: true, ..Inspection::default() };
+    for path in &files {
+        let is_last = files.len() == 1;
+        let bytes = disk.size(path)?;
+        let file = PartFile { path: path.clone(), bytes, is_last, is_base: true };
+        inspect_file(disk, &file, &mut found);
+    }
+    Ok(found)
 }
 
 /// The manifest that is meant; `None`: it is some other file.

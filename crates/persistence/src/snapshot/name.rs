@@ -2,12 +2,13 @@
 //!
 //! Tests: at the foot.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, NaiveDateTime};
 
-use crate::disk::Disk;
+use crate::disk::{Disk, directory_of};
 
 /// What becomes the time.
 const TIMESTAMP: &str = "{timestamp}";
@@ -33,12 +34,16 @@ pub fn temporary(process: u32) -> String {
 /// The directory can not be read.
 pub fn latest(disk: &dyn Disk, directory: &Path, pattern: &str) -> io::Result<Option<PathBuf>> {
     let Some((before, after)) = pattern.split_once(TIMESTAMP) else {
-        let path = directory.join(pattern);
-        return Ok(disk.exists(&path).then_some(path));
+        let names = [pattern.to_owned(), format!("{pattern}{SUMMARY}")];
+        let mut paths = names.into_iter().map(|name| directory.join(name));
+        return Ok(paths.find(|path| disk.exists(path)));
     };
     let is_one = |name: &&String| {
-        let time = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
-        time.is_some_and(|time| time.len() == TIMESTAMP_BYTES && time.starts_with(char::is_numeric))
+        let rest =
+            name.strip_prefix(before).and_then(|rest| rest.split_at_checked(TIMESTAMP_BYTES));
+        let Some((time, end)) = rest else { return false };
+        let is_dragonflys = after.is_empty() && matches!(end, ".rdb" | SUMMARY);
+        time.starts_with(char::is_numeric) && (end == after || is_dragonflys)
     };
     let names = disk.list(directory)?;
     Ok(names.iter().filter(is_one).max().map(|name| directory.join(name)))
@@ -69,6 +74,34 @@ pub fn newest(disk: &dyn Disk, directory: &Path, pattern: &str) -> io::Result<Op
 
 /// The end of the name of what stands beside the parts of one of Dragonfly's snapshots.
 pub const SUMMARY: &str = "-summary.dfs";
+
+/// All files of the snapshot that begins with this one: of one of Dragonfly's the summary, and then
+/// the parts, `NAME-0000.dfs` and so on.
+///
+/// # Errors
+/// The directory can not be read, or a part is missing.
+pub fn files_of(disk: &dyn Disk, path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = vec![path.to_owned()];
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some(stem) = name.strip_suffix(SUMMARY) else { return Ok(files) };
+    let number_of = |name: &String| {
+        let number = name.strip_prefix(stem)?.strip_prefix('-')?.strip_suffix(".dfs")?;
+        let is_number = number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit());
+        number.parse::<usize>().ok().filter(|_| is_number)
+    };
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let listed = if directory.as_os_str().is_empty() { directory_of(path) } else { directory };
+    let numbers: BTreeSet<usize> = disk.list(listed)?.iter().filter_map(number_of).collect();
+    for number in 0..numbers.last().map_or(1, |last| last + 1) {
+        let part = directory.join(format!("{stem}-{number:04}.dfs"));
+        if !numbers.contains(&number) {
+            let what = format!("its part {} is missing", part.display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        }
+        files.push(part);
+    }
+    Ok(files)
+}
 
 /// The time that a name tells, in milliseconds of Unix time.
 fn time_in(name: &str) -> Option<i64> {
@@ -138,5 +171,35 @@ mod tests {
         put("s-2026-11-23T17:35:03");
         check("dump.rdb", Some("e-2026-11-22T17:35:03-summary.dfs"));
         check("s-{timestamp}", Some("s-2026-11-23T17:35:03"));
+    }
+
+    #[test]
+    fn a_snapshot_of_dragonfly_has_parts() {
+        let disk = SimulatedDisk::new(1);
+        let directory = Path::new("/d");
+        disk.create_directory(directory).expect("it is there");
+        let put = |name: &str| {
+            disk.create(&directory.join(name)).expect("made");
+        };
+        let summary = directory.join("x-summary.dfs");
+        let files = || files_of(&disk, &summary).map_err(|error| error.to_string());
+        put("x-summary.dfs");
+        assert_eq!(files(), Err("its part /d/x-0000.dfs is missing".into()));
+        ["x-0000.dfs", "x-0001.dfs", "y-0002.dfs", "x-00002.dfs", "x-abcd.dfs"]
+            .into_iter()
+            .for_each(put);
+        let all = ["x-summary.dfs", "x-0000.dfs", "x-0001.dfs"].map(|name| directory.join(name));
+        assert_eq!(files(), Ok(all.into()));
+        put("x-0003.dfs");
+        assert_eq!(files(), Err("its part /d/x-0002.dfs is missing".into()));
+        let alone = files_of(&disk, Path::new("/d/x-0000.dfs")).expect("it is one file");
+        assert_eq!(alone, [directory.join("x-0000.dfs")]);
+        let found = |pattern| latest(&disk, directory, pattern).expect("a directory");
+        assert_eq!(found("x"), Some(summary.clone()));
+        put("d-2026-11-22T17:35:03-summary.dfs");
+        put("d-2026-11-22T17:35:04-0000.dfs");
+        let expected = directory.join("d-2026-11-22T17:35:03-summary.dfs");
+        assert_eq!(found("d-{timestamp}"), Some(expected));
+        assert_eq!(found("d-{timestamp}.rdb"), None);
     }
 }

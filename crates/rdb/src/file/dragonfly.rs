@@ -1,14 +1,20 @@
-//! Sections that Dragonfly has compressed together: frames of LZ4.
+//! Sections that Dragonfly has compressed together: frames of LZ4 or of Zstandard.
 //!
 //! ```text
+//! LZ4:
 //! frame:  0x184d2204 | flags | largest block | length | checksum | block ... | 0 | checksum
 //! block:  u32 bytes, the highest bit set if they are as they were | bytes | checksum
 //! ```
 //!
-//! By its public source; not tried with a real Dragonfly. Zstandard, which it uses only when told
-//! to, is refused. Checksums are passed over: the file's own covers them, if there is one.
+//! By its public source; not tried with a real Dragonfly. Checksums are passed over: the file's own
+//! covers them, if there is one. Nothing is allocated by a length that is only claimed, and a frame
+//! of Zstandard, of which four bytes can stand for 128 KB, may hold `MOST_BYTES`, or as much as LZ4
+//! could.
+
+use std::io::Read;
 
 use lz4_flex::block::decompress_into_with_dict;
+use ruzstd::decoding::StreamingDecoder;
 
 use crate::input::{Input, Malformed};
 
@@ -29,8 +35,27 @@ const MOST_GROWTH: u64 = 255;
 
 const WRONG: Malformed = Malformed("compressed sections that are not what they say");
 
-/// What a frame held.
-pub fn decompress(frame: &[u8]) -> Result<Vec<u8>, Malformed> {
+/// What a frame of Zstandard may hold, however small it is: Dragonfly compresses after some hundreds
+/// of kilobytes, or one value.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// What a frame of Zstandard held.
+pub fn decompress_zstd(frame: &[u8]) -> Result<Vec<u8>, Malformed> {
+    const TOO_MUCH: Malformed = Malformed("compressed sections that hold too much");
+    let most = MOST_BYTES.max(MOST_GROWTH * frame.len() as u64);
+    let (mut rest, mut out) = (frame, Vec::new());
+    let mut decoder = StreamingDecoder::new(&mut rest).map_err(|_| WRONG)?;
+    decoder.by_ref().take(most + 1).read_to_end(&mut out).map_err(|_| WRONG)?;
+    drop(decoder);
+    match out.len() as u64 {
+        len if len > most => Err(TOO_MUCH),
+        _ if rest.is_empty() => Ok(out),
+        _ => Err(WRONG),
+    }
+}
+
+/// What a frame of LZ4 held.
+pub fn decompress_lz4(frame: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut input = Input::new(frame);
     let (magic, flags) = (input.array()?, input.byte()?);
     let is_known = magic == MAGIC
@@ -106,14 +131,46 @@ mod tests {
         let expected = [&first[..], &first, b"end"].concat();
         for flags in [0, HAS_CHECKSUM, HAS_BLOCK_CHECKSUMS, HAS_CHECKSUM | HAS_BLOCK_CHECKSUMS] {
             let bytes = frame(flags, expected.len(), &blocks);
-            assert_eq!(decompress(&bytes).as_deref(), Ok(&expected[..]));
+            assert_eq!(decompress_lz4(&bytes).as_deref(), Ok(&expected[..]));
             for cut in 0..bytes.len() {
-                assert!(decompress(&bytes[..cut]).is_err());
+                assert!(decompress_lz4(&bytes[..cut]).is_err());
             }
-            assert!(decompress(&frame(flags, expected.len() - 1, &blocks)).is_err());
-            assert!(decompress(&frame(flags, expected.len() + 1, &blocks)).is_err());
+            assert!(decompress_lz4(&frame(flags, expected.len() - 1, &blocks)).is_err());
+            assert!(decompress_lz4(&frame(flags, expected.len() + 1, &blocks)).is_err());
         }
-        assert!(decompress(&frame(0, usize::MAX >> 1, &blocks)).is_err());
-        assert!(decompress(&frame(HAS_DICTIONARY, expected.len(), &blocks)).is_err());
+        assert!(decompress_lz4(&frame(0, usize::MAX >> 1, &blocks)).is_err());
+        assert!(decompress_lz4(&frame(HAS_DICTIONARY, expected.len(), &blocks)).is_err());
+    }
+
+    /// Twelve texts, compressed by the Zstandard of its authors.
+    const ZSTD: &[u8] =
+        b"(\xb5/\xfd`(\x01E\x01\x00\xd0some words, morand again. \x04\x00\xf7Q)\xfe\x13\
+        \x0f\x9a5~\x95$";
+
+    #[test]
+    fn frames_of_zstandard() {
+        let expected = b"some words, some more words, and words again. ".repeat(12);
+        assert_eq!(decompress_zstd(ZSTD).as_deref(), Ok(&expected[..]));
+        for cut in 0..ZSTD.len() {
+            assert!(decompress_zstd(&ZSTD[..cut]).is_err(), "{cut}");
+        }
+        assert!(decompress_zstd(&[ZSTD, b"x"].concat()).is_err());
+    }
+
+    #[test]
+    fn a_frame_that_stands_for_very_much_is_refused() {
+        // Magic, no checksum and no length, a window of 128 KB; blocks that repeat one byte.
+        let mut bomb = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
+        let block = |is_last: u32| ((128 << 10) << 3 | 1 << 1 | is_last).to_le_bytes();
+        let frame = |blocks: usize| {
+            let mut frame = bomb.clone();
+            (1..blocks).for_each(|_| frame.extend_from_slice(&[&block(0)[..3], b"x"].concat()));
+            frame.extend_from_slice(&[&block(1)[..3], b"x"].concat());
+            frame
+        };
+        assert_eq!(decompress_zstd(&frame(512)).map(|out| out.len()), Ok(64 << 20));
+        assert!(decompress_zstd(&frame(513)).is_err());
+        bomb.truncate(5);
+        assert!(decompress_zstd(&bomb).is_err());
     }
 }

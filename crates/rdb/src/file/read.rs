@@ -23,6 +23,7 @@ use pantala_table::IntText;
 
 use super::damage::{Damage, Found};
 use super::module::ModuleType;
+use super::opcode::{COMPRESSED_LZ4, COMPRESSED_ZSTD};
 use super::skim::{Fault, Skimmed, Skimmer};
 use super::version::Version;
 use super::{HEAD_BYTES, Sizes, dragonfly, opcode, shape};
@@ -214,7 +215,8 @@ impl Reader {
         }
         self.mark = Some(mark);
         // Nothing is compressed twice, so there is no depth to be bounded.
-        let is_refused = self.is_within && matches!(mark, opcode::COMPRESSED_LZ4 | opcode::END);
+        let is_refused =
+            self.is_within && matches!(mark, COMPRESSED_LZ4 | COMPRESSED_ZSTD | opcode::END);
         if !self.has_prefix
             && !is_refused
             && let Some(shape) = shape::of_section(mark, version.dialect)
@@ -304,9 +306,13 @@ fn section<'w>(mark: u8, input: &mut Input<'w>) -> Result<Section<'w>, Malformed
             with_deadline: length::read(input)?,
         }),
         opcode::MODULE_AUX => Section::ModuleAux(ModuleType(length::read(input)?)),
-        opcode::COMPRESSED_LZ4 => {
-            let frame = text::read(input, MOST)?;
-            Section::Compressed(dragonfly::decompress(frame.bytes(&mut IntText::new()))?)
+        COMPRESSED_LZ4 | COMPRESSED_ZSTD => {
+            let (frame, mut scratch) = (text::read(input, MOST)?, IntText::new());
+            let frame = frame.bytes(&mut scratch);
+            Section::Compressed(match mark {
+                COMPRESSED_LZ4 => dragonfly::decompress_lz4(frame)?,
+                _ => dragonfly::decompress_zstd(frame)?,
+            })
         }
         _ => Section::Slots,
     })

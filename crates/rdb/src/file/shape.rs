@@ -118,7 +118,7 @@ pub fn of_section(mark: u8, dialect: Dialect) -> Option<Shape> {
         opcode::SIZES => &[Length, Length],
         opcode::SLOT_SIZES => &[Length, Length, Length],
         opcode::SLOT_IMPORT if dialect == Dialect::Valkey => &[String, Times(&[Length, Length])],
-        opcode::COMPRESSED_LZ4 if dialect == Dialect::Shared => &[String],
+        opcode::COMPRESSED_LZ4 | opcode::COMPRESSED_ZSTD if dialect == Dialect::Shared => &[String],
         opcode::MODULE_AUX => &[Length, ModuleParts],
         opcode::END => &[Bytes(8)],
         _ => return None,

@@ -57,6 +57,8 @@ pub struct LoadState {
     total_bytes: AtomicU64,
     loaded_bytes: AtomicU64,
     used_bytes: AtomicU64,
+    /// Of how many parts one of Dragonfly's says it is.
+    parts: AtomicU64,
     last: Mutex<Inserted>,
 }
 
@@ -82,6 +84,7 @@ impl LoadState {
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
         self.loaded_bytes.store(0, Ordering::Relaxed);
         self.used_bytes.store(0, Ordering::Relaxed);
+        self.parts.store(0, Ordering::Relaxed);
     }
 
     /// How far it is.
@@ -218,10 +221,35 @@ impl Loading<'_> {
 fn load_file(shared: &Shared, path: &Path, replaces: bool) -> Result<(Inserted, u64), Fault> {
     let settings = shared.engine.settings.current();
     let place = place::of(&settings).map_err(|why| Fault::Disk(std::io::Error::other(why)))?;
-    let file_bytes = place.disk.size(path).map_err(Fault::Disk)?;
-    let mut file = place.disk.open_to_read(path).map_err(Fault::Disk)?;
-    shared.loading.begin(file_bytes);
-    load_from(shared, &mut file, file_bytes, (replaces, unix_ms()))
+    let disk = &*place.disk;
+    let files = name::files_of(disk, path).map_err(Fault::Disk)?;
+    let sizes: Result<Vec<u64>, _> = files.iter().map(|file| disk.size(file)).collect();
+    let sizes = sizes.map_err(Fault::Disk)?;
+    shared.loading.begin(sizes.iter().sum());
+    let now = unix_ms();
+    let (mut sum, mut bytes) = (Inserted::default(), 0);
+    for (path, &file_bytes) in files.iter().zip(&sizes) {
+        let mut file = disk.open_to_read(path).map_err(Fault::Disk)?;
+        let loaded = load_from(shared, &mut file, file_bytes, (replaces, now));
+        let (inserted, read) = loaded.map_err(|fault| in_part(&files, path, fault))?;
+        sum.add(inserted);
+        bytes += read;
+    }
+    let parts = shared.loading.parts.load(Ordering::Relaxed);
+    if files.len() > 1 && parts > 0 && parts != files.len() as u64 - 1 {
+        let what = format!("it says that it has {parts} parts, and {} are there", files.len() - 1);
+        return Err(Fault::Disk(std::io::Error::other(what)));
+    }
+    Ok((sum, bytes))
+}
+
+/// A fault with the name of the part, where there are several.
+fn in_part(files: &[PathBuf], path: &Path, fault: Fault) -> Fault {
+    match fault {
+        fault if files.len() == 1 => fault,
+        Fault::CalledOff => fault,
+        fault => Fault::Disk(std::io::Error::other(format!("{}: {fault}", path.display()))),
+    }
 }
 
 /// Loads what had not expired at that time; what was inserted, and the snapshot's bytes.
@@ -355,9 +383,12 @@ impl Taking<'_, '_> {
             }
             Part::Function(code) => self.functions.push(code),
             Part::Aux(name, value) => {
-                let used = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
-                if let Some(used) = used.filter(|_| name == b"used-mem") {
-                    shared.loading.used_bytes.store(used, Ordering::Relaxed);
+                let number = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
+                let number = number.unwrap_or_default();
+                match &*name {
+                    b"used-mem" => shared.loading.used_bytes.store(number, Ordering::Relaxed),
+                    b"shard-count" => shared.loading.parts.store(number, Ordering::Relaxed),
+                    _ => {}
                 }
             }
             Part::Module(_, module) if inserter.skips_modules => {
