@@ -380,6 +380,11 @@ impl<'k> Locked<'k> {
         self.woken.next_ready()
     }
 
+    /// Who waits for keys that changed goes on waiting: nobody is to hear of it.
+    pub fn leave_ready(&mut self) {
+        while self.next_ready().is_some() {}
+    }
+
     /// Nobody has served those who wait for keys that changed, because the command panicked after
     /// the change: they run again by themselves.
     #[cold]

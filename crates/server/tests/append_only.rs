@@ -632,3 +632,41 @@ fn a_snapshot_in_parts_is_loaded_whole_or_not_at_all() {
     assert!(why.contains("x-0000.dfs is missing"), "{why}");
     end(running);
 }
+
+#[test]
+fn who_waits_for_a_key_goes_on_waiting_when_it_is_loaded() {
+    let at = Directory::new();
+    let running = server(&at, &["--enable-debug-command", "yes"]);
+    let (mut client, mut waiting) = (Client::new(&at.socket()), Client::new(&at.socket()));
+    client.send(&["SET text v", "RPUSH list old", "SAVE", "DEL text list"]);
+    waiting.stream.write_all(b"BLPOP text list 0\r\n").expect("it reads");
+    wait_for_blocked(&mut client);
+    assert_eq!(client.ask("DEBUG RELOAD NOSAVE"), "+OK");
+    assert_eq!(client.send(&["TYPE text", "LRANGE list 0 -1"]), ["+string", "old"]);
+    assert_eq!(client.ask("RPUSH list new"), ":2");
+    assert_eq!(waiting.reply(), "list old");
+    end(running);
+}
+
+#[test]
+fn the_last_deadline_there_can_be_is_kept() {
+    const LAST: i64 = i64::MAX;
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    for number in 0..300 {
+        client.ask(&format!("HSET h f{number} v"));
+    }
+    client.ask(&format!("HPEXPIREAT h {LAST} FIELDS 1 f7"));
+    client.send(&["SADD set a", "ZADD sorted 1 a"]);
+    client.ask(&format!("SPEXPIREAT set {LAST} MEMBERS 1 a"));
+    client.ask(&format!("ZPEXPIREAT sorted {LAST} MEMBERS 1 a"));
+    let keys = &["set", "sorted"];
+    let before = dumps(&mut client, keys);
+    assert_eq!(client.ask("DEBUG RELOAD"), "+OK");
+    assert_eq!(client.ask("HPEXPIRETIME h FIELDS 1 f7"), format!(":{LAST}"));
+    assert_eq!(dumps(&mut client, keys), before);
+    let running = check_again(&at, running, ON);
+    assert_eq!(dumps(&mut Client::new(&at.socket()), keys), before);
+    end(running);
+}

@@ -110,6 +110,9 @@ impl Inserter<'_> {
         opened.remove();
         opened.put_unheard(record);
         opened.publish(event::UNNAMED);
+        drop(opened);
+        // As in Redis: a client that waits for this key waits for whoever writes to it.
+        locked.leave_ready();
         inserted.loaded += 1;
         Ok(())
     }

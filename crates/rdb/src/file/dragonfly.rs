@@ -35,8 +35,8 @@ const MOST_GROWTH: u64 = 255;
 
 const WRONG: Malformed = Malformed("compressed sections that are not what they say");
 
-/// What a frame of Zstandard may hold, however small it is: Dragonfly compresses after some hundreds
-/// of kilobytes, or one value.
+/// What a frame of Zstandard may hold, however small it is: Dragonfly compresses after some
+/// hundreds of kilobytes, or one value.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// What a frame of Zstandard held.

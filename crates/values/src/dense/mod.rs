@@ -61,8 +61,14 @@ const MEAN_ENTRIES: usize = 14;
 const MEAN_BYTES: usize = 1024;
 /// Bins of a chunk.
 const CHUNK_BINS: usize = 64;
-/// No deadline.
+/// No deadline, as a bound.
 const NEVER: UnixMs = UnixMs(i64::MAX);
+
+/// The bound of one deadline: also of the last there can be, which is one.
+fn bound(deadline: UnixMs) -> UnixMs {
+    const LAST: UnixMs = UnixMs(i64::MAX - 1);
+    deadline.min(LAST)
+}
 
 static SEED: OnceLock<HashSeed> = OnceLock::new();
 
@@ -458,8 +464,8 @@ impl Dense {
 
     fn lower_bound(&mut self, bin: usize, deadline: UnixMs) {
         let chunk = &mut self.chunks[bin / CHUNK_BINS];
-        chunk.earliest = chunk.earliest.min(deadline);
-        self.earliest = self.earliest.min(deadline);
+        chunk.earliest = chunk.earliest.min(bound(deadline));
+        self.earliest = self.earliest.min(bound(deadline));
     }
 
     #[inline]
@@ -480,7 +486,7 @@ impl Dense {
             let entry = self.entry_of(one);
             *moves = hash(entry.key) >> self.depth & 1 == 1;
             if *moves {
-                earliest = earliest.min(entry.deadline.unwrap_or(NEVER));
+                earliest = earliest.min(entry.deadline.map_or(NEVER, bound));
             }
         }
         let (stays, goes) = (old.part(|index| !moves[index]), old.part(|index| moves[index]));

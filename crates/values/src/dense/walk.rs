@@ -4,7 +4,7 @@ use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
 
 use super::bin::{Bin, Raws};
-use super::{Chunk, Dense, Entry, Known, NEVER, Place, entry};
+use super::{Chunk, Dense, Entry, Known, NEVER, Place, bound, entry};
 
 /// Bits of a hash in a cursor: small enough for clients that read it as a signed number.
 const CURSOR_BITS: u32 = 48;
@@ -253,7 +253,7 @@ impl Dense {
             let one = self.entry_of(raw);
             let Some(deadline) = one.deadline else { continue };
             if !one.is_gone(now) {
-                earliest = earliest.min(deadline);
+                earliest = earliest.min(bound(deadline));
                 continue;
             }
             gone(one);
