@@ -2,21 +2,29 @@
 //!
 //! ```text
 //! state:  bit 0 LOCKED    somebody is inside
-//!         bit 1 PARKED    `parked` may hold tickets: the one who leaves must look
+//!         bit 1 PARKED    there are tickets for when nobody is inside: who leaves must look
+//!         bit 2 OPENED    an owner has it for long, and lets visitors in one after the other
 //! ```
 //!
 //! A worker never waits here. It tries, spins a little, and when that fails leaves a *ticket* and
 //! goes on with other connections; the ticket is redeemed (its [`Ticket::wake`] called) by whoever
 //! unlocks next, and the command is then tried again from its start.
 //!
+//! A holder that needs long, and nothing of the value for so long, *opens* the lock: for everybody
+//! it stays taken, but a *visitor* gets in while nobody else is inside. What a visitor must not
+//! touch, the value says. The owner comes back as a visitor does, and closes it.
+//!
 //! Invariants
 //! 1. Only the thread that moved LOCKED from 0 to 1 touches `value`, until it moves it back.
-//! 2. PARKED is set and cleared only with the mutex `parked` held; when the mutex is free, PARKED
-//!    is set if the list is not empty.
+//! 2. PARKED and OPENED are set and cleared only with the mutex `parked` held; when the mutex is
+//!    free, PARKED is set if there are tickets for the next unlock, and OPENED if there are some
+//!    for the end of that.
 //! 3. No lost wake-up: a ticket is kept only if LOCKED was seen set *in the same atomic step* that
 //!    set PARKED. The holder's unlock is one atomic step that reads PARKED, so it comes after and
-//!    sees it.
+//!    sees it. A ticket for the end is kept only with OPENED seen under the mutex; closing takes
+//!    those tickets under the same mutex, to be woken by the owner's unlock.
 //! 4. Tickets are redeemed outside both the lock and the mutex, in the order they were left.
+//! 5. There is one owner at a time: it opens what it holds, and only while it is not open.
 //!
 //! Not here: fairness (a newcomer may take the lock before the one that was woken; nobody starves
 //! all the same, because a command that has met busy locks `ALL_OR_NONE_TRIES` times goes to the
@@ -31,6 +39,7 @@ use crate::primitives::{AtomicU32, Mutex, Ordering, UnsafeCell, relax, relock};
 
 const LOCKED: u32 = 1;
 const PARKED: u32 = 2;
+const OPENED: u32 = 4;
 
 /// How often a contended lock is looked at before the caller gives up: about a microsecond, longer
 /// than nearly every command holds it and much shorter than serving another connection.
@@ -49,8 +58,14 @@ pub trait Ticket: Send {
 /// A value, and the right to touch it.
 pub struct PartitionLock<T, W> {
     state: AtomicU32,
-    parked: Mutex<Vec<W>>,
+    parked: Mutex<Parked<W>>,
     value: UnsafeCell<T>,
+}
+
+/// Tickets: those for when nobody is inside, and those for when the lock is closed again.
+struct Parked<W> {
+    next: Vec<W>,
+    at_end: Vec<W>,
 }
 
 // SAFETY: invariant 1 gives `&mut T` to one thread at a time; the tickets are behind a mutex.
@@ -63,7 +78,7 @@ impl<T, W: Ticket> PartitionLock<T, W> {
     pub fn new(value: T) -> Self {
         PartitionLock {
             state: AtomicU32::new(0),
-            parked: Mutex::new(Vec::new()),
+            parked: Mutex::new(Parked { next: Vec::new(), at_end: Vec::new() }),
             value: UnsafeCell::new(value),
         }
     }
@@ -72,9 +87,15 @@ impl<T, W: Ticket> PartitionLock<T, W> {
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T, W>> {
         let seen = self.state.load(Ordering::Relaxed);
-        if seen & LOCKED != 0 {
+        if seen & (LOCKED | OPENED) != 0 {
             return None;
         }
+        self.enter(seen)
+    }
+
+    /// Moves LOCKED from 0 to 1 if the state is what was seen, which was without it.
+    #[inline]
+    fn enter(&self, seen: u32) -> Option<Guard<'_, T, W>> {
         // Not `then_some(Guard ..)`: a guard made and dropped on failure would unlock for the
         // holder.
         match self.state.compare_exchange(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed)
@@ -104,15 +125,50 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         None
     }
 
-    /// Leaves a ticket. `Ok`: it will be woken. `Err`: the lock is free again, try once more.
+    /// Takes the lock if nobody is inside, also where it is open to visitors, looking at most
+    /// [`SPIN_LIMIT`] times.
+    #[cold]
+    pub fn visit(&self) -> Option<Guard<'_, T, W>> {
+        for _ in 0..SPIN_LIMIT {
+            let seen = self.state.load(Ordering::Relaxed);
+            if seen & LOCKED == 0
+                && let Some(guard) = self.enter(seen)
+            {
+                return Some(guard);
+            }
+            relax();
+        }
+        None
+    }
+
+    /// Whether it is open to visitors, as far as is seen at this moment.
+    pub fn is_open(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & OPENED != 0
+    }
+
+    /// Leaves a ticket. `Ok`: it will be woken; where the lock is open, once it is closed. `Err`:
+    /// the lock is free again, try once more.
     pub fn park(&self, ticket: W) -> Result<(), W> {
         let mut parked = relock(&self.parked);
-        let before = self.state.fetch_or(PARKED, Ordering::Relaxed);
-        if before & LOCKED != 0 {
-            parked.push(ticket);
+        if self.state.load(Ordering::Relaxed) & OPENED != 0 {
+            parked.at_end.push(ticket);
             return Ok(());
         }
-        if parked.is_empty() {
+        self.park_in(&mut parked, ticket)
+    }
+
+    /// The same for a visitor: it will be woken when nobody is inside.
+    pub fn park_visitor(&self, ticket: W) -> Result<(), W> {
+        self.park_in(&mut relock(&self.parked), ticket)
+    }
+
+    fn park_in(&self, parked: &mut Parked<W>, ticket: W) -> Result<(), W> {
+        let before = self.state.fetch_or(PARKED, Ordering::Relaxed);
+        if before & LOCKED != 0 {
+            parked.next.push(ticket);
+            return Ok(());
+        }
+        if parked.next.is_empty() {
             self.state.fetch_and(!PARKED, Ordering::Relaxed);
         }
         Err(ticket)
@@ -120,7 +176,8 @@ impl<T, W: Ticket> PartitionLock<T, W> {
 
     /// How many tickets wait, for reports.
     pub fn parked_count(&self) -> usize {
-        relock(&self.parked).len()
+        let parked = relock(&self.parked);
+        parked.next.len() + parked.at_end.len()
     }
 
     /// Whether somebody waits, as far as is seen at this moment: for a holder that can choose what
@@ -143,7 +200,7 @@ impl<T, W: Ticket> PartitionLock<T, W> {
         let woken = {
             let mut parked = relock(&self.parked);
             self.state.fetch_and(!PARKED, Ordering::Relaxed);
-            std::mem::take(&mut *parked)
+            std::mem::take(&mut parked.next)
         };
         for ticket in woken {
             ticket.wake();
@@ -154,6 +211,63 @@ impl<T, W: Ticket> PartitionLock<T, W> {
 /// The right to touch the value; ends when dropped.
 pub struct Guard<'l, T, W: Ticket> {
     lock: &'l PartitionLock<T, W>,
+}
+
+impl<'l, T, W: Ticket> Guard<'l, T, W> {
+    /// Lets visitors in from now on. Only where it is not open (5). Whoever waits tries again, and
+    /// waits for the end if it is no visitor.
+    pub fn open(self) -> Open<'l, T, W> {
+        let lock = self.lock;
+        {
+            let _parked = relock(&lock.parked);
+            let before = lock.state.fetch_or(OPENED, Ordering::Relaxed);
+            debug_assert!(before & OPENED == 0, "a visitor opens what is open");
+        }
+        drop(self);
+        Open { lock: Some(lock) }
+    }
+}
+
+/// A lock that is open to visitors, in the hands of its owner; it is closed when this is dropped.
+pub struct Open<'l, T, W: Ticket> {
+    lock: Option<&'l PartitionLock<T, W>>,
+}
+
+impl<'l, T, W: Ticket> Open<'l, T, W> {
+    /// Comes back and closes it. While a visitor is inside, `wait` is called with the lock.
+    pub fn close(mut self, mut wait: impl FnMut(&PartitionLock<T, W>)) -> Guard<'l, T, W> {
+        let lock = self.lock.take().expect("it is closed once");
+        loop {
+            match lock.visit() {
+                Some(guard) => break closed(guard),
+                None => wait(lock),
+            }
+        }
+    }
+}
+
+impl<T, W: Ticket> Drop for Open<'_, T, W> {
+    fn drop(&mut self) {
+        while let Some(lock) = self.lock {
+            if let Some(guard) = lock.visit() {
+                self.lock = None;
+                drop(closed(guard));
+            }
+        }
+    }
+}
+
+/// The end of being open; those who wait for it are woken when the guard is dropped.
+fn closed<T, W: Ticket>(guard: Guard<'_, T, W>) -> Guard<'_, T, W> {
+    let mut parked = relock(&guard.lock.parked);
+    guard.lock.state.fetch_and(!OPENED, Ordering::Relaxed);
+    let mut at_end = std::mem::take(&mut parked.at_end);
+    if !at_end.is_empty() {
+        parked.next.append(&mut at_end);
+        guard.lock.state.fetch_or(PARKED, Ordering::Relaxed);
+    }
+    drop(parked);
+    guard
 }
 
 impl<T, W: Ticket> Drop for Guard<'_, T, W> {
@@ -242,6 +356,84 @@ mod tests {
     }
 
     #[test]
+    fn visitors_come_in_while_it_is_open_and_others_at_its_end() {
+        let (sender, woken) = mpsc::channel();
+        let lock = PartitionLock::new(0);
+        let guard = lock.try_lock().expect("free");
+        assert!(!lock.is_open() && lock.visit().is_none());
+        assert!(lock.park(Waker(sender.clone(), 0)).is_ok());
+        let open = guard.open();
+        assert_eq!(woken.try_iter().collect::<Vec<_>>(), [0], "it may be a visitor");
+        assert!(lock.is_open() && lock.try_lock().is_none());
+        assert!(lock.park(Waker(sender.clone(), 1)).is_ok());
+        assert!(lock.park_visitor(Waker(sender.clone(), 2)).is_err(), "nobody is inside");
+        let mut visitor = lock.visit().expect("nobody is inside");
+        *visitor += 1;
+        assert!(lock.visit().is_none());
+        assert!(lock.park_visitor(Waker(sender.clone(), 3)).is_ok());
+        drop(visitor);
+        assert_eq!(woken.try_iter().collect::<Vec<_>>(), [3]);
+        let visitor = std::cell::Cell::new(lock.visit());
+        let mut waited = 0;
+        let mut guard = open.close(|_| {
+            waited += 1;
+            drop(visitor.take());
+        });
+        *guard += 1;
+        assert_eq!((waited, lock.is_open(), lock.parked_count()), (1, false, 1));
+        assert!(lock.visit().is_none() && lock.try_lock().is_none());
+        drop(guard);
+        assert_eq!(woken.try_iter().collect::<Vec<_>>(), [1]);
+        assert_eq!(*lock.try_lock().expect("free"), 2);
+        drop(lock.try_lock().expect("free").open());
+        assert!(lock.try_lock().is_some(), "what is dropped is closed");
+    }
+
+    #[test]
+    fn counts_exactly_with_visitors() {
+        const ROUNDS: u32 = 3_000;
+        let lock: Arc<PartitionLock<u32, Waker>> = Arc::new(PartitionLock::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|number| {
+                let lock = Arc::clone(&lock);
+                thread::spawn(move || {
+                    let (sender, woken) = mpsc::channel();
+                    for round in 0..ROUNDS {
+                        loop {
+                            let guard = match number {
+                                0 | 1 => lock.spin_lock(),
+                                _ => lock.visit(),
+                            };
+                            if let Some(mut guard) = guard {
+                                *guard += 1;
+                                if number == 0 && round % 3 == 0 {
+                                    thread::yield_now();
+                                    let open = guard.open();
+                                    thread::yield_now();
+                                    *open.close(|_| thread::yield_now()) += 1;
+                                }
+                                break;
+                            }
+                            let ticket = Waker(sender.clone(), 0);
+                            let parked = match number {
+                                0 | 1 => lock.park(ticket),
+                                _ => lock.park_visitor(ticket),
+                            };
+                            if parked.is_ok() {
+                                woken.recv().expect("woken");
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
+        assert_eq!(*lock.try_lock().expect("free"), 4 * ROUNDS + ROUNDS / 3);
+    }
+
+    #[test]
     fn counts_exactly_under_contention() {
         const THREADS: u32 = 4;
         const ROUNDS: u32 = 20_000;
@@ -324,6 +516,44 @@ mod models {
             let thread = thread::spawn(move || add_one(&other));
             add_one(&lock);
             thread.join().unwrap();
+            assert_eq!(*lock.try_lock().unwrap(), 2);
+        });
+    }
+
+    /// An owner that opens and closes, a visitor, and one who is none: all get in, one at a time.
+    #[test]
+    fn an_owner_a_visitor_and_another() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let lock = Arc::new(PartitionLock::new(0));
+            let (first, second) = (Arc::clone(&lock), Arc::clone(&lock));
+            let visitor = thread::spawn(move || {
+                loop {
+                    if let Some(mut guard) = first.visit() {
+                        *guard += 1;
+                        return;
+                    }
+                    let flag = Flag::new();
+                    if first.park_visitor(flag.clone()).is_ok() {
+                        flag.wait();
+                    }
+                }
+            });
+            let other = thread::spawn(move || add_one(&second));
+            if let Some(mut guard) = lock.try_lock() {
+                *guard += 1;
+                let open = guard.open();
+                let mut guard = open.close(|lock| {
+                    let flag = Flag::new();
+                    if lock.park_visitor(flag.clone()).is_ok() {
+                        flag.wait();
+                    }
+                });
+                *guard -= 1;
+            }
+            visitor.join().unwrap();
+            other.join().unwrap();
             assert_eq!(*lock.try_lock().unwrap(), 2);
         });
     }
