@@ -50,6 +50,13 @@ impl<'k> AllHeld<'k> {
         held
     }
 
+    /// Takes the only one out.
+    pub fn take_only(&mut self) -> (PartitionId, Held<'k>) {
+        let only = self.list.pop().expect("one is held");
+        self.check();
+        only
+    }
+
     /// Frees all.
     pub fn clear(&mut self) {
         #[cfg(debug_assertions)]

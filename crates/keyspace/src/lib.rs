@@ -44,6 +44,7 @@ mod ticket;
 mod timed;
 mod token;
 mod undo;
+mod visit;
 mod walk;
 
 use std::any::Any;
@@ -75,6 +76,7 @@ pub use tally::{Count, CountClass, Tally};
 pub use ticket::{Inbox, Ready, Ticket, Waiter, Waker};
 pub use token::Token;
 pub use undo::UndoLimits;
+pub use visit::Missed;
 pub use walk::{Busy, Met, ScanCursor};
 
 pub use pantala_table::{Choice, First};

@@ -157,8 +157,8 @@ impl<'k> Locked<'k> {
     /// whose commands may have a second key.
     pub fn try_hold(&mut self, hash: u64) -> bool {
         let id = PartitionId::of(hash);
-        if self.holds(id) {
-            return true;
+        if let Some(place) = self.place_of(id) {
+            return !self.is_barred(place, hash);
         }
         if self.held.len() >= FEW {
             return false;
@@ -176,8 +176,8 @@ impl<'k> Locked<'k> {
     /// held: for commands that learn of keys while they run. It never waits.
     pub fn reach(&mut self, hash: u64) -> bool {
         let id = PartitionId::of(hash);
-        if self.holds(id) {
-            return true;
+        if let Some(place) = self.place_of(id) {
+            return !self.is_barred(place, hash);
         }
         let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
         if self.held.len() < FEW {

@@ -36,6 +36,8 @@ pub(crate) struct Rest {
     pub(crate) saving: Option<Box<Saving>>,
     /// The last cas number that was given to one of its keys.
     pub(crate) last_cas: u64,
+    /// The hash of a key that is not a visitor's, while the partition is open to visitors.
+    pub(crate) barred: Option<u64>,
 }
 
 impl Partition {

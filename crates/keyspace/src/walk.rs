@@ -149,7 +149,7 @@ impl DerefMut for Visited<'_, '_> {
 
 impl<'k> Locked<'k> {
     /// A partition, if it is held already or free.
-    fn visit(&mut self, id: PartitionId) -> Result<Visited<'_, 'k>, Busy> {
+    fn look_into(&mut self, id: PartitionId) -> Result<Visited<'_, 'k>, Busy> {
         match self.place_of(id) {
             Some(place) => Ok(Visited::Held(&mut self.held[place].1)),
             None => self.scope.space.partition(id).spin_lock().map(Visited::Taken).ok_or(Busy(id)),
@@ -188,7 +188,7 @@ impl<'k> Locked<'k> {
             let (id, from) = at.parts();
             let mut cursor = None;
             if space.sizes(db).is_some_and(|sizes| sizes.keys_in(id) > 0) {
-                let held = match self.visit(id) {
+                let held = match self.look_into(id) {
                     Ok(held) => held,
                     Err(busy) => return if progress.looked_at > 0 { Ok(at) } else { Err(busy) },
                 };
@@ -206,7 +206,7 @@ impl<'k> Locked<'k> {
     /// given a whole name.
     pub fn tag_of(&mut self, key: Key<'_>) -> Result<Option<u8>, Busy> {
         let (db, now) = (self.scope.db, self.scope.seen_at());
-        let held = self.visit(PartitionId::of(key.hash))?;
+        let held = self.look_into(PartitionId::of(key.hash))?;
         let Some(part) = held.db_if_used(db) else { return Ok(None) };
         let place = part.table().find(key.hash, key.bytes);
         let met = place.map(|place| Met { table: part.table(), place });
@@ -259,7 +259,7 @@ impl<'k> Locked<'k> {
                     rank -= here;
                     continue;
                 }
-                let held = self.visit(id)?;
+                let held = self.look_into(id)?;
                 let Some(part) = held.db_if_used(db) else { break };
                 if let Some(place) = part.table().random(&mut || random.next_u64()) {
                     let one = Met { table: part.table(), place };
