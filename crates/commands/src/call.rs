@@ -42,6 +42,8 @@ pub enum Stop {
 pub enum Park {
     /// A partition that somebody else holds.
     Partition(Busy),
+    /// A partition that is open to visitors, one of whom is inside.
+    Visit(Busy),
     /// Something to appear under its keys ([`Call::wait`]).
     Keys(Box<KeyWait>),
     /// That a snapshot has what it is about to change, or has room for it.

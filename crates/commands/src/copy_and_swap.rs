@@ -17,9 +17,12 @@
 //!    the change is one of that moment.
 //! 2. What is made in vain is freed with the partition free.
 //!
+//! A large value would take as long to copy. It is changed where it is, or rather in the command's
+//! hands, with its partition open to those who work on other keys (`keyspace::visit`).
+//!
 //! Not here: transactions and scripts, which hold their partitions to their end; clients that track
-//! keys without being told of their own changes, whose name would be lost on the way; large values,
-//! which would take as long to copy. Tests: at the foot.
+//! keys without being told of their own changes, whose name would be lost on the way. Tests: at the
+//! foot.
 
 use std::sync::Arc;
 
@@ -30,7 +33,7 @@ use pantala_values::Collection;
 
 use crate::call::{Call, Done, Stop};
 
-/// A larger value is changed where it is: copying so much takes about a millisecond.
+/// A larger value is not copied: that takes about a millisecond.
 const COPIED_BYTES: usize = 1 << 20;
 /// How often a value is changed in a copy, at most.
 const MOST_ATTEMPTS: u32 = 2;
@@ -45,12 +48,16 @@ impl Call<'_, '_> {
 
     /// What `act` makes of the collection at the command's first key, of an empty one where there
     /// is none, and what it answers. The caller, for whom the partition is held, puts it there or
-    /// leaves it. `None`: it is to be changed where it is. `act` may run again.
+    /// leaves it; there is no collection where a large one has been changed already, and is in its
+    /// place again. `None`: it is to be changed where it is. `act` may run again.
     pub(crate) fn copy_and_swap<C: Collection, R>(
         &mut self,
         mut act: impl FnMut(&mut C) -> R,
-    ) -> Result<Option<(C, R)>, Stop> {
+    ) -> Result<Option<(Option<C>, R)>, Stop> {
         let key = self.key();
+        if self.works_apart::<C>()? {
+            return Ok(self.keys.work_apart(key, act).map(|answer| (None, answer)));
+        }
         for _ in 0..MOST_ATTEMPTS {
             if self.session.tracking.is_some() || !self.may_pause() {
                 return Ok(None);
@@ -66,11 +73,46 @@ impl Call<'_, '_> {
             self.keys.give_way(|| answer = Some(act(&mut value)))?;
             if !watch.is_touched() {
                 self.keys.unwatch(key, &watch);
-                return Ok(answer.map(|answer| (value, answer)));
+                return Ok(answer.map(|answer| (Some(value), answer)));
             }
             self.keys.give_way(|| drop(value))?;
         }
         Ok(None)
+    }
+
+    /// Whether the collection at the command's first key is so large, and this command such, that
+    /// the value is changed apart from its record: with its partition open to others.
+    fn works_apart<C: Collection>(&mut self) -> Result<bool, Stop> {
+        let may = self.may_pause() && self.session.tracking.is_none() && self.keys.may_work_apart();
+        let key = self.key();
+        let is_large =
+            |value: Option<&C>| value.is_some_and(|value| value.heap_bytes() > COPIED_BYTES);
+        Ok(may && is_large(self.keys.peek(key).collection::<C>()?))
+    }
+
+    /// The end of a command of few arguments on the slow lane that may remove many elements from
+    /// the collection at its first key, which it has opened before. How many there were.
+    pub(crate) fn remove_long<C: Collection>(
+        &mut self,
+        event: Event,
+        remove: impl FnOnce(&mut C) -> usize,
+    ) -> Result<usize, Stop> {
+        let key = self.key();
+        let (mut opened, removed);
+        if self.works_apart::<C>()? {
+            removed = self.keys.work_apart(key, remove).unwrap_or(0);
+            opened = self.keys.peek(key);
+        } else {
+            opened = self.keys.peek(key);
+            removed = opened.collection_mut::<C>()?.map_or(0, remove);
+        }
+        if removed > 0 {
+            opened.counts_as(removed);
+            opened.publish_collection::<C>(event);
+        } else {
+            opened.unchanged();
+        }
+        Ok(removed)
     }
 
     /// The end of a command that removes many elements from the collection at its first key, which
@@ -83,11 +125,11 @@ impl Call<'_, '_> {
         let swapped = self.copy_and_swap(&mut remove)?;
         let mut opened = self.keys.peek(self.key());
         let removed = match swapped {
-            Some((_, 0)) => 0,
-            Some((value, removed)) => {
+            Some((Some(value), removed)) if removed > 0 => {
                 opened.set_collection(value, Expiry::Keep);
                 removed
             }
+            Some((_, removed)) => removed,
             None => opened.collection_mut::<C>()?.map_or(0, remove),
         };
         match removed {
@@ -101,8 +143,10 @@ impl Call<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use pantala_keyspace::{Busy, Inbox, PartitionId, Ticket};
     use pantala_values::Set;
 
     use super::*;
@@ -204,6 +248,83 @@ mod tests {
                 assert_eq!(answer, expected.answer(&command), "{first}, {change}");
                 assert_eq!(show(&found, reading), show(&expected, reading), "{first}, {change}");
             }
+        }
+    }
+
+    /// A name that lies in the same partition as `key`.
+    fn neighbour(fixture: &Fixture) -> String {
+        let partition_of = |name: &str| PartitionId::of(fixture.space.key(name.as_bytes()).hash);
+        let mut names = (0..).map(|number| format!("n{number}"));
+        names.find(|name| partition_of(name) == partition_of("key")).expect("there is one")
+    }
+
+    /// A command that changes a large value, one that makes it, and how it is read.
+    fn large_changes() -> Vec<(String, String, &'static str)> {
+        let wide = |command: &str, from: usize, element: &dyn Fn(usize) -> String| {
+            let words: Vec<String> = (from..from + 2 * ELEMENTS).map(element).collect();
+            format!("{command} {}", words.join(" "))
+        };
+        let text = |n: usize| format!("m{n:0>400}");
+        let pair = |n: usize| format!("f{n} {n:0>400}");
+        let scored = |n: usize| format!("{n} m{n:0>400}");
+        let field = |n: usize| format!("f{n}");
+        let twice = |n: usize| format!("m{:0>400}", n % 2);
+        vec![
+            (wide("SREM key", 100, &text), wide("SADD key", 0, &text), "SMEMBERS key"),
+            (wide("SADD key", 100, &text), wide("SADD key", 0, &text), "SMEMBERS key"),
+            (wide("HDEL key", 100, &field), wide("HSET key", 0, &pair), "HGETALL key"),
+            (wide("HSET key", 100, &pair), wide("HSET key", 0, &pair), "HGETALL key"),
+            (wide("ZREM key", 100, &|n| text(n)), wide("ZADD key", 0, &scored), "ZRANGE key 0 -1"),
+            (wide("ZADD key", 100, &scored), wide("ZADD key", 0, &scored), "ZRANGE key 0 -1"),
+            ("ZREMRANGEBYRANK key 5 4000".into(), wide("ZADD key", 0, &scored), "ZRANGE key 0 -1"),
+            (wide("RPUSH key", 100, &text), wide("RPUSH key", 0, &text), "LRANGE key 0 -1"),
+            (format!("LREM key 0 {}", twice(1)), wide("RPUSH key", 0, &twice), "LRANGE key 0 -1"),
+        ]
+    }
+
+    /// Tries to read the key and to write its neighbour when it is called, which is when the
+    /// partition is open, and notes whether it was refused and whether it was let in.
+    struct Visits {
+        fixture: Arc<Fixture>,
+        near: String,
+        seen: Mutex<Vec<(bool, bool)>>,
+    }
+
+    impl Inbox for Visits {
+        fn unpark(&self, _connection: u64, _parking: u32) {
+            let is_barred = self.fixture.visit("TYPE key").is_err();
+            let is_in = self.fixture.visit(&format!("SET {} value", self.near)) == Ok(Ok(()));
+            self.seen.lock().expect("no panic").push((is_barred, is_in));
+        }
+
+        fn wake(&self) {}
+    }
+
+    #[test]
+    fn neighbours_run_in_the_midst_of_a_change_of_a_large_value() {
+        for (command, first, reading) in large_changes() {
+            let (found, expected) = (fixture(), fixture());
+            for fixture in [&found, &expected] {
+                fixture.answer(&first).expect("it has room");
+            }
+            let near = neighbour(&found);
+            let visits =
+                Arc::new(Visits { fixture: Arc::clone(&found), near, seen: Mutex::default() });
+            let (done, reply) = found.call(&command, |call| {
+                let busy = Busy(PartitionId::of(call.key().hash));
+                let inbox = Arc::clone(&visits) as Arc<dyn Inbox>;
+                let ticket = Ticket::Connection { inbox, connection: 0, parking: 0 };
+                assert!(found.space.park(busy, ticket).is_ok());
+                (call.command.handler)(call)
+            });
+            let seen = std::mem::take(&mut *visits.seen.lock().expect("no panic"));
+            assert_eq!((done, seen), (Ok(()), vec![(true, true)]), "{}", &command[..20]);
+            let (held, expected_reply) = expected.call(&command, |call| {
+                call.may_wait = false;
+                (call.command.handler)(call)
+            });
+            assert_eq!((held, reply == expected_reply), (Ok(()), true));
+            assert_eq!(show(&found, reading), show(&expected, reading));
         }
     }
 

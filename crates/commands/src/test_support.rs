@@ -8,7 +8,8 @@ use std::sync::{Arc, LazyLock};
 use pantala_base::UnixMs;
 use pantala_base::hash::HashSeed;
 use pantala_keyspace::{
-    Busy, Config, DbIndex, Inbox, Key, Keyspace, LockPlan, PartitionId, Scope, Tally, Ticket,
+    Busy, Config, DbIndex, Inbox, Key, Keyspace, LockPlan, Locked, Missed, PartitionId, Scope,
+    Tally, Ticket,
 };
 use pantala_protocol::{Reply, Version};
 use pantala_settings::Settings;
@@ -88,26 +89,45 @@ impl Fixture {
         args: &[&[u8]],
         run: impl FnOnce(&mut Call<'_, '_>) -> R,
     ) -> (R, Vec<u8>) {
+        let hashes = self.hashes(args);
+        let tally = Tally::default();
+        let plan = LockPlan::of(hashes.iter().copied());
+        let mut locked = self.space.lock_waiting(&plan, self.scope(&tally));
+        self.call_locked(args, &hashes, &mut locked, run)
+    }
+
+    fn hashes(&self, args: &[&[u8]]) -> Vec<u64> {
         let command = self.registry.resolve(args).expect("it is there").row;
         let positions = crate::key_positions(command, args).expect("it has keys");
-        let hashes: Vec<u64> = positions.iter().map(|&at| self.space.hash(args[at])).collect();
-        let (tally, mut reply) = (Tally::default(), Vec::new());
-        let scope = Scope {
+        positions.iter().map(|&at| self.space.hash(args[at])).collect()
+    }
+
+    fn scope<'k>(&'k self, tally: &'k Tally) -> Scope<'k> {
+        Scope {
             space: &self.space,
             db: DbIndex(0),
             now: NOW,
-            tally: &tally,
+            tally,
             touch: true,
             sees_expired: false,
             recorder: None,
-        };
-        let plan = LockPlan::of(hashes.iter().copied());
+        }
+    }
+
+    fn call_locked<'k, R>(
+        &'k self,
+        args: &[&[u8]],
+        hashes: &[u64],
+        locked: &mut Locked<'k>,
+        run: impl FnOnce(&mut Call<'_, 'k>) -> R,
+    ) -> (R, Vec<u8>) {
+        let mut reply = Vec::new();
         let mut call = Call {
             args,
-            command,
+            command: self.registry.resolve(args).expect("it is there").row,
             reply: Reply::new(&mut reply, Version::Resp2),
-            keys: &mut self.space.lock_waiting(&plan, scope),
-            hashes: &hashes,
+            keys: locked,
+            hashes,
             session: &mut Session::new(1, true),
             server: self,
             settings: &SETTINGS,
@@ -122,16 +142,17 @@ impl Fixture {
     /// Whether nobody holds the partition of a key.
     pub fn is_free(&self, key: Key<'_>) -> bool {
         let tally = Tally::default();
-        let scope = Scope {
-            space: &self.space,
-            db: DbIndex(0),
-            now: NOW,
-            tally: &tally,
-            touch: true,
-            sees_expired: false,
-            recorder: None,
-        };
-        self.space.lock(&LockPlan::of([key.hash]), scope).is_ok()
+        self.space.lock(&LockPlan::of([key.hash]), self.scope(&tally)).is_ok()
+    }
+
+    /// What a command answers that is a visitor, as its keys' partitions may be open.
+    pub fn visit(&self, words: &str) -> Result<Result<(), Stop>, Missed> {
+        let args: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
+        let (hashes, tally) = (self.hashes(&args), Tally::default());
+        let mut locked = self.space.lock_none(self.scope(&tally));
+        locked.visit(&LockPlan::of(hashes.iter().copied()), &hashes)?;
+        let run = |call: &mut Call<'_, '_>| (call.command.handler)(call);
+        Ok(self.call_locked(&args, &hashes, &mut locked, run).0)
     }
 
     /// What a command answers.

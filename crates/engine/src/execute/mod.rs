@@ -30,7 +30,7 @@ use pantala_commands::{
     CommandRef, Flags, Lane, Locking, Park, Server, Session, error, key_positions,
 };
 use pantala_journal::Recorder;
-use pantala_keyspace::{Awaited, DbIndex, LockPlan, Locked, Scope};
+use pantala_keyspace::{Awaited, DbIndex, LockPlan, Locked, Missed, Scope};
 use smallvec::SmallVec;
 
 use crate::engine::Engine;
@@ -40,6 +40,10 @@ use crate::states::States;
 use crate::stats::tallies::ThreadTally;
 use crate::waiting::{Blocked, ReplyTarget};
 use finish::Ended;
+
+/// How often a thread of the lane looks at a partition that visitors share, before it waits for its
+/// end.
+const LANE_LOOKS: u32 = 1_000;
 
 pub use admit::{Refusal, keep_for_exec};
 pub use finish::{report_panic, suppress_reply};
@@ -256,6 +260,38 @@ impl<'r> Turn<'r> {
         Ok(())
     }
 
+    /// Takes the partitions of a plan that was not to be had, if what is busy is open to visitors
+    /// and the command names nothing that is barred.
+    #[cold]
+    fn visit(
+        &self,
+        hashes: &[u64],
+        plan: &LockPlan,
+        locked: &mut Locked<'r>,
+        park: Park,
+    ) -> Result<(), Park> {
+        let Park::Partition(busy) = park else { return Err(park) };
+        if !self.engine.space.is_open(busy) {
+            return Err(park);
+        }
+        let mut looks = 0;
+        loop {
+            match locked.visit(plan, hashes) {
+                Ok(()) => return Ok(()),
+                Err(Missed::Barred(busy)) => return Err(Park::Partition(busy)),
+                Err(Missed::Occupied(busy)) if self.lane == Lane::Worker => {
+                    return Err(Park::Visit(busy));
+                }
+                // Mostly for moments.
+                Err(Missed::Occupied(busy)) if looks == LANE_LOOKS => {
+                    return Err(Park::Partition(busy));
+                }
+                Err(Missed::Occupied(_)) => std::thread::yield_now(),
+            }
+            looks += 1;
+        }
+    }
+
     /// Locks what a command names and runs it; it may begin to wait for its keys.
     fn run_plain(
         &self,
@@ -266,7 +302,9 @@ impl<'r> Turn<'r> {
     ) -> Verdict {
         let plan = LockPlan::of_command(request.hashes);
         let mut locked = self.engine.space.lock_none(self.scope(session));
-        if let Err(park) = self.lock(&plan, &mut locked, Locking::Upfront) {
+        if let Err(park) = self.lock(&plan, &mut locked, Locking::Upfront)
+            && let Err(park) = self.visit(request.hashes, &plan, &mut locked, park)
+        {
             return Verdict::Parked(park);
         }
         let mut verdict = self.run_locked(session, request, &mut locked, output);

@@ -70,7 +70,7 @@ fn set_pairs(call: &mut Call<'_, '_>) -> Result<i64, crate::Stop> {
     let mut opened;
     let (created, expired) = if let Some((hash, counts)) = swapped {
         opened = call.keys.peek(key);
-        opened.set_collection(hash, Expiry::Keep);
+        hash.into_iter().for_each(|hash| opened.set_collection(hash, Expiry::Keep));
         counts
     } else {
         opened = open(call.keys, key, call.lane)?;

@@ -312,7 +312,7 @@ fn lrem(call: &mut Call<'_, '_>) -> Done {
         _ => usize::MAX,
     };
     let (key, wanted, fill, lane) = (call.key(), Element::of(call.args[3]), call.fill(), call.lane);
-    let mut opened = call.keys.open(key);
+    let opened = call.keys.open(key);
     let Some(list) = opened.collection::<List>()? else {
         call.reply.int(0);
         return Ok(());
@@ -320,19 +320,14 @@ fn lrem(call: &mut Call<'_, '_>) -> Done {
     if lane == Lane::Worker && list.len() > WORKER_ELEMENTS && !ends_soon(list, wanted, most, way) {
         return Err(Stop::Lane);
     }
-    let mut removed = 0;
-    if let Some(list) = opened.collection_mut::<List>()? {
-        removed = list.remove_equal(wanted, most, way);
+    drop(opened);
+    let removed = call.remove_long(event::LREM, |list: &mut List| {
+        let removed = list.remove_equal(wanted, most, way);
         if removed > 0 {
             list.shrink(fill);
         }
-    }
-    if removed > 0 {
-        opened.counts_as(removed);
-        opened.publish_collection::<List>(event::LREM);
-    } else {
-        opened.unchanged();
-    }
+        removed
+    })?;
     call.reply.int(removed as i64);
     Ok(())
 }

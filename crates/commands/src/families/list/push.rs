@@ -92,7 +92,7 @@ fn push(call: &mut Call<'_, '_>, end: End, creates: bool) -> Done {
     }
     let len = match swapped {
         Some((list, len)) => {
-            opened.set_collection(list, Expiry::Keep);
+            list.into_iter().for_each(|list| opened.set_collection(list, Expiry::Keep));
             len
         }
         None => extend(opened.collection_or_new::<List>()?),

@@ -86,7 +86,7 @@ fn add_many(call: &mut Call<'_, '_>, members: &[&[u8]]) -> Done {
     let added = match swapped {
         Some((set, added)) => {
             // Also where nothing was added: its encoding may be another.
-            opened.set_collection(set, Expiry::Keep);
+            set.into_iter().for_each(|set| opened.set_collection(set, Expiry::Keep));
             added
         }
         None => add(opened.collection_or_new::<Set>()?),

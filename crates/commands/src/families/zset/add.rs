@@ -209,7 +209,9 @@ pub(in crate::families) fn put(
     }
     let counts = match swapped {
         Some((set, counts)) => {
-            if counts.are_changes() {
+            if let Some(set) = set
+                && counts.are_changes()
+            {
                 opened.set_collection(set, Expiry::Keep);
             }
             counts

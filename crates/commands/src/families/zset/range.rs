@@ -356,11 +356,8 @@ fn remove(call: &mut Call<'_, '_>, ends: Ends<'_>, event: Event) -> Done {
         opened.announce(event::DEL);
     } else if count > 0 {
         check_lane(call.lane, count)?;
-        if let Some(set) = opened.collection_mut::<SortedSet>()? {
-            set.remove_ranks(ranks);
-        }
-        opened.counts_as(count);
-        opened.publish_collection::<SortedSet>(event);
+        drop(opened);
+        call.remove_long(event, |set: &mut SortedSet| set.remove_ranks(ranks))?;
     }
     call.reply.int(count as i64);
     Ok(())

@@ -60,6 +60,9 @@ impl Worker {
                     }
                 }
             }
+            Deferred::Park(Park::Visit(busy)) => {
+                self.park_with(index, |space, ticket| space.park_visitor(busy, ticket));
+            }
             Deferred::Park(Park::Snapshot(wait)) => {
                 self.park_with(index, |space, ticket| space.park_for_snapshot(wait, ticket));
             }
