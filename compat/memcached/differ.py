@@ -122,7 +122,8 @@ class Case:
         if verb == "me":
             return [f"> me {key}"]
         if verb == "mg":
-            more = ["v", "s", "f", "t", "h", "u", f"T{time_s}", f"N{self.later()}", "R200", "R2000"]
+            lives = self.random.choice((f"T{time_s}", f"N{time_s}"))
+            more = ["v", "s", "f", "t", "h", "u", lives, self.random.choice(("R200", "R2000"))]
             return [f"> mg {key}{self.flags(common + more)}"]
         if verb == "md":
             more = ["I", f"T{time_s}", f"C{self.cas()}"]
@@ -130,7 +131,10 @@ class Case:
         if verb == "ma":
             mode = self.random.choice("ID+-") * self.random.choice((1, 1, 1, 2))
             more = ["v", "t", f"N{self.later()}", f"J{self.number()}", f"D{self.number()}",
-                    f"T{time_s}", f"C{self.cas()}", f"M{mode}"]  # fmt: skip
+                    f"C{self.cas()}", f"M{mode}"]  # fmt: skip
+            if self.random.random() < 0.2:
+                # Of a number that becomes longer memcached forgets the time.
+                more = ["v", "t", f"T{time_s} D0"]
             return [f"> ma {key}{self.flags(common + more)}"]
         value = self.value()
         more = [f"F{self.random.choice((0, 7))}", f"T{time_s}", f"C{self.cas()}", "I",

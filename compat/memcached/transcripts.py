@@ -138,7 +138,7 @@ class Player:
 
     def answers(self, sent):
         """What comes back, as lines of a file. All that is sent is about one key, or `get`s."""
-        self.names.key = key_of(sent[0])
+        self.names.key = next(filter(None, map(key_of, sent)), "")
         self.connection = self.connection or wire.Connection(self.address)
         request = b"".join(request_of(line, self.names) for line in sent)
         if sent[0].startswith(">b"):

@@ -245,7 +245,10 @@ pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
     let digits = made.number.to_string();
     let [before, after] = made.deadlines;
     let ttl_after_s = seconds_left(after, now);
-    let ttl_before_s = if made.was_made { ttl_after_s } else { seconds_left(before, now) };
+    let ttl_before_s = match vivified_s(&request, now) {
+        Some(ttl_s) if made.was_made => ttl_s,
+        _ => seconds_left(before, now),
+    };
     let shown = Shown {
         size: digits.len(),
         cas: made.cas,
