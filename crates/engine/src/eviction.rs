@@ -231,7 +231,8 @@ impl Turn<'_> {
             None => self.is_full(),
             Some(_) if keeps_data(self.states) => false,
             Some(_) => match self.evict() {
-                Room::Made => self.is_full(),
+                // What others take meanwhile is for the next window.
+                Room::Made => self.engine.condition.memory.is_group_full(),
                 Room::Behind => false,
                 Room::None => true,
             },

@@ -91,6 +91,11 @@ impl MemoryGuard {
         most < u64::MAX && self.used() > most && self.used().saturating_sub(pending()) > most
     }
 
+    /// Whether resident memory is above what the cgroup lets it be: nothing evicted helps soon.
+    pub fn is_group_full(&self) -> bool {
+        self.group_most.load(Ordering::Relaxed) == 0
+    }
+
     /// What may be used before something is evicted. Resident memory is no measure of that: it
     /// falls only long after.
     pub fn most_evictable(&self, maxmemory: u64) -> u64 {
