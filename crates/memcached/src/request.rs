@@ -12,6 +12,8 @@
 //! What is too long is not kept: the data of a value above the limit is thrown away as it comes,
 //! and a line without an end closes the connection, unless it asks for many keys.
 
+use pantala_base::simd::find_byte;
+
 use crate::arithmetic::Direction;
 use crate::meta::{self, Key};
 use crate::number::{signed, unsigned};
@@ -226,7 +228,7 @@ impl<'a> Keys<'a> {
     pub fn split_first(self) -> Option<(&'a [u8], Option<Keys<'a>>)> {
         let begin = self.0.iter().position(|&byte| byte != b' ')?;
         let from_key = &self.0[begin..];
-        let end = from_key.iter().position(|&byte| byte == b' ').unwrap_or(from_key.len());
+        let end = find_byte(from_key, b' ').unwrap_or(from_key.len());
         let (key, rest) = from_key.split_at(end);
         let has_more = rest.iter().any(|&byte| byte != b' ');
         Some((key, has_more.then_some(Keys(rest))))
@@ -269,7 +271,7 @@ impl RequestParser {
         if buf.len() < self.needed {
             return Step::Incomplete { wanted: self.needed - buf.len() };
         }
-        let Some(end) = buf[self.scanned..].iter().position(|&byte| byte == b'\n') else {
+        let Some(end) = find_byte(&buf[self.scanned..], b'\n') else {
             self.scanned = buf.len();
             let may_go_on = buf.len() <= limits.line_bytes && may_be_line(buf);
             return if may_go_on { Step::Incomplete { wanted: 0 } } else { Step::Close };
@@ -502,10 +504,23 @@ fn read_get<'a>(name: &[u8], rest: &'a [u8]) -> Result<Line<'a>, Fault> {
     if keys.iter().next().is_none() {
         return Err(Fault::NoKeys);
     }
-    if keys.iter().any(|key| key.len() > MOST_KEY_BYTES) {
+    if has_too_long(keys.bytes()) {
         return Err(Fault::Format);
     }
     Ok(Line::Whole(Request::Get { keys, with_cas: name.ends_with(b"s"), exptime_s: exptime }))
+}
+
+/// Whether one of these words is longer than a key may be. Most bytes are not looked at: where a
+/// blank stands at the end of so many, none before it begins a word that is too long.
+fn has_too_long(words: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(window) = words.get(at..=at + MOST_KEY_BYTES) {
+        match window.iter().rposition(|&byte| byte == b' ') {
+            None => return true,
+            Some(blank) => at += blank + 1,
+        }
+    }
+    false
 }
 
 fn read_store<'a>(name: &[u8], words: &[&'a [u8]]) -> Result<Line<'a>, Fault> {

@@ -1,6 +1,7 @@
 //! Runs a number of commands of a kind through parser, session, keyspace and reply, without
 //! sockets: `instructions KIND N`. `bench/instructions` counts its instructions with callgrind.
 
+use pantala_commands::Protocol;
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
 
@@ -69,16 +70,38 @@ const KINDS: &[Kind] = &[
     },
 ];
 
+/// The same of Memcached's text protocol; a `get` of many keys counts as one command.
+const KINDS_OF_MEMCACHED: &[Kind] = &[
+    Kind { name: "mc_get", value_bytes: 100, command: |n, _| format!("get {}\r\n", key(n)) },
+    Kind {
+        name: "mc_set",
+        value_bytes: 100,
+        command: |n, _| format!("set {} 0 0 100\r\n{}\r\n", key(n), "x".repeat(100)),
+    },
+    Kind {
+        name: "mc_get30",
+        value_bytes: 100,
+        command: |n, _| {
+            let keys = (0..PIPELINE).map(|nth| key(n * 7 + nth * 993));
+            format!("get {}\r\n", keys.collect::<Vec<_>>().join(" "))
+        },
+    },
+];
+
 fn main() -> Result<(), String> {
     let args: Vec<String> = std::env::args().collect();
-    let kind = args.get(1).and_then(|name| KINDS.iter().find(|kind| kind.name == name));
+    let all = || KINDS.iter().chain(KINDS_OF_MEMCACHED);
+    let kind = args.get(1).and_then(|name| all().find(|kind| kind.name == name));
     let (Some(kind), Some(count), 3) = (kind, args.get(2), args.len()) else {
-        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+        let names: Vec<&str> = all().map(|kind| kind.name).collect();
         return Err(format!("usage: instructions {} N", names.join("|")));
     };
     let count: u64 = count.parse().map_err(|_| "N is a number")?;
     let mut server = InProcess::new(Settings::defaults())?;
     let digest = prepare(&mut server, kind.value_bytes);
+    if KINDS_OF_MEMCACHED.iter().any(|other| other.name == kind.name) {
+        server.speak(Protocol::MemcachedText);
+    }
     // A fixed walk over the keys that hits each about equally often, in no order; made beforehand,
     // so that only the server is counted.
     let mut n = 1;

@@ -170,6 +170,23 @@ fn keys_are_asked_for() {
 }
 
 #[test]
+fn no_key_is_too_long_among_many() {
+    for (lengths, is_too_long) in [
+        (vec![250, 250, 1], false),
+        (vec![1, 251], true),
+        (vec![251, 1], true),
+        (vec![16; 40], false),
+        (vec![100, 149, 1, 250, 17, 251, 3], true),
+    ] {
+        for blanks in ["", " ", "   "] {
+            let keys: Vec<_> = lengths.iter().map(|&length| "k".repeat(length)).collect();
+            let words = format!("{blanks} {}{blanks}", keys.join(&format!("{blanks} ")));
+            assert_eq!(has_too_long(words.as_bytes()), is_too_long, "{lengths:?}");
+        }
+    }
+}
+
+#[test]
 fn the_others() {
     check(
         "incr n 5\r\ndecr n 18446744073709551615 noreply\r\nincr n 1 foo\r\nincr n +1\r\n",

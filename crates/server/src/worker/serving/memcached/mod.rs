@@ -27,6 +27,9 @@ use crate::worker::connection::Connection;
 
 use text::Line;
 
+/// Places for lines that are kept from turn to turn.
+const KEPT_LINES: usize = 64;
+
 /// How far a connection's input has been read.
 #[derive(Default)]
 pub struct Reader {
@@ -97,6 +100,7 @@ impl FrontEnd for Memcached {
         let cut = reader.and_then(|reader| {
             let cut = reader.lines.iter().find(|line| line.has(progress.done)).cloned();
             reader.lines.clear();
+            reader.lines.shrink_to(KEPT_LINES);
             cut
         });
         let Some(cut) = cut else { return chunk.rest(progress.done) };
