@@ -1,6 +1,7 @@
 //! Memcached's text protocol, as a worker serves it. What memcached answers to the same bytes is in
 //! compat/memcached.
 
+use pantala_base::Rng;
 use pantala_commands::Protocol;
 use pantala_server::in_process::InProcess;
 use pantala_settings::{Caller, Settings};
@@ -169,4 +170,46 @@ fn what_stats_tell_is_true() {
     assert!(stats.ends_with("END\r\n"));
     check(&mut server, "stats reset\r\nstats nothing\r\n", "RESET\r\nERROR\r\n");
     assert!(ask(&mut server, "stats\r\n").contains("STAT cmd_get 0\r\n"));
+}
+
+/// What clients may send, some of it wrong.
+fn session(rng: &mut Rng) -> String {
+    let key = |rng: &mut Rng| format!("k{}", rng.below(5));
+    let mut bytes = String::new();
+    for _ in 0..1 + rng.below(30) {
+        let (one, length) = (key(rng), rng.below(40) as usize);
+        let data = "d".repeat(length);
+        bytes += &match rng.below(12) {
+            0..3 => format!("set {one} {} 0 {length}\r\n{data}\r\n", rng.below(3)),
+            3 => format!("append {one} 0 0 {length} noreply\r\n{data}\r\n"),
+            4 => format!("set {one} 0 0 {length}\r\n{data}!\r\n"),
+            5 => format!("set {one} 0 0 3000000\r\n{}\r\n", "x".repeat(3_000_000)),
+            6 => format!("set {one} 0 0 1\r\n{}\r\nincr {one} 5\r\n", rng.below(10)),
+            7 => "nonsense\r\nset a b\r\n".to_owned(),
+            8 => format!("delete {one}\r\ntouch {one} 100\r\n"),
+            _ => {
+                let keys: Vec<_> = (0..1 + rng.below(150)).map(|_| key(rng)).collect();
+                let verb = ["get", "gat 100"][rng.below(2) as usize];
+                format!("{verb} {}\r\n", keys.join(" "))
+            }
+        };
+    }
+    bytes
+}
+
+#[test]
+fn answers_do_not_depend_on_how_the_bytes_are_cut() {
+    for seed in 0..20 {
+        let mut rng = Rng::from_seed(seed);
+        let bytes = session(&mut rng);
+        let whole = ask(&mut server(), &bytes);
+        let (mut server, mut told, mut left) = (server(), String::new(), bytes.as_bytes());
+        while !left.is_empty() {
+            let most = if rng.below(3) == 0 { 2_000_000 } else { 100 };
+            let piece;
+            (piece, left) = left.split_at(left.len().min(1 + rng.below(most) as usize));
+            told += &ask(&mut server, piece);
+        }
+        assert!(told == whole, "seed {seed}: {} bytes, {} bytes", told.len(), whole.len());
+    }
 }
