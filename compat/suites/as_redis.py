@@ -36,6 +36,7 @@ PHRASES = [
     (r"manifest: .*empty", "Found an empty AOF manifest"),
     (r"expected the checksum", "Wrong RDB checksum: CRC error"),
     (r"left out empty=(\d+)", r"empty keys skipped: \1"),
+    (r"SHUTDOWN: the server stops", "Redis is now ready to exit, bye bye"),
     (r"a snapshot could not be saved", "Error trying to save the DB, can't exit"),
     (r"pantala: .*\.rdb: byte \d+", "Terminating server after rdb file reading failure."),
 ]
@@ -43,7 +44,7 @@ PHRASES = [(re.compile(pattern), phrase) for pattern, phrase in PHRASES]
 
 
 # Settings of Redis that only its own faults are about.
-UNKNOWN = ("use-exit-on-panic",)
+UNKNOWN = ("use-exit-on-panic", "loading-process-events-interval-bytes")
 
 
 def serve(arguments):

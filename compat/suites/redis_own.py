@@ -15,7 +15,7 @@ from network import Case
 
 HERE = pathlib.Path(__file__).resolve().parent
 TAGS = "-slow -needs:repl -large-memory"
-FLAGS = ["--durable", "--timeout", "60", "--ignore-encoding", "--ignore-digest", "--tags", TAGS]
+FLAGS = ["--durable", "--timeout", "60", "--ignore-encoding", "--tags", TAGS]
 UNIT_S = 420
 
 # What is about files and the process. All else is played by `redis_tcl`, with one server.
@@ -34,8 +34,6 @@ UNITS = [
     "unit/aofrw",
     "unit/dump",
     "unit/expire",
-    "unit/functions",
-    "unit/info",
     "unit/other",
     "unit/shutdown",
 ]

@@ -84,7 +84,11 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
             Err(_) => tracing::error!("the server stops all the same: what is not saved is lost"),
             Ok(()) => {}
         }
-    } else if !how.is_forced
+        // Before `preparing` ends: who waits for it must not take this for a failure.
+        shutdown.begin();
+        return Ok(());
+    }
+    if !how.is_forced
         && How::awaits_file(shared)
         && let Some(preparing) = shutdown.prepare()
     {
