@@ -111,12 +111,11 @@ settings! {
     /// What happens when a write would exceed maxmemory.
     maxmemory_policy: EvictionPolicy = live(
         "maxmemory-policy", Kind::Word(EvictionPolicy::WORDS), "noeviction", Memory);
-    /// How long one turn may evict: up to 10, so many times 50 microseconds; above, 15 % more with
-    /// each; 100 as long as it takes.
+    /// How long one turn may evict: 50 us each up to 10, then 15 % more each; 100 is without end.
     maxmemory_eviction_tenacity: u32 = live(
         "maxmemory-eviction-tenacity", Kind::Int(0, 100), "10", Memory);
-    /// Evict cold keys when maxmemory is reached, which then is 80 % of the memory there is if it
-    /// says nothing: with maxmemory-policy noeviction as if that were allkeys-lfu.
+    /// Evict cold keys at maxmemory, or at 80 % of the memory there is; noeviction then means
+    /// allkeys-lfu.
     cache_mode: bool = live("cache_mode", Kind::Bool, "no", Memory).beyond_redis();
     /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
     maxmemory_clients: MemoryShare = live(

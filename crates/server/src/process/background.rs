@@ -43,10 +43,10 @@ pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Wa
             let engine = &shared.engine;
             sweeper.round_recorded(&engine.space, unix_ms(), &tally.keys, Some(&recorder));
         }
+        let longest = shared.engine.condition.memory.look();
         if shared.engine.make_room_in_background(&tally.keys, &recorder) {
             continue;
         }
-        let longest = shared.engine.condition.memory.look();
         sweeper.sleep(&shared.engine.space, unix_ms(), longest);
     }
     pantala_memory::release_seat();
