@@ -2,13 +2,15 @@
 damaged, somebody changes their mind. A FIFO in the place of the temporary file holds up a save for
 as long as a scenario wants."""
 
+import contextlib
 import os
 import resource
 import shutil
 import signal
+import threading
 from pathlib import Path
 
-from client import encode
+from client import Closed, encode
 from server import DEADLINE_S, until
 from transfers import ACCOUNTS, Transfers, amounts
 from trial import fill, is_error, scenario
@@ -43,6 +45,7 @@ class HeldUp:
 
     def __init__(self, server):
         self.path = Path(server.directory) / f"temp-{server.pid}.rdb"
+        self.reader = None
 
     def __enter__(self):
         os.mkfifo(self.path)
@@ -50,6 +53,15 @@ class HeldUp:
 
     def __exit__(self, *_):
         self.let_go()
+        if self.reader is not None:
+            os.close(self.reader)
+
+    def forget(self):
+        """The save was called off, before it came here or after."""
+        reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self.path)
+        self.reader = reader
 
     def let_go(self):
         """The save goes on, and fails: a FIFO cannot be synced."""
@@ -256,6 +268,56 @@ def sigterm_saves_beside_scripts(trial):
             assert file_of(server).exists() == is_saved, server.log_text()[-900:]
         finally:
             server.stop()
+
+
+@scenario(watched=False, started=False)
+def sigterm_while_the_lane_has_writes(trial):
+    """Writes that wait for a thread of the slow lane when a server begins to save before it stops
+    are in the file if they were acknowledged; they go on when that is called off."""
+    server = trial.new_server("--slow_lane_threads", "1")
+    server.command = lambda: [arg for arg in type(server).command(server) if arg != "--save"
+                              and arg != ""]
+    server.start()
+    acknowledged = set()
+
+    def write(number):
+        with server.client() as client, contextlib.suppress(OSError, Closed):
+            if client.call("SADD", f"set{number}", *range(3000)) == 3000:
+                acknowledged.add(number)
+
+    def begin(numbers):
+        sleeper.write(encode("DEBUG", "SLEEP", "0.5"))
+        threads = [threading.Thread(target=write, args=(number,)) for number in numbers]
+        for thread in threads:
+            thread.start()
+        until(lambda: b"lane_waiting:0" not in client.call("INFO", "pantala"), "some wait")
+        server.process.terminate()
+        return threads
+
+    def end(threads):
+        for thread in threads:
+            thread.join(DEADLINE_S)
+
+    try:
+        with server.client() as client, server.client() as sleeper:
+            client.want(b"OK", "DEBUG", "POPULATE", 200_000, "key", 300)
+            with HeldUp(server) as held:
+                threads = begin(range(12))
+                until(lambda: client.call("SHUTDOWN", "ABORT") == b"OK", "it is called off")
+                assert sleeper.read() == b"OK"
+                held.forget()
+                end(threads)
+                assert len(acknowledged) == 12, "they go on"
+            threads = begin(range(12, 24))
+            assert server.process.wait(DEADLINE_S) == 0
+            end(threads)
+        server.start()
+        with server.client() as client:
+            settle(client)
+            lost = [n for n in acknowledged if client.call("SCARD", f"set{n}") != 3000]
+            assert not lost, f"{lost} of {acknowledged} were acknowledged and are lost"
+    finally:
+        server.stop()
 
 
 @scenario(watched=False, started=False)

@@ -29,7 +29,9 @@
 //!    that there can be; the thread of operators tells it.
 //! 6. A job whose client has left before it began does not begin (`presence`). One that has sent an
 //!    errand out has begun; meanwhile it lies aside.
-//! 7. Commands of operators (`OPERATOR`) wait for each other only.
+//! 7. While changes of data wait (a server that stops saves) a job that may change some lies aside:
+//!    it is asked inside the gate, so what ran before the snapshot's moment is in it.
+//! 8. Commands of operators (`OPERATOR`) wait for each other only.
 //!
 //! [`Engine::recheck_lane`]: crate::Engine::recheck_lane
 

@@ -95,10 +95,21 @@ impl Drop for CompensatingThread<'_> {
     }
 }
 
+/// Why a job lies aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aloof {
+    /// Somebody else has what it needs.
+    Awaits(Awaited),
+    /// It is on an errand.
+    Errand,
+    /// Changes of data wait.
+    Pause,
+}
+
 /// Jobs that wait for something somebody has, by a number each.
 #[derive(Default)]
 struct Aside {
-    jobs: HashMap<u64, (Option<Awaited>, Job)>,
+    jobs: HashMap<u64, (Aloof, Job)>,
     count: u64,
 }
 
@@ -182,12 +193,12 @@ impl Lane {
         self.queue().active
     }
 
-    /// Keeps a job that waits for something, or is on an errand, without a thread; its number.
-    pub(super) fn lay_aside(&self, awaited: Option<Awaited>, job: Job) -> u64 {
+    /// Keeps a job without a thread; its number.
+    pub(super) fn lay_aside(&self, why: Aloof, job: Job) -> u64 {
         let mut aside = self.aside();
         aside.count += 1;
         let number = aside.count;
-        aside.jobs.insert(number, (awaited, job));
+        aside.jobs.insert(number, (why, job));
         number
     }
 
@@ -199,10 +210,10 @@ impl Lane {
         }
     }
 
-    /// Puts those jobs back into the queue that wait for such a thing.
-    pub(super) fn take_back_if(&self, is_meant: impl Fn(Awaited) -> bool) {
+    /// Puts those jobs back into the queue that lie aside for such a reason.
+    pub(super) fn take_back_if(&self, is_meant: impl Fn(Aloof) -> bool) {
         let mut aside = self.aside();
-        let meant = aside.jobs.extract_if(|_, (awaited, _)| awaited.is_some_and(&is_meant));
+        let meant = aside.jobs.extract_if(|_, (why, _)| is_meant(*why));
         let meant: Vec<Job> = meant.map(|(_, (_, job))| job).collect();
         drop(aside);
         meant.into_iter().for_each(|job| self.submit(job));

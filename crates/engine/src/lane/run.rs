@@ -4,17 +4,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{Flags, Park, Server, WayBack};
+use pantala_commands::{CommandRef, Flags, Park, Server, Session, WayBack};
 use pantala_journal::Recorder;
 use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
 use pantala_sync::gate::Role;
 
-use super::queue::{Job, LANE_SLOTS, Task};
+use super::queue::{Aloof, Job, LANE_SLOTS, Task};
 use crate::engine::Engine;
 use crate::execute::{Turn, Verdict, report_panic};
 use crate::limits::Limited;
 use crate::mailbox::Message;
 use crate::presence::{self, AtHand};
+use crate::states::States;
 use crate::stats::tallies::ThreadTally;
 use crate::waiting::{Blocked, ReplyTarget};
 
@@ -63,7 +64,7 @@ impl Engine {
     /// Keeps a job until somebody lets go of what it waits for, or is too slow.
     fn put_aside(&self, awaited: Awaited, job: Job) {
         let Some(myself) = self.arc() else { return self.lane.submit(job) };
-        let number = self.lane.lay_aside(Some(awaited), job);
+        let number = self.lane.lay_aside(Aloof::Awaits(awaited), job);
         let inbox = Arc::new(AsideWaiter(myself));
         let ticket = Ticket::Connection { inbox, connection: number, parking: 0 };
         let is_parked = match awaited {
@@ -86,16 +87,37 @@ impl Engine {
         };
         job.has_begun = true;
         let presence = Arc::clone(&job.applicant.presence);
-        let number = self.lane.lay_aside(None, job);
+        let number = self.lane.lay_aside(Aloof::Errand, job);
         let of_end = Arc::clone(&myself);
         let is_unwanted = move || presence.has_gone() || myself.condition.shutdown.is_final();
         errand.begin(WayBack::new(move || of_end.lane.take_back(number), is_unwanted));
     }
 
+    /// Keeps a job until changes of data no longer wait.
+    fn hold_back(&self, job: Job) {
+        let number = self.lane.lay_aside(Aloof::Pause, job);
+        if !self.holds_writes_back() {
+            self.lane.take_back(number);
+        }
+    }
+
+    /// Whether changes of data wait: those that workers see at the beginning of a turn, and those
+    /// that had come to the lane before.
+    fn holds_writes_back(&self) -> bool {
+        self.condition.lasting.now().has(States::PAUSED_WRITES)
+    }
+
+    /// Changes of data no longer wait. Those that workers hold back are to be told, too.
+    pub fn resume_writes(&self) {
+        self.condition.lasting.end(States::PAUSED_WRITES);
+        self.lane.take_back_if(|why| why == Aloof::Pause);
+    }
+
     /// A script has run for too long: the jobs that wait for what it has begin again, and are told.
     pub fn recheck_lane(&self) {
         let busy = &self.scripts.busy;
-        self.lane.take_back_if(|awaited| busy.error(awaited).is_some());
+        let is_busy = |awaited| busy.error(awaited).is_some();
+        self.lane.take_back_if(|why| matches!(why, Aloof::Awaits(awaited) if is_busy(awaited)));
         self.lane.wake_operators();
     }
 }
@@ -164,6 +186,7 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
         }
         Ok(Ran::Aside(awaited)) => return engine.put_aside(awaited, job),
         Ok(Ran::Sent) => return engine.send_out(job),
+        Ok(Ran::HeldBack) => return engine.hold_back(job),
         Ok(Ran::CalledOff) => job.session.closing = true,
         Ok(Ran::Answered) | Err(_) => {}
     }
@@ -188,6 +211,8 @@ enum Ran {
     Aside(Awaited),
     /// It waits for its errand.
     Sent,
+    /// It would change data while changes wait.
+    HeldBack,
 }
 
 fn run_command(
@@ -206,6 +231,9 @@ fn run_command(
     let limited = Limited::new(settings);
     let is_outside = found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR));
     let inside = (!is_outside).then(|| engine.space.gate().enter(Role::Lane, slot));
+    if engine.holds_writes_back() && may_write(found, session) {
+        return Ran::HeldBack;
+    }
     let lane = pantala_commands::Lane::Slow;
     let turn = Turn {
         locking: *locking,
@@ -249,4 +277,14 @@ fn run_command(
     }
     drop(inside);
     Ran::Answered
+}
+
+/// Whether a command may change data; of a script nobody knows.
+fn may_write(found: CommandRef, session: &Session) -> bool {
+    const WRITES: Flags = Flags::WRITE.and(Flags::MAY_REPLICATE).and(Flags::SCRIPT);
+    let flags = found.row.flags;
+    match &session.multi {
+        Some(queue) if flags.has(Flags::TRANSACTION) => queue.flags.has(WRITES),
+        _ => flags.has(WRITES) && !flags.has(Flags::READONLY),
+    }
 }

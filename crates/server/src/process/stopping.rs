@@ -116,7 +116,7 @@ fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
     }
     let saved = save_watched(shared, preparing);
     if saved.is_err() {
-        lasting.end(States::PAUSED_WRITES);
+        shared.engine.resume_writes();
         shared.workers.post_all(|| Message::PauseChanged);
     }
     drop(held);

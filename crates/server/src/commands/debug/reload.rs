@@ -176,7 +176,7 @@ impl Drop for Alone<'_> {
         if self.has_rewrite {
             self.shared.appending.forgo_rewrite();
         }
-        self.shared.engine.condition.lasting.end(States::PAUSED_WRITES);
+        self.shared.engine.resume_writes();
         self.shared.workers.post_all(|| Message::PauseChanged);
     }
 }
