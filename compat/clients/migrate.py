@@ -19,7 +19,7 @@ import redis
 import dump
 
 KEYS_AT_ONCE = 50
-ROUNDS = 150
+ROUNDS = 90
 WRITERS = 3
 FAR_MS = 4_000_000_000_000
 TOO_NEW = "version or checksum"
