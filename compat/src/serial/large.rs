@@ -12,6 +12,9 @@ pub const LARGES: usize = 3;
 pub const OTHERS: usize = 8;
 /// Two sets of this many members are enough for the slow lane, and for many steps.
 const BASE: usize = 6000;
+/// Bytes of each. Together they are more than what a command of many arguments copies: it works on
+/// them with its partition open to others.
+const MEMBER_BYTES: usize = 180;
 /// Where sorted sets are stored.
 const STORED: &str = "large:stored";
 
@@ -45,6 +48,8 @@ pub enum How {
 pub enum LargeAct {
     /// `SADD` of the whole base
     Fill(usize),
+    /// `SREM` of the whole base
+    Empty(usize),
     /// `SADD` of one other
     Add(usize, usize),
     /// `SREM` of one other
@@ -112,7 +117,7 @@ impl Members {
 }
 
 fn base() -> Vec<Vec<u8>> {
-    (0..BASE).map(|member| format!("b{member}").into_bytes()).collect()
+    (0..BASE).map(|member| format!("b{member:0>MEMBER_BYTES$}").into_bytes()).collect()
 }
 
 fn other(number: usize) -> Vec<u8> {
@@ -153,6 +158,10 @@ impl LargeAct {
             LargeAct::Fill(set) => {
                 let was_there = std::mem::replace(&mut large.sets[*set].has_base, true);
                 Value::Int(if was_there { 0 } else { BASE as i64 })
+            }
+            LargeAct::Empty(set) => {
+                let was_there = std::mem::take(&mut large.sets[*set].has_base);
+                Value::Int(if was_there { BASE as i64 } else { 0 })
             }
             LargeAct::Add(set, other) => {
                 let others = &mut large.sets[*set].others;
@@ -198,6 +207,7 @@ impl LargeAct {
         let all = || [base()[..1].to_vec(), (0..OTHERS).map(other).collect()].concat();
         match self {
             LargeAct::Fill(set) => [vec![word("SADD"), name(*set)], base()].concat(),
+            LargeAct::Empty(set) => [vec![word("SREM"), name(*set)], base()].concat(),
             LargeAct::Add(set, one) => vec![word("SADD"), name(*set), other(*one)],
             LargeAct::Remove(set, one) => vec![word("SREM"), name(*set), other(*one)],
             LargeAct::Del(set) => vec![word("DEL"), name(*set)],
@@ -246,6 +256,8 @@ mod tests {
         check(LargeAct::Store(How::Union, 2, vec![0, 1]), count(BASE + 2));
         check(LargeAct::Remove(2, 3), count(1));
         check(LargeAct::StoreSorted(How::Diff, vec![2, 0]), count(1));
+        check(LargeAct::Empty(2), count(BASE));
+        check(LargeAct::Empty(2), count(0));
         check(LargeAct::Del(2), count(1));
         check(LargeAct::Del(2), count(0));
         check(LargeAct::StoreSorted(How::Inter, vec![0, 2]), count(0));

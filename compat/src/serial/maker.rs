@@ -118,7 +118,8 @@ impl Maker {
             (0..count).map(|nth| (first + nth) % LARGES).collect::<Vec<usize>>()
         };
         match self.random.below(16) {
-            0..3 => LargeAct::Fill(set),
+            0 | 1 => LargeAct::Fill(set),
+            2 => LargeAct::Empty(set),
             3..7 => LargeAct::Add(set, other),
             7..9 => LargeAct::Remove(set, other),
             9 if self.random.once_in(4) => LargeAct::Del(set),

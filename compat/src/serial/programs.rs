@@ -183,7 +183,7 @@ fn alike(answer: Value, in_script: bool) -> Value {
 /// Whether a script may call it: nothing that may not wait, where the reference refuses that, and
 /// nothing with almost as many words as Lua can hand over.
 pub fn fits_script(act: &Act) -> bool {
-    let is_long = matches!(act, Act::On(KindAct::Large(LargeAct::Fill(_))));
+    let is_long = matches!(act, Act::On(KindAct::Large(LargeAct::Fill(_) | LargeAct::Empty(_))));
     !is_long && !matches!(act, Act::On(KindAct::AwaitRead(..)) | Act::Watch(_) | Act::Unwatch)
 }
 
