@@ -310,6 +310,7 @@ impl RequestParser {
                 return Step::Request { request, no_reply, consumed: end };
             }
             Ok(Line::WithData(request, length)) => (request, length),
+            Err(Fault::Unknown) if is_http(line) => return Step::Close,
             Err(fault) => return self.fail(fault, no_reply, end),
         };
         let Request::Store { storing, key, flags, exptime_s, unique, .. } = request else {
@@ -408,6 +409,13 @@ fn may_be_line(line: &[u8]) -> bool {
 
 pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
+}
+
+/// Somebody takes this for a web server. Memcached looks for it where no command begins so.
+#[cold]
+fn is_http(line: &[u8]) -> bool {
+    words(line).last().is_some_and(|word| word.starts_with(b"HTTP/"))
+        && !words(line).next().is_some_and(|word| b"gsacidtm".contains(&word[0]))
 }
 
 /// The second letter of a meta command but `mn`, and what follows it.

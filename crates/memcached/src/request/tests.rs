@@ -233,6 +233,8 @@ fn the_others() {
 fn who_quits_or_does_not_end_a_line_is_closed() {
     check("quit\r\nversion\r\n", &["closed"]);
     check("quit foo\r\n", &["closed"]);
+    check("GET / HTTP/1.0\r\nversion\r\n", &["closed"]);
+    check("get / HTTP/1.0\r\nfoo HTTP\r\n", &["get /,HTTP/1.0 None", ERROR]);
     check("x".repeat(LINE_BYTES), &[]);
     check("x".repeat(LINE_BYTES + 1), &["closed"]);
     check(format!("get {}", "a".repeat(LINE_BYTES)), &[]);
