@@ -313,11 +313,23 @@ impl<'k> Locked<'k> {
     /// # Errors
     /// Somebody is inside and does not end.
     pub fn flush(&mut self, only: Option<DbIndex>) -> Result<Garbage, Aborted> {
+        self.flush_and(only, true)
+    }
+
+    /// The same for all databases, where the keys are to come back: who waits for one waits on.
+    ///
+    /// # Errors
+    /// Somebody is inside and does not end.
+    pub fn flush_for_now(&mut self) -> Result<Garbage, Aborted> {
+        self.flush_and(None, false)
+    }
+
+    fn flush_and(&mut self, only: Option<DbIndex>, calls: bool) -> Result<Garbage, Aborted> {
         self.alone(|locked| {
             let is_meant = |db: DbIndex| only.is_none_or(|only| only == db);
             for id in PartitionId::all() {
                 locked.visit_alone(id).rest.waiters.tracked.clear();
-                locked.touch_all(id, &is_meant);
+                locked.touch_all(id, &is_meant, calls);
             }
             let space = locked.scope.space;
             let mut tables = Vec::new();
@@ -360,8 +372,9 @@ impl<'k> Locked<'k> {
     }
 
     /// All keys of these databases are about to change, or have come: touches the watches of those
-    /// that are there, and wakes those who wait for one, once the partitions are free.
-    fn touch_all(&mut self, id: PartitionId, is_meant: &dyn Fn(DbIndex) -> bool) {
+    /// that are there, and wakes those who wait for one, if they are to be called, once the
+    /// partitions are free.
+    fn touch_all(&mut self, id: PartitionId, is_meant: &dyn Fn(DbIndex) -> bool, calls: bool) {
         let space = self.scope.space;
         let mut held = self.visit_alone(id);
         if held.rest.waiters.is_empty() {
@@ -374,7 +387,7 @@ impl<'k> Locked<'k> {
             part.is_some_and(|part| part.table().find(space.hash(key), key).is_some())
         };
         waiters.touch_where(&mut exists);
-        let called = waiters.take_where(&mut exists);
+        let called = if calls { waiters.take_where(&mut exists) } else { Vec::new() };
         held.rest.waiters = waiters;
         drop(held);
         self.woken.add(called.iter().filter(|waiter| waiter.ends_now()).map(|one| one.ticket()));
@@ -393,13 +406,13 @@ impl<'k> Locked<'k> {
         self.alone(|locked| {
             let space = locked.scope.space;
             for id in PartitionId::all() {
-                locked.touch_all(id, &is_meant);
+                locked.touch_all(id, &is_meant, true);
                 let mut held = locked.visit_alone(id);
                 held.rest.waiters.tracked.clear();
                 held.databases.swap(left, right, id, space);
                 drop(held);
                 // What somebody waits for may be there now.
-                locked.touch_all(id, &is_meant);
+                locked.touch_all(id, &is_meant, true);
             }
             locked.listeners().swapped(left, right);
             let (left, right) = (left.0.to_string(), right.0.to_string());

@@ -638,9 +638,10 @@ fn who_waits_for_a_key_goes_on_waiting_when_it_is_loaded() {
     let at = Directory::new();
     let running = server(&at, &["--enable-debug-command", "yes"]);
     let (mut client, mut waiting) = (Client::new(&at.socket()), Client::new(&at.socket()));
-    client.send(&["SET text v", "RPUSH list old", "SAVE", "DEL text list"]);
+    client.send(&["SET text v", "RPUSH list old", "SAVE", "DEL list text"]);
     waiting.stream.write_all(b"BLPOP text list 0\r\n").expect("it reads");
     wait_for_blocked(&mut client);
+    client.ask("SET text again");
     assert_eq!(client.ask("DEBUG RELOAD NOSAVE"), "+OK");
     assert_eq!(client.send(&["TYPE text", "LRANGE list 0 -1"]), ["+string", "old"]);
     assert_eq!(client.ask("RPUSH list new"), ":2");

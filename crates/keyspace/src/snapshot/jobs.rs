@@ -39,11 +39,19 @@ pub(crate) struct HandedTable {
     pub table: Table<Object>,
     pub in_parts: Vec<InParts>,
     pub walk: TableWalk,
+    /// How many it had then.
+    pub keys: u64,
 }
 
 impl Job {
     pub fn table(db: DbIndex, table: Table<Object>, in_parts: Vec<InParts>) -> Job {
-        Job::Table(Box::new(HandedTable { table, in_parts, walk: TableWalk::new(db) }))
+        let (keys, walk) = (table.len() as u64, TableWalk::new(db));
+        Job::Table(Box::new(HandedTable { table, in_parts, walk, keys }))
+    }
+
+    /// How many keys of a flushed database it has.
+    pub fn flushed_keys(&self) -> u64 {
+        if let Job::Table(table) = self { table.keys } else { 0 }
     }
 
     /// What it takes while it waits. A table takes what it took before.

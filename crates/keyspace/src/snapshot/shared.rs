@@ -42,6 +42,8 @@ pub struct SnapshotProgress {
     pub written: u64,
     /// Bytes of records that are handed over and not written yet.
     pub handed_bytes: usize,
+    /// Keys of flushed databases whose tables are kept because they are not written to their end.
+    pub flushed_keys: u64,
     /// Large values that were written with their partition held, because the command could not
     /// wait.
     pub unasked: u64,
@@ -58,6 +60,7 @@ pub(crate) struct Shared {
     open_partitions: AtomicUsize,
     has_stream: AtomicBool,
     handed_bytes: AtomicUsize,
+    flushed_keys: AtomicU64,
     keys: u64,
     written: AtomicU64,
     unasked: AtomicU64,
@@ -87,6 +90,7 @@ impl Shared {
             open_partitions: AtomicUsize::new(0),
             has_stream: AtomicBool::new(false),
             handed_bytes: AtomicUsize::new(0),
+            flushed_keys: AtomicU64::new(0),
             keys,
             written: AtomicU64::new(0),
             unasked: AtomicU64::new(0),
@@ -139,6 +143,7 @@ impl Shared {
             keys: self.keys,
             written: self.written.load(Ordering::Relaxed),
             handed_bytes: self.handed_bytes.load(Ordering::Relaxed),
+            flushed_keys: self.flushed_keys.load(Ordering::Relaxed),
             unasked: self.unasked.load(Ordering::Relaxed),
         }
     }
@@ -242,6 +247,7 @@ impl Shared {
     /// Something is handed over; the partition it comes from is held.
     pub fn hand_over(&self, job: Job) {
         self.handed_bytes.fetch_add(job.handed_bytes(), Ordering::Relaxed);
+        self.flushed_keys.fetch_add(job.flushed_keys(), Ordering::Relaxed);
         self.add(|jobs| jobs.handed.push_back(job));
     }
 
@@ -251,6 +257,11 @@ impl Shared {
         if before > HANDED_BYTES && before - bytes <= HANDED_BYTES {
             self.has_room();
         }
+    }
+
+    /// A table of so many keys that was handed over is written.
+    pub fn forget_flushed(&self, keys: u64) {
+        self.flushed_keys.fetch_sub(keys, Ordering::Relaxed);
     }
 
     /// Somebody waits for a value that is begun.

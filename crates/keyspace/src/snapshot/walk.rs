@@ -260,7 +260,7 @@ impl Snapshot {
     }
 
     fn write_table(&self, space: &Keyspace, mut handed: Box<HandedTable>) -> Next {
-        let HandedTable { table, in_parts, walk } = &mut *handed;
+        let HandedTable { table, in_parts, walk, keys } = &mut *handed;
         let portion = walk.go_on(space, (table, in_parts), &self.shared);
         walk.settle(&self.shared);
         match portion {
@@ -273,6 +273,7 @@ impl Snapshot {
                     return Next::Again(Job::Table(handed));
                 }
                 walk.end(&self.shared);
+                self.shared.forget_flushed(*keys);
                 Next::Ended
             }
         }

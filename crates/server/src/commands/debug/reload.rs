@@ -96,7 +96,7 @@ fn save(shared: &Shared) -> Result<(), Unsaved> {
 fn forget_everything(call: &mut Call<'_, '_>) -> Done {
     let scope = *call.keys.scope();
     call.keys.set_scope(Scope { recorder: None, ..scope });
-    let garbage = call.keys.flush(None)?;
+    let garbage = call.keys.flush_for_now()?;
     call.space().dispose(garbage, false, call.keys.scope().tally);
     let emptied = |_: &_| Ok::<_, ClientError>(Default::default());
     Shared::of(call).engine.change_functions(emptied)?;

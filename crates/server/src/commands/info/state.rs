@@ -198,6 +198,7 @@ pub(super) fn persistence(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("rdb_saves", history.count);
     page.line("rdb_last_cow_size", 0);
     page.line("current_save_handed_bytes", progress.handed_bytes);
+    page.line("current_save_flushed_keys", progress.flushed_keys);
     page.line("current_save_large_values_unasked", progress.unasked);
     let last = shared.loading.last();
     page.line("rdb_last_load_keys_expired", last.expired);
