@@ -4,10 +4,12 @@
     run.py --server 'COMMAND with {port} and {dir}' [--seconds N]
 
 The server listens for Memcached's clients on {port}. What is not installed (memccapable of the
-package libmemcached-tools, pylibmc, Go) is told and left out. Exit code 1 when anything differs.
+package libmemcached-tools, pylibmc, Go, Java with Maven) is told and left out. Exit code 1 when
+anything differs.
 """
 
 import argparse
+import functools
 import importlib.util
 import pathlib
 import shutil
@@ -18,6 +20,7 @@ import servers
 
 HERE = pathlib.Path(__file__).parent
 CLIENTS = HERE.parent / "clients"
+REPOSITORY = HERE.parents[1]
 
 
 def clients(address):
@@ -31,8 +34,24 @@ def clients(address):
         yield f"memccapable, {protocol}", line, memccapable
     for name in ("pymemcache", "pylibmc"):
         yield name, python(name), has_module(name)
-    yield "gomemcache", ["go", "run", "-C", str(HERE / "go"), ".", f"{host}:{port}"], \
-        shutil.which("go")  # fmt: skip
+    go = ["go", "run", "-C", str(HERE / "go"), ".", f"{host}:{port}"]
+    yield "gomemcache", go, shutil.which("go")
+    libraries = java_libraries()
+    log = "-Dnet.spy.log.LoggerImpl=net.spy.memcached.compat.log.SunLogger"
+    java = ["java", log, "-cp", libraries, str(HERE / "java" / "Spy.java"), f"{host}:{port}"]
+    yield "spymemcached", java, libraries
+
+
+@functools.cache
+def java_libraries():
+    """Where the libraries of Java's client are; Maven brings them. "": it is not there."""
+    if not shutil.which("java") or not shutil.which("mvn"):
+        return ""
+    listed = REPOSITORY / "target" / "spymemcached.classpath"
+    listed.parent.mkdir(exist_ok=True)
+    words = ["mvn", "-q", "-B", "-f", str(HERE / "java"), "dependency:build-classpath"]
+    ran = subprocess.run([*words, f"-Dmdep.outputFile={listed}"], capture_output=True, check=False)
+    return listed.read_text().strip() if ran.returncode == 0 else ""
 
 
 def run_clients(server):
