@@ -162,6 +162,8 @@ pub struct Wrapped {
     guide: Connection,
     resp: Resp,
     is_crowded: bool,
+    /// What was sent last may not have been looked at yet.
+    may_wait: bool,
     clients: BTreeMap<String, Client>,
 }
 
@@ -185,7 +187,7 @@ impl Wrapped {
     pub fn new(tcp: Tcp, inside: Inside, table: Rc<Table>, guide: &str) -> Result<Wrapped, Fault> {
         let guide = Connection::open(guide, Resp::Two)?;
         let (resp, clients) = (Resp::Two, BTreeMap::new());
-        Ok(Wrapped { tcp, inside, table, guide, resp, is_crowded: false, clients })
+        Ok(Wrapped { tcp, inside, table, guide, resp, is_crowded: false, may_wait: false, clients })
     }
 
     fn state(&mut self, client: &str) -> &mut Client {
@@ -283,6 +285,7 @@ impl Wrapped {
 impl Target for Wrapped {
     fn begin(&mut self, case: &Case, resp: Resp) -> Result<(), Fault> {
         self.clients.clear();
+        self.may_wait = false;
         self.resp = resp;
         let acts = case.steps.iter().filter(|step| !matches!(step.act, Act::Expect(_)));
         let mut names: Vec<&str> = acts.map(|step| step.client.as_str()).collect();
@@ -296,7 +299,11 @@ impl Target for Wrapped {
         if self.inside == Inside::Reload {
             // By INFO a case waits for a command that was just sent, and that finds no data while
             // they are being loaded.
-            if !args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"info")) {
+            let is_info = args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"info"));
+            let waits = self.table.find(args, "blocking").1;
+            let may_wait = self.may_wait;
+            self.may_wait = waits || is_info && may_wait;
+            if !is_info && !may_wait {
                 self.tcp.operate(&["DEBUG", "RELOAD"])?;
             }
             return self.tcp.send(client, args);
