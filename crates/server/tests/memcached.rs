@@ -213,3 +213,21 @@ fn answers_do_not_depend_on_how_the_bytes_are_cut() {
         assert!(told == whole, "seed {seed}: {} bytes, {} bytes", told.len(), whole.len());
     }
 }
+
+#[test]
+fn a_flush_comes_after_its_delay_unless_it_is_called_off() {
+    let mut server = server();
+    let stored = "set a 0 0 1\r\nx\r\n";
+    check(&mut server, stored, "STORED\r\n");
+    check(&mut server, "flush_all 100\r\nget a\r\n", "OK\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    check(&mut server, "flush_all\r\nget a\r\n", "OK\r\nEND\r\n");
+    check(&mut server, stored, "STORED\r\n");
+    check(&mut server, "flush_all 1\r\n", "OK\r\n");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while ask(&mut server, "get a\r\n") != "END\r\n" {
+        assert!(std::time::Instant::now() < deadline, "nothing was flushed");
+        std::thread::yield_now();
+    }
+    check(&mut server, stored, "STORED\r\n");
+    check(&mut server, "get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+}

@@ -236,7 +236,7 @@ fn general(shared: &Shared, page: &mut Page<'_>) {
     page.line("bytes", pantala_memory::allocated());
     let items = shared.engine.space.sizes(DbIndex(0)).map_or(0, |sizes| sizes.keys());
     page.line("curr_items", items);
-    page.line("evictions", 0);
+    page.line("evictions", sum(|tally| tally.keys.evicted.get()));
     page.line("reclaimed", sum(|tally| tally.keys.expired.get()));
 }
 
