@@ -120,3 +120,23 @@ def eviction_of_much(trial):
         client.want(b"OK", "CONFIG", "SET", "maxmemory", LIMIT_MB * MB)
         client.want(b"OK", "SET", "x", "y")
         until(lambda: used_mb(client) <= LIMIT_MB, "what is used falls below the new limit")
+
+
+@scenario("--maxmemory", "10mb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes",
+          slack_mb=None)
+def eviction_beside_an_append_only_file(trial):
+    """What is recorded waits for its file, as do the evictions: that costs no key its place."""
+    with trial.client() as client:
+        clients = [trial.client() for _ in range(4)]
+        for number in range(60):
+            for which, writer in enumerate(clients):
+                keys = (f"{which}:{number}:{at}" for at in range(500))
+                writer.write(b"".join(encode("SET", key, "v" * 1_000) for key in keys))
+            replies = [writer.read() for writer in clients for _ in range(500)]
+            refused = [reply for reply in replies if is_error(reply)]
+            assert not refused, refused[0]
+        for writer in clients:
+            writer.close()
+        for at in range(500):
+            client.want(b"OK", "SET", f"last:{at}", "v" * 1_000)
+        assert client.call("DBSIZE") > 1_000

@@ -42,12 +42,12 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// The states of this moment (monotonic, microseconds), with this limit of memory, and so much
-    /// that is about to be freed.
+    /// The states of this moment (monotonic, microseconds), with this limit of memory, for which
+    /// so much does not count.
     #[inline]
-    pub fn states(&self, most_bytes: u64, pending: impl Fn() -> u64, now_us: u64) -> States {
+    pub fn states(&self, most_bytes: u64, not_counted: impl Fn() -> u64, now_us: u64) -> States {
         let mut states = self.lasting.now();
-        if self.memory.is_full(most_bytes, pending) {
+        if self.memory.is_full(most_bytes, not_counted) {
             states = states.and(States::FULL);
         }
         match self.pause.state(now_us) {

@@ -161,13 +161,13 @@ impl Engine {
     /// Whether more memory is used than may be.
     #[inline]
     pub fn is_full(&self, most_bytes: u64) -> bool {
-        self.condition.memory.is_full(most_bytes, || self.space.pending_bytes())
+        self.condition.memory.is_full(most_bytes, || self.not_counted_bytes())
     }
 
     /// The states of this moment (monotonic, microseconds), with this limit of memory.
     #[inline]
     pub fn states(&self, most_bytes: u64, now_us: u64) -> States {
-        let states = self.condition.states(most_bytes, || self.space.pending_bytes(), now_us);
+        let states = self.condition.states(most_bytes, || self.not_counted_bytes(), now_us);
         if self.journal.is_full() { states.and(States::JOURNAL_FULL) } else { states }
     }
 

@@ -13,7 +13,9 @@
 //! Invariants
 //! 1. Nothing is evicted while data must stay as it is: while it is loaded, or clients are paused.
 //! 2. A turn of a worker spends at most its budget here ([`budget_us`]) for each window.
-//! 3. FULL is what remains if there was nothing to evict; what only takes longer is no reason to
+//! 3. What the journal holds is not counted: evicting a key makes it larger, and so one key would
+//!    pull the next after it.
+//! 4. FULL is what remains if there was nothing to evict; what only takes longer is no reason to
 //!    refuse a write.
 //!
 //! Not here: which keys go (`pantala_table`), in which order partitions have their turn
@@ -173,10 +175,16 @@ impl Engine {
         room
     }
 
-    /// How much more is used than may be. What is about to be freed is not used.
+    /// Bytes that are used and that nothing is evicted for: what is about to be freed, and the
+    /// journal.
+    pub fn not_counted_bytes(&self) -> u64 {
+        self.space.pending_bytes() + self.journal.held_bytes()
+    }
+
+    /// How much more is used than may be.
     fn excess_bytes(&self, most_bytes: u64) -> u64 {
         let most = self.condition.memory.most_evictable(most_bytes);
-        self.condition.memory.used().saturating_sub(self.space.pending_bytes()).saturating_sub(most)
+        self.condition.memory.used().saturating_sub(self.not_counted_bytes()).saturating_sub(most)
     }
 
     /// On the sweeping thread: what workers have left to it. Whether there is more.

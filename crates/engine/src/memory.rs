@@ -80,15 +80,15 @@ impl MemoryGuard {
         self.cgroup_limit
     }
 
-    /// Whether there is no room now; so much of what is used is about to be freed.
+    /// Whether there is no room now; so much of what is used does not count.
     #[inline]
-    pub fn is_full(&self, maxmemory: u64, pending: impl Fn() -> u64) -> bool {
+    pub fn is_full(&self, maxmemory: u64, not_counted: impl Fn() -> u64) -> bool {
         let group_most = match self.group_most.load(Ordering::Relaxed) {
             u64::MAX => self.cgroup_limit.map_or(u64::MAX, |limit| self.far_most(limit)),
             close => close,
         };
         let most = if maxmemory > 0 { maxmemory.min(group_most) } else { group_most };
-        most < u64::MAX && self.used() > most && self.used().saturating_sub(pending()) > most
+        most < u64::MAX && self.used() > most && self.used().saturating_sub(not_counted()) > most
     }
 
     /// Whether resident memory is above what the cgroup lets it be: nothing evicted helps soon.

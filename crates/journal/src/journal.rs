@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 
 use crate::chunk::Chunk;
@@ -54,16 +54,18 @@ impl Outbox {
         Outbox { thread, bound: Bound::default(), given: Mutex::new(Given::default()) }
     }
 
-    /// Hands over what `finished` makes of an empty chunk; how many bytes it is.
-    pub fn put(&self, last: Stamp, finished: impl FnOnce(Chunk) -> Chunk) -> usize {
+    /// Hands over what `finished` makes of an empty chunk; how many bytes it is, and how much more
+    /// room is held here now.
+    pub fn put(&self, last: Stamp, finished: impl FnOnce(Chunk) -> Chunk) -> (usize, isize) {
         let mut given = relock(&self.given);
         let empty = given.spare.pop().unwrap_or_default();
-        given.spare_bytes -= empty.room();
+        let reused = empty.room();
+        given.spare_bytes -= reused;
         let chunk = finished(empty);
-        let bytes = chunk.bytes.len();
+        let (bytes, room) = (chunk.bytes.len(), chunk.room());
         given.chunks.push(chunk);
         given.last = last;
-        bytes
+        (bytes, room.cast_signed() - reused.cast_signed())
     }
 
     pub fn last(&self) -> Stamp {
@@ -80,15 +82,18 @@ impl Outbox {
         !relock(&self.given).chunks.is_empty()
     }
 
-    /// A chunk to be used again.
-    pub fn give_back(&self, mut chunk: Chunk) {
+    /// A chunk to be used again; how much less room is held here now.
+    pub fn give_back(&self, mut chunk: Chunk) -> isize {
+        let before = chunk.room();
         chunk.clear(SPARE_CHUNK_BYTES);
         let room = chunk.room();
         let mut given = relock(&self.given);
         if given.spare_bytes + room <= SPARE_BYTES {
             given.spare_bytes += room;
             given.spare.push(chunk);
+            return before.cast_signed() - room.cast_signed();
         }
+        before.cast_signed()
     }
 }
 
@@ -122,6 +127,9 @@ pub struct Journal {
     outboxes: Mutex<Outboxes>,
     cuts: Mutex<VecDeque<Cut>>,
     waiting_bytes: AtomicUsize,
+    /// Room of what waits and of what is spare. Below 0 for the moment in which the reader has done
+    /// with something that is not counted yet.
+    held_bytes: AtomicIsize,
     most_waiting_bytes: AtomicUsize,
     /// Somebody was told that it is full.
     holds_back: AtomicBool,
@@ -150,6 +158,7 @@ impl Default for Journal {
             outboxes: Mutex::new(Outboxes::default()),
             cuts: Mutex::new(VecDeque::new()),
             waiting_bytes: AtomicUsize::new(0),
+            held_bytes: AtomicIsize::new(0),
             most_waiting_bytes: AtomicUsize::new(MOST_WAITING_BYTES),
             holds_back: AtomicBool::new(false),
             holds_replies: AtomicBool::new(false),
@@ -219,6 +228,11 @@ impl Journal {
         self.waiting_bytes.load(Ordering::Relaxed)
     }
 
+    /// Memory that the journal takes, for what waits and to be used again.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed).max(0).cast_unsigned() as u64
+    }
+
     /// What threads have, and what waits of it.
     pub fn buffers(&self) -> Buffers {
         let outboxes = relock(&self.outboxes);
@@ -262,7 +276,8 @@ impl Journal {
             && self.holds_back.swap(false, Ordering::SeqCst)
     }
 
-    pub(crate) fn done(&self, bytes: usize) {
+    pub(crate) fn done(&self, bytes: usize, released: isize) {
+        self.held_bytes.fetch_sub(released, Ordering::Relaxed);
         self.waiting_bytes.fetch_sub(bytes, Ordering::SeqCst);
     }
 
@@ -294,7 +309,8 @@ impl Journal {
         step.time() < self.durable.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn given(&self, bytes: usize) {
+    pub(crate) fn given(&self, bytes: usize, held: isize) {
+        self.held_bytes.fetch_add(held, Ordering::Relaxed);
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         // After the outbox's mutex was free: the reader looks there after it has said that it
         // sleeps, so one of the two sees the other.

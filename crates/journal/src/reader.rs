@@ -85,12 +85,12 @@ impl Reader {
         if spent.is_empty() {
             return;
         }
-        let (outboxes, mut bytes) = (self.journal.outboxes(), 0);
+        let (outboxes, mut bytes, mut released) = (self.journal.outboxes(), 0, 0);
         for (thread, chunk) in spent {
             bytes += chunk.bytes.len();
-            outboxes[thread].give_back(chunk);
+            released += outboxes[thread].give_back(chunk);
         }
-        self.journal.done(bytes);
+        self.journal.done(bytes, released);
     }
 
     /// Gathers and takes until nothing is left, where all threads have handed over.
@@ -139,6 +139,7 @@ mod tests {
     use pantala_base::rng::Rng;
 
     use super::*;
+    use crate::journal::SPARE_CHUNK_BYTES;
     use crate::recorder::Recorder;
 
     /// What leaves, in words.
@@ -210,6 +211,22 @@ mod tests {
         assert_eq!(journal.waiting_bytes(), 0);
         assert!(journal.calls_held_back(), "somebody has asked");
         assert!(!journal.calls_held_back() && !journal.is_full());
+    }
+
+    #[test]
+    fn room_is_held_until_it_is_spare_and_no_longer_than_it_is_kept() {
+        let journal = Arc::new(Journal::default());
+        let one = journal.join();
+        let mut reader = Reader::new(Arc::clone(&journal), 0);
+        for _ in 0..3 {
+            step(&one, &"a".repeat(1 << 20), Stamp::default());
+            one.hand_over();
+            assert!(journal.held_bytes() > 1 << 20);
+            taken(&mut reader);
+            reader.done();
+            let spare = journal.held_bytes();
+            assert!(spare > 0 && spare <= (2 * SPARE_CHUNK_BYTES) as u64, "{spare}");
+        }
     }
 
     #[test]

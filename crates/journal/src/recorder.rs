@@ -218,9 +218,9 @@ impl Recorder {
 
     fn hand_over_steps(&self) {
         let mut steps = self.steps.borrow_mut();
-        let bytes = self.outbox.put(self.last.get(), |empty| steps.take_finished(empty));
+        let (bytes, held) = self.outbox.put(self.last.get(), |empty| steps.take_finished(empty));
         self.outbox.bound.withdraw();
-        self.journal.given(bytes);
+        self.journal.given(bytes, held);
     }
 
     #[cfg(all(test, not(loom)))]
