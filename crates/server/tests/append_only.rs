@@ -592,6 +592,22 @@ fn a_reload_waits_for_a_save_and_a_rewrite() {
 }
 
 #[test]
+fn a_server_that_stops_waits_for_a_rewrite_before_it_saves() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    client.ask("DEBUG POPULATE 2000 key 100");
+    client.ask("CONFIG SET rdb-key-save-delay 500");
+    client.ask("BGREWRITEAOF");
+    wait_for(&mut client, "aof_rewrite_in_progress:1");
+    client.ask("CONFIG SET rdb-key-save-delay 0");
+    client.stream.write_all(b"SHUTDOWN SAVE\r\n").expect("sent");
+    assert_eq!(client.stream.read(&mut [0]).expect("it hangs up"), 0, "an error");
+    running.wait();
+    assert!(at.0.join("dump.rdb").exists());
+}
+
+#[test]
 fn info_tells_of_the_journal() {
     let at = Directory::new();
     let running = server(&at, ON);

@@ -114,13 +114,27 @@ fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
     if shared.saves.cancel_and_wait() {
         tracing::info!("the snapshot that was being written is written anew");
     }
-    let saved = save_watched(shared, preparing);
+    let saved = keep_from_rewriting(shared, preparing).and_then(|()| {
+        save_watched(shared, preparing).inspect_err(|_| shared.appending.forgo_rewrite())
+    });
     if saved.is_err() {
         shared.engine.resume_writes();
         shared.workers.post_all(|| Message::PauseChanged);
     }
     drop(held);
     saved
+}
+
+/// Waits for the end of a rewrite of the append-only file, and has no other begin: there is one
+/// snapshot at a time.
+fn keep_from_rewriting(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+    while shared.appending.begin_rewrite(monotonic_us()).is_none() {
+        if preparing.is_aborted() {
+            return Err(RunsOn::Aborted);
+        }
+        shared.engine.condition.shutdown.pause_for(LOOK);
+    }
+    Ok(())
 }
 
 /// Saves, and looks meanwhile whether to give up.
