@@ -2,8 +2,8 @@
 //!
 //! 1. Every case begins with `notify-keyspace-events` on for all classes and a listener to all of
 //!    their channels; at its end a message of our own shows that all before it has been heard.
-//! 2. The order is compared, too. What time decides is compared for itself (when a key expires) or
-//!    not at all (when a field does, how often a repeated question, `#! wait-until`, misses).
+//! 2. The order is compared, too. What time or chance decides is compared for itself (when a key
+//!    expires, which is evicted first) or not at all (when a field does, how often a repeated question, `#! wait-until`, misses).
 //! 3. Where they are not to tell the same stands in [`OTHERWISE`].
 //!
 //! Not here: replies (`run`).
@@ -192,7 +192,7 @@ fn is_same(there: (Vec<&str>, Vec<&str>), here: (Vec<&str>, Vec<&str>)) -> bool 
 
 /// What is compared: all in order, then, sorted, what depends on time.
 fn told(heard: &[String], is_repeated: bool) -> (Vec<&str>, Vec<&str>) {
-    let by_time = |line: &&str| line.contains("expired");
+    let by_time = |line: &&str| line.contains("expired") || line.contains("evicted");
     let is_left_out =
         |line: &&str| line.contains("hexpired") || is_repeated && line.contains("keymiss");
     let lines = heard.iter().map(String::as_str).filter(|line| !is_left_out(line));
@@ -230,6 +230,7 @@ mod tests {
         check(&["a set"], &["a set", "b del"], false, false);
         check(&["a expired", "b del"], &["b del", "a expired"], false, true);
         check(&["b del"], &["b del", "a expired"], false, true);
+        check(&["a evicted", "b evicted"], &["b evicted", "a evicted"], false, true);
         check(&["c expired", "b del"], &["b del", "a expired"], false, false);
         check(&["a keymiss", "b del"], &["b del"], false, false);
         check(&["a keymiss", "b del"], &["b del"], true, true);

@@ -225,7 +225,13 @@ impl Journal {
 
     /// Bytes that were handed over and that nobody has done with yet.
     pub fn waiting_bytes(&self) -> usize {
-        self.waiting_bytes.load(Ordering::Relaxed)
+        self.waiting(Ordering::Relaxed)
+    }
+
+    /// A fast reader may take bytes off before they have been added: then nothing waits.
+    fn waiting(&self, ordering: Ordering) -> usize {
+        let bytes = self.waiting_bytes.load(ordering);
+        if bytes.cast_signed() < 0 { 0 } else { bytes }
     }
 
     /// Memory that the journal takes, for what waits and to be used again.
@@ -264,14 +270,14 @@ impl Journal {
         // First the word that somebody waits, then the look; the reader does both the other way.
         self.holds_back.store(true, Ordering::SeqCst);
         let most = self.most_waiting_bytes.load(Ordering::Relaxed);
-        self.waiting_bytes.load(Ordering::SeqCst) > most
+        self.waiting(Ordering::SeqCst) > most
     }
 
     /// Whether somebody was held back who need not be any more; to be asked after
     /// [`crate::Reader::done`].
     pub fn calls_held_back(&self) -> bool {
         let most = self.most_waiting_bytes.load(Ordering::Relaxed);
-        self.waiting_bytes.load(Ordering::SeqCst) <= most
+        self.waiting(Ordering::SeqCst) <= most
             && self.holds_back.load(Ordering::SeqCst)
             && self.holds_back.swap(false, Ordering::SeqCst)
     }
