@@ -608,6 +608,24 @@ fn a_server_that_stops_waits_for_a_rewrite_before_it_saves() {
 }
 
 #[test]
+fn a_snapshot_waits_for_a_rewrite() {
+    let at = Directory::new();
+    let running = server(&at, ON);
+    let mut client = Client::new(&at.socket());
+    client.ask("DEBUG POPULATE 2000 key 100");
+    client.ask("CONFIG SET rdb-key-save-delay 500 save \"3600 1\"");
+    client.ask("BGREWRITEAOF");
+    wait_for(&mut client, "aof_rewrite_in_progress:1");
+    client.ask("CONFIG SET rdb-key-save-delay 0");
+    assert_eq!(client.ask("BGSAVE"), "+Background saving started");
+    wait_for(&mut client, "rdb_bgsave_in_progress:0");
+    assert_eq!(client.ask("SET key:0 value"), "+OK");
+    assert!(client.ask("INFO persistence").contains("rdb_last_bgsave_status:ok"));
+    assert!(at.0.join("dump.rdb").exists());
+    end(running);
+}
+
+#[test]
 fn info_tells_of_the_journal() {
     let at = Directory::new();
     let running = server(&at, ON);

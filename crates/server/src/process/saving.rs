@@ -35,6 +35,8 @@ use crate::commands::REDIS_VERSION;
 use crate::saves::{Ended, Save};
 use crate::shared::Shared;
 
+/// How soon it is tried again while a base of the append-only file is being written.
+const AGAIN: Duration = Duration::from_millis(20);
 /// How often the schedule is looked at.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -94,8 +96,19 @@ pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), Unsaved> {
     })
 }
 
+/// Writes the file, after whoever else is writing a snapshot: a base of the append-only file.
+fn when_free(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
+    let shutdown = &shared.engine.condition.shutdown;
+    loop {
+        match write_file(shared, save) {
+            Err(Unsaved::Busy) if !save.is_cancelled() && !shutdown.pause_for(AGAIN) => {}
+            ended => return ended,
+        }
+    }
+}
+
 fn run(shared: &Shared, save: &Save) -> Result<(), Unsaved> {
-    let (result, ended) = match write_file(shared, save) {
+    let (result, ended) = match when_free(shared, save) {
         Ok(bytes) => {
             let keys = save.progress().written;
             let took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
