@@ -3,7 +3,8 @@
 //! 1. Every case begins with `notify-keyspace-events` on for all classes and a listener to all of
 //!    their channels; at its end a message of our own shows that all before it has been heard.
 //! 2. The order is compared, too. What time or chance decides is compared for itself (when a key
-//!    expires, which is evicted first) or not at all (when a field does, how often a repeated question, `#! wait-until`, misses).
+//!    expires, which one is evicted) or not at all (when a field expires, how often a repeated
+//!    question, `#! wait-until`, misses).
 //! 3. Where they are not to tell the same stands in [`OTHERWISE`].
 //!
 //! Not here: replies (`run`).

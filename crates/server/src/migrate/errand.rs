@@ -243,7 +243,11 @@ impl Migration {
         pieces.extend(request.iter().map(Vec::as_slice));
         let (lines, fault) = link.exchange(&pieces, heads + count, *limit, way_back).await;
         let (heads, lines) = lines.split_at(heads.min(lines.len()));
-        let error_in = |line: &String| line.strip_prefix('-').map(str::to_owned);
+        // All that is asked here is answered OK; what says something else may be no such server.
+        let error_in = |line: &String| match line.strip_prefix('+') {
+            Some(_) => None,
+            None => Some(line.strip_prefix('-').unwrap_or(line).to_owned()),
+        };
         let of_heads = heads.iter().find_map(error_in);
         let has = lines.iter().map(|line| of_heads.is_none() && error_in(line).is_none());
         let has: Vec<bool> = has.collect();
