@@ -9,12 +9,12 @@ The budgets are those of issue 11. Kinds:
 
 from .scenario import ALL, KEY, RESP, VALUE, Budget, Scenario
 
-MEMORY_MB = 100
+MEMORY_MB = 64
 VALUE_BYTES = 200
-# A server holds some 350,000 such items; what is read is several times that.
-KEYS = "2000000"
-LOOPED = "500000"
-REQUESTS = 4_000_000
+# A server holds some 220,000 such items; what is read is several times that.
+KEYS = "1200000"
+LOOPED = "320000"
+REQUESTS = 2_400_000
 MIXED_RATE = "60000"
 
 
@@ -34,7 +34,7 @@ TRACES = (
 
 HITRATE = Scenario(
     "hitrate",
-    "hits of seven traces in 100 MB",
+    "hits of seven traces in 64 MB",
     "hitrate",
     "behind_points",
     group="cache",
