@@ -11,8 +11,8 @@
 //! 2. Hits are counted after the warm-up only, by the same rule in `play` and in `limits`.
 //! 3. What a server refuses to store is counted, and is no fault: it may be full.
 //!
-//! Not here: starting servers and comparing them (`bench/harness/hitrate.py`). Tests: at the foot
-//! of each file, and `tests/against_a_store.rs`.
+//! Not here: starting servers and comparing them (`bench/harness/measure_cache.py`). Tests: at the
+//! foot of each file, and `tests/against_a_store.rs`.
 
 #![forbid(unsafe_code)]
 

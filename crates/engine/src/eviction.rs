@@ -19,7 +19,7 @@
 //!    refuse a write.
 //!
 //! Not here: which keys go (`pantala_table`), in which order partitions have their turn
-//! (`pantala_keyspace`). Tests: at the foot; `server/tests/eviction.rs`; compat/bad_days.
+//! (`pantala_keyspace`). Tests: at the foot; `keyspace/tests/eviction.rs`; compat/bad_days.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

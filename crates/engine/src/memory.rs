@@ -80,15 +80,20 @@ impl MemoryGuard {
         self.cgroup_limit
     }
 
-    /// Whether there is no room now; so much of what is used does not count.
+    /// Whether there is no room now. So much of what is used does not count against `maxmemory`;
+    /// the kernel counts it.
     #[inline]
     pub fn is_full(&self, maxmemory: u64, not_counted: impl Fn() -> u64) -> bool {
         let group_most = match self.group_most.load(Ordering::Relaxed) {
             u64::MAX => self.cgroup_limit.map_or(u64::MAX, |limit| self.far_most(limit)),
             close => close,
         };
-        let most = if maxmemory > 0 { maxmemory.min(group_most) } else { group_most };
-        most < u64::MAX && self.used() > most && self.used().saturating_sub(not_counted()) > most
+        let most = if maxmemory > 0 { maxmemory } else { u64::MAX };
+        if most.min(group_most) == u64::MAX {
+            return false;
+        }
+        let used = self.used();
+        used > group_most || used > most && used.saturating_sub(not_counted()) > most
     }
 
     /// Whether resident memory is above what the cgroup lets it be: nothing evicted helps soon.
@@ -180,6 +185,16 @@ mod tests {
         assert!(guard.is_full(0, || 0), "and remembers it");
         drop(taken);
         assert!(!guard.is_full(0, || 0));
+    }
+
+    #[test]
+    fn what_does_not_count_against_maxmemory_counts_against_the_group() {
+        let (used, limit) = (pantala_memory::allocated(), pantala_memory::allocated() / 2);
+        assert!(guard(None).is_full(limit, || 0));
+        assert!(!guard(None).is_full(limit, || used));
+        let close = guard(Some(u64::MAX / 128));
+        close.group_most.store(limit, Ordering::Relaxed);
+        assert!(close.is_full(u64::MAX / 2, || used));
     }
 
     #[test]

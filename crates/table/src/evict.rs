@@ -9,7 +9,7 @@
 //!
 //! At random and not in an order: in a segment there is none (places come from the hash), and an
 //! order would let nothing of a loop survive. Measured beside LRU, LFU, S3-FIFO, SIEVE and the
-//! optimum by `examples/hit_rate.rs`.
+//! optimum by `examples/hit_rate`.
 //!
 //! In a segment of few records a tenth is no number. There the share of zeroes is that of all
 //! segments looked at lately, which the caller keeps ([`Reserve`]).

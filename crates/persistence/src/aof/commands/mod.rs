@@ -23,7 +23,7 @@
 //! 1. Commands of a key follow each other, and none is in two pieces but a string's SET.
 //! 2. A part ends where it has about as many bytes as were asked for, or with an element.
 //!
-//! Tests: at the foot of `value`; `tests/commands.rs` (replayed by the engine);
+//! Tests: at the foot of `value`; the server's `tests/append_only.rs` (replayed);
 //! `compat/clients/commands_base.py` (loaded by other servers).
 
 mod batch;
