@@ -30,6 +30,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::process::ExitCode;
+
 pub mod args;
 pub mod chance;
 pub mod fill;
@@ -67,5 +69,20 @@ impl std::error::Error for Fault {}
 impl From<std::io::Error> for Fault {
     fn from(error: std::io::Error) -> Fault {
         Fault::Io(error)
+    }
+}
+
+/// Prints what a program of the bench has to say, and how it ends: 1 for a fault, 2 for arguments
+/// that make no sense.
+pub fn told(program: &str, answer: Result<String, Fault>) -> ExitCode {
+    match answer {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(fault) => {
+            eprintln!("{program}: {fault}");
+            ExitCode::from(if matches!(fault, Fault::Usage(_)) { 2 } else { 1 })
+        }
     }
 }

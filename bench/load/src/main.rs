@@ -7,20 +7,11 @@ use std::process::ExitCode;
 use pantala_load::args::{Job, help, parse};
 use pantala_load::fill::{Filled, fill};
 use pantala_load::run::{Outcome, run};
-use pantala_load::{Fault, args::Target};
+use pantala_load::{Fault, args::Target, told};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match answer(&arguments) {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(fault) => {
-            eprintln!("pantala-load: {fault}");
-            ExitCode::from(if matches!(fault, Fault::Usage(_)) { 2 } else { 1 })
-        }
-    }
+    told("pantala-load", answer(&arguments))
 }
 
 fn answer(arguments: &[String]) -> Result<String, Fault> {

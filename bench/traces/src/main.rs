@@ -4,23 +4,14 @@
 
 use std::process::ExitCode;
 
-use pantala_load::Fault;
+use pantala_load::{Fault, told};
 use pantala_traces::args::{Job, help, parse};
 use pantala_traces::limits::{lru, optimum};
 use pantala_traces::play::play;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match answer(&arguments) {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(fault) => {
-            eprintln!("pantala-traces: {fault}");
-            ExitCode::from(if matches!(fault, Fault::Usage(_)) { 2 } else { 1 })
-        }
-    }
+    told("pantala-traces", answer(&arguments))
 }
 
 fn answer(arguments: &[String]) -> Result<String, Fault> {
