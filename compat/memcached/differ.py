@@ -103,7 +103,8 @@ class Case:
 
     def odd(self):
         """A line that is not right, or seldom is sent."""
-        key, word = self.at, self.random.choice(("", "x", "-1", "1", "noreply"))
+        # No time of a second: when that is over depends on when it began.
+        key, word = self.at, self.random.choice(("", "x", "-1", "1000", "noreply"))
         return "> " + self.random.choice(
             (f"get {key} {'k' * 251}", f"set {key} 0 {word}", f"incr {key} {word}", "get", "mn",
              f"touch {key} {word}", f"delete {key} {word}", f"set {key} x 0 1", f"mg {word} {word}",

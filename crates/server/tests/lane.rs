@@ -156,11 +156,17 @@ fn a_long_script_is_compiled_and_run_on_the_lane() {
         let calls: [&[&[u8]]; 3] =
             [&[b"EVAL", &body, b"0"], &[b"EVALSHA", sha, b"0"], &[b"FCALL", b"f", b"0"]];
         for call in calls {
-            // It is quick, which is seen in its first runs.
-            (0..40).for_each(|_| drop(ask(&mut server, call)));
-            let before = laned(&mut server);
-            ask(&mut server, call);
-            assert_eq!(laned(&mut server) - before, is_long, "{}", call[0].escape_ascii());
+            // It is quick, which is seen in its first runs; on a busy machine in later ones.
+            let runs = (0..4_000).map(|_| {
+                let before = laned(&mut server);
+                ask(&mut server, call);
+                laned(&mut server) - before
+            });
+            let name = call[0].escape_ascii();
+            match is_long {
+                0 => assert!(runs.skip(40).any(|on_lane| on_lane == 0), "{name}"),
+                _ => assert!(runs.take(50).all(|on_lane| on_lane == 1), "{name}"),
+            }
         }
     }
 }
