@@ -23,7 +23,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(not(system_allocator))]
 mod jemalloc;
@@ -59,6 +59,8 @@ struct Counter(AtomicI64);
 static COUNTERS: [Counter; OWNED_SEATS + 1] =
     [const { Counter(AtomicI64::new(0)) }; OWNED_SEATS + 1];
 static TAKEN: [AtomicU64; OWNED_SEATS / 64] = [const { AtomicU64::new(0) }; OWNED_SEATS / 64];
+/// So many of the counters have ever had an owner, from the first on: the others are zero.
+static USED_SEATS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static SEAT: Cell<usize> = const { Cell::new(NO_SEAT) };
@@ -117,6 +119,8 @@ fn take_seat() -> usize {
             match word.compare_exchange_weak(seen, wanted, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     let seat = word_index * 64 + bit as usize;
+                    // Before it counts anything: who hears of what it has taken, sees this, too.
+                    USED_SEATS.fetch_max(seat + 1, Ordering::Relaxed);
                     SEAT.set(seat);
                     return seat;
                 }
@@ -138,9 +142,11 @@ pub fn release_seat() {
 }
 
 /// Bytes given out and not yet returned, by size class: exact once all threads are between two
-/// allocations.
+/// allocations. It reads a cache line for each thread that there has been at one time.
 pub fn allocated() -> u64 {
-    let sum: i64 = COUNTERS.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum();
+    let used = USED_SEATS.load(Ordering::Relaxed);
+    let counters = COUNTERS[..used].iter().chain([&COUNTERS[SHARED_SEAT]]);
+    let sum: i64 = counters.map(|counter| counter.0.load(Ordering::Relaxed)).sum();
     u64::try_from(sum).unwrap_or(0)
 }
 
