@@ -1,7 +1,7 @@
 """The scenarios, by what goes wrong. A new module is imported here; it declares its scenarios."""
 
 from . import (  # noqa: F401
-    append_only, append_only_kills, buffers, circumstances, clients, eviction, input, large_reads,
-    limits, migrate, monitors, persistence, pubsub, scripts, threads, waiting,
+    append_only, append_only_kills, buffers, circumstances, clients, eviction, input, items,
+    large_reads, limits, migrate, monitors, persistence, pubsub, scripts, threads, waiting,
 )
 from . import memory  # noqa: F401

@@ -90,6 +90,8 @@ pub enum Identity {
 /// What a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
+    /// Its first bytes will tell.
+    Undecided,
     /// Redis's, in the version that the session says.
     #[default]
     Resp,

@@ -144,6 +144,45 @@ fn who_has_to_give_a_password_gives_it_with_set() {
     check(&mut server, "set x 0 0 14\r\ndefault secret\r\nget x\r\n", "STORED\r\nEND\r\n");
 }
 
+/// A server whose one port serves both, with a fresh connection.
+fn shared_port() -> InProcess {
+    let pairs: [(&[u8], &[u8]); 1] = [(b"primary_port_memcached", b"clear")];
+    let settings = Settings::defaults().set(&pairs, Caller::Local).expect("it may be set");
+    let mut server = InProcess::new(settings).expect("descriptors");
+    server.speak(Protocol::Undecided);
+    server
+}
+
+#[test]
+fn at_a_shared_port_the_first_line_tells_what_is_spoken() {
+    let mut noop = [0; 24];
+    noop[..2].copy_from_slice(&[0x80, 0x0a]);
+    for (request, expected) in [
+        (&b"set a 0 0 1\r\nx\r\nget a\r\n"[..], "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n"),
+        (b"mn\r\n", "MN\r\n"),
+        (b"get a b\r\n", "END\r\n"),
+        (b"get a\r\nmn\r\n", "$-1\r\n-ERR unknown command 'mn', with args beginning with: \r\n"),
+        (b"*1\r\n$4\r\nPING\r\n", "+PONG\r\n"),
+        (b"set a x\r\nget a\r\n", "+OK\r\n$1\r\nx\r\n"),
+        (b"\r\nPING\r\n", "+PONG\r\n"),
+    ] {
+        for piece in [1, 2, 100] {
+            let mut server = shared_port();
+            let pieces = request.chunks(piece);
+            let told: String = pieces.map(|piece| ask(&mut server, piece)).collect();
+            assert_eq!(
+                told,
+                expected,
+                "{:?} in pieces of {piece}",
+                String::from_utf8_lossy(request)
+            );
+        }
+    }
+    let mut reply = Vec::new();
+    shared_port().exchange(&noop, &mut reply);
+    assert_eq!((reply[0], reply[1], reply.len()), (0x81, 0x0a, 24));
+}
+
 #[test]
 fn what_stats_tell_is_true() {
     let mut server = server();

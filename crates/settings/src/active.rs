@@ -5,7 +5,7 @@
 
 use crate::field::{
     AppendSync, EvictionPolicy, Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits,
-    Percentiles, Permission, SavePoints, ShutdownWords, VersionCheck,
+    Percentiles, Permission, PortSharing, SavePoints, ShutdownWords, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
@@ -57,6 +57,11 @@ settings! {
     port: u16 = start("port", PORT, "6379", Network);
     /// TCP port for clients of Memcached's protocols; 0 opens none.
     memcached_port: u16 = start("memcached_port", PORT, "0", Network)
+        .beyond_redis();
+    /// They may use `port`, too, told by their first line: `clear` one that RESP could only refuse,
+    /// `yes` also `get KEY` and `touch KEY N` in lower case.
+    primary_port_memcached: PortSharing = live(
+        "primary_port_memcached", Kind::Word(PortSharing::WORDS), "no", Network)
         .beyond_redis();
     /// The largest item that they may store: key, value and what Memcached would add.
     memcached_item_size_max: u64 = live(

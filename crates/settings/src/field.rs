@@ -279,6 +279,16 @@ words! {
         Epoll = "epoll",
     }
 
+    /// Whether a port is shared with clients of another protocol.
+    PortSharing {
+        /// It is not.
+        No = "no",
+        /// With those whose first bytes can be nothing else.
+        Clear = "clear",
+        /// Also with those whose first bytes may be either.
+        Yes = "yes",
+    }
+
     /// When the append-only file is synced to disk.
     AppendSync {
         /// Once a second.

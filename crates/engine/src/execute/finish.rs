@@ -108,7 +108,9 @@ pub fn report_panic(
 /// Writes an error as the protocol of the connection has it.
 fn push_error(session: &Session, args: &[&[u8]], error: &ClientError, output: &mut Vec<u8>) {
     match session.protocol {
-        Protocol::Resp => Reply::new(output, session.version).error(&*error.0),
+        Protocol::Resp | Protocol::Undecided => {
+            Reply::new(output, session.version).error(&*error.0)
+        }
         protocol => memcached::push_refusal(protocol, args, error, output),
     }
 }

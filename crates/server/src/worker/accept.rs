@@ -9,6 +9,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{Protocol, Session};
 use pantala_engine::directory::Transit;
 use pantala_reactor::{ListenerId, Ops, Token, net};
+use pantala_settings::field::PortSharing;
 
 use crate::process::listening::ListenerKind;
 use crate::worker::Worker;
@@ -36,7 +37,12 @@ impl Worker {
         let id = shared.next_client_id();
         let mut session = Session::new(id, self.settings.requirepass.is_empty());
         session.since_us = monotonic_us();
-        session.protocol = kind.protocol();
+        session.protocol = match kind {
+            ListenerKind::Resp if self.settings.primary_port_memcached != PortSharing::No => {
+                Protocol::Undecided
+            }
+            _ => kind.protocol(),
+        };
         if kind == ListenerKind::RespUnix {
             session.peer = format!("{}:0", self.settings.unixsocket);
             session.local = session.peer.clone();

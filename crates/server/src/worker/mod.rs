@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_commands::Place;
+use pantala_commands::{Place, Protocol};
 use pantala_engine::Mailbox;
 use pantala_journal::Recorder;
 use pantala_keyspace::NeverWaits;
@@ -358,6 +358,10 @@ impl Worker {
             // Nothing of it will run any more.
             Life::Ending | Life::Closing => return,
         }
+        if connection.session.protocol == Protocol::Undecided {
+            connection.input.bytes.extend_from_slice(bytes);
+            return self.resume(conn.index);
+        }
         let chunks = chunks.of(connection.session.protocol);
         match connection.marks.chunk {
             Some(chunk) => chunks[chunk as usize].extend(bytes),
@@ -388,7 +392,11 @@ impl Worker {
             if is_retiring {
                 continue;
             }
-            if connection.is_ready()
+            let is_fresh = connection.session.protocol == Protocol::Undecided;
+            let is_known = !is_fresh || self.decide_protocol(index);
+            let Some(connection) = self.at(index) else { continue };
+            if is_known
+                && connection.is_ready()
                 && connection.marks.chunk.is_none()
                 && !connection.input.bytes.is_empty()
             {

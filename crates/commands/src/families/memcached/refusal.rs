@@ -31,7 +31,7 @@ pub fn push_refusal(protocol: Protocol, args: &[&[u8]], error: &ClientError, out
     match protocol {
         Protocol::MemcachedText if words::is_answered(args) => push_text(error, out),
         Protocol::MemcachedBinary => push_binary_refusal(args, error, out),
-        Protocol::MemcachedText | Protocol::Resp => {}
+        Protocol::MemcachedText | Protocol::Resp | Protocol::Undecided => {}
     }
 }
 

@@ -28,7 +28,7 @@ impl<'t> Chunks<'t> {
     #[inline]
     pub fn of(&mut self, protocol: Protocol) -> &mut Vec<Chunk<'t>> {
         match protocol {
-            Protocol::Resp => &mut self.resp,
+            Protocol::Resp | Protocol::Undecided => &mut self.resp,
             Protocol::MemcachedText | Protocol::MemcachedBinary => &mut self.memcached,
         }
     }

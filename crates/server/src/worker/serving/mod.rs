@@ -18,6 +18,7 @@
 //! | file | what |
 //! |---|---|
 //! | here | a turn: parsing windows, what is left after them, a command that panics |
+//! | `first_bytes` | what a fresh connection speaks |
 //! | `front_end` | what differs between protocols: how bytes become commands |
 //! | `resp` | that of RESP |
 //! | `memcached` | those of Memcached |
@@ -28,6 +29,7 @@
 
 mod chunk;
 mod deferred;
+mod first_bytes;
 mod front_end;
 mod groups;
 mod memcached;

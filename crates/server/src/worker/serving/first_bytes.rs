@@ -1,0 +1,222 @@
+//! What a fresh connection speaks, where a port has more than one protocol: told by the first bytes
+//! that it sends, once.
+//!
+//! | first bytes | it speaks |
+//! |---|---|
+//! | 0x80 | Memcached's binary protocol |
+//! | a line of Memcached's, in lower case, that RESP could only refuse | its text protocol |
+//! | `get KEY`, `touch KEY N` in lower case, which both understand | what the setting says |
+//! | anything else | RESP |
+//!
+//! So nothing that a client of RESP could have sent with success is taken for Memcached's, unless
+//! the setting says so; what is neither has RESP's error. Until a line ends nothing is decided, but
+//! no more than [`LINE_BYTES`] are kept for that.
+//!
+//! TLS and HTTP belong here, too: TLS begins with 0x16, and after it everything above holds again;
+//! HTTP's lines begin with a method in upper case and end with `HTTP/`.
+//!
+//! Tests: at the foot; the server's `tests/memcached.rs`.
+
+use pantala_base::simd::find_byte;
+use pantala_commands::Protocol;
+use pantala_memcached::binary::MAGIC;
+use pantala_memcached::number::{signed, unsigned};
+use pantala_settings::field::PortSharing;
+
+use crate::worker::Worker;
+
+/// A first line that is longer is judged by its beginning.
+const LINE_BYTES: usize = 2048;
+/// The most words that are looked at.
+const MOST_WORDS: usize = 8;
+
+/// Commands of Memcached's that RESP does not have.
+const ITS_OWN: &[&[u8]] = &[
+    b"add",
+    b"bget",
+    b"cache_memlimit",
+    b"cas",
+    b"delete",
+    b"flush_all",
+    b"gat",
+    b"gats",
+    b"gets",
+    b"ma",
+    b"md",
+    b"me",
+    b"mg",
+    b"mn",
+    b"ms",
+    b"prepend",
+    b"replace",
+    b"stats",
+    b"verbosity",
+    b"version",
+];
+/// Those of both; `quit` is not told apart, it ends a connection of either.
+const OF_BOTH: &[&[u8]] = &[b"append", b"decr", b"get", b"incr", b"set", b"touch"];
+
+impl Worker {
+    /// Decides what the connection at `index` speaks by what it has sent; whether that is known.
+    #[cold]
+    pub(crate) fn decide_protocol(&mut self, index: u32) -> bool {
+        let sharing = self.settings.primary_port_memcached;
+        let registry = &self.shared.engine.registry;
+        let slot = self.connections.get_mut(index as usize);
+        let Some(connection) = slot.and_then(Option::as_deref_mut) else { return false };
+        let is_command = |word: &[u8]| registry.find(word).is_some();
+        connection.session.protocol = decide(&connection.input.bytes, sharing, is_command);
+        connection.session.protocol != Protocol::Undecided
+    }
+}
+
+/// What these bytes are the beginning of. `is_command` tells whether RESP has such a command: names
+/// may be given to others.
+fn decide(bytes: &[u8], sharing: PortSharing, is_command: impl Fn(&[u8]) -> bool) -> Protocol {
+    match bytes.first() {
+        None => return Protocol::Undecided,
+        _ if sharing == PortSharing::No => return Protocol::Resp,
+        Some(&MAGIC) => return Protocol::MemcachedBinary,
+        Some(byte) if !byte.is_ascii_lowercase() => return Protocol::Resp,
+        Some(_) => {}
+    }
+    let end = find_byte(bytes, b'\n');
+    let line = match end {
+        Some(end) => &bytes[..end],
+        None if bytes.len() <= LINE_BYTES && may_become_one(bytes) => return Protocol::Undecided,
+        // The last word may be half a word.
+        None => bytes.rsplitn(2, |byte| *byte == b' ').nth(1).unwrap_or_default(),
+    };
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if is_of_memcached(line, sharing, is_command) {
+        Protocol::MemcachedText
+    } else {
+        Protocol::Resp
+    }
+}
+
+/// Whether a line without its end may become one of Memcached's.
+fn may_become_one(bytes: &[u8]) -> bool {
+    let name_end = bytes.iter().position(|byte| matches!(byte, b' ' | b'\r'));
+    let mut names = ITS_OWN.iter().chain(OF_BOTH);
+    match name_end {
+        Some(end) => names.any(|name| **name == bytes[..end]),
+        None => names.any(|name| name.starts_with(bytes)),
+    }
+}
+
+fn is_of_memcached(line: &[u8], sharing: PortSharing, is_command: impl Fn(&[u8]) -> bool) -> bool {
+    let mut places: [&[u8]; MOST_WORDS] = [b""; MOST_WORDS];
+    let words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let count = places.iter_mut().zip(words).map(|(place, word)| *place = word).count();
+    let (name, rest) = (places[0], &places[1..count.max(1)]);
+    if ITS_OWN.contains(&name) {
+        return !is_command(name);
+    }
+    // RESP reads what is in quotes as one word.
+    let is_quoted = line.iter().any(|byte| matches!(byte, b'"' | b'\''));
+    if is_quoted || !OF_BOTH.contains(&name) {
+        return false;
+    }
+    let is_number = |word: &&[u8]| signed(word).is_some() || unsigned(word).is_some();
+    match (name, rest) {
+        (b"get", [_, _, ..]) => true,
+        (b"get", [_]) => sharing == PortSharing::Yes,
+        (b"touch", [_, number] | [_, number, b"noreply"]) => {
+            sharing == PortSharing::Yes && is_number(number)
+        }
+        (b"set" | b"append", [_, numbers @ .., b"noreply"] | [_, numbers @ ..]) => {
+            numbers.len() == 3 && numbers.iter().all(is_number)
+        }
+        (b"incr" | b"decr", [_, number] | [_, number, b"noreply"]) => is_number(number),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Protocol::{MemcachedBinary, MemcachedText, Resp, Undecided};
+
+    #[track_caller]
+    fn check(bytes: impl AsRef<[u8]>, clear: Protocol, yes: Protocol) {
+        let bytes = bytes.as_ref();
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]);
+        let is_command = |word: &[u8]| {
+            [&b"get"[..], b"set", b"touch", b"append", b"incr", b"decr", b"stats"].contains(&word)
+        };
+        assert_eq!(decide(bytes, PortSharing::Clear, is_command), clear, "{shown:?}");
+        assert_eq!(decide(bytes, PortSharing::Yes, is_command), yes, "{shown:?} with yes");
+        let of_none = if bytes.is_empty() { Undecided } else { Resp };
+        assert_eq!(decide(bytes, PortSharing::No, is_command), of_none, "{shown:?} with no");
+    }
+
+    #[test]
+    fn what_resp_would_refuse_is_memcacheds() {
+        for line in [
+            "set k 0 0 1\r\n",
+            "set k 5 -1 1 noreply\n",
+            "append k 0 0 1\r\n",
+            "get a b\r\n",
+            "gets a\r\n",
+            "incr n 1\r\n",
+            "decr n 1 noreply\r\n",
+            "mg k v\r\n",
+            "mn\r\n",
+            "version\r\n",
+            "flush_all\r\n",
+            "verbosity 1\r\n",
+            "add k 0 0 0\r\n",
+        ] {
+            check(line, MemcachedText, MemcachedText);
+        }
+        check([0x80], MemcachedBinary, MemcachedBinary);
+    }
+
+    #[test]
+    fn what_resp_understands_is_resps_but_for_two_lines_where_that_is_wanted() {
+        for line in [
+            "*1\r\n$4\r\nPING\r\n",
+            "PING\r\n",
+            "ping\r\n",
+            "set k v\r\n",
+            "set k v ex 10\r\n",
+            "SET k 0 0 1\r\n",
+            "get \"a b\"\r\n",
+            "get 'a b'\r\n",
+            "append k 0\r\n",
+            "incr n\r\n",
+            "touch a b\r\n",
+            "touch a 1 2\r\n",
+            "quit\r\n",
+            "watch fetchers\r\n",
+            "\r\n",
+            " mn\r\n",
+            "GET / HTTP/1.1\r\n",
+            "get\r\n",
+            "bogus\r\n",
+            "\x16\x03\x01",
+            "\0",
+        ] {
+            check(line, Resp, Resp);
+        }
+        for line in ["get k\r\n", "get  k \r\n", "touch k 10\r\n", "touch k 10 noreply\r\n"] {
+            check(line, Resp, MemcachedText);
+        }
+        // Somebody has given this name to a command of RESP.
+        check("stats\r\n", Resp, Resp);
+    }
+
+    #[test]
+    fn half_a_line_waits_for_its_rest_for_a_while() {
+        for half in ["", "g", "get", "get k", "cache_mem", "set k 0 0 1\r"] {
+            check(half, Undecided, Undecided);
+        }
+        for half in ["x", "geto", "pi", "getset k", "SET k 0"] {
+            check(half, Resp, Resp);
+        }
+        check(format!("get {}", "k ".repeat(1_500)), MemcachedText, MemcachedText);
+        check(format!("mg {}", "k".repeat(3_000)), MemcachedText, MemcachedText);
+        check(format!("get {}", "k".repeat(3_000)), Resp, Resp);
+    }
+}
