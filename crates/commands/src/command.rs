@@ -14,7 +14,7 @@
 //! and `GETKEYS`, statistics, HELP.
 
 use crate::call::{Call, Done};
-use smallvec::SmallVec;
+pub use crate::keys::{Begin, ChannelSpec, Databases, Find, KeyFlags, KeySpec};
 
 /// Whether an argument, by its position, is to be shown to nobody.
 pub type IsSecret = fn(&[&[u8]], usize) -> bool;
@@ -267,162 +267,6 @@ impl Category {
     }
 }
 
-/// What a command does with a key, as COMMAND INFO's key specifications say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyFlags(pub u16);
-
-impl KeyFlags {
-    const RO: KeyFlags = KeyFlags(1 << 0);
-    const RW: KeyFlags = KeyFlags(1 << 1);
-    const OW: KeyFlags = KeyFlags(1 << 2);
-    const RM: KeyFlags = KeyFlags(1 << 3);
-    const ACCESS: KeyFlags = KeyFlags(1 << 4);
-    const UPDATE: KeyFlags = KeyFlags(1 << 5);
-    const INSERT: KeyFlags = KeyFlags(1 << 6);
-    const DELETE: KeyFlags = KeyFlags(1 << 7);
-    /// Not a key, though it is routed as one: a shard channel.
-    pub const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
-    const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
-    const VARIABLE: KeyFlags = KeyFlags(1 << 10);
-
-    /// Looks at the value.
-    pub const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
-    /// Looks only at the key, not at the value.
-    pub const LOOK: KeyFlags = KeyFlags::RO;
-    /// Overwrites whatever is there.
-    pub const OVERWRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
-    /// Reads, then changes.
-    pub const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
-    /// Changes without telling what was there.
-    pub const MODIFY: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
-    /// Adds to what is there.
-    pub const ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
-    /// Reads, and adds to what is there.
-    pub const READ_ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::INSERT);
-    /// Reads, and may keep what it found out with the value.
-    pub const READ_CACHE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS);
-    /// Sets a key that must not be there.
-    pub const CREATE: KeyFlags = KeyFlags::OW.and(KeyFlags::INSERT);
-    /// Removes.
-    pub const REMOVE: KeyFlags = KeyFlags::RM.and(KeyFlags::DELETE);
-    /// Reads and removes.
-    pub const TAKE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
-    /// Changes, removes, without telling.
-    pub const CHANGE_REMOVE: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
-
-    /// Both sets.
-    pub const fn and(self, other: KeyFlags) -> KeyFlags {
-        KeyFlags(self.0 | other.0)
-    }
-
-    /// With `variable_flags`: what is done depends on the arguments.
-    pub const fn variable(self) -> KeyFlags {
-        self.and(KeyFlags::VARIABLE)
-    }
-
-    /// With `incomplete`: there may be others.
-    pub const fn incomplete(self) -> KeyFlags {
-        self.and(KeyFlags::INCOMPLETE)
-    }
-
-    /// Whether what is done depends on the arguments.
-    pub fn is_variable(self) -> bool {
-        self.0 & KeyFlags::VARIABLE.0 != 0
-    }
-
-    /// The names COMMAND INFO shows.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        [
-            (KeyFlags::OW, "OW"),
-            (KeyFlags::RO, "RO"),
-            (KeyFlags::RW, "RW"),
-            (KeyFlags::RM, "RM"),
-            (KeyFlags::ACCESS, "access"),
-            (KeyFlags::UPDATE, "update"),
-            (KeyFlags::INSERT, "insert"),
-            (KeyFlags::DELETE, "delete"),
-            (KeyFlags::NOT_KEY, "not_key"),
-            (KeyFlags::INCOMPLETE, "incomplete"),
-            (KeyFlags::VARIABLE, "variable_flags"),
-        ]
-        .into_iter()
-        .filter(move |(flag, _)| self.0 & flag.0 != 0)
-        .map(|(_, name)| name)
-    }
-}
-
-/// Where a key specification begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begin {
-    /// At this argument.
-    Index(usize),
-    /// After this word, searched from this argument on (from the end when negative).
-    Keyword(&'static str, isize),
-    /// Nobody can say from outside: [`Find`] knows, or it depends on data.
-    Unknown,
-}
-
-/// Which arguments from there on are keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Find {
-    /// Up to `last` (relative to the begin; negative: from the end of the arguments), every `step`.
-    Range {
-        /// The last key.
-        last: isize,
-        /// The distance between keys.
-        step: usize,
-    },
-    /// The argument at `at` says how many keys follow from `first` on, every `step`.
-    Count {
-        /// Where the count is, relative to the begin.
-        at: usize,
-        /// Where the first key is, relative to the begin.
-        first: usize,
-        /// The distance between keys.
-        step: usize,
-    },
-    /// XREAD's: the first half of what stands after STREAMS; the other half are ids. The words
-    /// before are read as the options they are.
-    Streams,
-    /// None that can be told from the arguments: SORT's patterns name keys by what is sorted.
-    Unknown,
-    /// SORT's: where the result goes, after the last STORE.
-    SortStore,
-    /// MIGRATE's: what stands after the word KEYS, if it does, instead of the key before it.
-    Listed,
-    /// GEORADIUS's: where the result goes, after the word, unless another such word follows.
-    GeoStore(&'static str),
-}
-
-/// One key specification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeySpec {
-    /// Where it begins.
-    pub begin: Begin,
-    /// Which arguments are keys.
-    pub find: Find,
-    /// What is done with them.
-    pub flags: KeyFlags,
-}
-
-impl KeySpec {
-    /// One key at this argument.
-    pub const fn one(index: usize, flags: KeyFlags) -> KeySpec {
-        KeySpec::range(index, 0, 1, flags)
-    }
-
-    /// Keys from `first` to `last`, every `step`.
-    pub const fn range(first: usize, last: isize, step: usize, flags: KeyFlags) -> KeySpec {
-        KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, flags }
-    }
-
-    /// A count at `at` and as many keys after it, every `step`.
-    pub const fn counted(at: usize, step: usize, flags: KeyFlags) -> KeySpec {
-        let find = Find::Count { at: 0, first: 1, step };
-        KeySpec { begin: Begin::Index(at), find, flags }
-    }
-}
-
 /// Which program a command runs, by its first argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
@@ -449,6 +293,10 @@ pub struct Command {
     pub flags: Flags,
     /// Where its keys are.
     pub keys: &'static [KeySpec],
+    /// Which arguments name channels that it publishes to or subscribes to.
+    pub channels: Option<ChannelSpec>,
+    /// Which databases it reaches beside the one at hand.
+    pub databases: Databases,
     /// The argument that is the only key, or 0: the quick way to the lock.
     pub only_key: u8,
     /// The chapter of the documentation.
@@ -493,6 +341,8 @@ impl Command {
             arity: 1,
             flags: Flags::NONE,
             keys: &[],
+            channels: None,
+            databases: Databases::Selected,
             only_key: 0,
             group,
             categories: match group {
@@ -598,6 +448,18 @@ impl Command {
             }
             _ => 0,
         };
+        self
+    }
+
+    /// Which arguments name channels.
+    pub const fn channels(mut self, channels: ChannelSpec) -> Command {
+        self.channels = Some(channels);
+        self
+    }
+
+    /// Which databases it reaches beside the one at hand.
+    pub const fn databases(mut self, databases: Databases) -> Command {
+        self.databases = databases;
         self
     }
 
@@ -717,146 +579,5 @@ impl Command {
             });
         }
         whole.unwrap_or((0, 0, 0))
-    }
-}
-
-/// The arguments that are keys, by their positions. `None`: the arguments do not fit together (a
-/// count that is no number or exceeds them); the handler will say so.
-#[inline]
-pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 8]>> {
-    let only = usize::from(command.only_key);
-    if only != 0 && only < args.len() {
-        return Some(SmallVec::from_slice(&[only]));
-    }
-    positions_by_spec(command, args)
-}
-
-fn positions_by_spec(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 8]>> {
-    let mut positions = SmallVec::new();
-    for spec in command.keys {
-        if spec.flags.0 & KeyFlags::NOT_KEY.0 != 0 {
-            continue;
-        }
-        let Some(begin) = begin_of(spec.begin, args) else { continue };
-        match spec.find {
-            Find::Range { last, step } => {
-                let last = if last >= 0 {
-                    begin.checked_add(last.unsigned_abs())?
-                } else {
-                    args.len().checked_sub(last.unsigned_abs())?
-                };
-                positions.extend((begin..=last.min(args.len().saturating_sub(1))).step_by(step));
-            }
-            Find::Count { at, first, step } => {
-                let count = pantala_base::number::parse_i64(args.get(begin + at)?)?;
-                let count = usize::try_from(count).ok()?;
-                let end = count.checked_mul(step)?.checked_add(begin + first)?;
-                if end > args.len() {
-                    return None;
-                }
-                positions.extend((begin + first..end).step_by(step));
-            }
-            Find::Unknown => {}
-            Find::GeoStore(word) => positions.extend(geo_store(args, word)),
-            Find::SortStore => positions.extend(sort_store(args)),
-            Find::Listed => {
-                if let Some(begin) = listed_begin(args) {
-                    // Else the key that is named there is one too many.
-                    let is_empty = |&at: &usize| args[at].is_empty();
-                    positions.iter().all(is_empty).then_some(())?;
-                    positions.clear();
-                    positions.extend(begin..args.len());
-                }
-            }
-            Find::Streams => {
-                let begin = streams_begin(args)?;
-                positions.extend(begin..begin + (args.len() - begin) / 2);
-            }
-        }
-    }
-    Some(positions)
-}
-
-/// Where the first key of XREAD or XREADGROUP is. A group may be called `streams`: the options are
-/// read one by one.
-pub fn streams_begin(args: &[&[u8]]) -> Option<usize> {
-    let mut at = 1;
-    loop {
-        let is = |word: &str| args.get(at).is_some_and(|arg| crate::options::is_word(arg, word));
-        at += match args.get(at)? {
-            _ if is("STREAMS") => return Some(at + 1),
-            _ if is("GROUP") => 3,
-            _ if is("BLOCK") || is("COUNT") => 2,
-            _ => 1,
-        };
-    }
-}
-
-/// Where the first key of MIGRATE's list is. Its options are read one by one: a password may be
-/// `keys`.
-pub fn listed_begin(args: &[&[u8]]) -> Option<usize> {
-    let mut at = 6;
-    loop {
-        let is = |word: &str| args.get(at).is_some_and(|arg| crate::options::is_word(arg, word));
-        at += match args.get(at)? {
-            _ if is("KEYS") => return Some(at + 1),
-            _ if is("AUTH2") => 3,
-            _ if is("AUTH") => 2,
-            _ => 1,
-        };
-    }
-}
-
-/// The position of GEORADIUS's destination, if it stands after this word: the last of STORE and
-/// STOREDIST counts.
-fn geo_store(args: &[&[u8]], word: &str) -> Option<usize> {
-    let (mut at, mut found) = (5, None);
-    while let Some(arg) = args.get(at) {
-        let is = |name: &str| crate::options::is_word(arg, name);
-        at += match arg {
-            _ if (is("STORE") || is("STOREDIST")) && at + 1 < args.len() => {
-                found = Some((at + 1, is(word)));
-                2
-            }
-            _ if is("COUNT") => 2,
-            _ => 1,
-        };
-    }
-    found.filter(|(_, is_it)| *is_it).map(|(position, _)| position)
-}
-
-/// The position of SORT's destination. Its options are read one by one: they may be called `store`.
-fn sort_store(args: &[&[u8]]) -> Option<usize> {
-    let (mut at, mut found) = (2, None);
-    while let Some(word) = args.get(at) {
-        let is = |name: &str| crate::options::is_word(word, name);
-        at += match word {
-            _ if is("STORE") && at + 1 < args.len() => {
-                found = Some(at + 1);
-                2
-            }
-            _ if is("BY") || is("GET") => 2,
-            _ if is("LIMIT") => 3,
-            _ => 1,
-        };
-    }
-    found
-}
-
-fn begin_of(begin: Begin, args: &[&[u8]]) -> Option<usize> {
-    match begin {
-        Begin::Index(index) => (index < args.len()).then_some(index),
-        Begin::Unknown => Some(0),
-        Begin::Keyword(word, from) => {
-            let matches = |arg: &&[u8]| arg.eq_ignore_ascii_case(word.as_bytes());
-            if from >= 0 {
-                let from = from.unsigned_abs();
-                let found = args.get(from..)?.iter().position(matches)?;
-                Some(from + found + 1)
-            } else {
-                let until = args.len().checked_sub(from.unsigned_abs() - 1)?;
-                Some(args[..until].iter().rposition(matches)? + 1)
-            }
-        }
     }
 }

@@ -30,6 +30,7 @@ pub mod error;
 pub mod families;
 mod help;
 mod incremental;
+mod keys;
 pub mod options;
 mod owned_args;
 mod queue;
@@ -41,13 +42,14 @@ pub mod syntax;
 mod test_support;
 
 pub use call::{AtTimeout, Call, Done, KeyWait, Lane, Locking, Park, Server, Stop, WaitedKeys};
-pub use command::{
-    Begin, Category, Command, Find, Flags, FlagsOf, Group, Handler, IsSecret, KeyFlags, KeySpec,
-    Program, key_positions,
-};
+pub use command::{Category, Command, Flags, FlagsOf, Group, Handler, IsSecret, Program};
 pub use errand::{Errand, WayBack};
 pub use error::ClientError;
 pub use help::{help, reply_help};
+pub use keys::{
+    Begin, ChannelSpec, Databases, Find, KeyAccess, KeyAccesses, KeyFlags, KeySpec, key_accesses,
+    key_positions,
+};
 pub use owned_args::OwnedArgs;
 pub use queue::{Queue, Queued, Watching};
 pub use registry::{CommandRef, Registry};

@@ -1,9 +1,10 @@
 //! The connection itself, as far as nothing but the session is concerned.
 
 use pantala_keyspace::DbIndex;
+use smallvec::smallvec;
 
 use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group};
+use crate::command::{Command, Databases, Flags, Group};
 use crate::error;
 
 /// The rows of this family.
@@ -41,6 +42,7 @@ pub const ROWS: &[Command] = &[
                 .and(Flags::ALLOW_BUSY)
                 .and(Flags::REVERSIBLE),
         )
+        .databases(Databases::Named(|_| smallvec![1]))
         .syntax("index:int")
         .summary("Chooses the logical database."),
 ];

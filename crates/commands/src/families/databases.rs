@@ -4,9 +4,10 @@
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::DbIndex;
+use smallvec::smallvec;
 
 use crate::call::{Call, Done};
-use crate::command::{Category, Command, Flags, Group, Handler};
+use crate::command::{Category, Command, Databases, Flags, Group, Handler};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 
@@ -19,6 +20,7 @@ pub const ROWS: &[Command] = &[
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"])
         .summary("Counts the keys of the database."),
     flush_row("FLUSHALL", |call| flush(call, None))
+        .databases(Databases::All)
         .complexity("O(N) for N keys in all databases")
         .summary("Removes all keys of all databases."),
     flush_row("FLUSHDB", |call| flush(call, Some(call.session.db)))
@@ -27,6 +29,7 @@ pub const ROWS: &[Command] = &[
     Command::write("SWAPDB", swap_databases, Group::Server)
         .arity(3)
         .flags(Flags::FAST.and(Flags::LANE).and(Flags::OUTSIDE).and(Flags::WHOLE))
+        .databases(Databases::Named(|_| smallvec![1, 2]))
         .categories(&[Category::Keyspace, Category::Dangerous])
         .since("4.0.0")
         .complexity("O(N) for N clients that wait for keys")

@@ -6,8 +6,8 @@
 
 use pantala_base::glob;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, KeyFlags, KeySpec, Lane, Stop, Subscriptions,
-    error, help,
+    Call, ChannelSpec, ClientError, Command, Done, Flags, Group, KeyFlags, KeySpec, Lane, Stop,
+    Subscriptions, error, help,
 };
 use pantala_keyspace::Effect;
 
@@ -28,6 +28,9 @@ const SUBSCRIPTION_BYTES: usize = 96;
 const SLOT_CHANNEL: &[KeySpec] = &[KeySpec::one(1, KeyFlags::NOT_KEY)];
 const SLOT_CHANNELS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)];
 
+const ONE_NAME: ChannelSpec = ChannelSpec { only_one: true, are_patterns: false };
+const ALL_NAMES: ChannelSpec = ChannelSpec { only_one: false, are_patterns: false };
+
 const SUBSCRIBING: Flags =
     Flags::PUBSUB.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE).and(Flags::SUBSCRIBED);
 const ASKING: Flags = Flags::PUBSUB.and(Flags::LOADING).and(Flags::STALE);
@@ -42,12 +45,14 @@ pub const ROWS: &[Command] = &[
     row("PSUBSCRIBE", psubscribe)
         .arity(-2)
         .flags(SUBSCRIBING)
+        .channels(ChannelSpec { only_one: false, are_patterns: true })
         .complexity("O(N) for N patterns")
         .syntax("pattern [pattern ...]")
         .summary("Listens to all channels that match one of the patterns."),
     row("PUBLISH", publish)
         .arity(3)
         .flags(PUBLISHING)
+        .channels(ONE_NAME)
         .complexity("O(N+M) for N subscribers of the channel and M patterns")
         .syntax("channel message")
         .summary("Sends a message to all who listen to a channel; how many they are."),
@@ -65,6 +70,7 @@ pub const ROWS: &[Command] = &[
         .arity(3)
         .flags(PUBLISHING)
         .keys(SLOT_CHANNEL)
+        .channels(ONE_NAME)
         .since("7.0.0")
         .complexity("O(N) for N subscribers of the channel")
         .syntax("shardchannel message")
@@ -73,6 +79,7 @@ pub const ROWS: &[Command] = &[
         .arity(-2)
         .flags(SUBSCRIBING)
         .keys(SLOT_CHANNELS)
+        .channels(ALL_NAMES)
         .since("7.0.0")
         .complexity("O(N) for N channels")
         .syntax("shardchannel [shardchannel ...]")
@@ -80,6 +87,7 @@ pub const ROWS: &[Command] = &[
     row("SUBSCRIBE", subscribe)
         .arity(-2)
         .flags(SUBSCRIBING)
+        .channels(ALL_NAMES)
         .complexity("O(N) for N channels")
         .syntax("channel [channel ...]")
         .summary("Listens to channels."),

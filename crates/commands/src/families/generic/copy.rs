@@ -1,9 +1,10 @@
 //! COPY and MOVE: a key in two places, or in another database.
 
 use pantala_keyspace::{DbIndex, Opened, event};
+use smallvec::{SmallVec, smallvec};
 
 use crate::call::{Call, Done, Lane, Stop};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::command::{Command, Databases, Flags, Group, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::options::{database, is_word};
 
@@ -15,6 +16,7 @@ pub(super) const COPY: Command = Command::write("COPY", copy, Group::Generic)
     .arity(-3)
     .flags(Flags::DENYOOM.and(Flags::OTHER_DB))
     .keys(&[KeySpec::one(1, KeyFlags::READ), KeySpec::one(2, KeyFlags::OVERWRITE)])
+    .databases(Databases::Named(copy_databases))
     .since("6.2.0")
     .complexity("O(N) for N elements of a collection, O(1) for strings")
     .syntax("source:key destination:key [DB destination-db:int] [REPLACE]")
@@ -24,8 +26,24 @@ pub(super) const MOVE: Command = Command::write("MOVE", shift, Group::Generic)
     .arity(3)
     .flags(Flags::FAST.and(Flags::OTHER_DB))
     .keys(&[KeySpec::one(1, KeyFlags::CHANGE)])
+    .databases(Databases::Named(|_| smallvec![2]))
     .syntax("key db:int")
     .summary("Moves a key to another database that has no such key.");
+
+/// What stands after the words DB.
+fn copy_databases(args: &[&[u8]]) -> SmallVec<[usize; 2]> {
+    let mut found = SmallVec::new();
+    let mut at = 3;
+    while at < args.len() {
+        if is_word(args[at], "DB") {
+            found.push(at + 1);
+            at += 1;
+        }
+        at += 1;
+    }
+    found.retain(|at| *at < args.len());
+    found
+}
 
 struct Target {
     db: DbIndex,

@@ -16,10 +16,9 @@ use super::options::{id, int};
 use super::recorded::{Deliveries, Delivery};
 use super::{WORKER_ENTRIES, leave_if_long, no_group, reply_entry, reply_id};
 use crate::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys};
-use crate::command::{
-    Begin, Command, Find, Flags, Group as Chapter, KeyFlags, KeySpec, streams_begin,
-};
+use crate::command::{Begin, Command, Find, Flags, Group as Chapter, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
+use crate::keys::streams_begin;
 use crate::options::is_word;
 
 const fn streams_from(at: isize) -> KeySpec {

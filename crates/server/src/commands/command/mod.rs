@@ -6,8 +6,8 @@ mod docs;
 
 use pantala_base::glob;
 use pantala_commands::{
-    Begin, Call, Category, ClientError, Command, CommandRef, Done, Find, Flags, Group, KeyFlags,
-    KeySpec, error, help, key_positions, options::is_word,
+    Begin, Call, Category, ClientError, Command, CommandRef, Done, Find, Flags, Group, KeyAccesses,
+    KeyFlags, KeySpec, error, help, key_accesses, options::is_word,
 };
 use pantala_protocol::Reply;
 
@@ -202,8 +202,8 @@ fn reply_numbers(reply: &mut Reply<'_>, numbers: &[(&str, i64)]) {
     }
 }
 
-/// The row of the command that the arguments from the third on are, and where its keys are.
-fn keyed(call: &Call<'_, '_>) -> Result<(CommandRef, Vec<usize>), ClientError> {
+/// The keys of the command that the arguments from the third on are.
+fn keyed(call: &Call<'_, '_>) -> Result<KeyAccesses, ClientError> {
     let args = &call.args[2..];
     let found = call.server.registry().resolve(args);
     let is_known = |found: &CommandRef| found.row.subcommands.is_empty() || args.len() == 1;
@@ -215,39 +215,30 @@ fn keyed(call: &Call<'_, '_>) -> Result<(CommandRef, Vec<usize>), ClientError> {
         let text = "ERR Invalid number of arguments specified for command";
         return Err(ClientError::text(text));
     }
-    let positions = key_positions(found.row, args).unwrap_or_default();
-    if positions.is_empty() && !found.row.flags.has(Flags::NO_MANDATORY_KEYS) {
+    let accesses = key_accesses(found.row, args).unwrap_or_default();
+    if accesses.is_empty() && !found.row.flags.has(Flags::NO_MANDATORY_KEYS) {
         return Err(ClientError::text("ERR Invalid arguments specified for command"));
     }
-    Ok((found, positions.into_vec()))
+    Ok(accesses)
 }
 
 fn keys(call: &mut Call<'_, '_>) -> Done {
-    let (_, positions) = keyed(call)?;
-    call.reply.array(positions.len());
-    for position in positions {
-        call.reply.bulk(call.args[2 + position]);
+    let accesses = keyed(call)?;
+    call.reply.array(accesses.len());
+    for access in accesses {
+        call.reply.bulk(call.args[2 + access.position]);
     }
     Ok(())
 }
 
 fn keys_and_flags(call: &mut Call<'_, '_>) -> Done {
-    let (found, positions) = keyed(call)?;
+    let accesses = keyed(call)?;
     let args = &call.args[2..];
-    call.reply.array(positions.len());
-    for position in positions {
-        let spec = found.row.keys.iter().find(|spec| {
-            let alone = Command { keys: std::slice::from_ref(*spec), ..*found.row };
-            key_positions(&alone, args).is_some_and(|own| own.contains(&position))
-        });
-        let flags = match (found.row.flags_of, spec) {
-            (Some(flags_of), Some(spec)) if spec.flags.is_variable() => flags_of(args),
-            (_, Some(spec)) => spec.flags,
-            (_, None) => continue,
-        };
+    call.reply.array(accesses.len());
+    for access in accesses {
         call.reply.array(2);
-        call.reply.bulk(args[position]);
-        reply_words(&mut call.reply, flags.names());
+        call.reply.bulk(args[access.position]);
+        reply_words(&mut call.reply, access.flags.names());
     }
     Ok(())
 }
