@@ -7,8 +7,9 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 23] = [
+const FLOORS: [(&str, &[&str]); 24] = [
     ("crates/base", &[]),
+    ("crates/acl", &["base"]),
     ("crates/sync", &["base"]),
     ("crates/journal", &["base", "sync"]),
     ("crates/memory", &["base"]),
@@ -24,6 +25,7 @@ const FLOORS: [(&str, &[&str]); 23] = [
     (
         "crates/commands",
         &[
+            "acl",
             "base",
             "journal",
             "memory",
@@ -41,6 +43,7 @@ const FLOORS: [(&str, &[&str]); 23] = [
     (
         "crates/engine",
         &[
+            "acl",
             "base",
             "journal",
             "memory",
@@ -59,6 +62,7 @@ const FLOORS: [(&str, &[&str]); 23] = [
     (
         "crates/persistence",
         &[
+            "acl",
             "base",
             "journal",
             "memory",
@@ -84,6 +88,7 @@ const FLOORS: [(&str, &[&str]); 23] = [
 ];
 
 const ANY: &[&str] = &[
+    "acl",
     "base",
     "journal",
     "objects",

@@ -13,6 +13,9 @@
 //! Everything else derives from the row: locks, arity check, memory check, `COMMAND INFO`, `DOCS`
 //! and `GETKEYS`, statistics, HELP.
 
+use pantala_acl::Categories;
+pub use pantala_acl::Category;
+
 use crate::call::{Call, Done};
 pub use crate::keys::{Begin, ChannelSpec, Databases, Find, KeyFlags, KeySpec};
 
@@ -206,63 +209,6 @@ impl Group {
             Group::PubSub => "pubsub",
             Group::Cluster => "cluster",
             Group::Memcached => "memcached",
-        }
-    }
-}
-
-/// An ACL category beyond those that follow from the flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Category {
-    /// `@keyspace`
-    Keyspace,
-    /// `@string`
-    String,
-    /// `@list`
-    List,
-    /// `@set`
-    Set,
-    /// `@sortedset`
-    SortedSet,
-    /// `@hash`
-    Hash,
-    /// `@stream`
-    Stream,
-    /// `@bitmap`
-    Bitmap,
-    /// `@hyperloglog`
-    HyperLogLog,
-    /// `@geo`
-    Geo,
-    /// `@connection`
-    Connection,
-    /// `@dangerous`
-    Dangerous,
-    /// `@transaction`
-    Transaction,
-    /// `@scripting`
-    Scripting,
-    /// `@admin`, for commands without that flag
-    Admin,
-}
-
-impl Category {
-    fn name(self) -> &'static str {
-        match self {
-            Category::Keyspace => "@keyspace",
-            Category::String => "@string",
-            Category::List => "@list",
-            Category::Set => "@set",
-            Category::SortedSet => "@sortedset",
-            Category::Hash => "@hash",
-            Category::Stream => "@stream",
-            Category::Bitmap => "@bitmap",
-            Category::HyperLogLog => "@hyperloglog",
-            Category::Geo => "@geo",
-            Category::Connection => "@connection",
-            Category::Dangerous => "@dangerous",
-            Category::Transaction => "@transaction",
-            Category::Scripting => "@scripting",
-            Category::Admin => "@admin",
         }
     }
 }
@@ -533,30 +479,23 @@ impl Command {
         if self.arity >= 0 { count == wanted } else { count >= wanted }
     }
 
-    /// All ACL categories, sorted.
-    pub fn category_names(&self) -> Vec<&'static str> {
+    /// All its ACL categories: those it names, and those that its flags imply.
+    pub fn all_categories(&self) -> Categories {
         let implied = [
-            (Flags::WRITE, "@write"),
-            (Flags::READONLY, "@read"),
-            (Flags::ADMIN, "@admin"),
-            (Flags::ADMIN, "@dangerous"),
-            (Flags::PUBSUB, "@pubsub"),
-            (Flags::FAST, "@fast"),
-            (Flags::BLOCKING, "@blocking"),
+            (Flags::WRITE, Category::Write),
+            (Flags::READONLY, Category::Read),
+            (Flags::ADMIN, Category::Admin),
+            (Flags::ADMIN, Category::Dangerous),
+            (Flags::PUBSUB, Category::PubSub),
+            (Flags::FAST, Category::Fast),
+            (Flags::BLOCKING, Category::Blocking),
         ];
-        let mut names: Vec<_> =
-            implied.into_iter().filter(|(flag, _)| self.flags.has(*flag)).map(|(_, n)| n).collect();
-        if !self.flags.has(Flags::FAST) {
-            names.push("@slow");
-        }
-        names.extend(self.categories.iter().map(|category| category.name()));
+        let named = self.categories.iter().fold(Categories::NONE, |set, one| set.with(*one));
+        let with = |set: Categories, (flag, one)| set.with_if(self.flags.has(flag), one);
+        let all = implied.into_iter().fold(named, with);
+        let all = all.with_if(!self.flags.has(Flags::FAST), Category::Slow);
         // What a script does, its own row cannot promise.
-        if self.categories.contains(&Category::Scripting) {
-            names.retain(|name| *name != "@read");
-        }
-        names.sort_unstable();
-        names.dedup();
-        names
+        if named.has(Category::Scripting) { all.without(Category::Read) } else { all }
     }
 
     /// First key, last key, step, as COMMAND INFO's older form has them: what covers all

@@ -51,6 +51,7 @@ pub use keys::{
     key_positions,
 };
 pub use owned_args::OwnedArgs;
+
 pub use queue::{Queue, Queued, Watching};
 pub use registry::{CommandRef, Registry};
 pub use session::{

@@ -8,8 +8,11 @@
 //! Rows of [`Group::Memcached`] stand at the end and have no name that RESP could find: who reads
 //! that protocol asks for them once ([`Registry::row_of`]).
 
+use pantala_acl::{Catalogue, CommandId, Entry};
+
 use crate::call::{Call, Done};
-use crate::command::{Command, Group};
+
+use crate::command::{Command, Flags, Group};
 use crate::error;
 
 /// A row and its number.
@@ -23,6 +26,14 @@ pub struct CommandRef {
 
 /// Slots a row, so that most names are found at the first look.
 const SLOTS_PER_ROW: usize = 4;
+impl CommandRef {
+    /// The number, as the rules of users know it.
+    #[inline]
+    pub fn id(self) -> CommandId {
+        CommandId(self.number)
+    }
+}
+
 const EMPTY: u16 = u16::MAX;
 /// So much of a name is compared at once.
 const HEAD_BYTES: usize = 8;
@@ -84,6 +95,16 @@ impl Registry {
     /// The commands alone, by name.
     pub fn commands(&self) -> &[&'static Command] {
         &self.rows[..self.first_sub.len()]
+    }
+
+    /// What the rules of users are about: all rows, by their numbers.
+    pub fn catalogue(&self) -> Catalogue {
+        let entries = self.rows.iter().map(|row| Entry {
+            name: row.full_name(),
+            categories: row.all_categories(),
+            is_open: row.flags.has(Flags::NO_AUTH),
+        });
+        Catalogue::new(entries.collect())
     }
 
     /// The row of a command, by its name in any case.

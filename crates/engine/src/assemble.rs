@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use pantala_acl::Acl;
 use pantala_base::hash::HashSeed;
 use pantala_commands::{Command, Registry};
 use pantala_keyspace::{ChangeSink, Config, Keyspace};
@@ -52,6 +53,7 @@ impl Engine {
                 logs: Logs::default(),
                 latency_monitor: LatencyMonitor::default(),
             },
+            acl: Acl::new(Arc::new(registry.catalogue())),
             registry,
             settings: SettingsCell::new(parts.settings, parts.file),
             workers: parts.workers,

@@ -8,6 +8,7 @@ use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
+use pantala_acl::Acl;
 use pantala_commands::{Call, ClientError, Registry, Server, Tracking};
 use pantala_journal::Journal;
 use pantala_keyspace::{ClientId, HideReason, Keyspace};
@@ -40,6 +41,8 @@ pub struct Engine {
     pub registry: Registry,
     /// The settings.
     pub settings: SettingsCell,
+    /// The users and their rules.
+    pub acl: Acl,
     /// The threads that own connections.
     pub workers: Arc<dyn WorkerSet>,
     /// The slow lane.

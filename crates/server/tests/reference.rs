@@ -37,6 +37,14 @@ fn spec_text(spec: &KeySpec) -> String {
     format!("{flags}: {begin}, {find}")
 }
 
+/// Its ACL categories.
+fn categories(row: &Command) -> String {
+    let named = row.all_categories().iter().map(|category| format!("@{}", category.name()));
+    let mut names: Vec<String> = named.collect();
+    names.sort_unstable();
+    names.join(",")
+}
+
 /// The row as a line of facts, without the name.
 fn line(row: &Command) -> String {
     let (first, last, step) = row.key_range();
@@ -45,7 +53,7 @@ fn line(row: &Command) -> String {
         row.arity.to_string(),
         sorted(row.flags.names()),
         format!("{first} {last} {step}"),
-        row.category_names().join(","),
+        categories(row),
         row.tips.join(","),
         specs.join("; "),
     ]

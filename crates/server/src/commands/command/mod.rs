@@ -116,7 +116,9 @@ fn reply_row(reply: &mut Reply<'_>, row: &Command) {
     reply.int(first as i64);
     reply.int(last as i64);
     reply.int(step as i64);
-    reply_words(reply, row.category_names().into_iter());
+    let categories: Vec<String> =
+        row.all_categories().iter().map(|category| format!("@{}", category.name())).collect();
+    reply_words(reply, categories.iter().map(String::as_str));
     reply.set(row.tips.len());
     row.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
     reply.set(row.keys.len());
@@ -126,7 +128,7 @@ fn reply_row(reply: &mut Reply<'_>, row: &Command) {
 }
 
 /// Simple strings, as a set.
-fn reply_words(reply: &mut Reply<'_>, words: impl Iterator<Item = &'static str>) {
+fn reply_words<'w>(reply: &mut Reply<'_>, words: impl Iterator<Item = &'w str>) {
     let words: Vec<&str> = words.collect();
     reply.set(words.len());
     words.iter().for_each(|word| reply.simple(word));
@@ -269,10 +271,9 @@ impl Filter<'_> {
         match self {
             Filter::All => true,
             Filter::None => false,
-            Filter::Category(wanted) => row
-                .category_names()
-                .iter()
-                .any(|category| category.as_bytes()[1..].eq_ignore_ascii_case(wanted)),
+            Filter::Category(wanted) => {
+                Category::find(wanted).is_some_and(|one| row.all_categories().has(one))
+            }
             Filter::Pattern(pattern) => glob::matches_nocase(pattern, name.as_bytes()),
         }
     }

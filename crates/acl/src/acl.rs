@@ -1,0 +1,44 @@
+//! The users in force, for all threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::catalogue::Catalogue;
+use crate::users::Users;
+
+/// The users as they are now; readers keep what they have and look at the version.
+pub struct Acl {
+    version: AtomicU64,
+    users: RwLock<Arc<Users>>,
+}
+
+impl Acl {
+    /// Only the default user.
+    pub fn new(catalogue: Arc<Catalogue>) -> Acl {
+        let users = RwLock::new(Arc::new(Users::new(catalogue)));
+        Acl { version: AtomicU64::new(1), users }
+    }
+
+    /// Changes with every change of users.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The users in force.
+    pub fn users(&self) -> Arc<Users> {
+        Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts what `change` makes of the users in force. Nothing changes on an error.
+    pub fn change<E>(
+        &self,
+        change: impl FnOnce(&Users) -> Result<Users, E>,
+    ) -> Result<Arc<Users>, E> {
+        let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = Arc::new(change(&users)?);
+        *users = Arc::clone(&changed);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(changed)
+    }
+}

@@ -1,0 +1,77 @@
+//! What is wrong with a rule, in Valkey's words.
+
+/// Why a rule is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleError {
+    /// No command or category has this name.
+    UnknownCommand,
+    /// It means nothing.
+    Syntax,
+    /// `+config|get|x`
+    WithinSubcommand,
+    /// A pattern after `allkeys`.
+    KeysAfterAll,
+    /// A pattern after `allchannels`.
+    ChannelsAfterAll,
+    /// The user has no such password.
+    NoSuchPassword,
+    /// Not a digest.
+    BadHash,
+    /// No database has this number.
+    DatabaseRange,
+}
+
+impl RuleError {
+    /// The text of the wire.
+    pub fn text(self) -> &'static str {
+        match self {
+            RuleError::UnknownCommand => "Unknown command or category name in ACL",
+            RuleError::Syntax => "Syntax error",
+            RuleError::WithinSubcommand => "Allowing first-arg of a subcommand is not supported",
+            RuleError::KeysAfterAll => {
+                "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and \
+                 does not have any effect. Try 'resetkeys' to start with an empty list of patterns"
+            }
+            RuleError::ChannelsAfterAll => {
+                "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and \
+                 does not have any effect. Try 'resetchannels' to start with an empty list of \
+                 channels"
+            }
+            RuleError::NoSuchPassword => {
+                "The password you are trying to remove from the user does not exist"
+            }
+            RuleError::BadHash => {
+                "The password hash must be exactly 64 characters and contain only lowercase \
+                 hexadecimal characters"
+            }
+            RuleError::DatabaseRange => "The provided database ID is out of range",
+        }
+    }
+}
+
+/// Why SETUSER is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetUserError {
+    /// A user cannot be called so.
+    BadName,
+    /// A selector that begins here does not end.
+    Unclosed(Vec<u8>),
+    /// This rule is wrong.
+    Rule(Vec<u8>, RuleError),
+}
+
+impl SetUserError {
+    /// The text of the wire, without `ERR`.
+    pub fn text(&self) -> Vec<u8> {
+        match self {
+            SetUserError::BadName => b"Usernames can't contain spaces or null characters".to_vec(),
+            SetUserError::Unclosed(from) => {
+                [b"Unmatched parenthesis in acl selector starting at '", &from[..], b"'."].concat()
+            }
+            SetUserError::Rule(rule, error) => {
+                let text = error.text().as_bytes();
+                [b"Error in ACL SETUSER modifier '", &rule[..], b"': ", text].concat()
+            }
+        }
+    }
+}

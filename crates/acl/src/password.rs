@@ -1,0 +1,54 @@
+//! Passwords: only their SHA-256 is kept, and digests are compared in constant time.
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+const DIGEST_BYTES: usize = 32;
+/// The length of a digest as text.
+const HEX_BYTES: usize = 2 * DIGEST_BYTES;
+
+/// The digest of a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Password([u8; DIGEST_BYTES]);
+
+impl Password {
+    /// The digest of this password.
+    pub fn of(password: &[u8]) -> Password {
+        Password(Sha256::digest(password).into())
+    }
+
+    /// From 64 hexadecimal digits, in small letters.
+    pub fn from_hex(text: &[u8]) -> Option<Password> {
+        if text.len() != HEX_BYTES {
+            return None;
+        }
+        let mut digest = [0; DIGEST_BYTES];
+        for (byte, pair) in digest.iter_mut().zip(text.chunks_exact(2)) {
+            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+        }
+        Some(Password(digest))
+    }
+
+    /// As 64 hexadecimal digits.
+    pub fn hex(&self) -> [u8; HEX_BYTES] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [0; HEX_BYTES];
+        for (pair, byte) in text.chunks_exact_mut(2).zip(&self.0) {
+            pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        text
+    }
+
+    /// Whether both are the same, in a time that does not tell where they differ.
+    pub fn is(&self, other: &Password) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    }
+}

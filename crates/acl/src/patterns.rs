@@ -1,0 +1,205 @@
+//! Rules about keys and channels: glob patterns.
+
+use pantala_base::glob;
+
+use crate::error::RuleError;
+use crate::request::ChannelKind;
+
+/// What is done with a key, as far as rules tell it apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access(u8);
+
+impl Access {
+    /// Only whether it is there, or nothing about its value: any pattern will do.
+    pub const NONE: Access = Access(0);
+    /// Its value is read.
+    pub const READ: Access = Access(1);
+    /// It is written, or removed.
+    pub const WRITE: Access = Access(2);
+    /// Both.
+    pub const READ_WRITE: Access = Access(3);
+
+    /// Both sets.
+    pub const fn and(self, other: Access) -> Access {
+        Access(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in it.
+    pub const fn covers(self, other: Access) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Whether a word could not be written into a file as one.
+pub(crate) fn has_space(word: &[u8]) -> bool {
+    word.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0x0b || *byte == 0)
+}
+
+/// `~pattern`, `%R~pattern`, `%W~pattern`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KeyPattern {
+    pattern: Box<[u8]>,
+    access: Access,
+}
+
+/// What a selector says of keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyRules {
+    all: bool,
+    patterns: Vec<KeyPattern>,
+}
+
+impl KeyRules {
+    /// `allkeys`
+    pub fn allow_all(&mut self) {
+        self.all = true;
+        self.patterns.clear();
+    }
+
+    /// `resetkeys`
+    pub fn reset(&mut self) {
+        self.all = false;
+        self.patterns.clear();
+    }
+
+    /// Whether every key may be used in every way.
+    pub fn is_all(&self) -> bool {
+        self.all
+    }
+
+    /// A rule that begins with `~` or `%`.
+    pub fn add(&mut self, rule: &[u8]) -> Result<(), RuleError> {
+        if self.all {
+            return Err(RuleError::KeysAfterAll);
+        }
+        let (access, pattern) = match rule {
+            [b'~', pattern @ ..] => (Access::READ_WRITE, pattern),
+            _ => access_and_pattern(&rule[1..])?,
+        };
+        if has_space(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        match self.patterns.iter_mut().find(|known| *known.pattern == *pattern) {
+            Some(known) => known.access = known.access.and(access),
+            None => self.patterns.push(KeyPattern { pattern: pattern.into(), access }),
+        }
+        Ok(())
+    }
+
+    /// Whether this may be done with the key.
+    #[inline]
+    pub fn allow(&self, key: &[u8], access: Access) -> bool {
+        self.all
+            || self
+                .patterns
+                .iter()
+                .any(|known| known.access.covers(access) && glob::matches(&known.pattern, key))
+    }
+
+    /// Whether this may be done with every key.
+    pub fn allow_any(&self, access: Access) -> bool {
+        let is_star = |known: &KeyPattern| *known.pattern == *b"*" && known.access.covers(access);
+        self.all || self.patterns.iter().any(is_star)
+    }
+
+    /// The rules as text.
+    pub fn describe(&self, to: &mut Vec<u8>) {
+        if self.all {
+            to.extend(b"~*");
+        }
+        for (at, known) in self.patterns.iter().enumerate() {
+            if at > 0 {
+                to.push(b' ');
+            }
+            to.extend(match known.access {
+                Access::READ => &b"%R~"[..],
+                Access::WRITE => b"%W~",
+                _ => b"~",
+            });
+            to.extend(&known.pattern[..]);
+        }
+    }
+}
+
+/// `R~pattern`, as it follows `%`. Without `~` the pattern is empty.
+fn access_and_pattern(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
+    let mut access = Access::NONE;
+    let mut rest = rule;
+    while let [letter, after @ ..] = rest {
+        rest = after;
+        let more = match letter {
+            b'r' | b'R' => Access::READ,
+            b'w' | b'W' => Access::WRITE,
+            b'~' => break,
+            _ => return Err(RuleError::Syntax),
+        };
+        if access.covers(more) {
+            return Err(RuleError::Syntax);
+        }
+        access = access.and(more);
+    }
+    if access == Access::NONE { Err(RuleError::Syntax) } else { Ok((access, rest)) }
+}
+
+/// What a selector says of channels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChannelRules {
+    all: bool,
+    patterns: Vec<Box<[u8]>>,
+}
+
+impl ChannelRules {
+    /// `allchannels`
+    pub fn allow_all(&mut self) {
+        self.all = true;
+        self.patterns.clear();
+    }
+
+    /// `resetchannels`
+    pub fn reset(&mut self) {
+        self.all = false;
+        self.patterns.clear();
+    }
+
+    /// Whether every channel may be used.
+    pub fn is_all(&self) -> bool {
+        self.all
+    }
+
+    /// What stands after `&`.
+    pub fn add(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
+        if self.all {
+            return Err(RuleError::ChannelsAfterAll);
+        }
+        if has_space(pattern) {
+            return Err(RuleError::Syntax);
+        }
+        if !self.patterns.iter().any(|known| **known == *pattern) {
+            self.patterns.push(pattern.into());
+        }
+        Ok(())
+    }
+
+    /// Whether a channel, or a pattern of channels, may be used.
+    pub fn allow(&self, channel: &[u8], kind: ChannelKind) -> bool {
+        self.all
+            || self.patterns.iter().any(|known| match kind {
+                ChannelKind::Exact => glob::matches(known, channel),
+                ChannelKind::Pattern => **known == *channel,
+            })
+    }
+
+    /// The patterns alone, as GETUSER shows them.
+    pub fn describe(&self, to: &mut Vec<u8>) {
+        if self.all {
+            to.extend(b"&*");
+        }
+        for (at, pattern) in self.patterns.iter().enumerate() {
+            if at > 0 {
+                to.push(b' ');
+            }
+            to.push(b'&');
+            to.extend(&pattern[..]);
+        }
+    }
+}

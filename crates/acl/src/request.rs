@@ -1,0 +1,62 @@
+//! What is asked of a user's rules, and how they refuse.
+
+use crate::catalogue::CommandId;
+use crate::patterns::Access;
+
+/// How a channel is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelKind {
+    /// By its name: PUBLISH, SUBSCRIBE and those for slots.
+    Exact,
+    /// By a pattern (PSUBSCRIBE), which has to stand in the rules as it is.
+    Pattern,
+}
+
+/// Which databases something is done in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Database {
+    /// This one.
+    One(u32),
+    /// Every one (FLUSHALL).
+    All,
+}
+
+/// One command that somebody wants to run. Positions are those of arguments; the name's is 0.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The command; a container's subcommand where there is one.
+    pub command: CommandId,
+    /// The arguments, with the name.
+    pub args: &'a [&'a [u8]],
+    /// Which arguments are keys, and what is done with them.
+    pub keys: &'a [(usize, Access)],
+    /// Which arguments are channels.
+    pub channels: &'a [(usize, ChannelKind)],
+    /// Databases: at position 0 the selected one, or all; else the one that an argument names.
+    pub databases: &'a [(usize, Database)],
+}
+
+/// What was refused. The position is that of the argument; of the selected database 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// The command, or its first argument.
+    Command,
+    /// A key.
+    Key(usize),
+    /// A channel.
+    Channel(usize),
+    /// A database.
+    Database(usize),
+}
+
+impl Denied {
+    /// Of several refusals the highest is told: what came farthest.
+    pub(crate) fn rank(self) -> (u8, usize) {
+        match self {
+            Denied::Command => (0, 0),
+            Denied::Key(position) => (1, position),
+            Denied::Channel(position) => (2, position),
+            Denied::Database(position) => (3, position),
+        }
+    }
+}

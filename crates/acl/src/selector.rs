@@ -1,0 +1,165 @@
+//! One set of rules: commands, keys, channels and databases that are allowed together.
+
+use crate::catalogue::{Catalogue, CommandId};
+use crate::commands::CommandRules;
+use crate::databases::DatabaseRules;
+use crate::error::RuleError;
+use crate::patterns::{Access, ChannelRules, KeyRules};
+use crate::request::{ChannelKind, Denied, Request};
+use crate::users::DefaultChannels;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    pub(crate) commands: CommandRules,
+    pub(crate) keys: KeyRules,
+    pub(crate) channels: ChannelRules,
+    pub(crate) databases: DatabaseRules,
+}
+
+impl Selector {
+    /// Nothing is allowed but what the settings allow everybody.
+    pub(crate) fn new(catalogue: &Catalogue, channels: DefaultChannels) -> Selector {
+        let mut selector = Selector {
+            commands: CommandRules::new(catalogue),
+            keys: KeyRules::default(),
+            channels: ChannelRules::default(),
+            databases: DatabaseRules::default(),
+        };
+        if channels == DefaultChannels::All {
+            selector.channels.allow_all();
+        }
+        selector
+    }
+
+    /// What stands between parentheses, as one word for each rule.
+    pub(crate) fn parse(
+        text: &[u8],
+        catalogue: &Catalogue,
+        channels: DefaultChannels,
+    ) -> Result<Selector, RuleError> {
+        let mut selector = Selector::new(catalogue, channels);
+        for rule in text.split(|byte| *byte == b' ').filter(|rule| !rule.is_empty()) {
+            selector.change(rule, catalogue)?;
+        }
+        Ok(selector)
+    }
+
+    /// Applies one rule.
+    pub(crate) fn change(&mut self, rule: &[u8], catalogue: &Catalogue) -> Result<(), RuleError> {
+        let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
+        match rule {
+            _ if is("allkeys") || is("~*") => self.keys.allow_all(),
+            _ if is("resetkeys") => self.keys.reset(),
+            _ if is("allchannels") || is("&*") => self.channels.allow_all(),
+            _ if is("resetchannels") => self.channels.reset(),
+            _ if is("allcommands") || is("+@all") => self.commands.allow_all(),
+            _ if is("nocommands") || is("-@all") => self.commands.allow_none(catalogue),
+            _ if is("alldbs") => self.databases.allow_all(),
+            _ if is("resetdbs") => self.databases.reset(),
+            [b'~' | b'%', ..] => self.keys.add(rule)?,
+            [b'&', pattern @ ..] => self.channels.add(pattern)?,
+            [b'd' | b'D', b'b' | b'B', b'=', list @ ..] => self.databases.set(list)?,
+            [b'+' | b'-', _, ..] => self.commands.change(rule, catalogue)?,
+            _ => return Err(RuleError::Syntax),
+        }
+        Ok(())
+    }
+
+    /// Whether it allows everything.
+    pub(crate) fn is_unrestricted(&self) -> bool {
+        self.commands.is_all()
+            && self.keys.is_all()
+            && self.channels.is_all()
+            && self.databases.is_all()
+    }
+
+    /// Whether it allows all of this; else what it refuses first.
+    #[inline]
+    pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), Denied> {
+        if !self.commands.allow(request.command, request.args.get(1).copied()) {
+            return Err(Denied::Command);
+        }
+        for &(position, database) in request.databases {
+            if !self.databases.allow(database) {
+                return Err(Denied::Database(position));
+            }
+        }
+        for &(position, access) in request.keys {
+            let key = request.args.get(position).copied().unwrap_or_default();
+            if !self.keys.allow(key, access) {
+                return Err(Denied::Key(position));
+            }
+        }
+        for &(position, kind) in request.channels {
+            let channel = request.args.get(position).copied().unwrap_or_default();
+            if !self.channels.allow(channel, kind) {
+                return Err(Denied::Channel(position));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a command may be run with this first argument.
+    pub(crate) fn may_run(&self, command: CommandId, first_arg: Option<&[u8]>) -> bool {
+        self.commands.allow(command, first_arg)
+    }
+
+    /// Whether a channel may be used.
+    pub(crate) fn may_use_channel(&self, channel: &[u8], kind: ChannelKind) -> bool {
+        self.channels.allow(channel, kind)
+    }
+
+    /// Whether this may be done with every key.
+    pub(crate) fn may_use_every_key(&self, access: Access) -> bool {
+        self.keys.allow_any(access)
+    }
+
+    /// What GETUSER shows: commands.
+    pub fn commands_text(&self) -> Vec<u8> {
+        text(|to| self.commands.describe(to))
+    }
+
+    /// What GETUSER shows: keys.
+    pub fn keys_text(&self) -> Vec<u8> {
+        text(|to| self.keys.describe(to))
+    }
+
+    /// What GETUSER shows: channels.
+    pub fn channels_text(&self) -> Vec<u8> {
+        text(|to| self.channels.describe(to))
+    }
+
+    /// What GETUSER shows: databases.
+    pub fn databases_text(&self) -> Vec<u8> {
+        text(|to| self.databases.describe(to))
+    }
+
+    /// All of it, as LIST shows it.
+    pub(crate) fn describe(&self, to: &mut Vec<u8>) {
+        let start = to.len();
+        self.keys.describe(to);
+        if to.len() > start {
+            to.push(b' ');
+        }
+        if !self.channels.is_all() {
+            to.extend(b"resetchannels ");
+        }
+        let channels = to.len();
+        self.channels.describe(to);
+        if to.len() > channels {
+            to.push(b' ');
+        }
+        if !self.databases.is_all() {
+            self.databases.describe(to);
+            to.push(b' ');
+        }
+        self.commands.describe(to);
+    }
+}
+
+fn text(describe: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut text = Vec::new();
+    describe(&mut text);
+    text
+}

@@ -1,0 +1,243 @@
+//! A user: name, passwords, selectors.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::catalogue::{Catalogue, CommandId};
+use crate::error::RuleError;
+use crate::password::Password;
+use crate::patterns::Access;
+use crate::request::{ChannelKind, Denied, Request};
+use crate::selector::Selector;
+use crate::users::DefaultChannels;
+
+/// Tells users of the same name apart: SETUSER and LOAD keep it, who is deleted and made again gets
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct UserId(u64);
+
+impl UserId {
+    fn next() -> UserId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        UserId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// See the module. It never changes.
+#[derive(Clone, Debug)]
+pub struct User {
+    id: UserId,
+    name: Box<[u8]>,
+    is_on: bool,
+    no_password: bool,
+    sanitizes: bool,
+    passwords: Vec<Password>,
+    /// The first is the root selector.
+    selectors: Vec<Selector>,
+    is_unrestricted: bool,
+}
+
+impl User {
+    /// A user as `ACL SETUSER name` makes it: off, with nothing allowed.
+    pub(crate) fn new(name: &[u8], catalogue: &Catalogue, channels: DefaultChannels) -> User {
+        User {
+            id: UserId::next(),
+            name: name.into(),
+            is_on: false,
+            no_password: false,
+            sanitizes: true,
+            passwords: Vec::new(),
+            selectors: vec![Selector::new(catalogue, channels)],
+            is_unrestricted: false,
+        }
+    }
+
+    /// Which user it is, through all its changes.
+    pub fn id(&self) -> UserId {
+        self.id
+    }
+
+    /// The same rules as another user that went before.
+    pub(crate) fn with_id(mut self, id: UserId) -> User {
+        self.id = id;
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Whether it may log in.
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Whether any password will do.
+    pub fn has_no_password(&self) -> bool {
+        self.no_password
+    }
+
+    /// Digests of its passwords, as text.
+    pub fn password_texts(&self) -> impl Iterator<Item = [u8; 64]> {
+        self.passwords.iter().map(Password::hex)
+    }
+
+    /// Whether this is one of its passwords. All are compared, whichever it is.
+    pub fn accepts(&self, password: &[u8]) -> bool {
+        let given = Password::of(password);
+        let found = self.passwords.iter().fold(false, |found, known| found | known.is(&given));
+        found | self.no_password
+    }
+
+    /// Whether it may run all commands with all keys, channels and databases.
+    #[inline]
+    pub fn is_unrestricted(&self) -> bool {
+        self.is_unrestricted
+    }
+
+    /// The root selector, whose rules stand without parentheses.
+    pub fn root(&self) -> &Selector {
+        &self.selectors[0]
+    }
+
+    /// The others.
+    pub fn selectors(&self) -> &[Selector] {
+        &self.selectors[1..]
+    }
+
+    /// Whether some selector allows the command with this first argument, whatever it does.
+    #[inline]
+    pub fn may_run(&self, command: CommandId, first_arg: Option<&[u8]>) -> bool {
+        self.selectors.iter().any(|selector| selector.may_run(command, first_arg))
+    }
+
+    /// Whether a selector allows all of it. If none does: what refused it in the
+    /// selector that came farthest.
+    #[inline]
+    pub fn check(&self, request: &Request<'_>) -> Result<(), Denied> {
+        let mut worst = Denied::Command;
+        for selector in &self.selectors {
+            match selector.check(request) {
+                Ok(()) => return Ok(()),
+                Err(denied) if denied.rank() > worst.rank() => worst = denied,
+                Err(_) => {}
+            }
+        }
+        Err(worst)
+    }
+
+    /// Whether a selector allows all of it, and this for every key there is: what SORT's BY and GET
+    /// need.
+    pub fn check_with_every_key(&self, request: &Request<'_>, access: Access) -> bool {
+        self.selectors.iter().any(|one| one.check(request).is_ok() && one.may_use_every_key(access))
+    }
+
+    /// Whether some selector allows the channel.
+    pub fn may_use_channel(&self, channel: &[u8], kind: ChannelKind) -> bool {
+        self.selectors.iter().any(|selector| selector.may_use_channel(channel, kind))
+    }
+
+    /// The flags as GETUSER shows them.
+    pub fn flags(&self) -> impl Iterator<Item = &'static str> {
+        let switch = if self.is_on { "on" } else { "off" };
+        let no_password = self.no_password.then_some("nopass");
+        let lax = (!self.sanitizes).then_some("skip-sanitize-payload");
+        [Some(switch), no_password, lax].into_iter().flatten()
+    }
+
+    /// Applies one rule. On an error the user may be half changed: it is to be dropped.
+    pub(crate) fn change(
+        &mut self,
+        rule: &[u8],
+        catalogue: &Catalogue,
+        channels: DefaultChannels,
+    ) -> Result<(), RuleError> {
+        let is = |word: &str| rule.eq_ignore_ascii_case(word.as_bytes());
+        match rule {
+            [] => {}
+            _ if is("on") => self.is_on = true,
+            _ if is("off") => self.is_on = false,
+            _ if is("nopass") => {
+                self.no_password = true;
+                self.passwords.clear();
+            }
+            _ if is("resetpass") => {
+                self.no_password = false;
+                self.passwords.clear();
+            }
+            _ if is("sanitize-payload") => self.sanitizes = true,
+            _ if is("skip-sanitize-payload") => self.sanitizes = false,
+            [b'>', password @ ..] => self.add_password(Password::of(password)),
+            [b'#', hex @ ..] => {
+                self.add_password(Password::from_hex(hex).ok_or(RuleError::BadHash)?);
+            }
+            [b'<', password @ ..] => self.remove_password(Password::of(password))?,
+            [b'!', hex @ ..] => {
+                self.remove_password(Password::from_hex(hex).ok_or(RuleError::BadHash)?)?;
+            }
+            [b'(', within @ .., b')'] => {
+                self.selectors.push(Selector::parse(within, catalogue, channels)?);
+            }
+            _ if is("clearselectors") => self.selectors.truncate(1),
+            _ if is("reset") => {
+                let fresh = User::new(&self.name, catalogue, channels);
+                *self = fresh.with_id(self.id);
+            }
+            _ => self.selectors[0].change(rule, catalogue)?,
+        }
+        Ok(())
+    }
+
+    /// Works out what is asked often. After the last rule.
+    pub(crate) fn settle(&mut self) {
+        self.is_unrestricted = self.selectors.iter().any(Selector::is_unrestricted);
+    }
+
+    fn add_password(&mut self, password: Password) {
+        if !self.passwords.contains(&password) {
+            self.passwords.push(password);
+        }
+        self.no_password = false;
+    }
+
+    fn remove_password(&mut self, password: Password) -> Result<(), RuleError> {
+        let at = self.passwords.iter().position(|known| *known == password);
+        self.passwords.remove(at.ok_or(RuleError::NoSuchPassword)?);
+        Ok(())
+    }
+
+    /// `user name on nopass ~* &* +@all`, as LIST shows it and files have it.
+    pub fn describe(&self) -> Vec<u8> {
+        let mut text = [b"user ", self.name()].concat();
+        for flag in self.flags() {
+            text.push(b' ');
+            text.extend(flag.as_bytes());
+        }
+        for password in self.password_texts() {
+            text.extend(b" #");
+            text.extend(password);
+        }
+        text.push(b' ');
+        self.root().describe(&mut text);
+        for selector in self.selectors() {
+            text.extend(b" (");
+            selector.describe(&mut text);
+            text.push(b')');
+        }
+        text
+    }
+}
+
+impl PartialEq for User {
+    /// Whether both are called the same and may do the same.
+    fn eq(&self, other: &User) -> bool {
+        self.name == other.name
+            && self.is_on == other.is_on
+            && self.no_password == other.no_password
+            && self.sanitizes == other.sanitizes
+            && self.passwords == other.passwords
+            && self.selectors == other.selectors
+    }
+}
+
+impl Eq for User {}

@@ -1,0 +1,141 @@
+//! All users.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::catalogue::Catalogue;
+use crate::error::SetUserError;
+use crate::patterns::has_space;
+use crate::user::User;
+
+/// Channels of a new user, or after `reset`: `acl-pubsub-default`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DefaultChannels {
+    /// `resetchannels`
+    #[default]
+    None,
+    /// `allchannels`
+    All,
+}
+
+/// The name of the user that a connection begins as.
+pub const DEFAULT_NAME: &[u8] = b"default";
+
+/// See the module. It never changes: what changes a user makes another set.
+#[derive(Clone, Debug)]
+pub struct Users {
+    catalogue: Arc<Catalogue>,
+    by_name: BTreeMap<Box<[u8]>, Arc<User>>,
+    default: Arc<User>,
+}
+
+impl Users {
+    /// Only the default user, who may do everything.
+    pub fn new(catalogue: Arc<Catalogue>) -> Users {
+        let mut default = User::new(DEFAULT_NAME, &catalogue, DefaultChannels::All);
+        for rule in [&b"+@all"[..], b"~*", b"&*", b"on", b"nopass"] {
+            let done = default.change(rule, &catalogue, DefaultChannels::All);
+            debug_assert_eq!(done, Ok(()));
+        }
+        default.settle();
+        let default = Arc::new(default);
+        let by_name = BTreeMap::from([(DEFAULT_NAME.into(), Arc::clone(&default))]);
+        Users { catalogue, by_name, default }
+    }
+
+    /// The commands that rules are about.
+    pub fn catalogue(&self) -> &Arc<Catalogue> {
+        &self.catalogue
+    }
+
+    /// The user that a connection begins as.
+    pub fn default_user(&self) -> &Arc<User> {
+        &self.default
+    }
+
+    /// A user by name.
+    pub fn find(&self, name: &[u8]) -> Option<&Arc<User>> {
+        self.by_name.get(name)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
+        self.by_name.values()
+    }
+
+    /// The user of this name, if it is on and has this password.
+    pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
+        let user = self.find(name)?;
+        // The password is looked at in any case, so that the time does not tell who is off.
+        let accepts = user.accepts(password);
+        (accepts && user.is_on()).then(|| Arc::clone(user))
+    }
+
+    /// The set after SETUSER: the user made or changed by these rules, or nothing at all.
+    pub fn with_rules(
+        &self,
+        name: &[u8],
+        rules: &[&[u8]],
+        channels: DefaultChannels,
+    ) -> Result<Users, SetUserError> {
+        if has_space(name) {
+            return Err(SetUserError::BadName);
+        }
+        let rules = merged(rules)?;
+        let mut user = match self.find(name) {
+            Some(user) => User::clone(user),
+            None => User::new(name, &self.catalogue, channels),
+        };
+        for rule in rules {
+            let changed = user.change(&rule, &self.catalogue, channels);
+            changed.map_err(|error| SetUserError::Rule(rule, error))?;
+        }
+        user.settle();
+        let mut users = self.clone();
+        users.insert(user);
+        Ok(users)
+    }
+
+    /// The set without these users, and how many have gone. The default user stays.
+    pub fn without(&self, names: &[&[u8]]) -> (Users, usize) {
+        let mut users = self.clone();
+        for name in names.iter().filter(|name| **name != DEFAULT_NAME) {
+            users.by_name.remove(*name);
+        }
+        let gone = self.by_name.len() - users.by_name.len();
+        (users, gone)
+    }
+
+    fn insert(&mut self, user: User) {
+        let user = Arc::new(user);
+        if user.name() == DEFAULT_NAME {
+            self.default = Arc::clone(&user);
+        }
+        self.by_name.insert(user.name().into(), user);
+    }
+}
+
+/// Rules with those that lie between parentheses put together again: `(+get` and `~a)` are one.
+fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, SetUserError> {
+    let mut merged: Vec<Vec<u8>> = Vec::new();
+    let mut open: Option<Vec<u8>> = None;
+    for rule in rules {
+        let whole = match open.take() {
+            Some(mut start) => {
+                start.push(b' ');
+                start.extend(*rule);
+                start
+            }
+            None => rule.to_vec(),
+        };
+        if whole.first() == Some(&b'(') && whole.last() != Some(&b')') {
+            open = Some(whole);
+        } else {
+            merged.push(whole);
+        }
+    }
+    match open {
+        None => Ok(merged),
+        Some(from) => Err(SetUserError::Unclosed(from)),
+    }
+}
