@@ -1,22 +1,25 @@
-//! The users in force, for all threads.
+//! The users in force and what they were refused, for all threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::catalogue::Catalogue;
+use crate::log::Log;
 use crate::users::Users;
 
 /// The users as they are now; readers keep what they have and look at the version.
 pub struct Acl {
     version: AtomicU64,
     users: RwLock<Arc<Users>>,
+    /// What was refused.
+    pub log: Log,
 }
 
 impl Acl {
     /// Only the default user.
     pub fn new(catalogue: Arc<Catalogue>) -> Acl {
         let users = RwLock::new(Arc::new(Users::new(catalogue)));
-        Acl { version: AtomicU64::new(1), users }
+        Acl { version: AtomicU64::new(1), users, log: Log::default() }
     }
 
     /// Changes with every change of users.

@@ -3,6 +3,7 @@
 use crate::catalogue::{Catalogue, CommandId};
 use crate::category::Category;
 use crate::error::RuleError;
+use crate::patterns::has_space;
 
 /// What a selector says of commands.
 ///
@@ -97,7 +98,8 @@ impl CommandRules {
             return Err(RuleError::WithinSubcommand);
         }
         let word = &what[bar + 1..];
-        if word.is_empty() {
+        // With a blank in it the rule could not be read again.
+        if word.is_empty() || has_space(word) {
             return Err(RuleError::Syntax);
         }
         if !catalogue.subcommands(command).is_empty() {

@@ -1,9 +1,28 @@
 //! Rules about databases.
 
-use pantala_base::number::parse_i64;
-
 use crate::error::RuleError;
 use crate::request::Database;
+
+/// The highest number that a rule may name, whatever databases there are.
+const MOST: u32 = i32::MAX.unsigned_abs();
+
+/// A number as `strtol` reads it: blanks and a sign may stand before it, nothing behind.
+fn parse(text: &[u8]) -> Result<u32, RuleError> {
+    let text = text.trim_ascii_start();
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(RuleError::Syntax);
+    }
+    let add = |sum: u32, digit: &u8| sum.saturating_mul(10).saturating_add(u32::from(digit - b'0'));
+    match digits.iter().fold(0, add) {
+        0 => Ok(0),
+        number if is_negative || number > MOST => Err(RuleError::DatabaseRange),
+        number => Ok(number),
+    }
+}
 
 /// What a selector says of databases.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,10 +58,7 @@ impl DatabaseRules {
     pub fn set(&mut self, list: &[u8]) -> Result<(), RuleError> {
         let mut some = Vec::new();
         for number in list.split(|byte| *byte == b',') {
-            let number = parse_i64(number).ok_or(RuleError::Syntax)?;
-            let in_range = (0..i64::from(i32::MAX)).contains(&number);
-            let number = u32::try_from(number).ok().filter(|_| in_range);
-            some.push(number.ok_or(RuleError::DatabaseRange)?);
+            some.push(parse(number)?);
         }
         some.sort_unstable();
         some.dedup();

@@ -17,7 +17,9 @@
 //!
 //! Commands are numbers of a [`Catalogue`], which the command table supplies.
 //!
-//! Not here: connections, what arguments are keys, replies, files. Tests: foot of the files.
+//! Not here: connections, what arguments are keys, replies, reading and writing files.
+//!
+//! Tests: foot of the files.
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +29,8 @@ mod category;
 mod commands;
 mod databases;
 mod error;
+mod file;
+mod log;
 mod password;
 mod patterns;
 mod request;
@@ -38,6 +42,7 @@ pub use acl::Acl;
 pub use catalogue::{Catalogue, CommandId, Entry};
 pub use category::{Categories, Category};
 pub use error::{RuleError, SetUserError};
+pub use log::{Context, Log, LogEntry, Reason, Refusal};
 pub use patterns::Access;
 pub use request::{ChannelKind, Database, Denied, Request};
 pub use selector::Selector;

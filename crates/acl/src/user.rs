@@ -29,7 +29,6 @@ pub struct User {
     name: Box<[u8]>,
     is_on: bool,
     no_password: bool,
-    sanitizes: bool,
     passwords: Vec<Password>,
     /// The first is the root selector.
     selectors: Vec<Selector>,
@@ -44,7 +43,6 @@ impl User {
             name: name.into(),
             is_on: false,
             no_password: false,
-            sanitizes: true,
             passwords: Vec::new(),
             selectors: vec![Selector::new(catalogue, channels)],
             is_unrestricted: false,
@@ -141,8 +139,7 @@ impl User {
     pub fn flags(&self) -> impl Iterator<Item = &'static str> {
         let switch = if self.is_on { "on" } else { "off" };
         let no_password = self.no_password.then_some("nopass");
-        let lax = (!self.sanitizes).then_some("skip-sanitize-payload");
-        [Some(switch), no_password, lax].into_iter().flatten()
+        [Some(switch), no_password].into_iter().flatten()
     }
 
     /// Applies one rule. On an error the user may be half changed: it is to be dropped.
@@ -165,8 +162,8 @@ impl User {
                 self.no_password = false;
                 self.passwords.clear();
             }
-            _ if is("sanitize-payload") => self.sanitizes = true,
-            _ if is("skip-sanitize-payload") => self.sanitizes = false,
+            // Payloads are checked whoever sends them.
+            _ if is("sanitize-payload") || is("skip-sanitize-payload") => {}
             [b'>', password @ ..] => self.add_password(Password::of(password)),
             [b'#', hex @ ..] => {
                 self.add_password(Password::from_hex(hex).ok_or(RuleError::BadHash)?);
@@ -188,9 +185,19 @@ impl User {
         Ok(())
     }
 
-    /// Works out what is asked often. After the last rule.
-    pub(crate) fn settle(&mut self) {
+    /// After the last rule: what is asked often is worked out.
+    pub(crate) fn settled(mut self) -> User {
         self.is_unrestricted = self.selectors.iter().any(Selector::is_unrestricted);
+        self
+    }
+
+    /// This password and no other; any, if it is empty.
+    pub(crate) fn set_only_password(&mut self, password: &[u8]) {
+        self.passwords.clear();
+        self.no_password = password.is_empty();
+        if !password.is_empty() {
+            self.passwords.push(Password::of(password));
+        }
     }
 
     fn add_password(&mut self, password: Password) {
@@ -234,7 +241,6 @@ impl PartialEq for User {
         self.name == other.name
             && self.is_on == other.is_on
             && self.no_password == other.no_password
-            && self.sanitizes == other.sanitizes
             && self.passwords == other.passwords
             && self.selectors == other.selectors
     }

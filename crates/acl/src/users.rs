@@ -37,8 +37,7 @@ impl Users {
             let done = default.change(rule, &catalogue, DefaultChannels::All);
             debug_assert_eq!(done, Ok(()));
         }
-        default.settle();
-        let default = Arc::new(default);
+        let default = Arc::new(default.settled());
         let by_name = BTreeMap::from([(DEFAULT_NAME.into(), Arc::clone(&default))]);
         Users { catalogue, by_name, default }
     }
@@ -90,7 +89,6 @@ impl Users {
             let changed = user.change(&rule, &self.catalogue, channels);
             changed.map_err(|error| SetUserError::Rule(rule, error))?;
         }
-        user.settle();
         let mut users = self.clone();
         users.insert(user);
         Ok(users)
@@ -106,8 +104,33 @@ impl Users {
         (users, gone)
     }
 
-    fn insert(&mut self, user: User) {
-        let user = Arc::new(user);
+    /// The set after a change of `requirepass`: the default user's only password, or none.
+    pub fn with_default_password(&self, password: &[u8]) -> Users {
+        let mut user = User::clone(&self.default);
+        user.set_only_password(password);
+        let mut users = self.clone();
+        users.insert(user);
+        users
+    }
+
+    /// The same users, of whom those that were there before are still the same.
+    pub(crate) fn with_ids_of(mut self, before: &Users) -> Users {
+        for (name, user) in &mut self.by_name {
+            if let Some(known) = before.by_name.get(name) {
+                *user = Arc::new(User::clone(user).with_id(known.id()));
+            }
+        }
+        self.default = Arc::clone(&self.by_name[DEFAULT_NAME]);
+        self
+    }
+
+    /// A user of these rules, in the place of whoever has the name.
+    pub(crate) fn insert(&mut self, user: User) {
+        let user = match self.find(user.name()) {
+            Some(before) => user.with_id(before.id()),
+            None => user,
+        };
+        let user = Arc::new(user.settled());
         if user.name() == DEFAULT_NAME {
             self.default = Arc::clone(&user);
         }
@@ -116,7 +139,7 @@ impl Users {
 }
 
 /// Rules with those that lie between parentheses put together again: `(+get` and `~a)` are one.
-fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, SetUserError> {
+pub(crate) fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, SetUserError> {
     let mut merged: Vec<Vec<u8>> = Vec::new();
     let mut open: Option<Vec<u8>> = None;
     for rule in rules {
