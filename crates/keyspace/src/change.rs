@@ -94,7 +94,8 @@ impl Db {
 #[derive(Default)]
 pub(crate) struct Databases {
     first: Db,
-    others: Vec<Db>,
+    /// Apart, so that what nobody uses takes no more than a pointer in each partition.
+    others: Vec<Option<Box<Db>>>,
 }
 
 impl Databases {
@@ -103,7 +104,7 @@ impl Databases {
     pub fn if_used(&self, index: DbIndex) -> Option<&Db> {
         match index.index() {
             0 => Some(&self.first),
-            number => self.others.get(number - 1),
+            number => self.others.get(number - 1)?.as_deref(),
         }
     }
 
@@ -111,7 +112,7 @@ impl Databases {
     pub fn if_used_mut(&mut self, index: DbIndex) -> Option<&mut Db> {
         match index.index() {
             0 => Some(&mut self.first),
-            number => self.others.get_mut(number - 1),
+            number => self.others.get_mut(number - 1)?.as_deref_mut(),
         }
     }
 
@@ -122,22 +123,37 @@ impl Databases {
             0 => &mut self.first,
             number => {
                 if number > self.others.len() {
-                    self.others.resize_with(number, Db::default);
+                    self.others.resize_with(number, || None);
                 }
-                &mut self.others[number - 1]
+                self.others[number - 1].get_or_insert_default()
             }
+        }
+    }
+
+    /// One of them takes no memory any more, if it is empty and no snapshot knows it.
+    pub fn forget_if_empty(&mut self, index: DbIndex) {
+        let Some(number) = index.index().checked_sub(1) else { return };
+        let Some(Some(db)) = self.others.get(number) else { return };
+        if !db.table.is_empty() || db.cut.is_some() {
+            return;
+        }
+        self.others[number] = None;
+        if self.others.iter().all(Option::is_none) {
+            self.others = Vec::new();
         }
     }
 
     /// All of them with their numbers.
     pub fn all_mut(&mut self) -> impl Iterator<Item = (DbIndex, &mut Db)> {
-        let all = std::iter::once(&mut self.first).chain(&mut self.others);
-        (0..).map(DbIndex).zip(all)
+        let others = self.others.iter_mut().map(Option::as_deref_mut);
+        let all = std::iter::once(Some(&mut self.first)).chain(others);
+        (0..).map(DbIndex).zip(all).filter_map(|(index, db)| Some((index, db?)))
     }
 
     /// The first number from this one on that one of them had at the cut.
     pub fn next_cut(&self, from: DbIndex) -> Option<DbIndex> {
-        let all = std::iter::once(&self.first).chain(&self.others);
+        let others = self.others.iter().filter_map(Option::as_deref);
+        let all = std::iter::once(&self.first).chain(others);
         all.filter_map(|db| db.cut).filter(|cut| *cut >= from).min()
     }
 
@@ -166,9 +182,10 @@ impl Partition {
         id: PartitionId,
         sizes: &Sizes,
     ) -> (Option<Table<Object>>, Vec<Ticket>) {
-        let db = self.databases.at(index);
+        let Some(db) = self.databases.if_used_mut(index) else { return (None, Vec::new()) };
         let Db { table, cut, .. } = std::mem::take(db);
         sizes.publish(id, db);
+        self.databases.forget_if_empty(index);
         match (&mut self.rest.saving, cut) {
             (Some(saving), Some(cut)) => {
                 let mut called = saving.gone_table(cut, table);

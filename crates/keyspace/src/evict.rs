@@ -131,7 +131,9 @@ impl Keyspace {
             let left = wanted_bytes - freed.bytes;
             let scope = Scope { db, ..scope };
             freed.add(self.step_with(held, scope, |held, woken| {
-                Changes::of(held, woken, id, scope).evict_some(choice, left, rng)
+                let freed = Changes::of(held, woken, id, scope).evict_some(choice, left, rng);
+                held.databases.forget_if_empty(db);
+                freed
             }));
         }
         freed

@@ -307,7 +307,9 @@ impl Keyspace {
         let mut at = Some(SweepCursor::START);
         while let Some(from) = at {
             let swept = self.sweep_step(id, scope, |held, woken| {
-                Changes::of(held, woken, id, scope).sweep(from, RECORDS_PER_LOCK)
+                let swept = Changes::of(held, woken, id, scope).sweep(from, RECORDS_PER_LOCK);
+                held.databases.forget_if_empty(scope.db);
+                swept
             })?;
             found.removed += swept.expired as u64;
             found.seen += swept.visited as u64;
