@@ -15,7 +15,9 @@
 //! 2. A turn of a worker spends at most its budget here ([`budget_us`]) for each window.
 //! 3. What the journal holds is not counted: evicting a key makes it larger, and so one key would
 //!    pull the next after it.
-//! 4. FULL is what remains if there was nothing to evict; what only takes longer is no reason to
+//! 4. Nor does one pull the next after it in one go by what is told of it (invalidations, events):
+//!    what was to be freed is known when a go begins, and it ends when so much has gone.
+//! 5. FULL is what remains if there was nothing to evict; what only takes longer is no reason to
 //!    refuse a write.
 //!
 //! Not here: which keys go (`pantala_table`), in which order partitions have their turn
@@ -147,14 +149,16 @@ impl Engine {
     pub fn make_room(&self, rules: MemoryRules, scope: Scope<'_>, budget_us: u64) -> Room {
         let Some(choice) = rules.choice else { return Room::None };
         let began_us = monotonic_us();
-        let mut idle_partitions = 0;
+        let (mut idle_partitions, mut goal) = (0, None);
         let room = loop {
             let excess = self.excess_bytes(rules.most_bytes);
-            if excess == 0 {
+            let left = *goal.get_or_insert(excess.saturating_add(rules.spare_bytes()));
+            if excess == 0 || left == 0 {
                 break Room::Made;
             }
-            let wanted = excess.saturating_add(rules.spare_bytes());
+            let wanted = left.min(excess.saturating_add(rules.spare_bytes()));
             let freed = self.space.evict(scope, choice, wanted.min(usize::MAX as u64) as usize);
+            goal = Some(left.saturating_sub(freed.bytes as u64));
             match freed.candidates + freed.busy {
                 0 => idle_partitions += freed.partitions,
                 _ => idle_partitions = 0,
