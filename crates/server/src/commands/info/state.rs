@@ -107,7 +107,9 @@ pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
 }
 
 pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
-    let account = Account::take(shared);
+    let mut account = Account::take(shared);
+    // Room was made before this text began.
+    account.used = account.used.saturating_sub(page.0.capacity() as u64);
     let Account { used, peak, overhead, startup, .. } = account;
     let dataset = account.dataset();
     let allocator = account.allocator;
