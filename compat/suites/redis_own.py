@@ -34,6 +34,7 @@ UNITS = [
     "unit/aofrw",
     "unit/dump",
     "unit/expire",
+    "unit/maxmemory",
     "unit/other",
     "unit/shutdown",
 ]
