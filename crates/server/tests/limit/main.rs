@@ -205,17 +205,19 @@ fn facts() -> impl Iterator<Item = (&'static str, &'static str)> {
     lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('\t'))
 }
 
-/// Commands that end, wait, or are answered by what they run.
-const OTHERS: [&str; 9] = [
+/// Commands that end, write files, or are answered by what they run.
+const OTHERS: [&str; 11] = [
+    "BGREWRITEAOF",
+    "BGSAVE",
     "DEBUG",
-    "SHUTDOWN",
     "EVAL",
-    "EVAL_RO",
     "EVALSHA",
     "EVALSHA_RO",
+    "EVAL_RO",
     "FCALL",
     "FCALL_RO",
-    "FUNCTION RESTORE",
+    "SAVE",
+    "SHUTDOWN",
 ];
 
 #[test]
@@ -243,7 +245,7 @@ fn what_is_refused_without_room_is_what_valkey_refuses() {
         assert_eq!(reply.starts_with("-OOM "), refuses, "{words:?}: {reply}");
         if refuses { refused += 1 } else { run += 1 }
     }
-    assert!(refused > 60 && run > 150, "{refused} of {}", refused + run);
+    assert!(refused > 50 && run > 150, "{refused} of {}", refused + run);
 }
 
 #[test]
