@@ -18,6 +18,7 @@ const FLOORS: [(&str, &[&str]); 24] = [
     ("crates/protocol", &["base"]),
     ("crates/memcached", &["base"]),
     ("crates/reactor", &["base"]),
+    ("crates/tls", &[]),
     ("crates/table", &["base", "memory"]),
     ("crates/values", &["base", "memory", "table"]),
     ("crates/rdb", &["base", "memory", "table", "values"]),

@@ -1,0 +1,79 @@
+//! What a certificate says of its owner, and how long it lasts.
+//!
+//! Not here: whether it is to be believed (rustls). Tests: `tests/`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::pkix::name::GeneralName;
+
+/// The field of a client's certificate that names its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameField {
+    /// The common name of the subject.
+    CommonName,
+    /// The first URI of the alternative names.
+    Uri,
+}
+
+/// What an operator wants to know of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brief {
+    /// The serial number, in hexadecimal digits.
+    pub serial: String,
+    /// When it begins to be valid (Unix, seconds).
+    pub begins_unix_s: u64,
+    /// The last moment at which it is valid (Unix, seconds).
+    pub expires_unix_s: u64,
+}
+
+impl Brief {
+    /// Of a certificate in DER; `None` if it is none that can be read.
+    pub fn of(der: &[u8]) -> Option<Brief> {
+        let certificate = Certificate::from_der(der).ok()?;
+        let certificate = certificate.tbs_certificate();
+        let digits = certificate.serial_number().as_bytes();
+        // A leading zero only says that the number is not negative.
+        let digits = match digits {
+            [0, rest @ ..] if !rest.is_empty() => rest,
+            all => all,
+        };
+        let validity = certificate.validity();
+        Some(Brief {
+            serial: digits.iter().map(|byte| format!("{byte:02X}")).collect(),
+            begins_unix_s: validity.not_before.to_unix_duration().as_secs(),
+            expires_unix_s: validity.not_after.to_unix_duration().as_secs(),
+        })
+    }
+
+    /// Whether it is valid at a moment (Unix, seconds).
+    pub fn is_valid_at(&self, unix_s: u64) -> bool {
+        (self.begins_unix_s..=self.expires_unix_s).contains(&unix_s)
+    }
+}
+
+/// The time now (Unix, seconds): certificates are for the world's clock.
+pub(crate) fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// What the field says in a certificate in DER, if it is there.
+pub(crate) fn name_in(der: &[u8], field: NameField) -> Option<String> {
+    let certificate = Certificate::from_der(der).ok()?;
+    let certificate = certificate.tbs_certificate();
+    match field {
+        NameField::CommonName => {
+            let name = certificate.subject().common_name().ok()??;
+            Some(name.value().into_owned())
+        }
+        NameField::Uri => {
+            let (_, names) = certificate.get_extension::<SubjectAltName>().ok()??;
+            names.0.iter().find_map(|name| match name {
+                GeneralName::UniformResourceIdentifier(uri) => Some(uri.as_str().to_owned()),
+                _ => None,
+            })
+        }
+    }
+}

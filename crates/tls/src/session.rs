@@ -1,0 +1,183 @@
+//! One connection: what the peer has sent is opened, what it is to be sent is sealed.
+//!
+//! Tests: `tests/`.
+
+use std::fmt;
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+
+use rustls::ServerConnection;
+
+use crate::acceptor::Acceptor;
+use crate::certificate::{NameField, name_in};
+
+/// See the module.
+pub struct TlsSession {
+    connection: ServerConnection,
+    is_over: bool,
+}
+
+/// What came of opening bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// How many plain bytes were appended.
+    pub plain_bytes: usize,
+    /// A step of the handshake was computed: some tenths of a millisecond of work.
+    pub is_costly: bool,
+    /// The handshake has ended with this.
+    pub is_established: bool,
+    /// The peer has said that it sends no more.
+    pub is_closed: bool,
+}
+
+/// Why a session has ended: what the peer sent, or its certificate.
+#[derive(Clone, Debug)]
+pub struct Fault(rustls::Error);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl TlsSession {
+    /// A connection as it begins. `None`: there is no memory or no randomness for it.
+    pub fn new(acceptor: &Acceptor) -> Option<TlsSession> {
+        let mut connection = ServerConnection::new(Arc::clone(&acceptor.config)).ok()?;
+        // What is sealed leaves at once: the caller says how much that is.
+        connection.set_buffer_limit(None);
+        Some(TlsSession { connection, is_over: false })
+    }
+
+    /// Opens what has been received and appends what it says to `plain`. Half a record waits for
+    /// its rest.
+    ///
+    /// # Errors
+    /// The session is over; [`TlsSession::seal`] gives what is to be sent to say so.
+    pub fn open(&mut self, mut sealed: &[u8], plain: &mut Vec<u8>) -> Result<Opened, Fault> {
+        let mut opened = Opened::default();
+        let was_handshaking = self.connection.is_handshaking();
+        while !sealed.is_empty() && !self.is_over {
+            let step = self
+                .take(&mut sealed)
+                .and_then(|()| self.connection.process_new_packets().map_err(Fault));
+            opened.plain_bytes += self.drain(plain);
+            match step {
+                Ok(state) if state.peer_has_closed() => {
+                    self.is_over = true;
+                    opened.is_closed = true;
+                }
+                Ok(_) => {}
+                Err(fault) => {
+                    self.is_over = true;
+                    return Err(fault);
+                }
+            }
+        }
+        opened.is_established = was_handshaking && !self.connection.is_handshaking();
+        opened.is_costly =
+            was_handshaking && (opened.is_established || self.connection.wants_write());
+        Ok(opened)
+    }
+
+    /// Hands some of the bytes over, at least one.
+    fn take(&mut self, sealed: &mut &[u8]) -> Result<(), Fault> {
+        match self.connection.read_tls(sealed) {
+            Ok(0) => Err(Fault(rustls::Error::General("a record of an impossible length".into()))),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Fault(rustls::Error::General(error.to_string()))),
+        }
+    }
+
+    /// Takes all that is open.
+    fn drain(&mut self, plain: &mut Vec<u8>) -> usize {
+        let before = plain.len();
+        let mut reader = self.connection.reader();
+        while let Ok(chunk) = reader.fill_buf() {
+            let length = chunk.len();
+            if length == 0 {
+                break;
+            }
+            plain.extend_from_slice(chunk);
+            reader.consume(length);
+        }
+        plain.len() - before
+    }
+
+    /// Seals plain bytes, unless the handshake is under way, and appends all that is to be sent to
+    /// `out`; how many plain bytes were taken: all of them, or none.
+    pub fn seal(&mut self, plain: &[u8], out: &mut Vec<u8>) -> usize {
+        let taken = if plain.is_empty() || self.connection.is_handshaking() {
+            0
+        } else {
+            self.connection.writer().write(plain).unwrap_or(0)
+        };
+        self.flush(out);
+        taken
+    }
+
+    /// Says that no more is sent.
+    pub fn close(&mut self, out: &mut Vec<u8>) {
+        if !self.connection.is_handshaking() {
+            self.connection.send_close_notify();
+        }
+        self.flush(out);
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        while self.connection.wants_write() {
+            if !matches!(self.connection.write_tls(&mut Appending(out)), Ok(1..)) {
+                break;
+            }
+        }
+    }
+
+    /// Whether there is something to be sent without anything new being sealed.
+    #[inline]
+    pub fn wants_to_send(&self) -> bool {
+        self.connection.wants_write()
+    }
+
+    /// Whether nothing can be sealed yet.
+    #[inline]
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// What this field of the peer's certificate says, if it has shown one.
+    pub fn peer_name(&self, field: NameField) -> Option<String> {
+        name_in(self.connection.peer_certificates()?.first()?, field)
+    }
+
+    /// Version and cipher, for the log.
+    pub fn spoken(&self) -> String {
+        let version = self.connection.protocol_version();
+        let suite = self.connection.negotiated_cipher_suite().map(|suite| suite.suite());
+        format!("{version:?} {suite:?}")
+    }
+}
+
+/// Takes slices of all records at once.
+struct Appending<'v>(&'v mut Vec<u8>);
+
+impl Write for Appending<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        let mut length = 0;
+        for slice in slices {
+            self.0.extend_from_slice(slice);
+            length += slice.len();
+        }
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
