@@ -99,6 +99,7 @@ const ANY: &[&str] = &[
     "protocol",
     "reactor",
     "table",
+    "tls",
     "values",
     "rdb",
     "keyspace",

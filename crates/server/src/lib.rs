@@ -33,5 +33,6 @@ mod clients;
 mod migrate;
 mod rates;
 mod saves;
+mod tls;
 mod worker;
 mod workers;

@@ -20,6 +20,7 @@ use crate::process::flushing::DelayedFlush;
 use crate::process::loading::LoadState;
 use crate::rates::Rates;
 use crate::saves::Saves;
+use crate::tls::Tls;
 use crate::worker::balance::Loads;
 use crate::workers::Workers;
 
@@ -43,6 +44,8 @@ pub struct Shared {
     pub appending: Appending,
     /// The snapshot that is being loaded, and the last one.
     pub loading: LoadState,
+    /// The certificates in force.
+    pub tls: Tls,
     /// Connections of MIGRATE.
     pub links: Links,
     /// Held by whoever lets changes of data wait while it saves.
@@ -118,6 +121,7 @@ impl Shared {
             appending: Appending::default(),
             loading: LoadState::default(),
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
+            tls: Tls::default(),
             links: Links::default(),
             writes_wait: Mutex::default(),
             loads: Mutex::new(Loads::default()),

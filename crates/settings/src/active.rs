@@ -5,13 +5,14 @@
 
 use crate::field::{
     AppendSync, EvictionPolicy, Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits,
-    Percentiles, Permission, PortSharing, SavePoints, ShutdownWords, VersionCheck,
+    Percentiles, Permission, PortSharing, SavePoints, ShutdownWords, TlsClients, TlsUserField,
+    VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
 use crate::shapes;
 use Group::{
-    Commands, Encodings, Memory, Network, Observe, Persistence, Process, Security, Threads,
+    Commands, Encodings, Memory, Network, Observe, Persistence, Process, Security, Threads, Tls,
 };
 use std::collections::BTreeMap;
 
@@ -274,6 +275,53 @@ settings! {
     /// Who may change protected settings such as dir by CONFIG SET.
     enable_protected_configs: Permission = start(
         "enable-protected-configs", Kind::Word(Permission::WORDS), "no", Security);
+
+    /// TCP port for clients that speak TLS; 0 opens none.
+    tls_port: u16 = start("tls-port", PORT, "0", Tls);
+    /// Speak TLS on `port` and `memcached_port`, too.
+    tls: bool = start("tls", Kind::Bool, "no", Tls).beyond_redis();
+    /// Ports with TLS also serve who speaks plainly, told by the first byte.
+    tls_accept_plain: bool = live("tls_accept_plain", Kind::Bool, "no", Tls).beyond_redis();
+    /// File of the server's certificate, and of those up to the root.
+    tls_cert_file: String = live("tls-cert-file", Kind::Text, "", Tls).on_change(OnChange::Tls);
+    /// File of the server's key.
+    tls_key_file: String = live("tls-key-file", Kind::Text, "", Tls).on_change(OnChange::Tls);
+    /// Password of the server's key.
+    tls_key_file_pass: String = live("tls-key-file-pass", Kind::Text, "", Tls)
+        .secret().on_change(OnChange::Tls);
+    /// File of certificates that clients' must be signed by.
+    tls_ca_cert_file: String = live("tls-ca-cert-file", Kind::Text, "", Tls)
+        .on_change(OnChange::Tls);
+    /// Directory of such files.
+    tls_ca_cert_dir: String = live("tls-ca-cert-dir", Kind::Text, "", Tls)
+        .on_change(OnChange::Tls);
+    /// Whether clients must show a certificate; optional: who shows one must be believed.
+    tls_auth_clients: TlsClients = live(
+        "tls-auth-clients", Kind::Word(TlsClients::WORDS), "yes", Tls).on_change(OnChange::Tls);
+    /// Field of a client's certificate that names its user.
+    tls_auth_clients_user: TlsUserField = live(
+        "tls-auth-clients-user", Kind::Word(TlsUserField::WORDS), "off", Tls);
+    /// Versions that are allowed: TLSv1.2, TLSv1.3; empty means both.
+    tls_protocols: String = live("tls-protocols", Kind::Text, "", Tls).on_change(OnChange::Tls);
+    /// Ciphers of TLS 1.2, as OpenSSL writes them; empty means all there are.
+    tls_ciphers: String = live("tls-ciphers", Kind::Text, "", Tls).on_change(OnChange::Tls);
+    /// Cipher suites of TLS 1.3, separated by colons; empty means all there are.
+    tls_ciphersuites: String = live("tls-ciphersuites", Kind::Text, "", Tls)
+        .understood(&["tls_cipher_suites"]).on_change(OnChange::Tls);
+    /// The server's order of ciphers decides.
+    tls_prefer_server_ciphers: bool = live("tls-prefer-server-ciphers", Kind::Bool, "no", Tls)
+        .on_change(OnChange::Tls);
+    /// Let clients resume sessions, by tickets that they keep.
+    tls_session_caching: bool = live("tls-session-caching", Kind::Bool, "yes", Tls)
+        .on_change(OnChange::Tls);
+    /// Seconds after which the key of tickets is replaced; they are taken for twice as long.
+    tls_session_cache_timeout_s: u32 = live("tls-session-cache-timeout", COUNT, "300", Tls)
+        .on_change(OnChange::Tls);
+    /// Seconds that a handshake may take; 0 means no limit.
+    tls_handshake_timeout_s: u32 = live("tls_handshake_timeout", COUNT, "10", Tls).beyond_redis();
+    /// Steps of handshakes that a worker computes in one turn; others wait for the next.
+    max_new_tls_connections_per_cycle: u32 = live(
+        "max-new-tls-connections-per-cycle", Kind::Int(1, 1_000), "1", Tls);
 
     /// Least important lines that are logged.
     loglevel: LogLevel = live("loglevel", Kind::Word(LogLevel::WORDS), "notice", Observe)

@@ -72,7 +72,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("tiered_prefix", Text, "", Memory)
         .beyond_redis()
         .doc("Path of the files to which values move."),
-    start("tls", Bool, "no", Tls).beyond_redis().refused().doc("Encrypt the main port."),
     start("version_check", Bool, "yes", Process)
         .beyond_redis()
         .doc("Ask a server for newer versions. This one never does."),

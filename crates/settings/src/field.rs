@@ -323,6 +323,26 @@ words! {
         Local = "local",
     }
 
+    /// Whether clients show a certificate.
+    TlsClients {
+        /// They are not asked.
+        No = "no",
+        /// They must.
+        Yes = "yes",
+        /// They may.
+        Optional = "optional",
+    }
+
+    /// The field of a client's certificate that names its user.
+    TlsUserField {
+        /// The common name of its subject.
+        CommonName = "CN",
+        /// A URI of its alternative names.
+        Uri = "URI",
+        /// None: certificates name nobody.
+        Off = "off",
+    }
+
     /// Which versions of the format of snapshots and payloads are taken.
     VersionCheck {
         /// Those that are known.

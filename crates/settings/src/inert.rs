@@ -127,8 +127,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Form of times in the log."),
     live("max-new-connections-per-cycle", Int(1, 1_000), "10", Network)
         .doc("Connections accepted in one turn of the loop."),
-    live("max-new-tls-connections-per-cycle", Int(1, 1_000), "1", Tls)
-        .doc("TLS connections accepted in one turn of the loop."),
     live("maxmemory-samples", Int(1, 64), "5", Memory)
         .doc("Keys compared to find one to evict; here it is always a whole segment of the table."),
     live("min-replicas-max-lag", COUNT, "10", Replication)
@@ -247,17 +245,8 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .doc("Facility in the system log."),
     start("syslog-ident", Text, "valkey", Observe).doc("Name in the system log."),
-    live("tls-auth-clients", Word(&["no", "yes", "optional"]), "yes", Tls)
-        .doc("Whether clients must show a certificate."),
-    live("tls-auth-clients-user", Word(&["CN", "URI", "off"]), "off", Tls)
-        .doc("Field of the certificate that names the user."),
     live("tls-auto-reload-interval", COUNT, "0", Tls)
         .doc("Seconds between looks at changed certificate files."),
-    live("tls-ca-cert-dir", Text, "", Tls).doc("Directory of trusted certificates."),
-    live("tls-ca-cert-file", Text, "", Tls).doc("File of trusted certificates."),
-    live("tls-cert-file", Text, "", Tls).doc("File of the server's certificate."),
-    live("tls-ciphers", Text, "", Tls).doc("Ciphers up to TLS 1.2."),
-    live("tls-ciphersuites", Text, "", Tls).doc("Ciphers of TLS 1.3."),
     live("tls-client-cert-file", Text, "", Tls)
         .doc("File of the certificate for outgoing connections."),
     live("tls-client-key-file", Text, "", Tls).doc("File of the key for outgoing connections."),
@@ -266,17 +255,8 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Password of the key for outgoing connections."),
     live("tls-cluster", Bool, "no", Tls).refused().doc("Use TLS between nodes."),
     live("tls-dh-params-file", Text, "", Tls).doc("File of Diffie-Hellman parameters."),
-    live("tls-key-file", Text, "", Tls).doc("File of the server's key."),
-    live("tls-key-file-pass", Text, "", Tls).secret().doc("Password of the server's key."),
-    live("tls-port", PORT, "0", Tls).refused().doc("Port for TLS connections; 0 opens none."),
-    live("tls-prefer-server-ciphers", Bool, "no", Tls)
-        .doc("Let the server's order of ciphers decide."),
-    live("tls-protocols", Text, "", Tls).doc("Versions of TLS that are allowed."),
     live("tls-replication", Bool, "no", Tls).refused().doc("Use TLS to the primary."),
     live("tls-session-cache-size", COUNT, "20480", Tls).doc("Sessions that are cached."),
-    live("tls-session-cache-timeout", COUNT, "300", Tls)
-        .doc("Seconds for which a session is cached."),
-    live("tls-session-caching", Bool, "yes", Tls).doc("Cache sessions."),
     start("unixsocketgroup", Text, "", Network).refused().doc("Group of the Unix socket."),
     live("active-expire-effort", Int(1, 10), "1", Memory)
         .doc("How hard the sweep for expired keys works."),

@@ -50,6 +50,8 @@ pub enum OnChange {
     Saving,
     /// An append-only file is begun, or written no more.
     AppendOnly,
+    /// Certificates, or what is spoken with TLS, are others. Files are read, which may fail.
+    Tls,
     /// Accepting is tried again: there may be room for more clients.
     Clients,
     /// Workers are started or sent home. It takes a while, and may fail.

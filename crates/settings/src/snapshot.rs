@@ -339,7 +339,6 @@ mod tests {
     fn what_promises_safety_and_does_nothing_is_refused() {
         for (name, harmless, promising) in [
             ("min-slaves-to-write", "0", "1"),
-            ("tls-port", "0", "6380"),
             ("tls-replication", "no", "yes"),
             ("tls-cluster", "no", "yes"),
         ] {

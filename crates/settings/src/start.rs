@@ -531,8 +531,8 @@ mod tests {
         for (args, origin, name) in [
             (&["--cluster-enabled", "yes"][..], "argument --cluster-enabled", "cluster-enabled"),
             (&["--aclfile", "u.acl"], "argument --aclfile", "aclfile"),
-            (&["--tls-port", "6380"], "argument --tls-port", "tls-port"),
-            (&["--tls"], "argument --tls", "tls"),
+            (&["--tls-replication", "yes"], "argument --tls-replication", "tls-replication"),
+            (&["--tls-cluster", "yes"], "argument --tls-cluster", "tls-cluster"),
             (&["--slaveof", "h", "6379"], "argument --slaveof", "replicaof"),
             (
                 &["--min-replicas-to-write=1"],

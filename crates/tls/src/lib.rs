@@ -17,7 +17,7 @@
 //! 2. A session that has failed or was closed opens nothing more.
 //! 3. No password and no key appears in an error's text.
 //!
-//! Not here: sockets, time limits, how many handshakes a turn may compute (`server/worker/secured`),
+//! Not here: sockets, time limits, how many handshakes a turn computes (`server/worker/secured`),
 //! connections to others.
 //!
 //! | file | what |

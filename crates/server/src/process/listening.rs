@@ -21,14 +21,23 @@ pub enum ListenerKind {
     RespUnix,
     /// Memcached's protocols over TCP.
     Memcached,
+    /// RESP over TLS.
+    RespTls,
+    /// Memcached's protocols over TLS.
+    MemcachedTls,
 }
 
 /// The kind is in the uppermost byte; below it is the listener's number.
 const KIND_SHIFT: u32 = 24;
 
 impl ListenerKind {
-    const ALL: [ListenerKind; 3] =
-        [ListenerKind::Resp, ListenerKind::RespUnix, ListenerKind::Memcached];
+    const ALL: [ListenerKind; 5] = [
+        ListenerKind::Resp,
+        ListenerKind::RespUnix,
+        ListenerKind::Memcached,
+        ListenerKind::RespTls,
+        ListenerKind::MemcachedTls,
+    ];
 
     /// The kind of this listener.
     pub fn of(listener: ListenerId) -> ListenerKind {
@@ -39,9 +48,14 @@ impl ListenerKind {
     /// What is spoken there; of Memcached's protocols the first byte says which.
     pub fn protocol(self) -> Protocol {
         match self {
-            ListenerKind::Resp | ListenerKind::RespUnix => Protocol::Resp,
-            ListenerKind::Memcached => Protocol::MemcachedText,
+            ListenerKind::Resp | ListenerKind::RespUnix | ListenerKind::RespTls => Protocol::Resp,
+            ListenerKind::Memcached | ListenerKind::MemcachedTls => Protocol::MemcachedText,
         }
+    }
+
+    /// Whether TLS is spoken there.
+    pub fn is_tls(self) -> bool {
+        matches!(self, ListenerKind::RespTls | ListenerKind::MemcachedTls)
     }
 
     /// The name of a listener of this kind, by its number among all.
@@ -56,9 +70,14 @@ impl ListenerKind {
 /// A text for the operator: which address, and why.
 pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
     let mut listeners = Vec::new();
+    let (resp, memcached) = match settings.tls {
+        true => (ListenerKind::RespTls, ListenerKind::MemcachedTls),
+        false => (ListenerKind::Resp, ListenerKind::Memcached),
+    };
     let ports = [
-        (ListenerKind::Resp, "--port", settings.port),
-        (ListenerKind::Memcached, "--memcached_port", settings.memcached_port),
+        (resp, "--port", settings.port),
+        (ListenerKind::RespTls, "--tls-port", settings.tls_port),
+        (memcached, "--memcached_port", settings.memcached_port),
     ];
     for (kind, flag, port) in ports.into_iter().filter(|(_, _, port)| *port != 0) {
         for socket in open_port(settings, flag, port)? {
@@ -74,7 +93,7 @@ pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
         listeners.push((ListenerKind::RespUnix.id(listeners.len()), socket));
     }
     if listeners.is_empty() {
-        return Err("nothing to listen on: port is 0 and unixsocket is empty".into());
+        return Err("nothing to listen on: port and tls-port are 0 and unixsocket is empty".into());
     }
     Ok(listeners)
 }

@@ -1,9 +1,10 @@
-//! SIGTERM and SIGINT stop the server, which may save first (`stopping`).
+//! Signals: SIGTERM and SIGINT stop the server, which may save first (`stopping`).
 //!
 //! 1. The process ends within `STOPPING_MOST` after what is to be saved was saved, whatever its
 //!    threads do: a command that takes long on the lane, or a log that nobody reads, holds up
 //!    nothing.
 //! 2. A second SIGINT ends it at once.
+//! 3. SIGHUP reads certificates and keys anew; if they are not sound those in force stay.
 //!
 //! Tests: compat/bad_days (`sigterm_ends_what_does_not_answer`, `sigterm_with_a_full_log`).
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::stopping::{self, How, RunsOn};
@@ -32,13 +33,17 @@ const FORCED_STATUS: i32 = 1;
 /// The system refuses to register them.
 pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
     let cannot = |error: std::io::Error| format!("cannot listen for signals: {error}");
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGXFSZ]).map_err(cannot)?;
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGXFSZ]).map_err(cannot)?;
     let shared = Arc::clone(shared);
     let listen = move || {
         let mut interrupts = 0;
         for signal in signals.forever() {
             if signal == SIGXFSZ {
                 // A file is as long as it may be, which its writer is told. Unheard, it would kill.
+                continue;
+            }
+            if signal == SIGHUP {
+                reload(&shared);
                 continue;
             }
             interrupts += u32::from(signal == SIGINT);
@@ -61,6 +66,14 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
     };
     std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(cannot)?;
     Ok(())
+}
+
+/// Reads anew what may be replaced while the server runs.
+fn reload(shared: &Shared) {
+    match shared.tls.apply(&shared.engine.settings.current()) {
+        Ok(()) => tracing::info!("SIGHUP: certificates and keys are read anew"),
+        Err(why) => tracing::error!("SIGHUP: the certificates in force stay: {why}"),
+    }
 }
 
 /// Stops, on a thread of its own: another signal may come.

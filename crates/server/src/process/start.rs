@@ -103,6 +103,7 @@ pub fn start_with(
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let seed = pantala_base::hash::HashSeed::random();
     let shared = Shared::new(Launch { settings, file, seed, more, change_sink: None });
+    shared.tls.apply(&shared.engine.settings.current())?;
     if matches!(to_load, Some(ToLoad::Steps(_))) {
         // Before anybody changes anything: keys may expire as soon as all is loaded.
         shared.engine.journal.turn(true);

@@ -14,6 +14,7 @@ use pantala_settings::field::PortSharing;
 use crate::process::listening::ListenerKind;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life};
+use crate::worker::secured::Secured;
 use crate::workers::inbox::Message;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -31,14 +32,15 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         let kind = ListenerKind::of(listener);
         if shared.workers.connection_count() >= self.settings.maxclients as usize {
-            let is_resp = kind.protocol() == Protocol::Resp;
-            return self.turn_away(socket, if is_resp { TOO_MANY } else { TOO_MANY_OPEN });
+            return self.turn_away(socket, kind, (TOO_MANY, TOO_MANY_OPEN));
         }
         let id = shared.next_client_id();
         let mut session = Session::new(id, self.settings.requirepass.is_empty());
         session.since_us = monotonic_us();
         session.protocol = match kind {
-            ListenerKind::Resp if self.settings.primary_port_memcached != PortSharing::No => {
+            ListenerKind::Resp | ListenerKind::RespTls
+                if self.settings.primary_port_memcached != PortSharing::No =>
+            {
                 Protocol::Undecided
             }
             _ => kind.protocol(),
@@ -50,8 +52,7 @@ impl Worker {
             session.peer = net::peer_name(&socket);
             session.local = net::local_name(&socket);
             if self.is_protected() && !is_loopback(&session.peer) {
-                let is_resp = kind.protocol() == Protocol::Resp;
-                return self.turn_away(socket, if is_resp { PROTECTED } else { PROTECTED_ITEMS });
+                return self.turn_away(socket, kind, (PROTECTED, PROTECTED_ITEMS));
             }
             net::set_nodelay(&socket);
             net::set_keepalive(&socket, self.settings.tcp_keepalive_s);
@@ -60,9 +61,10 @@ impl Worker {
         shared.workers.came();
         if shared.workers.least_loaded() == self.index {
             shared.workers.joined(self.index);
-            self.adopt(socket, session, ops);
+            self.adopt(socket, session, kind.is_tls(), ops);
         } else {
-            shared.workers.seat(Message::Accepted { socket, session: Box::new(session) });
+            let (session, is_tls) = (Box::new(session), kind.is_tls());
+            shared.workers.seat(Message::Accepted { socket, session, is_tls });
         }
     }
 
@@ -72,17 +74,32 @@ impl Worker {
         settings.protected_mode && settings.requirepass.is_empty() && is_default_bind
     }
 
-    /// Says why, as far as the socket's buffer takes it at once, and closes.
-    fn turn_away(&self, socket: OwnedFd, why: &[u8]) {
+    /// Says why, as far as the socket's buffer takes it at once, and closes. In TLS nothing can be
+    /// said before the handshake.
+    fn turn_away(&self, socket: OwnedFd, kind: ListenerKind, (why, items): (&[u8], &[u8])) {
         self.tally.refused.add(1);
+        if kind.is_tls() {
+            return;
+        }
+        let why = if kind.protocol() == Protocol::Resp { why } else { items };
         let mut stream = TcpStream::from(socket);
         let _best_effort = stream.set_nonblocking(true).and_then(|()| stream.write(why));
     }
 
     /// Serves a new socket. The workers' count already has it.
-    pub(crate) fn adopt(&mut self, socket: OwnedFd, session: Session, ops: &mut Ops<'_>) {
+    pub(crate) fn adopt(
+        &mut self,
+        socket: OwnedFd,
+        session: Session,
+        is_tls: bool,
+        ops: &mut Ops<'_>,
+    ) {
         let now_us = self.now_us;
-        self.seat(socket, ops, |token| Box::new(Connection::new(token, session, now_us)));
+        self.seat(socket, ops, |token| {
+            let mut connection = Box::new(Connection::new(token, session, now_us));
+            connection.tls = is_tls.then(|| Box::new(Secured::new(now_us)));
+            connection
+        });
     }
 
     /// Serves a socket that another worker gave up.
@@ -133,6 +150,7 @@ impl Worker {
         connection.counts.counted_bytes = connection.memory_bytes() as u64;
         self.count_bytes(0, connection.counts.counted_bytes);
         let is_monitor = connection.session.monitor;
+        self.handshakes.joined(&connection);
         self.connections[index] = Some(connection);
         self.open_count += 1;
         if is_monitor {

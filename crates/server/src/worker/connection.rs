@@ -10,6 +10,7 @@ use pantala_engine::waiting::{Blocked, CountedAsBlocked, ReplyTarget, Waited};
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
+use crate::worker::secured::Secured;
 use crate::worker::sending::THROTTLE_BYTES;
 use crate::worker::serving::Reader;
 
@@ -163,6 +164,8 @@ pub struct Connection {
     pub input: Input,
     /// What it is to be sent.
     pub output: Output,
+    /// Between it and the socket, where it is encrypted: what `input` and `output` hold is plain.
+    pub tls: Option<Box<Secured>>,
     /// What it waits for.
     pub waits: Waits,
     /// The other end.
@@ -183,6 +186,7 @@ impl Connection {
             next_worker: None,
             input: Input::default(),
             output: Output::default(),
+            tls: None,
             waits: Waits::default(),
             peer: Peer::default(),
             marks: Marks::default(),
@@ -251,7 +255,8 @@ impl Connection {
         let watched = session.watching.as_ref().map_or(0, |watching| watching.bytes);
         let tracked = session.tracking.as_ref().map_or(0, |tracking| tracking.prefix_bytes);
         let kept = session.subscriptions.bytes + self.queue_bytes() + watched + tracked;
-        size_of::<Connection>() + buffers + self.output.in_flight + kept
+        let tls = self.tls.as_ref().map_or(0, |tls| tls.memory_bytes());
+        size_of::<Connection>() + buffers + self.output.in_flight + kept + tls
     }
 
     /// The memory that the commands since MULTI take, in bytes.
@@ -291,7 +296,22 @@ impl Connection {
 
     /// Bytes that wait to be sent, or are being sent.
     pub fn unsent_bytes(&self) -> usize {
-        self.output.bytes.len() + self.output.in_flight + self.output.kept.len()
+        let unsealed = self.tls.as_ref().map_or(0, |tls| tls.unsealed_bytes());
+        self.output.bytes.len() + self.output.in_flight + self.output.kept.len() + unsealed
+    }
+
+    /// Whether there is something to be sent that is not being sent.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        match &self.tls {
+            None => !self.output.bytes.is_empty(),
+            Some(tls) => tls.has_output(!self.output.bytes.is_empty()),
+        }
+    }
+
+    /// When its handshake with TLS has begun (monotonic, microseconds), if that is under way.
+    pub fn handshaking_since_us(&self) -> Option<u64> {
+        self.tls.as_ref().filter(|tls| tls.is_handshaking()).map(|tls| tls.since_us)
     }
 
     /// Appends what is not the reply to a command, unless so much is unsent that it will be closed.

@@ -1,7 +1,7 @@
 //! A worker: one thread, one reactor, its connections, and the turn that serves them.
 //!
 //! ```text
-//! wait -> events: new sockets, received bytes, sent buffers      (here)
+//! wait -> events: new sockets, received bytes, sent buffers      (here; with TLS: secured.rs)
 //!      -> messages: unparked connections, replies of the lane    (messages.rs)
 //!      -> chunks -> windows of commands -> groups -> replies     (serving)
 //!      -> flush: one send for every connection with output       (sending.rs)
@@ -26,6 +26,7 @@ pub mod limits;
 mod messages;
 mod monitors;
 mod published;
+mod secured;
 mod sending;
 pub(crate) mod serving;
 mod waiting;
@@ -42,6 +43,7 @@ use pantala_reactor::{Event, Events, Ops, Reactor, Token};
 use pantala_settings::Settings;
 
 use self::published::Sharing;
+use self::secured::Handshakes;
 use self::waiting::Timeouts;
 use crate::shared::Shared;
 use crate::worker::balance::Balance;
@@ -124,6 +126,7 @@ pub struct Worker {
     pub(crate) delivery: Delivery,
     pub(crate) scratch: Scratch,
     pub(crate) timeouts: Timeouts,
+    pub(crate) handshakes: Handshakes,
     /// Who is busy, and who goes because of that.
     pub(crate) balance: Balance,
     pub(crate) now_us: u64,
@@ -184,6 +187,7 @@ impl Worker {
             delivery: Delivery::default(),
             scratch: Scratch::default(),
             timeouts: Timeouts::default(),
+            handshakes: Handshakes::default(),
             balance: Balance::default(),
             now_us: monotonic_us(),
             is_retiring: false,
@@ -207,6 +211,7 @@ impl Worker {
             || !self.inbox.is_empty()
             || has_lines
             || self.has_published()
+            || self.handshakes.are_waiting()
         {
             return Some(Duration::ZERO);
         }
@@ -217,7 +222,8 @@ impl Worker {
             .timeouts
             .next_us()
             .map(|until_us| Duration::from_micros(until_us.saturating_sub(monotonic_us())));
-        [pause, chores, tracked, waiting].into_iter().flatten().min()
+        let handshakes = self.handshakes_end_in();
+        [pause, chores, tracked, waiting, handshakes].into_iter().flatten().min()
     }
 
     fn has_chores(&self) -> bool {
@@ -231,6 +237,7 @@ impl Worker {
         for event in events {
             self.take_event(event, ops, &mut chunks);
         }
+        self.take_handshakes(&mut chunks, ops);
         let engine = &self.shared.engine;
         if engine.condition.pause.take_over(&engine.space, self.now_us) {
             self.shared.workers.post_all(|| Message::PauseChanged);
@@ -292,7 +299,12 @@ impl Worker {
                     self.touch(conn.index);
                 }
             }
-            Event::Failed { conn, error: _ } => self.drop_connection(conn, ops),
+            Event::Failed { conn, error: _ } => {
+                if let Some(tls) = self.find(conn).and_then(|connection| connection.tls.as_mut()) {
+                    tls.hears_nothing();
+                }
+                self.drop_connection(conn, ops);
+            }
             Event::Closed { conn, buffer } => {
                 self.forget(conn);
                 self.keep_buffer(buffer.unwrap_or_default());
@@ -348,7 +360,14 @@ impl Worker {
         self.tally.received_bytes.add(bytes.len() as u64);
         self.tally.reads.add(1);
         let (now_us, is_retiring) = (self.now_us, self.is_retiring);
-        let Some(connection) = self.find(conn) else { return };
+        let Some(mut connection) = self.find(conn) else { return };
+        if connection.tls.is_some() {
+            if !self.begins_plainly(conn, bytes) {
+                return self.receive_sealed(conn, bytes, chunks);
+            }
+            let Some(found) = self.find(conn) else { return };
+            connection = found;
+        }
         connection.counts.received_bytes += bytes.len() as u64;
         connection.counts.active_us = now_us;
         match connection.life {

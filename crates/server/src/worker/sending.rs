@@ -46,8 +46,8 @@ impl Worker {
         let Some(connection) = self.find(conn) else { return };
         let bytes = take(&mut connection.output.in_flight) as u64;
         connection.counts.sent_bytes += bytes;
-        let was_choked =
-            connection.output.bytes.is_empty() && take(&mut connection.output.is_throttled);
+        let is_through = connection.output.bytes.is_empty() && !connection.has_output();
+        let was_choked = is_through && take(&mut connection.output.is_throttled);
         self.tally.sent_bytes.add(bytes);
         if was_choked {
             self.resume(conn.index);
@@ -109,25 +109,36 @@ impl Worker {
         // What it sent in this turn is answered later, or never.
         let is_unanswered =
             connection.output.bytes.is_empty() && connection.counts.active_us == self.now_us;
+        if let Some(tls) = connection.tls.as_mut().filter(|_| is_last) {
+            tls.is_last = true;
+        }
         if connection.output.in_flight > 0 {
-            if is_last || !connection.output.bytes.is_empty() {
+            if is_last || connection.has_output() {
                 ops.hasten();
             }
-        } else if !connection.output.bytes.is_empty() && !self.is_kept(index) {
+        } else if connection.has_output() && !self.is_kept(index) {
             self.lists.unkept.push(index);
         } else if let Some(connection) = self.connections[index as usize].as_deref_mut()
-            && !connection.output.bytes.is_empty()
+            && connection.has_output()
         {
             if is_last {
                 // Who has read its last reply counts on it that nobody is told anything there.
                 self.shared.engine.notices.directory.leave(connection.session.id);
             }
             let next = self.lists.spare.pop().unwrap_or_default();
-            let output = replace(&mut connection.output.bytes, next);
+            let output = match &mut connection.tls {
+                None => replace(&mut connection.output.bytes, next),
+                Some(tls) => tls.seal(&mut connection.output.bytes, next),
+            };
+            let spent = connection.tls.as_mut().map(|tls| tls.take_spent()).unwrap_or_default();
             connection.output.in_flight = output.len();
-            let is_awaited = is_last || connection.output.is_throttled || self.is_retiring;
+            let is_awaited = is_last
+                || connection.output.is_throttled
+                || self.is_retiring
+                || connection.has_output();
             let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
             ops.send(token, output, receipt);
+            self.keep_buffer(spent);
         } else if is_last {
             return self.drop_connection(token, ops);
         }
@@ -180,7 +191,8 @@ impl Worker {
         if is_unanswered || connection.waits_for_keys() {
             ops.watch_peer(connection.token);
         }
-        let is_full = ends_by_itself && connection.input.bytes.len() > PARKED_INPUT_BYTES;
+        let is_full = ends_by_itself && connection.input.bytes.len() > PARKED_INPUT_BYTES
+            || connection.tls.as_ref().is_some_and(|tls| tls.waits_for_turn());
         if is_full && !connection.input.is_paused {
             connection.input.is_paused = true;
             ops.pause_reading(connection.token);
@@ -203,6 +215,8 @@ impl Worker {
         let counted = take(&mut connection.counts.counted_bytes);
         let (is_subscribed, place) = (connection.session.is_subscribed(), connection.session.place);
         let client = connection.session.id;
+        let is_idle = connection.output.in_flight == 0;
+        let goodbye = connection.tls.as_mut().filter(|_| is_idle).map(|tls| tls.goodbye());
         let watched = connection.session.monitor;
         if watched {
             self.end_monitoring(conn.index);
@@ -212,6 +226,9 @@ impl Worker {
         self.shared.engine.notices.directory.leave(client);
         self.shared.engine.end_tracking(client);
         self.stop_waiting(conn.index);
+        if let Some(goodbye) = goodbye.filter(|goodbye| !goodbye.is_empty()) {
+            ops.send(conn, goodbye, Receipt::Lazy);
+        }
         ops.close(conn);
     }
 }

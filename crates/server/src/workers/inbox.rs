@@ -25,6 +25,8 @@ pub enum Message {
         socket: OwnedFd,
         /// What is known of it.
         session: Box<Session>,
+        /// Whether it is to begin with TLS.
+        is_tls: bool,
     },
     /// A connection that another worker gave up.
     Moved {

@@ -40,7 +40,7 @@ pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("process_id", std::process::id());
     page.line("process_supervised", "no");
     page.line("run_id", &shared.run.id);
-    page.line("tcp_port", settings.port);
+    page.line("tcp_port", if settings.port == 0 { settings.tls_port } else { settings.port });
     page.line("server_time_usec", now_us);
     page.line("uptime_in_seconds", uptime_s);
     page.line("uptime_in_days", uptime_s / 86_400);
@@ -56,7 +56,11 @@ pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     let addresses: Vec<String> =
         settings.bind.iter().map(|address| format!("bind={address}")).collect();
     let addresses = addresses.join(",");
-    page.line("listener0", format!("name=tcp,{addresses},port={}", settings.port));
+    let plain = if settings.tls { "tls" } else { "tcp" };
+    let ports = [(plain, settings.port), ("tls", settings.tls_port)];
+    for (number, (name, port)) in ports.iter().filter(|(_, port)| *port != 0).enumerate() {
+        page.line(&format!("listener{number}"), format!("name={name},{addresses},port={port}"));
+    }
 }
 
 /// The value of a setting that has no field of its own.
@@ -73,11 +77,21 @@ fn system() -> String {
     format!("{kernel} {release} {}", std::env::consts::ARCH)
 }
 
-pub(super) fn tls(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
-    for kind in ["server", "client", "ca"] {
-        page.line(&format!("tls_{kind}_cert_serial"), "none");
-        page.line(&format!("tls_{kind}_cert_expires_in_seconds"), 0);
+pub(super) fn tls(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+    let acceptor = shared.tls.acceptor();
+    let own = acceptor.as_ref().map(|acceptor| &acceptor.own);
+    let authority = acceptor.as_ref().and_then(|acceptor| acceptor.authority.as_ref());
+    let now_s = unix_us() / 1_000_000;
+    for (kind, brief) in [("server", own), ("client", None), ("ca", authority)] {
+        let serial = brief.map_or("none", |brief| &brief.serial);
+        let left_s = brief.map_or(0, |brief| (brief.expires_unix_s as i64 - now_s).max(0));
+        page.line(&format!("tls_{kind}_cert_serial"), serial);
+        page.line(&format!("tls_{kind}_cert_expires_in_seconds"), left_s);
     }
+    let counts = &shared.tls.counts;
+    page.line("tls_handshakes", counts.done.get());
+    page.line("tls_handshakes_failed", counts.failed.get());
+    page.line("tls_handshakes_late", counts.late.get());
 }
 
 pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {

@@ -99,7 +99,10 @@ impl<'t> Chunk<'t> {
         let done = self.done + done;
         match self.bytes {
             Bytes::Received(bytes) => (bytes[done..].to_vec(), 0),
-            Bytes::Kept(bytes) if done == bytes.len() => (Vec::new(), 0),
+            Bytes::Kept(mut bytes) if done == bytes.len() => {
+                bytes.clear();
+                (bytes, 0)
+            }
             Bytes::Kept(bytes) if done < bytes.len() / 2 => (bytes, done),
             Bytes::Kept(mut bytes) => {
                 bytes.drain(..done);

@@ -279,10 +279,10 @@ impl Worker {
         } else {
             F::begin_anew(connection);
         }
-        if (!is_half || progress.is_busy)
-            && connection.is_ready()
-            && !connection.input.bytes.is_empty()
-        {
+        if connection.input.bytes.is_empty() {
+            let spent = take(&mut connection.input.bytes);
+            self.keep_buffer(spent);
+        } else if (!is_half || progress.is_busy) && connection.is_ready() {
             self.resume(index);
         }
     }

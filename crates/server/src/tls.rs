@@ -1,0 +1,108 @@
+//! The certificates in force, and who made connections with them.
+//!
+//! Whoever changes a file or a setting has a new [`Acceptor`] made; if that fails the one in force
+//! stays. Connections take what is in force when their first byte comes.
+//!
+//! Not here: connections (`worker/secured`). Tests: the server's `tests/tls.rs`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pantala_settings::Settings;
+use pantala_settings::field::TlsClients;
+use pantala_tls::{Acceptor, ClientCertificates, Options};
+
+/// See the module.
+#[derive(Default)]
+pub struct Tls {
+    acceptor: RwLock<Option<Arc<Acceptor>>>,
+    /// Handshakes, by how they ended.
+    pub counts: Counts,
+}
+
+/// How many handshakes came to which end.
+#[derive(Default)]
+pub struct Counts {
+    /// A connection was made.
+    pub done: Count,
+    /// The peer sent what is no TLS, shares no cipher, or has no certificate that is believed.
+    pub failed: Count,
+    /// It took too long.
+    pub late: Count,
+}
+
+/// One number. Handshakes are rare and long, so that threads may share it.
+#[derive(Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// So many more.
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// How many.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Tls {
+    /// What is in force; `None`: no port has TLS.
+    pub fn acceptor(&self) -> Option<Arc<Acceptor>> {
+        self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads all files anew and puts what they say in force, if it is sound.
+    ///
+    /// # Errors
+    /// A text for the operator; nothing has changed.
+    pub fn apply(&self, settings: &Settings) -> Result<(), String> {
+        let fresh = acceptor(settings)?.map(Arc::new);
+        *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+}
+
+/// What these settings mean; `None`: no port has TLS.
+fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
+    if settings.tls_port == 0 && !settings.tls {
+        return Ok(None);
+    }
+    for (name, file) in
+        [("tls-cert-file", &settings.tls_cert_file), ("tls-key-file", &settings.tls_key_file)]
+    {
+        if file.is_empty() {
+            return Err(format!("TLS needs {name}"));
+        }
+    }
+    let options = Options {
+        certificate_file: &settings.tls_cert_file,
+        key_file: &settings.tls_key_file,
+        key_password: &settings.tls_key_file_pass,
+        ca_file: &settings.tls_ca_cert_file,
+        ca_directory: &settings.tls_ca_cert_dir,
+        client_certificates: client_certificates(settings),
+        versions: &settings.tls_protocols,
+        older_suites: &settings.tls_ciphers,
+        newer_suites: &settings.tls_ciphersuites,
+        prefers_own_order: settings.tls_prefer_server_ciphers,
+        ticket_life_s: settings.tls_session_caching.then_some(settings.tls_session_cache_timeout_s),
+    };
+    Acceptor::new(&options).map(Some)
+}
+
+/// Dragonfly's `--tls` asks for certificates only where it is said whom to believe, and for a
+/// password otherwise.
+fn client_certificates(settings: &Settings) -> ClientCertificates {
+    let has_authority =
+        !settings.tls_ca_cert_file.is_empty() || !settings.tls_ca_cert_dir.is_empty();
+    match settings.tls_auth_clients {
+        TlsClients::No => ClientCertificates::No,
+        TlsClients::Optional => ClientCertificates::Optional,
+        TlsClients::Yes if !has_authority && settings.tls && !settings.requirepass.is_empty() => {
+            ClientCertificates::No
+        }
+        TlsClients::Yes => ClientCertificates::Required,
+    }
+}

@@ -1,0 +1,401 @@
+//! Connections with TLS: between the socket's bytes and a connection's `input` and `output`, which
+//! hold plain bytes as ever.
+//!
+//! ```text
+//! Event::Data --receive_sealed--> TlsSession::open --> input --> chunk, as for any connection
+//! output.bytes --flush_one--> TlsSession::seal, a piece at a time --> Ops::send
+//! ```
+//!
+//! Invariants
+//! 1. A worker computes at most `max-new-tls-connections-per-cycle` steps of handshakes in a turn:
+//!    each takes some tenths of a millisecond (a signature, an exchange of keys). Others wait in
+//!    line with what they have sent, and are not read from meanwhile.
+//! 2. Of a long reply [`PIECE_BYTES`] are sealed in a turn, and the next when they are sent. So
+//!    what a client does not read exists once, as plain bytes, and the limits of output count it.
+//! 3. A handshake that is not over within `tls_handshake_timeout` ends its connection.
+//! 4. Whoever is closed is told so by TLS (close_notify) if nothing is on its way to him.
+//! 5. All of this moves with its connection to another worker.
+//!
+//! Not here: TLS itself (`pantala_tls`), the certificates (`crate::tls`).
+//! Tests: the server's `tests/tls.rs`; compat/tls; the bad day `stalled_handshakes`.
+
+use std::collections::VecDeque;
+use std::mem::{swap, take};
+use std::time::Duration;
+
+use pantala_commands::Protocol;
+use pantala_reactor::{Ops, Token};
+use pantala_settings::field::TlsUserField;
+use pantala_tls::{Fault, HANDSHAKE_BYTE, NameField, Opened, TlsSession};
+
+use super::Worker;
+use super::connection::{Connection, Life};
+use super::serving::{Chunk, Chunks};
+
+/// So much of a reply is sealed in a turn: about a tenth of a millisecond.
+const PIECE_BYTES: usize = 256 << 10;
+/// Connections whose handshakes are looked at in a turn, be there ever so little to do.
+const TURN_LOOKS: usize = 256;
+/// Buffers of plain output up to this size are used again by their connection.
+const KEPT_PLAIN_BYTES: usize = 16 << 10;
+
+/// For who speaks plainly where only TLS is understood.
+const NOT_TLS: &[u8] = b"-ERR This port speaks TLS, and what was sent is not TLS\r\n";
+const NOT_TLS_ITEMS: &[u8] = b"SERVER_ERROR This port speaks TLS, and what was sent is not TLS\r\n";
+
+/// What a connection has for TLS.
+pub struct Secured {
+    /// From its first byte on.
+    session: Option<TlsSession>,
+    /// When it began (monotonic, microseconds).
+    pub since_us: u64,
+    /// Received, and waits in line for a step of the handshake.
+    waiting: Vec<u8>,
+    /// Plain bytes that are being sealed, up to `sealed` of them are.
+    plain: Vec<u8>,
+    sealed: usize,
+    /// Nothing follows what there is to be sent.
+    pub is_last: bool,
+    has_said_goodbye: bool,
+}
+
+impl Secured {
+    /// Before anything has come.
+    pub fn new(now_us: u64) -> Self {
+        Secured {
+            session: None,
+            since_us: now_us,
+            waiting: Vec::new(),
+            plain: Vec::new(),
+            sealed: 0,
+            is_last: false,
+            has_said_goodbye: false,
+        }
+    }
+
+    /// Whether the handshake is not over.
+    pub fn is_handshaking(&self) -> bool {
+        self.session.as_ref().is_none_or(TlsSession::is_handshaking)
+    }
+
+    /// Whether it waits in line for a step of its handshake.
+    pub fn waits_for_turn(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Plain bytes that were taken from the output and are not sealed yet.
+    pub fn unsealed_bytes(&self) -> usize {
+        self.plain.len() - self.sealed
+    }
+
+    /// The memory it takes in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let session = if self.session.is_some() { SESSION_BYTES } else { 0 };
+        size_of::<Secured>() + session + self.waiting.capacity() + self.plain.capacity()
+    }
+
+    /// Whether something is to be sent, where `is_waiting` says that the output has something.
+    #[inline]
+    pub fn has_output(&self, is_waiting: bool) -> bool {
+        let Some(session) = &self.session else { return false };
+        session.wants_to_send()
+            || !session.is_handshaking()
+                && (is_waiting
+                    || self.unsealed_bytes() > 0
+                    || self.is_last && !self.has_said_goodbye)
+    }
+
+    /// The next bytes to be sent, in this buffer: what TLS itself has to say, and a piece of what
+    /// was left of the output or, when nothing is, of the output as it is now.
+    pub fn seal(&mut self, output: &mut Vec<u8>, mut wire: Vec<u8>) -> Vec<u8> {
+        let Some(session) = &mut self.session else { return wire };
+        if self.plain.is_empty() {
+            swap(&mut self.plain, output);
+        }
+        let end = self.plain.len().min(self.sealed + PIECE_BYTES);
+        self.sealed += session.seal(&self.plain[self.sealed..end], &mut wire);
+        if self.sealed == self.plain.len() {
+            self.sealed = 0;
+            self.plain.clear();
+            if self.plain.capacity() <= KEPT_PLAIN_BYTES && output.capacity() == 0 {
+                swap(&mut self.plain, output);
+            }
+            if self.is_last && output.is_empty() && !self.has_said_goodbye {
+                self.has_said_goodbye = true;
+                session.close(&mut wire);
+            }
+        }
+        wire
+    }
+
+    /// A buffer that is not needed any more.
+    pub fn take_spent(&mut self) -> Vec<u8> {
+        if self.plain.is_empty() { take(&mut self.plain) } else { Vec::new() }
+    }
+
+    /// What says that nothing more comes, if that can be said and has not been.
+    pub fn goodbye(&mut self) -> Vec<u8> {
+        let mut wire = Vec::new();
+        if let Some(session) = self.session.as_mut().filter(|_| !self.has_said_goodbye) {
+            self.has_said_goodbye = true;
+            session.close(&mut wire);
+        }
+        wire
+    }
+
+    /// The connection is broken.
+    pub fn hears_nothing(&mut self) {
+        self.has_said_goodbye = true;
+    }
+}
+
+/// About what a session takes with its keys and buffers (measured, rustls 0.23).
+const SESSION_BYTES: usize = 8 << 10;
+
+/// The handshakes of one worker.
+#[derive(Default)]
+pub struct Handshakes {
+    /// Those that have begun, the oldest first; many of them are over.
+    begun: VecDeque<(u64, Token)>,
+    /// Those that wait for a turn.
+    line: VecDeque<Token>,
+    /// Steps that may be computed in this turn.
+    left: u32,
+}
+
+impl Handshakes {
+    /// A connection is this worker's from now on, whose handshake is not over.
+    pub fn joined(&mut self, connection: &Connection) {
+        let Some(tls) = connection.tls.as_ref().filter(|tls| tls.is_handshaking()) else { return };
+        self.begun.push_back((tls.since_us, connection.token));
+        if tls.waits_for_turn() {
+            self.line.push_back(connection.token);
+        }
+    }
+
+    /// Whether some wait for a turn.
+    pub fn are_waiting(&self) -> bool {
+        !self.line.is_empty()
+    }
+}
+
+impl Worker {
+    /// Whether a connection that could speak TLS does not: told by its first byte.
+    pub(super) fn begins_plainly(&mut self, conn: Token, bytes: &[u8]) -> bool {
+        let accepts = self.settings.tls_accept_plain;
+        let Some(connection) = self.find(conn) else { return false };
+        let is_fresh = connection.tls.as_ref().is_some_and(|tls| tls.session.is_none());
+        if !is_fresh || connection.life != Life::Open || bytes.first() == Some(&HANDSHAKE_BYTE) {
+            return false;
+        }
+        connection.tls = None;
+        if !accepts {
+            let is_resp =
+                matches!(connection.session.protocol, Protocol::Resp | Protocol::Undecided);
+            connection.output.bytes.extend_from_slice(if is_resp {
+                NOT_TLS
+            } else {
+                NOT_TLS_ITEMS
+            });
+            connection.life = Life::Ending;
+            self.touch(conn.index);
+        }
+        true
+    }
+
+    /// Bytes of a connection with TLS have come.
+    #[inline(never)]
+    pub(super) fn receive_sealed(&mut self, conn: Token, bytes: &[u8], chunks: &mut Chunks<'_>) {
+        let (now_us, has_turn) = (self.now_us, self.handshakes.left > 0);
+        let is_line_empty = self.handshakes.line.is_empty();
+        let Some(connection) = self.find(conn) else { return };
+        connection.counts.received_bytes += bytes.len() as u64;
+        connection.counts.active_us = now_us;
+        if matches!(connection.life, Life::Ending | Life::Closing) {
+            return;
+        }
+        let Some(tls) = connection.tls.as_mut() else { return };
+        let must_wait = !(has_turn && is_line_empty) || connection.life == Life::Leaving;
+        if tls.is_handshaking() && must_wait {
+            let is_new = tls.waiting.is_empty();
+            tls.waiting.extend_from_slice(bytes);
+            if is_new {
+                self.handshakes.line.push_back(conn);
+            }
+            return self.touch(conn.index);
+        }
+        self.open(conn, bytes, chunks);
+    }
+
+    /// What came while the connection was on its way to this worker.
+    fn take_plainly(&mut self, conn: Token, bytes: &[u8]) {
+        if let Some(connection) = self.find(conn).filter(|one| one.life == Life::Open) {
+            connection.input.bytes.extend_from_slice(bytes);
+            self.resume(conn.index);
+        }
+    }
+
+    /// Lets those take a step of their handshake that are first in line, and ends those that take
+    /// too long.
+    pub(super) fn take_handshakes(&mut self, chunks: &mut Chunks<'_>, ops: &mut Ops<'_>) {
+        if self.handshakes.line.is_empty() && self.handshakes.begun.is_empty() {
+            self.handshakes.left = self.settings.max_new_tls_connections_per_cycle;
+            return;
+        }
+        for _ in 0..TURN_LOOKS {
+            if self.handshakes.left == 0 {
+                break;
+            }
+            let Some(conn) = self.handshakes.line.pop_front() else { break };
+            let Some(connection) = self.find(conn) else { continue };
+            let Some(tls) = connection.tls.as_mut() else { continue };
+            let waiting = take(&mut tls.waiting);
+            if self.begins_plainly(conn, &waiting) {
+                self.take_plainly(conn, &waiting);
+            } else {
+                self.open(conn, &waiting, chunks);
+            }
+        }
+        self.handshakes.left = self.settings.max_new_tls_connections_per_cycle;
+        self.end_slow_handshakes(ops);
+    }
+
+    fn end_slow_handshakes(&mut self, ops: &mut Ops<'_>) {
+        let most_us = u64::from(self.settings.tls_handshake_timeout_s) * 1_000_000;
+        while let Some(&(since_us, conn)) = self.handshakes.begun.front() {
+            let is_due = most_us > 0 && since_us + most_us <= self.now_us;
+            let is_under_way = self.find(conn).is_some_and(|connection| {
+                connection.life != Life::Closing
+                    && connection.handshaking_since_us() == Some(since_us)
+            });
+            if is_under_way && !is_due {
+                break;
+            }
+            self.handshakes.begun.pop_front();
+            if is_under_way {
+                self.shared.tls.counts.late.add(1);
+                self.drop_connection(conn, ops);
+            }
+        }
+    }
+
+    /// When the oldest handshake has to be over.
+    pub(super) fn handshakes_end_in(&self) -> Option<Duration> {
+        let (since_us, _) = self.handshakes.begun.front()?;
+        let most_us = u64::from(self.settings.tls_handshake_timeout_s) * 1_000_000;
+        let left_us = (since_us + most_us).saturating_sub(pantala_base::clock::monotonic_us());
+        (most_us > 0).then(|| Duration::from_micros(left_us))
+    }
+
+    /// Opens what has come, and hands on what it says.
+    fn open(&mut self, conn: Token, bytes: &[u8], chunks: &mut Chunks<'_>) {
+        let shared = std::sync::Arc::clone(&self.shared);
+        let spare = &mut self.lists.spare;
+        let slot = self.connections.get_mut(conn.index as usize);
+        let Some(connection) = slot.and_then(Option::as_deref_mut) else { return };
+        let Connection { tls: Some(tls), input, .. } = connection else { return };
+        if tls.session.is_none() {
+            tls.session = shared.tls.acceptor().and_then(|acceptor| TlsSession::new(&acceptor));
+        }
+        let Some(session) = &mut tls.session else {
+            connection.life = Life::Ending;
+            return self.touch(conn.index);
+        };
+        if input.bytes.capacity() == 0 {
+            input.bytes = spare.pop().unwrap_or_default();
+        }
+        let opened = session.open(bytes, &mut input.bytes);
+        self.touch(conn.index);
+        match opened {
+            Ok(opened) => self.opened(conn, opened, chunks),
+            Err(fault) => self.failed(conn, &fault),
+        }
+    }
+
+    fn opened(&mut self, conn: Token, opened: Opened, chunks: &mut Chunks<'_>) {
+        if opened.is_costly {
+            self.handshakes.left = self.handshakes.left.saturating_sub(1);
+        }
+        if opened.is_established {
+            self.established(conn);
+        }
+        if opened.plain_bytes > 0 {
+            self.hand_on(conn, chunks);
+        }
+        let Some(connection) = self.find(conn) else { return };
+        if opened.plain_bytes == 0 && connection.input.bytes.is_empty() {
+            let unused = take(&mut connection.input.bytes);
+            self.keep_buffer(unused);
+        }
+        if opened.is_closed
+            && let Some(connection) = self.find(conn)
+        {
+            connection.peer.is_done = true;
+            connection.sends_no_more();
+        }
+    }
+
+    /// The end of a connection whose peer has sent what is no TLS, or a certificate that is not
+    /// believed: it is told why, as TLS has it.
+    #[cold]
+    fn failed(&mut self, conn: Token, fault: &Fault) {
+        self.shared.tls.counts.failed.add(1);
+        let Some(connection) = self.find(conn) else { return };
+        tracing::debug!(client = %connection.session.peer, %fault, "a TLS connection failed");
+        // The alert is all that is still to be said.
+        connection.output.bytes = Vec::new();
+        if let Some(tls) = connection.tls.as_mut() {
+            tls.has_said_goodbye = true;
+            (tls.plain, tls.sealed) = (Vec::new(), 0);
+        }
+        connection.life = Life::Ending;
+    }
+
+    /// The handshake is over.
+    #[cold]
+    fn established(&mut self, conn: Token) {
+        self.shared.tls.counts.done.add(1);
+        let field = match self.settings.tls_auth_clients_user {
+            TlsUserField::CommonName => NameField::CommonName,
+            TlsUserField::Uri => NameField::Uri,
+            TlsUserField::Off => return,
+        };
+        let Some(connection) = self.find(conn) else { return };
+        let session = connection.tls.as_ref().and_then(|tls| tls.session.as_ref());
+        if let Some(name) = session.and_then(|session| session.peer_name(field)) {
+            self.named_by_certificate(conn, &name);
+        }
+    }
+
+    /// A client's certificate names its user. Where there are users, this is where it becomes that
+    /// one, unless there is none of that name or it is off.
+    fn named_by_certificate(&mut self, conn: Token, name: &str) {
+        let Some(connection) = self.find(conn) else { return };
+        tracing::debug!(client = connection.session.id, name, "a certificate names a user");
+    }
+
+    /// Plain bytes have been appended to the connection's input: they are served as any.
+    fn hand_on(&mut self, conn: Token, chunks: &mut Chunks<'_>) {
+        let is_retiring = self.is_retiring;
+        let Some(connection) = self.find(conn) else { return };
+        if connection.life != Life::Open {
+            return;
+        }
+        if connection.session.protocol == Protocol::Undecided {
+            return self.resume(conn.index);
+        }
+        let chunks = chunks.of(connection.session.protocol);
+        match connection.marks.chunk {
+            Some(chunk) => {
+                chunks[chunk as usize].extend(&connection.input.bytes);
+                connection.input.bytes.clear();
+            }
+            None if !connection.is_ready() => {}
+            None if is_retiring => connection.marks.is_resumed = true,
+            None => {
+                connection.marks.chunk = Some(chunks.len() as u32);
+                chunks.push(Chunk::kept(conn.index, connection));
+            }
+        }
+    }
+}
