@@ -100,6 +100,85 @@ def the_largest_client_goes(trial):
             client.want(b"OK", "CONFIG", "SET", "maxmemory-clients", 0)
 
 
+@scenario("--client-query-buffer-limit", "8mb", slack_mb=96)
+def queue_without_end(trial):
+    """What waits behind MULTI counts as input: its client is closed at the limit."""
+    with trial.client() as client, trial.client() as other:
+        client.want(b"OK", "MULTI")
+        taken = 0
+        try:
+            for _ in range(100):
+                if client.call("SET", "k", "v" * MB) != b"QUEUED":
+                    break
+                taken += 1
+        except (Closed, ConnectionError):
+            pass
+        assert 4 <= taken <= 8, f"{taken} MB were queued where 8 are allowed"
+        other.want(0, "EXISTS", "k")
+        assert stat(other, "client_query_buffer_limit_disconnections") == 1
+
+
+@scenario("--maxmemory-clients", "24mb", "--client-output-buffer-limit",
+          "normal 0 0 0 replica 0 0 0 pubsub 0 0 0", slack_mb=None)
+def slow_readers_of_every_class(trial):
+    """Who reads nothing of what it asked for, subscribed to, watches or tracks is evicted when all
+    together take too much, though its class has no limit."""
+    with trial.client() as writer:
+        writer.want(b"OK", "CLIENT", "NO-EVICT", "ON")
+        writer.want(b"OK", "SET", "large", "v" * (4 * MB))
+        waits = {
+            "normal": (lambda slow: slow.write(encode("GET", "large") * 50), lambda: None),
+            "pubsub": (lambda slow: slow.want([b"subscribe", b"news", 1], "SUBSCRIBE", "news"),
+                       lambda: writer.call("PUBLISH", "news", "m" * MB)),
+            "monitor": (lambda slow: slow.want(b"OK", "MONITOR"),
+                        lambda: writer.call("SET", "k" * MB, "v" * MB)),
+            "tracking": (track_all, lambda: writer.call("SET", "k" * MB, "v")),
+        }
+        for name, (begin, feed) in waits.items():
+            slow = [trial.client() for _ in range(8)]
+            for one in slow:
+                begin(one)
+
+            def is_evicted(feed=feed):
+                feed()
+                return stat(writer, "evicted_clients") > evicted
+
+            evicted = stat(writer, "evicted_clients")
+            until(is_evicted, f"a slow reader ({name}) is evicted")
+            for one in slow:
+                one.close()
+            until(lambda: used_by_clients(writer) < 8 * MB, "what they took is back")
+        assert peak_mb(trial.server) < 500, f"{peak_mb(trial.server)} MB"
+
+
+def track_all(client):
+    client.call("HELLO", 3)
+    client.want(b"OK", "CLIENT", "TRACKING", "ON", "BCAST")
+
+
+@scenario("--maxmemory-clients", "16mb", "--maxclients", "4000", slack_mb=None)
+def thousands_of_half_commands(trial):
+    """Two thousand clients with 64 KB of half a command each: so many go that the others stay
+    within the limit, and they are served."""
+    half = b"*2\r\n$4\r\nECHO\r\n$100000\r\n" + b"x" * 65_000
+    crowd = []
+    with trial.client() as other:
+        other.want(b"OK", "CLIENT", "NO-EVICT", "ON")
+        for _ in range(2000):
+            client = trial.client()
+            crowd.append(client)
+            try:
+                client.write(half)
+            except OSError:
+                pass
+        until(lambda: stat(other, "evicted_clients") > 1000, "most are evicted")
+        until(lambda: used_by_clients(other) < 17 * MB, "the others are within the limit")
+        other.want(b"OK", "SET", "k", "v")
+        trial.note(f"{stat(other, 'evicted_clients')} of {len(crowd)} went")
+    for client in crowd:
+        client.close()
+
+
 def used_by_clients(client):
     return stat(client, "mem_clients_normal", "memory")
 

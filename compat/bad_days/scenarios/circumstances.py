@@ -1,6 +1,7 @@
 """The machine and the operator have a bad day: descriptors, ports, flags, signals, addresses."""
 
 import os
+import resource
 import signal
 import socket
 import stat
@@ -23,10 +24,25 @@ def run_to_end(server, *flags, binary_flags=None):
     return done.returncode, done.stdout
 
 
-@scenario(watched=False, started=False, descriptors=(100, 100))
+@scenario("--maxclients", "2000000000", watched=False)
+def few_descriptors(trial):
+    """The system has fewer descriptors than `maxclients` asks for: that is said, and it is what
+    there is room for."""
+    limits = Path(f"/proc/{trial.server.pid}/limits").read_text().splitlines()
+    limit = int(next(line for line in limits if line.startswith("Max open files")).split()[3])
+    with trial.client() as client:
+        _, most = client.call("CONFIG", "GET", "maxclients")
+        assert limit - 1000 < int(most) < limit, f"{most} clients with {limit} descriptors"
+        assert f"maxclients:{int(most)}\r\n".encode() in client.call("INFO", "clients")
+    assert f"maxclients has been reduced to {int(most)}" in trial.server.log_text()
+
+
+@scenario(watched=False, started=False)
 def out_of_descriptors(trial):
     """Descriptors run out: who is in is served, nobody spins, and it recovers."""
     server = trial.server.start()
+    # While it runs: at the start it would let fewer clients in.
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (100, 100))
     with trial.client() as old:
         crowd = [connect(server.address) for _ in range(200)]
         until(lambda: server.fd_count() >= 95, "descriptors run out")

@@ -180,6 +180,8 @@ pub struct Session {
     pub local: String,
     /// When it was accepted (monotonic, microseconds).
     pub since_us: u64,
+    /// Wrong passwords that it has given.
+    pub wrong_passwords: u32,
     /// Commands that its transactions and scripts have run.
     pub inner_commands: u64,
     /// What the command at hand has had done elsewhere.
@@ -221,6 +223,7 @@ impl Session {
             peer: String::new(),
             local: String::new(),
             since_us: 0,
+            wrong_passwords: 0,
             inner_commands: 0,
             errand: None,
         }

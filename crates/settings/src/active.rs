@@ -267,6 +267,11 @@ settings! {
 
     /// Password of the default user; empty means none is asked for.
     requirepass: String = live("requirepass", Kind::Text, "", Security).secret();
+    /// Seconds that a client has to give a password where one is asked for; 0 means no limit.
+    auth_timeout_s: u32 = live("auth_timeout", COUNT, "60", Security).beyond_redis();
+    /// Milliseconds for which the answer to a wrong password is held back; 0 means not at all.
+    auth_failure_delay_ms: u32 = live(
+        "auth_failure_delay", Kind::Int(0, 10_000), "100", Security).beyond_redis();
     /// Without a password, serve only clients of this machine.
     protected_mode: bool = live("protected-mode", Kind::Bool, "yes", Security);
     /// Who may use DEBUG. Redis and Valkey say no by default.

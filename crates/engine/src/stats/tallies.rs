@@ -55,6 +55,8 @@ counts! {
         output_limit: Thread,
         /// Connections closed for too much input.
         input_limit: Thread,
+        /// Connections closed because they took too long to authenticate.
+        late_logins: Thread,
         /// Connections closed because all of them together had too much in their buffers.
         evicted_clients: Thread,
         /// Connections given to another worker because this one was too busy.

@@ -12,9 +12,10 @@ use pantala_settings::{Caller, OnChange, Row, Settings, find};
 
 use super::is_local;
 use crate::process::journaling;
+use crate::process::limits::own_descriptors;
 use crate::process::logging::set_level;
 use crate::process::place;
-use crate::process::start::{OWN_DESCRIPTORS, set_workers};
+use crate::process::start::set_workers;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
@@ -211,12 +212,13 @@ fn make_room_for_clients(before: &Settings, next: &Settings) -> Result<(), Clien
     if next.maxclients <= before.maxclients {
         return Ok(());
     }
-    let wanted = u64::from(next.maxclients) + OWN_DESCRIPTORS;
+    let own = own_descriptors(next);
+    let wanted = u64::from(next.maxclients) + own;
     let got = pantala_base::os::raise_fd_limit(wanted);
     if got >= wanted {
         return Ok(());
     }
-    let possible = got.saturating_sub(OWN_DESCRIPTORS);
+    let possible = got.saturating_sub(own);
     Err(failed("maxclients", &format!("the system allows no more than {possible} clients")))
 }
 

@@ -21,10 +21,7 @@ use pantala_engine::lane;
 use pantala_engine::states::States;
 
 use super::loading::{self, AnswersLoading};
-use super::{background, journaling, listening, place, renewing, saving, signals};
-
-/// Descriptors the process needs beside its clients'.
-pub(crate) const OWN_DESCRIPTORS: u64 = 64;
+use super::{background, journaling, limits, listening, place, renewing, saving, signals};
 
 /// Receive buffers of a worker: all of them are touched in time, so they count as resident.
 const RECEIVE_BUFFERS: usize = 128;
@@ -87,15 +84,8 @@ pub fn start_with(
     file: Option<std::path::PathBuf>,
     more: &'static [Command],
 ) -> Result<Running, String> {
-    let wanted = u64::from(settings.maxclients) + OWN_DESCRIPTORS;
-    let got = pantala_base::os::raise_fd_limit(wanted);
-    if got < wanted {
-        tracing::warn!(
-            wanted,
-            got,
-            "the system allows fewer open files than maxclients needs; some clients will be refused"
-        );
-    }
+    let settings = limits::fit_clients(settings)?;
+    limits::warn_of_backlog(&settings);
     place::remove_leftovers(&settings);
     let to_load = ToLoad::find(&settings)?;
     let listeners = listening::open(&settings)?;

@@ -20,9 +20,20 @@ use crate::workers::inbox::Message;
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
 /// The same for a client of Memcached's protocols, in words of its own.
 const TOO_MANY_OPEN: &[u8] = b"ERROR Too many open connections\r\n";
-const PROTECTED: &[u8] = b"-DENIED Pantala runs in protected mode: no password is set, so only \
-    clients of this machine are served. Set a password (requirepass), bind to addresses you trust, \
-    or turn protected-mode off.\r\n";
+/// Word for word what Valkey says: clients know it by its text.
+const PROTECTED: &[u8] = b"\
+    -DENIED Running in protected mode because protected mode is enabled and no password is set \
+    for the default user. In this mode connections are only accepted from the loopback \
+    interface. If you want to connect from external computers, you may adopt one of the \
+    following solutions: 1) Just disable protected mode sending the command 'CONFIG SET \
+    protected-mode no' from the loopback interface by connecting from the same host the server \
+    is running, however MAKE SURE it's not publicly accessible from internet if you do so. Use \
+    CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the \
+    protected mode by editing the configuration file, and setting the protected mode option to \
+    'no', and then restarting the server. 3) If you started the server manually just for \
+    testing, restart it with the '--protected-mode no' option. 4) Set up an authentication \
+    password for the default user. NOTE: You only need to do one of the above things in order \
+    for the server to start accepting connections from the outside.\r\n";
 const PROTECTED_ITEMS: &[u8] = b"SERVER_ERROR Pantala runs in protected mode: no password is set, \
     so only clients of this machine are served\r\n";
 
@@ -69,9 +80,7 @@ impl Worker {
     }
 
     fn is_protected(&self) -> bool {
-        let settings = &self.settings;
-        let is_default_bind = settings.bind.iter().any(|address| address.starts_with('*'));
-        settings.protected_mode && settings.requirepass.is_empty() && is_default_bind
+        self.settings.protected_mode && self.settings.requirepass.is_empty()
     }
 
     /// Says why, as far as the socket's buffer takes it at once, and closes. In TLS nothing can be
@@ -145,6 +154,7 @@ impl Worker {
         }
         let mut connection = make(token);
         self.land(&mut connection);
+        self.expect_login(&connection.session);
         let session = &connection.session;
         let transit = self.shared.engine.notices.directory.enter(session.id, session.place);
         connection.counts.counted_bytes = connection.memory_bytes() as u64;

@@ -33,6 +33,8 @@ pub enum Waiting {
     /// Its command, which the lane ran, waited for keys and is to run again; that was heard before
     /// the lane's word that it waits.
     Called,
+    /// It has given a wrong password: what it is answered is held back for a while.
+    Penalty,
 }
 
 /// A state of parking. The number tells late wake-ups apart.
@@ -148,6 +150,8 @@ pub struct Counts {
     pub commands: u64,
     /// The row of its last command, by number.
     pub last_command: Option<u16>,
+    /// Wrong passwords for which it has waited.
+    pub penalties: u32,
 }
 
 /// See the module.
@@ -211,7 +215,7 @@ impl Connection {
         let is_still = match self.waits.parked.map(|parked| parked.waiting) {
             // It would only try again.
             None | Some(Waiting::Partition | Waiting::Pause | Waiting::Room) => true,
-            Some(Waiting::Lane | Waiting::Keys | Waiting::Called) => false,
+            Some(Waiting::Lane | Waiting::Keys | Waiting::Called | Waiting::Penalty) => false,
         };
         is_still && self.is_between()
     }
@@ -220,6 +224,12 @@ impl Connection {
     pub fn waits_for_keys(&self) -> bool {
         let waiting = self.waits.parked.map(|parked| parked.waiting);
         waiting == Some(Waiting::Keys) && self.waits.blocked.is_some()
+    }
+
+    /// Whether it waits for a wrong password.
+    #[inline]
+    pub fn is_held_back(&self) -> bool {
+        self.waits.parked.is_some_and(|parked| parked.waiting == Waiting::Penalty)
     }
 
     /// Whether nothing of it is under way but what it waits for.

@@ -1,9 +1,28 @@
 //! What the settings allow a connection.
+//!
+//! One connection takes, whatever it sends and however little it reads:
+//!
+//! | | before the password | after |
+//! |---|---|---|
+//! | input to be run | [`UNAUTHENTICATED_INPUT_BYTES`] | `client-query-buffer-limit` |
+//! | commands since MULTI | none | counted with the input |
+//! | one argument | 16 KB, ten of them | `proto-max-bulk-len` |
+//! | output to be read | [`UNAUTHENTICATED_OUTPUT_BYTES`] | `client-output-buffer-limit` |
+//! | time | `auth_timeout` | `timeout` |
+//!
+//! Tests: the bad days in `compat/bad_days/scenarios/unauthenticated.py` and `buffers.py`.
 
 use pantala_commands::Session;
 use pantala_engine::limits::Limited;
 
 use super::connection::Connection;
+
+/// A client that has yet to authenticate may leave so much of what it was answered unread: what
+/// Valkey allows it, a reply buffer and a kilobyte.
+pub const UNAUTHENTICATED_OUTPUT_BYTES: usize = 17 << 10;
+/// What such a client sends is left to the kernel above this. The longest command that it may send
+/// fits.
+pub const UNAUTHENTICATED_INPUT_BYTES: usize = 256 << 10;
 
 /// Whether a connection may stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +58,14 @@ impl Judge for Limited {
 
     #[inline]
     fn judge(&self, connection: &mut Connection, now_us: u64) -> Judgement {
-        let unread = (connection.input.bytes.len() - connection.input.done) as u64;
-        if unread > self.settings.client_query_buffer_limit {
+        let unread = connection.input.bytes.len() - connection.input.done;
+        if (unread + connection.queue_bytes()) as u64 > self.settings.client_query_buffer_limit {
             return Judgement::TooMuchInput;
+        }
+        if !connection.session.is_authenticated()
+            && connection.unsent_bytes() > UNAUTHENTICATED_OUTPUT_BYTES
+        {
+            return Judgement::TooMuchOutput;
         }
         let limits = &self.settings.client_output_buffer_limit;
         let mut output = limits.normal;

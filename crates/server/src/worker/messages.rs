@@ -93,6 +93,8 @@ impl Worker {
         match parked.waiting {
             Waiting::Keys => self.run_again(index),
             Waiting::Lane => parked.waiting = Waiting::Called,
+            // Only time ends that.
+            Waiting::Penalty => {}
             Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Called => {
                 connection.waits.parked = None;
                 if connection.peer.is_done {

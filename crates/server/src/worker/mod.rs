@@ -23,6 +23,7 @@ pub mod balance;
 pub mod connection;
 mod invalidation;
 pub mod limits;
+mod logins;
 mod messages;
 mod monitors;
 mod published;
@@ -95,6 +96,11 @@ pub struct Chores {
     pub has_grown: bool,
     /// At least as much as any of its connections takes that may be evicted, in bytes.
     pub largest_bytes: u64,
+    /// When the first of those that have not authenticated may be too late (monotonic,
+    /// microseconds).
+    pub next_login_us: Option<u64>,
+    /// Until when no more is logged of clients that speak HTTP (monotonic, microseconds).
+    pub http_told_until_us: u64,
 }
 
 /// How far the delivery of published messages is.
@@ -223,7 +229,12 @@ impl Worker {
             .next_us()
             .map(|until_us| Duration::from_micros(until_us.saturating_sub(monotonic_us())));
         let handshakes = self.handshakes_end_in();
-        [pause, chores, tracked, waiting, handshakes].into_iter().flatten().min()
+        let logins = self
+            .chores
+            .next_login_us
+            .map(|next_us| Duration::from_micros(next_us.saturating_sub(monotonic_us())));
+        let ends = [pause, chores, tracked, waiting, handshakes, logins];
+        ends.into_iter().flatten().min()
     }
 
     fn has_chores(&self) -> bool {
@@ -261,6 +272,7 @@ impl Worker {
             self.take_messages(ops);
         }
         self.do_chores(ops);
+        self.end_late_logins(ops);
         self.balance(ops);
         self.flush(ops);
     }
@@ -276,6 +288,8 @@ impl Worker {
             self.settings = self.shared.engine.settings.current();
             self.limited = Arc::new(Limited::new(Arc::clone(&self.settings)));
             self.chores.has_grown = true;
+            // Those who have to authenticate may have another time for it.
+            self.chores.next_login_us = (self.open_count > 0).then_some(self.now_us);
         }
         self.is_retiring = self.shared.workers.is_retiring(self.index);
     }

@@ -5,9 +5,10 @@
 //! before it reads is not held up), up to `client-query-buffer-limit`.
 //!
 //! Where a command waits for something that ends by itself (the lane, a partition, CLIENT PAUSE)
-//! further input is left to the kernel above [`PARKED_INPUT_BYTES`]. Not where it waits for keys,
-//! perhaps for ever: a FIN comes after all input, so with a full window it would never arrive, and
-//! one who has gone would be served. There all is read, as in Valkey.
+//! further input is left to the kernel above [`PARKED_INPUT_BYTES`], and that of a client which has
+//! yet to authenticate above [`UNAUTHENTICATED_INPUT_BYTES`]. Not where it waits for keys, perhaps
+//! for ever: a FIN comes after all input, so with a full window it would never arrive, and one who
+//! has gone would be served. There all is read, as in Valkey.
 //!
 //! A peer that has gone can not be told from one that has only finished sending: both are a FIN. So
 //! that ends whoever waits for keys, in both cases, as Valkey frees a blocked client whose peer
@@ -22,7 +23,7 @@ use pantala_journal::Stamp;
 use pantala_keyspace::Garbage;
 use pantala_reactor::{Ops, Receipt, Token};
 
-use super::limits::Judge;
+use super::limits::{Judge, UNAUTHENTICATED_INPUT_BYTES};
 use crate::worker::Worker;
 use crate::worker::connection::{Life, Waiting};
 use crate::worker::limits::Judgement;
@@ -94,14 +95,10 @@ impl Worker {
             Judgement::Fine => {
                 self.chores.is_over_soft |= connection.output.over_soft_since_us.is_some()
             }
-            Judgement::TooMuchInput => {
-                self.tally.input_limit.add(1);
-                return self.drop_connection(token, ops);
-            }
-            Judgement::TooMuchOutput => {
-                self.tally.output_limit.add(1);
-                return self.drop_connection(token, ops);
-            }
+            over => return self.drop_for(over, token, ops),
+        }
+        if connection.session.wrong_passwords != connection.counts.penalties {
+            self.hold_back(index);
         }
         self.end_if_through(index);
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
@@ -116,6 +113,8 @@ impl Worker {
             if is_last || connection.has_output() {
                 ops.hasten();
             }
+        } else if connection.is_held_back() {
+            // Time ends that, or the peer.
         } else if connection.has_output() && !self.is_kept(index) {
             self.lists.unkept.push(index);
         } else if let Some(connection) = self.connections[index as usize].as_deref_mut()
@@ -191,7 +190,12 @@ impl Worker {
         if is_unanswered || connection.waits_for_keys() {
             ops.watch_peer(connection.token);
         }
-        let is_full = ends_by_itself && connection.input.bytes.len() > PARKED_INPUT_BYTES
+        let most_bytes = match connection.session.is_authenticated() {
+            false => UNAUTHENTICATED_INPUT_BYTES,
+            true if ends_by_itself => PARKED_INPUT_BYTES,
+            true => usize::MAX,
+        };
+        let is_full = connection.input.bytes.len() > most_bytes
             || connection.tls.as_ref().is_some_and(|tls| tls.waits_for_turn());
         if is_full && !connection.input.is_paused {
             connection.input.is_paused = true;
@@ -200,6 +204,17 @@ impl Worker {
             (connection.input.is_paused, connection.peer.has_hung_up) = (false, false);
             ops.resume_reading(connection.token);
         }
+    }
+
+    /// Closes one that has gone beyond a limit.
+    #[cold]
+    fn drop_for(&mut self, over: Judgement, conn: Token, ops: &mut Ops<'_>) {
+        match over {
+            Judgement::Fine => return,
+            Judgement::TooMuchInput => self.tally.input_limit.add(1),
+            Judgement::TooMuchOutput => self.tally.output_limit.add(1),
+        }
+        self.drop_connection(conn, ops);
     }
 
     /// Asks the reactor to close; what is unsent is lost.

@@ -28,7 +28,7 @@ fn waits_for_journal(connection: Option<&mut Connection>) -> bool {
 /// The moments at which waiting ends in vain, of one worker: time and connection.
 #[derive(Default)]
 pub struct Timeouts {
-    due: BTreeMap<(u64, u64), u32>,
+    pub(super) due: BTreeMap<(u64, u64), u32>,
 }
 
 impl Timeouts {
@@ -114,7 +114,10 @@ impl Worker {
             let Some(connection) = self.find_handle(handle) else { continue };
             if connection.waits.parked.is_some_and(|parked| parked.number == number) {
                 let index = connection.token.index;
-                if !self.unblock(index, None) {
+                if connection.is_held_back() {
+                    connection.waits.parked = None;
+                    self.resume(index);
+                } else if !self.unblock(index, None) {
                     self.look_again(index);
                 }
             }

@@ -87,6 +87,7 @@ pub(in crate::commands) fn authenticate(
     let secret = settings.requirepass.as_bytes();
     let fits = secret.is_empty() || is_same_secret(password, secret);
     if user != USER || !fits {
+        call.session.wrong_passwords = call.session.wrong_passwords.wrapping_add(1);
         return Err(WRONG_PASSWORD);
     }
     if !call.session.is_authenticated() {
@@ -229,6 +230,7 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
     session.peer = old.peer;
     session.local = old.local;
     session.since_us = old.since_us;
+    session.wrong_passwords = old.wrong_passwords;
     session.inner_commands = old.inner_commands;
     if old.reply_mode == ReplyMode::SkipNext {
         // What is skipped is the reply to RESET itself.

@@ -326,6 +326,7 @@ pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("parked_commands", sum(|tally| tally.parked.get()));
     page.line("partitions", pantala_keyspace::PARTITION_COUNT);
     page.line("monitors", shared.engine.notices.monitors.count());
+    page.line("auth_timeout_disconnections", sum(|tally| tally.late_logins.get()));
     page.line("memory_limit", shared.engine.condition.memory.cgroup_limit().unwrap_or(0));
     page.line("keyspace_changes", sum(|tally| tally.keys.changes.get()));
 }

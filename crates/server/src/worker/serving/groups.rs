@@ -8,13 +8,15 @@ use pantala_protocol::{ProtocolError, is_cross_protocol};
 
 use super::deferred::{Deferred, answer_refusal};
 use super::window::{Item, Window};
-use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life, Waiting};
+use crate::worker::{Chores, Worker};
 use pantala_engine::execute::{Refusal, Request, Turn, Verdict};
 
 /// Commands whose locks are held together: enough misses under way to fill the core's line buffers,
 /// few enough not to get in other workers' way.
 const GROUP: usize = 12;
+/// After a line about HTTP a worker says nothing about it for so long.
+const HTTP_QUIET_US: u64 = 60_000_000;
 /// Commands that may have published something, by themselves or by what they run.
 const PUBLISHING: Flags = Flags::PUBSUB.and(Flags::TRANSACTION).and(Flags::MAY_REPLICATE);
 
@@ -172,7 +174,7 @@ impl Worker {
         let args = window.args_of(parsed);
         let (found, arg_count) = match &parsed.item {
             Item::Command { found: None, .. } | Item::Long { found: None, .. } if is_http(args) => {
-                return reject_http(connection);
+                return reject_http(connection, (&mut self.chores, self.now_us));
             }
             Item::Command { found, .. } => (*found, args.len()),
             Item::Long { found, arg_count } => (*found, *arg_count),
@@ -261,11 +263,23 @@ fn answer(connection: &mut Connection, text: &[u8], closes: bool) {
     }
 }
 
-/// A browser was made to send this: whatever follows is not meant for us.
+/// A browser was made to send this: whatever follows is not meant for us, and it learns nothing,
+/// not even what the lines before it were answered.
 #[cold]
-fn reject_http(connection: &mut Connection) {
-    tracing::warn!("a client spoke HTTP; its connection is closed");
+fn reject_http(connection: &mut Connection, (chores, now_us): (&mut Chores, u64)) {
+    connection.output.bytes.clear();
     connection.life = Life::Ending;
+    if now_us < chores.http_told_until_us {
+        return;
+    }
+    chores.http_told_until_us = now_us + HTTP_QUIET_US;
+    // The first words are Valkey's: those who watch logs look for them.
+    tracing::warn!(
+        "Possible SECURITY ATTACK detected. It looks like somebody is sending POST or Host: \
+         commands to Pantala, from {}: a web page may be trying to reach this server. The \
+         connection is closed.",
+        connection.session.peer
+    );
 }
 
 /// Answers what is no command, and ends the connection.

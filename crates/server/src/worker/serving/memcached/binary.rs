@@ -11,6 +11,9 @@ use pantala_memcached::sasl;
 use super::super::front_end::{Ahead, group_hash};
 use super::super::window::{Item, Progress};
 
+/// The largest item, and the longest password, of a client that has yet to give its own.
+const UNAUTHENTICATED_BYTES: usize = 16 << 10;
+
 /// What a request becomes.
 enum Becomes<'t> {
     /// A command on a key, with data.
@@ -29,8 +32,13 @@ pub fn parse<'t>(
     let (at, first_arg) = (progress.parsed, args.len());
     let is_authenticated = connection.session.is_authenticated();
     let reader = connection.input.memcached.as_deref_mut()?;
+    let item_bytes =
+        usize::try_from(limited.settings.memcached_item_size_max).unwrap_or(usize::MAX);
     let limits = Limits {
-        item_bytes: usize::try_from(limited.settings.memcached_item_size_max).unwrap_or(usize::MAX),
+        item_bytes: match is_authenticated {
+            true => item_bytes,
+            false => item_bytes.min(UNAUTHENTICATED_BYTES),
+        },
         access: match is_authenticated {
             _ if limited.settings.requirepass.is_empty() => Access::Open,
             false => Access::Locked,

@@ -1,6 +1,7 @@
 //! Lines become commands.
 
 use pantala_commands::families::memcached::{LAST, MORE, NO_REPLY, Verb};
+use pantala_engine::limits::Limited;
 use pantala_memcached::arithmetic::Direction;
 use pantala_memcached::request::{Keys, Storing};
 use pantala_memcached::{Fault, Limits, Request, Step};
@@ -13,6 +14,8 @@ use super::{Cut, meta};
 
 /// The longest line that asks for keys.
 const LINE_BYTES: usize = 16 << 20;
+/// The same, and the largest item, of a client that has yet to give its password.
+const UNAUTHENTICATED_BYTES: usize = 16 << 10;
 
 /// A `get` of which some keys have been parsed.
 pub struct Line {
@@ -80,10 +83,7 @@ pub fn parse<'t>(
         }
         return Some((command(verb, &args[first_arg..]), end - at));
     }
-    let limits = Limits {
-        item_bytes: usize::try_from(limited.settings.memcached_item_size_max).unwrap_or(usize::MAX),
-        line_bytes: LINE_BYTES,
-    };
+    let limits = limits(limited, is_authenticated);
     match reader.text.parse(&bytes[at..], &limits) {
         Step::Request { request: Request::Get { keys, with_cas, exptime_s }, consumed, .. } => {
             let verb = verb_of_get(with_cas, exptime_s.is_some());
@@ -128,6 +128,19 @@ pub fn parse<'t>(
             progress.is_over = true;
             Some((Item::Answer { text: Cow::Borrowed(b""), closes: true }, bytes.len() - at))
         }
+    }
+}
+
+#[inline]
+fn limits(limited: &Limited, is_authenticated: bool) -> Limits {
+    let item_bytes =
+        usize::try_from(limited.settings.memcached_item_size_max).unwrap_or(usize::MAX);
+    match is_authenticated {
+        true => Limits { item_bytes, line_bytes: LINE_BYTES },
+        false => Limits {
+            item_bytes: item_bytes.min(UNAUTHENTICATED_BYTES),
+            line_bytes: UNAUTHENTICATED_BYTES,
+        },
     }
 }
 

@@ -1,0 +1,89 @@
+//! What the system lets the process have: descriptors for clients, and connections that wait.
+//!
+//! Where it gives less than the settings ask for, that is said at the start, in Valkey's words, and
+//! `maxclients` becomes what there is room for: so CONFIG and INFO tell the truth, and a client too
+//! many gets its error in place of silence.
+//!
+//! Tests: at the foot; the bad day `few_descriptors`.
+
+use pantala_base::os::raise_fd_limit;
+use pantala_settings::Settings;
+
+/// Descriptors the process needs beside its clients': files, listeners, connections to others,
+const OWN_DESCRIPTORS: u64 = 64;
+/// and an event loop of each worker.
+const WORKER_DESCRIPTORS: u64 = 4;
+
+/// Where Linux keeps the longest queue of connections that nobody has accepted yet.
+const SOMAXCONN: &str = "/proc/sys/net/core/somaxconn";
+
+/// Raises the limit of open files to what `maxclients` needs; as far as that fails, lowers
+/// `maxclients`.
+///
+/// # Errors
+/// A text for the operator: not even one client could be served.
+pub fn fit_clients(mut settings: Settings) -> Result<Settings, String> {
+    let own = own_descriptors(&settings);
+    let wanted = u64::from(settings.maxclients) + own;
+    let (before, got) = (raise_fd_limit(0), raise_fd_limit(wanted));
+    let possible = clients_within(got, own)?;
+    if possible < settings.maxclients {
+        tracing::warn!(
+            "You requested maxclients of {} requiring at least {wanted} max file descriptors.",
+            settings.maxclients
+        );
+        tracing::warn!(
+            "Current maximum open files is {got}. maxclients has been reduced to {possible} to \
+             compensate for low ulimit. If you need higher maxclients increase 'ulimit -n'."
+        );
+        settings.maxclients = possible;
+    } else if before < got {
+        tracing::info!(
+            "Increased maximum number of open files to {got} (it was originally set to {before})."
+        );
+    }
+    Ok(settings)
+}
+
+/// Descriptors the process needs beside its clients', with these settings.
+pub fn own_descriptors(settings: &Settings) -> u64 {
+    OWN_DESCRIPTORS + settings.worker_count() as u64 * WORKER_DESCRIPTORS
+}
+
+/// How many clients there is room for with so many descriptors, of which these are the process's.
+fn clients_within(descriptors: u64, own: u64) -> Result<u32, String> {
+    match descriptors.saturating_sub(own) {
+        0 => Err(format!(
+            "the limit of open files is {descriptors}, and {own} are needed beside clients: raise \
+             'ulimit -n'"
+        )),
+        possible => Ok(u32::try_from(possible).unwrap_or(u32::MAX)),
+    }
+}
+
+/// Says it if the kernel keeps fewer connections waiting than `tcp-backlog` asks for.
+pub fn warn_of_backlog(settings: &Settings) {
+    let most = std::fs::read_to_string(SOMAXCONN).ok();
+    let Some(most) = most.and_then(|text| text.trim().parse::<u32>().ok()) else { return };
+    if most < settings.tcp_backlog {
+        tracing::warn!(
+            "WARNING: The TCP backlog setting of {} cannot be enforced because {SOMAXCONN} is set \
+             to the lower value of {most}.",
+            settings.tcp_backlog
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_get_what_the_process_does_not_need() {
+        assert_eq!(clients_within(107, 100), Ok(7));
+        assert_eq!(clients_within(u64::MAX, 100), Ok(u32::MAX));
+        for few in [0, 1, 100] {
+            assert!(clients_within(few, 100).is_err(), "{few}");
+        }
+    }
+}

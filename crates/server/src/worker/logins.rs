@@ -1,0 +1,86 @@
+//! Clients that have yet to authenticate, or fail to: how long they may take, and what a wrong
+//! password costs.
+//!
+//! The answer to a wrong password is held back for `auth_failure_delay`, and the connection's next
+//! commands with it. Nothing waits but the connection: it stands in the worker's list of timeouts,
+//! as one in BLPOP does. A right password is never held up, by nobody's wrong ones; so who knows it
+//! gets in during a flood of guesses. Whoever guesses by a new connection each time pays for the
+//! connections.
+//!
+//! Who has not authenticated after `auth_timeout` is closed. Each worker knows the first such
+//! moment and looks then, at most once in a second; a server that asks for no password never does.
+//!
+//! Tests: the bad days in `compat/bad_days/scenarios/unauthenticated.py`.
+
+use pantala_commands::Session;
+use pantala_reactor::Ops;
+
+use super::Worker;
+use super::connection::Waiting;
+
+/// Who gives many wrong passwords at once waits for all of them, but not longer than this.
+const LONGEST_PENALTY_US: u64 = 10_000_000;
+/// Connections are gone through no more often than this.
+const INTERVAL_US: u64 = 1_000_000;
+
+impl Worker {
+    /// Holds back what a connection is sent, for the wrong passwords it has given.
+    #[cold]
+    pub(super) fn hold_back(&mut self, index: u32) {
+        let delay_us = u64::from(self.settings.auth_failure_delay_ms) * 1000;
+        let now_us = self.now_us;
+        let Some(connection) = self.at(index).filter(|one| one.waits.parked.is_none()) else {
+            // It waits for something else: its turn comes after that.
+            return;
+        };
+        let given = connection.session.wrong_passwords;
+        let fresh = given.wrapping_sub(std::mem::replace(&mut connection.counts.penalties, given));
+        let delay_us = (delay_us * u64::from(fresh)).min(LONGEST_PENALTY_US);
+        if delay_us == 0 {
+            return;
+        }
+        let (handle, number) = (connection.handle(), connection.park(Waiting::Penalty));
+        self.timeouts.due.insert((now_us + delay_us, handle), number);
+    }
+
+    /// A connection has come: if it has to authenticate, in time.
+    pub(super) fn expect_login(&mut self, session: &Session) {
+        let timeout_us = u64::from(self.settings.auth_timeout_s) * 1_000_000;
+        if session.is_authenticated() || timeout_us == 0 {
+            return;
+        }
+        let until_us = session.since_us + timeout_us;
+        let next = &mut self.chores.next_login_us;
+        *next = Some(next.map_or(until_us, |next_us| next_us.min(until_us)));
+    }
+
+    /// Closes those who have taken too long to authenticate.
+    pub(super) fn end_late_logins(&mut self, ops: &mut Ops<'_>) {
+        if self.chores.next_login_us.is_none_or(|next_us| self.now_us < next_us) {
+            return;
+        }
+        let timeout_us = u64::from(self.settings.auth_timeout_s) * 1_000_000;
+        self.chores.next_login_us = None;
+        if timeout_us == 0 {
+            return;
+        }
+        let mut next_us = u64::MAX;
+        for index in 0..self.connections.len() as u32 {
+            let now_us = self.now_us;
+            let Some(connection) = self.at(index) else { continue };
+            if connection.session.is_authenticated() {
+                continue;
+            }
+            let until_us = connection.session.since_us + timeout_us;
+            if now_us < until_us {
+                next_us = next_us.min(until_us);
+                continue;
+            }
+            let token = connection.token;
+            self.tally.late_logins.add(1);
+            self.drop_connection(token, ops);
+        }
+        let soonest_us = self.now_us + INTERVAL_US;
+        self.chores.next_login_us = (next_us != u64::MAX).then_some(next_us.max(soonest_us));
+    }
+}
