@@ -44,7 +44,8 @@ fn listen_at(
         set_option(&socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
     }
     let (storage, length) = to_sockaddr(address);
-    bind_and_listen(&socket, &storage, length, backlog)?;
+    bind(&socket, &storage, length)?;
+    listen(&socket, backlog)?;
     Ok(socket)
 }
 
@@ -60,6 +61,14 @@ pub fn unix_listener(path: &Path, permissions: Option<u32>, backlog: i32) -> io:
 }
 
 fn listen_at_path(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Result<OwnedFd> {
+    let socket = bound_at_path(path, permissions)?;
+    listen(&socket, backlog)?;
+    Ok(socket)
+}
+
+/// Bound, with its permissions: as long as it does not listen nobody gets in, so there is no moment
+/// at which those of the umask count.
+fn bound_at_path(path: &Path, permissions: Option<u32>) -> io::Result<OwnedFd> {
     let (storage, length) = to_sockaddr_un(path)?;
     if fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
         if is_served(&storage, length)? {
@@ -68,7 +77,7 @@ fn listen_at_path(path: &Path, permissions: Option<u32>, backlog: i32) -> io::Re
         fs::remove_file(path)?;
     }
     let socket = new_socket(libc::AF_UNIX)?;
-    bind_and_listen(&socket, &storage, length, backlog)?;
+    bind(&socket, &storage, length)?;
     if let Some(permissions) = permissions {
         fs::set_permissions(path, fs::Permissions::from_mode(permissions))?;
     }
@@ -133,15 +142,13 @@ fn new_socket(family: i32) -> io::Result<OwnedFd> {
     }
 }
 
-fn bind_and_listen(
-    socket: &OwnedFd,
-    storage: &libc::sockaddr_storage,
-    length: u32,
-    backlog: i32,
-) -> io::Result<()> {
+fn bind(socket: &OwnedFd, storage: &libc::sockaddr_storage, length: u32) -> io::Result<()> {
     let address = std::ptr::from_ref(storage).cast();
     // SAFETY: `storage` holds an address of `length` bytes (1).
-    check(unsafe { libc::bind(socket.as_raw_fd(), address, length) })?;
+    check(unsafe { libc::bind(socket.as_raw_fd(), address, length) })
+}
+
+fn listen(socket: &OwnedFd, backlog: i32) -> io::Result<()> {
     // SAFETY: no pointers involved (1).
     check(unsafe { libc::listen(socket.as_raw_fd(), backlog) })
 }
@@ -402,6 +409,19 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let error = tcp_listener(taken.local_addr().unwrap(), 16, false).unwrap_err();
         assert!(!is_absent_address(&error));
+    }
+
+    /// CVE-2023-45145: a server that listened first let in whom its permissions keep out.
+    #[test]
+    fn permissions_are_set_before_anybody_is_let_in() {
+        let path = scratch("permissions");
+        let bound = bound_at_path(&path, Some(0o700)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        let error = UnixStream::connect(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+        listen(&bound, 16).unwrap();
+        UnixStream::connect(&path).unwrap();
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]
