@@ -5,7 +5,8 @@
 
 use std::fs::{File, read_to_string, rename};
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Lane, Stop, error, help};
 use pantala_settings::{Caller, OnChange, Row, Settings, find};
@@ -261,13 +262,12 @@ fn replace(file: &Path, settings: &Settings) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    let fresh = directory.join(format!(".{name}.{}.tmp", std::process::id()));
-    let written = File::create(&fresh).and_then(|mut out| {
+    let fresh = fresh_name(file);
+    let written = create_fresh(&fresh).and_then(|mut out| {
+        out.write_all(settings.rewrite(old.as_deref()).as_bytes())?;
         if let Ok(metadata) = std::fs::metadata(file) {
             out.set_permissions(metadata.permissions())?;
         }
-        out.write_all(settings.rewrite(old.as_deref()).as_bytes())?;
         out.sync_all()
     });
     let done = written.and_then(|()| rename(&fresh, file));
@@ -278,9 +278,27 @@ fn replace(file: &Path, settings: &Settings) -> io::Result<()> {
     done.and_then(|()| File::open(directory)?.sync_all())
 }
 
+/// The name under which a file is written that takes this one's place.
+fn fresh_name(file: &Path) -> PathBuf {
+    let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    file.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
+}
+
+/// A file of its own, which nobody else can open: whatever lies at that name goes, a link's target
+/// is left alone.
+fn create_fresh(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(trouble) if trouble.kind() != io::ErrorKind::NotFound => return Err(trouble),
+        _ => {}
+    }
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn values_of_passwords_are_secret() {
@@ -290,11 +308,42 @@ mod tests {
         assert_eq!(secret, [5, 7]);
     }
 
+    fn scratch(name: &str) -> PathBuf {
+        let own = format!("pantala-{name}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(own);
+        std::fs::create_dir_all(&directory).expect("a directory for the test");
+        directory
+    }
+
+    fn mode(file: &Path) -> u32 {
+        std::fs::metadata(file).expect("there").permissions().mode() & 0o777
+    }
+
+    /// Passwords stand in it, and the directory may be one where others write.
+    #[test]
+    fn what_is_rewritten_is_never_open_to_others() {
+        let directory = scratch("rewrite-mode");
+        let file = directory.join("x.conf");
+        let settings = Settings::defaults();
+        replace(&file, &settings).expect("made");
+        assert_eq!(mode(&file), 0o600);
+        std::fs::set_permissions(&file, Permissions::from_mode(0o640)).expect("set");
+        replace(&file, &settings).expect("replaced");
+        assert_eq!(mode(&file), 0o640);
+
+        let precious = directory.join("precious");
+        std::fs::write(&precious, "kept").expect("writable");
+        symlink(&precious, fresh_name(&file)).expect("planted");
+        replace(&file, &settings).expect("replaced");
+        assert_eq!(read_to_string(&precious).expect("there"), "kept");
+        let fresh = create_fresh(&fresh_name(&file)).expect("created");
+        assert_eq!(fresh.metadata().expect("open").permissions().mode() & 0o777, 0o600);
+        std::fs::remove_dir_all(&directory).expect("removed");
+    }
+
     #[test]
     fn a_file_is_replaced_as_a_whole() {
-        let directory =
-            std::env::temp_dir().join(format!("pantala-rewrite-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory for the test");
+        let directory = scratch("rewrite");
         let file = directory.join("x.conf");
         std::fs::write(&file, "# kept\ntimeout 5\n").expect("writable");
         let settings = Settings::defaults().with("timeout", "7").expect("allowed");
