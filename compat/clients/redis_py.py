@@ -3,12 +3,14 @@
 
     python3 compat/clients/redis_py.py 127.0.0.1:6379 [part of a check's name]
 
+Where $TLS_CERTIFICATES names a directory with ca.crt, client.crt and client.key, over TLS.
 Every check runs in RESP2 and RESP3 on an emptied server: THE SERVER'S DATA IS LOST. Needs the
 package redis and no test framework. Exit code 1 when a check fails; a check that needs a command
 which the server does not know is counted as left out and does not fail.
 """
 
 import datetime
+import os
 import sys
 import threading
 import time
@@ -27,6 +29,19 @@ LONGEST_S = 120
 CHECKS = []
 
 
+def tls_options():
+    """What a connection with TLS takes beside `ssl`; empty where none is wanted."""
+    files = os.environ.get("TLS_CERTIFICATES")
+    return files and {
+        "ssl_ca_certs": f"{files}/ca.crt",
+        "ssl_certfile": f"{files}/client.crt",
+        "ssl_keyfile": f"{files}/client.key",
+    }
+
+
+TLS = tls_options() or {}
+
+
 def check(function):
     """Marks a function (client, protocol) as a check."""
     CHECKS.append(function)
@@ -35,6 +50,8 @@ def check(function):
 
 def connect(protocol, **options):
     options.setdefault("socket_timeout", LONGEST_S)
+    if TLS:
+        options |= {"ssl": True, **TLS}
     return redis.Redis(host=HOST, port=PORT, protocol=protocol, **options)
 
 
@@ -118,7 +135,9 @@ def databases(r, protocol):
 
 @check
 def a_pool_serves_threads(r, protocol):
-    limits = {"max_connections": 4, "timeout": LONGEST_S}
+    limits = {"max_connections": 4, "timeout": LONGEST_S, **TLS}
+    if TLS:
+        limits["connection_class"] = redis.SSLConnection
     pool = redis.BlockingConnectionPool(host=HOST, port=PORT, protocol=protocol, **limits)
     client = redis.Redis(connection_pool=pool)
 
@@ -137,7 +156,9 @@ def a_pool_serves_threads(r, protocol):
 
 @check
 def an_address_as_url(r, protocol):
-    client = redis.from_url(f"redis://{HOST}:{PORT}/2?protocol={protocol}&decode_responses=True")
+    scheme = "rediss" if TLS else "redis"
+    url = f"{scheme}://{HOST}:{PORT}/2?protocol={protocol}&decode_responses=True"
+    client = redis.from_url(url, **TLS)
     client.set("k", "v")
     equal(client.get("k"), "v")
     equal(client.connection_pool.connection_kwargs["db"], 2)
