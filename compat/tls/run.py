@@ -87,8 +87,8 @@ def clients(port, directory):
     go = ["go", "run", "-C", str(HERE / "go"), ".", address, directory]
     yield "go-redis", go, shutil.which("go")
     proxied = [sys.executable, str(HERE / "proxy.py"), address, directory, "--", "cargo", "run",
-               "--quiet", "--package", "pantala-compat", "--bin", "compat", "--", "run", "--lacks", "plain",
-               "--address", "{address}"]
+               "--quiet", "--package", "pantala-compat", "--bin", "compat", "--", "run",
+               "--lacks", "plain", "--address", "{address}"]
     yield "transcripts", proxied, shutil.which("cargo")
     has_node = shutil.which("node") and (NODE_MODULES / "ioredis").exists()
     yield "ioredis", ["node", str(HERE / "ioredis.cjs"), address, directory], has_node

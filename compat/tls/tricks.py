@@ -177,8 +177,9 @@ def an_end_is_said(place):
 def values_of_megabytes(place):
     value = bytes(range(256)) * 40_000
     with place.client() as client:
-        client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%b\r\nGET k\r\n" % (len(value), value))
-        wanted = b"+OK\r\n$%d\r\n%b\r\n" % (len(value), value)
+        bulk = b"$%d\r\n%b\r\n" % (len(value), value)
+        client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + bulk + b"GET k\r\n")
+        wanted = b"+OK\r\n" + bulk
         got = bytearray()
         while len(got) < len(wanted):
             got += client.recv(1 << 20)
