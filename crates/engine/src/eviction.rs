@@ -13,8 +13,8 @@
 //! Invariants
 //! 1. Nothing is evicted while data must stay as it is: while it is loaded, or clients are paused.
 //! 2. A turn of a worker spends at most its budget here ([`budget_us`]) for each window.
-//! 3. What the journal holds is not counted: evicting a key makes it larger, and so one key would
-//!    pull the next after it.
+//! 3. What the journal holds is not counted, nor what a snapshot has copied and not written:
+//!    evicting a key makes them larger, and so one key would pull the next after it.
 //! 4. Nor does one pull the next after it in one go by what is told of it (invalidations, events):
 //!    what was to be freed is known when a go begins, and it ends when so much has gone.
 //! 5. FULL is what remains if there was nothing to evict; what only takes longer is no reason to
@@ -179,10 +179,14 @@ impl Engine {
         room
     }
 
-    /// Bytes that are used and that nothing is evicted for: what is about to be freed, and the
-    /// journal.
+    /// Bytes that are used and that nothing is evicted for: what is about to be freed or written.
     pub fn not_counted_bytes(&self) -> u64 {
-        self.space.pending_bytes() + self.journal.held_bytes()
+        self.space.pending_bytes() + self.unwritten_bytes()
+    }
+
+    /// Those of them that are on their way to files: the journal, and what a snapshot has copied.
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.journal.held_bytes() + self.space.unwritten_bytes()
     }
 
     /// How much more is used than may be.

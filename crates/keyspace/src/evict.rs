@@ -149,6 +149,11 @@ impl Keyspace {
         self.pending.bytes.load(Ordering::Relaxed)
     }
 
+    /// Bytes that a snapshot has copied or been handed over, and has not written.
+    pub fn unwritten_bytes(&self) -> u64 {
+        self.snapshot.unwritten.get()
+    }
+
     /// How many pieces of garbage wait to be freed.
     pub fn pending_pieces(&self) -> usize {
         self.pending.pieces.load(Ordering::Relaxed)

@@ -7,10 +7,15 @@ use std::sync::{Arc, Mutex};
 use common::{DB, NOW, OTHER_DB, keyspace, scope, set};
 use pantala_base::UnixMs;
 use pantala_keyspace::event::EventClass;
+use pantala_keyspace::snapshot::{
+    Outcome, Piece, Room, SnapshotEntry, SnapshotParts, SnapshotTarget,
+};
 use pantala_keyspace::{
     ChangeSink, Choice, Effect, Expiry, First, Freed, Garbage, Keyspace, LockPlan, PARTITION_COUNT,
     Pending, Reclaimer, Tally, Ticket, Wanted, Watch,
 };
+use pantala_table::{MOST_VICTIMS, ValueRef};
+use pantala_values::Object;
 
 const ANY: Choice = Choice { first: First::Any, only_deadlines: false, in_need: false };
 
@@ -129,6 +134,102 @@ fn those_concerned_are_told() {
     }
     assert!(watch.is_touched());
     assert_eq!(*ear.0.lock().unwrap(), ["evicted"]);
+}
+
+/// Keeps what it is given.
+#[derive(Default)]
+struct Keeping(Mutex<Vec<Piece>>);
+
+impl SnapshotTarget for Keeping {
+    fn write(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(entry.key);
+    }
+
+    fn begin(&self, entry: &SnapshotEntry<'_>, out: &mut Vec<u8>) -> Box<dyn SnapshotParts> {
+        out.extend_from_slice(entry.key);
+        Box::new(NoMore)
+    }
+
+    fn take(&self, piece: Piece) {
+        self.0.lock().expect("no panic under it").push(piece);
+    }
+
+    fn room(&self) -> Room {
+        Room::Free
+    }
+
+    fn has_room_for_parts(&self) -> bool {
+        true
+    }
+}
+
+struct NoMore;
+
+impl SnapshotParts for NoMore {
+    fn go_on(&mut self, _: &ValueRef<'_, Object>, _: usize, _: &mut Vec<u8>) -> bool {
+        true
+    }
+}
+
+/// Else each key that is evicted while a snapshot runs would pull the next.
+#[test]
+fn what_a_snapshot_has_not_written_is_counted() {
+    let (space, target) = (keyspace(), Arc::new(Keeping::default()));
+    let tally = Tally::default();
+    for number in 0..3_000 {
+        set(&space, DB, &format!("a key of some length {number}"), "value", Expiry::Never);
+    }
+    set(&space, DB, "large", &"v".repeat(100_000), Expiry::Never);
+    let snapshot = space.begin_snapshot(target.clone(), &mut |_| {}).expect("none runs");
+    let at_cut = space.unwritten_bytes();
+    assert!(at_cut > 0, "what is kept for each partition");
+    while keys(&space)[0] > 0 {
+        space.evict(scope(&space, &tally, DB, NOW), ANY, usize::MAX);
+    }
+    let handed = snapshot.progress().handed_bytes as u64;
+    assert!(handed > 100_000);
+    let most = at_cut + handed + 3_000 * 200;
+    let least = at_cut + handed + 3_000 * 24;
+    let copied = space.unwritten_bytes();
+    assert!((least..most).contains(&copied), "{least} to {most}: {copied}");
+    assert_eq!(snapshot.work(&space), Outcome::Complete);
+    drop(snapshot);
+    let left: usize = target.0.lock().unwrap().iter().map(|piece| piece.bytes.capacity()).sum();
+    assert_eq!(space.unwritten_bytes(), left as u64, "what the target has");
+    target.0.lock().unwrap().clear();
+    assert_eq!(space.unwritten_bytes(), 0);
+}
+
+#[test]
+fn what_a_snapshot_was_handed_is_forgotten_with_it() {
+    let space = keyspace();
+    let tally = Tally::default();
+    set(&space, DB, "large", &"v".repeat(100_000), Expiry::Never);
+    let target = Arc::new(Keeping::default());
+    let snapshot = space.begin_snapshot(target, &mut |_| {}).expect("none runs");
+    while keys(&space)[0] > 0 {
+        space.evict(scope(&space, &tally, DB, NOW), ANY, usize::MAX);
+    }
+    assert!(space.unwritten_bytes() > 100_000);
+    snapshot.cancel();
+    assert_eq!(snapshot.work(&space), Outcome::Cancelled);
+    drop(snapshot);
+    assert_eq!(space.unwritten_bytes(), 0);
+}
+
+/// Whoever asks is held up for so long only, however much is wanted.
+#[test]
+fn one_call_goes_through_some_partitions_and_takes_few_keys_of_each() {
+    let space = keyspace();
+    let tally = Tally::default();
+    for number in 0..100_000 {
+        set(&space, DB, &number.to_string(), "value", Expiry::Never);
+    }
+    for _ in 0..50 {
+        let freed = space.evict(scope(&space, &tally, DB, NOW), ANY, usize::MAX);
+        assert!(freed.partitions <= 64 && freed.keys <= 64 * MOST_VICTIMS, "{freed:?}");
+        assert!(freed.keys > 0);
+    }
 }
 
 /// Frees nothing until it is told to.

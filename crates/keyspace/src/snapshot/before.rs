@@ -8,6 +8,7 @@ use pantala_values::{Object, Type};
 use super::jobs::{Handed, Job};
 use super::parts::InParts;
 use super::shared::Shared;
+use super::unwritten::Unwritten;
 use super::{COPIED_BYTES, PIECE_BYTES, Pending, SMALL_BYTES, STREAMED_BYTES, SnapshotEntry};
 use crate::key::{DbIndex, PartitionId};
 use crate::ticket::{Ticket, Woken};
@@ -35,6 +36,8 @@ pub(crate) struct Saving {
     pending: Vec<Pending>,
     /// All tables have been walked to their end.
     pub(crate) is_walked: bool,
+    /// What this and `pending` take.
+    unwritten: Unwritten,
 }
 
 impl Saving {
@@ -46,6 +49,7 @@ impl Saving {
             in_parts: Vec::new(),
             pending: Vec::new(),
             is_walked: false,
+            unwritten: shared.unwritten(size_of::<Saving>()),
         }
     }
 
@@ -215,7 +219,10 @@ impl Saving {
         let at = match self.pending.iter().position(|pending| pending.db == db) {
             Some(at) => at,
             None => {
+                self.pending.reserve_exact(1);
                 self.pending.push(Pending::new(db));
+                let bytes = size_of::<Saving>() + size_of_val(&*self.pending);
+                self.unwritten = self.shared.unwritten(bytes);
                 self.pending.len() - 1
             }
         };

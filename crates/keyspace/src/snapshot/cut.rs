@@ -77,7 +77,7 @@ impl Keyspace {
         let info = self.cut_info(Stamp::first_of(last + 1));
         at_cut(&info);
         let keys = info.databases.iter().map(|database| database.keys).sum();
-        let shared = Arc::new(Shared::new(target, keys));
+        let shared = Arc::new(Shared::new(target, keys, self.snapshot.unwritten.clone()));
         self.snapshot.begin(&shared, &self.asking);
         for (id, held) in PartitionId::all().zip(&mut all) {
             held.last_step = info.stamp;

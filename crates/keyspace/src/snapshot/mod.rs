@@ -12,7 +12,7 @@
 //! | `cut`, `before`, `ask` | the moment; what happens before a change; whether it has to wait |
 //! | `walk`, `partition_walk`, `table_walk` | what a walker does, and how far it is |
 //! | `parts` | a value in parts |
-//! | `shared`, `jobs` | what all threads share: jobs, who waits, progress |
+//! | `shared`, `jobs`, `unwritten` | what all threads share: jobs, who waits, progress, memory |
 //!
 //! What is saved is a bit in the table's words ([`Table::is_saved`](pantala_table::Table)): it goes
 //! where the word goes, so growing, splitting and merging need no hook. What is new since the cut
@@ -57,6 +57,7 @@ mod partition_walk;
 mod parts;
 mod shared;
 mod table_walk;
+mod unwritten;
 mod walk;
 
 use std::sync::Arc;
@@ -70,6 +71,7 @@ use crate::key::DbIndex;
 pub use ask::{Asked, SnapshotWait};
 pub use cut::{CutDatabase, CutInfo, NoSnapshot};
 pub use shared::{Outcome, SnapshotProgress};
+pub use unwritten::Unwritten;
 pub use walk::{Snapshot, Walked};
 
 pub(crate) use before::{Manner, Saving};
@@ -179,6 +181,15 @@ pub struct Piece {
     pub keys: u64,
     /// What it is of the whole.
     pub span: Span,
+    /// Its part of what is not written yet.
+    pub unwritten: Unwritten,
+}
+
+impl Piece {
+    /// Not counted yet.
+    pub fn new(db: DbIndex, bytes: Vec<u8>, keys: u64, span: Span) -> Piece {
+        Piece { db, bytes, keys, span, unwritten: Unwritten::default() }
+    }
 }
 
 /// What a piece is of the whole. The parts of one key come one after the other, of one key at a
@@ -201,11 +212,12 @@ pub(crate) struct Pending {
     db: DbIndex,
     bytes: Vec<u8>,
     keys: u64,
+    unwritten: Unwritten,
 }
 
 impl Pending {
     fn new(db: DbIndex) -> Pending {
-        Pending { db, bytes: Vec::new(), keys: 0 }
+        Pending { db, bytes: Vec::new(), keys: 0, unwritten: Unwritten::default() }
     }
 }
 

@@ -96,7 +96,7 @@ impl InParts {
             && bytes.len() >= PIECE_BYTES
         {
             let span = if std::mem::take(is_first) { Span::First } else { Span::Middle };
-            shared.take(Piece { db: self.db, bytes: std::mem::take(bytes), keys: 0, span });
+            shared.take(Piece::new(self.db, std::mem::take(bytes), 0, span));
         }
         is_last
     }
@@ -107,7 +107,7 @@ impl InParts {
             _ => Span::Whole,
         };
         let bytes = std::mem::take(&mut self.bytes);
-        shared.take(Piece { db: self.db, bytes, keys: 1, span });
+        shared.take(Piece::new(self.db, bytes, 1, span));
         if let Way::Streams { .. } = self.way {
             shared.free_stream();
         }

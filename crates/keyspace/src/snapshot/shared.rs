@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::ask::SnapshotWait;
 use super::jobs::{Job, Jobs};
+use super::unwritten::{Unwritten, UnwrittenBytes};
 use super::{HANDED_BYTES, Pending, Piece, Room, SnapshotEntry, SnapshotTarget, Span, Target};
 use crate::key::{PARTITION_COUNT, PartitionId};
 use crate::pins::Asking;
@@ -52,6 +53,7 @@ pub struct SnapshotProgress {
 /// See the module.
 pub(crate) struct Shared {
     target: Target,
+    unwritten: UnwrittenBytes,
     jobs: Mutex<Jobs>,
     /// There is a job, or room, or the end.
     is_news: Condvar,
@@ -80,10 +82,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    pub fn new(target: Target, keys: u64) -> Shared {
+    pub fn new(target: Target, keys: u64, unwritten: UnwrittenBytes) -> Shared {
         let partitions = vec![0; PARTITION_COUNT].into();
         Shared {
             target,
+            unwritten,
             jobs: Mutex::default(),
             is_news: Condvar::new(),
             waiting: Mutex::new(Waiting { tickets: HashMap::new(), partitions, room: 0 }),
@@ -153,8 +156,14 @@ impl Shared {
         self.unasked.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// So many bytes that are gone when all is written.
+    pub fn unwritten(&self, bytes: usize) -> Unwritten {
+        self.unwritten.of(bytes)
+    }
+
     /// Hands a piece to the target.
-    pub fn take(&self, piece: Piece) {
+    pub fn take(&self, mut piece: Piece) {
+        piece.unwritten = self.unwritten.of(piece.bytes.capacity());
         self.written.fetch_add(piece.keys, Ordering::Relaxed);
         if !(self.is_over() || piece.bytes.is_empty() && piece.span == Span::Whole) {
             self.guard(|| self.target.take(piece));
@@ -166,7 +175,8 @@ impl Shared {
         if pending.keys > 0 {
             let bytes = take(&mut pending.bytes);
             let keys = take(&mut pending.keys);
-            self.take(Piece { db: pending.db, bytes, keys, span: Span::Whole });
+            self.take(Piece::new(pending.db, bytes, keys, Span::Whole));
+            pending.unwritten = Unwritten::default();
         }
     }
 
@@ -192,8 +202,9 @@ impl Shared {
 
     /// Writes a whole key; what a panic leaves of it does not count.
     pub fn write(&self, entry: &SnapshotEntry<'_>, pending: &mut Pending) {
-        let Pending { bytes, keys, .. } = pending;
+        let Pending { bytes, keys, unwritten, .. } = pending;
         self.guard(|| self.target.write(entry, bytes));
+        unwritten.set(&self.unwritten, bytes.capacity());
         *keys += 1;
     }
 
@@ -247,6 +258,7 @@ impl Shared {
     /// Something is handed over; the partition it comes from is held.
     pub fn hand_over(&self, job: Job) {
         self.handed_bytes.fetch_add(job.handed_bytes(), Ordering::Relaxed);
+        self.unwritten.add(job.handed_bytes());
         self.flushed_keys.fetch_add(job.flushed_keys(), Ordering::Relaxed);
         self.add(|jobs| jobs.handed.push_back(job));
     }
@@ -254,6 +266,7 @@ impl Shared {
     /// What was handed over is written.
     pub fn forget_handed(&self, bytes: usize) {
         let before = self.handed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.unwritten.remove(bytes);
         if before > HANDED_BYTES && before - bytes <= HANDED_BYTES {
             self.has_room();
         }
@@ -331,9 +344,17 @@ impl Shared {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.unwritten.remove(*self.handed_bytes.get_mut());
+    }
+}
+
 /// The snapshot that runs, if one does.
 #[derive(Default)]
 pub(crate) struct Current {
+    /// Of all snapshots: what an ended one has copied may still be in use.
+    pub unwritten: UnwrittenBytes,
     shared: Mutex<Option<Arc<Shared>>>,
     is_running: AtomicBool,
 }

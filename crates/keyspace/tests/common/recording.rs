@@ -147,7 +147,7 @@ impl SnapshotTarget for Recording {
 
     fn take(&self, piece: Piece) {
         let mut taken = self.taken.lock().expect("no panic");
-        let Piece { db, bytes, keys, span } = piece;
+        let Piece { db, bytes, keys, span, .. } = piece;
         match span {
             Span::Whole => taken.pieces.push((db, bytes, keys)),
             Span::First => {

@@ -202,7 +202,7 @@ mod tests {
     fn piece(name: &str, span: Span, bytes: usize) -> Piece {
         let mut text = name.as_bytes().to_vec();
         text.resize(bytes.max(text.len()), 0);
-        Piece { db: DbIndex(0), bytes: text, keys: 1, span }
+        Piece::new(DbIndex(0), text, 1, span)
     }
 
     fn names(queue: &Queue) -> String {

@@ -299,7 +299,7 @@ mod tests {
             let (name, value) = (format!("key:{key}"), ValueRef::Str(StrRef::Bytes(b"value")));
             write_entry(name.as_bytes(), None, &value, UnixMs(0), Strings::Plain, &mut bytes);
         }
-        Piece { db: DbIndex(db), bytes, keys: u64::from(keys.end - keys.start), span }
+        Piece::new(DbIndex(db), bytes, u64::from(keys.end - keys.start), span)
     }
 
     /// Writes a file of so many keys.

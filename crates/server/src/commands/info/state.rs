@@ -160,7 +160,7 @@ pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     fragmentation(page, "allocator_rss", allocator.resident, allocator.active);
     fragmentation(page, "rss_overhead", rss, allocator.resident);
     fragmentation(page, "mem_fragmentation", rss, used);
-    page.line("mem_not_counted_for_evict", shared.engine.journal.held_bytes());
+    page.line("mem_not_counted_for_evict", shared.engine.unwritten_bytes());
     page.line("mem_replication_backlog", 0);
     page.each(&["mem_total_replication_buffers", "mem_replicas_repl_buffer"], 0);
     page.line("mem_clients_slaves", 0);
