@@ -39,16 +39,19 @@ use crate::Keyspace;
 use crate::effects::{ClientId, Listeners, Readers, Wanted};
 use crate::event::Event;
 use crate::evict::Freed;
-use crate::key::{DbIndex, Key, PartitionId};
+use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::locked::Scope;
 use crate::partition::{Partition, Rest, Sizes};
 use crate::snapshot::Manner;
 use crate::ticket::{Ticket, Woken};
 use crate::timed::Timed;
 
-/// So many cas numbers, as a power of two, may be given in a millisecond before the last one is
-/// ahead of the time. With the years until 2500 they fit 56 bits.
-const CAS_BITS_PER_MS: u32 = 12;
+/// A cas number is the time, a count and the partition: so no two keys have the same one. Of a
+/// partition so many, as a power of two, may be given in a millisecond before the last one is ahead
+/// of the time. With the years until 2109 they fit 56 bits.
+const CAS_BITS_PER_MS: u32 = 4;
+/// The step from one number of a partition to the next.
+const CAS_STEP: u64 = PARTITION_COUNT as u64;
 
 /// The part of one logical database that lies in one partition.
 #[derive(Default)]
@@ -313,13 +316,14 @@ impl<'l, 'k> Changes<'l, 'k> {
         self.db.table.set_tail(place, tail);
     }
 
-    /// A number that no key of this partition has had, also before the last start of the process:
-    /// it is at least the time.
+    /// A number that no key has had, also before the last start of the process: it is at least the
+    /// time.
     pub fn next_cas(&mut self) -> u64 {
-        let Around { rest, scope, .. } = &mut self.around;
+        let Around { rest, scope, partition, .. } = &mut self.around;
         let UnixMs(ms) = scope.now;
-        let first = (ms.cast_unsigned() << CAS_BITS_PER_MS) & CAS_MAX;
-        rest.last_cas = first.max(rest.last_cas + 1);
+        let time_bits = CAS_BITS_PER_MS + CAS_STEP.trailing_zeros();
+        let first = ms.cast_unsigned() << time_bits & CAS_MAX;
+        rest.last_cas = (first | partition.index() as u64).max(rest.last_cas + CAS_STEP);
         rest.last_cas
     }
 

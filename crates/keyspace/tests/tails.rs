@@ -86,6 +86,16 @@ fn a_number_names_one_state_of_a_key() {
 }
 
 #[test]
+fn two_keys_never_have_the_same_number() {
+    let (space, mut seen) = (keyspace(), HashSet::new());
+    for number in 0..3_000 {
+        let key = format!("key:{number}");
+        set(&space, DB, &key, "value", Expiry::Never);
+        assert!(seen.insert(cas(&space, &key)), "{key}");
+    }
+}
+
+#[test]
 fn numbers_go_on_after_a_restart_and_when_the_clock_goes_back() {
     let mut last = 0;
     for (space, now) in [(keyspace(), 1_000), (keyspace(), 1_001)] {
@@ -98,8 +108,8 @@ fn numbers_go_on_after_a_restart_and_when_the_clock_goes_back() {
     }
     let space = keyspace();
     set(&space, DB, "key", "value", Expiry::Never);
-    let year_2400 = UnixMs(13_570_000_000_000);
-    let number = open_at(&space, "key", year_2400, |opened| opened.cas_number());
+    let year_2100 = UnixMs(4_102_444_800_000);
+    let number = open_at(&space, "key", year_2100, |opened| opened.cas_number());
     assert!(number > last && number < CAS_MAX);
 }
 
