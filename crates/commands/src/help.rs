@@ -10,7 +10,7 @@ use crate::syntax::plain;
 pub fn help(call: &mut Call<'_, '_>) -> Done {
     let parent = call.command.parent.unwrap_or_default();
     let registry = call.server.registry();
-    let rows = registry.find(parent.as_bytes()).map_or(&[][..], |found| found.row.subcommands);
+    let rows = registry.find_own(parent.as_bytes()).map_or(&[][..], |found| found.row.subcommands);
     let mut lines = Vec::new();
     for row in rows {
         lines.push(format!("{} {}", row.name, plain(row.syntax)).trim_end().to_owned());

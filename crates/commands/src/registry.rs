@@ -5,10 +5,16 @@
 //! folded to upper case, eight letters at once: lookup costs one multiplication and, nearly always,
 //! one comparison of words, which is all that a name of up to eight letters needs.
 //!
+//! `rename-command` changes only what that table says: a row keeps its own name for users' rules,
+//! statistics, documentation and the journal.
+//!
 //! Rows of [`Group::Memcached`] stand at the end and have no name that RESP could find: who reads
 //! that protocol asks for them once ([`Registry::row_of`]).
 
+use std::borrow::Cow;
+
 use pantala_acl::{Catalogue, CommandId, Entry};
+use pantala_settings::Rename;
 
 use crate::call::{Call, Done};
 
@@ -43,6 +49,8 @@ pub struct Registry {
     rows: Vec<&'static Command>,
     /// For a container: where its subcommands begin in `rows`.
     first_sub: Vec<u16>,
+    /// What clients call the commands; empty for one that they can not.
+    names: Vec<Cow<'static, str>>,
     slots: Vec<Slot>,
     shift: u32,
 }
@@ -72,19 +80,36 @@ impl Registry {
             rows.extend(row.subcommands.iter());
         }
         rows.extend(unnamed);
-        let slot_count = (top_count * SLOTS_PER_ROW).next_power_of_two().max(2);
-        let shift = u64::BITS - slot_count.trailing_zeros();
-        let mut slots = vec![Slot { head: 0, len: usize::MAX, number: EMPTY }; slot_count];
-        for (number, row) in rows[..top_count].iter().enumerate() {
-            let name = row.name.as_bytes();
-            let head = head_of(name);
-            let mut slot = slot_of(head, name, shift);
-            while slots[slot].number != EMPTY {
-                slot = (slot + 1) % slot_count;
+        let names: Vec<_> = rows[..top_count].iter().map(|row| Cow::Borrowed(row.name)).collect();
+        let (slots, shift) = table_of(&names);
+        Registry { rows, first_sub, names, slots, shift }
+    }
+
+    /// The same with other names for some commands.
+    ///
+    /// # Errors
+    /// A text for the operator. It tells no new name: that may be meant as a secret.
+    pub fn renamed(mut self, renames: &[Rename]) -> Result<Self, String> {
+        let mut is_renamed = vec![false; self.names.len()];
+        for Rename { from, to } in renames {
+            let wrong = |why: &str| Err(format!("rename-command {from}: {why}"));
+            let Some(found) = self.find_own(from.as_bytes()).map(|found| usize::from(found.number))
+            else {
+                return wrong("no such command");
+            };
+            if std::mem::replace(&mut is_renamed[found], true) {
+                return wrong("it is renamed twice");
             }
-            slots[slot] = Slot { head, len: name.len(), number: number as u16 };
+            // Names of ours stay free: what the journal has under them must mean them.
+            let is_it = |name: &str| !to.is_empty() && name.eq_ignore_ascii_case(to);
+            let mut others = (0..self.names.len()).filter(|other| *other != found);
+            if others.any(|other| is_it(&self.names[other]) || is_it(self.rows[other].name)) {
+                return wrong("a command has that name");
+            }
+            self.names[found] = Cow::Owned(to.clone());
         }
-        Registry { rows, first_sub, slots, shift }
+        (self.slots, self.shift) = table_of(&self.names);
+        Ok(self)
     }
 
     /// Every row; subcommands stand after the commands.
@@ -95,6 +120,19 @@ impl Registry {
     /// The commands alone, by name.
     pub fn commands(&self) -> &[&'static Command] {
         &self.rows[..self.first_sub.len()]
+    }
+
+    /// Those of them that clients can call.
+    pub fn callable(&self) -> impl Iterator<Item = &'static Command> + Clone {
+        let named = self.rows.iter().zip(&self.names).filter(|(_, name)| !name.is_empty());
+        named.map(|(row, _)| *row)
+    }
+
+    /// The row of a command, by its own name in any case, whatever clients call it.
+    pub fn find_own(&self, name: &[u8]) -> Option<CommandRef> {
+        let name = name.to_ascii_uppercase();
+        let number = self.commands().binary_search_by(|row| row.name.as_bytes().cmp(&name)).ok()?;
+        Some(CommandRef { row: self.rows[number], number: number as u16 })
     }
 
     /// What the rules of users are about: all rows, by their numbers.
@@ -117,7 +155,9 @@ impl Registry {
             if slot.head == head && slot.len == name.len() {
                 let row = self.rows[usize::from(slot.number)];
                 let is_whole = name.len() <= HEAD_BYTES;
-                if is_whole || row.name.as_bytes().eq_ignore_ascii_case(name) {
+                if is_whole
+                    || self.names[usize::from(slot.number)].as_bytes().eq_ignore_ascii_case(name)
+                {
                     return Some(CommandRef { row, number: slot.number });
                 }
             }
@@ -131,7 +171,17 @@ impl Registry {
     /// The row that will run these arguments: the subcommand's, where there is one.
     #[inline]
     pub fn resolve(&self, args: &[&[u8]]) -> Option<CommandRef> {
-        let found = self.find(args.first()?)?;
+        self.resolve_in(self.find(args.first()?)?, args)
+    }
+
+    /// The same for what the journal has recorded: as a client called it, or by its own name.
+    pub fn resolve_recorded(&self, args: &[&[u8]]) -> Option<CommandRef> {
+        let name = args.first()?;
+        self.resolve_in(self.find(name).or_else(|| self.find_own(name))?, args)
+    }
+
+    #[inline]
+    fn resolve_in(&self, found: CommandRef, args: &[&[u8]]) -> Option<CommandRef> {
         if found.row.subcommands.is_empty() {
             return Some(found);
         }
@@ -159,6 +209,23 @@ impl Registry {
             Some(bar) => self.subcommand(self.find(&name[..bar])?, &name[bar + 1..]),
         }
     }
+}
+
+/// The table of these names, and how a hash becomes a slot of it.
+fn table_of(names: &[Cow<'static, str>]) -> (Vec<Slot>, u32) {
+    let slot_count = (names.len() * SLOTS_PER_ROW).next_power_of_two().max(2);
+    let shift = u64::BITS - slot_count.trailing_zeros();
+    let mut slots = vec![Slot { head: 0, len: usize::MAX, number: EMPTY }; slot_count];
+    for (number, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+        let name = name.as_bytes();
+        let head = head_of(name);
+        let mut slot = slot_of(head, name, shift);
+        while slots[slot].number != EMPTY {
+            slot = (slot + 1) % slot_count;
+        }
+        slots[slot] = Slot { head, len: name.len(), number: number as u16 };
+    }
+    (slots, shift)
 }
 
 /// The slot a name starts its search at: its length, its head and its last letter, in one case.
@@ -209,6 +276,7 @@ pub(crate) fn no_subcommand(call: &mut Call<'_, '_>) -> Done {
 mod tests {
     use super::*;
     use crate::Server;
+    use crate::families::{generic, string};
     use crate::test_support::fixture;
 
     #[test]
@@ -238,5 +306,46 @@ mod tests {
         }
         assert!(registry.find(b"").is_none());
         assert!(registry.find(b"\0").is_none());
+    }
+
+    fn renamed(pairs: &[(&str, &str)]) -> Result<Registry, String> {
+        let rename = |&(from, to): &(&str, &str)| Rename { from: from.into(), to: to.into() };
+        let renames: Vec<Rename> = pairs.iter().map(rename).collect();
+        Registry::new(&[string::ROWS, generic::ROWS]).renamed(&renames)
+    }
+
+    #[test]
+    fn a_command_is_called_by_its_new_name_alone() {
+        let pairs = [("get", "Fetch-something-long"), ("SET", "put"), ("DEL", "")];
+        let registry = renamed(&pairs).expect("nothing is wrong with it");
+        let name = |found: Option<CommandRef>| found.map(|found| found.row.name);
+        assert_eq!(name(registry.find(b"fetch-SOMETHING-long")), Some("GET"));
+        assert_eq!(name(registry.resolve(&[b"PUT", b"k", b"v"])), Some("SET"));
+        for gone in [&b"get"[..], b"SET", b"del", b"", b"fetch-something-lonk"] {
+            assert_eq!(name(registry.find(gone)), None, "{}", gone.escape_ascii());
+        }
+        assert_eq!(name(registry.find_own(b"get")), Some("GET"));
+        assert_eq!(name(registry.find_own(b"put")), None);
+        for recorded in [&b"put"[..], b"SET"] {
+            assert_eq!(name(registry.resolve_recorded(&[recorded])), Some("SET"));
+        }
+        let callable: Vec<&str> = registry.callable().map(|row| row.name).collect();
+        assert_eq!(callable.len() + 1, registry.commands().len());
+        assert!(!callable.contains(&"DEL") && callable.contains(&"GET"));
+    }
+
+    #[test]
+    fn a_name_that_means_something_else_is_refused() {
+        let why = |pairs: &[(&str, &str)]| renamed(pairs).err();
+        assert_eq!(why(&[("nope", "x")]).as_deref(), Some("rename-command nope: no such command"));
+        for wrong in [
+            &[("GET", "SET")][..],
+            &[("SET", "x"), ("GET", "SET")],
+            &[("SET", "x"), ("GET", "X")],
+            &[("SET", "x"), ("set", "y")],
+        ] {
+            assert!(why(wrong).is_some(), "{wrong:?}");
+        }
+        assert!(renamed(&[("GET", ""), ("SET", ""), ("DEL", "del")]).is_ok());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use pantala_acl::Acl;
 use pantala_base::hash::HashSeed;
-use pantala_commands::{Command, Registry};
+use pantala_commands::Registry;
 use pantala_keyspace::{ChangeSink, Config, Keyspace};
 use pantala_settings::Settings;
 
@@ -20,15 +20,15 @@ use crate::tracking::notifier::Notifier;
 use crate::waiting::BlockedCount;
 
 /// What an engine is made of.
-pub struct Parts<'p> {
+pub struct Parts {
     /// The settings at the start.
     pub settings: Settings,
     /// The file they were read from.
     pub file: Option<std::path::PathBuf>,
     /// For the hashes of keys.
     pub seed: HashSeed,
-    /// The rows of the command table.
-    pub families: &'p [&'static [Command]],
+    /// The command table.
+    pub registry: Registry,
     /// The threads that own connections.
     pub workers: Arc<dyn WorkerSet>,
     /// Who is told of what happens to keys; `None`: the clients that ask for it.
@@ -37,8 +37,8 @@ pub struct Parts<'p> {
 
 impl Engine {
     /// An empty one, ready to run commands.
-    pub fn new(parts: Parts<'_>) -> Arc<Self> {
-        let registry = Registry::new(parts.families);
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let registry = parts.registry;
         let config = Config {
             seed: parts.seed,
             databases: parts.settings.databases,

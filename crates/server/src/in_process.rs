@@ -46,7 +46,13 @@ impl InProcess {
         change_sink: Option<Box<dyn ChangeSink>>,
     ) -> Result<Self, String> {
         let seed = HashSeed::from_words(1, 2);
-        let shared = Shared::new(Launch { settings, file: None, seed, more: &[], change_sink });
+        let shared = Shared::new(Launch {
+            settings,
+            file: None,
+            seed,
+            registry: crate::commands::registry(),
+            change_sink,
+        });
         let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
         let reactor = Reactor::new(config).map_err(|error| error.to_string())?;
         let inbox = Arc::new(Inbox::new(reactor.waker()));

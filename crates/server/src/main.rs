@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pantala_persistence::check::{self, Surroundings};
 use pantala_persistence::disk::RealDisk;
+use pantala_server::commands::registry;
 use pantala_server::process::{logging, place, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};
 
@@ -68,7 +69,8 @@ fn run(launch: Launch) -> Result<(), String> {
     place::check(dir).map_err(|why| format!("--dir {dir}: {why}"))?;
     place::check_append_only(&launch.settings).map_err(|why| format!("--appendonly yes: {why}"))?;
     let file = launch.config_file.map(std::path::PathBuf::from);
-    let mut running = start::start(launch.settings, file)?;
+    let registry = registry().renamed(&launch.renames)?;
+    let mut running = start::start_with(launch.settings, file, registry)?;
     signals::stop_on_signals(running.shared())?;
     if let Err(error) = running.load() {
         running.stop();

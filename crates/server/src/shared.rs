@@ -8,7 +8,7 @@ use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_base::hash::HashSeed;
 use pantala_base::rng::Rng;
 use pantala_commands::families::memcached::Verbs;
-use pantala_commands::{Call, Command, Registry, Server};
+use pantala_commands::{Call, Registry, Server};
 use pantala_engine::Engine;
 use pantala_engine::assemble::Parts;
 use pantala_keyspace::ChangeSink;
@@ -64,8 +64,8 @@ pub struct Launch {
     pub file: Option<std::path::PathBuf>,
     /// For the hashes of keys.
     pub seed: HashSeed,
-    /// Commands beside our own.
-    pub more: &'static [Command],
+    /// The command table.
+    pub registry: Registry,
     /// Who is told of what happens to keys; `None`: the clients that ask for it.
     pub change_sink: Option<Box<dyn ChangeSink>>,
 }
@@ -99,14 +99,12 @@ impl RunInfo {
 impl Shared {
     /// Everything, at the start, ready to run commands: with threads and without.
     pub fn new(launch: Launch) -> Arc<Self> {
-        let mut families = crate::commands::families();
-        families.push(launch.more);
         let workers = Arc::new(Workers::default());
         let parts = Parts {
             settings: launch.settings,
             file: launch.file,
             seed: launch.seed,
-            families: &families,
+            registry: launch.registry,
             workers: workers.clone(),
             change_sink: launch.change_sink,
         };

@@ -15,10 +15,11 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use pantala_commands::{
-    AtTimeout, Call, Command, Done, Flags, Group, KeyFlags, KeySpec, KeyWait, Lane, Stop,
+    AtTimeout, Call, Command, Done, Flags, Group, KeyFlags, KeySpec, KeyWait, Lane, Registry, Stop,
     WaitedKeys,
 };
 use pantala_keyspace::event::RPUSH;
+use pantala_server::commands::families;
 use pantala_server::process::start::{Running, start_with};
 use pantala_settings::{Disk, Settings, Start};
 use pantala_values::List;
@@ -109,7 +110,10 @@ impl Server {
         let Ok(Start::Run(launch)) = Settings::from_args(&args, Vec::new(), &mut Disk) else {
             panic!("these are good arguments");
         };
-        let running = start_with(launch.settings, None, ROWS).expect("a socket and threads");
+        let mut families = families();
+        families.push(ROWS);
+        let registry = Registry::new(&families);
+        let running = start_with(launch.settings, None, registry).expect("a socket and threads");
         Server { running: Some(running), socket }
     }
 

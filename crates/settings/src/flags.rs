@@ -11,7 +11,7 @@ use crate::conf;
 use crate::help;
 use crate::kind::{Kind, Reading, yes_or_no};
 use crate::row::{self, Row, SWITCHES};
-use crate::start::{Sources, UsageError};
+use crate::start::{RENAME, Rename, Sources, UsageError};
 
 const MAX_FLAG_FILE_DEPTH: u32 = 8;
 
@@ -37,6 +37,7 @@ pub(crate) struct CommandLine {
     pub stdin: bool,
     pub flag_file: Vec<Assignment>,
     pub flags: Vec<Assignment>,
+    pub renames: Vec<Rename>,
 }
 
 /// Cuts the command line, and the flag files it names, into assignments.
@@ -50,6 +51,7 @@ pub(crate) fn command_line(
         stdin: false,
         flag_file: Vec::new(),
         flags: Vec::new(),
+        renames: Vec::new(),
     };
     if line.action != Action::Run {
         return Ok(line);
@@ -71,6 +73,7 @@ pub(crate) fn command_line(
         match flag {
             Flag::Sets(assignment) => line.flags.push(assignment),
             Flag::File(path) => flag_file(&path, sources, &mut line.flag_file, 0)?,
+            Flag::Renames(rename) => line.renames.push(rename),
         }
         rest = after;
     }
@@ -90,6 +93,7 @@ fn asked_for(args: &[String]) -> Action {
 enum Flag {
     Sets(Assignment),
     File(String),
+    Renames(Rename),
 }
 
 /// Takes one flag and its values off the arguments; returns what is left.
@@ -109,6 +113,13 @@ fn one_flag<'a>(
             ([], [path, after @ ..]) => Ok((Flag::File(path.clone()), after)),
             _ => Err(UsageError::new(&origin, "'flagfile' needs one path")),
         };
+    }
+    if row::plain(name) == RENAME {
+        let (words, after) = match (given.as_slice(), rest) {
+            ([], [from, to, after @ ..]) => (vec![from.clone(), to.clone()], after),
+            _ => (given, rest),
+        };
+        return Ok((Flag::Renames(Rename::new(&origin, &words)?), after));
     }
     let Named { row, words } =
         named(name).ok_or_else(|| UsageError::new(&origin, help::unknown("setting", name)))?;
@@ -244,6 +255,10 @@ fn flag_file(
         match one_flag(&origin, &dashed, rest)? {
             (Flag::Sets(assignment), []) => found.push(assignment),
             (Flag::File(path), []) => flag_file(&path, sources, found, depth + 1)?,
+            (Flag::Renames(_), []) => {
+                let what = format!("'{RENAME}' belongs on the command line or into a redis.conf");
+                return Err(UsageError::new(&origin, what));
+            }
             (_, [extra, ..]) => {
                 return Err(UsageError::new(&origin, format!("'{extra}' is too much")));
             }

@@ -40,4 +40,4 @@ pub use disk::Disk;
 pub use help::page;
 pub use row::{Change, Effect, Group, OnChange, Row, find, rows};
 pub use snapshot::{Caller, SetError};
-pub use start::{Launch, Sources, Start, UsageError};
+pub use start::{Launch, Rename, Sources, Start, UsageError};

@@ -52,6 +52,33 @@ pub struct Launch {
     pub config_file: Option<String>,
     /// What the operator should read in the log.
     pub warnings: Vec<String>,
+    /// Commands that have other names, in the order that was given.
+    pub renames: Vec<Rename>,
+}
+
+/// `rename-command`: no setting, as CONFIG GET must not tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rename {
+    /// What the command is called.
+    pub from: String,
+    /// What it is to be called; empty takes it away.
+    pub to: String,
+}
+
+/// How lines and flags say it.
+pub(crate) const RENAME: &str = "rename-command";
+
+impl Rename {
+    /// From the two words that follow.
+    pub(crate) fn new(origin: &str, words: &[String]) -> Result<Rename, UsageError> {
+        match words {
+            [from, to] => Ok(Rename { from: from.clone(), to: to.clone() }),
+            _ => Err(UsageError::new(
+                origin,
+                format!("'{RENAME}' needs a command and its new name, which may be \"\""),
+            )),
+        }
+    }
 }
 
 /// Why the arguments make no start. The process prints it and exits with 1.
@@ -78,9 +105,8 @@ impl UsageError {
 }
 
 /// Lines of redis.conf that are no settings, and which it would be wrong to pass over.
-const UNSERVED: [(&str, &str); 3] = [
+const UNSERVED: [(&str, &str); 2] = [
     ("user", "ACL users are not there yet; use requirepass and take this line out"),
-    ("rename-command", "commands cannot be renamed yet; take this line out"),
     ("loadmodule", "there are no loadable modules; take this line out"),
 ];
 
@@ -116,10 +142,11 @@ impl Settings {
             }
         }
         draft.check_promises()?;
-        let Draft { settings, mut warnings, .. } = draft;
+        let Draft { settings, mut warnings, mut renames, .. } = draft;
+        renames.extend(line.renames);
         warnings.extend(without_effect(&settings));
         let config_file = line.config_file;
-        Ok(Start::Run(Box::new(Launch { settings, config_file, warnings })))
+        Ok(Start::Run(Box::new(Launch { settings, config_file, warnings, renames })))
     }
 }
 
@@ -139,6 +166,7 @@ fn without_effect(settings: &Settings) -> Vec<String> {
 struct Draft<'a> {
     settings: Settings,
     warnings: Vec<String>,
+    renames: Vec<Rename>,
     /// Accumulating settings that the present source has already mentioned.
     mentioned: BTreeSet<&'static str>,
     /// Where the last mention was of each setting whose value promises safety that nothing keeps.
@@ -152,6 +180,7 @@ impl<'a> Draft<'a> {
         Self {
             settings: Settings::defaults(),
             warnings: Vec::new(),
+            renames: Vec::new(),
             mentioned: BTreeSet::new(),
             unkept: BTreeMap::new(),
             lines_left: MAX_LINES,
@@ -185,6 +214,10 @@ impl<'a> Draft<'a> {
         let name = words.remove(0);
         if name.eq_ignore_ascii_case("include") {
             return self.include(origin, &words, depth);
+        }
+        if name.eq_ignore_ascii_case(RENAME) {
+            self.renames.push(Rename::new(origin, &words)?);
+            return Ok(());
         }
         if let Some((_, why)) = UNSERVED.iter().find(|(word, _)| name.eq_ignore_ascii_case(word)) {
             return Err(UsageError::new(origin, format!("'{name}': {why}")));
@@ -586,5 +619,27 @@ mod tests {
         for word in ["--help", "-h", "--version", "-v", "--helpfull"] {
             assert!(matches!(start(&["no.conf", word], &[], &[]), Ok(Start::Print(_))), "{word}");
         }
+    }
+
+    #[test]
+    fn renames_come_in_the_order_of_the_file_and_then_of_the_line() {
+        let files = [("r.conf", "rename-command FLUSHALL \"\"\nRENAME-COMMAND GET fetch\n")];
+        let flags = ["r.conf", "--rename-command", "SET", "put", "--rename-command DEL ''"];
+        let launch = launch(&flags, &[], &files);
+        let shown: Vec<String> =
+            launch.renames.iter().map(|one| format!("{}>{}", one.from, one.to)).collect();
+        assert_eq!(shown, ["FLUSHALL>", "GET>fetch", "SET>put", "DEL>"]);
+        assert!(launch.settings.get(&["*rename*"]).is_empty());
+        let why = "'rename-command' needs a command and its new name, which may be \"\"";
+        check_refused(
+            &["--rename-command", "GET"],
+            &[],
+            &format!("argument --rename-command: {why}"),
+        );
+        check_refused(
+            &["r.conf"],
+            &[("r.conf", "rename-command GET")],
+            &format!("r.conf, line 1: {why}"),
+        );
     }
 }

@@ -157,7 +157,8 @@ impl Replay<'_> {
     /// What had to be there: a command that this server knows.
     pub fn run(&mut self, args: &[&[u8]]) -> Result<(), &'static str> {
         let engine = self.turn.engine;
-        let found = engine.registry.resolve(args).ok_or("a command that this server knows")?;
+        let found =
+            engine.registry.resolve_recorded(args).ok_or("a command that this server knows")?;
         if !found.row.accepts(args.len()) {
             return Err("a command with as many arguments as it takes");
         }

@@ -7,7 +7,7 @@ use pantala_base::UnixMs;
 use pantala_base::clock::unix_ms;
 use pantala_base::hash::HashSeed;
 use pantala_commands::families::generic::rdb_limits;
-use pantala_commands::{Lane, Session, families, key_positions};
+use pantala_commands::{Lane, Registry, Session, families, key_positions};
 use pantala_engine::Engine;
 use pantala_engine::assemble::Parts;
 use pantala_engine::execute::{Request, Turn};
@@ -27,7 +27,7 @@ pub fn engine() -> Arc<Engine> {
         settings: Settings::defaults(),
         file: None,
         seed: HashSeed::from_words(1, 2),
-        families: &[
+        registry: Registry::new(&[
             families::connection::ROWS,
             families::databases::ROWS,
             families::generic::ROWS,
@@ -41,7 +41,7 @@ pub fn engine() -> Arc<Engine> {
             families::bitmap::ROWS,
             pantala_engine::functions::ROWS,
             pantala_engine::scripts::ROWS,
-        ],
+        ]),
         workers: Arc::new(NoWorkers),
         change_sink: None,
     })

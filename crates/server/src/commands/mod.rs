@@ -15,7 +15,7 @@ mod migrate;
 mod monitor;
 mod server;
 
-use pantala_commands::{Command, Session, families};
+use pantala_commands::{Command, Registry, Session, families};
 
 use crate::worker::accept::is_loopback;
 
@@ -61,6 +61,11 @@ pub fn families() -> Vec<&'static [Command]> {
     ]
 }
 
+/// The command table, with every command under its own name.
+pub fn registry() -> Registry {
+    Registry::new(&families())
+}
+
 /// Whether a client sits on this machine.
 fn is_local(session: &Session) -> bool {
     session.peer.is_empty() || session.peer.starts_with('/') || is_loopback(&session.peer)
@@ -68,7 +73,7 @@ fn is_local(session: &Session) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pantala_commands::{Flags, Registry};
+    use pantala_commands::Flags;
 
     use super::*;
 
@@ -101,7 +106,7 @@ mod tests {
 
     #[test]
     fn it_is_known_of_every_command_that_changes_something_how_it_is_recorded() {
-        let registry = Registry::new(&families());
+        let registry = registry();
         let changes = Flags::WRITE.and(Flags::MAY_REPLICATE);
         let rows = registry.rows().iter().filter(|row| row.flags.has(changes));
         let mut names: Vec<_> = rows.map(|row| row.full_name()).collect();

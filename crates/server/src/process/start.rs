@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::{Builder, JoinHandle};
 
-use pantala_commands::Command;
+use pantala_commands::Registry;
 use pantala_persistence::aof::Manifest;
 use pantala_persistence::disk::RealDisk;
 use pantala_reactor::{Config, EngineChoice, Reactor};
@@ -72,17 +72,17 @@ impl ToLoad {
 /// # Errors
 /// A text for the operator.
 pub fn start(settings: Settings, file: Option<std::path::PathBuf>) -> Result<Running, String> {
-    start_with(settings, file, &[])
+    start_with(settings, file, crate::commands::registry())
 }
 
-/// The same with commands of the caller's beside our own: how tests make one panic.
+/// The same with a command table of the caller's: with other names, or more commands.
 ///
 /// # Errors
 /// A text for the operator.
 pub fn start_with(
     settings: Settings,
     file: Option<std::path::PathBuf>,
-    more: &'static [Command],
+    registry: Registry,
 ) -> Result<Running, String> {
     let settings = limits::fit_clients(settings)?;
     limits::warn_of_backlog(&settings);
@@ -92,7 +92,7 @@ pub fn start_with(
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let seed = pantala_base::hash::HashSeed::random();
-    let shared = Shared::new(Launch { settings, file, seed, more, change_sink: None });
+    let shared = Shared::new(Launch { settings, file, seed, registry, change_sink: None });
     shared.tls.apply(&shared.engine.settings.current())?;
     if matches!(to_load, Some(ToLoad::Steps(_))) {
         // Before anybody changes anything: keys may expire as soon as all is loaded.

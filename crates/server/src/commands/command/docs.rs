@@ -8,7 +8,7 @@ pub(super) fn docs(call: &mut Call<'_, '_>) -> Done {
     let registry = call.server.registry();
     let names = &call.args[2..];
     let rows: Vec<&Command> = if names.is_empty() {
-        registry.commands().to_vec()
+        registry.callable().collect()
     } else {
         names.iter().filter_map(|name| registry.find_full(name)).map(|found| found.row).collect()
     };

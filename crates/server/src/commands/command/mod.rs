@@ -78,15 +78,15 @@ fn all(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn reply_all(call: &mut Call<'_, '_>) {
-    let rows = call.server.registry().commands();
-    call.reply.array(rows.len());
+    let rows = call.server.registry().callable();
+    call.reply.array(rows.clone().count());
     for row in rows {
         reply_row(&mut call.reply, row);
     }
 }
 
 fn count(call: &mut Call<'_, '_>) -> Done {
-    let count = call.server.registry().commands().len();
+    let count = call.server.registry().callable().count();
     call.reply.int(count.cast_signed() as i64);
     Ok(())
 }
@@ -281,7 +281,9 @@ impl Filter<'_> {
 
 fn list(call: &mut Call<'_, '_>) -> Done {
     let filter = Filter::parse(&call.args[2..])?;
-    let named = call.server.registry().rows().iter().map(|row| (row, row.full_name()));
+    let registry = call.server.registry();
+    let rows = registry.callable().flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    let named = rows.map(|row| (row, row.full_name()));
     let names: Vec<String> =
         named.filter(|(row, name)| filter.accepts(row, name)).map(|(_, name)| name).collect();
     call.reply.array(names.len());

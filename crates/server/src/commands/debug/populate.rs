@@ -366,7 +366,7 @@ impl Maker<'_> {
             let to = (from + ELEMENTS_AT_ONCE).min(self.options.elements);
             let words = self.options.command(key.bytes, from..to, random);
             let args: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            let Some(found) = self.engine.registry.find(args[0]) else { break };
+            let Some(found) = self.engine.registry.find_own(args[0]) else { break };
             let mut reply = Vec::new();
             (found.row.handler)(&mut Call {
                 args: &args,
