@@ -15,6 +15,15 @@ pub struct Acl {
     pub log: Log,
 }
 
+/// The users of a moment, and which moment that was.
+#[derive(Clone, Debug)]
+pub struct InForce {
+    /// The users.
+    pub users: Arc<Users>,
+    /// Their version, or an older one: then they are looked at again, for nothing.
+    pub version: u64,
+}
+
 impl Acl {
     /// Only the default user.
     pub fn new(catalogue: Arc<Catalogue>) -> Acl {
@@ -31,6 +40,12 @@ impl Acl {
     /// The users in force.
     pub fn users(&self) -> Arc<Users> {
         Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same, with what tells that there are others by now.
+    pub fn in_force(&self) -> InForce {
+        let version = self.version();
+        InForce { users: self.users(), version }
     }
 
     /// Puts what `change` makes of the users in force. Nothing changes on an error.

@@ -38,7 +38,7 @@ mod selector;
 mod user;
 mod users;
 
-pub use acl::Acl;
+pub use acl::{Acl, InForce};
 pub use catalogue::{Catalogue, CommandId, Entry};
 pub use category::{Categories, Category};
 pub use error::{RuleError, SetUserError};
@@ -47,4 +47,4 @@ pub use patterns::Access;
 pub use request::{ChannelKind, Database, Denied, Request};
 pub use selector::Selector;
 pub use user::{User, UserId};
-pub use users::{DefaultChannels, Users};
+pub use users::{DEFAULT_NAME, DefaultChannels, Users};

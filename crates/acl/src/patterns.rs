@@ -166,6 +166,15 @@ impl ChannelRules {
         self.all
     }
 
+    /// Whether each of these patterns is one of others.
+    pub fn is_within<'c, I: Iterator<Item = &'c ChannelRules>>(
+        &self,
+        others: impl Fn() -> I,
+    ) -> bool {
+        let is_there = |pattern| others().any(|other| other.patterns.contains(pattern));
+        !self.all && self.patterns.iter().all(is_there)
+    }
+
     /// What stands after `&`.
     pub fn add(&mut self, pattern: &[u8]) -> Result<(), RuleError> {
         if self.all {

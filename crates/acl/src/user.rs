@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::catalogue::{Catalogue, CommandId};
 use crate::error::RuleError;
 use crate::password::Password;
-use crate::patterns::Access;
+use crate::patterns::{Access, ChannelRules};
 use crate::request::{ChannelKind, Denied, Request};
 use crate::selector::Selector;
 use crate::users::DefaultChannels;
@@ -75,6 +75,11 @@ impl User {
         self.no_password
     }
 
+    /// Whether it may be used without a password: of the default user, by everybody who connects.
+    pub fn is_open(&self) -> bool {
+        self.is_on && self.no_password
+    }
+
     /// Digests of its passwords, as text.
     pub fn password_texts(&self) -> impl Iterator<Item = [u8; 64]> {
         self.passwords.iter().map(Password::hex)
@@ -133,6 +138,14 @@ impl User {
     /// Whether some selector allows the channel.
     pub fn may_use_channel(&self, channel: &[u8], kind: ChannelKind) -> bool {
         self.selectors.iter().any(|selector| selector.may_use_channel(channel, kind))
+    }
+
+    /// Whether it may use all channels that it might use before, when it was `before`: by its
+    /// patterns, not by what they mean.
+    pub fn keeps_channels_of(&self, before: &User) -> bool {
+        let mine = || self.selectors.iter().map(|selector| &selector.channels);
+        mine().any(ChannelRules::is_all)
+            || before.selectors.iter().all(|selector| selector.channels.is_within(mine))
     }
 
     /// The flags as GETUSER shows them.

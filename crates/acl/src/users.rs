@@ -57,6 +57,11 @@ impl Users {
         self.by_name.get(name)
     }
 
+    /// Whether there is nobody to be but the default user.
+    pub fn is_default_alone(&self) -> bool {
+        self.by_name.len() == 1
+    }
+
     /// All of them, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
         self.by_name.values()

@@ -265,6 +265,8 @@ pub struct Command {
     pub is_secret: Option<IsSecret>,
     /// For keys with variable flags: what they come to.
     pub flags_of: Option<FlagsOf>,
+    /// Rules of users do not name it: it is allowed to whom this other command is.
+    pub allowed_as: Option<&'static str>,
     /// For a command that runs a script or function: how it names it.
     pub program: Option<Program>,
     /// It writes, but changes no value where it is: values are put in the place of others, or
@@ -316,6 +318,7 @@ impl Command {
             subcommands: &[],
             is_secret: None,
             flags_of: None,
+            allowed_as: None,
             program: None,
             replaces: false,
             is_deprecated: false,
@@ -425,6 +428,19 @@ impl Command {
     pub const fn flags_of(mut self, flags_of: FlagsOf) -> Command {
         self.flags_of = Some(flags_of);
         self
+    }
+
+    /// It is allowed to whom the command of this name (`name` or `container|name`) is.
+    pub const fn allowed_as(mut self, name: &'static str) -> Command {
+        self.allowed_as = Some(name);
+        self
+    }
+
+    /// Whether it has to do with what a database holds: then its user must be allowed there.
+    pub fn is_about_data(&self) -> bool {
+        self.flags.has(Flags::WRITE.and(Flags::READONLY))
+            || self.keys.iter().any(|spec| spec.flags.0 & KeyFlags::NOT_KEY.0 == 0)
+            || self.categories.contains(&Category::Keyspace)
     }
 
     /// It runs a script or a function; the handler is not used.

@@ -75,6 +75,16 @@ impl KeyFlags {
         self.and(KeyFlags::INCOMPLETE)
     }
 
+    /// Whether the value is looked at.
+    pub fn reads(self) -> bool {
+        self.0 & KeyFlags::ACCESS.0 != 0
+    }
+
+    /// Whether something is changed.
+    pub fn writes(self) -> bool {
+        self.0 & (KeyFlags::UPDATE.0 | KeyFlags::INSERT.0 | KeyFlags::DELETE.0) != 0
+    }
+
     /// Whether what is done depends on the arguments.
     pub fn is_variable(self) -> bool {
         self.0 & KeyFlags::VARIABLE.0 != 0
@@ -194,6 +204,8 @@ impl ChannelSpec {
 pub enum Databases {
     /// None.
     Selected,
+    /// The one that the first argument names, which is at hand from then on.
+    Selects,
     /// Those that the arguments at these positions name.
     Named(fn(&[&[u8]]) -> SmallVec<[usize; 2]>),
     /// All there are.
@@ -465,7 +477,6 @@ mod tests {
             let Databases::Named(positions) = found.row.databases else { panic!("{line}") };
             assert_eq!(positions(&args).as_slice(), expected, "{line}");
         };
-        check("SELECT 1", &[1]);
         check("MOVE k 1", &[2]);
         check("SWAPDB 0 1", &[1, 2]);
         check("COPY DB b", &[]);

@@ -31,8 +31,10 @@ pub mod families;
 mod help;
 mod incremental;
 mod keys;
+mod login;
 pub mod options;
 mod owned_args;
+pub mod permission;
 mod queue;
 mod record;
 mod registry;
@@ -50,10 +52,9 @@ pub use keys::{
     Begin, ChannelSpec, Databases, Find, KeyAccess, KeyAccesses, KeyFlags, KeySpec, key_accesses,
     key_positions,
 };
+pub use login::{Limits, Login, Renewed};
 pub use owned_args::OwnedArgs;
 
 pub use queue::{Queue, Queued, Watching};
 pub use registry::{CommandRef, Registry};
-pub use session::{
-    Identity, Place, Protocol, ReplyMode, Session, SharedText, Subscriptions, Tracking,
-};
+pub use session::{Place, Protocol, ReplyMode, Session, SharedText, Subscriptions, Tracking};

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pantala_base::number::parse_i64;
 use pantala_keyspace::{DbIndex, Watch};
 
 use crate::call::Locking;
-use crate::command::Flags;
+use crate::command::{Databases, Flags};
 use crate::owned_args::OwnedArgs;
 use crate::registry::CommandRef;
 
@@ -33,6 +34,8 @@ pub struct Queue {
     pub arg_count: usize,
     /// The memory they take, in bytes.
     pub bytes: usize,
+    /// The database that is at hand after them, if one of them chooses it.
+    pub selected: Option<DbIndex>,
     /// One was refused: EXEC will run none.
     pub is_aborted: bool,
 }
@@ -44,6 +47,11 @@ impl Queue {
         self.lacking = self.lacking.and(Flags(!found.row.flags.0));
         self.arg_count += arg_count;
         self.bytes += size_of::<Queued>() + args.memory_bytes();
+        if matches!(found.row.databases, Databases::Selects) {
+            let index = args.slices().get(1).and_then(|text| parse_i64(text));
+            let index = index.and_then(|index| u32::try_from(index).ok());
+            self.selected = index.map(DbIndex).or(self.selected);
+        }
         self.commands.push(Queued { found, args });
     }
 

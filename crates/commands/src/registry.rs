@@ -47,6 +47,8 @@ const HEAD_BYTES: usize = 8;
 /// See the module.
 pub struct Registry {
     rows: Vec<&'static Command>,
+    /// For each row: which command's rules hold for it.
+    permissions: Vec<CommandId>,
     /// For a container: where its subcommands begin in `rows`.
     first_sub: Vec<u16>,
     /// What clients call the commands; empty for one that they can not.
@@ -82,7 +84,15 @@ impl Registry {
         rows.extend(unnamed);
         let names: Vec<_> = rows[..top_count].iter().map(|row| Cow::Borrowed(row.name)).collect();
         let (slots, shift) = table_of(&names);
-        Registry { rows, first_sub, names, slots, shift }
+        let mut registry =
+            Registry { rows, permissions: Vec::new(), first_sub, names, slots, shift };
+        let numbered = registry.rows.iter().zip(0..);
+        let permissions = numbered.map(|(row, number)| {
+            let other = row.allowed_as.and_then(|name| registry.find_full(name.as_bytes()));
+            other.map_or(CommandId(number), CommandRef::id)
+        });
+        registry.permissions = permissions.collect();
+        registry
     }
 
     /// The same with other names for some commands.
@@ -110,6 +120,12 @@ impl Registry {
         }
         (self.slots, self.shift) = table_of(&self.names);
         Ok(self)
+    }
+
+    /// The command whose rules hold for a row.
+    #[inline]
+    pub fn permission(&self, found: CommandRef) -> CommandId {
+        self.permissions.get(usize::from(found.number)).copied().unwrap_or(found.id())
     }
 
     /// Every row; subcommands stand after the commands.

@@ -4,11 +4,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use pantala_acl::{DEFAULT_NAME, InForce};
 use pantala_journal::Stamp;
 use pantala_keyspace::DbIndex;
 use pantala_protocol::Version;
 
 use crate::errand::Errand;
+use crate::login::{Limits, Login, Renewed};
 use crate::queue::{Queue, Watching};
 
 /// CLIENT TRACKING ON: how the client is told that keys have changed.
@@ -78,15 +80,6 @@ pub enum ReplyMode {
     SkipAgain,
 }
 
-/// Who a client is, as far as it has said so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Identity {
-    /// It has to give the password first.
-    Unauthenticated,
-    /// It may do everything.
-    Authenticated,
-}
-
 /// What a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
@@ -135,9 +128,8 @@ pub struct Session {
     pub protocol: Protocol,
     /// The version of RESP, if it speaks that.
     pub version: Version,
-    /// Who it is.
-    pub identity: Identity,
-    is_subscribed: bool,
+    login: Login,
+    limits: Limits,
     /// The last step of the journal that a command of its has ended.
     pub last_step: Stamp,
     /// What it has subscribed to; the server knows the names.
@@ -189,19 +181,22 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session as it begins, and as RESET makes it again.
-    pub fn new(id: u64, authenticated: bool) -> Self {
+    /// A client's session as it begins, and as RESET makes it again.
+    pub fn of_client(id: u64, now: &InForce) -> Self {
+        let mut session = Session::new(id);
+        session.log_in(Login::of_client(now), now);
+        session
+    }
+
+    /// A session of the server's own, which may do everything.
+    pub fn new(id: u64) -> Self {
         Session {
             id,
             db: DbIndex(0),
             protocol: Protocol::Resp,
             version: Version::Resp2,
-            identity: if authenticated {
-                Identity::Authenticated
-            } else {
-                Identity::Unauthenticated
-            },
-            is_subscribed: false,
+            login: Login::default(),
+            limits: Limits::default(),
             last_step: Stamp::default(),
             subscriptions: Subscriptions::default(),
             place: Place::default(),
@@ -229,33 +224,74 @@ impl Session {
         }
     }
 
+    /// It is this from now on.
+    pub fn log_in(&mut self, login: Login, now: &InForce) {
+        self.login = login;
+        self.work_out_limits(now);
+    }
+
+    /// It acts as another session's user from now on.
+    pub fn clone_login(&mut self, other: &Session) {
+        self.login = other.login.clone();
+        self.limits = other.limits.with(Limits::SUBSCRIBED, self.is_subscribed());
+    }
+
+    /// Looks its user up again, when there are other users than it knows.
+    pub fn renew_login(&mut self, now: &InForce) -> Renewed {
+        let renewed = self.login.renew(now);
+        self.work_out_limits(now);
+        renewed
+    }
+
+    fn work_out_limits(&mut self, now: &InForce) {
+        let is_subscribed = self.is_subscribed();
+        let limits = self.login.limits(now.users.default_user().is_open());
+        self.limits = limits.with(Limits::SUBSCRIBED, is_subscribed);
+    }
+
+    /// Who it is.
+    pub fn login(&self) -> &Login {
+        &self.login
+    }
+
+    /// The name of its user.
+    pub fn user_name(&self) -> &[u8] {
+        self.login.user().map_or(DEFAULT_NAME, |user| user.name())
+    }
+
     /// Whether AUTH succeeded, or no password is asked.
     #[inline]
     pub fn is_authenticated(&self) -> bool {
-        self.identity == Identity::Authenticated
+        !self.limits.has(Limits::LOCKED_OUT)
+    }
+
+    /// Whether its user may not do everything.
+    #[inline]
+    pub fn has_rules(&self) -> bool {
+        self.limits.has(Limits::RULES)
     }
 
     /// Whether it has subscribed to something: in RESP2 it may do little else.
     #[inline]
     pub fn is_subscribed(&self) -> bool {
-        self.is_subscribed
+        self.limits.has(Limits::SUBSCRIBED)
     }
 
     /// Whether nothing restricts what it may do: one look for all commands of most clients.
     #[inline]
     pub fn is_unrestricted(&self) -> bool {
-        self.is_authenticated() & !self.is_subscribed
+        self.limits.is_none()
     }
 
     /// Whether it is one of those RESP2 connections that may do little but subscribe.
     pub fn is_confined(&self) -> bool {
-        self.is_subscribed && self.version == Version::Resp2
+        self.is_subscribed() && self.version == Version::Resp2
     }
 
     /// Counts its subscriptions anew.
     pub fn set_subscriptions(&mut self, now: Subscriptions) {
         self.subscriptions = now;
-        self.is_subscribed = now != Subscriptions::default();
+        self.limits = self.limits.with(Limits::SUBSCRIBED, now != Subscriptions::default());
     }
 }
 
@@ -265,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_copy_shares_what_may_be_large() {
-        let mut session = Session::new(1, true);
+        let mut session = Session::new(1);
         assert_eq!(&*session.name, b"", "none yet");
         let long = vec![b'n'; 1 << 20];
         session.name = long.as_slice().into();

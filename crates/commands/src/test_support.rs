@@ -128,7 +128,7 @@ impl Fixture {
             reply: Reply::new(&mut reply, Version::Resp2),
             keys: locked,
             hashes,
-            session: &mut Session::new(1, true),
+            session: &mut Session::new(1),
             server: self,
             settings: &SETTINGS,
             lane: Lane::Slow,

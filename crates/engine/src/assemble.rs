@@ -74,6 +74,10 @@ impl Engine {
     /// What the keyspace tells goes to clients and to the slow lane; what reads settings has them.
     fn connect(self: &Arc<Self>, sink: Option<Box<dyn ChangeSink>>) {
         self.apply_log_settings();
+        let settings = self.settings.current();
+        if !settings.requirepass.is_empty() {
+            self.apply_password(&settings);
+        }
         self.apply_script_settings();
         self.apply_expiry_settings();
         self.space.set_change_sink(sink.unwrap_or_else(|| Box::new(Notifier::new(self))));

@@ -8,7 +8,7 @@ use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
-use pantala_acl::Acl;
+use pantala_acl::{Acl, DEFAULT_NAME, DefaultChannels};
 use pantala_commands::{Call, ClientError, Registry, Server, Tracking};
 use pantala_journal::Journal;
 use pantala_keyspace::{ClientId, HideReason, Keyspace};
@@ -153,6 +153,20 @@ impl Engine {
         );
         logs.of(Kind::LargeReply)
             .configure(now.commandlog_reply_larger_than_bytes, now.commandlog_large_reply_max_len);
+    }
+
+    /// Gives the default user the password of the settings, or none, at the start and after CONFIG
+    /// SET.
+    pub fn apply_password(&self, now: &Settings) {
+        let password = now.requirepass.as_bytes();
+        let given = match password {
+            [] => b"nopass".to_vec(),
+            _ => [b">", password].concat(),
+        };
+        let rules = [b"resetpass", given.as_slice()];
+        let changed = self
+            .change_users(|users| users.with_rules(DEFAULT_NAME, &rules, DefaultChannels::None));
+        debug_assert_eq!(changed, Ok(()), "any password will do");
     }
 
     /// Tells interpreters their limit, at the start and after CONFIG SET.

@@ -39,6 +39,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod monitors;
 pub mod pause;
+pub mod permission;
 pub mod presence;
 pub mod pubsub;
 pub mod scripts;

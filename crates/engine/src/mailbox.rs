@@ -57,6 +57,8 @@ pub enum Message {
     },
     /// A script has held partitions for so long that who waits for them is told.
     ScriptIsBusy,
+    /// There are other users, or other rules.
+    UsersChanged,
 }
 
 /// Keys that have changed; shared by all who are told.

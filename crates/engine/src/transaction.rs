@@ -23,8 +23,8 @@ use std::mem::replace;
 use std::sync::Arc;
 
 use pantala_commands::{
-    CommandRef, Flags, Lane, Locking, Queue, Queued, ReplyMode, Session, Watching, error,
-    key_positions,
+    ClientError, CommandRef, Flags, Lane, Locking, Queue, Queued, ReplyMode, Session, Watching,
+    error, key_positions,
 };
 use pantala_keyspace::{DbIndex, Key, LockPlan, Locked};
 use pantala_protocol::Reply;
@@ -34,6 +34,7 @@ use crate::attempt::Attempt;
 use crate::execute::finish::Ended;
 use crate::execute::{Hashes, Request, Turn, Verdict, suppress_reply};
 use crate::monitors::Monitors;
+use crate::permission::Context;
 use crate::scripts::UNDO_LIMITS;
 use crate::tracking::reading::forget_caching;
 
@@ -148,6 +149,11 @@ impl<'r> Turn<'r> {
         let mut again = None;
         for ((queued, args), hashes) in queue.commands.iter().zip(&args).zip(&hashes) {
             let request = Request { found: queued.found, args, hashes };
+            attempt.counts(queued.found);
+            if let Err(error) = self.permit_kept(session, queue, (queued.found, args)) {
+                Turn { tally: attempt.tally(), ..*self }.reply_error(session, args, &error, output);
+                continue;
+            }
             again = self.run_next(&mut attempt, session, request, &mut locked, output).err();
             if again.is_some() {
                 attempt.put_back(session, &mut locked);
@@ -165,6 +171,30 @@ impl<'r> Turn<'r> {
     /// On the lane only a script can come to where it must be put back.
     fn can_be_put_back(&self, queue: &Queue) -> bool {
         self.lane == Lane::Worker || queue.locking() == Locking::Incremental
+    }
+
+    /// Whether the client's user may still run a command that was kept. One before it may have
+    /// changed who that is, or its rules.
+    ///
+    /// # Errors
+    /// What the client is told.
+    fn permit_kept(
+        &self,
+        session: &mut Session,
+        queue: &Queue,
+        command: (CommandRef, &[&[u8]]),
+    ) -> Result<(), ClientError> {
+        if queue.flags.has(Flags::ADMIN) {
+            // If the user is gone its connection is closed, after this.
+            session.closing |= !self.engine.renew(session);
+        }
+        if !session.has_rules() {
+            return Ok(());
+        }
+        self.engine.ask(session, session.db, command).map_err(|refused| {
+            self.note_refusal(session, Context::Multi, &refused);
+            refused.exec_error()
+        })
     }
 
     /// Runs one of the commands. `Err`: all of it is to be put back, and begins again like this.

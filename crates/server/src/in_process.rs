@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
-use pantala_commands::{Identity, Protocol, Session};
+use pantala_commands::{Protocol, Session};
 use pantala_journal::{Audience, Item, Reader, Recorder};
 use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
@@ -61,7 +61,7 @@ impl InProcess {
         let reader = Reader::new(Arc::clone(&shared.engine.journal), 0);
         let mut worker = Worker::new(shared, 0, inbox);
         let token = Token { index: 0, generation: 0 };
-        let session = Session::new(1, true);
+        let session = Session::of_client(1, &worker.users);
         worker.connections.push(Some(Box::new(Connection::new(token, session, 0))));
         Ok(InProcess { worker, lane_tally, lane_recorder, reader })
     }
@@ -70,13 +70,6 @@ impl InProcess {
     pub fn speak(&mut self, protocol: Protocol) {
         if let Some(connection) = self.worker.at(0) {
             connection.session.protocol = protocol;
-        }
-    }
-
-    /// Its client has to give the password first.
-    pub fn lock_out(&mut self) {
-        if let Some(connection) = self.worker.at(0) {
-            connection.session.identity = Identity::Unauthenticated;
         }
     }
 
@@ -121,6 +114,7 @@ impl InProcess {
             if chunks.is_empty() {
                 break;
             }
+            self.worker.look_at_users();
             let guard = NeverWaits::new();
             self.worker.serve(std::mem::take(&mut chunks));
             drop(guard);

@@ -134,7 +134,6 @@ fn who_has_to_give_a_password_gives_it_with_set() {
     let settings = Settings::defaults().set(&pairs, Caller::Local).expect("it may be set");
     let mut server = InProcess::new(settings).expect("descriptors");
     server.speak(Protocol::MemcachedText);
-    server.lock_out();
     check(&mut server, "get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
     check(
         &mut server,

@@ -266,7 +266,8 @@ settings! {
     stream_node_max_entries: usize = live("stream-node-max-entries", LONG, "100", Encodings);
 
     /// Password of the default user; empty means none is asked for.
-    requirepass: String = live("requirepass", Kind::Text, "", Security).secret();
+    requirepass: String = live("requirepass", Kind::Text, "", Security).secret()
+        .on_change(OnChange::Password);
     /// Seconds that a client has to give a password where one is asked for; 0 means no limit.
     auth_timeout_s: u32 = live("auth_timeout", COUNT, "60", Security).beyond_redis();
     /// Milliseconds for which the answer to a wrong password is held back; 0 means not at all.

@@ -40,6 +40,8 @@ pub enum OnChange {
     LogLevel,
     /// The logs of slow and large commands, and LATENCY's, have other thresholds and lengths.
     Logs,
+    /// The default user has another password, or none.
+    Password,
     /// Interpreters have another limit of memory.
     Scripts,
     /// Others are told what happens to keys.

@@ -1,7 +1,6 @@
 //! The connection itself, as far as nothing but the session is concerned.
 
 use pantala_keyspace::DbIndex;
-use smallvec::smallvec;
 
 use crate::call::{Call, Done};
 use crate::command::{Command, Databases, Flags, Group};
@@ -42,7 +41,7 @@ pub const ROWS: &[Command] = &[
                 .and(Flags::ALLOW_BUSY)
                 .and(Flags::REVERSIBLE),
         )
-        .databases(Databases::Named(|_| smallvec![1]))
+        .databases(Databases::Selects)
         .syntax("index:int")
         .summary("Chooses the logical database."),
 ];

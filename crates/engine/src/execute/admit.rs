@@ -34,7 +34,7 @@ impl Turn<'_> {
         arg_count: usize,
     ) -> Result<CommandRef, Refusal> {
         if !session.is_unrestricted() {
-            self.admit_others(session, found, arg_count)?;
+            self.admit_others(session, found, args, arg_count)?;
         }
         let Some(found) = found else {
             return Err(Refusal::Error(None, error::unknown_command(args)));
@@ -55,13 +55,15 @@ impl Turn<'_> {
         Ok(found)
     }
 
-    /// What is decided of a command of a client that has not given its password, or that has
-    /// subscribed to something.
+    /// What is decided of a command of a client that has not given its password, whose user may not
+    /// do everything, or that has subscribed to something. If its arguments are not all at hand its
+    /// user is asked when they are: by the lane, or when it is kept for EXEC.
     #[cold]
     fn admit_others(
         &self,
         session: &Session,
         found: Option<CommandRef>,
+        args: &[&[u8]],
         arg_count: usize,
     ) -> Result<(), Refusal> {
         let flags = found.map_or(Flags::NONE, |found| found.row.flags);
@@ -72,6 +74,10 @@ impl Turn<'_> {
         let Some(found) = found.filter(|found| found.row.accepts(arg_count)) else {
             return Ok(());
         };
+        if session.has_rules() && args.len() == arg_count && !is_refused_anyway(session, found) {
+            let permitted = self.permit(session, (found, args));
+            permitted.map_err(|error| Refusal::Error(Some(found), error))?;
+        }
         let is_refused = self.states.without(PAUSED).refusal(Concerned::one(flags)).is_some();
         if session.is_confined() && !flags.has(Flags::SUBSCRIBED) && !is_refused {
             let error = error::not_while_subscribed(&found.row.full_name());
@@ -189,6 +195,15 @@ impl Turn<'_> {
             suppress_reply(session, mode, before, output);
         }
     }
+}
+
+/// Whether a command is refused with an error that comes before what rules say: it is none, or not
+/// one for transactions.
+fn is_refused_anyway(session: &Session, found: CommandRef) -> bool {
+    let flags = found.row.flags;
+    let is_in_multi = session.multi.is_some();
+    flags.has(Flags::CONTAINER)
+        || is_in_multi && flags.has(Flags::NO_MULTI) && !flags.has(Flags::UNQUEUED)
 }
 
 /// Keeps a command for EXEC.

@@ -172,7 +172,10 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
     let engine = Engine::of_server(server);
     let mut reply = Vec::new();
     let at_hand = (!job.has_begun).then(|| AtHand::new(&job.applicant));
-    let ran = match !job.has_begun && job.applicant.has_left(&engine.scripts.running) {
+    let has_gone = |job: &mut Job| {
+        job.applicant.has_left(&engine.scripts.running) || !engine.renew(&mut job.session)
+    };
+    let ran = match !job.has_begun && has_gone(&mut job) {
         true => Ok(Ran::CalledOff),
         false => catch_unwind(AssertUnwindSafe(|| {
             run_command(server, thread, slot, &mut job, &mut reply)
@@ -205,7 +208,7 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
 /// How far a job has come.
 enum Ran {
     Answered,
-    /// Its client left before it began.
+    /// Its client left before it began, or its user is gone.
     CalledOff,
     Blocked(Blocked),
     Aside(Awaited),
@@ -222,6 +225,8 @@ fn run_command(
     job: &mut Job,
     reply: &mut Vec<u8>,
 ) -> Ran {
+    // What has begun elsewhere is ended, whatever has become of its user.
+    let is_new = !job.has_begun;
     let Job { args, found, session, inbox, connection, parking, locking, tries, waited, .. } = job;
     let place = ReplyTarget { inbox, connection: *connection, parking: *parking, waited: *waited };
     let (found, session) = (*found, &mut **session);
@@ -244,6 +249,9 @@ fn run_command(
     let mut turn = if is_outside { Turn { recorder: Some(thread.1), ..turn } } else { turn };
     if !is_outside {
         turn.look_at_memory(false);
+    }
+    if is_new && turn.refuses(session, (found, &args), reply) {
+        return Ran::Answered;
     }
     let verdict = turn.run(session, found, &args, reply, &place);
     // Before the gate is left.

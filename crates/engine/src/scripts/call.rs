@@ -26,6 +26,7 @@ use crate::execute::{Request, Turn, Verdict, asked, park_before};
 use crate::lane::queue::CompensatingThread;
 use crate::mailbox::Message;
 use crate::monitors::Monitors;
+use crate::permission::Context;
 use crate::states::{Answer, Concerned, PAUSED, States};
 
 /// A worker's script that takes longer is undone and goes to the lane.
@@ -132,6 +133,13 @@ impl Run<'_, '_> {
         }
         if flags.has(Flags::NOSCRIPT) && !self.may_debug(flags) {
             return Err(NOT_FROM_SCRIPT);
+        }
+        if self.session.has_rules()
+            && let Err(refused) =
+                self.turn.engine.ask(&self.session, self.session.db, (found, args))
+        {
+            self.turn.note_refusal(self.client, Context::Script, &refused);
+            return Err(refused.script_error(self.client));
         }
         if flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE)) && !self.rights.writes {
             return Err(READ_ONLY);
@@ -400,7 +408,9 @@ impl Host for Run<'_, '_> {
 
     fn may_run(&mut self, args: &[&[u8]]) -> Result<bool, Vec<u8>> {
         match self.turn.engine.registry.resolve(args) {
-            Some(found) if args.len() == 1 || !found.row.flags.has(Flags::CONTAINER) => Ok(true),
+            Some(found) if args.len() == 1 || !found.row.flags.has(Flags::CONTAINER) => {
+                Ok(self.turn.engine.ask(&self.session, self.session.db, (found, args)).is_ok())
+            }
             _ => Err(b"ERR Invalid command passed to server.acl_check_cmd()".to_vec()),
         }
     }
@@ -427,11 +437,15 @@ impl Drop for Run<'_, '_> {
 
 /// The session a script's commands see: in the client's database, and its own otherwise.
 pub(super) fn session_for(client: &Session) -> Session {
-    let mut session = Session::new(client.id, true);
+    let mut session = Session::new(client.id);
     session.is_script = true;
     session.db = client.db;
     session.no_touch = client.no_touch;
     session.is_import_source = client.is_import_source;
+    // It acts as its client's user.
+    if client.has_rules() {
+        session.clone_login(client);
+    }
     // What a script reads, its client has read.
     session.tracking = client.tracking.clone();
     session

@@ -176,6 +176,9 @@ impl Turn<'_> {
         let args = pending.args.slices();
         let mut session = pending.session.clone();
         let mut reply = Vec::new();
+        if !self.may_be_served(&mut session, pending.found, &args) {
+            return run_by_itself(locked, waiter);
+        }
         let request = Request { found: pending.found, args: &args, hashes: &[hash] };
         let key = Key { bytes: &ready.key, hash };
         let turn = Turn { may_wait: true, ..*self };
@@ -198,6 +201,15 @@ impl Turn<'_> {
         pending.inbox.leave(Message::Served { connection, parking, reply, took_us, step });
         locked.wake_later(Ticket::Inbox(Arc::clone(&waiter.inbox)));
         true
+    }
+}
+
+impl Turn<'_> {
+    /// Whether its user may still run a command that has waited. If not it runs by itself, where it
+    /// is refused.
+    fn may_be_served(&self, session: &mut Session, found: CommandRef, args: &[&[u8]]) -> bool {
+        self.engine.renew(session)
+            && (!session.has_rules() || self.engine.ask(session, session.db, (found, args)).is_ok())
     }
 }
 

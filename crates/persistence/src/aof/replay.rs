@@ -125,7 +125,7 @@ pub fn replay_on<R>(
     let mut replay = Replay {
         turn,
         slot,
-        session: Session::new(0, true),
+        session: Session::new(0),
         inbox: Arc::new(NoMailbox),
         output: Vec::new(),
         outcome: Outcome::default(),
@@ -136,7 +136,7 @@ pub fn replay_on<R>(
 impl Replay<'_> {
     /// Begins a file: in the first database.
     pub fn begin_file(&mut self) {
-        self.session = Session::new(0, true);
+        self.session = Session::new(0);
     }
 
     /// What became of the commands so far.

@@ -52,7 +52,7 @@ pub fn ask(engine: &Engine, db: u32, line: &str) -> String {
     let limited = Limited::new(engine.settings.current());
     let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
     let turn = Turn::new(engine, (&tally, &recorder), &limited, Lane::Slow, (unix_ms(), 0));
-    let mut session = Session::new(1, true);
+    let mut session = Session::new(1);
     session.db = DbIndex(db);
     let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
     let found = engine.registry.resolve(&args).expect("it is known");

@@ -29,7 +29,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         line,
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} \
          ssub={} multi={} watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} \
-         obl={} oll={} omem={} tot-mem={} events={} cmd={} user=default redir={} resp={} \
+         obl={} oll={} omem={} tot-mem={} events={} cmd={} user={} redir={} resp={} \
          lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
         session.id,
         session.peer,
@@ -57,6 +57,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         connection.memory_bytes(),
         if output > 0 { "rw" } else { "r" },
         command,
+        text(session.user_name()),
         redirect(session.tracking.as_deref()),
         if session.version == Version::Resp3 { 3 } else { 2 },
         text(&session.lib_name),

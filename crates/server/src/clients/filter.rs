@@ -82,7 +82,7 @@ impl Traits {
         [
             self.ids.as_ref().map(|ids| ids.contains(&session.id)),
             self.kind.map(|kind| kind == ClientKind::of(connection)),
-            is(&self.user, b"default"),
+            is(&self.user, session.user_name()),
             is(&self.address, session.peer.as_bytes()),
             is(&self.local_address, session.local.as_bytes()),
             is(&self.name, &session.name),

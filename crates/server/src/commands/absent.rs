@@ -69,7 +69,7 @@ fn fine(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn who_am_i(call: &mut Call<'_, '_>) -> Done {
-    call.reply.bulk(super::client::USER);
+    call.reply.bulk(call.session.user_name());
     Ok(())
 }
 

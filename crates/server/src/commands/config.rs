@@ -165,6 +165,7 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Clie
         OnChange::Nothing => {}
         OnChange::LogLevel => set_level(now.loglevel),
         OnChange::Logs => shared.engine.apply_log_settings(),
+        OnChange::Password => shared.engine.apply_password(now),
         OnChange::Scripts => shared.engine.apply_script_settings(),
         OnChange::Events => shared.engine.apply_event_settings(),
         OnChange::Expiry => shared.engine.apply_expiry_settings(),

@@ -276,6 +276,7 @@ fn operations(shared: &Shared, page: &mut Page<'_>) {
 
 fn settings(shared: &Shared, page: &mut Page<'_>) {
     let now = shared.engine.settings.current();
+    let asks_for_password = !shared.engine.acl.users().default_user().is_open();
     let yes_no = |is_so: bool| if is_so { "yes" } else { "no" };
     page.line("maxbytes", now.maxmemory);
     page.line("maxconns", now.maxclients);
@@ -285,7 +286,7 @@ fn settings(shared: &Shared, page: &mut Page<'_>) {
     page.line("num_threads", now.worker_count());
     page.line("cas_enabled", "yes");
     page.line("tcp_backlog", now.tcp_backlog);
-    page.line("auth_enabled_ascii", yes_no(!now.requirepass.is_empty()));
+    page.line("auth_enabled_ascii", yes_no(asks_for_password));
     page.line("item_size_max", now.memcached_item_size_max);
     page.line("flush_enabled", "yes");
 }

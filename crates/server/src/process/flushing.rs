@@ -77,7 +77,7 @@ fn submit(shared: &Shared) {
     shared.engine.lane.submit(Job {
         args: OwnedArgs::of(&[Verb::FlushAll.name().as_bytes(), b"0", NO_REPLY]),
         found,
-        session: Box::new(Session::new(0, true)),
+        session: Box::new(Session::new(0)),
         inbox: Arc::new(Nobody),
         connection: 0,
         parking: 0,

@@ -46,7 +46,7 @@ impl Worker {
             return self.turn_away(socket, kind, (TOO_MANY, TOO_MANY_OPEN));
         }
         let id = shared.next_client_id();
-        let mut session = Session::new(id, self.settings.requirepass.is_empty());
+        let mut session = Session::of_client(id, &self.users);
         session.since_us = monotonic_us();
         session.protocol = match kind {
             ListenerKind::Resp | ListenerKind::RespTls
@@ -80,7 +80,7 @@ impl Worker {
     }
 
     fn is_protected(&self) -> bool {
-        self.settings.protected_mode && self.settings.requirepass.is_empty()
+        self.settings.protected_mode && self.users.users.default_user().has_no_password()
     }
 
     /// Says why, as far as the socket's buffer takes it at once, and closes. In TLS nothing can be
@@ -166,6 +166,7 @@ impl Worker {
         if is_monitor {
             self.arrive_as_monitor(token.index);
         }
+        self.renew_login(token.index);
         Some((token, transit))
     }
 

@@ -273,14 +273,14 @@ mod tests {
 
     #[test]
     fn who_tracks_or_watches_or_has_not_too_many_subscriptions_goes() {
-        let mut session = Session::new(1, true);
+        let mut session = Session::new(1);
         assert!(is_movable(&session));
         session.tracking = Some(Box::default());
         session.subscriptions.channels = MOST_SUBSCRIPTIONS;
         assert!(is_movable(&session));
         session.subscriptions.patterns = 1;
         assert!(!is_movable(&session));
-        session = Session::new(1, true);
+        session = Session::new(1);
         session.monitor = true;
         assert!(is_movable(&session));
     }

@@ -79,6 +79,8 @@ impl Worker {
             }
             Message::Tell { connection, client, word } => self.told(connection, client, word),
             Message::ScriptIsBusy => self.try_again(Waiting::Partition),
+            // The turn looks at them in any case; it was to be woken.
+            Message::UsersChanged => {}
         }
     }
 
@@ -150,6 +152,8 @@ impl Worker {
         if is_new_monitor {
             self.begin_to_monitor(index);
         }
+        // They may have changed while the lane worked for it.
+        self.renew_login(index);
         self.resume(index);
     }
 

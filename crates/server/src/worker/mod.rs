@@ -30,11 +30,13 @@ mod published;
 mod secured;
 mod sending;
 pub(crate) mod serving;
+mod users;
 mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use pantala_acl::InForce;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{Place, Protocol};
 use pantala_engine::Mailbox;
@@ -124,6 +126,8 @@ pub struct Worker {
     pub(crate) recorder: Option<Box<Recorder>>,
     pub(crate) settings: Arc<Settings>,
     settings_version: u64,
+    /// The users that its connections know.
+    pub(crate) users: InForce,
     pub(crate) limited: Arc<Limited>,
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     pub(crate) open_count: usize,
@@ -174,6 +178,7 @@ impl Worker {
     pub(crate) fn new(shared: Arc<Shared>, index: usize, inbox: Arc<Inbox>) -> Self {
         let settings = shared.engine.settings.current();
         let limited = Arc::new(Limited::new(Arc::clone(&settings)));
+        let users = shared.engine.acl.in_force();
         let tally = shared.engine.stats.tallies.join();
         let recorder = Box::new(shared.engine.journal.join());
         Worker {
@@ -185,6 +190,7 @@ impl Worker {
             recorder: Some(recorder),
             settings,
             settings_version: 0,
+            users,
             limited,
             connections: Vec::new(),
             open_count: 0,
@@ -259,6 +265,8 @@ impl Worker {
         self.forget_listeners();
         self.end_waiting();
         self.take_resumed(&mut chunks);
+        // All that is to run now has arrived.
+        self.look_at_users();
         if !chunks.is_empty() {
             self.serve(chunks);
             if self.shared.engine.notices.trackers.is_used() {

@@ -318,7 +318,7 @@ mod tests {
 
     fn newcomer() -> Message {
         let socket = std::fs::File::open("/dev/null").unwrap().into();
-        Message::Accepted { socket, session: Box::new(Session::new(1, true)), is_tls: false }
+        Message::Accepted { socket, session: Box::new(Session::new(1)), is_tls: false }
     }
 
     #[test]

@@ -39,6 +39,7 @@ use crate::call::{Call, Done, Lane, Stop, reply_string};
 use crate::command::{Begin, Category, Command, Find, Flags, Group, KeyFlags, KeySpec};
 use crate::error;
 use crate::incremental::{Budget, Gathered};
+use crate::permission;
 use crate::record::expire_all;
 
 use pattern::Pattern;
@@ -89,7 +90,14 @@ const SORT_RO: Command = Command::read("SORT_RO", sort, Group::Generic)
 const TRIES: usize = 4;
 
 fn sort(call: &mut Call<'_, '_>) -> Done {
-    let mut query = Query::parse(&call.args[2..], call.command.flags.has(Flags::WRITE))?;
+    let may_store = call.command.flags.has(Flags::WRITE);
+    if call.session.has_rules()
+        && let Some(error) = query::denied(call.args, may_store)
+        && !permission::may_read_every_key(call)
+    {
+        return Err(error.into());
+    }
+    let mut query = Query::parse(&call.args[2..], may_store)?;
     query.is_for_script = call.session.is_script;
     expire_all(&mut call.keys.peek(call.nth_key(1, 0)), call.lane)?;
     if query.pattern_count() == 0 {

@@ -40,6 +40,32 @@ pub(super) struct Weights<'a> {
     pub is_descending: bool,
 }
 
+const BY_DENIED: ClientError =
+    ClientError::text("ERR BY option of SORT denied due to insufficient ACL permissions.");
+const GET_DENIED: ClientError =
+    ClientError::text("ERR GET option of SORT denied due to insufficient ACL permissions.");
+
+/// What a client is told that may not read every key. It is told of the first that is wrong, be it
+/// the syntax.
+pub(super) fn denied(args: &[&[u8]], may_store: bool) -> Option<ClientError> {
+    let mut rest = args.get(2..)?;
+    loop {
+        rest = match rest {
+            [word, pattern, ..] if is_word(word, "BY") && Pattern::parse(pattern).has_star() => {
+                return Some(BY_DENIED);
+            }
+            [word, _, ..] if is_word(word, "GET") => return Some(GET_DENIED),
+            [word, more @ ..] if ["ASC", "DESC", "ALPHA"].iter().any(|one| is_word(word, one)) => {
+                more
+            }
+            [word, _, more @ ..] if is_word(word, "BY") => more,
+            [word, _, more @ ..] if may_store && is_word(word, "STORE") => more,
+            [word, _, _, more @ ..] if is_word(word, "LIMIT") => more,
+            _ => return None,
+        };
+    }
+}
+
 impl<'a> Query<'a> {
     pub fn parse(args: &[&'a [u8]], may_store: bool) -> Result<Query<'a>, ClientError> {
         let mut query = Query::default();

@@ -1,11 +1,10 @@
 //! AUTH, HELLO and RESET: who a connection is, and how it wants to be spoken to.
 
-use std::hint::black_box;
-
+use pantala_acl::DEFAULT_NAME;
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, Identity, Lane, ReplyMode, Session, Stop, error,
+    Call, ClientError, Command, Done, Flags, Group, Lane, Login, ReplyMode, Session, Stop, error,
 };
 use pantala_protocol::Version;
 
@@ -24,9 +23,6 @@ const GREETING: Flags = Flags::NOSCRIPT
 
 /// What clients are told they talk to: they look at it to know which commands there are.
 const SERVER: &str = "redis";
-
-/// The only user there is.
-pub const USER: &[u8] = b"default";
 
 const WRONG_PASSWORD: ClientError =
     ClientError::text("WRONGPASS invalid username-password pair or user is disabled.");
@@ -68,42 +64,28 @@ fn auth(call: &mut Call<'_, '_>) -> Done {
         [_, user, password] => (Some(user), password),
         _ => return Err(error::SYNTAX.into()),
     };
-    let is_open = Engine::of(call).settings.current().requirepass.is_empty();
-    if user.is_none() && is_open {
+    let has_none = Engine::of(call).acl.users().default_user().has_no_password();
+    if user.is_none() && has_none {
         return Err(NO_PASSWORD_SET.into());
     }
-    authenticate(call, user.unwrap_or(USER), password)?;
+    authenticate(call, user.unwrap_or(DEFAULT_NAME), password)?;
     call.reply.ok();
     Ok(())
 }
 
-/// Lets the connection in, or says why not; a connection that is in already stays in.
+/// The connection acts as this user from now on, or is told why not, and goes on as it was.
 pub(in crate::commands) fn authenticate(
     call: &mut Call<'_, '_>,
-    user: &[u8],
+    name: &[u8],
     password: &[u8],
 ) -> Result<(), ClientError> {
-    let settings = Engine::of(call).settings.current();
-    let secret = settings.requirepass.as_bytes();
-    let fits = secret.is_empty() || is_same_secret(password, secret);
-    if user != USER || !fits {
+    let now = Engine::of(call).acl.in_force();
+    let Some(user) = now.users.authenticate(name, password) else {
         call.session.wrong_passwords = call.session.wrong_passwords.wrapping_add(1);
         return Err(WRONG_PASSWORD);
-    }
-    if !call.session.is_authenticated() {
-        call.session.identity = Identity::Authenticated;
-    }
+    };
+    call.session.log_in(Login::of_user(user, now.version), &now);
     Ok(())
-}
-
-/// Compares in a time that depends only on the length of what was given. `secret` is not empty.
-fn is_same_secret(given: &[u8], secret: &[u8]) -> bool {
-    let mut difference = given.len() ^ secret.len();
-    for (at, byte) in given.iter().enumerate() {
-        difference |= usize::from(byte ^ secret[at % secret.len()]);
-        difference = black_box(difference);
-    }
-    difference == 0
 }
 
 pub(super) const HELLO: Command = Command::new("HELLO", hello, Group::Connection)
@@ -215,9 +197,9 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
     if call.lane == Lane::Worker && pubsub::is_long(&call.session.subscriptions) {
         return Err(Stop::Lane);
     }
-    let is_open = Engine::of(call).settings.current().requirepass.is_empty();
+    let now = Engine::of(call).acl.in_force();
     Engine::of(call).notices.pubsub.forget(call.session.place);
-    let old = std::mem::replace(call.session, Session::new(call.session.id, is_open));
+    let old = std::mem::replace(call.session, Session::of_client(call.session.id, &now));
     if old.tracking.is_some() {
         let shared = Shared::of(call);
         shared.engine.end_tracking(old.id);
@@ -244,14 +226,6 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn compares_whole_secrets() {
-        assert!(is_same_secret(b"secret", b"secret"));
-        for wrong in [&b""[..], b"s", b"secre", b"secrets", b"secretsecret", b"Secret"] {
-            assert!(!is_same_secret(wrong, b"secret"), "{wrong:?}");
-        }
-    }
 
     #[test]
     fn hides_what_follows_auth() {

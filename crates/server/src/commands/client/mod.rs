@@ -19,7 +19,6 @@ use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, ReplyMode, error, help};
 use pantala_engine::Engine;
 
-pub use greeting::USER;
 pub(super) use greeting::authenticate;
 pub use tracking::redirect;
 

@@ -14,6 +14,7 @@ use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, error};
 
+use super::words::Known;
 use super::{sub, words};
 use crate::clients::filter::ClientFilter;
 use crate::shared::Shared;
@@ -128,12 +129,19 @@ pub(super) const CLIENT_LIST: Command = sub("LIST", list)
     .syntax(LIST)
     .summary("All connections, or those that fit, one a line; NOT- before a filter negates it.");
 
+/// What the arguments say of clients.
+fn parse(call: &Call<'_, '_>, filter: ClientFilter) -> Result<ClientFilter, ClientError> {
+    let users = Engine::of(call).acl.users();
+    let known = Known { databases: call.space().database_count(), users: &users };
+    words::parse(&call.args[2..], &known, filter)
+}
+
 fn list(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() == 3 {
         return Err(error::SYNTAX.into());
     }
     let filter = ClientFilter { asker: call.session.id, ..ClientFilter::default() };
-    let filter = words::parse(&call.args[2..], call.space().database_count(), filter)?;
+    let filter = parse(call, filter)?;
     lines(call, filter);
     Ok(())
 }
@@ -156,7 +164,7 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
     if is_old_form {
         filter.wanted.address = Some(call.args[2].to_vec());
     } else {
-        filter = words::parse(&call.args[2..], call.space().database_count(), filter)?;
+        filter = parse(call, filter)?;
     }
     let filter = Arc::new(filter);
     let message = |answer| Message::Kill { filter: Arc::clone(&filter), answer };

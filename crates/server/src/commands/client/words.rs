@@ -1,5 +1,6 @@
 //! The words of CLIENT LIST and CLIENT KILL that say which clients are meant.
 
+use pantala_acl::Users;
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
 use pantala_commands::{ClientError, error};
@@ -11,10 +12,18 @@ const FLAGS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 /// The letters it shows as capabilities.
 const CAPABILITIES: &[u8] = b"r";
 
+/// What there is that words may name.
+pub struct Known<'a> {
+    /// How many databases.
+    pub databases: u32,
+    /// Users.
+    pub users: &'a Users,
+}
+
 /// Reads all words into a filter, which already says who asks.
 pub fn parse(
     args: &[&[u8]],
-    databases: u32,
+    known: &Known<'_>,
     mut filter: ClientFilter,
 ) -> Result<ClientFilter, ClientError> {
     let mut rest = args;
@@ -31,7 +40,7 @@ pub fn parse(
         let [value, after @ ..] = after else { return Err(error::SYNTAX) };
         let traits = if is_not { &mut filter.unwanted } else { &mut filter.wanted };
         let is_taken = take_text(traits, name, value)
-            || take_checked(traits, name, value, databases, is_not)?
+            || take_checked(traits, name, value, known, is_not)?
             || (!is_not && take_plain(&mut filter, name, value)?);
         if !is_taken {
             return Err(error::SYNTAX);
@@ -77,7 +86,7 @@ fn take_checked(
     traits: &mut Traits,
     name: &[u8],
     value: &[u8],
-    databases: u32,
+    known: &Known<'_>,
     is_not: bool,
 ) -> Result<bool, ClientError> {
     let text = String::from_utf8_lossy(value);
@@ -87,7 +96,7 @@ fn take_checked(
         let unknown = || ClientError::new(format!("ERR Unknown client type '{text}'"));
         traits.kind = Some(kind.ok_or_else(unknown)?);
     } else if is_word(name, "USER") {
-        if value != b"default" {
+        if known.users.find(value).is_none() {
             return Err(ClientError::new(format!("ERR No such user '{text}'")));
         }
         traits.user = Some(value.to_vec());
@@ -99,9 +108,9 @@ fn take_checked(
         let no_number =
             || ClientError::new(format!("ERR {prefix}DB is not an integer or out of range"));
         let number = parse_i64(value).ok_or_else(no_number)?;
-        let db = u32::try_from(number).ok().filter(|db| *db < databases);
+        let db = u32::try_from(number).ok().filter(|db| *db < known.databases);
         traits.db = Some(db.ok_or_else(|| {
-            let last = databases.saturating_sub(1);
+            let last = known.databases.saturating_sub(1);
             ClientError::new(format!("ERR {prefix}DB number should be between 0 and {last}"))
         })?);
     } else {
@@ -152,11 +161,14 @@ fn take_seconds(value: &[u8], what: &str) -> Result<u64, ClientError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn check(line: &str) -> Result<ClientFilter, String> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        parse(&args, 16, ClientFilter::default())
+        let known = Known { databases: 16, users: &Users::new(Arc::default()) };
+        parse(&args, &known, ClientFilter::default())
             .map_err(|error| String::from_utf8_lossy(&error.0).into_owned())
     }
 

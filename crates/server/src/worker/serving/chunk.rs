@@ -128,7 +128,7 @@ mod tests {
     fn kept(length: usize, done: usize) -> Chunk<'static> {
         let mut connection = Connection::new(
             pantala_reactor::Token { index: 0, generation: 0 },
-            pantala_commands::Session::new(1, true),
+            pantala_commands::Session::new(1),
             0,
         );
         connection.input.bytes = (0..length).map(|position| position as u8).collect();

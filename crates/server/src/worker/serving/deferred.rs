@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pantala_commands::{ClientError, CommandRef, Flags, Locking, OwnedArgs, Park};
+use pantala_base::clock::unix_ms;
+use pantala_commands::{ClientError, CommandRef, Flags, Lane, Locking, OwnedArgs, Park};
 use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Keyspace, Ticket};
 
 use super::window::{Goal, Item, Taken, Window};
@@ -165,12 +166,30 @@ impl Worker {
     pub(super) fn give(&mut self, index: u32, taken: Taken, args: OwnedArgs) {
         let Taken { found, goal, .. } = taken;
         let Goal::Queue(arg_count) = goal else { return self.give_to_lane(index, found, args) };
+        let is_refused = self.refuses_to_keep(index, found, &args);
         let Some(connection) = self.at(index) else { return };
         let Connection { session, output, .. } = connection;
-        keep_for_exec(session, found, (args, arg_count), &mut output.bytes);
+        if !is_refused {
+            keep_for_exec(session, found, (args, arg_count), &mut output.bytes);
+        }
         connection.begun(found.number);
         connection.waits.parked = None;
         self.resume(index);
+    }
+
+    /// Answers a long command that its user may not run, between MULTI and EXEC; whether it was
+    /// that. Its arguments were not at hand before.
+    fn refuses_to_keep(&mut self, index: u32, found: CommandRef, args: &OwnedArgs) -> bool {
+        let (shared, tally) = (Arc::clone(&self.shared), Arc::clone(&self.tally));
+        let (limited, now) = (Arc::clone(&self.limited), (unix_ms(), self.now_us));
+        let Some(recorder) = self.recorder.take() else { return false };
+        let turn = Turn::new(&*shared, (&tally, &recorder), &limited, Lane::Worker, now);
+        let is_refused = self.at(index).is_some_and(|connection| {
+            let Connection { session, output, .. } = connection;
+            turn.refuses(session, (found, &args.slices()), &mut output.bytes)
+        });
+        self.recorder = Some(recorder);
+        is_refused
     }
 
     /// Gives a connection's command to the slow lane.

@@ -18,6 +18,8 @@ use pantala_engine::execute::Turn;
 use pantala_engine::limits::Limited;
 use pantala_protocol::Arena;
 
+use pantala_acl::InForce;
+
 use super::chunk::Chunk;
 use super::window::{Item, Progress};
 use crate::worker::connection::Connection;
@@ -50,6 +52,7 @@ pub trait FrontEnd {
 pub struct Ahead<'w, 'r, 't> {
     pub connection: &'w mut Connection,
     pub limited: &'w Limited,
+    pub users: &'w InForce,
     pub turn: &'w Turn<'r>,
     pub arena: &'t Arena,
     pub verbs: &'w Verbs,

@@ -20,6 +20,9 @@ const HTTP_QUIET_US: u64 = 60_000_000;
 /// Commands that may have published something, by themselves or by what they run.
 const PUBLISHING: Flags = Flags::PUBSUB.and(Flags::TRANSACTION).and(Flags::MAY_REPLICATE);
 
+/// Commands that may have changed users, by themselves or by what they run.
+const CHANGING_USERS: Flags = Flags::ADMIN.and(Flags::TRANSACTION);
+
 /// Commands whose locks are held together.
 struct Group<'r> {
     locked: Locked<'r>,
@@ -206,9 +209,7 @@ impl Worker {
                             self.end_monitoring(index);
                         }
                         window.progress[chunk].done = parsed.end;
-                        if row_flags.has(PUBLISHING) {
-                            self.after_publishing(index);
-                        }
+                        self.follow(index, row_flags);
                         return;
                     }
                     Verdict::Lane => Deferred::Lane(found),
@@ -231,6 +232,19 @@ impl Worker {
         connection.waits.waited = target.waited.filter(|_| !matches!(action, Deferred::Block(_)));
         connection.park(Waiting::Partition);
         self.perform(window, turn, position, action);
+    }
+}
+
+impl Worker {
+    /// What follows a command with these flags that has run by itself.
+    #[inline]
+    fn follow(&mut self, index: u32, flags: Flags) {
+        if flags.has(PUBLISHING) {
+            self.after_publishing(index);
+        }
+        if flags.has(CHANGING_USERS) {
+            self.look_at_users();
+        }
     }
 }
 

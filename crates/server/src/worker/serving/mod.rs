@@ -162,7 +162,8 @@ impl Worker {
         }
         let first_arg = window.args.len();
         let verbs = &self.shared.verbs;
-        let ahead = Ahead { connection, limited: &self.limited, turn, arena, verbs };
+        let (limited, users) = (&*self.limited, &self.users);
+        let ahead = Ahead { connection, limited, users, turn, arena, verbs };
         let step = F::parse(ahead, (chunk.bytes(), progress), &mut window.args);
         let Some((item, consumed)) = step else { return false };
         if let Item::Command { found: Some(found), group_hash: None } = item

@@ -28,7 +28,7 @@ pub fn parse<'t>(
     (bytes, progress): (&'t [u8], &mut Progress),
     args: &mut Vec<&'t [u8]>,
 ) -> Option<(Item, usize)> {
-    let Ahead { connection, limited, turn, verbs, .. } = ahead;
+    let Ahead { connection, limited, turn, users, verbs, .. } = ahead;
     let (at, first_arg) = (progress.parsed, args.len());
     let is_authenticated = connection.session.is_authenticated();
     let reader = connection.input.memcached.as_deref_mut()?;
@@ -40,7 +40,8 @@ pub fn parse<'t>(
             false => item_bytes.min(UNAUTHENTICATED_BYTES),
         },
         access: match is_authenticated {
-            _ if limited.settings.requirepass.is_empty() => Access::Open,
+            // There is nobody to be but the default user, who need not say so.
+            true if users.users.is_default_alone() => Access::Open,
             false => Access::Locked,
             true => Access::Granted,
         },

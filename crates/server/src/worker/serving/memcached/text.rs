@@ -68,7 +68,7 @@ pub fn parse<'t>(
     (bytes, progress): (&'t [u8], &mut Progress),
     args: &mut Vec<&'t [u8]>,
 ) -> Option<(Item, usize)> {
-    let Ahead { connection, limited, turn, arena, verbs } = ahead;
+    let Ahead { connection, limited, turn, arena, verbs, .. } = ahead;
     let (at, first_arg) = (progress.parsed, args.len());
     let is_authenticated = connection.session.is_authenticated();
     let reader = connection.input.memcached.as_deref_mut()?;

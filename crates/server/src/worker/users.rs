@@ -1,0 +1,75 @@
+//! What a change of users means for a worker's connections.
+//!
+//! Invariants
+//! 1. Before anything runs that has arrived in a turn its session knows the users of that moment;
+//!    after a command that changes them so do those that follow it. So what a client was told to be
+//!    done holds for all that anybody sends after that.
+//! 2. A connection whose user is gone, or which listens to a channel that its user may not listen
+//!    to any more, ends: it has its replies, and nothing more of it runs.
+//!
+//! Not here: whose rules hold for a command (`pantala_engine::permission`). Tests: `tests/acl.rs`.
+
+use pantala_acl::{ChannelKind, User};
+use pantala_commands::{Renewed, Session};
+use pantala_engine::pubsub::{Kind, PubSub};
+
+use super::Worker;
+use super::connection::Life;
+
+impl Worker {
+    /// Looks whether there are other users than its connections know.
+    #[inline]
+    pub(crate) fn look_at_users(&mut self) {
+        if self.shared.engine.acl.version() != self.users.version {
+            self.renew_all();
+        }
+    }
+
+    #[cold]
+    fn renew_all(&mut self) {
+        self.users = self.shared.engine.acl.in_force();
+        for index in 0..self.connections.len() {
+            self.renew_login(index as u32);
+        }
+    }
+
+    /// Brings a connection's session up to date, which may end it.
+    pub(super) fn renew_login(&mut self, index: u32) {
+        let users = self.users.clone();
+        let engine = std::sync::Arc::clone(&self.shared.engine);
+        let Some(connection) = self.at(index) else { return };
+        let session = &mut connection.session;
+        if session.login().version() != users.version {
+            session.closing |= match session.renew_login(&users) {
+                Renewed::Same => false,
+                Renewed::Changed(before) => {
+                    has_lost_channel(&engine.notices.pubsub, session, &before)
+                }
+                Renewed::Gone => true,
+            };
+        }
+        if session.closing && connection.life == Life::Open {
+            connection.life = Life::Ending;
+            self.stop_waiting(index);
+            self.touch(index);
+        }
+    }
+}
+
+/// Whether it listens to something that its user may not listen to any more.
+#[cold]
+fn has_lost_channel(pubsub: &PubSub, session: &Session, before: &User) -> bool {
+    let Some(user) = session.login().user().filter(|_| session.is_subscribed()) else {
+        return false;
+    };
+    let kinds = [
+        (Kind::Channel, ChannelKind::Exact),
+        (Kind::SlotChannel, ChannelKind::Exact),
+        (Kind::Pattern, ChannelKind::Pattern),
+    ];
+    !user.keeps_channels_of(before)
+        && kinds.iter().any(|&(kind, named)| {
+            let names = pubsub.names(session.place, kind);
+            names.iter().any(|name| !user.may_use_channel(name.bytes(), named))
+        })
+}
