@@ -5,7 +5,7 @@ import random
 import shlex
 import time
 
-from . import accounting, load, redis_benchmark
+from . import accounting, load, redis_benchmark, tls
 from .servers import Server, Trouble, pinned_to
 
 # A run is marked as disturbed when others took more than this share of its cores' time, or the
@@ -79,7 +79,10 @@ def load_line(scenario, server, command, requests, threads=0):
         shape |= {"value_bytes": scenario.value_bytes, "get_percent": scenario.get_percent}
         shape |= {"multi_get": scenario.multi_get}
         return load.run_line(server.port, server.protocol, **shape), b""
-    line, from_stdin = redis_benchmark.command_line(server.port, command, threads=threads, **shape)
+    shape |= {"threads": threads, "keeps_connections": scenario.keeps_connections}
+    shape |= {"options": tls.load_options() if scenario.certificate else []}
+    port = server.tls_port or server.port
+    line, from_stdin = redis_benchmark.command_line(port, command, **shape)
     return line, random.Random(1).randbytes(scenario.value_bytes) if from_stdin else b""
 
 

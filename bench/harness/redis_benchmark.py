@@ -21,7 +21,18 @@ class Unreadable(Exception):
     """The output does not tell what it should."""
 
 
-def command_line(port, command, *, clients, pipeline, requests, keys, threads=0):
+def command_line(
+    port,
+    command,
+    *,
+    clients,
+    pipeline,
+    requests,
+    keys,
+    threads=0,
+    keeps_connections=True,
+    options=(),
+):
     """Arguments, and whether the last word of the command comes from stdin."""
     words = command.split()
     from_stdin = words[-1] == VALUE
@@ -30,6 +41,7 @@ def command_line(port, command, *, clients, pipeline, requests, keys, threads=0)
     line = [PROGRAM, "-h", "127.0.0.1", "-p", str(port), "-c", str(clients), "-n", str(requests)]
     line += ["-r", str(keys), "-P", str(pipeline)]
     line += ["--threads", str(threads)] if threads else []
+    line += [*options] if keeps_connections else [*options, "-k", "0"]
     line += ["-x"] if from_stdin else []
     return line + words[: -1 if from_stdin else None], from_stdin
 

@@ -98,6 +98,8 @@ class Scenario:
     scale: int = 1  # feeds, and the steps' requests and keys, are so many times smaller
     across: str = "median"  # how the parts of a scenario make one figure: median, mean, worst
     more: tuple = ()  # arguments of the servers
+    certificate: str = ""  # the load speaks TLS with servers that show this one
+    keeps_connections: bool = True  # else each request has one of its own
     traces: tuple = ()  # (name, arguments of pantala-traces)
     memory_mb: int = 0  # the servers' limit
     ttl_s: int = 0  # the deadline of each key

@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import accounting, resp
+from . import accounting, resp, tls
 
 START_LIMIT_S = 20
 STOP_LIMIT_S = 20
@@ -143,14 +143,17 @@ def free_port():
 class Server:
     """A running server. Use as a context manager: it is stopped at the end, whatever happens."""
 
-    def __init__(self, kind, cores, threads=1, more=()):
+    def __init__(self, kind, cores, threads=1, more=(), certificate=""):
         self.kind = kind
         self.name = kind.name
         self.protocol = kind.protocol
         self.port = free_port()
+        self.tls_port = free_port() if certificate else 0
         self.paused = False
         self.folder = tempfile.TemporaryDirectory(prefix="bench-")
         arguments = kind.arguments(self.port, threads, more)
+        if certificate:
+            arguments += tls.server_settings(self.tls_port, certificate)
         self.line = shlex.join([*pinned_to(cores), kind.program.name, *arguments])
         program = os.path.abspath(kind.program)
         self.words = [*dies_with_us(), *pinned_to(cores), program, *arguments]

@@ -109,7 +109,8 @@ class Session:
             for name in scenario.servers:
                 if kind := self.kind_for(scenario, name):
                     with self.guard(scenario, name):
-                        server = Server(kind, cores or self.settings.server_cores)
+                        cores_of_it = cores or self.settings.server_cores
+                        server = Server(kind, cores_of_it, certificate=scenario.certificate)
                         running.append(stack.enter_context(server))
             yield running
 
