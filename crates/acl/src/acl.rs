@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::catalogue::Catalogue;
 use crate::log::Log;
 use crate::users::Users;
 
@@ -25,9 +24,9 @@ pub struct InForce {
 }
 
 impl Acl {
-    /// Only the default user.
-    pub fn new(catalogue: Arc<Catalogue>) -> Acl {
-        let users = RwLock::new(Arc::new(Users::new(catalogue)));
+    /// With these users.
+    pub fn new(users: Users) -> Acl {
+        let users = RwLock::new(Arc::new(users));
         Acl { version: AtomicU64::new(1), users, log: Log::default() }
     }
 

@@ -11,7 +11,7 @@ pub struct CommandId(pub u16);
 /// One command, as far as rules know it.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// `name`, or `container|name`, in lower case.
+    /// `name`, or `container|name`, in lower case; empty for what no rule can name.
     pub name: String,
     /// Its categories.
     pub categories: Categories,
@@ -31,8 +31,9 @@ impl Catalogue {
     /// The catalogue of these commands, subcommands included.
     pub fn new(entries: Vec<Entry>) -> Catalogue {
         let numbered = entries.iter().zip(0..);
+        let named = numbered.filter(|(entry, _)| !entry.name.is_empty());
         let by_name: HashMap<_, _> =
-            numbered.map(|(entry, number)| (entry.name.clone(), CommandId(number))).collect();
+            named.map(|(entry, number)| (entry.name.clone(), CommandId(number))).collect();
         let mut subcommands = vec![Vec::new(); entries.len()];
         for (entry, number) in entries.iter().zip(0..) {
             let parent = entry.name.split_once('|').and_then(|(name, _)| by_name.get(name));

@@ -76,13 +76,10 @@ impl DatabaseRules {
         }
     }
 
-    /// The rules as text: `alldbs`, `db=0,1` or `resetdbs`.
+    /// The rules as text: `alldbs`, `db=0,1`, or nothing for none.
     pub fn describe(&self, to: &mut Vec<u8>) {
         if self.all {
             return to.extend(b"alldbs");
-        }
-        if self.some.is_empty() {
-            return to.extend(b"resetdbs");
         }
         for (at, number) in self.some.iter().enumerate() {
             to.extend(if at == 0 { &b"db="[..] } else { b"," });

@@ -1,5 +1,7 @@
 //! One set of rules: commands, keys, channels and databases that are allowed together.
 
+use pantala_base::words;
+
 use crate::catalogue::{Catalogue, CommandId};
 use crate::commands::CommandRules;
 use crate::databases::DatabaseRules;
@@ -32,15 +34,15 @@ impl Selector {
         selector
     }
 
-    /// What stands between parentheses, as one word for each rule.
+    /// What stands between parentheses: rules, each of which may be quoted.
     pub(crate) fn parse(
         text: &[u8],
         catalogue: &Catalogue,
         channels: DefaultChannels,
     ) -> Result<Selector, RuleError> {
         let mut selector = Selector::new(catalogue, channels);
-        for rule in text.split(|byte| *byte == b' ').filter(|rule| !rule.is_empty()) {
-            selector.change(rule, catalogue)?;
+        for rule in words::split(text).ok_or(RuleError::Syntax)? {
+            selector.change(&rule, catalogue)?;
         }
         Ok(selector)
     }
@@ -60,7 +62,7 @@ impl Selector {
             [b'~' | b'%', ..] => self.keys.add(rule)?,
             [b'&', pattern @ ..] => self.channels.add(pattern)?,
             [b'd' | b'D', b'b' | b'B', b'=', list @ ..] => self.databases.set(list)?,
-            [b'+' | b'-', _, ..] => self.commands.change(rule, catalogue)?,
+            [b'+' | b'-', ..] => self.commands.change(rule, catalogue)?,
             _ => return Err(RuleError::Syntax),
         }
         Ok(())
@@ -151,8 +153,9 @@ impl Selector {
             to.push(b' ');
         }
         if !self.databases.is_all() {
+            let databases = to.len();
             self.databases.describe(to);
-            to.push(b' ');
+            to.extend(if to.len() > databases { &b" "[..] } else { b"resetdbs " });
         }
         self.commands.describe(to);
     }

@@ -146,24 +146,25 @@ impl Users {
 /// Rules with those that lie between parentheses put together again: `(+get` and `~a)` are one.
 pub(crate) fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, SetUserError> {
     let mut merged: Vec<Vec<u8>> = Vec::new();
-    let mut open: Option<Vec<u8>> = None;
-    for rule in rules {
-        let whole = match open.take() {
-            Some(mut start) => {
-                start.push(b' ');
-                start.extend(*rule);
-                start
+    // What a selector that has not ended yet began with, and all of it so far.
+    let mut open: Option<(&[u8], Vec<u8>)> = None;
+    for &rule in rules {
+        let (first, whole) = match open.take() {
+            Some((first, mut whole)) => {
+                whole.push(b' ');
+                whole.extend(rule);
+                (first, whole)
             }
-            None => rule.to_vec(),
+            None => (rule, rule.to_vec()),
         };
         if whole.first() == Some(&b'(') && whole.last() != Some(&b')') {
-            open = Some(whole);
+            open = Some((first, whole));
         } else {
             merged.push(whole);
         }
     }
     match open {
         None => Ok(merged),
-        Some(from) => Err(SetUserError::Unclosed(from)),
+        Some((first, _)) => Err(SetUserError::Unclosed(first.to_vec())),
     }
 }

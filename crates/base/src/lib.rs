@@ -1,4 +1,5 @@
-//! Ground floor: clock, randomness, hashing, digests, number text, globs, checksums, limits.
+//! Ground floor: clock, randomness, hashing, digests, number text, globs, quoted words,
+//! checksums, limits.
 //!
 //! Plain functions over bytes that know nothing of keys, connections or commands. `unsafe` only in
 //! `simd` and `os`.
@@ -19,6 +20,7 @@ pub mod sha1;
 #[allow(unsafe_code)]
 pub mod simd;
 pub mod size;
+pub mod words;
 
 pub use clock::UnixMs;
 pub use hash::HashSeed;

@@ -1,5 +1,6 @@
 //! A small fast generator of random numbers: xoshiro256** (Blackman and Vigna, 2018), seeded
-//! through splitmix64. Not for secrets: those come from the operating system (`HashSeed::random`).
+//! through splitmix64. Not for secrets: those come from the operating system (`HashSeed::random`,
+//! [`fill_secret`]).
 //!
 //! 1. A generator made from the same seed gives the same numbers for ever: runs replay.
 //!
@@ -80,6 +81,12 @@ impl Rng {
             chunk.copy_from_slice(&word[..chunk.len()]);
         }
     }
+}
+
+/// Fills `out` with what nobody can foresee, from the operating system: for passwords. False if it
+/// gives none.
+pub fn fill_secret(out: &mut [u8]) -> bool {
+    getrandom::fill(out).is_ok()
 }
 
 #[cfg(test)]

@@ -154,7 +154,8 @@ impl Registry {
     /// What the rules of users are about: all rows, by their numbers.
     pub fn catalogue(&self) -> Catalogue {
         let entries = self.rows.iter().map(|row| Entry {
-            name: row.full_name(),
+            // What RESP does not know is allowed as something that it knows.
+            name: if row.group == Group::Memcached { String::new() } else { row.full_name() },
             categories: row.all_categories(),
             is_open: row.flags.has(Flags::NO_AUTH),
         });

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pantala_acl::Acl;
+use pantala_acl::{Acl, Users};
 use pantala_base::hash::HashSeed;
 use pantala_commands::Registry;
 use pantala_keyspace::{ChangeSink, Config, Keyspace};
@@ -39,6 +39,7 @@ impl Engine {
     /// An empty one, ready to run commands.
     pub fn new(parts: Parts) -> Arc<Self> {
         let registry = parts.registry;
+        let users = Users::new(Arc::new(registry.catalogue()));
         let config = Config {
             seed: parts.seed,
             databases: parts.settings.databases,
@@ -53,7 +54,7 @@ impl Engine {
                 logs: Logs::default(),
                 latency_monitor: LatencyMonitor::default(),
             },
-            acl: Acl::new(Arc::new(registry.catalogue())),
+            acl: Acl::new(users),
             registry,
             settings: SettingsCell::new(parts.settings, parts.file),
             workers: parts.workers,

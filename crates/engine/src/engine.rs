@@ -8,7 +8,8 @@ use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
-use pantala_acl::{Acl, DEFAULT_NAME, DefaultChannels};
+use pantala_acl::{Acl, Refusal};
+use pantala_base::clock::unix_ms;
 use pantala_commands::{Call, ClientError, Registry, Server, Tracking};
 use pantala_journal::Journal;
 use pantala_keyspace::{ClientId, HideReason, Keyspace};
@@ -138,6 +139,13 @@ impl Engine {
         self.space.hide_expired(HideReason::Import, self.settings.current().import_mode);
     }
 
+    /// Counts what a user was refused, and keeps it for ACL LOG.
+    #[cold]
+    pub fn log_refusal(&self, refusal: Refusal) {
+        let most = self.settings.current().acllog_max_len;
+        self.acl.log.add(refusal, unix_ms().0, most);
+    }
+
     /// Hands the logs their thresholds, at the start and after CONFIG SET.
     pub fn apply_log_settings(&self) {
         let now = self.settings.current();
@@ -159,13 +167,7 @@ impl Engine {
     /// SET.
     pub fn apply_password(&self, now: &Settings) {
         let password = now.requirepass.as_bytes();
-        let given = match password {
-            [] => b"nopass".to_vec(),
-            _ => [b">", password].concat(),
-        };
-        let rules = [b"resetpass", given.as_slice()];
-        let changed = self
-            .change_users(|users| users.with_rules(DEFAULT_NAME, &rules, DefaultChannels::None));
+        let changed = self.change_users(|users| Ok::<_, ()>(users.with_default_password(password)));
         debug_assert_eq!(changed, Ok(()), "any password will do");
     }
 

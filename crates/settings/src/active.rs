@@ -4,13 +4,14 @@
 //! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
 use crate::field::{
-    AppendSync, EvictionPolicy, Field, IoEngine, LogLevel, MemoryShare, Mode, OutputLimits,
-    Percentiles, Permission, PortSharing, SavePoints, ShutdownWords, TlsClients, TlsUserField,
-    VersionCheck,
+    AppendSync, ChannelDefault, EvictionPolicy, Field, IoEngine, LogLevel, MemoryShare, Mode,
+    OutputLimits, Percentiles, Permission, PortSharing, SavePoints, ShutdownWords, TlsClients,
+    TlsUserField, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
 use crate::shapes;
+use crate::users::UserLine;
 use Group::{
     Commands, Encodings, Memory, Network, Observe, Persistence, Process, Security, Threads, Tls,
 };
@@ -24,6 +25,8 @@ macro_rules! settings {
             $($(#[doc = $doc])+ pub $field: $type,)+
             /// Values of the settings that nothing acts on yet, where they differ from the default.
             pub(crate) inert: BTreeMap<&'static str, String>,
+            /// What the configuration file says of users; only for the start.
+            pub user_lines: Vec<UserLine>,
         }
 
         impl Settings {
@@ -32,6 +35,7 @@ macro_rules! settings {
                 Self {
                     $($field: <$type as Field>::read(($row).default),)+
                     inert: BTreeMap::new(),
+                    user_lines: Vec::new(),
                 }
             }
         }
@@ -268,6 +272,13 @@ settings! {
     /// Password of the default user; empty means none is asked for.
     requirepass: String = live("requirepass", Kind::Text, "", Security).secret()
         .on_change(OnChange::Password);
+    /// File of users, beside the data; empty means that users stand in the configuration file.
+    aclfile: String = start("aclfile", Kind::Text, "", Security);
+    /// Channels that a new user may use.
+    acl_pubsub_default: ChannelDefault = live(
+        "acl-pubsub-default", Kind::Word(ChannelDefault::WORDS), "resetchannels", Security);
+    /// Entries that ACL LOG keeps.
+    acllog_max_len: usize = live("acllog-max-len", LONG, "128", Security);
     /// Seconds that a client has to give a password where one is asked for; 0 means no limit.
     auth_timeout_s: u32 = live("auth_timeout", COUNT, "60", Security).beyond_redis();
     /// Milliseconds for which the answer to a wrong password is held back; 0 means not at all.

@@ -5,84 +5,12 @@
 /// The words of a line: separated by blanks, with `"..."` (escapes `\n \r \t \b \a \xHH \\ \"`)
 /// and `'...'` (escape `\'`). `None` when a quote is not closed, or text follows its end.
 pub(crate) fn words(line: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut rest = line.trim().as_bytes();
-    while !rest.is_empty() {
-        let (word, after) = word(rest)?;
-        words.push(String::from_utf8(word).ok()?);
-        let blanks = after.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        if blanks == 0 && !after.is_empty() {
-            return None;
-        }
-        rest = &after[blanks..];
-    }
-    Some(words)
+    byte_words(line)?.into_iter().map(|word| String::from_utf8(word).ok()).collect()
 }
 
-fn word(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let mut word = Vec::new();
-    let mut rest = text;
-    loop {
-        match rest {
-            [] => return Some((word, rest)),
-            [blank, ..] if blank.is_ascii_whitespace() => return Some((word, rest)),
-            [quote @ (b'"' | b'\''), after @ ..] => {
-                let after = quoted(*quote, after, &mut word)?;
-                return Some((word, after));
-            }
-            [byte, after @ ..] => {
-                word.push(*byte);
-                rest = after;
-            }
-        }
-    }
-}
-
-/// Reads up to the closing quote and returns what follows it.
-fn quoted<'a>(quote: u8, text: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
-    let mut rest = text;
-    loop {
-        match rest {
-            [] => return None,
-            [end, after @ ..] if *end == quote => return Some(after),
-            [b'\\', b'\'', after @ ..] if quote == b'\'' => {
-                word.push(b'\'');
-                rest = after;
-            }
-            [b'\\', b'x', high, low, after @ ..]
-                if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
-                word.push(hex(*high) << 4 | hex(*low));
-                rest = after;
-            }
-            [b'\\', escaped, after @ ..] if quote == b'"' => {
-                word.push(unescaped(*escaped));
-                rest = after;
-            }
-            [byte, after @ ..] => {
-                word.push(*byte);
-                rest = after;
-            }
-        }
-    }
-}
-
-fn hex(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        _ => (digit.to_ascii_lowercase() - b'a') + 10,
-    }
-}
-
-fn unescaped(escaped: u8) -> u8 {
-    match escaped {
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'b' => 8,
-        b'a' => 7,
-        other => other,
-    }
+/// The same with words of any bytes.
+pub(crate) fn byte_words(line: &str) -> Option<Vec<Vec<u8>>> {
+    pantala_base::words::split(line.as_bytes())
 }
 
 /// One word as a line can hold it: bare where it may be, else in double quotes.
@@ -104,6 +32,15 @@ pub(crate) fn quote(word: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+/// The same for a word of any bytes.
+pub(crate) fn quote_bytes(word: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(word) else {
+        let escaped = word.iter().map(|byte| format!("\\x{byte:02x}"));
+        return format!("\"{}\"", escaped.collect::<String>());
+    };
+    quote(text)
 }
 
 #[cfg(test)]
@@ -135,5 +72,7 @@ mod tests {
         for word in ["", "plain", "two words", "q\"u'o\\te", "\n\r\t\x07", "päss", "#x", "*"] {
             assert_eq!(words(&quote(word)), Some(vec![String::from(word)]), "{word:?}");
         }
+        let bytes = b"a\xff \x00\"".to_vec();
+        assert_eq!(byte_words(&quote_bytes(&bytes)), Some(vec![bytes]));
     }
 }

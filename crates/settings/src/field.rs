@@ -289,6 +289,14 @@ words! {
         Yes = "yes",
     }
 
+    /// Which channels a new user may use.
+    ChannelDefault {
+        /// All.
+        All = "allchannels",
+        /// None.
+        None = "resetchannels",
+    }
+
     /// When the append-only file is synced to disk.
     AppendSync {
         /// Once a second.

@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn help_shows_what_acts_and_the_full_text_everything() {
         assert!(short().contains("--io_engine (default auto)"));
-        assert!(!short().contains("--aclfile"));
+        assert!(!short().contains("--cluster-enabled"));
         assert!(
             full().contains("--cluster-enabled (default no) (refused: nothing acts on it yet)")
         );

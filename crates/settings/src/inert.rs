@@ -23,10 +23,6 @@ const BACKLOG: Kind = Kind::Checked(shapes::backlog_bytes, "bytes, such as 10mb,
 const PERMISSION: Kind = Word(Permission::WORDS);
 
 pub(crate) const ROWS: &[Row] = &[
-    live("acl-pubsub-default", Word(&["allchannels", "resetchannels"]), "resetchannels", Security)
-        .doc("Channels that a new ACL user may use."),
-    start("aclfile", Text, "", Security).refused().doc("File of ACL users."),
-    live("acllog-max-len", LONG, "128", Security).doc("Entries that ACL LOG keeps."),
     live("active-defrag-max-scan-fields", Int(1, i64::MAX), "1000", Memory)
         .doc("Parts of a collection defragmented in one go. Here they are always 64."),
     live("activerehashing", Bool, "yes", Memory)

@@ -34,6 +34,7 @@ mod row;
 mod shapes;
 mod snapshot;
 mod start;
+mod users;
 
 pub use active::Settings;
 pub use disk::Disk;
@@ -41,3 +42,4 @@ pub use help::page;
 pub use row::{Change, Effect, Group, OnChange, Row, find, rows};
 pub use snapshot::{Caller, SetError};
 pub use start::{Launch, Rename, Sources, Start, UsageError};
+pub use users::{KeptUser, UserLine};

@@ -38,10 +38,10 @@ pub enum OnChange {
     Nothing,
     /// The log has another level.
     LogLevel,
+    /// The default user has another password.
+    Password,
     /// The logs of slow and large commands, and LATENCY's, have other thresholds and lengths.
     Logs,
-    /// The default user has another password, or none.
-    Password,
     /// Interpreters have another limit of memory.
     Scripts,
     /// Others are told what happens to keys.

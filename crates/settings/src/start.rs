@@ -18,6 +18,7 @@ use crate::help;
 use crate::kind::Reading;
 use crate::row::{self, Effect, Row};
 use crate::snapshot::UNKEPT;
+use crate::users::UserLine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -105,10 +106,8 @@ impl UsageError {
 }
 
 /// Lines of redis.conf that are no settings, and which it would be wrong to pass over.
-const UNSERVED: [(&str, &str); 2] = [
-    ("user", "ACL users are not there yet; use requirepass and take this line out"),
-    ("loadmodule", "there are no loadable modules; take this line out"),
-];
+const UNSERVED: [(&str, &str); 1] =
+    [("loadmodule", "there are no loadable modules; take this line out")];
 
 impl Settings {
     /// Reads a start's arguments (without the program's name) and environment.
@@ -203,6 +202,10 @@ impl<'a> Draft<'a> {
                 .lines_left
                 .checked_sub(1)
                 .ok_or_else(|| UsageError::new(&origin, "too many lines in all files together"))?;
+            if let Some(user) = UserLine::parse(&origin, line) {
+                self.settings.user_lines.push(user.map_err(|why| UsageError::new(&origin, why))?);
+                continue;
+            }
             let words = conf::words(line)
                 .ok_or_else(|| UsageError::new(&origin, "unbalanced quotes, or no UTF-8 text"))?;
             self.line(&origin, words, depth)?;
@@ -551,9 +554,8 @@ mod tests {
         );
         check_refused(
             &["r.conf"],
-            &[("r.conf", "user default off")],
-            "r.conf, line 1: 'user': ACL users are not there yet; use requirepass and take \
-             this line out",
+            &[("r.conf", "user")],
+            "r.conf, line 1: a user has a name, and rules after it",
         );
     }
 
@@ -563,7 +565,6 @@ mod tests {
                            leave it at its default";
         for (args, origin, name) in [
             (&["--cluster-enabled", "yes"][..], "argument --cluster-enabled", "cluster-enabled"),
-            (&["--aclfile", "u.acl"], "argument --aclfile", "aclfile"),
             (&["--tls-replication", "yes"], "argument --tls-replication", "tls-replication"),
             (&["--tls-cluster", "yes"], "argument --tls-cluster", "tls-cluster"),
             (&["--slaveof", "h", "6379"], "argument --slaveof", "replicaof"),

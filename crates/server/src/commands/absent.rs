@@ -1,4 +1,4 @@
-//! What clients ask of parts of the server that are absent: modules, the cluster, users. They are
+//! What clients ask of parts of the server that are absent: modules, the cluster. They are
 //! answered as a server answers that has none of these.
 //!
 //! Tests: compat/transcripts/server/absent.txt.
@@ -7,10 +7,6 @@ use pantala_commands::{Call, Category, Command, Done, Flags, Group, help};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
-    Command::container("ACL", Group::Server, ACL)
-        .since("6.0.0")
-        .complexity("Depends on the subcommand.")
-        .summary("Who may do what."),
     Command::container("MODULE", Group::Server, MODULE)
         .since("4.0.0")
         .complexity("Depends on the subcommand.")
@@ -31,21 +27,6 @@ pub const ROWS: &[Command] = &[
 
 const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
 
-const ACL: &[Command] = &[
-    Command::new("WHOAMI", who_am_i, Group::Server)
-        .of("ACL")
-        .arity(2)
-        .flags(ANY_TIME.and(Flags::NOSCRIPT))
-        .since("6.0.0")
-        .summary("Tells the name of the connection's user."),
-    Command::new("HELP", help, Group::Server)
-        .of("ACL")
-        .arity(2)
-        .flags(ANY_TIME)
-        .since("6.0.0")
-        .summary("Tells what the subcommands do."),
-];
-
 const MODULE: &[Command] = &[
     Command::new("LIST", list, Group::Server)
         .of("MODULE")
@@ -65,11 +46,6 @@ const MODULE: &[Command] = &[
 
 fn fine(call: &mut Call<'_, '_>) -> Done {
     call.reply.ok();
-    Ok(())
-}
-
-fn who_am_i(call: &mut Call<'_, '_>) -> Done {
-    call.reply.bulk(call.session.user_name());
     Ok(())
 }
 

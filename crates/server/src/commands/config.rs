@@ -3,20 +3,20 @@
 //! What a setting may hold and how errors are worded is the settings' own business; here is what
 //! must happen when one has changed.
 
-use std::fs::{File, read_to_string, rename};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::fs::read_to_string;
+use std::io;
+use std::path::Path;
 
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Lane, Stop, error, help};
-use pantala_settings::{Caller, OnChange, Row, Settings, find};
+use pantala_settings::{Caller, KeptUser, OnChange, Row, Settings, find};
 
-use super::is_local;
+use super::{acl, is_local};
 use crate::process::journaling;
 use crate::process::limits::own_descriptors;
 use crate::process::logging::set_level;
 use crate::process::place;
 use crate::process::start::set_workers;
+use crate::process::whole_file;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
@@ -201,12 +201,7 @@ fn check_directory(before: &Settings, next: &Settings) -> Result<(), ClientError
     if next.dir == before.dir {
         return Ok(());
     }
-    place::check(&next.dir).map_err(|why| failed("dir", os_words(&why)))
-}
-
-/// The operating system's words for an error, as others tell it.
-fn os_words(error: &str) -> &str {
-    error.split(" (os error").next().unwrap_or_default()
+    place::check(&next.dir).map_err(|why| failed("dir", place::os_words(&why)))
 }
 
 /// Raises the limit of open files when more clients are let in.
@@ -244,7 +239,9 @@ fn rewrite(call: &mut Call<'_, '_>) -> Done {
         let none = "ERR The server is running without a config file";
         return Err(ClientError::text(none).into());
     };
-    replace(file, &shared.engine.settings.current()).map_err(|trouble| {
+    let settings = shared.engine.settings.current();
+    let users = acl::lines_to_keep(&shared.engine.acl.users(), &settings);
+    rewrite_file(file, &settings, &users).map_err(|trouble| {
         tracing::warn!(%trouble, "CONFIG REWRITE failed");
         ClientError::new(format!("ERR Rewriting config file: {trouble}"))
     })?;
@@ -252,54 +249,19 @@ fn rewrite(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Puts a new file in the place of the old one: at every moment one of them is there, whole.
-fn replace(file: &Path, settings: &Settings) -> io::Result<()> {
+/// The file's new text in the place of the old one.
+fn rewrite_file(file: &Path, settings: &Settings, users: &[KeptUser]) -> io::Result<()> {
     let old = match read_to_string(file) {
         Ok(text) => Some(text),
         Err(trouble) if trouble.kind() == io::ErrorKind::NotFound => None,
         Err(trouble) => return Err(trouble),
     };
-    let directory = match file.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let fresh = fresh_name(file);
-    let written = create_fresh(&fresh).and_then(|mut out| {
-        out.write_all(settings.rewrite(old.as_deref()).as_bytes())?;
-        if let Ok(metadata) = std::fs::metadata(file) {
-            out.set_permissions(metadata.permissions())?;
-        }
-        out.sync_all()
-    });
-    let done = written.and_then(|()| rename(&fresh, file));
-    if done.is_err() {
-        // Nothing better can be done about a leftover.
-        let _gone = std::fs::remove_file(&fresh);
-    }
-    done.and_then(|()| File::open(directory)?.sync_all())
-}
-
-/// The name under which a file is written that takes this one's place.
-fn fresh_name(file: &Path) -> PathBuf {
-    let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-    file.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
-}
-
-/// A file of its own, which nobody else can open: whatever lies at that name goes, a link's target
-/// is left alone.
-fn create_fresh(path: &Path) -> io::Result<File> {
-    match std::fs::remove_file(path) {
-        Err(trouble) if trouble.kind() != io::ErrorKind::NotFound => return Err(trouble),
-        _ => {}
-    }
-    File::options().write(true).create_new(true).mode(0o600).open(path)
+    whole_file::replace(file, settings.rewrite(old.as_deref(), users).as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::Permissions;
-    use std::os::unix::fs::{PermissionsExt, symlink};
 
     #[test]
     fn values_of_passwords_are_secret() {
@@ -309,46 +271,15 @@ mod tests {
         assert_eq!(secret, [5, 7]);
     }
 
-    fn scratch(name: &str) -> PathBuf {
-        let own = format!("pantala-{name}-{}", std::process::id());
-        let directory = std::env::temp_dir().join(own);
-        std::fs::create_dir_all(&directory).expect("a directory for the test");
-        directory
-    }
-
-    fn mode(file: &Path) -> u32 {
-        std::fs::metadata(file).expect("there").permissions().mode() & 0o777
-    }
-
-    /// Passwords stand in it, and the directory may be one where others write.
-    #[test]
-    fn what_is_rewritten_is_never_open_to_others() {
-        let directory = scratch("rewrite-mode");
-        let file = directory.join("x.conf");
-        let settings = Settings::defaults();
-        replace(&file, &settings).expect("made");
-        assert_eq!(mode(&file), 0o600);
-        std::fs::set_permissions(&file, Permissions::from_mode(0o640)).expect("set");
-        replace(&file, &settings).expect("replaced");
-        assert_eq!(mode(&file), 0o640);
-
-        let precious = directory.join("precious");
-        std::fs::write(&precious, "kept").expect("writable");
-        symlink(&precious, fresh_name(&file)).expect("planted");
-        replace(&file, &settings).expect("replaced");
-        assert_eq!(read_to_string(&precious).expect("there"), "kept");
-        let fresh = create_fresh(&fresh_name(&file)).expect("created");
-        assert_eq!(fresh.metadata().expect("open").permissions().mode() & 0o777, 0o600);
-        std::fs::remove_dir_all(&directory).expect("removed");
-    }
-
     #[test]
     fn a_file_is_replaced_as_a_whole() {
-        let directory = scratch("rewrite");
+        let own = format!("pantala-rewrite-{}", std::process::id());
+        let directory = std::env::temp_dir().join(own);
+        std::fs::create_dir_all(&directory).expect("a directory for the test");
         let file = directory.join("x.conf");
         std::fs::write(&file, "# kept\ntimeout 5\n").expect("writable");
         let settings = Settings::defaults().with("timeout", "7").expect("allowed");
-        replace(&file, &settings).expect("replaced");
+        rewrite_file(&file, &settings, &[]).expect("replaced");
         assert_eq!(read_to_string(&file).expect("there"), "# kept\ntimeout 7\n");
         assert_eq!(std::fs::read_dir(&directory).expect("there").count(), 1, "no leftovers");
         std::fs::remove_dir_all(&directory).expect("removed");

@@ -1,6 +1,7 @@
 //! Commands about the server itself; each file a family, as in the crate `commands`.
 
 mod absent;
+pub(crate) mod acl;
 pub mod client;
 mod command;
 mod commandlog;
@@ -42,6 +43,7 @@ pub fn families() -> Vec<&'static [Command]> {
         families::memcached::ROWS,
         families::sort::ROWS,
         absent::ROWS,
+        acl::ROWS,
         client::ROWS,
         command::ROWS,
         commandlog::ROWS,

@@ -15,3 +15,4 @@ pub mod saving;
 pub mod signals;
 pub mod start;
 pub mod stopping;
+pub mod whole_file;

@@ -90,6 +90,19 @@ pub fn check(dir: &str) -> Result<(), String> {
     }
 }
 
+/// A file that a setting names: a relative path begins at the data, where that is on this machine.
+pub fn beside_data(settings: &Settings, file: &Path) -> PathBuf {
+    if ObjectPlace::is_meant_by(&settings.dir) {
+        return file.into();
+    }
+    Path::new(&settings.dir).join(file)
+}
+
+/// The operating system's words for an error, as others tell it.
+pub fn os_words(error: &str) -> &str {
+    error.split(" (os error").next().unwrap_or_default()
+}
+
 struct ObjectDisk {
     bucket: Bucket,
     name: String,

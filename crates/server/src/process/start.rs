@@ -13,6 +13,7 @@ use pantala_settings::Settings;
 use pantala_settings::field::IoEngine;
 
 use crate::appending::Order;
+use crate::commands::acl;
 use crate::shared::{Launch, Shared};
 use crate::worker::WorkerThread;
 use crate::workers::MAX_WORKERS;
@@ -93,7 +94,9 @@ pub fn start_with(
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let seed = pantala_base::hash::HashSeed::random();
     let shared = Shared::new(Launch { settings, file, seed, registry, change_sink: None });
-    shared.tls.apply(&shared.engine.settings.current())?;
+    let settings = shared.engine.settings.current();
+    shared.tls.apply(&settings)?;
+    shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
     if matches!(to_load, Some(ToLoad::Steps(_))) {
         // Before anybody changes anything: keys may expire as soon as all is loaded.
         shared.engine.journal.turn(true);

@@ -1,5 +1,6 @@
 //! Sections of figures that count.
 
+use pantala_acl::Reason;
 use pantala_base::clock::monotonic_us;
 use pantala_base::rng::Rng;
 use pantala_commands::Call;
@@ -92,8 +93,8 @@ fn connections(shared: &Shared, page: &mut Page, turns_per_s: f64) {
     page.each(&["eventloop_duration_sum", "eventloop_duration_cmd_sum"], busy_us);
     page.line("instantaneous_eventloop_cycles_per_sec", turns_per_s as u64);
     page.line("instantaneous_eventloop_duration_usec", 0);
-    for kind in ["auth", "cmd", "key", "channel", "tls_cert", "db"] {
-        page.line(&format!("acl_access_denied_{kind}"), 0);
+    for (reason, _, name) in Reason::ALL {
+        page.line(&format!("acl_access_denied_{name}"), shared.engine.acl.log.count(reason));
     }
 }
 

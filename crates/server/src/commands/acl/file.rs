@@ -1,0 +1,125 @@
+//! Users in files: `aclfile`, read and written as a whole, and `user` lines of the configuration
+//! file.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use pantala_acl::{DEFAULT_NAME, SetUserError, Users};
+use pantala_commands::{Call, ClientError, Done};
+use pantala_engine::Engine;
+use pantala_settings::{KeptUser, Settings, UserLine};
+
+use super::default_channels;
+use crate::process::{place, whole_file};
+
+const NO_FILE: ClientError = ClientError::text(
+    "ERR This instance is not configured to use an ACL file. You may want to specify users via \
+     the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a configuration \
+     file set) in order to store users in the configuration.",
+);
+
+/// The ACL file, if there is to be one.
+fn path(settings: &Settings) -> Option<PathBuf> {
+    let file = Path::new(&settings.aclfile);
+    (!settings.aclfile.is_empty()).then(|| place::beside_data(settings, file))
+}
+
+/// The users of the ACL file, instead of `users`.
+fn loaded(users: &Users, settings: &Settings) -> Result<Users, Vec<u8>> {
+    let name = &settings.aclfile;
+    let path = path(settings).unwrap_or_default();
+    let text = std::fs::read(path).map_err(|error| {
+        let why = place::os_words(&error.to_string()).to_owned();
+        format!("Error loading ACLs, opening file '{name}': {why}").into_bytes()
+    })?;
+    users.loaded(&text, name, default_channels(settings))
+}
+
+pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
+    let settings = Engine::of(call).settings.current();
+    path(&settings).ok_or(NO_FILE)?;
+    Engine::of(call)
+        .change_users(|users| loaded(users, &settings))
+        .map_err(|errors| ClientError::bytes([b"ERR ", &errors[..]].concat()))?;
+    call.reply.ok();
+    Ok(())
+}
+
+pub(super) fn save(call: &mut Call<'_, '_>) -> Done {
+    let settings = Engine::of(call).settings.current();
+    let path = path(&settings).ok_or(NO_FILE)?;
+    let text = Engine::of(call).acl.users().to_text();
+    if let Err(error) = whole_file::replace(&path, &text) {
+        tracing::warn!(%error, file = settings.aclfile, "ACL SAVE failed");
+        return Err(ClientError::text(
+            "ERR There was an error trying to save the ACLs. Please check the server logs for \
+             more information",
+        )
+        .into());
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// The users that a server begins with.
+///
+/// # Errors
+/// A text for the operator.
+pub(crate) fn at_start(users: &Users, settings: &Settings) -> Result<Users, String> {
+    if settings.aclfile.is_empty() {
+        return configured(users, settings);
+    }
+    if let Some(line) = settings.user_lines.first() {
+        return Err(format!(
+            "{}: users stand either in the configuration file or in the ACL file ({})",
+            line.origin, settings.aclfile
+        ));
+    }
+    loaded(users, settings).map_err(|errors| String::from_utf8_lossy(&errors).into_owned())
+}
+
+/// With the users of the configuration file. Its first line about the default user begins with
+/// what a new user may do: nothing.
+fn configured(users: &Users, settings: &Settings) -> Result<Users, String> {
+    let channels = default_channels(settings);
+    let (mut users, mut named) = (users.clone(), BTreeSet::new());
+    for UserLine { origin, name, rules } in &settings.user_lines {
+        let wrong = |text: &[u8]| format!("{origin}: {}", String::from_utf8_lossy(text));
+        let is_new = named.insert(name);
+        if !is_new && name != DEFAULT_NAME {
+            return Err(wrong(
+                b"Duplicate user found. A user can only be defined once in config files",
+            ));
+        }
+        let reset: &[&[u8]] = if is_new { &[b"reset"] } else { &[] };
+        let rules: Vec<&[u8]> =
+            reset.iter().copied().chain(rules.iter().map(Vec::as_slice)).collect();
+        users = users.with_rules(name, &rules, channels).map_err(|error| match error {
+            SetUserError::Rule(rule, why) => {
+                wrong(&[b"'", &rule[..], b"': ", why.text().as_bytes()].concat())
+            }
+            other => wrong(&other.text()),
+        })?;
+        if users.find(name).is_some_and(|user| !user.is_on()) {
+            let name = String::from_utf8_lossy(name);
+            tracing::info!("the user '{name}' is disabled: its rules have no 'on'");
+        }
+    }
+    Ok(users)
+}
+
+/// The users that a rewritten configuration file is to hold: none where there is an ACL file.
+pub(crate) fn lines_to_keep(users: &Users, settings: &Settings) -> Vec<KeptUser> {
+    if !settings.aclfile.is_empty() {
+        return Vec::new();
+    }
+    let implied = Users::new(users.catalogue().clone())
+        .with_default_password(settings.requirepass.as_bytes());
+    let kept = |user: &std::sync::Arc<pantala_acl::User>| {
+        let text = user.describe();
+        let rules = text.split(|byte| *byte == b' ').skip(2).map(<[u8]>::to_vec).collect();
+        let is_implied = implied.find(user.name()).is_some_and(|same| same == user);
+        KeptUser { name: user.name().to_vec(), rules, is_implied }
+    };
+    users.iter().map(kept).collect()
+}
