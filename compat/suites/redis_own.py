@@ -32,9 +32,13 @@ UNITS = [
     "integration/dismiss-mem",
     "integration/redis-benchmark",
     "unit/aofrw",
+    "unit/auth",
+    "unit/client-eviction",
     "unit/dump",
     "unit/expire",
     "unit/maxmemory",
+    "unit/limits",
+    "unit/obuf-limits",
     "unit/other",
     "unit/shutdown",
 ]
