@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask tidy` and `cargo xtask docs`.
+//! The project's chores: `cargo xtask tidy`, `cargo xtask docs` and `cargo xtask hardened`.
 //!
 //! Not here: running tests and servers; `./test` does that.
 
@@ -6,7 +6,9 @@
 
 mod acting;
 mod docs;
+mod elf;
 mod floors;
+mod hardened;
 mod ratchet;
 mod rules;
 mod source;
@@ -20,6 +22,7 @@ Usage: cargo xtask tidy               check the house rules
        cargo xtask tidy --tighten     lower the numbers of tidy.toml to what is found
        cargo xtask tidy --wrap        wrap comment lines beyond 100 columns
        cargo xtask docs [--check]     write, or only compare, the pages that derive from the code
+       cargo xtask hardened FILE      check what a binary was linked with against its own holes
 ";
 
 fn main() -> ExitCode {
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         ["tidy", "--wrap"] => tidy::wrap(),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
+        ["hardened", file] => hardened::run(file),
         _ => {
             eprint!("{USAGE}");
             ExitCode::from(2)
