@@ -2,7 +2,7 @@
 //! (in process); `inside` wraps it.
 
 use crate::client::{Connection, Fault, Server, encode};
-use crate::parse::Case;
+use crate::parse::{Act, Case};
 use crate::pattern::Resp;
 use crate::value::Value;
 use std::collections::BTreeMap;
@@ -47,6 +47,8 @@ pub struct Tcp {
     resp: Resp,
     /// Whether others use the server too, so that it is never alone.
     crowded: bool,
+    /// The case at hand may leave other users behind.
+    changes_users: bool,
     /// How long a client waits for a reply, when not as long as all do.
     pub reply_limit: Option<Duration>,
 }
@@ -63,6 +65,7 @@ impl Tcp {
             clients: BTreeMap::new(),
             resp: Resp::Two,
             crowded: false,
+            changes_users: false,
             reply_limit: None,
         }
     }
@@ -119,6 +122,9 @@ impl Tcp {
         for command in [&["FLUSHALL"][..], &["FUNCTION", "FLUSH"], &["SCRIPT", "FLUSH"]] {
             control.command(command)?;
         }
+        if self.changes_users {
+            put_users_back(&mut control)?;
+        }
         let end = Instant::now() + GONE_LIMIT;
         while !self.crowded {
             match control.command(&["CLIENT", "LIST"])? {
@@ -133,6 +139,34 @@ impl Tcp {
     }
 }
 
+/// Whether a case may leave other users behind.
+fn has_acl(case: &Case) -> bool {
+    let changes = |word: &Vec<u8>| {
+        [&b"acl"[..], b"requirepass"].iter().any(|other| word.eq_ignore_ascii_case(other))
+    };
+    case.steps.iter().any(|step| match &step.act {
+        Act::Send(send) => send.args.iter().any(changes),
+        _ => false,
+    })
+}
+
+/// Only the default user, who may do everything, and nothing in the log.
+fn put_users_back(control: &mut Connection) -> Result<(), Fault> {
+    if let Value::Array(names) = control.command(&["ACL", "USERS"])? {
+        for name in names {
+            let Value::Bulk(name) = name else { continue };
+            let name = String::from_utf8_lossy(&name).into_owned();
+            if name != "default" {
+                control.command(&["ACL", "DELUSER", &name])?;
+            }
+        }
+    }
+    control.command(&["CONFIG", "SET", "requirepass", ""])?;
+    control
+        .command(&["ACL", "SETUSER", "default", "reset", "on", "nopass", "~*", "&*", "+@all"])?;
+    control.command(&["ACL", "LOG", "RESET"]).map(drop)
+}
+
 impl Target for Tcp {
     fn begin(&mut self, case: &Case, resp: Resp) -> Result<(), Fault> {
         self.clients.clear();
@@ -144,6 +178,7 @@ impl Target for Tcp {
         }
         // the case before may have killed the control connection
         if self.clean().is_ok() || self.clean().is_ok() {
+            self.changes_users = has_acl(case);
             return Ok(());
         }
         // or brought the server down; that case has been told so

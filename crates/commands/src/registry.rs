@@ -13,7 +13,7 @@
 
 use std::borrow::Cow;
 
-use pantala_acl::{Catalogue, CommandId, Entry};
+use pantala_acl::{Catalogue, Categories, CommandId, Entry};
 use pantala_settings::Rename;
 
 use crate::call::{Call, Done};
@@ -154,9 +154,12 @@ impl Registry {
     /// What the rules of users are about: all rows, by their numbers.
     pub fn catalogue(&self) -> Catalogue {
         let entries = self.rows.iter().map(|row| Entry {
-            // What RESP does not know is allowed as something that it knows.
-            name: if row.group == Group::Memcached { String::new() } else { row.full_name() },
-            categories: row.all_categories(),
+            // What is allowed as another command has no name or category that rules could mean.
+            name: if row.allowed_as.is_some() { String::new() } else { row.full_name() },
+            categories: match row.allowed_as {
+                None => row.all_categories(),
+                Some(_) => Categories::NONE,
+            },
             is_open: row.flags.has(Flags::NO_AUTH),
         });
         Catalogue::new(entries.collect())

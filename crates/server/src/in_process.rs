@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
-use pantala_commands::{Protocol, Session};
+use pantala_commands::{Protocol, Registry, Session};
 use pantala_journal::{Audience, Item, Reader, Recorder};
 use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
@@ -94,6 +94,11 @@ impl InProcess {
     /// Its data.
     pub fn space(&self) -> &Keyspace {
         &self.worker.shared.engine.space
+    }
+
+    /// Its command table.
+    pub fn registry(&self) -> &Registry {
+        &self.worker.shared.engine.registry
     }
 
     #[cfg(test)]

@@ -2,7 +2,7 @@
 //! compat/memcached.
 
 use pantala_base::Rng;
-use pantala_commands::Protocol;
+use pantala_commands::{Group, Protocol};
 use pantala_server::in_process::InProcess;
 use pantala_settings::{Caller, Settings};
 
@@ -268,4 +268,16 @@ fn a_flush_comes_after_its_delay_unless_it_is_called_off() {
     }
     check(&mut server, stored, "STORED\r\n");
     check(&mut server, "get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+}
+
+#[test]
+fn every_row_is_allowed_as_a_command_that_rules_know() {
+    let server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let registry = server.registry();
+    for (number, row) in registry.rows().iter().enumerate() {
+        let found = registry.row_of(&row.full_name()).expect("it is there");
+        let permission = registry.permission(found);
+        let is_its_own = usize::from(permission.0) == number;
+        assert_eq!(is_its_own, row.group != Group::Memcached, "{}", row.full_name());
+    }
 }

@@ -26,32 +26,41 @@ use crate::shared::Shared;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
-    of_server("mc.stats", stats).syntax("what").summary("Returns figures of the server."),
+    of_server("mc.stats", stats)
+        .allowed_as("INFO")
+        .syntax("what")
+        .summary("Returns figures of the server."),
     Command::write("mc.flush_all", flush_all, Group::Memcached)
         .arity(-2)
+        .allowed_as("FLUSHDB")
         .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
         .syntax("delay [words]")
         .summary("Removes all keys of database 0, at once or later."),
     of_server("mc.cache_memlimit", cache_memlimit)
+        .allowed_as("CONFIG|SET")
         .syntax("megabytes [words]")
         .summary("Sets maxmemory."),
     Command::new("mc.auth", auth, Group::Memcached)
         .arity(-5)
         .secrets(|_, position| position == 2)
+        .allowed_as("AUTH")
         .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE))
         .syntax("key data flags exptime [words]")
         .summary("Authenticates the connection."),
     of_server("mc.b.stats", binary_stats)
+        .allowed_as("INFO")
         .syntax("what header")
         .summary("Returns figures of the server."),
     Command::write("mc.b.flush", binary_flush, Group::Memcached)
         .arity(-3)
+        .allowed_as("FLUSHDB")
         .flags(Flags::LANE.and(Flags::OUTSIDE).and(Flags::WHOLE))
         .syntax("none header")
         .summary("Removes all keys of database 0, at once or later."),
     Command::new("mc.b.auth", binary_auth, Group::Memcached)
         .arity(-4)
         .secrets(|_, position| position == 3)
+        .allowed_as("AUTH")
         .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE))
         .syntax("mechanism header data")
         .summary("Authenticates the connection."),

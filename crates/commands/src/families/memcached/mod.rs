@@ -26,6 +26,8 @@
 //!    they are grouped, prefetched and parked as all commands are.
 //! 2. What is recorded in the journal are commands of RESP; none of these rows is ever read there.
 //! 3. No handler allocates for a `get`.
+//! 4. Rules of users know none of these rows: each is allowed to whom the command of RESP is that
+//!    does the same.
 //!
 //! Not here: parsers (`pantala_memcached`), sockets; `stats`, `flush_all` and other commands about
 //! the server (there). Tests: at the foot of
@@ -51,8 +53,10 @@ pub const ROWS: &[Command] = &[
     reads("mc.get", text::get).summary("Returns an item."),
     reads("mc.gets", text::gets).summary("Returns an item and the number that cas compares."),
     changes("mc.gat", text::gat, CHANGE, Flags::FAST)
+        .allowed_as("GETEX")
         .summary("Returns an item and gives it another time to live."),
     changes("mc.gats", text::gats, CHANGE, Flags::FAST)
+        .allowed_as("GETEX")
         .summary("Returns an item and its number, and gives it another time to live."),
     stores("mc.set", text::set).replaces().summary("Stores an item."),
     stores("mc.add", text::add).replaces().summary("Stores an item where there is none."),
@@ -61,42 +65,59 @@ pub const ROWS: &[Command] = &[
     stores("mc.prepend", text::prepend).replaces().summary("Puts something before an item."),
     stores("mc.cas", text::cas).replaces().summary("Stores an item if the other is as it was."),
     changes("mc.toolarge", text::too_large, REMOVE, Flags::FAST)
+        .allowed_as("SET")
         .replaces()
         .summary("Removes an item that was to be replaced by one that is too large."),
-    changes("mc.delete", text::delete, REMOVE, Flags::FAST).replaces().summary("Removes an item."),
+    changes("mc.delete", text::delete, REMOVE, Flags::FAST)
+        .allowed_as("DEL")
+        .replaces()
+        .summary("Removes an item."),
     changes("mc.incr", text::incr, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .allowed_as("INCRBY")
         .summary("Adds to a number."),
     changes("mc.decr", text::decr, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .allowed_as("DECRBY")
         .summary("Takes from a number, down to zero."),
     changes("mc.touch", text::touch, MODIFY, Flags::FAST)
+        .allowed_as("EXPIRE")
         .summary("Gives an item another time to live."),
     reads("mc.mg", meta::get).summary("Returns an item, or what is known of it."),
     changes("mc.mgc", meta::get, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .allowed_as("SET")
         .summary("Returns an item and gives it another time to live, or makes it."),
     stores("mc.ms", meta::set).summary("Stores an item."),
     changes("mc.mstoolarge", meta::too_large, REMOVE, Flags::FAST)
+        .allowed_as("SET")
         .replaces()
         .summary("Removes an item that was to be replaced by one that is too large."),
     changes("mc.md", meta::delete, REMOVE, Flags::FAST)
+        .allowed_as("DEL")
         .summary("Removes an item, or marks it as stale."),
     changes("mc.ma", meta::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .allowed_as("INCRBY")
         .summary("Adds to a number, or takes from it."),
     reads("mc.me", meta::describe).summary("Returns what is known of an item."),
     reads("mc.b.get", binary::get).summary("Returns an item."),
     changes("mc.b.gat", binary::get, CHANGE, Flags::FAST)
+        .allowed_as("GETEX")
         .summary("Returns an item and gives it another time to live."),
     changes("mc.b.touch", binary::touch, MODIFY, Flags::FAST)
+        .allowed_as("EXPIRE")
         .summary("Gives an item another time to live."),
     stores("mc.b.set", binary::set).summary("Stores an item."),
     changes("mc.b.toolarge", binary::too_large, REMOVE, Flags::FAST)
+        .allowed_as("SET")
         .replaces()
         .summary("Removes an item that was to be replaced by one that is too large."),
     changes("mc.b.delete", binary::delete, REMOVE, Flags::FAST)
+        .allowed_as("DEL")
         .replaces()
         .summary("Removes an item."),
     changes("mc.b.incr", binary::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .allowed_as("INCRBY")
         .summary("Adds to a number."),
     changes("mc.b.decr", binary::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .allowed_as("DECRBY")
         .summary("Takes from a number, down to zero."),
     says("mc.verbosity", text::verbosity).summary("Does nothing, and says so."),
     says("mc.version", text::version).summary("Returns the version."),
@@ -112,6 +133,7 @@ const REMOVE: Keys = &[KeySpec::one(1, KeyFlags::REMOVE)];
 
 const fn says(name: &'static str, handler: Handler) -> Command {
     Command::new(name, handler, Group::Memcached)
+        .allowed_as("PING")
         .arity(-1)
         .syntax("[words]")
         .flags(Flags::FAST.and(Flags::LOADING).and(Flags::STALE).and(Flags::REVERSIBLE))
@@ -119,7 +141,7 @@ const fn says(name: &'static str, handler: Handler) -> Command {
 
 const fn reads(name: &'static str, handler: Handler) -> Command {
     let row = Command::read(name, handler, Group::Memcached).arity(-2).flags(Flags::FAST);
-    row.keys(READ).syntax("key [words]")
+    row.allowed_as("GET").keys(READ).syntax("key [words]")
 }
 
 const fn changes(name: &'static str, handler: Handler, keys: Keys, flags: Flags) -> Command {
@@ -128,7 +150,7 @@ const fn changes(name: &'static str, handler: Handler, keys: Keys, flags: Flags)
 }
 
 const fn stores(name: &'static str, handler: Handler) -> Command {
-    changes(name, handler, CHANGE, Flags::DENYOOM.and(Flags::STEADY))
+    changes(name, handler, CHANGE, Flags::DENYOOM.and(Flags::STEADY)).allowed_as("SET")
 }
 
 macro_rules! verbs {
