@@ -17,25 +17,16 @@
 //! Not here: rules (`pantala_acl`), what a command asks of them (`pantala_commands::permission`).
 //! Tests: crates/server/tests/acl.rs, compat/transcripts/acl.
 
-use pantala_acl::{Denied, Users};
+use pantala_acl::{Context, Denied, Reason, Refusal, Users};
+use pantala_base::clock::monotonic_us;
 use pantala_commands::permission::Asked;
-use pantala_commands::{ClientError, CommandRef, Renewed, Session};
+use pantala_commands::{ClientError, Command, CommandRef, Renewed, Session};
 use pantala_keyspace::DbIndex;
+use pantala_protocol::Version;
 
 use crate::engine::Engine;
 use crate::execute::Turn;
 use crate::mailbox::Message;
-
-/// Where a command was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Context {
-    /// By itself.
-    TopLevel,
-    /// In a transaction.
-    Multi,
-    /// In a script or a function.
-    Script,
-}
 
 /// A command that its user may not run.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +37,15 @@ pub struct NotAllowed<'a> {
 }
 
 impl NotAllowed<'_> {
+    fn reason(&self) -> Reason {
+        match self.denied {
+            Denied::Command => Reason::Command,
+            Denied::Key(_) => Reason::Key,
+            Denied::Channel(_) => Reason::Channel,
+            Denied::Database(_) => Reason::Database,
+        }
+    }
+
     /// What the log shows of it: the command, the key, the channel or the database.
     fn object(&self) -> Vec<u8> {
         let position = match self.denied {
@@ -188,7 +188,36 @@ impl Turn<'_> {
         context: Context,
         refused: &NotAllowed<'_>,
     ) {
-        let object = String::from_utf8_lossy(&refused.object()).into_owned();
-        tracing::debug!(client = client.id, ?context, object, "refused");
+        let object = refused.object();
+        let user = client.user_name().to_vec();
+        let info = describe(client, refused.found.row).into_bytes();
+        let reason = refused.reason();
+        self.engine.log_refusal(Refusal { reason, context, object, user, client: info });
     }
+}
+
+/// The client, in the order of a line of CLIENT LIST: what its session knows. Its buffers and
+/// counts are known to its worker only.
+pub fn describe(session: &Session, row: &Command) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let now_us = monotonic_us();
+    format!(
+        "id={} addr={} laddr={} name={} age={} db={} sub={} psub={} ssub={} multi={} cmd={} \
+         user={} resp={} lib-name={} lib-ver={}",
+        session.id,
+        session.peer,
+        session.local,
+        text(&session.name),
+        now_us.saturating_sub(session.since_us) / 1_000_000,
+        session.db.0,
+        session.subscriptions.channels,
+        session.subscriptions.patterns,
+        session.subscriptions.slot_channels,
+        session.multi.as_ref().map_or(-1, |queue| queue.commands.len() as i64),
+        row.full_name(),
+        text(session.user_name()),
+        if session.version == Version::Resp3 { 3 } else { 2 },
+        text(&session.lib_name),
+        text(&session.lib_version),
+    )
 }

@@ -22,6 +22,7 @@
 use std::mem::replace;
 use std::sync::Arc;
 
+use pantala_acl::Context;
 use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, Locking, Queue, Queued, ReplyMode, Session, Watching,
     error, key_positions,
@@ -34,7 +35,6 @@ use crate::attempt::Attempt;
 use crate::execute::finish::Ended;
 use crate::execute::{Hashes, Request, Turn, Verdict, suppress_reply};
 use crate::monitors::Monitors;
-use crate::permission::Context;
 use crate::scripts::UNDO_LIMITS;
 use crate::tracking::reading::forget_caching;
 

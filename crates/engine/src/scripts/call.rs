@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use pantala_acl::Context;
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, Locking, Park, Session, error, key_positions,
@@ -26,7 +27,6 @@ use crate::execute::{Request, Turn, Verdict, asked, park_before};
 use crate::lane::queue::CompensatingThread;
 use crate::mailbox::Message;
 use crate::monitors::Monitors;
-use crate::permission::Context;
 use crate::states::{Answer, Concerned, PAUSED, States};
 
 /// A worker's script that takes longer is undone and goes to the lane.

@@ -1,6 +1,6 @@
 //! AUTH, HELLO and RESET: who a connection is, and how it wants to be spoken to.
 
-use pantala_acl::DEFAULT_NAME;
+use pantala_acl::{Context, DEFAULT_NAME, Reason, Refusal};
 use pantala_base::number::parse_i64;
 use pantala_commands::options::is_word;
 use pantala_commands::{
@@ -11,6 +11,7 @@ use pantala_protocol::Version;
 use crate::commands::REDIS_VERSION;
 use crate::shared::Shared;
 use pantala_engine::Engine;
+use pantala_engine::permission::describe;
 use pantala_engine::pubsub::commands as pubsub;
 
 const GREETING: Flags = Flags::NOSCRIPT
@@ -82,6 +83,14 @@ pub(in crate::commands) fn authenticate(
     let now = Engine::of(call).acl.in_force();
     let Some(user) = now.users.authenticate(name, password) else {
         call.session.wrong_passwords = call.session.wrong_passwords.wrapping_add(1);
+        let is_in_multi = call.session.multi.is_some();
+        Engine::of(call).log_refusal(Refusal {
+            reason: Reason::Auth,
+            context: if is_in_multi { Context::Multi } else { Context::TopLevel },
+            object: call.args[0].to_vec(),
+            user: name.to_vec(),
+            client: describe(call.session, call.command).into_bytes(),
+        });
         return Err(WRONG_PASSWORD);
     };
     call.session.log_in(Login::of_user(user, now.version), &now);
