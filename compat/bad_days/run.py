@@ -2,7 +2,7 @@
 """Bad days: bad input and bad circumstances, against a built server.
 
     run.py --server target/release/pantala [--engine uring|epoll|both] [--only NAME]
-           [--threads N] [--long] [--list]
+           [--threads N] [--long] [--soak SECONDS] [--list]
 
 Each scenario starts a server of its own on a free port and stops it by its pid. Prints `ok NAME`,
 `FAILED NAME why` or `skip NAME why`, and last how many; ends with 1 if any failed. Without --long
@@ -56,6 +56,7 @@ def parse():
     options.add_argument("--only", default="", metavar="NAME", help="one scenario")
     options.add_argument("--threads", type=int, default=2, help="workers of most servers")
     options.add_argument("--long", action="store_true", help="heavier forms")
+    options.add_argument("--soak", type=int, metavar="SECONDS", help="how long soaks go on")
     options.add_argument("--list", action="store_true", help="names the scenarios")
     return options.parse_args()
 

@@ -14,6 +14,8 @@ from server import MB, Server, Watcher, until
 LONGEST_WAIT_S = 5.0
 # Half a gigabyte takes a worker that long to copy where memory is slow.
 LONGEST_WAIT_FOR_HUGE_S = 60.0
+# How long a soak goes on, for each of two engines.
+SOAK_S, SOAK_LONG_S = 8, 1_800
 SCENARIOS = []
 
 
@@ -44,6 +46,7 @@ class Trial:
     def __init__(self, options, engine):
         self.binary, self.engine = options.server, engine
         self.threads, self.is_long = options.threads, options.long
+        self.soak_s = options.soak or (SOAK_LONG_S if options.long else SOAK_S)
         self.server, self.notes = None, []
 
     def note(self, text):

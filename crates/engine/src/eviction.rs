@@ -34,6 +34,7 @@ use pantala_settings::field::EvictionPolicy;
 use crate::engine::Engine;
 use crate::execute::Turn;
 use crate::states::States;
+use crate::stats::latency_monitor::Chore;
 
 /// Below tenacity 10 a step is so long.
 const STEP_US: u64 = 50;
@@ -149,7 +150,7 @@ impl Engine {
     pub fn make_room(&self, rules: MemoryRules, scope: Scope<'_>, budget_us: u64) -> Room {
         let Some(choice) = rules.choice else { return Room::None };
         let began_us = monotonic_us();
-        let (mut idle_partitions, mut goal) = (0, None);
+        let (mut idle_partitions, mut goal, mut now_us) = (0, None, began_us);
         let room = loop {
             let excess = self.excess_bytes(rules.most_bytes);
             let left = *goal.get_or_insert(excess.saturating_add(rules.spare_bytes()));
@@ -166,7 +167,9 @@ impl Engine {
             if idle_partitions >= PARTITION_COUNT {
                 break Room::None;
             }
-            if monotonic_us().saturating_sub(began_us) >= budget_us {
+            let before_us = std::mem::replace(&mut now_us, monotonic_us());
+            self.stats.latency_monitor.note_chore(Chore::EvictionDel, now_us - before_us);
+            if now_us - began_us >= budget_us {
                 let is_enough = self.excess_bytes(rules.most_bytes) == 0;
                 break match self.space.has_nothing_to_evict() {
                     _ if is_enough => Room::Made,
@@ -175,7 +178,8 @@ impl Engine {
                 };
             }
         };
-        self.condition.exceeded.note(room, monotonic_us());
+        self.stats.latency_monitor.note_chore(Chore::EvictionCycle, now_us - began_us);
+        self.condition.exceeded.note(room, now_us);
         room
     }
 

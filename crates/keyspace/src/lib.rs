@@ -71,7 +71,7 @@ pub use opened::{Expiry, Opened, Suspended, WrongType};
 pub use partition::{Partition, Sizes, Waiters, Watch};
 pub use plan::LockPlan;
 pub use renewal::{RenewalWalk, Renewed};
-pub use sweep::{Sweep, Sweeper};
+pub use sweep::{Found, Sweep, Sweeper};
 pub use tally::{Count, CountClass, Tally};
 pub use ticket::{Inbox, Ready, Ticket, Waiter, Waker};
 pub use token::Token;

@@ -148,7 +148,7 @@ impl Sweeper {
 
     /// Looks through every partition that is due and rested; how many keys were removed.
     pub fn round(&mut self, space: &Keyspace, now: UnixMs, tally: &Tally) -> u64 {
-        self.round_recorded(space, now, tally, None)
+        self.round_recorded(space, now, tally, None).removed
     }
 
     /// The same; what is removed is recorded there.
@@ -158,8 +158,8 @@ impl Sweeper {
         now: UnixMs,
         tally: &Tally,
         recorder: Option<&Recorder>,
-    ) -> u64 {
-        let mut removed = 0;
+    ) -> Found {
+        let mut all = Found::default();
         for id in PartitionId::all() {
             if space.hides_expired() {
                 break;
@@ -185,16 +185,29 @@ impl Sweeper {
                 Progress::Done => self.unfinished[id.index()] = false,
             }
             self.rest_until_us[id.index()] = if rest_us == 0 { 0 } else { began_us + rest_us };
-            removed += found.removed;
+            all.add(found);
         }
-        removed
+        all
     }
 }
 
-#[derive(Default)]
-struct Found {
-    seen: u64,
-    removed: u64,
+/// What a round has found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Found {
+    /// Keys and elements that were looked at.
+    pub seen: u64,
+    /// Those of them whose deadline had passed.
+    pub removed: u64,
+    /// The longest time for which a partition was held.
+    pub longest_hold_us: u64,
+}
+
+impl Found {
+    fn add(&mut self, other: Found) {
+        self.seen += other.seen;
+        self.removed += other.removed;
+        self.longest_hold_us = self.longest_hold_us.max(other.longest_hold_us);
+    }
 }
 
 /// How far the sweep of a partition has come.
@@ -271,9 +284,14 @@ impl Keyspace {
         &self,
         id: PartitionId,
         scope: Scope<'_>,
+        longest_hold_us: &mut u64,
         step: impl FnOnce(&mut Held<'_>, &mut Woken) -> R,
     ) -> Option<R> {
-        Some(self.step_with(self.hold_soon(id)?, scope, step))
+        let held = self.hold_soon(id)?;
+        let began_us = monotonic_us();
+        let result = self.step_with(held, scope, step);
+        *longest_hold_us = (*longest_hold_us).max(monotonic_us() - began_us);
+        Some(result)
     }
 
     /// The same with the partition at hand, which is free after.
@@ -306,7 +324,7 @@ impl Keyspace {
         let mut earliest = NEVER;
         let mut at = Some(SweepCursor::START);
         while let Some(from) = at {
-            let swept = self.sweep_step(id, scope, |held, woken| {
+            let swept = self.sweep_step(id, scope, &mut found.longest_hold_us, |held, woken| {
                 let swept = Changes::of(held, woken, id, scope).sweep(from, RECORDS_PER_LOCK);
                 held.databases.forget_if_empty(scope.db);
                 swept
@@ -331,16 +349,18 @@ impl Keyspace {
         for name in self.due_keys(id, scope)? {
             let mut has_more = true;
             while has_more {
-                has_more = self.sweep_step(id, scope, |held, woken| {
-                    let mut opened = Opened::find(held, woken, id, scope, self.key(&name));
-                    if opened.keeps_elements() {
-                        return false;
-                    }
-                    let removed = opened.expire_elements(ELEMENTS_PER_LOCK);
-                    found.removed += removed as u64;
-                    found.seen += removed.max(1) as u64;
-                    removed > 0 && opened.has_due_elements()
-                })?;
+                let mut removed = 0;
+                has_more =
+                    self.sweep_step(id, scope, &mut found.longest_hold_us, |held, woken| {
+                        let mut opened = Opened::find(held, woken, id, scope, self.key(&name));
+                        if opened.keeps_elements() {
+                            return false;
+                        }
+                        removed = opened.expire_elements(ELEMENTS_PER_LOCK);
+                        removed > 0 && opened.has_due_elements()
+                    })?;
+                found.removed += removed as u64;
+                found.seen += removed.max(1) as u64;
             }
         }
         let held = self.hold_soon(id)?;

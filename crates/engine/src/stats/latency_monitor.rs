@@ -1,7 +1,8 @@
-//! Commands that took very long, by event, for LATENCY.
+//! What took very long, by event, for LATENCY.
 //!
-//! Two events: `fast-command` for commands that promise constant or logarithmic time, `command` for
-//! the others. Each keeps its newest [`KEPT`] spikes, one for each second at most (the highest).
+//! `fast-command` is about commands that promise constant or logarithmic time, `command` about the
+//! others. The rest is in [`Chore`]. Each keeps its newest [`KEPT`] spikes, one for each second at
+//! most (the highest).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use pantala_base::clock::unix_us;
 use pantala_commands::{Command, Flags};
 
-/// LatencyMonitor an event keeps.
+/// Spikes an event keeps.
 pub const KEPT: usize = 160;
 
 /// One spike.
@@ -54,6 +55,30 @@ impl Event {
     }
 }
 
+/// What the server does beside commands, by the names that Valkey gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chore {
+    /// Making room, for one window of commands.
+    EvictionCycle,
+    /// Of that: some keys of some partitions.
+    EvictionDel,
+    /// One round of the sweep, which holds up nobody.
+    ExpireCycle,
+    /// Of that: the longest time for which it held a partition.
+    ExpireDel,
+}
+
+impl Chore {
+    fn name(self) -> &'static str {
+        match self {
+            Chore::EvictionCycle => "eviction-cycle",
+            Chore::EvictionDel => "eviction-del",
+            Chore::ExpireCycle => "expire-cycle",
+            Chore::ExpireDel => "expire-del",
+        }
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct LatencyMonitor {
@@ -71,15 +96,28 @@ impl LatencyMonitor {
     /// Looks at a command that has run.
     #[inline]
     pub fn note(&self, row: &Command, took_us: u64) {
-        let threshold_ms = self.threshold_ms.load(Ordering::Relaxed);
-        if threshold_ms > 0 && took_us / 1000 >= threshold_ms {
-            self.add(row, took_us / 1000);
+        if self.is_long(took_us) {
+            let is_fast = row.flags.has(Flags::FAST);
+            self.add(if is_fast { "fast-command" } else { "command" }, took_us / 1000);
         }
     }
 
+    /// Looks at something that was done beside commands.
+    #[inline]
+    pub fn note_chore(&self, chore: Chore, took_us: u64) {
+        if self.is_long(took_us) {
+            self.add(chore.name(), took_us / 1000);
+        }
+    }
+
+    #[inline]
+    fn is_long(&self, took_us: u64) -> bool {
+        let threshold_ms = self.threshold_ms.load(Ordering::Relaxed);
+        threshold_ms > 0 && took_us / 1000 >= threshold_ms
+    }
+
     #[cold]
-    fn add(&self, row: &Command, took_ms: u64) {
-        let name = if row.flags.has(Flags::FAST) { "fast-command" } else { "command" };
+    fn add(&self, name: &'static str, took_ms: u64) {
         let spike = Spike { unix_s: unix_us() / 1_000_000, took_ms };
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.entry(name).or_default().add(spike);
@@ -109,6 +147,21 @@ impl LatencyMonitor {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_as_long_as_the_threshold_is_kept() {
+        let monitor = LatencyMonitor::default();
+        monitor.note_chore(Chore::EvictionCycle, u64::MAX);
+        assert!(monitor.all().is_empty(), "it is off");
+        monitor.configure(5);
+        let took_us = [(Chore::EvictionCycle, 5_000), (Chore::EvictionDel, 4_999)];
+        took_us.into_iter().for_each(|(chore, us)| monitor.note_chore(chore, us));
+        monitor.note_chore(Chore::ExpireCycle, 7_000);
+        monitor.note_chore(Chore::ExpireDel, 6_000);
+        let names: Vec<&str> = monitor.all().into_keys().collect();
+        assert_eq!(names, ["eviction-cycle", "expire-cycle", "expire-del"]);
+        assert_eq!(monitor.event(b"eviction-cycle").map(|event| event.highest_ms), Some(5));
+    }
 
     #[test]
     fn an_event_keeps_the_highest_of_each_second() {

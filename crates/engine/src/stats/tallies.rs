@@ -71,6 +71,10 @@ counts! {
         keys_left: Thread,
         /// Microseconds in which there was something to defragment.
         defrag_us: Thread,
+        /// Microseconds in which the sweep looked for what has expired.
+        expire_cycle_us: Thread,
+        /// The part of what it looks at that has expired, lately, in millionths.
+        expired_share_ppm: Level,
         /// Since when there is (monotonic, microseconds); 0: there is nothing.
         defrag_since_us: Level,
         /// Percentage of a core that defragmentation takes now.

@@ -3,10 +3,16 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use pantala_base::clock::unix_ms;
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_engine::stats::latency_monitor::Chore;
+use pantala_engine::stats::tallies::ThreadTally;
+use pantala_journal::Recorder;
 use pantala_keyspace::{Pending, Reclaimer, Sweeper};
 
 use crate::shared::Shared;
+
+/// The share of what has expired is that of so many rounds, about.
+const SHARE_ROUNDS: u64 = 20;
 
 /// The sending half: what partitions hand over.
 pub struct ToReclaimer(Sender<Pending>);
@@ -40,8 +46,7 @@ pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Wa
     started(sweeper.waker());
     while !shared.engine.condition.shutdown.is_final() {
         if !shared.engine.condition.switches.does_sweep_rest() {
-            let engine = &shared.engine;
-            sweeper.round_recorded(&engine.space, unix_ms(), &tally.keys, Some(&recorder));
+            sweep_once(shared, &mut sweeper, &tally, &recorder);
         }
         let longest = shared.engine.condition.memory.look();
         if shared.engine.make_room_in_background(&tally.keys, &recorder) {
@@ -50,4 +55,20 @@ pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Wa
         sweeper.sleep(&shared.engine.space, unix_ms(), longest);
     }
     pantala_memory::release_seat();
+}
+
+/// One round, and what it tells of itself.
+fn sweep_once(shared: &Shared, sweeper: &mut Sweeper, tally: &ThreadTally, recorder: &Recorder) {
+    let (engine, began_us) = (&shared.engine, monotonic_us());
+    let found = sweeper.round_recorded(&engine.space, unix_ms(), &tally.keys, Some(recorder));
+    if found.seen == 0 {
+        return;
+    }
+    let took_us = monotonic_us() - began_us;
+    tally.expire_cycle_us.add(took_us);
+    let share_ppm = found.removed * 1_000_000 / found.seen;
+    let before_ppm = tally.expired_share_ppm.get();
+    tally.expired_share_ppm.set((share_ppm + (SHARE_ROUNDS - 1) * before_ppm) / SHARE_ROUNDS);
+    engine.stats.latency_monitor.note_chore(Chore::ExpireCycle, took_us);
+    engine.stats.latency_monitor.note_chore(Chore::ExpireDel, found.longest_hold_us);
 }

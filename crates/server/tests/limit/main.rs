@@ -9,10 +9,10 @@
 
 mod writer;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pantala_base::clock::unix_ms;
-use pantala_keyspace::{Choice, DbIndex, First, Scope, Tally};
+use pantala_keyspace::{Choice, DbIndex, First, Pending, Reclaimer, Scope, Tally};
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
 
@@ -25,6 +25,12 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What this thread has taken: nothing else runs in it.
+fn own_bytes() -> u64 {
+    // Of what the harness took in this thread more may be freed elsewhere than was taken.
+    pantala_memory::allocated_by_this_thread().cast_unsigned().wrapping_add(1 << 40)
 }
 
 /// Bytes for data.
@@ -289,9 +295,9 @@ fn each_type_counts_by_its_true_size() {
                 limited.exchange(&request);
             }
             assert_eq!(limited.keys().0, 1);
-            let before = limited.used();
+            let before = own_bytes();
             let freed = limited.evict_all();
-            let gone = before - limited.used();
+            let gone = before - own_bytes();
             let about = gone / 8 + 256;
             assert!(freed.abs_diff(gone) <= about, "{name} of {count}: {freed}, in truth {gone}");
         }
@@ -307,15 +313,61 @@ fn a_database_that_is_empty_again_takes_nothing() {
         limited.ask(&["SELECT", db]);
         limited.ask(&["SET", "k", "v"]);
         limited.evict_all();
-        let before = limited.used();
+        let before = own_bytes();
         for number in 0..3_000 {
             limited.ask(&["SET", &number.to_string(), "v", "EX", "1000"]);
         }
-        let full = limited.used();
+        let full = own_bytes();
         limited.evict_all();
-        let (after, took) = (limited.used().saturating_sub(before), full - before);
+        let (after, took) = (own_bytes().saturating_sub(before), full - before);
         assert!(after < took / 50, "database {db}: {after} of {took} are left");
     }
+}
+
+/// Frees nothing until it is told to.
+#[derive(Clone, Default)]
+struct Slow(Arc<Mutex<Vec<Pending>>>);
+
+impl Reclaimer for Slow {
+    fn reclaim(&self, garbage: Pending) {
+        self.0.lock().expect("no panic under it").push(garbage);
+    }
+}
+
+/// Whoever makes room does not free what takes long to free, and what waits counts as free.
+#[test]
+fn large_collections_are_freed_in_the_background() {
+    let _alone = alone();
+    for (name, kind) in writer::KINDS.into_iter().filter(|(_, kind)| *kind != "SET") {
+        let (mut limited, slow) = (Limited::new("allkeys-lru", 64 << 20), Slow::default());
+        limited.server.space().set_reclaimer(Box::new(slow.clone()));
+        for request in writer::collection(kind, "key", 20_000) {
+            limited.exchange(&request);
+        }
+        let before = own_bytes();
+        limited.evict_all();
+        assert_eq!(limited.server.space().pending_pieces(), 1, "{name}");
+        assert!(own_bytes() > before - 4_096, "{name}: nothing is freed yet");
+        let pending = limited.server.space().pending_bytes();
+        slow.0.lock().expect("no panic under it").clear();
+        assert_eq!(limited.server.space().pending_bytes(), 0, "{name}");
+        let freed = before - own_bytes();
+        let about = freed / 8 + 4_096;
+        assert!(pending.abs_diff(freed) < about, "{name}: {pending} of {freed} count as free");
+    }
+}
+
+#[test]
+fn latency_tells_of_evictions_that_take_long() {
+    let _alone = alone();
+    let mut limited = Limited::new("allkeys-lru", 64 << 20);
+    limited.ask(&["DEBUG", "POPULATE", "100000"]);
+    limited.ask(&["CONFIG", "SET", "latency-monitor-threshold", "1"]);
+    limited.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    limited.ask(&["PING"]);
+    assert_eq!(limited.keys().0, 0);
+    let latest = limited.ask(&["LATENCY", "LATEST"]);
+    assert!(latest.contains("\r\neviction-cycle\r\n"), "{latest}");
 }
 
 /// How many keys are left of so many called `PREFIX:n`.

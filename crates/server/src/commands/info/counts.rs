@@ -35,8 +35,11 @@ pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.each(&["sync_full", "sync_partial_ok", "sync_partial_err"], 0);
     page.line("expired_keys", sum(|tally| tally.keys.expired.get()));
     page.line("expired_fields", sum(|tally| tally.keys.expired_elements.get()));
-    page.each(&["expired_stale_perc", "expired_keys_with_volatile_items_stale_perc"], "0.00");
-    page.each(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"], 0);
+    let stale = sum(|tally| tally.expired_share_ppm.get()) as f64 / 10_000.0;
+    page.line("expired_stale_perc", format!("{stale:.2}"));
+    page.line("expired_keys_with_volatile_items_stale_perc", "0.00");
+    page.line("expired_time_cap_reached_count", 0);
+    page.line("expire_cycle_cpu_milliseconds", sum(|tally| tally.expire_cycle_us.get()) / 1000);
     page.line("evicted_keys", sum(|tally| tally.keys.evicted.get()));
     page.line("evicted_clients", sum(|tally| tally.evicted_clients.get()));
     page.line("evicted_scripts", shared.engine.scripts.counts().2);

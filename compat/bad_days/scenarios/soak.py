@@ -1,0 +1,70 @@
+"""A cache that has been at its limit for long: what it takes does not grow."""
+
+import random
+import time
+
+from client import encode
+from server import MB, until
+from trial import is_error, scenario
+
+from .eviction import field, used_mb, write
+
+LIMIT_MB = 64
+# What the process may take beside the limit (docs/memory.md): a part of the limit
+# for what lies unused in jemalloc's pages, and for the program, its threads and their caches.
+RSS_PART, RSS_MORE_MB = 1.2, 48
+CLIENTS, AT_ONCE = 8, 40
+# The numbers in names of keys: some times what there is room for.
+NAMES = 400_000
+
+
+def command(chance, number):
+    """A write of some type, or one of what else happens to keys in a cache."""
+    kind, name = chance.randrange(12), f"{number % 7}:{number}"
+    match kind:
+        case 0 | 1:
+            return encode("GET", name)
+        case 2:
+            return encode("EXPIRE", name, chance.randrange(1, 20))
+        case 3:
+            return encode("UNLINK", name)
+        case 4:
+            return encode("APPEND", f"a{name}", "a" * chance.choice([1, 100, 3_000]))
+        case 5:
+            return encode("XADD", f"x{name}", "MAXLEN", "50", "*", "field", "x" * 80)
+        case 6:
+            return encode("COPY", name, f"c{name}", "REPLACE")
+        case _:
+            return write(chance, name)
+
+
+def turn(clients, chance):
+    for client in clients:
+        numbers = (int(NAMES * chance.random() ** 3) for _ in range(AT_ONCE))
+        client.write(b"".join(command(chance, number) for number in numbers))
+    replies = [client.read() for client in clients for _ in range(AT_ONCE)]
+    wrong = [r for r in replies if is_error(r) and not is_error(r, "WRONGTYPE")]
+    assert not wrong, wrong[0]
+
+
+@scenario("--maxmemory", f"{LIMIT_MB}mb", "--maxmemory-policy", "allkeys-lru", slack_mb=None)
+def soak_at_the_limit(trial):
+    """Keys of all types come, change and go at the limit: the process stays as large as it was."""
+    chance, clients = random.Random(5), [trial.client() for _ in range(CLIENTS)]
+    with trial.client() as client:
+        while not field(client, "stats", "evicted_keys"):
+            turn(clients, chance)
+        end, most_mb, looks = time.monotonic() + trial.soak_s, 0.0, 0
+        while time.monotonic() < end:
+            turn(clients, chance)
+            looks += 1
+            most_mb = max(most_mb, trial.server.rss() / MB)
+            used = used_mb(client)
+            assert used < LIMIT_MB + 8, f"{used:.1f} MB are used"
+        for one in clients:
+            one.close()
+        trial.note(f"{most_mb:.0f} MB at most with a limit of {LIMIT_MB} MB, {looks} looks, "
+                   f"{field(client, 'stats', 'evicted_keys')} evicted")
+        allowed = LIMIT_MB * RSS_PART + RSS_MORE_MB
+        assert most_mb < allowed, f"{most_mb:.0f} MB, {allowed:.0f} MB are allowed"
+        until(lambda: used_mb(client) <= LIMIT_MB, "what is used falls below the limit")
