@@ -2,7 +2,7 @@
 
 from . import (  # noqa: F401
     append_only, append_only_kills, buffers, circumstances, clients, eviction, input, items,
-    large_reads, limits, migrate, monitors, persistence, pubsub, safety, scripts, soak, threads, tls,
-    unauthenticated, waiting,
+    large_reads, limits, migrate, monitors, persistence, pubsub, safety, scripts, soak, threads,
+    tls, unauthenticated, waiting,
 )
 from . import memory  # noqa: F401
