@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absent;
 mod by_partition;
 mod call;
 mod command;
@@ -43,6 +44,7 @@ pub mod syntax;
 #[cfg(test)]
 mod test_support;
 
+pub use absent::ABSENT;
 pub use call::{AtTimeout, Call, Done, KeyWait, Lane, Locking, Park, Server, Stop, WaitedKeys};
 pub use command::{Category, Command, Flags, FlagsOf, Group, Handler, IsSecret, Program};
 pub use errand::{Errand, WayBack};

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use pantala_acl::{Catalogue, Categories, CommandId, Entry};
 use pantala_settings::Rename;
 
+use crate::absent::ABSENT;
 use crate::call::{Call, Done};
 
 use crate::command::{Command, Flags, Group};
@@ -151,7 +152,8 @@ impl Registry {
         Some(CommandRef { row: self.rows[number], number: number as u16 })
     }
 
-    /// What the rules of users are about: all rows, by their numbers.
+    /// What the rules of users are about: all rows, by their numbers, and behind them what only
+    /// rules know.
     pub fn catalogue(&self) -> Catalogue {
         let entries = self.rows.iter().map(|row| Entry {
             // What is allowed as another command has no name or category that rules could mean.
@@ -162,7 +164,12 @@ impl Registry {
             },
             is_open: row.flags.has(Flags::NO_AUTH),
         });
-        Catalogue::new(entries.collect())
+        let absent = ABSENT.iter().map(|name| Entry {
+            name: (*name).to_owned(),
+            categories: Categories::NONE,
+            is_open: false,
+        });
+        Catalogue::new(entries.chain(absent).collect())
     }
 
     /// The row of a command, by its name in any case.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use pantala_commands::syntax::{Argument, arguments};
-use pantala_commands::{Begin, Command, Find, KeySpec, Registry};
+use pantala_commands::{ABSENT, Begin, Command, Find, KeySpec, Registry};
 
 fn facts(lines: &'static str) -> BTreeMap<&'static str, &'static str> {
     lines.lines().filter(|line| !line.starts_with('#')).filter_map(|l| l.split_once('\t')).collect()
@@ -76,6 +76,19 @@ fn rows_say_what_the_reference_says() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(compared >= 70, "only {compared} rows have the name of one of the reference's");
+}
+
+#[test]
+fn rules_may_name_what_the_reference_has() {
+    let facts = facts(include_str!("facts/commands.tsv"));
+    let registry = Registry::new(&pantala_server::commands::families());
+    let here: Vec<String> = registry.rows().iter().map(|row| row.full_name()).collect();
+    let mut absent: Vec<String> = facts.keys().map(|name| name.to_ascii_lowercase()).collect();
+    absent.retain(|name| !here.contains(name));
+    absent.sort_unstable();
+    assert_eq!(ABSENT, absent);
+    let catalogue = registry.catalogue();
+    assert!(absent.iter().all(|name| catalogue.find(name.as_bytes()).is_some()));
 }
 
 const REFERENCES: &str = "references/oneof(KEEPREF>keepref/pure-token DELREF>delref/pure-token \
