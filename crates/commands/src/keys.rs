@@ -208,6 +208,8 @@ pub enum Databases {
     Selects,
     /// Those that the arguments at these positions name.
     Named(fn(&[&[u8]]) -> SmallVec<[usize; 2]>),
+    /// Those two that its arguments name, and not the one at hand.
+    OnlyTwo,
     /// All there are.
     All,
 }
@@ -478,7 +480,6 @@ mod tests {
             assert_eq!(positions(&args).as_slice(), expected, "{line}");
         };
         check("MOVE k 1", &[2]);
-        check("SWAPDB 0 1", &[1, 2]);
         check("COPY DB b", &[]);
         check("COPY a DB REPLACE db 1", &[5]);
         check("COPY a b DB DB DB 4", &[4, 6]);

@@ -65,9 +65,6 @@ impl Asked<'_> {
 
     fn databases(&self) -> SmallVec<[(usize, Database); 2]> {
         let mut asked = SmallVec::new();
-        if self.row.is_about_data() {
-            asked.push((0, Database::One(self.db.0)));
-        }
         let mut named = |position: usize| {
             let number = self.args.get(position).and_then(|text| parse_i64(text));
             let number = number.and_then(|number| u32::try_from(number).ok());
@@ -78,8 +75,13 @@ impl Asked<'_> {
         match self.row.databases {
             Databases::Selected => {}
             Databases::Selects => named(1),
+            Databases::OnlyTwo => (1..=2).for_each(named),
             Databases::Named(positions) => positions(self.args).into_iter().for_each(named),
             Databases::All => asked.push((0, Database::All)),
+        }
+        // Of two that are refused the one that is named is told.
+        if self.row.is_about_data() && !matches!(self.row.databases, Databases::OnlyTwo) {
+            asked.push((0, Database::One(self.db.0)));
         }
         asked
     }

@@ -4,7 +4,6 @@
 
 use pantala_base::number::parse_i64;
 use pantala_keyspace::DbIndex;
-use smallvec::smallvec;
 
 use crate::call::{Call, Done};
 use crate::command::{Category, Command, Databases, Flags, Group, Handler};
@@ -29,7 +28,7 @@ pub const ROWS: &[Command] = &[
     Command::write("SWAPDB", swap_databases, Group::Server)
         .arity(3)
         .flags(Flags::FAST.and(Flags::LANE).and(Flags::OUTSIDE).and(Flags::WHOLE))
-        .databases(Databases::Named(|_| smallvec![1, 2]))
+        .databases(Databases::OnlyTwo)
         .categories(&[Category::Keyspace, Category::Dangerous])
         .since("4.0.0")
         .complexity("O(N) for N clients that wait for keys")
