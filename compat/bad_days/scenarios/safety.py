@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import subprocess
 from pathlib import Path
 
@@ -21,8 +22,8 @@ def renamed_commands(trial):
     file = Path(server.directory) / "renames.conf"
     file.write_text("\n".join(RENAMES) + "\n")
     plain = server.command
-    server.command = lambda: [plain()[0], str(file), *plain()[1:], "--appendonly", "yes",
-                              "--rename-command", "GET", "fetch"]
+    more = ["--appendonly", "yes", "--appendfsync", "always", "--rename-command", "GET", "fetch"]
+    server.command = lambda: [plain()[0], str(file), *plain()[1:], *more]
     server.start()
     with trial.client() as client:
         client.want(b"OK", "put", "k", "v")
@@ -188,6 +189,24 @@ def control_characters(trial):
         assert not line.startswith(b"1:M fake"), line
         assert not any(byte < 0x20 and byte != 9 or byte == 0x7F for byte in line), line
         assert b"\xc2\x9b" not in line, line
+
+
+@scenario(started=False, watched=False)
+def no_core_file(trial):
+    """A core file would hold every key and password: none is written, unless that is wanted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    try:
+        for flags, is_small in ((["--core_dumps", "no"], True), ([], True),
+                                (["--core_dumps", "yes"], False)):
+            server = trial.new_server(*flags)
+            server.start()
+            most, _ = resource.prlimit(server.pid, resource.RLIMIT_CORE)
+            server.stop()
+            # One byte: a limit of none would not keep the kernel from feeding a program.
+            assert (most == 1) == (is_small or hard == 1), f"{flags}: {most} bytes"
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
 
 
 @scenario(watched=False)

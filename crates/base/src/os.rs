@@ -30,6 +30,20 @@ pub fn raise_fd_limit(want: u64) -> u64 {
     limit.rlim_cur
 }
 
+/// Lets the kernel write no core file of this process; whether it will not. The limit is one byte:
+/// too little for a file, and the one value with which none is given to a program either
+/// (`core_pattern` with a pipe; core(5) and fs/coredump.c).
+pub fn forbid_core_files() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` lives through the call and has the layout that it wants (invariant 1).
+    if unsafe { libc::getrlimit(libc::RLIMIT_CORE, &raw mut limit) } != 0 {
+        return false;
+    }
+    limit.rlim_cur = limit.rlim_max.min(1);
+    // SAFETY: as above; the kernel only reads it.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) == 0 }
+}
+
 /// By so much a thread of long work is nicer than others.
 const NICER_BY: libc::c_int = 5;
 

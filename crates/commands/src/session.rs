@@ -174,6 +174,8 @@ pub struct Session {
     pub since_us: u64,
     /// Wrong passwords that it has given.
     pub wrong_passwords: u32,
+    /// It was authenticated before RESET: it may take its time to be so again.
+    pub was_let_in: bool,
     /// Commands that its transactions and scripts have run.
     pub inner_commands: u64,
     /// What the command at hand has had done elsewhere.
@@ -219,6 +221,7 @@ impl Session {
             local: String::new(),
             since_us: 0,
             wrong_passwords: 0,
+            was_let_in: false,
             inner_commands: 0,
             errand: None,
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pantala_persistence::check::{self, Surroundings};
 use pantala_persistence::disk::RealDisk;
 use pantala_server::commands::registry;
-use pantala_server::process::{logging, place, signals, start};
+use pantala_server::process::{limits, logging, place, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};
 
 #[global_allocator]
@@ -64,6 +64,7 @@ fn run(launch: Launch) -> Result<(), String> {
     for warning in &launch.warnings {
         tracing::warn!("{warning}");
     }
+    limits::forbid_core_files(&launch.settings);
     // Said at the start, because what is kept there is written much later.
     let dir = &launch.settings.dir;
     place::check(dir).map_err(|why| format!("--dir {dir}: {why}"))?;

@@ -1,4 +1,5 @@
-//! What the system lets the process have: descriptors for clients, and connections that wait.
+//! What the system lets the process have: descriptors for clients, connections that wait, a file of
+//! its memory when it crashes.
 //!
 //! Where it gives less than the settings ask for, that is said at the start, in Valkey's words, and
 //! `maxclients` becomes what there is room for: so CONFIG and INFO tell the truth, and a client too
@@ -58,6 +59,14 @@ fn clients_within(descriptors: u64, own: u64) -> Result<u32, String> {
              'ulimit -n'"
         )),
         possible => Ok(u32::try_from(possible).unwrap_or(u32::MAX)),
+    }
+}
+
+/// Without `core_dumps` the memory of the process, with every key and password, is written to no
+/// file when it crashes.
+pub fn forbid_core_files(settings: &Settings) {
+    if !settings.core_dumps && !pantala_base::os::forbid_core_files() {
+        tracing::warn!("a crash may write a core file: its limit can not be lowered");
     }
 }
 

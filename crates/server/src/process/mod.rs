@@ -4,7 +4,7 @@ pub mod background;
 pub mod control;
 pub mod flushing;
 pub mod journaling;
-pub(crate) mod limits;
+pub mod limits;
 pub mod listening;
 pub mod loading;
 pub mod logging;

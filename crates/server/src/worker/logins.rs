@@ -7,7 +7,8 @@
 //! gets in during a flood of guesses. Whoever guesses by a new connection each time pays for the
 //! connections.
 //!
-//! Who has not authenticated after `auth_timeout` is closed. Each worker knows the first such
+//! Who has not authenticated after `auth_timeout` is closed; not who was in and has said RESET, as
+//! pools of connections do. Each worker knows the first such
 //! moment and looks then, at most once in a second; a server that asks for no password never does.
 //!
 //! Tests: the bad days in `compat/bad_days/scenarios/unauthenticated.py`.
@@ -68,7 +69,7 @@ impl Worker {
         for index in 0..self.connections.len() as u32 {
             let now_us = self.now_us;
             let Some(connection) = self.at(index) else { continue };
-            if connection.session.is_authenticated() {
+            if connection.session.is_authenticated() || connection.session.was_let_in {
                 continue;
             }
             let until_us = connection.session.since_us + timeout_us;

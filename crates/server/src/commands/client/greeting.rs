@@ -213,6 +213,7 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
         let shared = Shared::of(call);
         shared.engine.end_tracking(old.id);
     }
+    let was_let_in = old.was_let_in || old.is_authenticated();
     let session = &mut *call.session;
     session.lib_name = old.lib_name;
     session.lib_version = old.lib_version;
@@ -222,6 +223,7 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
     session.local = old.local;
     session.since_us = old.since_us;
     session.wrong_passwords = old.wrong_passwords;
+    session.was_let_in = was_let_in;
     session.inner_commands = old.inner_commands;
     if old.reply_mode == ReplyMode::SkipNext {
         // What is skipped is the reply to RESET itself.
