@@ -53,10 +53,10 @@ impl Denied {
     /// Of several refusals the highest is told: what came farthest.
     pub(crate) fn rank(self) -> (u8, usize) {
         match self {
-            Denied::Command => (0, 0),
-            Denied::Key(position) => (1, position),
-            Denied::Channel(position) => (2, position),
-            Denied::Database(position) => (3, position),
+            Denied::Database(position) => (0, position),
+            Denied::Command => (1, 0),
+            Denied::Key(position) => (2, position),
+            Denied::Channel(position) => (3, position),
         }
     }
 }

@@ -79,13 +79,13 @@ impl Selector {
     /// Whether it allows all of this; else what it refuses first.
     #[inline]
     pub(crate) fn check(&self, request: &Request<'_>) -> Result<(), Denied> {
-        if !self.commands.allow(request.command, request.args.get(1).copied()) {
-            return Err(Denied::Command);
-        }
         for &(position, database) in request.databases {
             if !self.databases.allow(database) {
                 return Err(Denied::Database(position));
             }
+        }
+        if !self.commands.allow(request.command, request.args.get(1).copied()) {
+            return Err(Denied::Command);
         }
         for &(position, access) in request.keys {
             let key = request.args.get(position).copied().unwrap_or_default();

@@ -118,7 +118,7 @@ impl User {
     /// selector that came farthest.
     #[inline]
     pub fn check(&self, request: &Request<'_>) -> Result<(), Denied> {
-        let mut worst = Denied::Command;
+        let mut worst = Denied::Database(0);
         for selector in &self.selectors {
             match selector.check(request) {
                 Ok(()) => return Ok(()),

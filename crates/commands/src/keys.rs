@@ -297,7 +297,8 @@ where
             }
             Find::Count { at, first, step } => {
                 let count = pantala_base::number::parse_i64(args.get(begin + at)?)?;
-                let count = usize::try_from(count).ok()?;
+                // None is too few wherever a count is asked for; of scripts it is none indeed.
+                let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
                 let end = count.checked_mul(step)?.checked_add(begin + first)?;
                 if end > args.len() {
                     return None;
@@ -462,6 +463,7 @@ mod tests {
         check("XREADGROUP GROUP g c STREAMS a b 0 0", "a RO access, b RO access");
         check("ZUNIONSTORE d 2 a b", "d OW update, a RO access, b RO access");
         check("ZUNIONSTORE d 3 a b", "");
+        check("ZUNIONSTORE d 0 a", "");
         check("LMPOP 2 a b LEFT", "a RW access delete, b RW access delete");
         check("COPY a b DB 3", "a RO access, b OW update");
         check("RENAME a b", "a RW access delete, b OW update");
