@@ -52,6 +52,8 @@ use crate::timed::Timed;
 const CAS_BITS_PER_MS: u32 = 4;
 /// The step from one number of a partition to the next.
 const CAS_STEP: u64 = PARTITION_COUNT as u64;
+/// Bits of a number that are below the time.
+const BELOW_TIME_BITS: u32 = CAS_BITS_PER_MS + CAS_STEP.trailing_zeros();
 
 /// The part of one logical database that lies in one partition.
 #[derive(Default)]
@@ -321,10 +323,14 @@ impl<'l, 'k> Changes<'l, 'k> {
     pub fn next_cas(&mut self) -> u64 {
         let Around { rest, scope, partition, .. } = &mut self.around;
         let UnixMs(ms) = scope.now;
-        let time_bits = CAS_BITS_PER_MS + CAS_STEP.trailing_zeros();
-        let first = ms.cast_unsigned() << time_bits & CAS_MAX;
+        let first = ms.cast_unsigned() << BELOW_TIME_BITS & CAS_MAX;
         rest.last_cas = (first | partition.index() as u64).max(rest.last_cas + CAS_STEP);
         rest.last_cas
+    }
+
+    /// When such a number was given; some milliseconds later where many were.
+    pub fn time_of_cas(cas: u64) -> UnixMs {
+        UnixMs((cas >> BELOW_TIME_BITS).cast_signed())
     }
 
     /// As hot as this: no change.

@@ -226,8 +226,9 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
+    /// It counts as used: for who opened it without saying so.
     #[inline]
-    pub(crate) fn touch(&mut self) {
+    pub fn touch(&mut self) {
         if let Some(place) = self.place
             && self.scope().touch
         {
@@ -389,6 +390,13 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.set_expiry(place, expiry);
     }
 
+    /// Another text for the string that is there, or is to be there: its deadline and its flags
+    /// stay, as they do where a part of it changes.
+    pub fn rewrite_string(&mut self, value: &[u8]) {
+        let flags = self.tail().flags;
+        self.set_string_with_tail(value, Expiry::Keep, Tail::of_flags(flags));
+    }
+
     /// What memcached keeps beside the string: flags, the cas number if somebody has asked for it
     /// since the last change, and its state. Nothing beside a collection or where there is no key.
     pub fn tail(&self) -> Tail {
@@ -405,6 +413,13 @@ impl<'l, 'k> Opened<'l, 'k> {
         let cas = self.changes.next_cas();
         self.keep_beside(Tail { cas, ..tail });
         cas
+    }
+
+    /// When the number that names this state of the key was given, or somewhat before; `None` where
+    /// there is none.
+    pub fn cas_given_at(&self) -> Option<UnixMs> {
+        let cas = self.tail().cas;
+        (cas != 0).then(|| Changes::time_of_cas(cas))
     }
 
     /// Gives this state of a string that is there a number of the client's own.

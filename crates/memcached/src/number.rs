@@ -1,7 +1,28 @@
 //! Numbers as memcached reads them: by strtoul and its kin, which allow a sign, and blanks around.
 
+/// As many digits never exceed 64 bits.
+const SAFE_DIGITS: usize = 19;
+
 /// A number without a sign, of 64 bits; a minus is no number.
+#[inline]
 pub fn unsigned(text: &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    // Nearly all are a few digits and nothing else.
+    if text.is_empty() || text.len() > SAFE_DIGITS {
+        return unsigned_of_any(text);
+    }
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return unsigned_of_any(text);
+        }
+        number = number * 10 + u64::from(digit);
+    }
+    Some(number)
+}
+
+#[cold]
+fn unsigned_of_any(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
     let digits = text.strip_prefix(b"+").unwrap_or(text);
     let end = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
@@ -15,6 +36,7 @@ pub fn unsigned(text: &[u8]) -> Option<u64> {
 }
 
 /// A number of 64 bits.
+#[inline]
 pub fn signed(text: &[u8]) -> Option<i64> {
     match text.strip_prefix(b"-") {
         Some(digits) if digits.first().is_some_and(u8::is_ascii_digit) => {
@@ -33,6 +55,8 @@ mod tests {
     fn numbers_are_those_of_strtoul() {
         for (text, number) in [
             ("0", Some(0)),
+            ("9999999999999999999", Some(9_999_999_999_999_999_999)),
+            ("1234x", None),
             ("18446744073709551615", Some(u64::MAX)),
             ("18446744073709551616", None),
             (" 1", Some(1)),

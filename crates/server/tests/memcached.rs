@@ -210,6 +210,66 @@ fn what_stats_tell_is_true() {
     assert!(ask(&mut server, "stats\r\n").contains("STAT cmd_get 0\r\n"));
 }
 
+#[test]
+fn meta_arithmetic_counts_as_what_it_does() {
+    let mut server = server();
+    ask(&mut server, "set n 0 0 1\r\n5\r\nma n\r\nma n MD\r\nma n M-\r\nma none\r\nma none MD\r\n");
+    let stats = ask(&mut server, "stats\r\n");
+    for line in ["incr_hits 1", "incr_misses 1", "decr_hits 2", "decr_misses 1"] {
+        assert!(stats.contains(&format!("STAT {line}\r\n")), "{line} {stats}");
+    }
+}
+
+#[test]
+fn pages_of_stats_tell_of_one_class() {
+    let mut server = server();
+    check(&mut server, "stats items\r\n", "END\r\n");
+    ask(&mut server, "set a 0 0 1\r\nx\r\nset b 0 0 1\r\nx\r\nget a\r\n");
+    let (items, slabs) = (ask(&mut server, "stats items\r\n"), ask(&mut server, "stats slabs\r\n"));
+    assert!(items.starts_with("STAT items:1:number 2\r\nSTAT items:1:evicted 0\r\n"), "{items}");
+    for line in ["1:used_chunks 2", "1:cmd_set 2", "1:get_hits 1", "active_slabs 1"] {
+        assert!(slabs.contains(&format!("STAT {line}\r\n")), "{line} {slabs}");
+    }
+    let settings = ask(&mut server, "stats settings\r\n");
+    assert!(settings.contains("STAT evictions off\r\n"), "{settings}");
+    assert!(ask(&mut server, "stats conns\r\n").ends_with("END\r\n"));
+}
+
+#[test]
+fn flags_stay_where_resp_changes_a_part_and_go_where_it_puts_a_whole_value() {
+    let mut server = server();
+    for (command, expected) in [
+        ("APPEND k 1", 7),
+        ("INCR k", 7),
+        ("INCRBYFLOAT k 0.5", 7),
+        ("SETRANGE k 0 5", 7),
+        ("SETBIT k 0 0", 7),
+        ("GETEX k EX 100", 7),
+        ("RENAME k k", 7),
+        ("SET k 1", 0),
+        ("GETSET k 1", 0),
+        ("SETEX k 100 1", 0),
+        ("MSET k 1", 0),
+    ] {
+        ask(&mut server, "set k 7 0 1\r\n1\r\n");
+        server.speak(Protocol::Resp);
+        let told = ask(&mut server, format!("{command}\r\n"));
+        assert!(!told.starts_with('-'), "{command} {told}");
+        server.speak(Protocol::MemcachedText);
+        let flags = format!("HD f{expected}\r\n");
+        assert_eq!(ask(&mut server, "mg k f\r\n"), flags, "{command}");
+    }
+    server.record();
+    ask(&mut server, "set k 7 0 1\r\n1\r\n");
+    server.speak(Protocol::Resp);
+    ask(&mut server, "INCRBYFLOAT k 0.5\r\n");
+    let recorded = String::from_utf8(server.recorded()).expect("text");
+    assert!(
+        recorded.contains("1.5\r\n$7\r\nKEEPTTL\r\n$8\r\n_MCFLAGS\r\n$1\r\n7\r\n"),
+        "{recorded}"
+    );
+}
+
 /// What clients may send, some of it wrong.
 fn session(rng: &mut Rng) -> String {
     let key = |rng: &mut Rng| format!("k{}", rng.below(5));

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use pantala_commands::{Command, Session, Tracking};
+use pantala_commands::{Command, Protocol, Session, Tracking};
 use pantala_protocol::Version;
 
 use crate::commands::client::redirect;
@@ -59,7 +59,7 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         command,
         text(session.user_name()),
         redirect(session.tracking.as_deref()),
-        if session.version == Version::Resp3 { 3 } else { 2 },
+        resp_version(session),
         text(&session.lib_name),
         text(&session.lib_version),
         connection.counts.received_bytes,
@@ -67,6 +67,15 @@ pub fn describe(connection: &Connection, rows: &[&'static Command], now_us: u64)
         connection.counts.commands + session.inner_commands,
     );
     line
+}
+
+/// The version of RESP that it speaks; 0 for Memcached's protocols.
+fn resp_version(session: &Session) -> u8 {
+    match (session.protocol, session.version) {
+        (Protocol::MemcachedText | Protocol::MemcachedBinary, _) => 0,
+        (_, Version::Resp3) => 3,
+        _ => 2,
+    }
 }
 
 /// What the client said it is able to do, one letter each.

@@ -43,7 +43,7 @@ fn pfadd(call: &mut Call<'_, '_>) -> Done {
             if first < elements.len() {
                 let mut draft = Draft::from_slice(text);
                 add_all(&mut draft, &elements[first..], sparse_max)?;
-                opened.set_string(&draft, Expiry::Keep);
+                opened.rewrite_string(&draft);
             }
             first < elements.len()
         }

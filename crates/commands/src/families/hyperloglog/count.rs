@@ -1,6 +1,6 @@
 //! PFCOUNT and PFMERGE.
 
-use pantala_keyspace::{Expiry, Key, event};
+use pantala_keyspace::{Key, event};
 use pantala_values::hyperloglog::{
     Draft, Encoding, Registers, cache, cached, count, empty, outdate, to_dense,
 };
@@ -139,7 +139,7 @@ fn pfmerge(call: &mut Call<'_, '_>) -> Done {
                 all.raise(&mut draft, call.settings.hll_sparse_max_bytes)?;
             }
             outdate(&mut draft);
-            opened.set_string(&draft, Expiry::Keep);
+            opened.rewrite_string(&draft);
         }
     }
     opened.publish(event::PFADD);

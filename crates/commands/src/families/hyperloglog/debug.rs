@@ -1,6 +1,6 @@
 //! PFDEBUG and PFSELFTEST: sketches from inside.
 
-use pantala_keyspace::{Expiry, Opened};
+use pantala_keyspace::Opened;
 use pantala_values::hyperloglog::{Encoding, Registers, describe_sparse, self_test, to_dense};
 
 use super::sketch;
@@ -63,7 +63,7 @@ fn pfdebug(call: &mut Call<'_, '_>) -> Done {
 fn make_dense(opened: &mut Opened<'_, '_>) -> Result<bool, Stop> {
     let Some((Encoding::Sparse, text)) = sketch(opened)? else { return Ok(false) };
     let dense = to_dense(text)?;
-    opened.set_string(&dense, Expiry::Keep);
+    opened.rewrite_string(&dense);
     opened.publish_silently();
     Ok(true)
 }

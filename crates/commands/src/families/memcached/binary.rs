@@ -12,6 +12,7 @@ use pantala_table::IntText;
 use super::item::{self, Count, Counted, Deleted, Fetch, Store, Stored};
 use super::meta::mode_of;
 use super::refusal;
+use super::text::count_miss;
 use crate::call::{Call, Done, Stop};
 use reply::Failure;
 
@@ -132,7 +133,10 @@ pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
             reply::number(call.reply.output(), asked, made.number, made.cas);
             return Ok(());
         }
-        Counted::NotFound => Failure::NotFound,
+        Counted::NotFound => {
+            count_miss(call, direction);
+            Failure::NotFound
+        }
         Counted::NotNumeric => Failure::NotNumeric,
         Counted::Exists => Failure::Exists,
     };

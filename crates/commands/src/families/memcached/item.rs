@@ -18,7 +18,8 @@ use crate::call::{Call, Done, Lane, Stop};
 use crate::families::generic::{give_deadline, record_deadline};
 
 /// Copying more bytes than this is for the slow lane.
-const WORKER_BYTES: usize = 1 << 20;
+pub(super) const WORKER_BYTES: usize = 1 << 20;
+
 /// How an item is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fetch {
@@ -80,13 +81,13 @@ pub fn touch(call: &mut Call<'_, '_>, expires: Expires) -> Result<bool, Stop> {
 }
 
 /// What became of a deadline.
-enum Touched {
+pub(super) enum Touched {
     Unchanged,
     Persists,
     Lives(UnixMs, bool),
 }
 
-fn touch_opened(opened: &mut Opened<'_, '_>, expires: Expires) -> Touched {
+pub(super) fn touch_opened(opened: &mut Opened<'_, '_>, expires: Expires) -> Touched {
     match expires {
         Expires::Never if opened.deadline().is_none() => Touched::Unchanged,
         Expires::Never => {
@@ -102,7 +103,7 @@ fn touch_opened(opened: &mut Opened<'_, '_>, expires: Expires) -> Touched {
     }
 }
 
-fn record_touched(call: &Call<'_, '_>, touched: Touched) {
+pub(super) fn record_touched(call: &Call<'_, '_>, touched: Touched) {
     let key = call.key();
     match touched {
         Touched::Persists if call.is_recorded() => call.record_as(&[b"PERSIST", key.bytes]),
@@ -221,9 +222,7 @@ pub fn store(call: &mut Call<'_, '_>, how: Store<'_>) -> Result<Stored, Stop> {
     };
     let cas = if how.wants_cas { number_of(&mut opened) } else { 0 };
     drop(opened);
-    if call.is_recorded() {
-        record_change(call, how, change);
-    }
+    record_change(call, how, change);
     Ok(Stored::Yes(cas))
 }
 
@@ -234,7 +233,7 @@ fn most_item_bytes(call: &Call<'_, '_>) -> usize {
 }
 
 /// What storing an item came to.
-enum Change {
+pub(super) enum Change {
     /// It was put there.
     Put(Expiry),
     /// It would have been gone at once, and so is what was there.
@@ -255,7 +254,7 @@ fn number_of(opened: &mut Opened<'_, '_>) -> u64 {
 
 /// Puts a whole new value.
 #[inline]
-fn put(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Change {
+pub(super) fn put(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Change {
     let expiry = match how.expires {
         Expires::Never => Expiry::Never,
         Expires::At(deadline) => Expiry::At(deadline),
@@ -305,8 +304,16 @@ fn extend(opened: &mut Opened<'_, '_>, how: Store<'_>) -> Result<Change, Stop> {
     Ok(Change::Prepended(value, flags))
 }
 
+/// Records what storing an item came to, if changes are recorded.
+#[inline]
+pub(super) fn record_change(call: &Call<'_, '_>, how: Store<'_>, change: Change) {
+    if call.is_recorded() {
+        write_change(call, how, change);
+    }
+}
+
 #[inline(never)]
-fn record_change(call: &Call<'_, '_>, how: Store<'_>, change: Change) {
+fn write_change(call: &Call<'_, '_>, how: Store<'_>, change: Change) {
     let key = call.key().bytes;
     match change {
         Change::Put(expiry) => record_item(call, how.value, expiry, how.flags),
@@ -436,8 +443,15 @@ pub fn count(call: &mut Call<'_, '_>, how: Count) -> Result<Counted, Stop> {
     let mut opened = call.keys.open(key);
     opened.make_way_for_writer();
     let Some(old) = opened.string()? else {
+        let Some((number, expires)) = how.made_as else { return Ok(Counted::NotFound) };
+        let digits = &mut [0; I64_TEXT_MAX_BYTES];
+        let store = Store { expires, ..Store::of(fmt_u64(number, digits)) };
+        let change = put(&mut opened, store);
+        let cas = if how.wants_cas { number_of(&mut opened) } else { 0 };
+        let deadlines = [None, opened.deadline()];
         drop(opened);
-        return make_number(call, how);
+        record_change(call, store, change);
+        return Ok(Counted::Number(Number { number, was_made: true, cas, deadlines }));
     };
     if old.is_empty() {
         return Ok(Counted::NotNumeric);
@@ -470,22 +484,4 @@ pub fn count(call: &mut Call<'_, '_>, how: Count) -> Result<Counted, Stop> {
         record_touched(call, touched);
     }
     Ok(Counted::Number(Number { number, was_made: false, cas, deadlines: [before, after] }))
-}
-
-/// Puts the number there that was to be counted with, if that is wanted.
-fn make_number(call: &mut Call<'_, '_>, how: Count) -> Result<Counted, Stop> {
-    let Some((number, expires)) = how.made_as else { return Ok(Counted::NotFound) };
-    let key = call.key();
-    let digits = &mut [0; I64_TEXT_MAX_BYTES];
-    let value = fmt_u64(number, digits);
-    let store = Store { expires, ..Store::of(value) };
-    let mut opened = call.keys.open(key);
-    let change = put(&mut opened, store);
-    let cas = if how.wants_cas { number_of(&mut opened) } else { 0 };
-    let after = opened.deadline();
-    drop(opened);
-    if call.is_recorded() {
-        record_change(call, store, change);
-    }
-    Ok(Counted::Number(Number { number, was_made: true, cas, deadlines: [None, after] }))
 }

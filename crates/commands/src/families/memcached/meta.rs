@@ -8,8 +8,9 @@
 //!
 //! Who is to renew an item (`W`), and whether it is stale (`X`), are bits beside the record
 //! (`item::state`). They are kept neither in files nor by replicas: at worst two clients renew the
-//! same item. Whether an item was read (`h`) is told by its hotness, which also fades; when it was
-//! last read (`l`, `la`) is not kept, and told as now.
+//! same item. Whether an item was read (`h`) is told by its hotness, which also fades. When it was
+//! last used (`l`, `la`) is not kept: what is hot was used just now, what is not was used last when
+//! somebody asked for its number, or later; without a number it counts as used just now.
 
 use pantala_base::UnixMs;
 use pantala_keyspace::Opened;
@@ -19,11 +20,13 @@ use pantala_memcached::meta::{Action, Get, Request, reply::Item as Shown};
 use pantala_memcached::number;
 use pantala_memcached::request::Storing;
 use pantala_memcached::size::item_bytes;
+use pantala_protocol::Reply;
 use pantala_table::IntText;
 
 use super::item::{self, Count, Counted, Deleted, Mode, Store, Stored, state};
 use super::refusal;
-use crate::call::{Call, Done, Stop};
+use super::text::count_miss;
+use crate::call::{Call, Done, Lane, Stop};
 
 const LINE_END: &[u8] = b"\r\n";
 
@@ -41,10 +44,11 @@ pub(super) fn describe(call: &mut Call<'_, '_>) -> Done {
         call.reply.raw(b"EN\r\n");
         return Ok(());
     };
+    let was_fetched = is_hot(&opened);
     let description = Description {
         ttl_s: seconds_left(opened.deadline(), now),
-        since_access_s: 0,
-        was_fetched: is_hot(&opened),
+        since_access_s: idle_s(&opened, was_fetched, now),
+        was_fetched,
         size: item_bytes(key.bytes.len(), bytes, opened.tail().flags),
         cas: opened.cas_number(),
     };
@@ -56,33 +60,48 @@ pub(super) fn describe(call: &mut Call<'_, '_>) -> Done {
 pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
     let request = request(call, b'g')?;
     let Action::Get(get) = request.action else { return Err(refusal::MALFORMED.into()) };
-    let (key, now) = (call.key(), call.now());
-    let was_fetched = request.asks(b'h') && is_hot(&call.keys.peek(key));
-    let opened = if get.is_unnoticed { call.keys.look(key) } else { call.keys.read(key) };
-    let is_there = opened.string()?.is_some();
+    let (key, now, lane) = (call.key(), call.now(), call.lane);
+    let Call { keys, reply, .. } = call;
+    let mut opened = keys.look(key);
+    let Some(value_bytes) = opened.string()?.map(|value| value.len()) else {
+        if let Some(exptime_s) = get.vivify_exptime_s {
+            let change = vivify(reply, &mut opened, &request, Expires::of(exptime_s, now));
+            drop(opened);
+            item::record_change(call, Store::of(b""), change);
+        } else {
+            opened.scope().tally.item_fetch_misses.add(1);
+            meta_reply::outcome(reply.output(), &request, Outcome::NotFound);
+        }
+        return Ok(());
+    };
+    if get.wants_value && lane == Lane::Worker && value_bytes > item::WORKER_BYTES {
+        // A reply that is too long is seen when the item has changed already.
+        return Err(Stop::Lane);
+    }
+    let was_fetched = is_hot(&opened);
+    let since_access_s = idle_s(&opened, was_fetched, now);
+    if !get.is_unnoticed {
+        opened.touch();
+    }
+    let shown = Shown { was_fetched, since_access_s, ..Shown::default() };
+    show(reply, &mut opened, &request, get, shown)?;
+    let Some(exptime_s) = get.exptime_s else { return Ok(()) };
+    // Now that it has been read: it may be gone with this.
+    let touched = item::touch_opened(&mut opened, Expires::of(exptime_s, now));
     drop(opened);
-    let shown = Shown { was_fetched, ..Shown::default() };
-    if !is_there {
-        let Some(exptime_s) = get.vivify_exptime_s else {
-            call.keys.scope().tally.item_fetch_misses.add(1);
-            meta_reply::outcome(call.reply.output(), &request, Outcome::NotFound);
-            return Ok(());
-        };
-        return vivify(call, &request, Expires::of(exptime_s, now));
-    }
-    show(call, &request, get, shown)?;
-    if let Some(exptime_s) = get.exptime_s {
-        // Now that it has been read: it may be gone with this.
-        item::touch(call, Expires::of(exptime_s, now))?;
-    }
+    item::record_touched(call, touched);
     Ok(())
 }
 
 /// Shows an item that is there, as it will be.
-fn show(call: &mut Call<'_, '_>, request: &Request<'_>, get: Get, mut shown: Shown) -> Done {
-    let (key, now) = (call.key(), call.now());
-    let Call { keys, reply, .. } = call;
-    let mut opened = keys.peek(key);
+fn show(
+    reply: &mut Reply<'_>,
+    opened: &mut Opened<'_, '_>,
+    request: &Request<'_>,
+    get: Get,
+    mut shown: Shown,
+) -> Done {
+    let now = opened.scope().now;
     let before = opened.deadline();
     let after = match get.exptime_s.map(|exptime_s| Expires::of(exptime_s, now)) {
         Some(Expires::Never) => None,
@@ -96,7 +115,7 @@ fn show(call: &mut Call<'_, '_>, request: &Request<'_>, get: Get, mut shown: Sho
     shown.client_flags = tail.flags;
     if tail.state != 0 || get.recache_s.is_some() {
         let ttl_s = if get.recache_after_touch { shown.ttl_after_s } else { shown.ttl_before_s };
-        shown.renewal = renew(&mut opened, get, ttl_s, now);
+        shown.renewal = renew(opened, get, ttl_s, now);
     }
     if request.asks(b'c') {
         shown.cas = opened.cas_number();
@@ -114,10 +133,15 @@ fn show(call: &mut Call<'_, '_>, request: &Request<'_>, get: Get, mut shown: Sho
 }
 
 /// Makes an empty item, which this client is to fill.
-fn vivify(call: &mut Call<'_, '_>, request: &Request<'_>, expires: Expires) -> Done {
-    let (key, now) = (call.key(), call.now());
-    item::store(call, Store { expires, ..Store::of(b"") })?;
-    let mut opened = call.keys.peek(key);
+fn vivify(
+    reply: &mut Reply<'_>,
+    opened: &mut Opened<'_, '_>,
+    request: &Request<'_>,
+    expires: Expires,
+) -> item::Change {
+    let now = opened.scope().now;
+    opened.make_way_for_writer();
+    let change = item::put(opened, Store { expires, ..Store::of(b"") });
     opened.set_item_state(state::WON);
     let ttl_s = seconds_left(opened.deadline(), now);
     let shown = Shown {
@@ -128,12 +152,11 @@ fn vivify(call: &mut Call<'_, '_>, request: &Request<'_>, expires: Expires) -> D
         renewal: Renewal { wins: true, ..Renewal::default() },
         ..Shown::default()
     };
-    drop(opened);
-    let out = call.reply.output();
+    let out = reply.output();
     if meta_reply::item(out, request, &shown) {
         out.extend_from_slice(LINE_END);
     }
-    Ok(())
+    change
 }
 
 /// What `N` itself says; `T` after it may have said something else.
@@ -237,6 +260,9 @@ pub(super) fn count(call: &mut Call<'_, '_>) -> Done {
         Counted::NotNumeric => return Err(refusal::NOT_NUMERIC.into()),
         counted => {
             let is_other = counted == Counted::Exists;
+            if !is_other {
+                count_miss(call, wanted.direction);
+            }
             let outcome = if is_other { Outcome::Exists } else { Outcome::NotFound };
             meta_reply::outcome(call.reply.output(), &request, outcome);
             return Ok(());
@@ -276,6 +302,14 @@ pub(super) fn too_large(call: &mut Call<'_, '_>) -> Done {
 fn seconds_left(deadline: Option<UnixMs>, now: UnixMs) -> Option<u32> {
     let left_ms = deadline?.0.saturating_sub(now.0).max(0);
     Some(u32::try_from((left_ms + 999) / 1000).unwrap_or(u32::MAX))
+}
+
+/// Seconds since the last use, as far as that is known: 0 where it was used lately, else what has
+/// passed since its number was given.
+fn idle_s(opened: &Opened<'_, '_>, was_fetched: bool, now: UnixMs) -> u32 {
+    let given_at = if was_fetched { None } else { opened.cas_given_at() };
+    let idle_ms = given_at.map_or(0, |moment| now.0.saturating_sub(moment.0).max(0));
+    u32::try_from(idle_ms / 1000).unwrap_or(u32::MAX)
 }
 
 fn is_hot(opened: &Opened<'_, '_>) -> bool {

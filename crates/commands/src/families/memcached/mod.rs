@@ -95,7 +95,10 @@ pub const ROWS: &[Command] = &[
         .summary("Removes an item, or marks it as stale."),
     changes("mc.ma", meta::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
         .allowed_as("INCRBY")
-        .summary("Adds to a number, or takes from it."),
+        .summary("Adds to a number."),
+    changes("mc.mad", meta::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
+        .allowed_as("DECRBY")
+        .summary("Takes from a number, down to zero."),
     reads("mc.me", meta::describe).summary("Returns what is known of an item."),
     reads("mc.b.get", binary::get).summary("Returns an item."),
     changes("mc.b.gat", binary::get, CHANGE, Flags::FAST)
@@ -172,7 +175,7 @@ verbs! {
     FlushAll = "flush_all", Verbosity = "verbosity", Version = "version", MetaNothing = "mn",
     Stats = "stats", CacheMemlimit = "cache_memlimit", Auth = "auth",
     MetaGet = "mg", MetaGetAndChange = "mgc", MetaSet = "ms", MetaTooLarge = "mstoolarge",
-    MetaDelete = "md", MetaCount = "ma", MetaDescribe = "me",
+    MetaDelete = "md", MetaCount = "ma", MetaCountDown = "mad", MetaDescribe = "me",
     BinaryGet = "b.get", BinaryGat = "b.gat", BinaryTouch = "b.touch", BinarySet = "b.set",
     BinaryTooLarge = "b.toolarge", BinaryDelete = "b.delete", BinaryIncr = "b.incr",
     BinaryDecr = "b.decr", BinaryFlush = "b.flush", BinaryStats = "b.stats", BinaryAuth = "b.auth",
@@ -237,7 +240,7 @@ pub fn operation_of(row: &str) -> Option<Operation> {
         "mc.cas" => Operation::Cas,
         "mc.delete" | "mc.md" | "mc.b.delete" => Operation::Delete,
         "mc.incr" | "mc.ma" | "mc.b.incr" => Operation::Incr,
-        "mc.decr" | "mc.b.decr" => Operation::Decr,
+        "mc.decr" | "mc.mad" | "mc.b.decr" => Operation::Decr,
         "mc.touch" | "mc.b.touch" => Operation::Touch,
         "mc.flush_all" | "mc.b.flush" => Operation::Flush,
         _ => return None,

@@ -169,15 +169,20 @@ fn count(call: &mut Call<'_, '_>, direction: Direction) -> Done {
         Counted::Number(_) | Counted::Exists => {}
         Counted::NotNumeric => return Err(refusal::NOT_NUMERIC.into()),
         Counted::NotFound => {
-            let tally = call.keys.scope().tally;
-            match direction {
-                Direction::Up => tally.item_incr_misses.add(1),
-                Direction::Down => tally.item_decr_misses.add(1),
-            }
+            count_miss(call, direction);
             answer(call, reply::NOT_FOUND);
         }
     }
     Ok(())
+}
+
+/// There was nothing to count with.
+pub(super) fn count_miss(call: &Call<'_, '_>, direction: Direction) {
+    let tally = call.keys.scope().tally;
+    match direction {
+        Direction::Up => tally.item_incr_misses.add(1),
+        Direction::Down => tally.item_decr_misses.add(1),
+    }
 }
 
 pub(super) fn touch(call: &mut Call<'_, '_>) -> Done {

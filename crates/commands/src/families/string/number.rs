@@ -90,12 +90,13 @@ fn incrbyfloat(call: &mut Call<'_, '_>) -> Done {
     }
     let mut text = Vec::with_capacity(32);
     new.push_human(&mut text);
-    opened.set_string(&text, Expiry::Keep);
+    opened.rewrite_string(&text);
     opened.publish(event::INCRBYFLOAT);
+    let flags = opened.tail().flags;
     drop(opened);
     if call.is_recorded() {
         // What comes of an addition may be another number on another machine.
-        call.record_string(key.bytes, &text, Expiry::Keep);
+        call.record_string_with_flags(key.bytes, &text, Expiry::Keep, flags);
     }
     call.reply.bulk(&text);
     Ok(())

@@ -20,6 +20,7 @@ use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, ReplyMode
 use pantala_engine::Engine;
 
 pub(super) use greeting::authenticate;
+pub use others::all_lines;
 pub use tracking::redirect;
 
 /// The rows of this family.

@@ -90,16 +90,26 @@ fn ask_all<T>(
     }
 }
 
-fn lines(call: &mut Call<'_, '_>, filter: ClientFilter) {
+/// The line of each client that fits, by its number.
+fn lines_of(shared: &Shared, filter: ClientFilter) -> BTreeMap<u64, String> {
     let filter = Arc::new(filter);
     let message = |answer| Message::List { filter: Arc::clone(&filter), answer };
     let mut lines = BTreeMap::new();
-    ask_all(Shared::of(call), message, |answer| {
+    ask_all(shared, message, |answer| {
         lines.extend(answer);
         true
     });
+    lines
+}
+
+/// The lines of all clients.
+pub fn all_lines(shared: &Shared) -> BTreeMap<u64, String> {
+    lines_of(shared, ClientFilter::default())
+}
+
+fn lines(call: &mut Call<'_, '_>, filter: ClientFilter) {
     let mut text = String::new();
-    for line in lines.values() {
+    for line in lines_of(Shared::of(call), filter).values() {
         text.push_str(line);
         text.push('\n');
     }

@@ -1,7 +1,8 @@
 //! Meta commands become commands with the same words; keys that came in base64 are decoded.
 
 use pantala_commands::families::memcached::Verb;
-use pantala_memcached::meta::{Action, Key, KeyRoom, Request};
+use pantala_memcached::arithmetic::Direction;
+use pantala_memcached::meta::{Action, Count, Key, KeyRoom, Request};
 use pantala_protocol::Arena;
 
 /// The arguments of a command for this request.
@@ -14,6 +15,7 @@ pub fn push_words<'t>(request: Request<'t>, arena: &'t Arena, args: &mut Vec<&'t
         Action::Get(_) => Verb::MetaGetAndChange,
         Action::Store(_) => Verb::MetaSet,
         Action::Delete(_) => Verb::MetaDelete,
+        Action::Count(Count { direction: Direction::Down, .. }) => Verb::MetaCountDown,
         Action::Count(_) => Verb::MetaCount,
         Action::Describe => Verb::MetaDescribe,
     };

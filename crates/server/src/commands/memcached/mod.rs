@@ -1,20 +1,20 @@
 //! Commands of Memcached's protocols that are about the server: `stats`, `flush_all`,
 //! `cache_memlimit`, and the password.
 //!
-//! A figure that Memcached has and this server cannot have (slabs, segments of its LRU, its
-//! crawler) is left out. What is told is true, though of the whole server: `curr_items` are the
-//! keys of database 0 of any type, and memory is that of all databases.
+//! | file | what |
+//! |---|---|
+//! | here | the rows and what they do |
+//! | `stats` | the pages of figures |
 //!
 //! Tests: the server's `tests/memcached.rs`.
 
-use std::fmt::Display;
+mod stats;
+
 use std::time::Duration;
 
-use pantala_base::clock::{monotonic_us, unix_us};
-use pantala_commands::families::memcached::{Operation, VERSION, is_answered, operation_of};
+use pantala_commands::families::memcached::is_answered;
 use pantala_commands::{Call, Command, Done, Flags, Group, Handler, Stop};
-use pantala_engine::stats::tallies::{CommandTally, ThreadTally};
-use pantala_keyspace::{DbIndex, Tally};
+use pantala_keyspace::DbIndex;
 use pantala_memcached::binary::reply::Failure;
 use pantala_memcached::binary::{self, Parts, Request};
 use pantala_memcached::{number, reply, sasl};
@@ -23,11 +23,13 @@ use pantala_settings::Caller;
 use super::client::authenticate;
 use crate::process::flushing;
 use crate::shared::Shared;
+use stats::write_stats;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
     of_server("mc.stats", stats)
         .allowed_as("INFO")
+        .flags(Flags::OUTSIDE)
         .syntax("what")
         .summary("Returns figures of the server."),
     Command::write("mc.flush_all", flush_all, Group::Memcached)
@@ -49,6 +51,7 @@ pub const ROWS: &[Command] = &[
         .summary("Authenticates the connection."),
     of_server("mc.b.stats", binary_stats)
         .allowed_as("INFO")
+        .flags(Flags::OUTSIDE)
         .syntax("what header")
         .summary("Returns figures of the server."),
     Command::write("mc.b.flush", binary_flush, Group::Memcached)
@@ -189,115 +192,6 @@ fn stats(call: &mut Call<'_, '_>) -> Done {
         out.extend_from_slice(b"ERROR\r\n");
     }
     Ok(())
-}
-
-/// Writes a page of figures with its end; false: there is no such page.
-fn write_stats(shared: &Shared, what: &[u8], out: &mut Vec<u8>) -> bool {
-    let page = &mut Page(out);
-    match what {
-        b"" => general(shared, page),
-        b"settings" => settings(shared, page),
-        b"reset" => {
-            shared.engine.stats.tallies.reset();
-            page.0.extend_from_slice(b"RESET\r\n");
-            return true;
-        }
-        b"sizes" => page.line("sizes_status", "disabled"),
-        // There are none.
-        b"items" | b"slabs" | b"conns" => {}
-        _ => return false,
-    }
-    page.0.extend_from_slice(reply::END);
-    true
-}
-
-struct Page<'o>(&'o mut Vec<u8>);
-
-impl Page<'_> {
-    fn line(&mut self, name: &str, value: impl Display) {
-        reply::figure(self.0, name, value);
-    }
-}
-
-fn general(shared: &Shared, page: &mut Page<'_>) {
-    let sum = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum(pick);
-    let now = shared.engine.settings.current();
-    let up_us = monotonic_us().saturating_sub(shared.run.started_us);
-    let [user_s, system_s] = super::info::cpu_seconds();
-    page.line("pid", std::process::id());
-    page.line("uptime", up_us / 1_000_000);
-    page.line("time", unix_us() / 1_000_000);
-    page.line("version", VERSION);
-    page.line("pantala_version", env!("CARGO_PKG_VERSION"));
-    page.line("pointer_size", usize::BITS);
-    page.line("rusage_user", format!("{user_s:.6}"));
-    page.line("rusage_system", format!("{system_s:.6}"));
-    page.line("max_connections", now.maxclients);
-    page.line("curr_connections", shared.workers.connection_count());
-    page.line("total_connections", sum(|tally| tally.accepted.get()));
-    page.line("rejected_connections", sum(|tally| tally.refused.get()));
-    operations(shared, page);
-    page.line("bytes_read", sum(|tally| tally.received_bytes.get()));
-    page.line("bytes_written", sum(|tally| tally.sent_bytes.get()));
-    page.line("limit_maxbytes", now.maxmemory);
-    page.line("accepting_conns", 1);
-    page.line("threads", now.worker_count());
-    page.line("bytes", pantala_memory::allocated());
-    let items = shared.engine.space.sizes(DbIndex(0)).map_or(0, |sizes| sizes.keys());
-    page.line("curr_items", items);
-    page.line("evictions", sum(|tally| tally.keys.evicted.get()));
-    page.line("reclaimed", sum(|tally| tally.keys.expired.get()));
-}
-
-/// What clients of these protocols have asked for.
-fn operations(shared: &Shared, page: &mut Page<'_>) {
-    let tallies = &shared.engine.stats.tallies;
-    let rows = shared.engine.registry.rows();
-    // How often one of these ran, but for those that met another type.
-    let count = |wanted: &[Operation]| {
-        let is_meant = |name: &str| operation_of(name).is_some_and(|one| wanted.contains(&one));
-        let meant = rows.iter().enumerate().filter(|(_, row)| is_meant(row.name));
-        let ran = |tally: CommandTally| tally.calls.get().saturating_sub(tally.failed.get());
-        meant.map(|(number, _)| ran(tallies.row(number))).sum::<u64>()
-    };
-    let missed = |pick: fn(&Tally) -> u64| tallies.sum(|tally| pick(&tally.keys));
-    use Operation::{Cas, Decr, Delete, Fetch, FetchAndTouch, Flush, Incr, Store, Touch};
-    page.line("cmd_get", count(&[Fetch, FetchAndTouch]));
-    page.line("cmd_set", count(&[Store, Cas]));
-    page.line("cmd_flush", count(&[Flush]));
-    page.line("cmd_touch", count(&[Touch, FetchAndTouch]));
-    let mut line = |name: &str, operations: &[Operation], misses: fn(&Tally) -> u64| {
-        let misses = missed(misses);
-        page.line(&format!("{name}_hits"), count(operations).saturating_sub(misses));
-        page.line(&format!("{name}_misses"), misses);
-    };
-    line("get", &[Fetch], |tally| tally.item_fetch_misses.get());
-    line("delete", &[Delete], |tally| tally.item_delete_misses.get());
-    line("incr", &[Incr], |tally| tally.item_incr_misses.get());
-    line("decr", &[Decr], |tally| tally.item_decr_misses.get());
-    line("touch", &[Touch, FetchAndTouch], |tally| tally.item_touch_misses.get());
-    let misses = missed(|tally| tally.item_cas_misses.get());
-    let others = missed(|tally| tally.item_cas_badval.get());
-    page.line("cas_misses", misses);
-    page.line("cas_hits", count(&[Cas]).saturating_sub(misses + others));
-    page.line("cas_badval", others);
-}
-
-fn settings(shared: &Shared, page: &mut Page<'_>) {
-    let now = shared.engine.settings.current();
-    let asks_for_password = !shared.engine.acl.users().default_user().is_open();
-    let yes_no = |is_so: bool| if is_so { "yes" } else { "no" };
-    page.line("maxbytes", now.maxmemory);
-    page.line("maxconns", now.maxclients);
-    page.line("tcpport", now.memcached_port);
-    page.line("udpport", 0);
-    page.line("inter", now.bind.join(","));
-    page.line("num_threads", now.worker_count());
-    page.line("cas_enabled", "yes");
-    page.line("tcp_backlog", now.tcp_backlog);
-    page.line("auth_enabled_ascii", yes_no(asks_for_password));
-    page.line("item_size_max", now.memcached_item_size_max);
-    page.line("flush_enabled", "yes");
 }
 
 fn answer(call: &mut Call<'_, '_>, text: &[u8]) {
