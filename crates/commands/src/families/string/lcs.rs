@@ -67,8 +67,9 @@ pub(super) const LCS: Command = Command::read("LCS", lcs, Group::String)
     .summary("Finds the longest common subsequence of two strings.");
 
 fn lcs(call: &mut Call<'_, '_>) -> Done {
-    check_size(call)?;
+    let cells = cells(call)?;
     let options = Options::parse(&call.args[3..])?;
+    check_size(call, cells)?;
     let left = value(call, 0)?;
     let right = value(call, 1)?;
     call.has_read();
@@ -90,8 +91,9 @@ fn lcs(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Looks at types and lengths before anything is copied.
-fn check_size(call: &mut Call<'_, '_>) -> Result<(), Stop> {
+/// How many cells the table of two strings has: types and lengths are looked at before anything is
+/// copied.
+fn cells(call: &mut Call<'_, '_>) -> Result<usize, ClientError> {
     let mut cells = 1_usize;
     for nth in 0..2 {
         let key = call.nth_key(1 + nth, nth);
@@ -99,6 +101,10 @@ fn check_size(call: &mut Call<'_, '_>) -> Result<(), Stop> {
         let value = opened.string().map_err(|_| error::LCS_NOT_STRINGS)?;
         cells = cells.saturating_mul(value.map_or(0, |value| value.len()) + 1);
     }
+    Ok(cells)
+}
+
+fn check_size(call: &Call<'_, '_>, cells: usize) -> Result<(), Stop> {
     if cells.saturating_mul(size_of::<u32>()) > call.most_string_bytes() {
         return Err(error::LCS_TOO_LARGE.into());
     }
