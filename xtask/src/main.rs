@@ -8,6 +8,7 @@ mod acting;
 mod docs;
 mod elf;
 mod floors;
+mod holes;
 mod hardened;
 mod ratchet;
 mod rules;

@@ -5,7 +5,7 @@
 use crate::ratchet::Ratchet;
 use crate::rules::{File, Finding, RULES};
 use crate::wrap::wrapped;
-use crate::{acting, floors, root};
+use crate::{acting, floors, holes, root};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -97,6 +97,7 @@ impl Report {
             report.judge(floors::RULE, floors::SAYS, path, findings);
         }
         report.judge(acting::RULE, acting::SAYS, acting::TABLE, &acting::check(&files));
+        report.judge(holes::RULE, holes::SAYS, holes::TABLE, &holes::check(&files));
         report.loose_ends();
         report
     }
