@@ -7,8 +7,8 @@
 //! ```
 //!
 //! In Rust and Python the name is a function's; in a transcript some words of a case's title, or,
-//! where none are given, the first cell. A row without a test begins its last cell with `none:`, and
-//! says why. Tests: at the foot.
+//! where none are given, the first cell. A row without a test begins its last cell with `none:`,
+//! and says why. Tests: at the foot.
 
 use crate::rules::{File, Finding};
 
