@@ -86,9 +86,8 @@ impl User {
     }
 
     /// Whether this is one of its passwords. All are compared, whichever it is.
-    pub fn accepts(&self, password: &[u8]) -> bool {
-        let given = Password::of(password);
-        let found = self.passwords.iter().fold(false, |found, known| found | known.is(&given));
+    pub(crate) fn accepts(&self, given: &Password) -> bool {
+        let found = self.passwords.iter().fold(false, |found, known| found | known.is(given));
         found | self.no_password
     }
 

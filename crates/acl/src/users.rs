@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::catalogue::Catalogue;
 use crate::error::SetUserError;
+use crate::password::Password;
 use crate::patterns::has_space;
 use crate::user::User;
 
@@ -69,9 +70,11 @@ impl Users {
 
     /// The user of this name, if it is on and has this password.
     pub fn authenticate(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
+        // It is digested whoever is meant, so that the time does not tell which names there are;
+        // and compared in any case, so that it does not tell who is off.
+        let given = Password::of(password);
         let user = self.find(name)?;
-        // The password is looked at in any case, so that the time does not tell who is off.
-        let accepts = user.accepts(password);
+        let accepts = user.accepts(&given);
         (accepts && user.is_on()).then(|| Arc::clone(user))
     }
 
@@ -166,5 +169,27 @@ pub(crate) fn merged(rules: &[&[u8]]) -> Result<Vec<Vec<u8>>, SetUserError> {
     match open {
         None => Ok(merged),
         Some((first, _)) => Err(SetUserError::Unclosed(first.to_vec())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::password::digests_made;
+
+    /// CVE-2026-47783: names that there are could be told by the time of the answer.
+    #[test]
+    fn an_unknown_name_takes_the_work_of_a_known_one() {
+        let users =
+            Users::new(Arc::new(Catalogue::new(Vec::new()))).with_default_password(b"secret");
+        for (name, password, comes_in) in [
+            (&b"default"[..], &b"secret"[..], true),
+            (b"default", b"wrong", false),
+            (b"nobody", b"secret", false),
+        ] {
+            let before = digests_made();
+            assert_eq!(users.authenticate(name, password).is_some(), comes_in);
+            assert_eq!(digests_made(), before + 1, "{}", name.escape_ascii());
+        }
     }
 }

@@ -133,6 +133,20 @@ fn what_we_do_not_write_is_read() {
     assert_eq!(module.len(), 9);
 }
 
+/// Redis 8.8.2: a slot beyond the last was written beyond a table's end.
+#[test]
+fn slots_that_there_are_not_change_nothing() {
+    let bytes = [
+        &b"REDIS0012"[..],
+        b"\xfe\0\xf4\x81\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\x81\x7f\xff\xff\xff\xff\xff\xff\xff\x80\xff\xff\xff\xff",
+        b"\xf4\x80\0\0\x40\0\x01\x01\0\x01k\x01v",
+        b"\xff\0\0\0\0\0\0\0\0",
+    ];
+    let found = read_file(&bytes.concat(), 1, &mut Rng::from_seed(0)).expect("it is a file");
+    assert_eq!(found.keys.len(), 1);
+}
+
 #[test]
 fn hashes_of_redis_have_their_deadlines() {
     // a is b for ever, c is d until four milliseconds after `NOW`.
