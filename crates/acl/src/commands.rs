@@ -1,9 +1,12 @@
 //! Rules about commands.
 
+use std::iter;
+
 use crate::catalogue::{Catalogue, CommandId};
 use crate::category::Category;
 use crate::error::RuleError;
 use crate::patterns::has_space;
+use crate::selector::Words;
 
 /// What a selector says of commands.
 ///
@@ -15,11 +18,9 @@ pub(crate) struct CommandRules {
     bits: Box<[u64]>,
     /// The rules begin with `+@all`, not with `-@all`.
     from_all: bool,
-    /// No rule takes anything away.
-    all: bool,
     /// `+get`, `-config|set`, `+@read`, in lower case.
     rules: Vec<Box<[u8]>>,
-    /// First arguments with which a command is allowed all the same.
+    /// First arguments with which a command is allowed all the same, in lower case.
     first_args: Vec<(CommandId, Box<[u8]>)>,
 }
 
@@ -27,13 +28,8 @@ impl CommandRules {
     /// Nothing is allowed.
     pub fn new(catalogue: &Catalogue) -> CommandRules {
         let bits = vec![0; catalogue.len().div_ceil(64)].into();
-        let mut rules = CommandRules {
-            bits,
-            from_all: false,
-            all: false,
-            rules: Vec::new(),
-            first_args: Vec::new(),
-        };
+        let mut rules =
+            CommandRules { bits, from_all: false, rules: Vec::new(), first_args: Vec::new() };
         rules.allow_none(catalogue);
         rules
     }
@@ -42,7 +38,6 @@ impl CommandRules {
     pub fn allow_all(&mut self) {
         self.bits.fill(u64::MAX);
         self.from_all = true;
-        self.all = true;
         self.rules.clear();
         self.first_args.clear();
     }
@@ -51,7 +46,6 @@ impl CommandRules {
     pub fn allow_none(&mut self, catalogue: &Catalogue) {
         self.bits.fill(0);
         self.from_all = false;
-        self.all = false;
         self.rules.clear();
         self.first_args.clear();
         for (id, _) in catalogue.iter().filter(|(_, entry)| entry.is_open) {
@@ -61,7 +55,7 @@ impl CommandRules {
 
     /// Whether every command may be run.
     pub fn is_all(&self) -> bool {
-        self.all
+        self.bits.iter().all(|word| *word == u64::MAX)
     }
 
     /// A rule that begins with `+` or `-`, but for `+@all` and `-@all`.
@@ -111,7 +105,7 @@ impl CommandRules {
             *id == command && known.eq_ignore_ascii_case(word)
         };
         if !self.first_args.iter().any(is_known) {
-            self.first_args.push((command, word.into()));
+            self.first_args.push((command, word.to_ascii_lowercase().into()));
         }
         Ok(())
     }
@@ -119,7 +113,6 @@ impl CommandRules {
     /// Allows or forbids a command and all that it holds.
     fn set(&mut self, id: CommandId, is_allowed: bool, catalogue: &Catalogue) {
         let is_open = |id: CommandId| catalogue.entry(id).is_some_and(|entry| entry.is_open);
-        self.all &= is_allowed;
         self.first_args.retain(|(known, _)| *known != id);
         for &id in [id].iter().chain(catalogue.subcommands(id)) {
             if is_allowed || is_open(id) { self.set_bit(id) } else { self.clear_bit(id) }
@@ -159,11 +152,8 @@ impl CommandRules {
     }
 
     /// The rules as text.
-    pub fn describe(&self, to: &mut Vec<u8>) {
-        to.extend(if self.from_all { b"+@all" } else { b"-@all" });
-        for rule in &self.rules {
-            to.push(b' ');
-            to.extend(&rule[..]);
-        }
+    pub fn words(&self) -> Words {
+        let all = if self.from_all { &b"+@all"[..] } else { b"-@all" };
+        iter::once(all).chain(self.rules.iter().map(|rule| &rule[..])).map(<[u8]>::to_vec).collect()
     }
 }

@@ -76,14 +76,12 @@ impl DatabaseRules {
         }
     }
 
-    /// The rules as text: `alldbs`, `db=0,1`, or nothing for none.
-    pub fn describe(&self, to: &mut Vec<u8>) {
+    /// The rule as text: `alldbs`, `db=0,1`, or nothing for none.
+    pub fn word(&self) -> Vec<u8> {
         if self.all {
-            return to.extend(b"alldbs");
+            return b"alldbs".to_vec();
         }
-        for (at, number) in self.some.iter().enumerate() {
-            to.extend(if at == 0 { &b"db="[..] } else { b"," });
-            to.extend(number.to_string().as_bytes());
-        }
+        let numbers: Vec<String> = self.some.iter().map(u32::to_string).collect();
+        if numbers.is_empty() { Vec::new() } else { format!("db={}", numbers.join(",")).into() }
     }
 }

@@ -4,6 +4,7 @@ use pantala_base::glob;
 
 use crate::error::RuleError;
 use crate::request::ChannelKind;
+use crate::selector::Words;
 
 /// What is done with a key, as far as rules tell it apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +84,10 @@ impl KeyRules {
             Some(known) => known.access = known.access.and(access),
             None => self.patterns.push(KeyPattern { pattern: pattern.into(), access }),
         }
+        // What is shown as `~*` has to mean what it means when it is read again.
+        if self.allow_any(Access::READ_WRITE) {
+            self.allow_all();
+        }
         Ok(())
     }
 
@@ -103,21 +108,19 @@ impl KeyRules {
     }
 
     /// The rules as text.
-    pub fn describe(&self, to: &mut Vec<u8>) {
+    pub fn words(&self) -> Words {
         if self.all {
-            to.extend(b"~*");
+            return vec![b"~*".to_vec()];
         }
-        for (at, known) in self.patterns.iter().enumerate() {
-            if at > 0 {
-                to.push(b' ');
-            }
-            to.extend(match known.access {
+        let word = |known: &KeyPattern| {
+            let before = match known.access {
                 Access::READ => &b"%R~"[..],
                 Access::WRITE => b"%W~",
                 _ => b"~",
-            });
-            to.extend(&known.pattern[..]);
-        }
+            };
+            [before, &known.pattern].concat()
+        };
+        self.patterns.iter().map(word).collect()
     }
 }
 
@@ -198,17 +201,11 @@ impl ChannelRules {
             })
     }
 
-    /// The patterns alone, as GETUSER shows them.
-    pub fn describe(&self, to: &mut Vec<u8>) {
+    /// The patterns as text.
+    pub fn words(&self) -> Words {
         if self.all {
-            to.extend(b"&*");
+            return vec![b"&*".to_vec()];
         }
-        for (at, pattern) in self.patterns.iter().enumerate() {
-            if at > 0 {
-                to.push(b' ');
-            }
-            to.push(b'&');
-            to.extend(&pattern[..]);
-        }
+        self.patterns.iter().map(|pattern| [b"&", &pattern[..]].concat()).collect()
     }
 }

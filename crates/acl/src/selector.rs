@@ -119,50 +119,64 @@ impl Selector {
 
     /// What GETUSER shows: commands.
     pub fn commands_text(&self) -> Vec<u8> {
-        text(|to| self.commands.describe(to))
+        self.commands.words().join(&b' ')
     }
 
     /// What GETUSER shows: keys.
     pub fn keys_text(&self) -> Vec<u8> {
-        text(|to| self.keys.describe(to))
+        self.keys.words().join(&b' ')
     }
 
     /// What GETUSER shows: channels.
     pub fn channels_text(&self) -> Vec<u8> {
-        text(|to| self.channels.describe(to))
+        self.channels.words().join(&b' ')
     }
 
     /// What GETUSER shows: databases.
     pub fn databases_text(&self) -> Vec<u8> {
-        text(|to| self.databases.describe(to))
+        self.databases.word()
     }
 
-    /// All of it, as LIST shows it.
-    pub(crate) fn describe(&self, to: &mut Vec<u8>) {
-        let start = to.len();
-        self.keys.describe(to);
-        if to.len() > start {
-            to.push(b' ');
-        }
+    /// All its rules, as LIST shows them.
+    pub(crate) fn words(&self) -> Words {
+        let mut words = self.keys.words();
         if !self.channels.is_all() {
-            to.extend(b"resetchannels ");
+            words.push(b"resetchannels".to_vec());
         }
-        let channels = to.len();
-        self.channels.describe(to);
-        if to.len() > channels {
-            to.push(b' ');
+        words.extend(self.channels.words());
+        match self.databases.word() {
+            _ if self.databases.is_all() => {}
+            none if none.is_empty() => words.push(b"resetdbs".to_vec()),
+            some => words.push(some),
         }
-        if !self.databases.is_all() {
-            let databases = to.len();
-            self.databases.describe(to);
-            to.extend(if to.len() > databases { &b" "[..] } else { b"resetdbs " });
-        }
-        self.commands.describe(to);
+        words.extend(self.commands.words());
+        words
+    }
+
+    /// The same between parentheses.
+    pub(crate) fn words_within(&self) -> Vec<u8> {
+        let words: Words = self.words().into_iter().map(quoted).collect();
+        [b"(", &words.join(&b' ')[..], b")"].concat()
     }
 }
 
-fn text(describe: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut text = Vec::new();
-    describe(&mut text);
+/// Rules as text, each by itself.
+pub(crate) type Words = Vec<Vec<u8>>;
+
+/// A rule as it stands between parentheses, where quotes mean something and a closing parenthesis
+/// at its end would end the selector.
+fn quoted(rule: Vec<u8>) -> Vec<u8> {
+    let has_quote = rule.iter().any(|byte| matches!(byte, b'"' | b'\''));
+    if !has_quote && !rule.ends_with(b")") {
+        return rule;
+    }
+    let mut text = vec![b'"'];
+    for byte in rule {
+        if matches!(byte, b'"' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(byte);
+    }
+    text.push(b'"');
     text
 }

@@ -236,12 +236,10 @@ impl User {
             text.extend(b" #");
             text.extend(password);
         }
-        text.push(b' ');
-        self.root().describe(&mut text);
-        for selector in self.selectors() {
-            text.extend(b" (");
-            selector.describe(&mut text);
-            text.push(b')');
+        let selectors = self.selectors().iter().map(Selector::words_within);
+        for word in self.root().words().into_iter().chain(selectors) {
+            text.push(b' ');
+            text.extend(word);
         }
         text
     }
