@@ -4,6 +4,7 @@ import contextlib
 import os
 import resource
 import subprocess
+import tempfile
 from pathlib import Path
 
 from client import Client, encode
@@ -207,6 +208,49 @@ def no_core_file(trial):
             assert (most == 1) == (is_small or hard == 1), f"{flags}: {most} bytes"
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+
+
+@scenario(started=False, watched=False)
+def landlocked(trial):
+    """`landlock yes`: the server does all it has to in its directory, and can write nowhere else,
+    whatever it is told, though it runs as root."""
+    server = trial.server
+    flags = ["--landlock", "yes", "--enable-protected-configs", "yes", "--appendonly", "yes",
+             "--unixsocket", f"{server.directory}/socket"]
+    plain = server.command
+    server.command = lambda: [*plain(), *flags]
+    try:
+        server.start()
+    except AssertionError:
+        if "the kernel has no Landlock" in server.log_text():
+            raise Skip("this kernel has no Landlock") from None
+        raise
+    elsewhere = Path(tempfile.mkdtemp(prefix="bad-days-"))
+    try:
+        with trial.client() as client:
+            client.want(b"OK", "SET", "k", "v")
+            client.want(b"OK", "SAVE")
+            client.want(b"Background append only file rewriting started", "BGREWRITEAOF")
+            until(lambda: b"aof_rewrite_in_progress:0" in client.call("INFO", "persistence"), "it")
+            assert b"aof_last_bgrewrite_status:ok" in client.call("INFO", "persistence")
+            client.want(b"OK", "CONFIG", "SET", "appendonly", "no")
+            client.want(b"OK", "CONFIG", "SET", "dir", str(elsewhere))
+            reply = client.call("SAVE")
+            assert is_error(reply), reply
+            below = Path(server.directory) / "below"
+            below.mkdir()
+            client.want(b"OK", "CONFIG", "SET", "dir", str(below))
+            client.want(b"OK", "SAVE")
+            memory = client.call("INFO", "memory").decode()
+            assert "total_system_memory:0" not in memory, memory
+            reply = client.call("MIGRATE", "127.0.0.1", server.port, "k", 1, 1000, "COPY")
+            assert reply == b"OK", reply
+        assert not list(elsewhere.iterdir())
+        server.process.terminate()
+        assert server.process.wait() == 0
+        assert not (Path(server.directory) / "socket").exists()
+    finally:
+        elsewhere.rmdir()
 
 
 @scenario(watched=False)

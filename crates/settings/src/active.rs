@@ -284,6 +284,8 @@ settings! {
     /// Milliseconds for which the answer to a wrong password is held back; 0 means not at all.
     auth_failure_delay_ms: u32 = live(
         "auth_failure_delay", Kind::Int(0, 10_000), "100", Security).beyond_redis();
+    /// The kernel keeps the process from writing outside of dir and from listening anew.
+    landlock: bool = start("landlock", Kind::Bool, "no", Security).beyond_redis();
     /// Without a password, serve only clients of this machine.
     protected_mode: bool = live("protected-mode", Kind::Bool, "yes", Security);
     /// Who may use DEBUG. Redis and Valkey say no by default.

@@ -1,6 +1,7 @@
 //! The process: its threads, its listening sockets, its log, its end.
 
 pub mod background;
+mod confinement;
 pub mod control;
 pub mod flushing;
 pub mod journaling;

@@ -22,7 +22,9 @@ use pantala_engine::lane;
 use pantala_engine::states::States;
 
 use super::loading::{self, AnswersLoading};
-use super::{background, journaling, limits, listening, place, renewing, saving, signals};
+use super::{
+    background, confinement, journaling, limits, listening, place, renewing, saving, signals,
+};
 
 /// Receive buffers of a worker: all of them are touched in time, so they count as resident.
 const RECEIVE_BUFFERS: usize = 128;
@@ -90,6 +92,7 @@ pub fn start_with(
     place::remove_leftovers(&settings);
     let to_load = ToLoad::find(&settings)?;
     let listeners = listening::open(&settings)?;
+    confinement::begin(&settings, file.as_deref())?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let seed = pantala_base::hash::HashSeed::random();
