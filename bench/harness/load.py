@@ -5,9 +5,10 @@ import json
 PROGRAM = "pantala-load"
 
 
-def fill_line(port, protocol, *, keys, value_bytes, first=0):
+def fill_line(port, protocol, *, keys, value_bytes, first=0, ttl_s=0):
     line = [PROGRAM, "fill", "--port", str(port), "--protocol", protocol, "--keys", str(keys)]
-    return line + ["--value-bytes", str(value_bytes), "--first", str(first), "--json"]
+    line += ["--value-bytes", str(value_bytes), "--first", str(first)]
+    return line + ["--ttl-s", str(ttl_s), "--json"]
 
 
 def run_line(

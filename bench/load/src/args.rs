@@ -30,6 +30,7 @@ const FLAGS: &[Flag] = &[
     Flag("connections", For::Both, Some("4"), "connections in all"),
     Flag("json", For::Both, Some("no"), "switch: print one line of JSON"),
     Flag("first", For::Fill, Some("0"), "fill from this key number on, up to --keys"),
+    Flag("ttl-s", For::Fill, Some("0"), "seconds after which each key is gone; 0: never"),
     Flag("threads", For::Run, Some("1"), "threads; connections are dealt out among them"),
     Flag("pipeline", For::Run, Some("1"), "commands under way on each connection"),
     Flag("get-percent", For::Run, Some("100"), "share of GETs, the rest are SETs"),
@@ -70,6 +71,8 @@ pub struct FillJob {
     pub target: Target,
     /// The first key number to write.
     pub first: u64,
+    /// Seconds after which each key is gone; 0: never.
+    pub ttl_s: u64,
 }
 
 /// When a run ends.
@@ -213,7 +216,7 @@ fn fill_job(values: &Given) -> Result<FillJob, Fault> {
     if first > target.keys.count {
         return Err(Fault::Usage("--first is beyond --keys".into()));
     }
-    Ok(FillJob { target, first })
+    Ok(FillJob { target, first, ttl_s: number(values, "ttl-s")? })
 }
 
 fn run_job(values: &Given) -> Result<RunJob, Fault> {
@@ -282,8 +285,8 @@ mod tests {
     fn a_fill_has_defaults() {
         let Ok(Job::Fill(job)) = parsed("fill --port 7 --keys 10") else { panic!("not a fill") };
         assert_eq!(
-            (job.first, job.target.keys.key_bytes, job.target.keys.value_bytes),
-            (0, 16, 100)
+            (job.first, job.ttl_s, job.target.keys.key_bytes, job.target.keys.value_bytes),
+            (0, 0, 16, 100)
         );
         assert_eq!((job.target.protocol, job.target.json), (Protocol::Resp, false));
     }

@@ -42,7 +42,7 @@ struct Lane {
 
 /// Writes the keys `first..count` of the job.
 pub fn fill(job: &FillJob) -> Result<Filled, Fault> {
-    let writer = Writer::new(job.target.protocol, &job.target.keys);
+    let writer = Writer::new(job.target.protocol, &job.target.keys).with_ttl(job.ttl_s);
     let batch_size = (BATCH_BYTES / writer.set_bytes()).clamp(1, BATCH_COMMANDS as usize) as u64;
     let mut lanes = Vec::new();
     for _ in 0..job.target.connections {

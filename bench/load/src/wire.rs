@@ -41,6 +41,7 @@ pub struct Writer {
     get_head: Vec<u8>,
     set_head: Vec<u8>,
     set_middle: Vec<u8>,
+    set_end: Vec<u8>,
 }
 
 impl Writer {
@@ -63,7 +64,29 @@ impl Writer {
             get_head: get_head.into_bytes(),
             set_head: set_head.into_bytes(),
             set_middle: set_middle.into_bytes(),
+            set_end: b"\r\n".to_vec(),
         }
+    }
+
+    /// The same, whose SETs have a deadline after so many seconds, if not 0.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl_s: u64) -> Writer {
+        let (key_bytes, value_bytes) = (self.keys.key_bytes, self.keys.value_bytes);
+        if ttl_s == 0 {
+            return self;
+        }
+        match self.protocol {
+            Protocol::Resp => {
+                let word = ttl_s.to_string();
+                self.set_head = format!("*5\r\n$3\r\nSET\r\n${key_bytes}\r\n").into_bytes();
+                self.set_end =
+                    format!("\r\n$2\r\nEX\r\n${}\r\n{word}\r\n", word.len()).into_bytes();
+            }
+            Protocol::Memcached => {
+                self.set_middle = format!(" 0 {ttl_s} {value_bytes}\r\n").into_bytes();
+            }
+        }
+        self
     }
 
     /// Which protocol the commands are in.
@@ -82,7 +105,7 @@ impl Writer {
             + self.keys.key_bytes
             + self.set_middle.len()
             + self.keys.value_bytes
-            + 2
+            + self.set_end.len()
     }
 
     /// Appends a GET of key `index`.
@@ -108,7 +131,7 @@ impl Writer {
         self.keys.write_key(index, out);
         out.extend_from_slice(&self.set_middle);
         self.keys.write_value(index, out);
-        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&self.set_end);
     }
 }
 
@@ -224,6 +247,18 @@ mod tests {
         writer(Protocol::Memcached).set(7, &mut out);
         assert!(out.starts_with(b"set key:000000000007 0 0 3\r\n") && out.ends_with(b"\r\n"));
         assert_eq!(out.len(), writer(Protocol::Memcached).set_bytes());
+    }
+
+    #[test]
+    fn a_deadline_stands_where_the_protocols_want_it() {
+        let (mut resp, mut memcached) = (Vec::new(), Vec::new());
+        let with_ttl = |protocol| writer(protocol).with_ttl(30);
+        with_ttl(Protocol::Resp).set(7, &mut resp);
+        assert!(resp.starts_with(b"*5\r\n$3\r\nSET\r\n") && resp.ends_with(b"\r\n$2\r\n30\r\n"));
+        assert!(resp.windows(12).any(|bytes| bytes == b"\r\n$2\r\nEX\r\n$2"));
+        with_ttl(Protocol::Memcached).set(7, &mut memcached);
+        assert!(memcached.starts_with(b"set key:000000000007 0 30 3\r\n"));
+        assert_eq!(resp.len(), with_ttl(Protocol::Resp).set_bytes());
     }
 
     #[test]
