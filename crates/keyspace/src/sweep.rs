@@ -11,9 +11,11 @@
 //! Elements with deadlines of their own (fields of a hash) are found by the keys that `timed`
 //! knows, and count for the bound like keys.
 //!
-//! Reading deadlines means touching records, so a partition in which little was found rests for a
-//! multiple of what looking through it cost ([`REST_FACTOR`]): at most a twentieth of one core goes
-//! into looking in vain, and a small keyspace is still swept within milliseconds.
+//! Reading deadlines means touching records, and in a partition of many keys some deadline has
+//! nearly always passed. So those in which little was found rest together for a multiple of what
+//! looking through all of them cost ([`rest_factor`]): at most a twentieth of one core goes into
+//! looking for next to nothing, half of one where a few in a hundred keys are found, and a small
+//! keyspace is still swept within milliseconds.
 //!
 //! Invariants
 //! 1. `earliest` of a partition is written only with that partition locked.
@@ -39,8 +41,6 @@ use crate::opened::Opened;
 use crate::tally::Tally;
 use crate::ticket::{Ticket, Waker, Woken};
 
-/// After a partition with little to remove, rest this many times as long as it took.
-const REST_FACTOR: u64 = 20;
 /// Records looked at with one lock held.
 const RECORDS_PER_LOCK: usize = 512;
 /// Elements removed with one lock held.
@@ -96,9 +96,15 @@ impl Sweep {
             waker.wake();
         }
     }
+}
 
-    fn smallest(&self) -> i64 {
-        self.earliest.iter().map(|bound| bound.load(Ordering::SeqCst)).min().unwrap_or(NEVER)
+/// How many times as long as it took to look for those that rest, by what was found: none after a
+/// tenth and more ([`Found::is_much`]).
+fn rest_factor(vain: Found) -> u64 {
+    match vain.removed * 1_000 / vain.seen.max(1) {
+        0..5 => 19,
+        5..20 => 4,
+        _ => 1,
     }
 }
 
@@ -107,6 +113,8 @@ pub struct Sweeper {
     rest_until_us: Box<[u64]>,
     /// See invariant 3.
     unfinished: Box<[bool]>,
+    /// Those that the present round has looked through for little.
+    tired: Vec<PartitionId>,
     waker: Arc<Waker>,
 }
 
@@ -116,7 +124,8 @@ impl Sweeper {
         let waker = Waker::for_this_thread();
         let _second_sweeper = space.sweep.waker.set(Arc::clone(&waker));
         let rest_until_us = vec![0; PARTITION_COUNT].into();
-        Sweeper { rest_until_us, unfinished: vec![false; PARTITION_COUNT].into(), waker }
+        let unfinished = vec![false; PARTITION_COUNT].into();
+        Sweeper { rest_until_us, unfinished, tired: Vec::new(), waker }
     }
 
     /// A waker that ends [`Sweeper::sleep`] early.
@@ -132,18 +141,24 @@ impl Sweeper {
         // The alarm is set before the bounds are read: a deadline that arrives in between either
         // sees the alarm and wakes, or is seen here.
         space.sweep.alarm.store(NEVER, Ordering::SeqCst);
-        let due = space.sweep.smallest();
-        space.sweep.alarm.fetch_min(due, Ordering::SeqCst);
-        let wait_ms = u64::try_from(due.saturating_sub(now.0)).unwrap_or(0);
-        let resting = if wait_ms == 0 { self.shortest_rest() } else { Duration::ZERO };
-        let nap = Duration::from_millis(wait_ms).max(resting);
-        let nap = if self.unfinished.contains(&true) { nap.min(self.shortest_rest()) } else { nap };
-        self.waker.wait_for(nap.clamp(SHORTEST_NAP, longest));
+        let nap = self.nap(&space.sweep, now, monotonic_us()).clamp(SHORTEST_NAP, longest);
+        let until = now.0.saturating_add(i64::try_from(nap.as_millis()).unwrap_or(NEVER));
+        space.sweep.alarm.fetch_min(until, Ordering::SeqCst);
+        self.waker.wait_for(nap);
     }
 
-    fn shortest_rest(&self) -> Duration {
-        let until = self.rest_until_us.iter().copied().filter(|&us| us > 0).min().unwrap_or(0);
-        Duration::from_micros(until.saturating_sub(monotonic_us()))
+    /// How long until the first partition is due and has rested.
+    fn nap(&self, sweep: &Sweep, now: UnixMs, now_us: u64) -> Duration {
+        let wait_us = |id: PartitionId| {
+            let due = match self.unfinished[id.index()] {
+                true => now.0,
+                false => sweep.earliest[id.index()].load(Ordering::SeqCst),
+            };
+            let due_ms = u64::try_from(due.saturating_sub(now.0)).unwrap_or(0);
+            let rest_us = self.rest_until_us[id.index()].saturating_sub(now_us);
+            due_ms.saturating_mul(1_000).max(rest_us)
+        };
+        Duration::from_micros(PartitionId::all().map(wait_us).min().unwrap_or(u64::MAX))
     }
 
     /// Looks through every partition that is due and rested; how many keys were removed.
@@ -159,7 +174,7 @@ impl Sweeper {
         tally: &Tally,
         recorder: Option<&Recorder>,
     ) -> Found {
-        let mut all = Found::default();
+        let (mut all, mut vain, mut vain_us) = (Found::default(), Found::default(), 0);
         for id in PartitionId::all() {
             if space.hides_expired() {
                 break;
@@ -173,20 +188,25 @@ impl Sweeper {
             let mut found = Found::default();
             let swept = space.sweep_partition(id, (now, tally, recorder), &mut found);
             let took_us = monotonic_us() - began_us;
-            let rest_us = match swept {
-                Progress::Held => HELD_REST_US,
-                Progress::HalfDone => HELD_REST_US.max(took_us),
-                Progress::Done if found.removed * 10 >= found.seen => 0,
-                Progress::Done => took_us * REST_FACTOR,
+            self.rest_until_us[id.index()] = match swept {
+                Progress::Held => began_us + HELD_REST_US,
+                Progress::HalfDone => began_us + HELD_REST_US.max(took_us),
+                Progress::Done => 0,
             };
             match swept {
                 Progress::Held => {}
                 Progress::HalfDone => self.unfinished[id.index()] = true,
                 Progress::Done => self.unfinished[id.index()] = false,
             }
-            self.rest_until_us[id.index()] = if rest_us == 0 { 0 } else { began_us + rest_us };
+            if matches!(swept, Progress::Done) && !found.is_much() {
+                self.tired.push(id);
+                vain.add(found);
+                vain_us += took_us;
+            }
             all.add(found);
         }
+        let until_us = monotonic_us() + vain_us * rest_factor(vain);
+        self.tired.drain(..).for_each(|id| self.rest_until_us[id.index()] = until_us);
         all
     }
 }
@@ -203,6 +223,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// Whether it is worth to look again at once.
+    fn is_much(self) -> bool {
+        self.removed * 10 >= self.seen
+    }
+
     fn add(&mut self, other: Found) {
         self.seen += other.seen;
         self.removed += other.removed;
@@ -366,5 +391,39 @@ impl Keyspace {
         let held = self.hold_soon(id)?;
         let earliest = held.db_if_used(scope.db).and_then(|db| db.timed().earliest());
         Some(earliest.map_or(NEVER, |moment| moment.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_rests_does_not_keep_others_waiting() {
+        let sweep = Sweep::default();
+        let mut sweeper = Sweeper {
+            rest_until_us: vec![500_000; PARTITION_COUNT].into(),
+            unfinished: vec![false; PARTITION_COUNT].into(),
+            tired: Vec::new(),
+            waker: Waker::for_this_thread(),
+        };
+        let now = UnixMs(1_000_000);
+        let nap_ms = |sweeper: &Sweeper| sweeper.nap(&sweep, now, 0).as_millis();
+        assert!(nap_ms(&sweeper) > 1 << 40, "nothing has a deadline");
+        sweep.earliest[3].store(now.0 - 10, Ordering::Relaxed);
+        assert_eq!(nap_ms(&sweeper), 500, "it is due and rests");
+        sweep.earliest[4].store(now.0 + 20, Ordering::Relaxed);
+        sweeper.rest_until_us[4] = 0;
+        assert_eq!(nap_ms(&sweeper), 20, "it will be due and does not rest");
+        sweeper.unfinished[5] = true;
+        sweeper.rest_until_us[5] = 7_000;
+        assert_eq!(nap_ms(&sweeper), 7, "it was left halfway");
+    }
+
+    #[test]
+    fn the_less_is_found_the_longer_is_the_rest() {
+        let factor = |removed| rest_factor(Found { seen: 1_000, removed, longest_hold_us: 0 });
+        assert_eq!([0, 4, 5, 19, 20, 99].map(factor), [19, 19, 4, 4, 1, 1]);
+        assert_eq!(rest_factor(Found::default()), 19);
     }
 }

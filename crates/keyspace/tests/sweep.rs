@@ -109,3 +109,28 @@ fn what_somebody_holds_is_swept_later_and_all_else_now() {
         sweeper.round(&space, later, &tally);
     }
 }
+
+/// In many partitions some deadline has always passed: they are looked through together, and then
+/// all of them rest.
+#[test]
+fn looking_for_little_is_followed_by_a_rest() {
+    const KEYS: u64 = 150_000;
+    let space = keyspace();
+    let mut rng = Rng::from_seed(7);
+    for number in 0..KEYS {
+        let deadline = NOW.0 + 1 + rng.below(1_000_000).cast_signed();
+        set(&space, DB, &number.to_string(), "v", at(deadline));
+    }
+    let (mut sweeper, tally) = (Sweeper::new(&space), Tally::default());
+    // Each time one in three hundred has passed, in every third partition.
+    let seen: u64 = (1..=100)
+        .map(|round| UnixMs(NOW.0 + round * 3_300))
+        .map(|now| sweeper.round_recorded(&space, now, &tally, None).seen)
+        .sum();
+    assert!(seen < KEYS * 8, "{} looks at each key", seen / KEYS);
+    let end = UnixMs(NOW.0 + 2_000_000);
+    while space.sizes(DB).map_or(0, |sizes| sizes.keys()) > 0 {
+        sweeper.round(&space, end, &tally);
+    }
+    assert_eq!(tally.expired.get(), KEYS);
+}
