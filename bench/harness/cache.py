@@ -15,6 +15,9 @@ VALUE_BYTES = 200
 KEYS = "1200000"
 LOOPED = "320000"
 REQUESTS = 2_400_000
+# With this exponent most requests go to few keys: only a long trace over very many does not fit.
+STEEP_KEYS = "100000000"
+STEEP_REQUESTS = "6000000"
 MIXED_RATE = "60000"
 
 
@@ -25,7 +28,7 @@ def trace(name, pattern, *more, keys=KEYS):
 TRACES = (
     trace("Zipf 0.7", "zipf", "--zipf", "0.7"),
     trace("Zipf 0.9", "zipf", "--zipf", "0.9"),
-    trace("Zipf 1.1", "zipf", "--zipf", "1.1"),
+    trace("Zipf 1.1", "zipf", "--zipf", "1.1", "--requests", STEEP_REQUESTS, keys=STEEP_KEYS),
     trace("shifting popularity", "shift", "--zipf", "0.9"),
     trace("a scan mixed in", "scan", "--zipf", "0.9"),
     trace("a loop larger than the cache", "loop", keys=LOOPED),

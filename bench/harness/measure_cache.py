@@ -76,10 +76,10 @@ def played(session, scenario, kind, arguments, policy, more):
         kind, session.settings.server_cores, 1, limited(kind, scenario.memory_mb, more)
     ) as server:
         to = ["--port", str(server.port), "--protocol", server.protocol]
-        told = traces(session, ["play", *arguments, *shape, *to], scenario.requests)
+        told = traces(session, ["play", *shape, *arguments, *to], scenario.requests)
         items, rss_mb = held(server), server.rss_kb() / 1e3
     (limits,) = traces(
-        session, ["limits", *arguments, *shape, "--items", str(items)], scenario.requests
+        session, ["limits", *shape, *arguments, "--items", str(items)], scenario.requests
     )
     figures = {"hit_percent": told["hit_percent"], "rss_mb": rss_mb}
     details = limits | {"refused": told["refused"], "seconds": told["seconds"], "policy": policy}

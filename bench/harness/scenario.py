@@ -110,10 +110,11 @@ class Scenario:
         return replace(self, **self.quick)
 
     def with_steps(self, wanted):
-        """With only those steps and neighbours whose name is `wanted`."""
+        """With only those steps, neighbours and traces whose name is `wanted`."""
         steps = tuple(step for step in self.steps if wanted(step.label))
         neighbours = tuple(each for each in self.neighbours if wanted(each.name))
-        return replace(self, steps=steps, neighbours=neighbours)
+        traces = tuple(each for each in self.traces if wanted(each[0]))
+        return replace(self, steps=steps, neighbours=neighbours, traces=traces)
 
 
 # What a figure is called and measured in.

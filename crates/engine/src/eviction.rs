@@ -65,7 +65,7 @@ impl MemoryRules {
     pub fn of(settings: &Settings) -> Self {
         MemoryRules {
             most_bytes: settings.memory_limit(),
-            choice: choice_of(settings.eviction_policy()),
+            choice: choice_of(settings),
             budget_us: budget_us(settings.maxmemory_eviction_tenacity),
         }
     }
@@ -76,11 +76,14 @@ impl MemoryRules {
     }
 }
 
-fn choice_of(policy: EvictionPolicy) -> Option<Choice> {
-    let (first, only_deadlines) = match policy {
+fn choice_of(settings: &Settings) -> Option<Choice> {
+    let (first, only_deadlines) = match settings.maxmemory_policy {
+        EvictionPolicy::NoEviction if settings.cache_mode => (First::Coldest, false),
         EvictionPolicy::NoEviction => return None,
-        EvictionPolicy::AllkeysLru | EvictionPolicy::AllkeysLfu => (First::Coldest, false),
-        EvictionPolicy::VolatileLru | EvictionPolicy::VolatileLfu => (First::Coldest, true),
+        EvictionPolicy::AllkeysLru => (First::LeastRecent, false),
+        EvictionPolicy::AllkeysLfu => (First::LeastFrequent, false),
+        EvictionPolicy::VolatileLru => (First::LeastRecent, true),
+        EvictionPolicy::VolatileLfu => (First::LeastFrequent, true),
         EvictionPolicy::AllkeysRandom => (First::Any, false),
         EvictionPolicy::VolatileRandom => (First::Any, true),
         EvictionPolicy::VolatileTtl => (First::Nearest, true),
@@ -308,8 +311,10 @@ mod tests {
             MemoryRules::of(&settings).choice.map(|choice| (choice.first, choice.only_deadlines))
         };
         assert_eq!(choice("noeviction"), None);
-        assert_eq!(choice("allkeys-lru"), choice("allkeys-lfu"));
-        assert_eq!(choice("volatile-lru"), Some((First::Coldest, true)));
+        assert_eq!(choice("allkeys-lru"), Some((First::LeastRecent, false)));
+        assert_eq!(choice("allkeys-lfu"), Some((First::LeastFrequent, false)));
+        assert_eq!(choice("volatile-lru"), Some((First::LeastRecent, true)));
+        assert_eq!(choice("volatile-lfu"), Some((First::LeastFrequent, true)));
         assert_eq!(choice("allkeys-random"), Some((First::Any, false)));
         assert_eq!(choice("volatile-random"), Some((First::Any, true)));
         assert_eq!(choice("volatile-ttl"), Some((First::Nearest, true)));
@@ -319,9 +324,13 @@ mod tests {
     fn cache_mode_evicts_and_has_a_limit() {
         let settings = Settings::defaults().with("cache_mode", "yes").unwrap();
         let rules = MemoryRules::of(&settings);
-        assert!(rules.choice.is_some() && rules.most_bytes > 0);
+        assert_eq!(rules.choice.map(|choice| choice.first), Some(First::Coldest));
+        assert!(rules.most_bytes > 0);
         let settings = settings.with("maxmemory", "100mb").unwrap();
         assert_eq!(MemoryRules::of(&settings).most_bytes, 100 << 20);
         assert!(settings.counts_uses());
+        let settings = settings.with("maxmemory-policy", "allkeys-lru").unwrap();
+        let choice = MemoryRules::of(&settings).choice;
+        assert_eq!(choice.map(|choice| choice.first), Some(First::LeastRecent), "as it says");
     }
 }

@@ -32,7 +32,7 @@ use std::ops::ControlFlow;
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_table::{CAS_MAX, Choice, OwnedRecord, Place, SweepCursor, Swept, Table, Tail};
+use pantala_table::{Among, CAS_MAX, Choice, OwnedRecord, Place, SweepCursor, Swept, Table, Tail};
 use pantala_values::{Collection, Object};
 
 use crate::Keyspace;
@@ -546,7 +546,8 @@ impl<'l, 'k> Changes<'l, 'k> {
         let space = around.scope.space;
         let (mut bytes, mut last) = (0, None);
         let mut random = |bound| rng.below(bound);
-        let evicted = table.evict(choice, &space.eviction.reserve, &mut random, &mut |record| {
+        let among = Among { lately: &space.eviction.lately, number: around.partition.index() };
+        let evicted = table.evict(choice, among, &mut random, &mut |record| {
             bytes += record.bytes();
             last = Some(space.hash(record.key()));
             around.evicted(timed, source, record);

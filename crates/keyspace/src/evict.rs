@@ -22,9 +22,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_table::{Choice, MOST_VICTIMS, Reserve};
+use pantala_table::{Choice, Lately, MOST_VICTIMS};
 
+use crate::ageing::Rounds;
 use crate::change::Changes;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::locked::Scope;
@@ -50,7 +52,9 @@ pub(crate) struct Eviction {
     barren: AtomicU64,
     /// Hardly any were in the lap before.
     was_poor: AtomicBool,
-    pub(crate) reserve: Reserve,
+    /// What the tables of all partitions have seen.
+    pub(crate) lately: Lately,
+    pub(crate) rounds: Rounds,
 }
 
 /// What a call has done.
@@ -90,6 +94,7 @@ impl Keyspace {
             if turn > 0 && turn.is_multiple_of(PARTITION_COUNT as u64) {
                 let lap = self.eviction.lap.swap(0, Ordering::Relaxed);
                 self.eviction.was_poor.store(lap < POOR_LAP, Ordering::Relaxed);
+                self.note_ageing(choice, scope.now);
             }
             let id = PartitionId((turn % PARTITION_COUNT as u64) as u16);
             let first_db = turn / PARTITION_COUNT as u64;
@@ -102,6 +107,27 @@ impl Keyspace {
             _ => self.eviction.barren.swap(0, Ordering::Relaxed),
         };
         freed
+    }
+
+    /// At the end of a lap.
+    fn note_ageing(&self, choice: Choice, now: UnixMs) {
+        let of = |sizes: &Sizes| match choice.only_deadlines {
+            true => sizes.with_deadline(),
+            false => sizes.keys(),
+        };
+        let keys =
+            (0..self.database_count()).filter_map(|db| self.sizes(DbIndex(db))).map(of).sum();
+        self.eviction.rounds.note(self.eviction.lately.aged(), keys, now);
+    }
+
+    /// For how long a key of this hotness was not used, at least, where eviction goes by recency.
+    pub fn idle_ms(&self, hotness: u8, now: UnixMs) -> i64 {
+        self.eviction.rounds.idle_ms(hotness, now)
+    }
+
+    /// How hot a key is that was not used for so long.
+    pub fn hotness_of_idle(&self, idle_ms: i64, now: UnixMs) -> u8 {
+        self.eviction.rounds.hotness_of_idle(idle_ms, now)
     }
 
     /// The databases of one partition, beginning with another one each time.

@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ageing;
 mod change;
 mod crowd;
 mod effects;

@@ -70,7 +70,9 @@ fn every_database_gives_its_share() {
 fn what_has_no_deadline_stays_if_only_others_may_go() {
     let space = filled();
     let tally = Tally::default();
-    for first in [First::Coldest, First::Nearest, First::Any] {
+    for first in
+        [First::LeastRecent, First::LeastFrequent, First::Coldest, First::Nearest, First::Any]
+    {
         laps(&space, &tally, Choice { first, only_deadlines: true, in_need: false }, 30);
     }
     assert_eq!(keys(&space), [1_500, 300]);

@@ -125,7 +125,7 @@ settings! {
     maxmemory_eviction_tenacity: u32 = live(
         "maxmemory-eviction-tenacity", Kind::Int(0, 100), "10", Memory);
     /// Evict cold keys at maxmemory, or at 80 % of the memory there is; noeviction then means
-    /// allkeys-lfu.
+    /// allkeys-lru or allkeys-lfu, whichever has fewer misses.
     cache_mode: bool = live("cache_mode", Kind::Bool, "no", Memory).beyond_redis();
     /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
     maxmemory_clients: MemoryShare = live(

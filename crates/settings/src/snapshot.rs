@@ -172,7 +172,8 @@ impl Settings {
         Ok(self)
     }
 
-    /// What happens when a write would exceed the limit: in cache mode always an eviction.
+    /// What happens when a write would exceed the limit: in cache mode always an eviction, and one
+    /// by recency may take the place of one by frequency (`pantala_engine`, `eviction`).
     pub fn eviction_policy(&self) -> EvictionPolicy {
         match self.maxmemory_policy {
             EvictionPolicy::NoEviction if self.cache_mode => EvictionPolicy::AllkeysLfu,

@@ -48,7 +48,7 @@ mod word;
 use pantala_base::UnixMs;
 
 pub use class::size_class;
-pub use evict::{Choice, Evicted, First, MOST_VICTIMS, Reserve};
+pub use evict::{Among, Choice, Evicted, First, Lately, MOST_VICTIMS};
 pub use number::IntText;
 pub use owned::{Discarded, Encoding, OwnedRecord, StrRef, ValueRef};
 pub use record::MAX_STRING_BYTES;

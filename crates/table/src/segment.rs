@@ -26,8 +26,12 @@
 //! - S4. `count` and `deadlines` of the header count all items, and those whose word has a
 //!   deadline.
 //!
+//! Words of free slots may hold what is remembered of evicted records: S5, in `ghosts`.
+//!
 //! Not here: the directory, splitting and merging (`directory`, `structure`).
 //! Tests: `tests/model.rs`, and `check` of this file, which proves S2..S4 for a segment.
+
+mod ghosts;
 
 use std::alloc::{self, Layout};
 
@@ -35,6 +39,8 @@ use crate::group::{BUCKET_SLOTS, SLOT_BITS, equal_bytes, equal_bytes_64, prefetc
 use crate::hash::{POSITIONS, position, trail, window_shift};
 use crate::record::Record;
 use crate::word::{POSITION_BITS, Trail, Word};
+
+pub(crate) use ghosts::Ghost;
 
 /// A unit of a segment: a bucket, or the header with the first stash slots.
 pub(crate) const UNIT_BYTES: usize = 128;
@@ -135,7 +141,8 @@ pub(crate) struct Header {
     pub(crate) depth: u8,
     /// Neither growing nor splitting opens a place: more keys with one hash than fit.
     pub(crate) stuck: bool,
-    spare: u8,
+    /// Free slots may remember evicted records (S5).
+    ghosts: bool,
     pub(crate) count: u16,
     pub(crate) deadlines: u16,
 }
@@ -258,12 +265,13 @@ impl Segment {
         }
         let segment = Segment { base, homes: usize::from(shape.homes) };
         // SAFETY: S1; zero is "empty" in buckets, `NO_HOME` is in the stash; words of empty slots
-        // are never read.
+        // are not read (S5).
         unsafe {
             for home in 0..segment.homes {
                 base.add(home * UNIT_BYTES).write_bytes(0, WORDS_AT);
             }
-            let header = Header { class, depth, stuck: false, spare: 0, count: 0, deadlines: 0 };
+            let header =
+                Header { class, depth, stuck: false, ghosts: false, count: 0, deadlines: 0 };
             segment.header().write(header);
             let stash = segment.header().cast::<u8>().add(HEADER_BYTES);
             stash.write_bytes(NO_HOME, usize::from(shape.stash));

@@ -25,7 +25,7 @@ use pantala_base::UnixMs;
 use crate::Object;
 use crate::class::size_class;
 use crate::directory::{Directory, Entry};
-use crate::evict::EvictionHand;
+use crate::evict::Standing;
 use crate::group::prefetch;
 use crate::hash::{position, trail};
 use crate::number::IntText;
@@ -48,7 +48,7 @@ pub struct Table<O: Object> {
     pub(crate) deadlines: usize,
     pub(crate) segments: u32,
     pub(crate) units: u32,
-    pub(crate) eviction_hand: EvictionHand,
+    pub(crate) eviction: Standing,
     /// What the saved bit of a record must be for it to count as saved; see `begin_epoch`.
     epoch: bool,
     #[cfg(debug_assertions)]
@@ -100,7 +100,7 @@ impl<O: Object> Table<O> {
             deadlines: 0,
             segments: 0,
             units: 0,
-            eviction_hand: EvictionHand::START,
+            eviction: Standing::START,
             epoch: false,
             #[cfg(debug_assertions)]
             generation: 0,
@@ -333,7 +333,8 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// How often the record was used lately, 0..=3.
+    /// How hot the record is, 0..=3: it goes up when the record is used, and down when there is no
+    /// room; see `evict`.
     pub fn hotness(&self, p: Place) -> u8 {
         self.word(p).hotness()
     }
@@ -343,13 +344,19 @@ impl<O: Object> Table<O> {
         self.word_mut(p).set_hotness(hotness);
     }
 
-    /// One step hotter; writes nothing when it is at the top already.
+    /// How hot a new record begins.
+    pub fn fresh_hotness(&self) -> u8 {
+        self.eviction.fresh()
+    }
+
+    /// Hotter by a step, or at once at the top; writes nothing when it is there already.
     #[inline]
     pub fn touch(&mut self, p: Place) {
+        let step = self.eviction.step();
         let word = self.word_mut(p);
         let hotness = word.hotness();
         if hotness < HOTTEST {
-            word.set_hotness(hotness + 1);
+            word.set_hotness(hotness + step);
         }
     }
 
@@ -609,8 +616,8 @@ impl<O: Object> Table<O> {
         }
     }
 
-    /// Inserts a whole record, whose key is not in the table (T4). Hotness and stickiness are the
-    /// record's.
+    /// Inserts a whole record, whose key is not in the table (T4). Stickiness is the
+    /// record's, and hotness if it is above that of a new one.
     pub fn insert_record(
         &mut self,
         hash: u64,
@@ -645,6 +652,9 @@ impl<O: Object> Table<O> {
         }
         word.set_trail(trail(hash, spot.entry.window_shift()));
         let segment = spot.entry.segment();
+        if self.eviction.has_begun() {
+            self.welcome(segment, hash, &mut word);
+        }
         segment.occupy(spot.slot, position(hash), word);
         self.place(spot.slot, segment.header())
     }

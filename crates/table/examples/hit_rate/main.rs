@@ -5,7 +5,8 @@
 //! ```
 //!
 //! All caches hold the same number of keys, so this compares policies and not bytes a key. The
-//! rivals are as good as they can be: the clock of `lru 10` has no granularity, and `lfu 10` never
+//! first three after the optimum are ours: `cache_mode`, the policies *lru* and the policies *lfu*.
+//! The rivals are as good as they can be: the clock of `lru 10` has no granularity, and `lfu 10` never
 //! forgets. Memory is spread over as many tables as the server has partitions.
 
 mod rivals;
@@ -13,7 +14,7 @@ mod traces;
 
 use std::ops::ControlFlow;
 
-use pantala_table::{Choice, First, Object, Reserve, Table};
+use pantala_table::{Among, Choice, First, Lately, Object, Table};
 use traces::{Random, Trace, mixed};
 
 const PARTITIONS: usize = 1024;
@@ -32,10 +33,10 @@ impl Object for Nothing {
 }
 
 /// The server's way: tables that have their turn one after the other.
-fn ours(trace: &Trace, capacity: usize) -> f64 {
+fn ours(trace: &Trace, capacity: usize, first: First) -> f64 {
     let mut tables: Vec<Table<Nothing>> = (0..PARTITIONS).map(|_| Table::new()).collect();
-    let (reserve, mut random) = (Reserve::default(), Random(11));
-    let choice = Choice { first: First::Coldest, only_deadlines: false, in_need: false };
+    let (lately, mut random) = (Lately::default(), Random(11));
+    let choice = Choice { first, only_deadlines: false, in_need: false };
     let mut rehash = |key: &[u8]| hash_of(key);
     let (mut held, mut hits, mut turn) = (0, 0, 0);
     for &number in trace {
@@ -52,7 +53,8 @@ fn ours(trace: &Trace, capacity: usize) -> f64 {
             let table = &mut tables[turn];
             let mut last = None;
             let mut below = |bound| random.below(bound);
-            let evicted = table.evict(choice, &reserve, &mut below, &mut |record| {
+            let among = Among { lately: &lately, number: turn };
+            let evicted = table.evict(choice, among, &mut below, &mut |record| {
                 last = Some(hash_of(record.key()));
                 ControlFlow::Continue(())
             });
@@ -74,9 +76,11 @@ fn hash_of(key: &[u8]) -> u64 {
 
 type Policy = fn(&Trace, usize) -> f64;
 
-const POLICIES: [(&str, Policy); 8] = [
+const POLICIES: [(&str, Policy); 10] = [
     ("optimum", rivals::belady),
-    ("ours", ours),
+    ("coldest", |trace, capacity| ours(trace, capacity, First::Coldest)),
+    ("recent", |trace, capacity| ours(trace, capacity, First::LeastRecent)),
+    ("frequent", |trace, capacity| ours(trace, capacity, First::LeastFrequent)),
     ("lru", rivals::lru),
     ("lfu", rivals::lfu),
     ("lru 10", |trace, capacity| rivals::sampled(trace, capacity, false)),

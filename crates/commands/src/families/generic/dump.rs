@@ -2,7 +2,7 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
-use pantala_keyspace::{Opened, event};
+use pantala_keyspace::{Opened, Scope, event};
 use pantala_rdb::{Kind, Limits, Strings, Value, Writing, payload, write_flags};
 use pantala_settings::Settings;
 use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord, Place, Table, Tail};
@@ -150,12 +150,28 @@ pub(super) fn is_large(opened: &Opened<'_, '_>) -> bool {
 struct Options {
     replaces: bool,
     is_absolute: bool,
-    /// How hot the key begins: nothing, unless it is said.
-    hotness: u8,
+    /// How hot the key begins; else as any new one does.
+    heat: Option<Heat>,
 }
 
-/// Idle for fewer seconds than this is used lately.
-const LATELY_SECONDS: i64 = 60;
+/// How hot a key is to be.
+enum Heat {
+    /// As one that was not used for so many seconds.
+    Idle(i64),
+    /// As one that was used as often.
+    Frequency(i64),
+}
+
+impl Heat {
+    fn hotness(&self, scope: &Scope<'_>) -> u8 {
+        match *self {
+            Heat::Idle(seconds) => {
+                scope.space.hotness_of_idle(seconds.saturating_mul(1_000), scope.now)
+            }
+            Heat::Frequency(frequency) => hotness_of_frequency(frequency),
+        }
+    }
+}
 
 /// Two bits for what Redis counts in eight, by a logarithm: there a new key has 5.
 fn hotness_of_frequency(frequency: i64) -> u8 {
@@ -182,7 +198,7 @@ fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
                 if seconds < 0 {
                     return Err(BAD_IDLE_TIME);
                 }
-                options.hotness = u8::from(seconds < LATELY_SECONDS);
+                options.heat = Some(Heat::Idle(seconds));
                 (has_idle_time, rest) = (true, behind);
             }
             (word, [frequency, behind @ ..]) if is_word(word, "FREQ") && !has_idle_time => {
@@ -190,7 +206,7 @@ fn parse_options(words: &[&[u8]]) -> Result<Options, ClientError> {
                 if !(0..=255).contains(&frequency) {
                     return Err(BAD_FREQUENCY);
                 }
-                options.hotness = hotness_of_frequency(frequency);
+                options.heat = Some(Heat::Frequency(frequency));
                 (has_frequency, rest) = (true, behind);
             }
             _ => return Err(error::SYNTAX),
@@ -234,7 +250,10 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
         // What was there makes way: the key is a new one.
         opened.remove();
         opened.put(record);
-        opened.set_hotness(options.hotness);
+        if let Some(heat) = options.heat {
+            let hotness = heat.hotness(opened.scope());
+            opened.set_hotness(hotness);
+        }
         opened.publish(event::RESTORE);
         drop(opened);
         if call.is_recorded()

@@ -90,12 +90,17 @@ fn frequency(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// No clock is kept with a key, so none is ever idle.
+/// At least so long: no clock is kept with a key.
 fn idle_time(call: &mut Call<'_, '_>) -> Done {
-    match call.keys.look_unheard(call.key()).exists() {
-        false => call.reply.null(),
-        true if call.settings.counts_uses() => return Err(error::NOT_LRU.into()),
-        true => call.reply.int(0),
+    let opened = call.keys.look_unheard(call.key());
+    match opened.record() {
+        None => call.reply.null(),
+        Some(_) if call.settings.counts_uses() => return Err(error::NOT_LRU.into()),
+        Some((table, place)) => {
+            let scope = opened.scope();
+            let idle_ms = scope.space.idle_ms(table.hotness(place), scope.now);
+            call.reply.int(idle_ms / 1_000);
+        }
     }
     Ok(())
 }

@@ -313,5 +313,5 @@ fn idle_s(opened: &Opened<'_, '_>, was_fetched: bool, now: UnixMs) -> u32 {
 }
 
 fn is_hot(opened: &Opened<'_, '_>) -> bool {
-    opened.record().is_some_and(|(table, place)| table.hotness(place) > 0)
+    opened.record().is_some_and(|(table, place)| table.hotness(place) > table.fresh_hotness())
 }

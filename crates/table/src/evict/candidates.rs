@@ -1,0 +1,165 @@
+//! The records of one segment that may go, and who of them does.
+
+use pantala_base::UnixMs;
+use smallvec::SmallVec;
+
+use super::duel::Way;
+use super::{Among, Choice, First, MOST_VICTIMS};
+use crate::group::prefetch;
+use crate::record::Record;
+use crate::segment::Segment;
+use crate::word::{HOTTEST, Word};
+
+/// With fewer candidates than this in its segment, the share is that of all lately.
+const FEW: usize = 64;
+/// Of a segment's candidates at most this part goes before the next segment has its turn.
+const PART: usize = 48;
+/// With fewer candidates than this, a segment is sometimes left alone.
+const SMALL_PART: u64 = 8;
+
+/// Slots of the records that go, those of the stash first: a removal from a bucket may move an item
+/// of the stash.
+pub(super) type Victims = SmallVec<[*mut Word; MOST_VICTIMS]>;
+
+/// How many records there are of each hotness.
+type Levels = [usize; HOTTEST as usize + 1];
+
+impl Way {
+    /// One of so many of a segment's candidates should be at 0: on probation, or used longest ago.
+    fn reserve(self) -> usize {
+        match self {
+            Way::Recency => 20,
+            Way::Frequency => 10,
+        }
+    }
+}
+
+pub(super) fn is_candidate(word: Word, only_deadlines: bool) -> bool {
+    !word.is_sticky() && (word.has_deadline() || !only_deadlines)
+}
+
+/// The records of a segment that may go.
+#[derive(Clone, Copy)]
+pub(super) struct Candidates {
+    pub(super) segment: Segment,
+    pub(super) only_deadlines: bool,
+}
+
+impl Candidates {
+    fn each(self, mut each: impl FnMut(*mut Word)) {
+        self.segment.for_each(|slot| {
+            // SAFETY: S2.
+            if is_candidate(unsafe { *slot }, self.only_deadlines) {
+                each(slot);
+            }
+        });
+    }
+
+    /// Who goes, and how many there were to choose from.
+    pub(super) fn choose(
+        self,
+        choice: Choice,
+        way: Option<Way>,
+        among: Among<'_>,
+        random: &mut dyn FnMut(u64) -> u64,
+    ) -> (Victims, usize) {
+        let mut levels = Levels::default();
+        // SAFETY: S2.
+        self.each(|slot| levels[usize::from(unsafe { *slot }.hotness())] += 1);
+        let count: usize = levels.iter().sum();
+        if count == 0 {
+            return (Victims::new(), 0);
+        }
+        let wanted = (count / PART).clamp(1, MOST_VICTIMS);
+        let rests = !choice.in_need && random(SMALL_PART) >= count as u64;
+        let victims = match way {
+            Some(_) if choice.in_need && count < FEW => self.least_hot(levels, random),
+            Some(way) => self.coldest(wanted, levels, (way, choice.first, among), random),
+            // A small segment has its turn as often as a large one, but not each time a victim.
+            None if rests => Victims::new(),
+            None if choice.first == First::Nearest => self.nearest(wanted),
+            None => self.some(wanted, count, |_| true, random),
+        };
+        (victims, count)
+    }
+
+    /// One of those that are least hot, however hot that is.
+    fn least_hot(self, levels: Levels, random: &mut dyn FnMut(u64) -> u64) -> Victims {
+        let level = levels.iter().position(|&count| count > 0).unwrap_or(0);
+        self.some(1, levels[level], |word| usize::from(word.hotness()) == level, random)
+    }
+
+    fn coldest(
+        self,
+        wanted: usize,
+        levels: Levels,
+        (way, first, among): (Way, First, Among<'_>),
+        random: &mut dyn FnMut(u64) -> u64,
+    ) -> Victims {
+        let (count, lately) = (levels.iter().sum::<usize>(), among.lately);
+        let (mut zeroes, mut steps) = (levels[0], 0);
+        if count >= FEW {
+            while zeroes < (count / way.reserve()).max(wanted) && steps < HOTTEST {
+                steps += 1;
+                zeroes += levels[usize::from(steps)];
+            }
+        } else if lately.has_fewer_zeroes_than_one_in(way.reserve(), way)
+            || zeroes == 0 && first == First::Coldest && lately.duel.is_fuller(among.number)
+        {
+            steps = 1;
+            zeroes += levels[1];
+        }
+        if steps > 0 {
+            // SAFETY: S2.
+            self.each(|slot| unsafe {
+                (*slot).set_hotness((*slot).hotness().saturating_sub(steps));
+            });
+            lately.note_ageing(count * usize::from(steps));
+        }
+        let wanted = wanted.min(zeroes);
+        lately.note_zeroes(zeroes - wanted, count, way);
+        self.some(wanted, zeroes, |word| word.hotness() == 0, random)
+    }
+
+    /// `wanted` at random of those `count` that `may_go`.
+    fn some(
+        self,
+        wanted: usize,
+        count: usize,
+        may_go: impl Fn(Word) -> bool,
+        random: &mut dyn FnMut(u64) -> u64,
+    ) -> Victims {
+        let (mut victims, mut left) = (Victims::new(), count);
+        self.each(|slot| {
+            // SAFETY: S2.
+            if victims.len() == wanted || left == 0 || !may_go(unsafe { *slot }) {
+                return;
+            }
+            if random(left as u64) < (wanted - victims.len()) as u64 {
+                victims.push(slot);
+            }
+            left -= 1;
+        });
+        victims
+    }
+
+    /// Those `wanted` whose deadlines are nearest.
+    fn nearest(self, wanted: usize) -> Victims {
+        // SAFETY: S2.
+        self.each(|slot| prefetch(unsafe { *slot }.pointer()));
+        let mut all: Vec<(UnixMs, *mut Word)> = Vec::with_capacity(self.segment.count());
+        self.each(|slot| {
+            // SAFETY: S2: a taken slot owns a live record.
+            if let Some(deadline) = unsafe { Record::of(*slot) }.deadline() {
+                all.push((deadline, slot));
+            }
+        });
+        if wanted < all.len() {
+            all.select_nth_unstable(wanted);
+            all.truncate(wanted);
+        }
+        // The stash lies after the buckets.
+        all.sort_unstable_by_key(|&(_, slot)| std::cmp::Reverse(slot.addr()));
+        all.into_iter().map(|(_, slot)| slot).collect()
+    }
+}
