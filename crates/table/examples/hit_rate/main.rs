@@ -6,8 +6,8 @@
 //!
 //! All caches hold the same number of keys, so this compares policies and not bytes a key. The
 //! first three after the optimum are ours: `cache_mode`, the policies *lru* and the policies *lfu*.
-//! The rivals are as good as they can be: the clock of `lru 10` has no granularity, and `lfu 10` never
-//! forgets. Memory is spread over as many tables as the server has partitions.
+//! The rivals are as good as they can be: the clock of `lru 10` has no granularity, and `lfu 10`
+//! never forgets. Memory is spread over as many tables as the server has partitions.
 
 mod rivals;
 mod traces;
