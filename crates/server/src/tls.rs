@@ -3,10 +3,15 @@
 //! Whoever changes a file or a setting has a new [`Acceptor`] made; if that fails the one in force
 //! stays. Connections take what is in force when their first byte comes.
 //!
+//! With `tls-auto-reload-interval` the thread that keeps the schedule looks at the files: whether
+//! they are others or were written anew, not into them.
+//!
 //! Not here: connections (`worker/secured`). Tests: the server's `tests/tls.rs`.
 
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use pantala_settings::Settings;
 use pantala_settings::field::TlsClients;
@@ -62,6 +67,60 @@ impl Tls {
         *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
+}
+
+/// Looks at the files of certificates and keys from time to time.
+#[derive(Default)]
+pub struct Watch {
+    last: Option<Instant>,
+    seen: Vec<Option<Written>>,
+}
+
+/// What a file shows when it is written anew or replaced.
+type Written = (u64, u64, i64, i64);
+
+impl Watch {
+    /// How long it can wait for its next look.
+    pub fn pause(settings: &Settings) -> Duration {
+        match settings.tls_auto_reload_interval_s {
+            0 => Duration::MAX,
+            seconds => Duration::from_secs(seconds.into()),
+        }
+    }
+
+    /// Puts in force what has changed since the last look, if it is time for one. What is not sound
+    /// is looked at again each time.
+    pub fn look(&mut self, tls: &Tls, settings: &Settings) {
+        let pause = Watch::pause(settings);
+        let is_early = self.last.is_some_and(|last| last.elapsed() < pause);
+        if pause == Duration::MAX || is_early || tls.acceptor().is_none() {
+            return;
+        }
+        let is_first = self.last.replace(Instant::now()).is_none();
+        let written = [
+            &settings.tls_cert_file,
+            &settings.tls_key_file,
+            &settings.tls_ca_cert_file,
+            &settings.tls_ca_cert_dir,
+        ]
+        .map(|path| written(path))
+        .to_vec();
+        if written == self.seen {
+            return;
+        }
+        if !is_first {
+            match tls.apply(settings) {
+                Ok(()) => tracing::info!("certificates and keys have changed and are read anew"),
+                Err(why) => return tracing::error!("the certificates in force stay: {why}"),
+            }
+        }
+        self.seen = written;
+    }
+}
+
+fn written(path: &str) -> Option<Written> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
 /// What these settings mean; `None`: no port has TLS.

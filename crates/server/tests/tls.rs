@@ -274,6 +274,34 @@ fn who_has_no_certificate_comes_in_only_where_none_is_needed() {
 }
 
 #[test]
+fn a_certificate_may_name_its_user() {
+    for engine in ENGINES {
+        let server = Server::new(engine, &["--tls-auth-clients", "optional"]);
+        let named = || server.client_with(AUTHORITY.client(Some("client"), &[&TLS13, &TLS12]));
+        let mut admin = server.client();
+        assert_eq!(named().bulk("ACL WHOAMI"), "default", "nobody has asked for it");
+        admin.check("ACL SETUSER client on >secret ~* +@all", "+OK\r\n");
+        admin.check("ACL SETUSER urn:second on nopass ~* +@all", "+OK\r\n");
+        admin.check("CONFIG SET tls-auth-clients-user CN", "+OK\r\n");
+        assert_eq!(named().bulk("ACL WHOAMI"), "client");
+        admin.check("CONFIG SET tls-auth-clients-user URI", "+OK\r\n");
+        assert_eq!(named().bulk("ACL WHOAMI"), "urn:second", "the first that is a user");
+        admin.check("CONFIG SET tls-auth-clients-user CN", "+OK\r\n");
+        admin.check("ACL SETUSER client off", "+OK\r\n");
+        assert_eq!(named().bulk("ACL WHOAMI"), "default");
+        assert!(admin.bulk("INFO stats").contains("acl_access_denied_tls_cert:1"));
+        // Who shows none is as ever, also where a password is needed.
+        assert_eq!(server.client().bulk("ACL WHOAMI"), "default");
+        admin.check("ACL SETUSER client on", "+OK\r\n");
+        admin.check("CONFIG SET requirepass x", "+OK\r\n");
+        assert_eq!(named().bulk("ACL WHOAMI"), "client");
+        let mut stranger = server.client();
+        stranger.say("PING\r\n");
+        assert_eq!(stranger.line(), "-NOAUTH Authentication required.");
+    }
+}
+
+#[test]
 fn handshakes_that_end_nowhere_are_ended_and_hold_up_nobody() {
     for engine in ENGINES {
         let server = Server::new(engine, &["--tls_handshake_timeout", "1"]);
@@ -375,6 +403,30 @@ fn certificates_change_while_the_server_runs_all_or_nothing() {
         assert!(old.stream.write_all(b"PING\r\n").is_err());
         client.check("PING", "+PONG\r\n");
     }
+}
+
+#[test]
+fn files_that_are_replaced_are_read_anew_by_themselves() {
+    let own = Authority::new();
+    let replace = |name: &str| {
+        for kind in ["crt", "key"] {
+            own.write(&format!("fresh.{kind}"), &AUTHORITY.read(&format!("{name}.{kind}")));
+            own.rename(&format!("fresh.{kind}"), &format!("own.{kind}"));
+        }
+    };
+    replace("server");
+    let (crt, key) = (own.path("own.crt"), own.path("own.key"));
+    let more = ["--tls-cert-file", &crt, "--tls-key-file", &key];
+    let server = Server::new("auto", &[&more[..], &["--tls-auto-reload-interval", "1"]].concat());
+    let shown = || {
+        let mut client = server.client();
+        client.check("PING", "+PONG\r\n");
+        client.stream.conn.peer_certificates().expect("one")[0].clone().into_owned()
+    };
+    assert!(shown() == common::certificate(&AUTHORITY.path("server.crt")));
+    replace("second");
+    let second = common::certificate(&AUTHORITY.path("second.crt"));
+    while shown() != second {}
 }
 
 #[test]

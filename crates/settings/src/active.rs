@@ -336,6 +336,9 @@ settings! {
     /// Seconds after which the key of tickets is replaced; they are taken for twice as long.
     tls_session_cache_timeout_s: u32 = live("tls-session-cache-timeout", COUNT, "300", Tls)
         .on_change(OnChange::Tls);
+    /// Seconds between looks at the files, which are read anew when they have changed; 0: none.
+    tls_auto_reload_interval_s: u32 = live("tls-auto-reload-interval", COUNT, "0", Tls)
+        .on_change(OnChange::Tls);
     /// Seconds that a handshake may take; 0 means no limit.
     tls_handshake_timeout_s: u32 = live("tls_handshake_timeout", COUNT, "10", Tls).beyond_redis();
     /// Steps of handshakes that a worker computes in one turn; others wait for the next.

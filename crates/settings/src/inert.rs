@@ -241,8 +241,6 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .doc("Facility in the system log."),
     start("syslog-ident", Text, "valkey", Observe).doc("Name in the system log."),
-    live("tls-auto-reload-interval", COUNT, "0", Tls)
-        .doc("Seconds between looks at changed certificate files."),
     live("tls-client-cert-file", Text, "", Tls)
         .doc("File of the certificate for outgoing connections."),
     live("tls-client-key-file", Text, "", Tls).doc("File of the key for outgoing connections."),

@@ -14,7 +14,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 pub enum NameField {
     /// The common name of the subject.
     CommonName,
-    /// The first URI of the alternative names.
+    /// A URI of the alternative names.
     Uri,
 }
 
@@ -59,21 +59,24 @@ pub(crate) fn unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// What the field says in a certificate in DER, if it is there.
-pub(crate) fn name_in(der: &[u8], field: NameField) -> Option<String> {
-    let certificate = Certificate::from_der(der).ok()?;
+/// What the field says in a certificate in DER: a common name, or all URIs, in their order.
+pub(crate) fn names_in(der: &[u8], field: NameField) -> Vec<String> {
+    let Ok(certificate) = Certificate::from_der(der) else { return Vec::new() };
     let certificate = certificate.tbs_certificate();
     match field {
         NameField::CommonName => {
-            let name = certificate.subject().common_name().ok()??;
-            Some(name.value().into_owned())
+            let name = certificate.subject().common_name().ok().flatten();
+            name.map(|name| name.value().into_owned()).into_iter().collect()
         }
         NameField::Uri => {
-            let (_, names) = certificate.get_extension::<SubjectAltName>().ok()??;
-            names.0.iter().find_map(|name| match name {
+            let Ok(Some((_, names))) = certificate.get_extension::<SubjectAltName>() else {
+                return Vec::new();
+            };
+            let uri = |name: &GeneralName| match name {
                 GeneralName::UniformResourceIdentifier(uri) => Some(uri.as_str().to_owned()),
                 _ => None,
-            })
+            };
+            names.0.iter().filter_map(uri).collect()
         }
     }
 }

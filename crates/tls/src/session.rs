@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustls::ServerConnection;
 
 use crate::acceptor::Acceptor;
-use crate::certificate::{NameField, name_in};
+use crate::certificate::{NameField, names_in};
 
 /// See the module.
 pub struct TlsSession {
@@ -147,8 +147,9 @@ impl TlsSession {
     }
 
     /// What this field of the peer's certificate says, if it has shown one.
-    pub fn peer_name(&self, field: NameField) -> Option<String> {
-        name_in(self.connection.peer_certificates()?.first()?, field)
+    pub fn peer_names(&self, field: NameField) -> Vec<String> {
+        let shown = self.connection.peer_certificates().and_then(|chain| chain.first());
+        shown.map(|own| names_in(own, field)).unwrap_or_default()
     }
 
     /// Version and cipher, for the log.

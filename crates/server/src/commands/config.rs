@@ -175,9 +175,13 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Clie
         }
         OnChange::AppendOnly => journaling::settings_changed(shared, now)
             .map_err(|trouble: String| failed("appendonly", &trouble))?,
-        OnChange::Tls => shared.tls.apply(now).map_err(|trouble| {
-            failed("tls-cert-file", &format!("Unable to update TLS configuration: {trouble}"))
-        })?,
+        OnChange::Tls => {
+            shared.tls.apply(now).map_err(|trouble| {
+                failed("tls-cert-file", &format!("Unable to update TLS configuration: {trouble}"))
+            })?;
+            // Files may be looked at more often.
+            shared.engine.condition.shutdown.wake();
+        }
         OnChange::Clients => {
             shared.workers.post_all(|| Message::MoreDescriptors);
         }

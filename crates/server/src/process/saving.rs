@@ -34,6 +34,7 @@ use super::place;
 use crate::commands::REDIS_VERSION;
 use crate::saves::{Ended, Save};
 use crate::shared::Shared;
+use crate::tls::Watch;
 
 /// How soon it is tried again while a base of the append-only file is being written.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -326,15 +327,17 @@ impl Drop for BreakOff<'_> {
     }
 }
 
-/// The life of the thread that saves by the schedule.
+/// The life of the thread that saves by the schedule, and looks at files that may be replaced.
 pub fn keep_schedule(shared: &Arc<Shared>) {
     let engine = &shared.engine;
     let shutdown = &engine.condition.shutdown;
     let mut version = engine.settings.version();
     let mut schedule = Schedule::new(&engine.settings.current(), now_s());
+    let mut certificates = Watch::default();
     loop {
+        certificates.look(&shared.tls, &engine.settings.current());
         let tick = if schedule.has_any() { TICK } else { Duration::MAX };
-        if shutdown.pause_for(tick) {
+        if shutdown.pause_for(tick.min(Watch::pause(&engine.settings.current()))) {
             break;
         }
         if engine.settings.version() != version {

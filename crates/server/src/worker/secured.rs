@@ -21,9 +21,11 @@
 
 use std::collections::VecDeque;
 use std::mem::{swap, take};
+use std::sync::Arc;
 use std::time::Duration;
 
-use pantala_commands::Protocol;
+use pantala_acl::{Context, Reason, Refusal};
+use pantala_commands::{Login, Protocol};
 use pantala_reactor::{Ops, Token};
 use pantala_settings::field::TlsUserField;
 use pantala_tls::{Fault, HANDSHAKE_BYTE, NameField, Opened, TlsSession};
@@ -31,6 +33,7 @@ use pantala_tls::{Fault, HANDSHAKE_BYTE, NameField, Opened, TlsSession};
 use super::Worker;
 use super::connection::{Connection, Life};
 use super::serving::{Chunk, Chunks};
+use crate::clients::describe::describe;
 
 /// So much of a reply is sealed in a turn: about a tenth of a millisecond.
 const PIECE_BYTES: usize = 256 << 10;
@@ -289,7 +292,7 @@ impl Worker {
 
     /// Opens what has come, and hands on what it says.
     fn open(&mut self, conn: Token, bytes: &[u8], chunks: &mut Chunks<'_>) {
-        let shared = std::sync::Arc::clone(&self.shared);
+        let shared = Arc::clone(&self.shared);
         let spare = &mut self.lists.spare;
         let slot = self.connections.get_mut(conn.index as usize);
         let Some(connection) = slot.and_then(Option::as_deref_mut) else { return };
@@ -362,16 +365,31 @@ impl Worker {
         };
         let Some(connection) = self.find(conn) else { return };
         let session = connection.tls.as_ref().and_then(|tls| tls.session.as_ref());
-        if let Some(name) = session.and_then(|session| session.peer_name(field)) {
-            self.named_by_certificate(conn, &name);
+        let names = session.map(|session| session.peer_names(field)).unwrap_or_default();
+        if !names.is_empty() {
+            self.named_by_certificate(conn, &names);
         }
     }
 
-    /// A client's certificate names its user. Where there are users, this is where it becomes that
-    /// one, unless there is none of that name or it is off.
-    fn named_by_certificate(&mut self, conn: Token, name: &str) {
+    /// A client's certificate has names: it becomes the first of them that is a user and on. Where
+    /// none is it stays what it was, which ACL LOG tells.
+    fn named_by_certificate(&mut self, conn: Token, names: &[String]) {
+        let (shared, now) = (Arc::clone(&self.shared), self.users.clone());
+        let now_us = self.now_us;
         let Some(connection) = self.find(conn) else { return };
-        tracing::debug!(client = connection.session.id, name, "a certificate names a user");
+        let mut found = names.iter().filter_map(|name| now.users.find(name.as_bytes()));
+        if let Some(user) = found.find(|user| user.is_on()) {
+            tracing::debug!(client = connection.session.id, "a certificate names a user");
+            return connection.session.log_in(Login::of_user(Arc::clone(user), now.version), &now);
+        }
+        let rows = shared.engine.registry.rows();
+        shared.engine.log_refusal(Refusal {
+            reason: Reason::TlsCert,
+            context: Context::TopLevel,
+            object: Vec::new(),
+            user: names[0].clone().into_bytes(),
+            client: describe(connection, rows, now_us).into_bytes(),
+        });
     }
 
     /// Plain bytes have been appended to the connection's input: they are served as any.

@@ -62,6 +62,10 @@ impl Authority {
         std::fs::write(self.directory.join(name), text).expect("written");
     }
 
+    pub fn rename(&self, name: &str, to: &str) {
+        std::fs::rename(self.path(name), self.path(to)).expect("renamed");
+    }
+
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.directory.join(name)).expect("readable")
     }
@@ -89,7 +93,7 @@ impl Authority {
             "ext.cnf",
             &format!(
                 "basicConstraints=CA:FALSE\n\
-                 subjectAltName=DNS:localhost,URI:urn:user:{name},IP:127.0.0.1\n"
+                 subjectAltName=DNS:localhost,URI:urn:user:{name},IP:127.0.0.1,URI:urn:second\n"
             ),
         );
         let days = match wish.dates {
