@@ -10,7 +10,7 @@ import select
 import threading
 
 from client import Client, Closed, ErrorReply, abort, connect, encode
-from server import MB, until
+from server import DEADLINE_S, MB, until
 from trial import Stopwatch, is_error, scenario
 
 PASSWORD = "open sesame"
@@ -34,13 +34,13 @@ def stat(client, name, section="everything"):
     raise AssertionError(f"INFO has no {name}")
 
 
-def send_until_closed(sock, raw, most_bytes):
+def send_until_closed(sock, raw, most_bytes, patience_s):
     """Writes without reading until the server closes or takes no more; how much was taken, and
     whether it closed."""
     sock.setblocking(False)
     sent = 0
     while sent < most_bytes:
-        _, ready, _ = select.select([], [sock], [], 2)
+        _, ready, _ = select.select([], [sock], [], patience_s)
         if not ready:
             return sent, False
         try:
@@ -58,7 +58,7 @@ def unread_refusals(trial):
         before = stat(keeper, "client_output_buffer_limit_disconnections")
         for _ in range(4):
             sock = connect(trial.server.address)
-            _, is_closed = send_until_closed(sock, b"x\r\n" * 20_000, 64 * MB)
+            _, is_closed = send_until_closed(sock, b"x\r\n" * 20_000, 64 * MB, DEADLINE_S)
             assert is_closed, "it was let be"
             sock.close()
         closed = stat(keeper, "client_output_buffer_limit_disconnections") - before
@@ -74,7 +74,7 @@ def unauthenticated_input(trial):
         socks = [connect(trial.server.address) for _ in range(4)]
         wrong = encode("AUTH", "wrong")
         for sock in socks:
-            send_until_closed(sock, wrong * 5_000, 32 * MB)
+            send_until_closed(sock, wrong * 5_000, 32 * MB, 2)
         lines = keeper.call("CLIENT", "LIST").decode().splitlines()
         kept = [int(word.partition("=")[2]) for line in lines for word in line.split()
                 if word.startswith("qbuf=")]
@@ -128,7 +128,7 @@ def wrong_passwords(trial):
 def guessing_crowd(trial):
     """Thousands guess without end, some go in the midst of it: others are served meanwhile."""
     count = min(2000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 300)
-    with locked(trial):
+    with locked(trial, "auth_timeout", 0):
         crowd = [connect(trial.server.address, source=(f"127.0.3.{1 + number // 1000}", 0))
                  for number in range(count)]
         for sock in crowd:
@@ -152,7 +152,7 @@ def half_logins(trial):
     count = min(20_000, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 300)
     pieces = [b"", b"*3\r\n$4\r\nAUTH\r\n$16384\r\n" + b"x" * 4000, encode("AUTH", "x")[:-1],
               b"garbage", b"*1\r", b"\r\n" * 50]
-    with locked(trial) as keeper, trial.client() as late:
+    with locked(trial, "auth_timeout", 0) as keeper, trial.client() as late:
         before = stat(keeper, "connected_clients")
         crowd = [connect(trial.server.address, source=(f"127.0.4.{1 + number // 1000}", 0))
                  for number in range(count)]
