@@ -66,6 +66,12 @@ impl Source {
         }
     }
 
+    /// How many requests at the beginning do not count, of a trace that has `length`: a file may
+    /// have fewer requests than were asked for, of which so many would not have counted.
+    pub fn warm_up(&self, of_all: usize, length: usize) -> usize {
+        (of_all as u64 * length as u64).checked_div(self.requests()).unwrap_or(0) as usize
+    }
+
     fn requests(&self) -> u64 {
         match self {
             Source::Made(shape) => shape.requests,

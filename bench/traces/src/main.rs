@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use pantala_load::{Fault, told};
 use pantala_traces::args::{Job, help, parse};
-use pantala_traces::limits::{lru, optimum};
-use pantala_traces::play::play;
+use pantala_traces::limits::{Rules, lru, optimum};
+use pantala_traces::play::{Manner, play};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,7 +18,9 @@ fn answer(arguments: &[String]) -> Result<String, Fault> {
     match parse(arguments)? {
         Job::Help => Ok(help()),
         Job::Play(source, manner) => {
-            let played = play(&source.trace()?, &manner)?;
+            let trace = source.trace()?;
+            let warm_up = source.warm_up(manner.warm_up, trace.len());
+            let played = play(&trace, &Manner { warm_up, ..manner })?;
             Ok(format!(
                 "{{\"requests\":{},\"hit_percent\":{:.4},\"refused\":{},\"seconds\":{:.3}}}",
                 played.score.requests,
@@ -30,6 +32,8 @@ fn answer(arguments: &[String]) -> Result<String, Fault> {
         Job::Limits(source, rules) => {
             let trace = source.trace()?;
             let told = rules.into_iter().map(|rules| {
+                let warm_up = source.warm_up(rules.warm_up, trace.len());
+                let rules = Rules { warm_up, ..rules };
                 let (lru, best) = (lru(&trace, rules), optimum(&trace, rules));
                 format!(
                     "{{\"items\":{},\"lru_percent\":{:.4},\"optimum_percent\":{:.4}}}",

@@ -9,6 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use pantala_load::Fault;
 use pantala_load::wire::Protocol;
 use pantala_traces::Request;
+use pantala_traces::args::Source;
 use pantala_traces::limits::{Rules, lru};
 use pantala_traces::play::{Manner, play};
 
@@ -119,6 +120,33 @@ fn with_room_for_all_a_server_and_the_simulation_agree() {
     let played = play(&trace(), &manner(Protocol::Resp, 1_000)).expect("played");
     let simulated = lru(&trace(), Rules { items: 1_000, warm_up: 10, rate: 0 });
     assert_eq!(played.score, simulated);
+}
+
+#[test]
+fn files_are_played_as_what_they_tell() {
+    let plain: Vec<Request> =
+        trace().into_iter().map(|request| Request { ttl_ms: 0, ..request }).collect();
+    let path = |name| std::env::temp_dir().join(format!("played-{}-{name}", std::process::id()));
+    let (oracle, twitter) = (path("oracle"), path("twitter"));
+    let (mut records, mut lines) = (Vec::new(), String::new());
+    for (at, Request { key, value_bytes, .. }) in plain.iter().enumerate() {
+        records.extend_from_slice(&(at as u32).to_le_bytes());
+        records.extend_from_slice(&key.to_le_bytes());
+        records.extend_from_slice(&value_bytes.to_le_bytes());
+        records.extend_from_slice(&(-1_i64).to_le_bytes());
+        lines += &format!("{at},k{key},3,{value_bytes},1,get,0\n{at},k{key},3,0,1,delete,0\n");
+    }
+    std::fs::write(&oracle, records).expect("written");
+    std::fs::write(&twitter, lines).expect("written");
+    let expected = play(&plain, &manner(Protocol::Resp, 16)).expect("played").score;
+    for source in [Source::Oracle(oracle.clone(), 9_999), Source::Twitter(twitter.clone(), 9_999)] {
+        let read = source.trace().expect("read");
+        let played = play(&read, &manner(Protocol::Resp, 16)).expect("played");
+        assert_eq!(played.score, expected, "{source:?}");
+        assert_eq!(source.warm_up(5_000, read.len()), 1_000, "of what is there");
+    }
+    std::fs::remove_file(oracle).expect("removed");
+    std::fs::remove_file(twitter).expect("removed");
 }
 
 #[test]
