@@ -137,3 +137,39 @@ def readers_that_do_not_read(trial):
             sock.close()
         with trial.client() as client:
             client.want(1, "DEL", "k")
+
+
+@scenario(started=False, watched=False)
+def killed_with_bytes_that_wait(trial):
+    """CVE-2026-56684, CVE-2026-81934: one client kills others, and itself, while records of theirs
+    that hold many commands have been opened and not yet run."""
+    with with_tls(trial) as (address, context):
+        with trial.client() as client:
+            client.want(b"OK", "SET", "k", b"v" * 100_000)
+        for number in range(10):
+            crowd = [in_tls(address, context) for _ in range(12)]
+            # All have been accepted, and their replies fit: so the kills run.
+            for sock in crowd:
+                pings(sock)
+            for sock in crowd:
+                sock.sendall(b"PING\r\nGET k\r\n" * 5)
+            skip = b"no" if number % 2 else b"yes"
+            names = [b"%s:%d" % (sock.getsockname()[0].encode(), sock.getsockname()[1])
+                     for sock in reversed(crowd)]
+            # In one record, itself last: who kills has commands behind its kills.
+            kills = [b"CLIENT KILL ADDR %s SKIPME %s\r\nPING\r\n" % (name, skip) for name in names]
+            crowd[0].sendall(b"".join(kills))
+            for sock in crowd[1:]:
+                read_to_the_end(sock)
+            crowd[0].close()
+        with in_tls(address, context) as other:
+            pings(other)
+
+
+def read_to_the_end(sock):
+    try:
+        while sock.recv(MB):
+            pass
+    except (ConnectionError, ssl.SSLError):
+        pass
+    sock.close()
