@@ -39,7 +39,7 @@ def redis_py(expected):
     named = [folder / place / f"test_{name}.py" for place in REDIS_PY_PLACES for name in REDIS_PY]
     files = [file.relative_to(folder) for file in named if file.exists()]
     marks = ["-m", f"not ({NOT_OF_REDIS_PY})"]
-    return suite(folder, ["--tb=short", *marks, *files], expected, ["acl", "sentinel", "ssl"])
+    return suite(folder, ["--tb=short", *marks, *files], expected, ["sentinel", "ssl"])
 
 
 def suite(folder, arguments, expected, left_out=()):

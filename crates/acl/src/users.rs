@@ -58,9 +58,9 @@ impl Users {
         self.by_name.get(name)
     }
 
-    /// Whether there is nobody to be but the default user.
-    pub fn is_default_alone(&self) -> bool {
-        self.by_name.len() == 1
+    /// Whether there is nobody to be but the default user, who needs no password.
+    pub fn needs_no_login(&self) -> bool {
+        self.by_name.len() == 1 && self.default.is_open()
     }
 
     /// All of them, by name.

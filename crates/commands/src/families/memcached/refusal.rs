@@ -4,6 +4,7 @@
 //! | here | there |
 //! |---|---|
 //! | the password is missing | `CLIENT_ERROR unauthenticated` |
+//! | its user may not do that | `CLIENT_ERROR`, and the error as RESP has it |
 //! | no memory | `SERVER_ERROR out of memory storing object` |
 //! | anything else | `SERVER_ERROR`, and the error as RESP has it |
 //!
@@ -40,6 +41,10 @@ pub fn push_binary_refusal(args: &[&[u8]], error: &ClientError, out: &mut Vec<u8
     let Some(asked) = args.get(2).and_then(|parts| Parts::asked(parts)) else { return };
     let failure = match error.code() {
         "NOAUTH" => Failure::Unauthenticated,
+        "NOPERM" => {
+            let text = String::from_utf8_lossy(&error.0);
+            return reply::failure_with(out, asked, Failure::Unauthenticated, &text);
+        }
         "OOM" => Failure::OutOfMemory,
         "NOTNUMERIC" => Failure::NotNumeric,
         _ => {
@@ -57,8 +62,10 @@ fn push_text(error: &ClientError, out: &mut Vec<u8>) {
         "NOTNUMERIC" => {
             out.extend_from_slice(b"CLIENT_ERROR cannot increment or decrement non-numeric value");
         }
-        _ => {
-            out.extend_from_slice(b"SERVER_ERROR ");
+        code => {
+            let is_client = code == "NOPERM";
+            let word: &[u8] = if is_client { b"CLIENT_ERROR " } else { b"SERVER_ERROR " };
+            out.extend_from_slice(word);
             let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
             let line = &*error.0;
             out.extend(line.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }));

@@ -41,7 +41,7 @@ pub fn parse<'t>(
         },
         access: match is_authenticated {
             // There is nobody to be but the default user, who need not say so.
-            true if users.users.is_default_alone() => Access::Open,
+            true if users.users.needs_no_login() => Access::Open,
             false => Access::Locked,
             true => Access::Granted,
         },
