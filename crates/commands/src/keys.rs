@@ -11,8 +11,8 @@
 //!
 //! Not here: what SORT's patterns and scripts name while they run.
 //!
-//! Tests: at the foot; the server's `tests/reference.rs` and compat/clients/acl_calls.py, beside the
-//! reference.
+//! Tests: at the foot; the server's `tests/reference.rs`, and beside the reference
+//! compat/clients/acl_calls.py.
 
 use smallvec::SmallVec;
 
