@@ -29,12 +29,18 @@ impl Worker {
     fn renew_all(&mut self) {
         self.users = self.shared.engine.acl.in_force();
         for index in 0..self.connections.len() {
-            self.renew_login(index as u32);
+            self.renew_one(index as u32);
         }
     }
 
-    /// Brings a connection's session up to date, which may end it.
+    /// Brings a connection's session up to date that comes from elsewhere, which may end it.
     pub(super) fn renew_login(&mut self, index: u32) {
+        // It may know users that this worker has not heard of yet.
+        self.look_at_users();
+        self.renew_one(index);
+    }
+
+    fn renew_one(&mut self, index: u32) {
         let users = self.users.clone();
         let engine = std::sync::Arc::clone(&self.shared.engine);
         let Some(connection) = self.at(index) else { return };
