@@ -9,6 +9,7 @@ pub mod limits;
 pub mod listening;
 pub mod loading;
 pub mod logging;
+pub(crate) mod pidfile;
 pub mod place;
 pub mod renewing;
 pub mod rewriting;

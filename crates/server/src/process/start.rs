@@ -23,7 +23,8 @@ use pantala_engine::states::States;
 
 use super::loading::{self, AnswersLoading};
 use super::{
-    background, confinement, journaling, limits, listening, place, renewing, saving, signals,
+    background, confinement, journaling, limits, listening, pidfile, place, renewing, saving,
+    signals,
 };
 
 /// Receive buffers of a worker: all of them are touched in time, so they count as resident.
@@ -92,6 +93,7 @@ pub fn start_with(
     place::remove_leftovers(&settings);
     let to_load = ToLoad::find(&settings)?;
     let listeners = listening::open(&settings)?;
+    pidfile::write(&settings);
     confinement::begin(&settings, file.as_deref())?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
@@ -224,7 +226,9 @@ impl Running {
         self.shared.appending.stop(&self.shared.engine.journal, Order::End);
         // What is not finished is worth nothing.
         self.shared.saves.cancel_and_wait();
-        listening::close(&self.shared.engine.settings.current());
+        let settings = self.shared.engine.settings.current();
+        listening::close(&settings);
+        pidfile::remove(&settings);
     }
 
     /// Tells the server to stop.
