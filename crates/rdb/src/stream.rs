@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use pantala_base::UnixMs;
 use pantala_table::IntText;
 use pantala_values::Stream;
-use pantala_values::stream::{Consumer, Counters, Group, Pending, StreamId};
+use pantala_values::stream::{Consumer, Counters, Group, MOST_DELIVERIES, Pending, StreamId};
 
 use crate::input::{Input, Malformed};
 use crate::kind::Kind;
@@ -202,7 +202,8 @@ fn read_group(
     for _ in 0..length::read_count(input, ID_BYTES + size_of::<i64>() + 1)? {
         let id = stream_node::id_of(input.array()?);
         let delivered_at = read_time(input)?;
-        if pending.insert(id, (delivered_at, length::read(input)?)).is_some() {
+        let count = length::read(input)?.min(MOST_DELIVERIES);
+        if pending.insert(id, (delivered_at, count)).is_some() {
             return Err(Malformed("a group with an entry pending twice"));
         }
     }

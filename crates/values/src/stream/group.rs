@@ -190,7 +190,7 @@ impl Group {
     pub fn redeliver(&mut self, id: StreamId, now: UnixMs) {
         if let Some(pending) = self.pending.get_mut(id) {
             pending.delivered_at = now;
-            pending.count = pending.count.saturating_add(1);
+            pending.count = once_more(pending.count);
         }
     }
 
@@ -202,5 +202,26 @@ impl Group {
             owner.pending.remove(id);
         }
         true
+    }
+}
+
+/// The largest count of deliveries.
+pub const MOST_DELIVERIES: u64 = i64::MAX as u64;
+
+/// A count of deliveries after one more. It stays one that XCLAIM takes: what an append-only file
+/// says of it must be read back.
+pub fn once_more(count: u64) -> u64 {
+    if count < MOST_DELIVERIES { count + 1 } else { count }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_deliveries_end_where_files_can_tell_them() {
+        assert_eq!(once_more(0), 1);
+        assert_eq!(once_more(MOST_DELIVERIES - 1), MOST_DELIVERIES);
+        assert_eq!(once_more(MOST_DELIVERIES), MOST_DELIVERIES);
     }
 }

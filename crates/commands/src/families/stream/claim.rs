@@ -4,7 +4,7 @@ use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 use pantala_protocol::Reply;
 use pantala_values::Stream;
-use pantala_values::stream::{ConsumerNumber, Entries, Group, Pending, StreamId};
+use pantala_values::stream::{ConsumerNumber, Entries, Group, Pending, StreamId, once_more};
 
 use super::options::{id, int_or, interval_start};
 use super::pending::idle_ms;
@@ -196,7 +196,8 @@ impl Claim {
     ) -> Delivery {
         let count = match self.retry_count {
             Some(count) => count,
-            None => before.count.saturating_add(u64::from(!self.just_ids)),
+            None if self.just_ids => before.count,
+            None => once_more(before.count),
         };
         let (consumer, delivered_at) = (self.consumer, self.delivered_at);
         group.hold(Pending { consumer, delivered_at, count, ..before });
