@@ -127,7 +127,8 @@ fn looking_for_little_is_followed_by_a_rest() {
         .map(|round| UnixMs(NOW.0 + round * 3_300))
         .map(|now| sweeper.round_recorded(&space, now, &tally, None).seen)
         .sum();
-    assert!(seen < KEYS * 8, "{} looks at each key", seen / KEYS);
+    // Some 8, by how keys fall into segments; 32 if partitions are looked through one by one.
+    assert!(seen < KEYS * 16, "{} looks at each key", seen / KEYS);
     let end = UnixMs(NOW.0 + 2_000_000);
     while space.sizes(DB).map_or(0, |sizes| sizes.keys()) > 0 {
         sweeper.round(&space, end, &tally);
