@@ -239,7 +239,14 @@ func scheduled(r *room) string {
 	must(r.inspector.DeleteTask("default", gone.ID))
 	must(r.inspector.RunTask("default", early.ID))
 	until("the tasks", func() bool { return len(seen.all()) == 3 })
-	equal(seen.all(), []string{"early", "first", "second"})
+	// How long it takes until a server serves is not said: `first` may be due by then.
+	var planned []string
+	for _, payload := range seen.all() {
+		if payload != "early" {
+			planned = append(planned, payload)
+		}
+	}
+	equal(planned, []string{"first", "second"})
 	if took := time.Since(began); took < time.Second {
 		panic(fmt.Sprintf("after %v already", took))
 	}
