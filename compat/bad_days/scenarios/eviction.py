@@ -145,8 +145,8 @@ def eviction_beside_an_append_only_file(trial):
         assert client.call("DBSIZE") > 20_000
 
 
-@scenario("--maxmemory", "10mb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes",
-          slack_mb=None)
+@scenario("--maxmemory", f"{LIMIT_MB}mb", "--maxmemory-policy", "allkeys-lru", "--appendonly",
+          "yes", slack_mb=None)
 def eviction_beside_rewrites_with_a_small_limit(trial):
     """What a rewrite copies does not count: a small cache keeps nearly all of its keys through one,
     and refuses nothing."""

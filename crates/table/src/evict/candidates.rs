@@ -11,7 +11,7 @@ use crate::segment::Segment;
 use crate::word::{HOTTEST, Word};
 
 /// With fewer candidates than this in its segment, the share is that of all lately.
-const FEW: usize = 64;
+pub(super) const FEW: usize = 64;
 /// Of a segment's candidates at most this part goes before the next segment has its turn.
 const PART: usize = 48;
 /// With fewer candidates than this, a segment is sometimes left alone.

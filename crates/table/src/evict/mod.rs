@@ -23,7 +23,7 @@
 //! optimum by `examples/hit_rate`.
 //!
 //! In a segment of few records a tenth is no number. There the share of zeroes is that of all
-//! segments looked at lately ([`Lately`]).
+//! segments looked at lately ([`Lately`]), and a table of few goes by frequency.
 //!
 //! Invariants
 //! - E1. Nothing sticky is handed out, and with `only_deadlines` nothing without a deadline.
@@ -184,7 +184,10 @@ impl<O: Object> Table<O> {
         random: &mut dyn FnMut(u64) -> u64,
         out: &mut dyn FnMut(OwnedRecord<O>) -> ControlFlow<()>,
     ) -> Evicted {
-        let way = among.way(choice.first);
+        let way = match among.way(choice.first) {
+            Some(Way::Recency) if !self.ages_evenly() => Some(Way::Frequency),
+            way => way,
+        };
         self.take_stock(way, among);
         let Some((segment, victims, candidates)) = self.choose(choice, way, among, random) else {
             return self.evict_stray(choice, out);
@@ -208,6 +211,18 @@ impl<O: Object> Table<O> {
         }
         self.eviction.left = self.len as u32;
         Evicted { candidates, taken }
+    }
+
+    /// Whether there are enough records that a segment's turn says something about each of them. In
+    /// a smaller table a few ages may pass between two uses of what is used all the time, so it goes
+    /// by frequency always.
+    fn ages_evenly(&self) -> bool {
+        self.len >= candidates::FEW
+    }
+
+    /// Whether hotness tells, where eviction goes by recency, for how long a record was not used.
+    pub fn tells_idleness(&self) -> bool {
+        self.ages_evenly() || !self.eviction.has_begun
     }
 
     /// Tells what has come since the last turn, and how it is to be from now on.

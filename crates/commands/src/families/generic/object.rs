@@ -96,6 +96,7 @@ fn idle_time(call: &mut Call<'_, '_>) -> Done {
     match opened.record() {
         None => call.reply.null(),
         Some(_) if call.settings.counts_uses() => return Err(error::NOT_LRU.into()),
+        Some((table, _)) if !table.tells_idleness() => call.reply.int(0),
         Some((table, place)) => {
             let scope = opened.scope();
             let idle_ms = scope.space.idle_ms(table.hotness(place), scope.now);
