@@ -310,7 +310,8 @@ def transaction_waits_for_busy_script(trial):
             final.write(encode("EXEC"))
             until(lambda: is_busy(client.call("LLEN", "large")), "who holds the list waits")
             kill(client, endless)
-            assert final.read() == [len(LARGE) + 1, 0]
+            reply = final.read()
+            assert reply == [len(LARGE) + 1, 0], reply
         client.want(2, "DEL", "large", "other")
 
 
