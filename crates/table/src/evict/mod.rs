@@ -213,9 +213,9 @@ impl<O: Object> Table<O> {
         Evicted { candidates, taken }
     }
 
-    /// Whether there are enough records that a segment's turn says something about each of them. In
-    /// a smaller table a few ages may pass between two uses of what is used all the time, so it goes
-    /// by frequency always.
+    /// Whether there are enough records that a segment's turn says something about each. In a
+    /// smaller table a few ages may pass between two uses of what is used all the time: it always
+    /// goes by frequency.
     fn ages_evenly(&self) -> bool {
         self.len >= candidates::FEW
     }
