@@ -142,8 +142,12 @@ impl Side {
         if !sends_function_flush(case) {
             records.retain(|record| !is_function_flush(&record.args));
         }
-        let is_emptying = |record: &&Record| record.is("flushall");
-        records.drain(..records.iter().take(1).take_while(is_emptying).count());
+        if sends_flushall(case) {
+            let is_emptying = |record: &&Record| record.is("flushall");
+            records.drain(..records.iter().take(1).take_while(is_emptying).count());
+        } else {
+            records.retain(|record| !record.is("flushall"));
+        }
         Ok(Some(records))
     }
 }
@@ -258,6 +262,16 @@ fn is_function_flush(args: &[Vec<u8>]) -> bool {
     let is =
         |at: usize, word: &[u8]| args.get(at).is_some_and(|arg| arg.eq_ignore_ascii_case(word));
     is(0, b"function") && is(1, b"flush")
+}
+
+/// Whether the case empties the server itself, perhaps in a script.
+fn sends_flushall(case: &Case) -> bool {
+    const WORD: &[u8] = b"flushall";
+    let has = |arg: &Vec<u8>| arg.windows(WORD.len()).any(|part| part.eq_ignore_ascii_case(WORD));
+    case.steps.iter().any(|step| match &step.act {
+        Act::Send(send) => send.args.iter().any(has),
+        _ => false,
+    })
 }
 
 fn sends_function_flush(case: &Case) -> bool {
