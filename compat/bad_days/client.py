@@ -3,6 +3,7 @@
 It does nothing behind the caller's back: no reconnecting, no retries. Every wait has a deadline.
 """
 
+import errno
 import socket
 import struct
 
@@ -45,6 +46,15 @@ def abort(sock):
     sock.close()
 
 
+def shut_writing(sock):
+    """Says that nothing more is sent. The server may have closed before: then nothing is left."""
+    try:
+        sock.shutdown(socket.SHUT_WR)
+    except OSError as error:
+        if error.errno != errno.ENOTCONN:
+            raise
+
+
 class Client:
     """One connection."""
 
@@ -64,6 +74,9 @@ class Client:
 
     def abort(self):
         abort(self.sock)
+
+    def half_close(self):
+        shut_writing(self.sock)
 
     def write(self, raw):
         self.sock.sendall(raw)

@@ -3,10 +3,9 @@
 import random
 import resource
 import select
-import socket
 import threading
 
-from client import Client, Closed, abort, connect, encode
+from client import Client, Closed, abort, connect, encode, shut_writing
 from server import DEADLINE_S, MB, until
 from trial import Skip, Stopwatch, fill, is_error, scenario
 
@@ -99,13 +98,13 @@ def half_close(trial):
     with trial.client() as client:
         client.want(b"OK", "SET", "k", b"v" * (4 * MB))
         client.write(encode("GET", "k") * 5)
-        client.sock.shutdown(socket.SHUT_WR)
+        client.half_close()
         assert len(client.rest()) == 5 * (4 * MB + len("$4194304\r\n\r\n"))
 
 
 def send_and_shut(sock, raw):
     sock.sendall(raw)
-    sock.shutdown(socket.SHUT_WR)
+    shut_writing(sock)
 
 
 @scenario()
@@ -114,7 +113,7 @@ def half_close_at_once(trial):
     for raw in (b"", encode("GET", "k")[:9]):
         with trial.client() as client:
             client.write(raw)
-            client.sock.shutdown(socket.SHUT_WR)
+            client.half_close()
             assert client.rest() == b"", f"an answer to {raw!r}"
 
 
@@ -226,7 +225,7 @@ def gone_while_blocked(trial):
     """Clients that wait for a key, with much input after that, leave in each way: none of them is
     given anything, and their descriptors come back."""
     leave = {"close": Client.close, "reset": Client.abort,
-             "half": lambda client: client.sock.shutdown(socket.SHUT_WR)}
+             "half": Client.half_close}
     with trial.client() as other:
         for how in leave:
             other.want(b"PONG", "PING")

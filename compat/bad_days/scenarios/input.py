@@ -1,9 +1,8 @@
 """Bytes that no decent client sends."""
 
 import random
-import socket
 
-from client import Closed, connect, encode
+from client import Closed, connect, encode, shut_writing
 from server import MB, until
 from trial import is_error, scenario
 
@@ -14,7 +13,7 @@ def refused(trial, raw, word="Protocol error"):
     """Sends garbage: an error comes back and then the end."""
     with trial.client() as client:
         client.write(raw)
-        client.sock.shutdown(socket.SHUT_WR)
+        client.half_close()
         answer = client.rest()
         assert answer.startswith(b"-ERR ") and word.encode() in answer, (
             f"{raw[:40]!r} was answered with {answer[:100]!r}")
@@ -62,7 +61,7 @@ def nested_garbage(trial):
     for raw in (b"*1\r\n$4\r\nPINGxx", b"*1\r\n$4\r\nPING\n\n"):
         with trial.client() as client:
             client.write(raw)
-            client.sock.shutdown(socket.SHUT_WR)
+            client.half_close()
             answer = client.rest()
             assert not answer.startswith(b"+"), f"{raw!r} ran: {answer!r}"
     for raw in (b"+OK\r\n", b":1\r\n", b"%1\r\n", b"$4\r\n", b"~\r\n", b"\0\0\0\r\n", b"_\r\n"):
@@ -85,7 +84,7 @@ def random_bytes(trial):
         try:
             sock.sendall(raw)
             if number % 3:
-                sock.shutdown(socket.SHUT_WR)
+                shut_writing(sock)
                 while sock.recv(1 << 16):
                     pass
         except ConnectionError:

@@ -48,7 +48,7 @@ def shared_port(trial):
                 size = chance.choice([7, 100, 10_000])
                 for at in range(0, len(raw), size):
                     client.write(raw[at:at + size])
-                client.sock.shutdown(1)
+                client.half_close()
             except ConnectionError:
                 continue
             client.rest()
@@ -79,7 +79,7 @@ def items_at_their_limit(trial):
     for raw in (binary(0x01, b"k", b"\0" * 8, body_bytes=0xFFFFFFFF), binary(0x01, body_bytes=3)):
         with trial.client() as client:
             client.write(raw)
-            client.sock.shutdown(1)
+            client.half_close()
             client.rest()
     assert trial.rss_grown() < 64 * MB, f"{trial.rss_grown() >> 20} MB for what was thrown away"
 

@@ -271,6 +271,6 @@ def smuggled(trial):
         for prefix in prefixes[:-2]:
             with trial.client() as client:
                 client.write(prefix + inner)
-                client.sock.shutdown(1)
+                client.half_close()
                 client.rest()
             other.want(b"PONG", "PING")

@@ -1,7 +1,6 @@
 """Commands that wait: for keys, for partitions, for a script; and what becomes of who waits."""
 
 import select
-import socket
 import threading
 
 from client import encode
@@ -197,7 +196,7 @@ def answers_after_half_close(trial):
             raw, length = kinds[(number + turn) % len(kinds)]
             with trial.client() as client:
                 client.write(raw)
-                client.sock.shutdown(socket.SHUT_WR)
+                client.half_close()
                 got = len(client.rest())
                 if got != length:
                     faults.append(f"{got} bytes of {length}")
