@@ -270,6 +270,7 @@ fn open_worker(
     shared.workers.opened(index, Arc::clone(&inbox));
     let worker_shared = Arc::clone(shared);
     spawn(&format!("worker-{index}"), move || {
+        pantala_base::os::ask_for_short_slices();
         WorkerThread::new(worker_shared, index, reactor, inbox).serve();
     })
 }
