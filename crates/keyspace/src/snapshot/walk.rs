@@ -158,10 +158,15 @@ impl Snapshot {
 
     /// The life of a walking thread, to the end of the snapshot. Only on threads that may wait.
     pub fn work(&self, space: &Keyspace) -> Outcome {
+        self.work_and_rest(space, &mut || {})
+    }
+
+    /// The same; `rest` is called after each portion, with nothing held, and may sleep.
+    pub fn work_and_rest(&self, space: &Keyspace, rest: &mut dyn FnMut()) -> Outcome {
         loop {
             let news = self.shared.jobs().news;
             match self.walk(space) {
-                Walked::More => {}
+                Walked::More => rest(),
                 Walked::Done(outcome) => return outcome,
                 Walked::Busy(busy) => space.wait_long_for(busy),
                 Walked::GivesWay => self.shared.sleep(GIVEN_WAY, news),
