@@ -7,13 +7,13 @@ use super::duel::Way;
 use super::{Among, Choice, First, MOST_VICTIMS};
 use crate::group::prefetch;
 use crate::record::Record;
-use crate::segment::Segment;
+use crate::segment::{MOST_SLOTS, Segment};
 use crate::word::{HOTTEST, Word};
 
 /// With fewer candidates than this in its segment, the share is that of all lately.
 pub(super) const FEW: usize = 64;
 /// Of a segment's candidates at most this part goes before the next segment has its turn.
-const PART: usize = 48;
+const PART: usize = 24;
 /// With fewer candidates than this, a segment is sometimes left alone.
 const SMALL_PART: u64 = 8;
 
@@ -21,8 +21,28 @@ const SMALL_PART: u64 = 8;
 /// of the stash.
 pub(super) type Victims = SmallVec<[*mut Word; MOST_VICTIMS]>;
 
-/// How many records there are of each hotness.
-type Levels = [usize; HOTTEST as usize + 1];
+/// How many records there are of each hotness, 16 bits a count: while they are counted the sums
+/// stay in one register.
+#[derive(Clone, Copy, Default)]
+struct Levels(u64);
+
+const _: () = assert!(MOST_SLOTS < 1 << 16 && HOTTEST < 4, "counts have room");
+
+impl Levels {
+    fn add(&mut self, word: Word) {
+        self.0 += 1 << (16 * u32::from(word.hotness()));
+    }
+
+    /// Records of this hotness.
+    fn at(self, hotness: u8) -> usize {
+        usize::from((self.0 >> (16 * u32::from(hotness))) as u16)
+    }
+
+    /// All records.
+    fn sum(self) -> usize {
+        (0..=HOTTEST).map(|hotness| self.at(hotness)).sum()
+    }
+}
 
 impl Way {
     /// One of so many of a segment's candidates should be at 0: on probation, or used longest ago.
@@ -65,8 +85,8 @@ impl Candidates {
     ) -> (Victims, usize) {
         let mut levels = Levels::default();
         // SAFETY: S2.
-        self.each(|slot| levels[usize::from(unsafe { *slot }.hotness())] += 1);
-        let count: usize = levels.iter().sum();
+        self.each(|slot| levels.add(unsafe { *slot }));
+        let count = levels.sum();
         if count == 0 {
             return (Victims::new(), 0);
         }
@@ -85,8 +105,8 @@ impl Candidates {
 
     /// One of those that are least hot, however hot that is.
     fn least_hot(self, levels: Levels, random: &mut dyn FnMut(u64) -> u64) -> Victims {
-        let level = levels.iter().position(|&count| count > 0).unwrap_or(0);
-        self.some(1, levels[level], |word| usize::from(word.hotness()) == level, random)
+        let level = (0..=HOTTEST).find(|&hotness| levels.at(hotness) > 0).unwrap_or(0);
+        self.some(1, levels.at(level), |word| word.hotness() == level, random)
     }
 
     fn coldest(
@@ -96,18 +116,18 @@ impl Candidates {
         (way, first, among): (Way, First, Among<'_>),
         random: &mut dyn FnMut(u64) -> u64,
     ) -> Victims {
-        let (count, lately) = (levels.iter().sum::<usize>(), among.lately);
-        let (mut zeroes, mut steps) = (levels[0], 0);
+        let (count, lately) = (levels.sum(), among.lately);
+        let (mut zeroes, mut steps) = (levels.at(0), 0);
         if count >= FEW {
             while zeroes < (count / way.reserve()).max(wanted) && steps < HOTTEST {
                 steps += 1;
-                zeroes += levels[usize::from(steps)];
+                zeroes += levels.at(steps);
             }
         } else if lately.has_fewer_zeroes_than_one_in(way.reserve(), way)
             || zeroes == 0 && first == First::Coldest && lately.duel.is_fuller(among.number)
         {
             steps = 1;
-            zeroes += levels[1];
+            zeroes += levels.at(1);
         }
         if steps > 0 {
             // SAFETY: S2.
