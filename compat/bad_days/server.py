@@ -60,6 +60,8 @@ class Server:
         self.log_writer = None
         # The path of the socket it is reached by in place of the port.
         self.unix = None
+        # Variables beside those of this process.
+        self.variables = {}
         self.process = None
 
     @property
@@ -84,7 +86,8 @@ class Server:
 
         self.log = open(self.log_writer or Path(self.directory) / "log", "ab")
         self.process = subprocess.Popen(self.command(), stdout=self.log, stderr=self.log,
-                                        stdin=subprocess.DEVNULL, preexec_fn=prepare)
+                                        stdin=subprocess.DEVNULL, preexec_fn=prepare,
+                                        env={**os.environ, **self.variables})
         until(self._answers, "the server answers PING")
         self.base_fds, self.base_rss = self._settled_fds(), self.rss()
         return self

@@ -1,16 +1,18 @@
-//! Pages that derive from the code. Each is one row of `PAGES`.
+//! Files that derive from the code.
 
 use std::process::ExitCode;
 
-/// A page's path, and what writes it.
-type Page = (&'static str, fn() -> String);
+use pantala_settings::pages;
 
-const PAGES: [Page; 1] = [("docs/settings.md", pantala_settings::page)];
-
-/// Writes every page.
+/// Writes every file.
 pub fn write() -> ExitCode {
-    for (path, page) in PAGES {
-        if let Err(error) = std::fs::write(crate::root().join(path), page()) {
+    for (path, text) in pages() {
+        let place = crate::root().join(path);
+        let written = place
+            .parent()
+            .map_or(Ok(()), std::fs::create_dir_all)
+            .and_then(|()| std::fs::write(&place, text));
+        if let Err(error) = written {
             eprintln!("{path}: {error}");
             return ExitCode::FAILURE;
         }
@@ -19,14 +21,17 @@ pub fn write() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Compares every page with what would be written.
+/// Compares every file with what would be written.
 pub fn check() -> ExitCode {
-    let is_stale = |(path, page): &Page| {
-        std::fs::read_to_string(crate::root().join(path)).ok() != Some(page())
+    let is_stale = |path: &str, text: &str| {
+        std::fs::read_to_string(crate::root().join(path)).ok().as_deref() != Some(text)
     };
-    let stale: Vec<&str> = PAGES.iter().filter(|page| is_stale(page)).map(|page| page.0).collect();
-    for path in &stale {
-        eprintln!("{path} is not current; run: cargo xtask docs");
+    let mut outcome = ExitCode::SUCCESS;
+    for (path, text) in pages() {
+        if is_stale(path, &text) {
+            eprintln!("{path} is not current; run: cargo xtask docs");
+            outcome = ExitCode::FAILURE;
+        }
     }
-    if stale.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    outcome
 }

@@ -273,3 +273,75 @@ def sleeps(server, seen):
              if many != switches.get(name, 0)}
     seen.append(f"in 2 s {used_ms:.3f} ms of CPU, woken {woken}")
     return not woken and used_ms < 1
+
+
+class ServiceManager:
+    """What systemd is to a service: a socket that hears how it is."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(path))
+        self.socket.settimeout(DEADLINE_S)
+        self.variables = {"NOTIFY_SOCKET": str(path)}
+
+    def hears(self, *wanted):
+        """Waits for these lines in this order, each in a message of its own; others may come
+        between."""
+        for line in wanted:
+            while line not in self.socket.recv(4096).decode().splitlines():
+                pass
+
+    def hears_nothing(self):
+        """Whether nothing waits to be read."""
+        self.socket.setblocking(False)
+        try:
+            return not self.socket.recv(4096)
+        except BlockingIOError:
+            return True
+        finally:
+            self.socket.settimeout(DEADLINE_S)
+
+
+@scenario(watched=False, started=False)
+def supervised_by_systemd(trial):
+    """It tells systemd when it loads, serves, reads files anew, saves and ends; and that its
+    workers live, also while a command takes long."""
+    server = trial.new_server("--supervised", "systemd", "--landlock", "no")
+    manager = ServiceManager(Path(server.directory) / "notify")
+    server.variables = {**manager.variables, "WATCHDOG_USEC": "200000"}
+    server.start()
+    manager.hears("READY=1", "WATCHDOG=1", "WATCHDOG=1")
+    with server.client() as client:
+        assert b"\r\nprocess_supervised:systemd\r\n" in client.call("INFO", "server")
+        client.want(b"OK", "SET", "k", "v")
+        client.write(encode("DEBUG", "SLEEP", "0.5"))
+        manager.hears("WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1")
+        client.read()
+        server.process.send_signal(signal.SIGHUP)
+        manager.hears("RELOADING=1", "READY=1")
+        client.want(b"OK", "CONFIG", "SET", "save", "3600 1")
+    server.process.send_signal(signal.SIGTERM)
+    manager.hears("STATUS=Saving before the end", "STOPPING=1")
+    assert server.process.wait(DEADLINE_S) == 0
+    server.start()
+    manager.hears("STATUS=Loading data", "READY=1")
+    server.stop()
+    manager.hears("STOPPING=1")
+
+
+@scenario(watched=False, started=False)
+def supervised_by_nobody(trial):
+    """By default the manager's variables mean nothing, and a manager that is not there is only
+    warned of."""
+    server = trial.server
+    manager = ServiceManager(Path(server.directory) / "notify")
+    server.variables = dict(manager.variables)
+    server.start()
+    with server.client() as client:
+        assert b"\r\nprocess_supervised:no\r\n" in client.call("INFO", "server")
+    assert manager.hears_nothing()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(DEADLINE_S) == 0
+    server.flags, server.variables = ["--supervised", "systemd"], {"NOTIFY_SOCKET": "/nonexistent"}
+    server.start()
+    assert "systemd cannot be told anything" in server.log_text()

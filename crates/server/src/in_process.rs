@@ -12,6 +12,7 @@ use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
 
+use crate::process::supervision::Supervisor;
 use crate::shared::{Launch, Shared};
 use crate::worker::Worker;
 use crate::worker::connection::Connection;
@@ -52,6 +53,7 @@ impl InProcess {
             seed,
             registry: crate::commands::registry(),
             change_sink,
+            supervisor: Supervisor::none(),
         });
         let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
         let reactor = Reactor::new(config).map_err(|error| error.to_string())?;

@@ -25,6 +25,7 @@
 
 pub mod commands;
 pub mod in_process;
+pub mod ping;
 pub mod process;
 pub mod shared;
 

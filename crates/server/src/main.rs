@@ -7,6 +7,7 @@ use std::time::Duration;
 use pantala_persistence::check::{self, Surroundings};
 use pantala_persistence::disk::RealDisk;
 use pantala_server::commands::registry;
+use pantala_server::ping;
 use pantala_server::process::{limits, logging, place, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};
 
@@ -42,8 +43,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// `pantala check` and `pantala journal`, which look at files and start no server.
+/// `pantala check`, `pantala journal` and `pantala ping`, which start no server.
 fn inspect(args: &[String]) -> Option<ExitCode> {
+    if let Some(status) = ping::run(args, std::env::var("PANTALA_port").ok().as_deref()) {
+        return Some(status);
+    }
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     let mut around = Surroundings {
         disk: &RealDisk,

@@ -18,6 +18,7 @@ use crate::appending::Appending;
 use crate::migrate::Links;
 use crate::process::flushing::DelayedFlush;
 use crate::process::loading::LoadState;
+use crate::process::supervision::Supervisor;
 use crate::rates::Rates;
 use crate::saves::Saves;
 use crate::tls::Tls;
@@ -46,6 +47,8 @@ pub struct Shared {
     pub loading: LoadState,
     /// The certificates in force.
     pub tls: Tls,
+    /// The service manager that started the process.
+    pub supervisor: Supervisor,
     /// Connections of MIGRATE.
     pub links: Links,
     /// Held by whoever lets changes of data wait while it saves.
@@ -68,6 +71,8 @@ pub struct Launch {
     pub registry: Registry,
     /// Who is told of what happens to keys; `None`: the clients that ask for it.
     pub change_sink: Option<Box<dyn ChangeSink>>,
+    /// Who is told how the server is.
+    pub supervisor: Supervisor,
 }
 
 /// What is settled once a run.
@@ -120,6 +125,7 @@ impl Shared {
             loading: LoadState::default(),
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
             tls: Tls::default(),
+            supervisor: launch.supervisor,
             links: Links::default(),
             writes_wait: Mutex::default(),
             loads: Mutex::new(Loads::default()),

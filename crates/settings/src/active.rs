@@ -5,8 +5,8 @@
 
 use crate::field::{
     AppendSync, ChannelDefault, EvictionPolicy, Field, IoEngine, LogLevel, MemoryShare, Mode,
-    OutputLimits, Percentiles, Permission, PortSharing, SavePoints, ShutdownWords, TlsClients,
-    TlsUserField, VersionCheck,
+    OutputLimits, Percentiles, Permission, PortSharing, SavePoints, ShutdownWords, Supervised,
+    TlsClients, TlsUserField, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
@@ -63,12 +63,12 @@ settings! {
     /// TCP port for clients of Memcached's protocols; 0 opens none.
     memcached_port: u16 = start("memcached_port", PORT, "0", Network)
         .beyond_redis();
-    /// They may use `port`, too, told by their first line: `clear` one that RESP could only refuse,
-    /// `yes` also `get KEY` and `touch KEY N` in lower case.
+    /// Clients of Memcached may use `port`, too, told by their first line: `clear` one that RESP
+    /// could only refuse, `yes` also `get KEY` and `touch KEY N` in lower case.
     primary_port_memcached: PortSharing = live(
         "primary_port_memcached", Kind::Word(PortSharing::WORDS), "no", Network)
         .beyond_redis();
-    /// The largest item that they may store: key, value and what Memcached would add.
+    /// The largest item that clients of Memcached may store: key, value and what Memcached adds.
     memcached_item_size_max: u64 = live(
         "memcached_item_size_max", Kind::Memory(1 << 10, 1 << 30), "1048576", Network)
         .beyond_redis();
@@ -395,6 +395,10 @@ settings! {
     core_dumps: bool = start("core_dumps", Kind::Bool, "no", Process).beyond_redis();
     /// File that holds the process id while the server runs; empty means none.
     pidfile: String = start("pidfile", Kind::Text, "", Process);
+    /// Service manager that is told when the server is ready and when it stops; auto: whichever has
+    /// set its variables.
+    supervised: Supervised = start(
+        "supervised", Kind::Word(Supervised::WORDS), "no", Process);
 
     /// Classes of keyspace events that are published.
     notify_keyspace_events: String = live(

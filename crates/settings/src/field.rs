@@ -331,6 +331,18 @@ words! {
         Local = "local",
     }
 
+    /// The service manager that is told how the server is.
+    Supervised {
+        /// upstart.
+        Upstart = "upstart",
+        /// systemd.
+        Systemd = "systemd",
+        /// The one that has set its variables.
+        Auto = "auto",
+        /// None.
+        No = "no",
+    }
+
     /// Whether clients show a certificate.
     TlsClients {
         /// They are not asked.

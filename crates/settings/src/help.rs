@@ -1,7 +1,7 @@
 //! Texts for people: `--help`, `--version`, the documentation page, suggestions for misspelt names.
 //!
 //! Not here: anything about a single setting; the rows say it. Tests: at the foot, and
-//! `tests/page.rs`, which keeps `docs/settings.md` current.
+//! `tests/page.rs`, which keeps the pages current.
 
 use crate::row::{self, Change, Effect, Group, Row, SWITCHES};
 use std::fmt::Write;
@@ -16,6 +16,7 @@ Usage: pantala [REDIS.CONF | -] [--name=value | --name value | --switch | --nosw
   PANTALA_port=7000 pantala             one variable for each flag; DFLY_port works too
   pantala check FILE...                 says what is in files of data, and where they break
   pantala journal FILE                  the steps of an append-only file, as lines of JSON
+  pantala ping [ADDRESS]                whether a server serves: HOST:PORT, or a socket's path
 
 Stronger first: command line, flag file, environment, configuration file.
   -h, --help        this text           --helpfull        also what nothing acts on yet
@@ -61,7 +62,7 @@ fn help(shown: impl Fn(&Row) -> bool) -> String {
 }
 
 /// The page `docs/settings.md`.
-pub fn page() -> String {
+pub(crate) fn page() -> String {
     let mut page = String::from(
         "# Settings\n\n\
          <!-- Written by `cargo xtask docs` from the rows in crates/settings; a test keeps it \

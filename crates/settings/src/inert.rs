@@ -228,8 +228,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("slot-migration-max-failover-repl-bytes", Kind::MemoryOrMinusOne, "0", Cluster)
         .doc("Bytes in flight up to which a migrated slot changes its owner; -1 means any."),
     start("socket-mark-id", Int(0, u32::MAX as i64), "0", Network).doc("Mark of outgoing packets."),
-    start("supervised", Word(&["upstart", "systemd", "auto", "no"]), "no", Process)
-        .doc("Tell a service manager when ready."),
     start("syslog-enabled", Bool, "no", Observe).doc("Log to the system log."),
     start(
         "syslog-facility",

@@ -1,8 +1,8 @@
 //! Every setting of the server, declared once.
 //!
 //! A row (`row::Row`) holds a setting's name, kind, bounds, default and doc line. Flags,
-//! redis.conf, environment, CONFIG GET, SET and REWRITE, `--help` and `docs/settings.md` derive
-//! from the rows; no other place names a setting.
+//! redis.conf, environment, CONFIG GET, SET and REWRITE, `--help`, `docs/settings.md`, the manual
+//! page and the completions of shells derive from the rows; no other place names a setting.
 //!
 //! ```text
 //!   argv  flag file  environment  redis.conf        CONFIG SET       CONFIG GET, REWRITE
@@ -29,6 +29,7 @@ mod flags;
 mod help;
 mod inert;
 pub mod kind;
+mod pages;
 mod rewrite;
 mod row;
 mod shapes;
@@ -38,7 +39,7 @@ mod users;
 
 pub use active::Settings;
 pub use disk::Disk;
-pub use help::page;
+pub use pages::{Page, pages};
 pub use row::{Change, Effect, Group, OnChange, Row, find, rows};
 pub use snapshot::{Caller, SetError};
 pub use start::{Launch, Rename, Sources, Start, UsageError};

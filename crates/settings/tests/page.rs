@@ -1,8 +1,10 @@
-//! The documentation page is what the rows say.
+//! What derives from the rows says what they say.
 
 #[test]
-fn the_settings_page_is_current() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
-    let page = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(page == pantala_settings::page(), "run: cargo xtask docs");
+fn the_pages_are_current() {
+    for (path, text) in pantala_settings::pages() {
+        let from_here = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+        let found = std::fs::read_to_string(from_here).unwrap_or_default();
+        assert!(found == text, "{path}: run: cargo xtask docs");
+    }
 }

@@ -17,4 +17,5 @@ pub mod saving;
 pub mod signals;
 pub mod start;
 pub mod stopping;
+pub mod supervision;
 pub mod whole_file;

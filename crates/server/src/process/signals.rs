@@ -43,7 +43,7 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
                 continue;
             }
             if signal == SIGHUP {
-                reload(&shared);
+                shared.supervisor.reloading(|| reload(&shared));
                 continue;
             }
             interrupts += u32::from(signal == SIGINT);

@@ -22,9 +22,10 @@ use pantala_engine::lane;
 use pantala_engine::states::States;
 
 use super::loading::{self, AnswersLoading};
+use super::supervision::{News, Supervisor};
 use super::{
     background, confinement, journaling, limits, listening, pidfile, place, renewing, saving,
-    signals,
+    signals, supervision,
 };
 
 /// Receive buffers of a worker: all of them are touched in time, so they count as resident.
@@ -94,11 +95,13 @@ pub fn start_with(
     let to_load = ToLoad::find(&settings)?;
     let listeners = listening::open(&settings)?;
     pidfile::write(&settings);
+    let supervisor = Supervisor::find(&settings);
     confinement::begin(&settings, file.as_deref())?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
     let seed = pantala_base::hash::HashSeed::random();
-    let shared = Shared::new(Launch { settings, file, seed, registry, change_sink: None });
+    let change_sink = None;
+    let shared = Shared::new(Launch { settings, file, seed, registry, change_sink, supervisor });
     let settings = shared.engine.settings.current();
     shared.tls.apply(&settings)?;
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
@@ -142,6 +145,11 @@ pub fn start_with(
     for index in 0..workers {
         threads.push(open_worker(&shared, index, listeners.take().unwrap_or_default())?);
     }
+    if let Some(every) = shared.supervisor.sign_of_life_every() {
+        let shared = Arc::clone(&shared);
+        let life = move || supervision::give_signs_of_life(&shared, every);
+        threads.push(spawn("sign-of-life", life)?);
+    }
     Ok(Running { shared, threads, sweeper_waker, to_load })
 }
 
@@ -158,6 +166,7 @@ impl Running {
     /// in the file.
     pub fn load(&mut self) -> Result<(), String> {
         let Some(to_load) = self.to_load.take() else { return Ok(()) };
+        self.shared.supervisor.tell(News::Loading);
         let loading = AnswersLoading::begin(&self.shared);
         let loaded = self.load_from(to_load);
         if loaded.is_err() {
@@ -189,7 +198,8 @@ impl Running {
         }
     }
 
-    /// Says in the log that the server is ready, unless it was told to stop meanwhile.
+    /// Says in the log, and to the service manager, that the server is ready, unless it was told to
+    /// stop meanwhile.
     pub fn announce(&self) {
         if self.shared.engine.condition.shutdown.is_final() {
             return;
@@ -199,6 +209,7 @@ impl Running {
         let workers = self.shared.workers.serving().len();
         let (port, version) = (settings.port, env!("CARGO_PKG_VERSION"));
         tracing::info!(version, port, workers, engine, "ready to accept connections");
+        self.shared.supervisor.ready();
     }
 
     /// The same, for the process that is nothing but the server: it ends in time, whoever does not.
@@ -216,6 +227,7 @@ impl Running {
     /// Waits until the server is told to stop, and stops it.
     pub fn wait(self) {
         self.shared.engine.condition.shutdown.wait();
+        self.shared.supervisor.tell(News::Stopping);
         self.shared.workers.post_all(|| Message::LookUp);
         self.shared.engine.lane.wake_all();
         self.sweeper_waker.wake();

@@ -19,6 +19,7 @@ use pantala_engine::shutdown::Preparing;
 use pantala_engine::states::States;
 
 use super::saving::{self, Unsaved};
+use super::supervision::News;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
@@ -107,6 +108,7 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
 /// Saves with all changes of data held back; on an error they go on.
 fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
     tracing::info!("saving a snapshot before the server stops");
+    shared.supervisor.tell(News::Saving);
     let lasting = &shared.engine.condition.lasting;
     // A DEBUG RELOAD ends first: after it writes would go on.
     let held = shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,6 +122,7 @@ fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
     if saved.is_err() {
         shared.engine.resume_writes();
         shared.workers.post_all(|| Message::PauseChanged);
+        shared.supervisor.runs_on();
     }
     drop(held);
     saved

@@ -59,7 +59,7 @@ impl Worker {
             }
             Message::EvictClients => self.chores.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
-            Message::LookUp => {}
+            Message::Look { .. } | Message::LookUp => {}
         }
     }
 

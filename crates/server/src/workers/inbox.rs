@@ -73,6 +73,11 @@ pub enum Message {
     EvictClients,
     /// The process may have more descriptors.
     MoreDescriptors,
+    /// Take this, and drop it: whoever waits for all workers to have looked waits for that.
+    Look {
+        /// Nothing is sent.
+        _until_seen: Sender<()>,
+    },
     /// The settings have changed, or this worker is to give up its connections, or to stop.
     LookUp,
 }

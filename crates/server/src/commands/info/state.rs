@@ -38,7 +38,7 @@ pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("multiplexing_api", shared.run.io_engine.get().map_or("", String::as_str));
     page.line("gcc_version", "0.0.0");
     page.line("process_id", std::process::id());
-    page.line("process_supervised", "no");
+    page.line("process_supervised", shared.supervisor.name());
     page.line("run_id", &shared.run.id);
     page.line("tcp_port", if settings.port == 0 { settings.tls_port } else { settings.port });
     page.line("server_time_usec", now_us);

@@ -1,0 +1,313 @@
+//! The service manager that started the server, and what it is told (`supervised`).
+//!
+//! | `supervised` | how it is told |
+//! |---|---|
+//! | `systemd` | datagrams to the socket that `$NOTIFY_SOCKET` names (sd_notify(3)) |
+//! | `upstart` | once ready, the process stops itself (SIGSTOP); upstart lets it go on |
+//! | `auto` | as the one of them whose variable (`$UPSTART_JOB`, `$NOTIFY_SOCKET`) is there |
+//! | `no` | not at all |
+//!
+//! Where systemd wants a sign of life (`WatchdogSec=`), it gets one for as long as every worker
+//! takes its messages: a worker that hangs ends the signs, and systemd ends the process.
+//!
+//! Invariants
+//! 1. The socket is connected before the process is confined: Landlock may forbid it afterwards.
+//! 2. Nobody waits for the manager for longer than `SEND_MOST`.
+//! 3. READY is told once, when data is loaded, and again only after RELOADING.
+//!
+//! Not here: when to tell (`start`, `signals`, `stopping`). Tests: at the foot; the bad day
+//! `supervised_by_systemd`.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use pantala_settings::Settings;
+use pantala_settings::field::Supervised;
+use signal_hook::consts::SIGSTOP;
+
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+const UPSTART_JOB: &str = "UPSTART_JOB";
+const WATCHDOG_USEC: &str = "WATCHDOG_USEC";
+const WATCHDOG_PID: &str = "WATCHDOG_PID";
+
+/// So long at most a datagram may wait for room.
+const SEND_MOST: Duration = Duration::from_secs(1);
+
+/// What the manager is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Data is being loaded.
+    Loading,
+    /// Clients are served.
+    Ready,
+    /// What may be replaced while it runs is being read anew.
+    Reloading,
+    /// Data is being saved before the end, which may still be called off.
+    Saving,
+    /// It ends.
+    Stopping,
+    /// It is alive.
+    Alive,
+}
+
+impl News {
+    /// As sd_notify(3) writes it.
+    fn text(self) -> &'static str {
+        match self {
+            News::Loading => "STATUS=Loading data",
+            News::Ready => "READY=1\nSTATUS=Ready to accept connections",
+            News::Reloading => "RELOADING=1\nSTATUS=Reading files anew",
+            News::Saving => "STATUS=Saving before the end",
+            News::Stopping => "STOPPING=1\nSTATUS=Stopping",
+            News::Alive => "WATCHDOG=1",
+        }
+    }
+}
+
+/// See the module.
+pub struct Supervisor {
+    by: Supervised,
+    socket: Option<UnixDatagram>,
+    sign_of_life_every: Option<Duration>,
+    is_ready: AtomicBool,
+}
+
+impl Supervisor {
+    /// Nobody.
+    pub fn none() -> Supervisor {
+        Supervisor {
+            by: Supervised::No,
+            socket: None,
+            sign_of_life_every: None,
+            is_ready: AtomicBool::new(false),
+        }
+    }
+
+    /// Who supervises this process, by the settings and its environment.
+    pub fn find(settings: &Settings) -> Supervisor {
+        Supervisor::find_in(settings.supervised, |name| std::env::var_os(name))
+    }
+
+    fn find_in(wanted: Supervised, variable: impl Fn(&str) -> Option<OsString>) -> Supervisor {
+        let has = |name| variable(name).is_some_and(|value| !value.is_empty());
+        let wanted = match wanted {
+            Supervised::Auto if has(UPSTART_JOB) => Supervised::Upstart,
+            Supervised::Auto if has(NOTIFY_SOCKET) => Supervised::Systemd,
+            Supervised::Auto => Supervised::No,
+            named => named,
+        };
+        let mut found = Supervisor::none();
+        match wanted {
+            Supervised::Systemd => match variable(NOTIFY_SOCKET).map(|name| connect(&name)) {
+                Some(Ok(socket)) => {
+                    found.by = Supervised::Systemd;
+                    found.socket = Some(socket);
+                    found.sign_of_life_every = sign_of_life(&variable, std::process::id());
+                }
+                Some(Err(why)) => tracing::warn!("systemd cannot be told anything: {why}"),
+                None => tracing::warn!("supervised by systemd, but NOTIFY_SOCKET is not set"),
+            },
+            Supervised::Upstart if has(UPSTART_JOB) => found.by = Supervised::Upstart,
+            Supervised::Upstart => {
+                tracing::warn!("supervised by upstart, but UPSTART_JOB is not set");
+            }
+            Supervised::Auto | Supervised::No => {}
+        }
+        found
+    }
+
+    /// Who it is, in the words of the setting.
+    pub fn name(&self) -> &'static str {
+        self.by.word()
+    }
+
+    /// How often the manager wants a sign of life: twice as often as it looks.
+    pub fn sign_of_life_every(&self) -> Option<Duration> {
+        self.sign_of_life_every
+    }
+
+    /// Tells it something. That it cannot hear is no matter to anybody else.
+    pub fn tell(&self, news: News) {
+        if let Some(socket) = &self.socket
+            && let Err(error) = socket.send(news.text().as_bytes())
+        {
+            tracing::debug!(?news, "systemd could not be told: {error}");
+        }
+    }
+
+    /// The server has loaded its data and serves.
+    pub fn ready(&self) {
+        let was_ready = self.is_ready.swap(true, Ordering::AcqRel);
+        self.tell(News::Ready);
+        if self.by == Supervised::Upstart && !was_ready {
+            tracing::info!("the process stops to tell upstart that it is ready");
+            if let Err(error) = signal_hook::low_level::raise(SIGSTOP) {
+                tracing::warn!("it cannot: {error}");
+            }
+        }
+    }
+
+    /// Tells of `reload` what systemd wants to know. One that comes before the server is ready is
+    /// told by nothing: the end of it would say that it was.
+    pub fn reloading(&self, reload: impl FnOnce()) {
+        let tells = self.is_ready.load(Ordering::Acquire);
+        if tells {
+            self.tell(News::Reloading);
+        }
+        reload();
+        if tells {
+            self.tell(News::Ready);
+        }
+    }
+
+    /// What was begun before an end has been given up: the server runs on.
+    pub fn runs_on(&self) {
+        if self.is_ready.load(Ordering::Acquire) {
+            self.tell(News::Ready);
+        }
+    }
+}
+
+/// A socket to the manager: a path, or a name that begins with `@`.
+fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        [b'/', ..] => SocketAddr::from_pathname(name)?,
+        _ => {
+            let name = name.display();
+            return Err(io::Error::other(format!("{NOTIFY_SOCKET} is no Unix socket: {name}")));
+        }
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.connect_addr(&address)?;
+    socket.set_write_timeout(Some(SEND_MOST))?;
+    Ok(socket)
+}
+
+/// Half of what the manager waits for, if it asks this very process for signs of life.
+fn sign_of_life(variable: impl Fn(&str) -> Option<OsString>, own_pid: u32) -> Option<Duration> {
+    let number = |name| variable(name)?.to_str()?.parse::<u64>().ok();
+    let is_meant = number(WATCHDOG_PID).is_none_or(|pid| pid == u64::from(own_pid));
+    let asked_us = number(WATCHDOG_USEC).filter(|us| *us > 0 && is_meant)?;
+    Some(Duration::from_micros(asked_us.div_ceil(2)))
+}
+
+/// The life of the thread that gives signs of life.
+pub fn give_signs_of_life(shared: &Shared, every: Duration) {
+    loop {
+        if have_all_looked(shared, every) {
+            shared.supervisor.tell(News::Alive);
+        } else {
+            tracing::error!(?every, "a worker has taken no message for so long: no sign of life");
+        }
+        if shared.engine.condition.shutdown.pause_for(every / 2) {
+            return;
+        }
+    }
+}
+
+/// Whether every worker takes a message within this time. One that leaves meanwhile counts as well:
+/// what was sent to it is dropped.
+fn have_all_looked(shared: &Shared, within: Duration) -> bool {
+    let (asked, answers) = channel();
+    shared.workers.post_all(|| Message::Look { _until_seen: asked.clone() });
+    drop(asked);
+    // Nothing is ever sent: when the last of them is dropped, the channel ends.
+    answers.recv_timeout(within) != Err(RecvTimeoutError::Timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What listens in its place at an abstract name, and the variables that name it.
+    fn systemd(name: &str) -> (UnixDatagram, String) {
+        let name = format!("pantala-{name}-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a short name");
+        (UnixDatagram::bind_addr(&address).expect("nobody has it"), format!("@{name}"))
+    }
+
+    fn supervisor(wanted: Supervised, variables: &[(&str, &str)]) -> Supervisor {
+        Supervisor::find_in(wanted, |name| {
+            let found = variables.iter().find(|(known, _)| *known == name)?;
+            Some(OsString::from(found.1))
+        })
+    }
+
+    fn heard(systemd: &UnixDatagram) -> String {
+        let mut text = [0; 256];
+        let length = systemd.recv(&mut text).expect("it was told");
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    }
+
+    #[test]
+    fn the_setting_and_the_variables_say_who_it_is() {
+        let (_systemd, name) = systemd("who");
+        let notify = (NOTIFY_SOCKET, name.as_str());
+        let job = (UPSTART_JOB, "pantala");
+        for (wanted, variables, expected) in [
+            (Supervised::No, &[notify, job][..], "no"),
+            (Supervised::Auto, &[], "no"),
+            (Supervised::Auto, &[notify], "systemd"),
+            (Supervised::Auto, &[notify, job], "upstart"),
+            (Supervised::Systemd, &[job], "no"),
+            (Supervised::Systemd, &[(NOTIFY_SOCKET, "vsock:2:1")], "no"),
+            (Supervised::Systemd, &[(NOTIFY_SOCKET, "/nonexistent/socket")], "no"),
+            (Supervised::Systemd, &[notify, job], "systemd"),
+            (Supervised::Upstart, &[notify], "no"),
+            (Supervised::Upstart, &[job], "upstart"),
+        ] {
+            assert_eq!(supervisor(wanted, variables).name(), expected, "{wanted:?} {variables:?}");
+        }
+    }
+
+    #[test]
+    fn a_reload_before_it_is_ready_tells_nothing() {
+        let (systemd, name) = systemd("reload");
+        let supervisor = supervisor(Supervised::Systemd, &[(NOTIFY_SOCKET, &name)]);
+        supervisor.tell(News::Loading);
+        supervisor.reloading(|| {});
+        supervisor.runs_on();
+        supervisor.ready();
+        supervisor.reloading(|| {});
+        supervisor.tell(News::Stopping);
+        let first_lines: Vec<String> =
+            (0..5).map(|_| heard(&systemd).lines().next().unwrap_or_default().to_owned()).collect();
+        let expected = ["STATUS=Loading data", "READY=1", "RELOADING=1", "READY=1", "STOPPING=1"];
+        assert_eq!(first_lines, expected);
+    }
+
+    #[test]
+    fn that_it_hears_nothing_any_more_harms_nobody() {
+        let (systemd, name) = systemd("gone");
+        let supervisor = supervisor(Supervised::Systemd, &[(NOTIFY_SOCKET, &name)]);
+        drop(systemd);
+        supervisor.ready();
+    }
+
+    #[test]
+    fn signs_of_life_are_given_twice_as_often_as_asked_for() {
+        let check = |variables: &[(&str, &str)], expected_us: Option<u64>| {
+            let find = |name: &str| {
+                variables.iter().find(|one| one.0 == name).map(|one| OsString::from(one.1))
+            };
+            let expected = expected_us.map(Duration::from_micros);
+            assert_eq!(sign_of_life(find, 42), expected, "{variables:?}");
+        };
+        check(&[], None);
+        check(&[(WATCHDOG_USEC, "0")], None);
+        check(&[(WATCHDOG_USEC, "soon")], None);
+        check(&[(WATCHDOG_USEC, "3000001")], Some(1_500_001));
+        check(&[(WATCHDOG_USEC, "3000000"), (WATCHDOG_PID, "42")], Some(1_500_000));
+        check(&[(WATCHDOG_USEC, "3000000"), (WATCHDOG_PID, "43")], None);
+    }
+}

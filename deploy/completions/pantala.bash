@@ -1,0 +1,296 @@
+# Completion of pantala for bash.
+# Written by `cargo xtask docs` from the rows in crates/settings.
+
+_pantala_tools="check journal ping"
+_pantala_flags="
+--acl-pubsub-default=
+--aclfile=
+--acllog-max-len=
+--active-defrag-cycle-max=
+--active-defrag-cycle-min=
+--active-defrag-cycle-us=
+--active-defrag-ignore-bytes=
+--active-defrag-threshold-lower=
+--active-defrag-threshold-upper=
+--activedefrag=
+--aof-load-truncated=
+--aof-timestamp-enabled=
+--aof-use-rdb-preamble=
+--appenddirname=
+--appendfilename=
+--appendfsync=
+--appendonly=
+--auth_failure_delay=
+--auth_timeout=
+--auto-aof-rewrite-min-size=
+--auto-aof-rewrite-percentage=
+--availability-zone=
+--bind=
+--busy-reply-threshold=
+--cache_mode=
+--client-output-buffer-limit=
+--client-query-buffer-limit=
+--commandlog-execution-slower-than=
+--commandlog-large-reply-max-len=
+--commandlog-large-request-max-len=
+--commandlog-reply-larger-than=
+--commandlog-request-larger-than=
+--commandlog-slow-execution-max-len=
+--core_dumps=
+--databases=
+--dbfilename=
+--dir=
+--enable-debug-command=
+--enable-protected-configs=
+--hash-max-listpack-entries=
+--hash-max-listpack-value=
+--hll-sparse-max-bytes=
+--import-mode=
+--io_engine=
+--keys_output_limit=
+--landlock=
+--latency-monitor-threshold=
+--latency-tracking=
+--latency-tracking-info-percentiles=
+--lazyfree-lazy-user-flush=
+--list-compress-depth=
+--list-max-listpack-size=
+--load=
+--logfile=
+--loglevel=
+--lua_memory_limit=
+--max-new-tls-connections-per-cycle=
+--maxclients=
+--maxmemory=
+--maxmemory-clients=
+--maxmemory-eviction-tenacity=
+--maxmemory-policy=
+--memcached_item_size_max=
+--memcached_port=
+--no-appendfsync-on-rewrite=
+--notify-keyspace-events=
+--pidfile=
+--port=
+--primary_port_memcached=
+--protected-mode=
+--proto-max-bulk-len=
+--rdb-save-incremental-fsync=
+--rdb-version-check=
+--rdbchecksum=
+--rdbcompression=
+--requirepass=
+--save=
+--save_schedule=
+--set-max-intset-entries=
+--set-max-listpack-entries=
+--set-max-listpack-value=
+--shutdown-on-sigint=
+--shutdown-on-sigterm=
+--skip_module_values=
+--slow_lane_threads=
+--snapshot_cron=
+--snapshot_portable=
+--snapshot_threads=
+--stop-writes-on-bgsave-error=
+--stream-node-max-bytes=
+--stream-node-max-entries=
+--supervised=
+--tcp-backlog=
+--tcp-keepalive=
+--threads=
+--timeout=
+--tls=
+--tls-auth-clients=
+--tls-auth-clients-user=
+--tls-auto-reload-interval=
+--tls-ca-cert-dir=
+--tls-ca-cert-file=
+--tls-cert-file=
+--tls-ciphers=
+--tls-ciphersuites=
+--tls-key-file=
+--tls-key-file-pass=
+--tls-port=
+--tls-prefer-server-ciphers=
+--tls-protocols=
+--tls-session-cache-timeout=
+--tls-session-caching=
+--tls_accept_plain=
+--tls_handshake_timeout=
+--tracking-table-max-keys=
+--unixsocket=
+--unixsocketperm=
+--zset-max-listpack-entries=
+--zset-max-listpack-value=
+--help
+--helpfull
+--version
+--force_epoll
+--flagfile=
+"
+
+# The value of `--flag=value`, where bash cuts at `=`, and of `--flag value`.
+_pantala() {
+    local word=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]}
+    [ "$word" != = ] || word=
+    [ "$flag" != = ] || flag=${COMP_WORDS[COMP_CWORD - 2]}
+    COMPREPLY=()
+    case $flag in
+        --acl-pubsub-default)
+            mapfile -t COMPREPLY < <(compgen -W "allchannels resetchannels" -- "$word")
+            ;;
+        --aclfile)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --activedefrag)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --aof-load-truncated)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --aof-timestamp-enabled)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --aof-use-rdb-preamble)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --appendfsync)
+            mapfile -t COMPREPLY < <(compgen -W "everysec always no" -- "$word")
+            ;;
+        --appendonly)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --cache_mode)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --core_dumps)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --dir)
+            mapfile -t COMPREPLY < <(compgen -d -- "$word")
+            ;;
+        --enable-debug-command)
+            mapfile -t COMPREPLY < <(compgen -W "no yes local" -- "$word")
+            ;;
+        --enable-protected-configs)
+            mapfile -t COMPREPLY < <(compgen -W "no yes local" -- "$word")
+            ;;
+        --import-mode)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --io_engine)
+            mapfile -t COMPREPLY < <(compgen -W "auto uring epoll" -- "$word")
+            ;;
+        --landlock)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --latency-tracking)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --lazyfree-lazy-user-flush)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --logfile)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --loglevel)
+            mapfile -t COMPREPLY < <(compgen -W "debug verbose notice warning nothing" -- "$word")
+            ;;
+        --maxmemory-policy)
+            mapfile -t COMPREPLY < <(compgen -W "volatile-lru volatile-lfu volatile-random volatile-ttl allkeys-lru allkeys-lfu allkeys-random noeviction" -- "$word")
+            ;;
+        --no-appendfsync-on-rewrite)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --pidfile)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --primary_port_memcached)
+            mapfile -t COMPREPLY < <(compgen -W "no clear yes" -- "$word")
+            ;;
+        --protected-mode)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --rdb-save-incremental-fsync)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --rdb-version-check)
+            mapfile -t COMPREPLY < <(compgen -W "strict relaxed" -- "$word")
+            ;;
+        --rdbchecksum)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --rdbcompression)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --skip_module_values)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --snapshot_portable)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --snapshot_threads)
+            mapfile -t COMPREPLY < <(compgen -W "auto" -- "$word")
+            ;;
+        --stop-writes-on-bgsave-error)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --supervised)
+            mapfile -t COMPREPLY < <(compgen -W "upstart systemd auto no" -- "$word")
+            ;;
+        --threads)
+            mapfile -t COMPREPLY < <(compgen -W "auto" -- "$word")
+            ;;
+        --tls)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --tls-auth-clients)
+            mapfile -t COMPREPLY < <(compgen -W "no yes optional" -- "$word")
+            ;;
+        --tls-auth-clients-user)
+            mapfile -t COMPREPLY < <(compgen -W "CN URI off" -- "$word")
+            ;;
+        --tls-ca-cert-dir)
+            mapfile -t COMPREPLY < <(compgen -d -- "$word")
+            ;;
+        --tls-ca-cert-file)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --tls-cert-file)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --tls-key-file)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --tls-prefer-server-ciphers)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --tls-session-caching)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --tls_accept_plain)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --unixsocket)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --flagfile)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        *)
+            if [[ $word = -* ]]; then
+                mapfile -t COMPREPLY < <(compgen -W "$_pantala_flags" -- "$word")
+                [ ${#COMPREPLY[@]} != 1 ] || [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace
+            elif [ "$COMP_CWORD" = 1 ]; then
+                mapfile -t COMPREPLY < <(compgen -W "$_pantala_tools" -- "$word"
+                    compgen -f -- "$word")
+                compopt -o filenames
+            else
+                mapfile -t COMPREPLY < <(compgen -f -- "$word")
+                compopt -o filenames
+            fi
+            ;;
+    esac
+}
+
+complete -F _pantala pantala
