@@ -498,8 +498,7 @@ impl Options {
 
 impl Times {
     fn take(&mut self, letter: u8, value: &[u8]) -> Result<(), Fault> {
-        // A number beyond 32 bits loses its upper half, as in memcached.
-        let time_s = Some(i64::from(signed(value).ok_or(Fault::Token)? as i32));
+        let time_s = Some(signed(value).ok_or(Fault::Token)?);
         match letter {
             b'T' => {
                 self.exptime_s = time_s;

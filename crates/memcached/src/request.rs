@@ -411,6 +411,16 @@ pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
+fn after_blanks(text: &[u8]) -> &[u8] {
+    let begin = text.iter().position(|&byte| byte != b' ').unwrap_or(text.len());
+    &text[begin..]
+}
+
+fn before_blanks(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|&byte| byte != b' ').map_or(0, |last| last + 1);
+    &text[..end]
+}
+
 /// Somebody takes this for a web server. Memcached looks for it where no command begins so.
 #[cold]
 fn is_http(line: &[u8]) -> bool {
@@ -433,7 +443,7 @@ fn meta_command(line: &[u8]) -> Option<(u8, &[u8])> {
 
 /// What a line asks for, and whether no answer is wanted.
 fn read_line(line: &[u8]) -> (Result<Line<'_>, Fault>, bool) {
-    let line = line.trim_ascii_start();
+    let line = after_blanks(line);
     let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
     let whole = |request| Ok(Line::Whole(request));
@@ -442,7 +452,7 @@ fn read_line(line: &[u8]) -> (Result<Line<'_>, Fault>, bool) {
         b"version" => whole(Request::Version),
         b"quit" => Ok(Line::Quit),
         b"mn" => whole(Request::MetaNothing),
-        b"stats" => whole(Request::Stats(rest.trim_ascii())),
+        b"stats" => whole(Request::Stats(before_blanks(after_blanks(rest)))),
         _ => return read_others(name, rest),
     };
     (asked, false)
@@ -496,7 +506,7 @@ fn read_others<'a>(name: &[u8], rest: &'a [u8]) -> (Result<Line<'a>, Fault>, boo
 fn read_get<'a>(name: &[u8], rest: &'a [u8]) -> Result<Line<'a>, Fault> {
     let touches = name.starts_with(b"gat");
     let (keys, exptime) = if touches {
-        let rest = rest.trim_ascii_start();
+        let rest = after_blanks(rest);
         let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
         (Keys(&rest[end..]), Some(&rest[..end]))
     } else {

@@ -211,6 +211,27 @@ fn what_stats_tell_is_true() {
 }
 
 #[test]
+fn a_time_to_live_beyond_32_bits_is_kept_and_told() {
+    let mut server = server();
+    check(
+        &mut server,
+        "ms a 1 T4294967296\r\nx\r\nset b 0 4294967296 1\r\nx\r\n",
+        "HD\r\nSTORED\r\n",
+    );
+    let told = ask(&mut server, "mg a t\r\nmg b t\r\nma c N4294967296 t\r\n");
+    let seconds: Vec<u64> = told
+        .lines()
+        .map(|line| line.strip_prefix("HD t").and_then(|s| s.parse().ok()).expect("a number"))
+        .collect();
+    assert!(seconds.iter().all(|&left_s| left_s > 1 << 30), "{told}");
+    check(
+        &mut server,
+        "mg c t\r\n",
+        &told.lines().last().map(|line| format!("{line}\r\n")).unwrap(),
+    );
+}
+
+#[test]
 fn meta_arithmetic_counts_as_what_it_does() {
     let mut server = server();
     ask(&mut server, "set n 0 0 1\r\n5\r\nma n\r\nma n MD\r\nma n M-\r\nma none\r\nma none MD\r\n");
@@ -328,6 +349,15 @@ fn a_flush_comes_after_its_delay_unless_it_is_called_off() {
     }
     check(&mut server, stored, "STORED\r\n");
     check(&mut server, "get a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n");
+}
+
+#[test]
+fn a_large_delay_of_a_flush_is_a_moment() {
+    let mut server = server();
+    let stored = "set a 0 0 1\r\nx\r\n";
+    check(&mut server, stored, "STORED\r\n");
+    check(&mut server, "flush_all 4102444800\r\nget a\r\n", "OK\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    check(&mut server, "flush_all 1700000000\r\nget a\r\n", "OK\r\nEND\r\n");
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn items_are_asked_for() {
         ("R5 T-1", Get { exptime_s: Some(-1), recache_s: Some(5), ..Get::default() }),
         ("N10 T30", Get { exptime_s: Some(30), vivify_exptime_s: Some(30), ..Get::default() }),
         ("T30 N10", Get { exptime_s: Some(30), vivify_exptime_s: Some(10), ..Get::default() }),
-        ("T4294967297", Get { exptime_s: Some(1), ..Get::default() }),
+        ("T4294967297", Get { exptime_s: Some(1 << 32 | 1), ..Get::default() }),
     ] {
         check(format!("mg k {flags}\r\n"), &[&get(expected)]);
     }

@@ -125,6 +125,9 @@ fn what_can_not_be_stored_is_told() {
     check("set a x 0 1 noreply\r\n", &["CLIENT_ERROR bad command line format (silent)"]);
     check("set a 0 0 noreply\r\n", &["CLIENT_ERROR bad command line format (silent)"]);
     check("set a 1 0\r\n", &[ERROR]);
+    for line in ["\tget a", "\rget a", "\u{c}version"] {
+        check(format!("{line}\r\n"), &[ERROR]);
+    }
     check("set a 1 0 1 noreply x\r\nx\r\n", &[ERROR, ERROR]);
     check("cas a 0 0 1\r\nx\r\n", &[ERROR, ERROR]);
     check("cas a 0 0 1 x\r\nx\r\n", &[FORMAT, ERROR]);

@@ -17,6 +17,7 @@ use pantala_commands::{Call, Command, Done, Flags, Group, Handler, Stop};
 use pantala_keyspace::DbIndex;
 use pantala_memcached::binary::reply::Failure;
 use pantala_memcached::binary::{self, Parts, Request};
+use pantala_memcached::expiry::Expires;
 use pantala_memcached::{number, reply, sasl};
 use pantala_settings::Caller;
 
@@ -88,23 +89,21 @@ fn flush_all(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Whether that can be done.
+/// Whether that can be done. The delay is read as the time to live of an item is: a large one is a
+/// moment, and one that has passed means now.
 fn flush(call: &mut Call<'_, '_>, delay_s: i64) -> Result<bool, Stop> {
-    let shared = Shared::of(call);
-    match u64::try_from(delay_s) {
-        Ok(delay_s) if delay_s > 0 => {
-            return Ok(flushing::flush_in(shared, Duration::from_secs(delay_s)).is_ok());
-        }
-        _ => {
-            shared.delayed_flush.cancel();
-            let db = DbIndex(0);
-            let keys = call.space().sizes(db).map_or(0, |sizes| sizes.keys());
-            let garbage = call.keys.flush(Some(db))?;
-            let tally = call.keys.scope().tally;
-            tally.more_changes.add(keys);
-            call.space().dispose(garbage, true, tally);
-        }
+    let (shared, now) = (Shared::of(call), call.now());
+    if let Expires::At(moment) = Expires::of(delay_s, now) {
+        let delay_ms = moment.0.saturating_sub(now.0).unsigned_abs();
+        return Ok(flushing::flush_in(shared, Duration::from_millis(delay_ms)).is_ok());
     }
+    shared.delayed_flush.cancel();
+    let db = DbIndex(0);
+    let keys = call.space().sizes(db).map_or(0, |sizes| sizes.keys());
+    let garbage = call.keys.flush(Some(db))?;
+    let tally = call.keys.scope().tally;
+    tally.more_changes.add(keys);
+    call.space().dispose(garbage, true, tally);
     Ok(true)
 }
 
