@@ -1,0 +1,69 @@
+// A sample of the keys: what SCAN meets first. The keyspace is ordered by hashes, so that this is
+// about as good as chance. Each key costs three short commands; the budget bounds them.
+//
+// Tests: tests/unit/sampler.test.ts.
+
+import { asNumber, asText, errorOf, type Reply, type Word } from './reply';
+import { type Budget, type Run, Scan } from './scan';
+
+export interface Sampled {
+  key: Word;
+  type: string;
+  bytes: number;
+  /** Milliseconds; -1: it does not expire. */
+  ttlMs: number;
+}
+
+/** Commands that are under way together. */
+const BATCH_KEYS = 200;
+
+export class Sampler {
+  /** Keys that were looked at. */
+  looked = 0;
+  private readonly scan: Scan;
+  private stopped = false;
+
+  constructor(
+    run: Run,
+    private readonly askAll: (all: Word[][], db: number) => Promise<Reply[]>,
+    private readonly db: number,
+    pattern = '',
+  ) {
+    this.scan = new Scan(run, { db, pattern, type: '' }, false);
+  }
+
+  get done(): boolean {
+    return this.scan.done;
+  }
+
+  async step(budget: Budget, found: (batch: Sampled[]) => void): Promise<void> {
+    this.stopped = false;
+    await this.scan.step(budget, async (keys) => {
+      for (let at = 0; at < keys.length && !this.stopped; at += BATCH_KEYS) {
+        const batch = keys.slice(at, at + BATCH_KEYS);
+        this.looked += batch.length;
+        found(await this.lookAt(batch));
+      }
+    });
+  }
+
+  stop(): void {
+    this.stopped = true;
+    this.scan.stop();
+  }
+
+  /** A key that has gone in between is left out. */
+  private async lookAt(keys: Word[]): Promise<Sampled[]> {
+    const asked = keys.flatMap((key): Word[][] => [
+      ['MEMORY', 'USAGE', key],
+      ['TYPE', key],
+      ['PTTL', key],
+    ]);
+    const replies = await this.askAll(asked, this.db);
+    return keys.flatMap((key, index) => {
+      const [bytes, type, ttl] = replies.slice(index * 3, index * 3 + 3);
+      if (bytes === null || bytes === undefined || errorOf(bytes) !== undefined) return [];
+      return [{ key, type: asText(type), bytes: asNumber(bytes), ttlMs: asNumber(ttl) }];
+    });
+  }
+}

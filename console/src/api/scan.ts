@@ -1,0 +1,100 @@
+// Walks through the keys by SCAN, in steps with a budget of keys and of time, never by KEYS.
+//
+// COUNT grows while a reply comes quickly, so that a rare pattern among millions of keys needs few
+// round trips, and no call holds a worker for long. Tests: tests/unit/scan.test.ts.
+
+import { asArray, asText, asWord, type Reply, type Word, wordId } from './reply';
+
+export type Run = (words: Word[], db?: number) => Promise<Reply>;
+
+export interface Scope {
+  db: number;
+  /** A glob; empty: all keys. */
+  pattern: string;
+  /** Empty: all types. */
+  type: string;
+}
+
+export interface Budget {
+  keys: number;
+  ms: number;
+}
+
+const FIRST_COUNT = 500;
+const LAST_COUNT = 5_000;
+const QUICK_MS = 25;
+
+export class Scan {
+  /** What was found, without doubles (SCAN may say a key twice), if it is kept. */
+  readonly keys: Word[] = [];
+  /** About how many keys the server has looked at. */
+  looked = 0;
+  done = false;
+  private cursor = '0';
+  private count = FIRST_COUNT;
+  private seen = new Set<string>();
+  private stopped = false;
+
+  constructor(
+    private readonly run: Run,
+    readonly scope: Scope,
+    /** Whether the keys are kept, and doubles left out; for very many keys, no. */
+    private readonly keeps = true,
+    private readonly now: () => number = () => performance.now(),
+  ) {}
+
+  /** Goes on until the budget is spent, the walk is over, or it is stopped; at most one at a time. */
+  async step(
+    budget: Budget,
+    found: (keys: Word[]) => void | Promise<void> = () => {},
+  ): Promise<void> {
+    const began = this.now();
+    let left = budget.keys;
+    this.stopped = false;
+    while (!this.done && !this.stopped) {
+      const keys = await this.call();
+      await found(keys);
+      left -= keys.length;
+      if (left <= 0 || this.now() - began >= budget.ms) return;
+    }
+  }
+
+  /** Ends a step that is under way after its present call. */
+  stop(): void {
+    this.stopped = true;
+  }
+
+  private async call(): Promise<Word[]> {
+    const words: Word[] = ['SCAN', this.cursor, 'COUNT', String(this.count)];
+    if (this.scope.pattern !== '') words.push('MATCH', this.scope.pattern);
+    if (this.scope.type !== '') words.push('TYPE', this.scope.type);
+    const began = this.now();
+    const asked = this.count;
+    const [cursor, page] = asArray(await this.run(words, this.scope.db));
+    if (this.now() - began < QUICK_MS) this.count = Math.min(this.count * 2, LAST_COUNT);
+    this.looked += asked;
+    this.cursor = asText(cursor);
+    this.done = this.cursor === '0';
+    const all = asArray(page).map(asWord);
+    if (!this.keeps) return all;
+    const fresh: Word[] = [];
+    for (const key of all) {
+      const id = wordId(key);
+      if (this.seen.has(id)) continue;
+      this.seen.add(id);
+      fresh.push(key);
+    }
+    this.keys.push(...fresh);
+    return fresh;
+  }
+}
+
+/** Text as a pattern that matches it alone. */
+export const literal = (text: string): string => text.replace(/[\\*?[\]^]/g, '\\$&');
+
+/** What was typed as a pattern: plain text is looked for anywhere in a key. */
+export function patternOf(typed: string): string {
+  const text = typed.trim();
+  if (text === '' || text === '*') return '';
+  return /[*?[]/.test(text) ? text : `*${literal(text)}*`;
+}

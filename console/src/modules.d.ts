@@ -1,0 +1,3 @@
+// Stylesheets that esbuild takes into console.css.
+
+declare module '*.css';

@@ -1,0 +1,252 @@
+// The keys: found by SCAN within a budget, shown as a tree of prefixes, one of them open beside it.
+
+import { useComputed, useSignal } from '@preact/signals';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { count } from '../../api/format';
+import { asNumber, type Word, wordId, wordOfId } from '../../api/reply';
+import { literal, patternOf, Scan } from '../../api/scan';
+import { go, replace, route } from '../../router';
+import { database, figures, run } from '../../state';
+import { Choice, Empty, PageHead, Search, WriteButton } from '../../ui/parts';
+import { attempt } from '../../ui/toast';
+import { BulkDelete } from './bulk_delete';
+import { Detail } from './detail';
+import { NewKey } from './new_key';
+import { KeyRows } from './rows';
+import { rowsOf, treeOf } from './tree';
+
+const FIRST_BUDGET = { keys: 5_000, ms: 1_500 };
+const MORE_BUDGET = { keys: 20_000, ms: 10_000 };
+/** More rows than anybody reads, and than a browser holds with ease. */
+const MAX_KEYS = 200_000;
+/** The list is drawn again at most so often while a walk goes on. */
+const REDRAW_MS = 250;
+
+const TYPES = ['', 'string', 'hash', 'list', 'set', 'zset', 'stream'];
+const SHAPES = [
+  [':', 'Tree'],
+  ['', 'List'],
+] as const;
+
+export function Keys() {
+  const params = route.value.params;
+  const typed = useSignal(params.get('find') ?? '');
+  const type = useSignal('');
+  const separator = useSignal<(typeof SHAPES)[number][0]>(':');
+  const open = useSignal<ReadonlySet<string>>(new Set());
+  const dialog = useSignal<'' | 'new' | 'delete'>('');
+  const { scan, found, total, busy, begin, more } = useKeyScan(typed, type);
+  const rows = useRows(found, separator, open);
+  const chosen = params.get('key');
+  const choose = (key: Word) =>
+    go('keys', { db: String(database.value), find: typed.value, key: wordId(key) });
+  const onlyPrefix = (prefix: string) => {
+    typed.value = `${literal(prefix)}*`;
+    begin();
+  };
+  return (
+    <>
+      <PageHead title="Keys">
+        <DatabaseChoice onChange={begin} />
+        <Search
+          label="Find keys: text or a pattern as user:*"
+          value={typed.value}
+          onInput={(text) => (typed.value = text)}
+          onEnter={begin}
+        />
+        <select
+          aria-label="Type of keys"
+          value={type.value}
+          onChange={(event) => {
+            type.value = event.currentTarget.value;
+            begin();
+          }}
+        >
+          {TYPES.map((name) => (
+            <option key={name} value={name}>
+              {name || 'all types'}
+            </option>
+          ))}
+        </select>
+        <Choice
+          label="Shape"
+          value={separator.value}
+          options={SHAPES}
+          onChange={(now) => (separator.value = now)}
+        />
+        <WriteButton onClick={() => (dialog.value = 'new')}>New key</WriteButton>
+        <WriteButton class="danger" onClick={() => (dialog.value = 'delete')}>
+          Delete many
+        </WriteButton>
+      </PageHead>
+      <div class={`keys ${chosen ? 'with-detail' : ''}`}>
+        <div class="key-list panel">
+          <Progress scan={scan.value} total={total.value} busy={busy.value} onMore={more} />
+          <KeyRows
+            rows={rows.value}
+            chosen={chosen ?? ''}
+            onToggle={(prefix) => (open.value = toggled(open.value, prefix))}
+            onChoose={choose}
+            onOnly={onlyPrefix}
+          />
+        </div>
+        {chosen ? (
+          <Detail
+            key={`${database.value} ${chosen}`}
+            name={wordOfId(chosen)}
+            onClose={() => go('keys', { db: String(database.value), find: typed.value })}
+            onRenamed={choose}
+            onGone={() => {
+              go('keys', { db: String(database.value), find: typed.value });
+              begin();
+            }}
+          />
+        ) : (
+          <div class="panel placeholder">
+            <Empty>Choose a key to see its value.</Empty>
+          </div>
+        )}
+      </div>
+      {dialog.value === 'new' && (
+        <NewKey
+          onClose={() => (dialog.value = '')}
+          onMade={(key) => {
+            dialog.value = '';
+            begin();
+            choose(key);
+          }}
+        />
+      )}
+      {dialog.value === 'delete' && (
+        <BulkDelete
+          pattern={patternOf(typed.value)}
+          type={type.value}
+          onClose={() => {
+            dialog.value = '';
+            begin();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function toggled(open: ReadonlySet<string>, prefix: string): ReadonlySet<string> {
+  const next = new Set(open);
+  if (!next.delete(prefix)) next.add(prefix);
+  return next;
+}
+
+type TextSignal = { value: string };
+
+/** The walk through the keys that match, and what begins it and goes on with it. */
+function useKeyScan(typed: TextSignal, type: TextSignal) {
+  const scan = useSignal<Scan | undefined>(undefined);
+  const found = useSignal<Word[]>([]);
+  const total = useSignal(Number.NaN);
+  const busy = useSignal(false);
+  const drawnAt = useRef(0);
+  const step = async (walk: Scan, budget: typeof FIRST_BUDGET) => {
+    busy.value = true;
+    await attempt(() =>
+      walk.step(budget, () => {
+        if (walk.keys.length >= MAX_KEYS) walk.stop();
+        const now = performance.now();
+        if (scan.value !== walk || now - drawnAt.current < REDRAW_MS) return;
+        drawnAt.current = now;
+        found.value = [...walk.keys];
+      }),
+    );
+    if (scan.value !== walk) return;
+    found.value = [...walk.keys];
+    busy.value = false;
+  };
+  const begin = () => {
+    scan.value?.stop();
+    const walk = new Scan(run, {
+      db: database.value,
+      pattern: patternOf(typed.value),
+      type: type.value,
+    });
+    scan.value = walk;
+    replace('keys', { ...Object.fromEntries(route.value.params), find: typed.value });
+    void run(['DBSIZE'], database.value).then(
+      (size) => (total.value = asNumber(size)),
+      () => {},
+    );
+    void step(walk, FIRST_BUDGET);
+  };
+  const more = () => {
+    const walk = scan.value;
+    if (!walk) return;
+    if (busy.value) walk.stop();
+    else if (walk.keys.length < MAX_KEYS) void step(walk, MORE_BUDGET);
+  };
+  useEffect(() => {
+    const db = route.value.params.get('db');
+    if (db !== null) database.value = Number(db);
+    begin();
+    return () => scan.value?.stop();
+  }, []);
+  return { scan, found, total, busy, begin, more };
+}
+
+function useRows(
+  found: { value: Word[] },
+  separator: TextSignal,
+  open: { value: ReadonlySet<string> },
+) {
+  const tree = useComputed(() => treeOf(found.value, separator.value));
+  return useComputed(() => rowsOf(tree.value, open.value));
+}
+
+function DatabaseChoice(props: { onChange: () => void }) {
+  const known = figures.value?.memory?.byDb ?? [];
+  const options = useMemo(
+    () => [...new Set([0, database.value, ...known.map((db) => db.db)])].sort((a, b) => a - b),
+    [known.length, database.value],
+  );
+  return (
+    <select
+      aria-label="Database"
+      value={String(database.value)}
+      onChange={(event) => {
+        database.value = Number(event.currentTarget.value);
+        go('keys', { db: event.currentTarget.value });
+        props.onChange();
+      }}
+    >
+      {options.map((db) => (
+        <option key={db} value={String(db)}>
+          db {db}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function Progress(props: {
+  scan: Scan | undefined;
+  total: number;
+  busy: boolean;
+  onMore: () => void;
+}) {
+  const { scan, total } = props;
+  if (!scan) return null;
+  const found = scan.keys.length;
+  const looked = Math.min(scan.looked, total);
+  return (
+    <div class="progress" role="status">
+      <span>
+        <b>{count(found)}</b> {scan.done ? 'keys' : 'keys so far'}
+        {!scan.done && Number.isFinite(total) && ` · looked at ${count(looked)} of ${count(total)}`}
+      </span>
+      {found >= MAX_KEYS && <span class="note">too many to show: narrow the search</span>}
+      {!scan.done && found < MAX_KEYS && (
+        <button type="button" class="small" onClick={props.onMore}>
+          {props.busy ? 'Stop' : 'Look further'}
+        </button>
+      )}
+    </div>
+  );
+}

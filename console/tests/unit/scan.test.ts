@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import type { Reply, Word } from '../../src/api/reply';
+import { literal, patternOf, Scan } from '../../src/api/scan';
+
+const SCOPE = { db: 2, pattern: 'a*', type: 'hash' };
+
+/** Answers SCAN with these pages, and keeps what was asked. */
+function server(pages: string[][]) {
+  const asked: Word[][] = [];
+  const run = async (words: Word[], db?: number): Promise<Reply> => {
+    assert.equal(db, 2);
+    asked.push(words);
+    const at = Number(words[1]);
+    return [String(at + 1 === pages.length ? 0 : at + 1), pages[at] ?? []];
+  };
+  return { asked, run };
+}
+
+const WIDE = { keys: 1_000_000, ms: 1_000_000 };
+
+test('a walk ends with the cursor 0 and leaves out doubles', async () => {
+  const { asked, run } = server([['a1', 'a2'], [], ['a2', 'a3']]);
+  const scan = new Scan(run, SCOPE, true, () => 0);
+  await scan.step(WIDE);
+  assert.ok(scan.done);
+  assert.deepEqual(scan.keys, ['a1', 'a2', 'a3']);
+  assert.deepEqual(asked[0], ['SCAN', '0', 'COUNT', '500', 'MATCH', 'a*', 'TYPE', 'hash']);
+});
+
+test('COUNT grows while replies come quickly, to its limit, and not else', async () => {
+  const pages = Array.from({ length: 6 }, () => []);
+  const quick = server(pages);
+  await new Scan(quick.run, SCOPE, true, () => 0).step(WIDE);
+  assert.deepEqual(
+    quick.asked.map((words) => words[3]),
+    ['500', '1000', '2000', '4000', '5000', '5000'],
+  );
+  const slow = server(pages);
+  let clock = 0;
+  await new Scan(slow.run, SCOPE, true, () => (clock += 100)).step(WIDE);
+  assert.equal(slow.asked.at(-1)?.[3], '500');
+});
+
+test('a step ends when its budget is spent, and the next goes on', async () => {
+  const { run } = server([['a1'], ['a2'], ['a3']]);
+  const scan = new Scan(run, SCOPE, true, () => 0);
+  await scan.step({ keys: 1, ms: 1_000 });
+  assert.deepEqual(scan.keys, ['a1']);
+  assert.ok(!scan.done);
+  await scan.step(WIDE);
+  assert.deepEqual(scan.keys, ['a1', 'a2', 'a3']);
+});
+
+test('a stopped step ends after its call', async () => {
+  const { asked, run } = server([['a1'], ['a2'], ['a3']]);
+  const scan = new Scan(run, SCOPE, false, () => 0);
+  await scan.step(WIDE, () => scan.stop());
+  assert.equal(asked.length, 1);
+  assert.deepEqual(scan.keys, []);
+});
+
+test('plain text is looked for anywhere, a pattern is left as it is', () => {
+  assert.equal(patternOf(' user '), '*user*');
+  assert.equal(patternOf('user:*'), 'user:*');
+  assert.equal(patternOf('*'), '');
+  assert.equal(patternOf(''), '');
+  assert.equal(literal('a*b[c]\\'), 'a\\*b\\[c\\]\\\\');
+});

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { CommandError } from '../../src/api/reply';
+import { LostError, Socket } from '../../src/api/socket';
+
+/** Stands in for the browser's. */
+class FakeSocket {
+  static all: FakeSocket[] = [];
+  sent: string[] = [];
+  onopen = () => {};
+  onclose = () => {};
+  onmessage = (_: { data: string }) => {};
+
+  constructor(readonly address: string) {
+    FakeSocket.all.push(this);
+  }
+
+  send(text: string): void {
+    this.sent.push(text);
+  }
+
+  close(): void {
+    this.onclose();
+  }
+
+  receive(message: object): void {
+    this.onmessage({ data: JSON.stringify(message) });
+  }
+}
+
+function opened() {
+  FakeSocket.all = [];
+  Object.assign(globalThis, { WebSocket: FakeSocket });
+  const socket = new Socket(() => 'ws://here/api/socket');
+  socket.open();
+  return { socket, fake: FakeSocket.all[0] as FakeSocket };
+}
+
+test('what is asked before the socket is open is sent then', () => {
+  const { socket, fake } = opened();
+  void socket.ask(['PING'], 3);
+  socket.figures(500);
+  assert.equal(fake.sent.length, 0);
+  fake.onopen();
+  assert.equal(fake.sent[0], '{"id":1,"run":["PING"],"db":3}');
+  assert.deepEqual(fake.sent.slice(1), ['{"figures":500}']);
+});
+
+test('replies find who asked, in any order; errors are thrown', async () => {
+  const { socket, fake } = opened();
+  fake.onopen();
+  const [first, second] = [socket.run(['GET', 'a']), socket.run(['NO'])];
+  fake.receive({ id: 2, reply: { error: 'ERR unknown command' } });
+  fake.receive({ id: 1, reply: null });
+  assert.equal(await first, null);
+  await assert.rejects(second, CommandError);
+});
+
+test('what waits is told when the socket is lost or closed', async () => {
+  const { socket, fake } = opened();
+  fake.onopen();
+  const waiting = socket.run(['BLPOP', 'a', '0']);
+  fake.onclose();
+  await assert.rejects(waiting, LostError);
+  assert.equal(socket.state.value, 'opening');
+  socket.close();
+  await assert.rejects(socket.run(['PING']), LostError);
+});
+
+test('what comes unasked is heard until one forgets', () => {
+  const { socket, fake } = opened();
+  const heard: unknown[] = [];
+  const forget = socket.listen({ push: (message) => heard.push(message) });
+  fake.receive({ push: ['message', 'news', 'hello'] });
+  forget();
+  fake.receive({ push: ['message', 'news', 'again'] });
+  assert.deepEqual(heard, [['message', 'news', 'hello']]);
+});
