@@ -24,8 +24,8 @@ impl Users {
         self.iter().flat_map(line).collect()
     }
 
-    /// The users of a file, instead of all that there are: those it does not name are gone, and the
-    /// default user, if it does not name it, may do everything again.
+    /// The users of a file and nobody else, of whom none has been here before
+    /// ([`Users::in_place_of`]). The default user, if it is not named there, may do everything.
     ///
     /// # Errors
     /// What is wrong, with the file's name and the numbers of lines, in Valkey's words.
@@ -41,7 +41,7 @@ impl Users {
             reader.line(line.trim_ascii(), index + 1, file);
         }
         if reader.errors.is_empty() {
-            return Ok(reader.users.with_ids_of(self));
+            return Ok(reader.users);
         }
         reader.errors.extend(NOTHING_CHANGED.as_bytes());
         Err(reader.errors)

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod by_name;
 mod catalogue;
 mod category;
 mod commands;
@@ -42,7 +43,7 @@ pub use acl::{Acl, InForce};
 pub use catalogue::{Catalogue, CommandId, Entry};
 pub use category::{Categories, Category};
 pub use error::{RuleError, SetUserError};
-pub use log::{Context, Log, LogEntry, Reason, Refusal};
+pub use log::{Context, Log, LogEntry, Reason, Refusal, TEXT_BYTES};
 pub use patterns::Access;
 pub use request::{ChannelKind, Database, Denied, Request};
 pub use selector::Selector;

@@ -2,7 +2,8 @@
 //!
 //! 1. A refusal like one of the [`SCANNED`] newest entries, less than [`GROUPED_MS`] after it, is
 //!    counted there; the entry moves to the front and keeps its number.
-//! 2. There are never more entries than were asked for last.
+//! 2. There are never more entries than were asked for last, and none keeps more than
+//!    [`TEXT_BYTES`] of what a client has sent: a key may be as long as a value.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub const GROUPED_MS: i64 = 60_000;
 /// So many entries are looked at.
 pub const SCANNED: usize = 10;
+/// So much is kept of a key, a channel or a name, in bytes.
+pub const TEXT_BYTES: usize = 1024;
 
 /// What was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +87,30 @@ pub struct Refusal {
     pub user: Vec<u8>,
     /// The client, as CLIENT LIST shows it.
     pub client: Vec<u8>,
+}
+
+impl Refusal {
+    /// Of this object, by this user; what is too long of both is told by its length.
+    pub fn new(
+        reason: Reason,
+        context: Context,
+        (object, user): (&[u8], &[u8]),
+        client: String,
+    ) -> Refusal {
+        let (object, user) = (shortened(object), shortened(user));
+        Refusal { reason, context, object, user, client: client.into_bytes() }
+    }
+}
+
+/// The beginning of a text that is too long, and how much more there is, as logs of commands tell
+/// it.
+fn shortened(text: &[u8]) -> Vec<u8> {
+    match text.split_at_checked(TEXT_BYTES) {
+        Some((begin, rest)) if !rest.is_empty() => {
+            [begin, format!("... ({} more bytes)", rest.len()).as_bytes()].concat()
+        }
+        _ => text.to_vec(),
+    }
 }
 
 /// Refusals that are alike.
@@ -220,6 +247,20 @@ mod tests {
         log.add(refusal("9"), 0, 0);
         assert_eq!(shown(&log), []);
         assert_eq!(log.count(Reason::Key), 22);
+    }
+
+    #[test]
+    fn what_a_client_makes_long_is_told_by_its_length() {
+        let long = vec![b'x'; TEXT_BYTES + 7];
+        let told = |text: &[u8]| {
+            let refusal =
+                Refusal::new(Reason::Key, Context::Multi, (text, text), "id=1".to_owned());
+            assert_eq!(refusal.object, refusal.user);
+            refusal.object
+        };
+        assert_eq!(told(&long), [&long[..TEXT_BYTES], b"... (7 more bytes)"].concat());
+        assert_eq!(told(&long[7..]), &long[7..]);
+        assert_eq!(told(b""), b"");
     }
 
     #[test]

@@ -36,38 +36,64 @@ pub(crate) fn has_space(word: &[u8]) -> bool {
     word.iter().any(|byte| byte.is_ascii_whitespace() || *byte == 0x0b || *byte == 0)
 }
 
+/// Everything, or what patterns allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Patterns<P> {
+    all: bool,
+    some: Vec<P>,
+}
+
+/// What a selector says of keys.
+pub(crate) type KeyRules = Patterns<KeyPattern>;
+
+/// What a selector says of channels.
+pub(crate) type ChannelRules = Patterns<ChannelPattern>;
+
 /// `~pattern`, `%R~pattern`, `%W~pattern`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct KeyPattern {
+pub(crate) struct KeyPattern {
     pattern: Box<[u8]>,
     access: Access,
 }
 
-/// What a selector says of keys.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct KeyRules {
-    all: bool,
-    patterns: Vec<KeyPattern>,
+/// `&pattern`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChannelPattern(Box<[u8]>);
+
+impl<P> Default for Patterns<P> {
+    fn default() -> Self {
+        Patterns { all: false, some: Vec::new() }
+    }
 }
 
-impl KeyRules {
-    /// `allkeys`
+impl<P> Patterns<P> {
+    /// `allkeys`, `allchannels`
     pub fn allow_all(&mut self) {
-        self.all = true;
-        self.patterns.clear();
+        *self = Patterns { all: true, some: Vec::new() };
     }
 
-    /// `resetkeys`
+    /// `resetkeys`, `resetchannels`
     pub fn reset(&mut self) {
-        self.all = false;
-        self.patterns.clear();
+        *self = Patterns::default();
     }
 
-    /// Whether every key may be used in every way.
+    /// Whether there is nothing that they do not allow.
     pub fn is_all(&self) -> bool {
         self.all
     }
 
+    #[inline]
+    fn allow_by(&self, allows: impl Fn(&P) -> bool) -> bool {
+        self.all || self.some.iter().any(allows)
+    }
+
+    /// The rules as text, where `all` is what allows everything.
+    fn words_of(&self, all: &[u8], word: impl Fn(&P) -> Vec<u8>) -> Words {
+        if self.all { vec![all.to_vec()] } else { self.some.iter().map(word).collect() }
+    }
+}
+
+impl KeyRules {
     /// A rule that begins with `~` or `%`.
     pub fn add(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         if self.all {
@@ -80,9 +106,9 @@ impl KeyRules {
         if has_space(pattern) {
             return Err(RuleError::Syntax);
         }
-        match self.patterns.iter_mut().find(|known| *known.pattern == *pattern) {
+        match self.some.iter_mut().find(|known| *known.pattern == *pattern) {
             Some(known) => known.access = known.access.and(access),
-            None => self.patterns.push(KeyPattern { pattern: pattern.into(), access }),
+            None => self.some.push(KeyPattern { pattern: pattern.into(), access }),
         }
         // What is shown as `~*` has to mean what it means when it is read again.
         if self.allow_any(Access::READ_WRITE) {
@@ -94,33 +120,24 @@ impl KeyRules {
     /// Whether this may be done with the key.
     #[inline]
     pub fn allow(&self, key: &[u8], access: Access) -> bool {
-        self.all
-            || self
-                .patterns
-                .iter()
-                .any(|known| known.access.covers(access) && glob::matches(&known.pattern, key))
+        self.allow_by(|known| known.access.covers(access) && glob::matches(&known.pattern, key))
     }
 
     /// Whether this may be done with every key.
     pub fn allow_any(&self, access: Access) -> bool {
-        let is_star = |known: &KeyPattern| *known.pattern == *b"*" && known.access.covers(access);
-        self.all || self.patterns.iter().any(is_star)
+        self.allow_by(|known| *known.pattern == *b"*" && known.access.covers(access))
     }
 
     /// The rules as text.
     pub fn words(&self) -> Words {
-        if self.all {
-            return vec![b"~*".to_vec()];
-        }
-        let word = |known: &KeyPattern| {
+        self.words_of(b"~*", |known| {
             let before = match known.access {
                 Access::READ => &b"%R~"[..],
                 Access::WRITE => b"%W~",
                 _ => b"~",
             };
             [before, &known.pattern].concat()
-        };
-        self.patterns.iter().map(word).collect()
+        })
     }
 }
 
@@ -144,38 +161,14 @@ fn access_and_pattern(rule: &[u8]) -> Result<(Access, &[u8]), RuleError> {
     if access == Access::NONE { Err(RuleError::Syntax) } else { Ok((access, rest)) }
 }
 
-/// What a selector says of channels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ChannelRules {
-    all: bool,
-    patterns: Vec<Box<[u8]>>,
-}
-
 impl ChannelRules {
-    /// `allchannels`
-    pub fn allow_all(&mut self) {
-        self.all = true;
-        self.patterns.clear();
-    }
-
-    /// `resetchannels`
-    pub fn reset(&mut self) {
-        self.all = false;
-        self.patterns.clear();
-    }
-
-    /// Whether every channel may be used.
-    pub fn is_all(&self) -> bool {
-        self.all
-    }
-
     /// Whether each of these patterns is one of others.
     pub fn is_within<'c, I: Iterator<Item = &'c ChannelRules>>(
         &self,
         others: impl Fn() -> I,
     ) -> bool {
-        let is_there = |pattern| others().any(|other| other.patterns.contains(pattern));
-        !self.all && self.patterns.iter().all(is_there)
+        let is_there = |pattern| others().any(|other| other.some.contains(pattern));
+        !self.all && self.some.iter().all(is_there)
     }
 
     /// What stands after `&`.
@@ -186,26 +179,23 @@ impl ChannelRules {
         if has_space(pattern) {
             return Err(RuleError::Syntax);
         }
-        if !self.patterns.iter().any(|known| **known == *pattern) {
-            self.patterns.push(pattern.into());
+        let pattern = ChannelPattern(pattern.into());
+        if !self.some.contains(&pattern) {
+            self.some.push(pattern);
         }
         Ok(())
     }
 
     /// Whether a channel, or a pattern of channels, may be used.
     pub fn allow(&self, channel: &[u8], kind: ChannelKind) -> bool {
-        self.all
-            || self.patterns.iter().any(|known| match kind {
-                ChannelKind::Exact => glob::matches(known, channel),
-                ChannelKind::Pattern => **known == *channel,
-            })
+        self.allow_by(|ChannelPattern(known)| match kind {
+            ChannelKind::Exact => glob::matches(known, channel),
+            ChannelKind::Pattern => **known == *channel,
+        })
     }
 
     /// The patterns as text.
     pub fn words(&self) -> Words {
-        if self.all {
-            return vec![b"&*".to_vec()];
-        }
-        self.patterns.iter().map(|pattern| [b"&", &pattern[..]].concat()).collect()
+        self.words_of(b"&*", |ChannelPattern(known)| [b"&", &known[..]].concat())
     }
 }

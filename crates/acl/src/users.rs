@@ -1,8 +1,8 @@
 //! All users.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::by_name::ByName;
 use crate::catalogue::Catalogue;
 use crate::error::SetUserError;
 use crate::password::Password;
@@ -26,7 +26,7 @@ pub const DEFAULT_NAME: &[u8] = b"default";
 #[derive(Clone, Debug)]
 pub struct Users {
     catalogue: Arc<Catalogue>,
-    by_name: BTreeMap<Box<[u8]>, Arc<User>>,
+    by_name: ByName,
     default: Arc<User>,
 }
 
@@ -39,7 +39,8 @@ impl Users {
             debug_assert_eq!(done, Ok(()));
         }
         let default = Arc::new(default.settled());
-        let by_name = BTreeMap::from([(DEFAULT_NAME.into(), Arc::clone(&default))]);
+        let mut by_name = ByName::default();
+        by_name.insert(Arc::clone(&default));
         Users { catalogue, by_name, default }
     }
 
@@ -65,7 +66,7 @@ impl Users {
 
     /// All of them, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
-        self.by_name.values()
+        self.by_name.iter()
     }
 
     /// The user of this name, if it is on and has this password.
@@ -106,7 +107,7 @@ impl Users {
     pub fn without(&self, names: &[&[u8]]) -> (Users, usize) {
         let mut users = self.clone();
         for name in names.iter().filter(|name| **name != DEFAULT_NAME) {
-            users.by_name.remove(*name);
+            users.by_name.remove(name);
         }
         let gone = self.by_name.len() - users.by_name.len();
         (users, gone)
@@ -121,14 +122,17 @@ impl Users {
         users
     }
 
-    /// The same users, of whom those that were there before are still the same.
-    pub(crate) fn with_ids_of(mut self, before: &Users) -> Users {
-        for (name, user) in &mut self.by_name {
-            if let Some(known) = before.by_name.get(name) {
-                *user = Arc::new(User::clone(user).with_id(known.id()));
+    /// These users instead of others; who is called as one of those is the same as before.
+    #[must_use]
+    pub fn in_place_of(mut self, before: &Users) -> Users {
+        let users: Vec<Arc<User>> = self.iter().cloned().collect();
+        for user in users {
+            match before.find(user.name()) {
+                Some(known) if *known == user => self.put(Arc::clone(known)),
+                Some(known) => self.put(Arc::new(User::clone(&user).with_id(known.id()))),
+                None => {}
             }
         }
-        self.default = Arc::clone(&self.by_name[DEFAULT_NAME]);
         self
     }
 
@@ -138,11 +142,14 @@ impl Users {
             Some(before) => user.with_id(before.id()),
             None => user,
         };
-        let user = Arc::new(user.settled());
+        self.put(Arc::new(user.settled()));
+    }
+
+    fn put(&mut self, user: Arc<User>) {
         if user.name() == DEFAULT_NAME {
             self.default = Arc::clone(&user);
         }
-        self.by_name.insert(user.name().into(), user);
+        self.by_name.insert(user);
     }
 }
 

@@ -2,6 +2,7 @@
 //! file.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
 use pantala_acl::{DEFAULT_NAME, SetUserError, Users};
@@ -36,11 +37,14 @@ fn loaded(users: &Users, settings: &Settings) -> Result<Users, Vec<u8>> {
 }
 
 pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
-    let settings = Engine::of(call).settings.current();
+    let engine = Engine::of(call);
+    let settings = engine.settings.current();
     path(&settings).ok_or(NO_FILE)?;
-    Engine::of(call)
-        .change_users(|users| loaded(users, &settings))
+    // Read before the users are held: a disk may take its time.
+    let fresh = loaded(&engine.acl.users(), &settings)
         .map_err(|errors| ClientError::bytes([b"ERR ", &errors[..]].concat()))?;
+    let done: Result<(), Infallible> = engine.change_users(|users| Ok(fresh.in_place_of(users)));
+    let Ok(()) = done;
     call.reply.ok();
     Ok(())
 }

@@ -1,0 +1,99 @@
+//! Users by name, in parts: the next set shares all parts with the one before but those that have
+//! changed. So it is made in a time that hardly grows with the users.
+//!
+//! Tests: at the foot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::user::User;
+
+/// How many parts there are. With 100,000 users one has about 400.
+const PARTS: usize = 256;
+
+type Part = BTreeMap<Box<[u8]>, Arc<User>>;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct ByName {
+    parts: Box<[Arc<Part>]>,
+    count: usize,
+}
+
+impl Default for ByName {
+    fn default() -> Self {
+        let nobody = Arc::new(Part::new());
+        ByName { parts: vec![nobody; PARTS].into(), count: 0 }
+    }
+}
+
+/// Which part has a name. Operators choose names, so nobody chooses them to be in one part.
+fn part_of(name: &[u8]) -> usize {
+    name.iter().fold(0, |sum: usize, byte| sum.wrapping_mul(31).wrapping_add((*byte).into()))
+        % PARTS
+}
+
+impl ByName {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The user of this name.
+    pub fn get(&self, name: &[u8]) -> Option<&Arc<User>> {
+        self.parts[part_of(name)].get(name)
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<User>> {
+        let mut all: Vec<&Arc<User>> = self.parts.iter().flat_map(|part| part.values()).collect();
+        all.sort_unstable_by_key(|user| user.name());
+        all.into_iter()
+    }
+
+    /// Puts a user in the place of whoever has the name.
+    pub fn insert(&mut self, user: Arc<User>) {
+        let part = Arc::make_mut(&mut self.parts[part_of(user.name())]);
+        self.count += usize::from(part.insert(user.name().into(), user).is_none());
+    }
+
+    /// Removes a user, if there is one of this name.
+    pub fn remove(&mut self, name: &[u8]) {
+        let part = &mut self.parts[part_of(name)];
+        if part.contains_key(name) {
+            Arc::make_mut(part).remove(name);
+            self.count -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::Catalogue;
+    use crate::users::DefaultChannels;
+
+    #[test]
+    fn it_is_what_one_map_would_be() {
+        let catalogue = Catalogue::new(Vec::new());
+        let user =
+            |name: &str| Arc::new(User::new(name.as_bytes(), &catalogue, DefaultChannels::None));
+        let mut users = ByName::default();
+        for number in (0..1000).chain(500..1500) {
+            users.insert(user(&format!("user:{number:04}")));
+        }
+        let before = users.clone();
+        for number in (0..1500).step_by(2) {
+            users.remove(format!("user:{number:04}").as_bytes());
+            users.remove(b"nobody");
+        }
+        assert_eq!((before.len(), users.len()), (1500, 750));
+        let names: Vec<String> =
+            users.iter().map(|user| user.name().escape_ascii().to_string()).collect();
+        let expected: Vec<String> =
+            (1..1500).step_by(2).map(|number| format!("user:{number:04}")).collect();
+        assert_eq!(names, expected);
+        assert_eq!(before.iter().count(), 1500);
+        assert!(users.get(b"user:0001").is_some() && users.get(b"user:0002").is_none());
+    }
+}
