@@ -23,6 +23,7 @@
 mod absent;
 mod by_partition;
 mod call;
+pub mod client_line;
 mod command;
 mod copy_and_swap;
 mod draws;
@@ -54,7 +55,7 @@ pub use keys::{
     Begin, ChannelSpec, Databases, Find, KeyAccess, KeyAccesses, KeyFlags, KeySpec, key_accesses,
     key_positions,
 };
-pub use login::{Limits, Login, Renewed};
+pub use login::{Limits, Login};
 pub use owned_args::OwnedArgs;
 
 pub use queue::{Queue, Queued, Watching};

@@ -61,7 +61,7 @@ pub struct Login {
 
 /// What has become of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Renewed {
+pub(crate) enum Renewed {
     /// It is the same.
     Same,
     /// It has other rules than this one.
@@ -103,7 +103,7 @@ impl Login {
     }
 
     /// Looks its user up again.
-    pub fn renew(&mut self, now: &InForce) -> Renewed {
+    pub(crate) fn renew(&mut self, now: &InForce) -> Renewed {
         self.version = now.version;
         let Some(before) = &mut self.user else { return Renewed::Same };
         match now.users.find(before.name()) {

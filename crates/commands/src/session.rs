@@ -4,11 +4,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pantala_acl::{DEFAULT_NAME, InForce};
+use pantala_acl::{DEFAULT_NAME, InForce, Refusal};
 use pantala_journal::Stamp;
 use pantala_keyspace::DbIndex;
 use pantala_protocol::Version;
 
+use crate::client_line::Meters;
 use crate::errand::Errand;
 use crate::login::{Limits, Login, Renewed};
 use crate::queue::{Queue, Watching};
@@ -166,6 +167,8 @@ pub struct Session {
     pub monitor: bool,
     /// The connection is to be closed once the replies so far are sent.
     pub closing: bool,
+    /// Since its worker has looked last its user has lost channels, perhaps one that it listens to.
+    pub has_fewer_channels: bool,
     /// The peer, as CLIENT LIST writes it.
     pub peer: String,
     /// Our end of the connection.
@@ -174,12 +177,18 @@ pub struct Session {
     pub since_us: u64,
     /// Wrong passwords that it has given.
     pub wrong_passwords: u32,
+    /// Those for which it has waited.
+    pub punished_passwords: u32,
     /// It was authenticated before RESET: it may take its time to be so again.
     pub was_let_in: bool,
     /// Commands that its transactions and scripts have run.
     pub inner_commands: u64,
     /// What the command at hand has had done elsewhere.
     pub errand: Option<Arc<dyn Errand>>,
+    /// What its worker knows of it, where the command at hand may be refused something.
+    pub meters: Option<Box<Meters>>,
+    /// A wrong password that the transaction at hand has just met, to be logged with it.
+    pub refused_login: Option<Box<Refusal>>,
 }
 
 impl Session {
@@ -217,13 +226,17 @@ impl Session {
             time_goes_on: false,
             monitor: false,
             closing: false,
+            has_fewer_channels: false,
             peer: String::new(),
             local: String::new(),
             since_us: 0,
             wrong_passwords: 0,
+            punished_passwords: 0,
             was_let_in: false,
             inner_commands: 0,
             errand: None,
+            meters: None,
+            refused_login: None,
         }
     }
 
@@ -239,11 +252,15 @@ impl Session {
         self.limits = other.limits.with(Limits::SUBSCRIBED, self.is_subscribed());
     }
 
-    /// Looks its user up again, when there are other users than it knows.
-    pub fn renew_login(&mut self, now: &InForce) -> Renewed {
+    /// Looks its user up again, when there are other users than it knows; whether it is still
+    /// there.
+    pub fn renew_login(&mut self, now: &InForce) -> bool {
         let renewed = self.login.renew(now);
         self.work_out_limits(now);
-        renewed
+        if let (Renewed::Changed(before), Some(user)) = (&renewed, self.login.user()) {
+            self.has_fewer_channels |= !user.keeps_channels_of(before);
+        }
+        renewed != Renewed::Gone
     }
 
     fn work_out_limits(&mut self, now: &InForce) {
@@ -266,6 +283,12 @@ impl Session {
     #[inline]
     pub fn is_authenticated(&self) -> bool {
         !self.limits.has(Limits::LOCKED_OUT)
+    }
+
+    /// Whether it has given wrong passwords for which it has not waited yet.
+    #[inline]
+    pub fn is_unpunished(&self) -> bool {
+        self.wrong_passwords != self.punished_passwords
     }
 
     /// Whether its user may not do everything.

@@ -3,7 +3,7 @@
 //! ```text
 //!            while it is open              it ends          it is put back
 //! counts     in `ThreadTally::inside`      are added up     are forgotten
-//! logs       in `Notes` and `Log`          are told         are forgotten
+//! logs       in `Notes`, `Log`, `refusals` are told         are forgotten
 //! effects    held back in `Locked`         are told         are thrown away
 //! session    a copy of what was before     is dropped       comes back
 //! data       not changed, or a copy (undo) is dropped       comes back
@@ -23,6 +23,7 @@
 
 use std::mem::take;
 
+use pantala_acl::Refusal;
 use pantala_commands::{CommandRef, Session};
 use pantala_keyspace::Locked;
 use smallvec::SmallVec;
@@ -34,6 +35,9 @@ use crate::scripts::log::Log;
 use crate::stats::logs::Notes;
 use crate::stats::tallies::ThreadTally;
 
+/// So many refusals wait. More are told at once, and come twice if they are put back after all.
+const HELD_REFUSALS: usize = 128;
+
 /// See the module.
 pub(crate) struct Attempt<'r> {
     engine: &'r Engine,
@@ -44,6 +48,8 @@ pub(crate) struct Attempt<'r> {
     /// The rows that have counted in `ThreadTally::inside`.
     rows: SmallVec<[u16; 8]>,
     notes: Notes,
+    /// What rules of users have refused.
+    refusals: Vec<Refusal>,
     /// Lines for operators.
     pub log: Log<'r>,
 }
@@ -60,6 +66,7 @@ impl<'r> Attempt<'r> {
             session: None,
             rows: SmallVec::new(),
             notes: Notes::default(),
+            refusals: Vec::new(),
             log: Log::new(&engine.notices.monitors, is_open),
         }
     }
@@ -122,6 +129,15 @@ impl<'r> Attempt<'r> {
         }
     }
 
+    /// Counts and logs what rules have refused.
+    #[cold]
+    pub fn note_refusal(&mut self, refusal: Refusal) {
+        self.refusals.push(refusal);
+        if !self.is_open || self.refusals.len() > HELD_REFUSALS {
+            self.tell_refusals();
+        }
+    }
+
     /// From here on nothing is put back.
     pub fn end(&mut self, locked: &mut Locked<'r>) {
         if self.is_open {
@@ -130,6 +146,7 @@ impl<'r> Attempt<'r> {
             self.settle(true);
             self.log.tell();
             self.tell_notes();
+            self.tell_refusals();
             self.session = None;
         }
     }
@@ -140,6 +157,7 @@ impl<'r> Attempt<'r> {
         self.settle(false);
         self.log.forget();
         self.notes = Notes::default();
+        self.refusals.clear();
         locked.undo();
         locked.hold_back_effects(false);
         if let Some(before) = self.session.take() {
@@ -153,6 +171,10 @@ impl<'r> Attempt<'r> {
             let rows = take(&mut self.rows);
             self.tally.settle_inside(&rows, has_happened, &self.engine.stats.errors);
         }
+    }
+
+    fn tell_refusals(&mut self) {
+        self.refusals.drain(..).for_each(|refusal| self.engine.log_refusal(refusal));
     }
 
     #[inline]
@@ -170,5 +192,6 @@ impl Drop for Attempt<'_> {
             self.settle(false);
         }
         self.log.tell();
+        self.tell_refusals();
     }
 }

@@ -17,12 +17,11 @@
 //! Not here: rules (`pantala_acl`), what a command asks of them (`pantala_commands::permission`).
 //! Tests: crates/server/tests/acl.rs, compat/transcripts/acl.
 
-use pantala_acl::{Context, Denied, Reason, Refusal, Users};
+use pantala_acl::{Context, Denied, Reason, Refusal, TEXT_BYTES, Users};
 use pantala_base::clock::monotonic_us;
 use pantala_commands::permission::Asked;
-use pantala_commands::{ClientError, Command, CommandRef, Renewed, Session};
+use pantala_commands::{ClientError, Command, CommandRef, Session, client_line};
 use pantala_keyspace::DbIndex;
-use pantala_protocol::Version;
 
 use crate::engine::Engine;
 use crate::execute::Turn;
@@ -57,9 +56,12 @@ impl NotAllowed<'_> {
             _ => self.found.row.full_name().into_bytes(),
         }
     }
-}
 
-impl NotAllowed<'_> {
+    /// The refusal as it is logged.
+    pub(crate) fn told(&self, client: &Session, context: Context) -> Refusal {
+        let line = describe(client, self.found.row);
+        Refusal::new(self.reason(), context, (&self.object(), client.user_name()), line)
+    }
     /// What is refused, without a code.
     fn text(&self, session: &Session) -> Vec<u8> {
         match self.denied {
@@ -103,8 +105,7 @@ impl Engine {
     /// Brings a session's user up to date; false if that user is gone.
     #[inline]
     pub fn renew(&self, session: &mut Session) -> bool {
-        session.login().version() == self.acl.version()
-            || session.renew_login(&self.acl.in_force()) != Renewed::Gone
+        session.login().version() == self.acl.version() || session.renew_login(&self.acl.in_force())
     }
 
     /// Puts what `change` makes of the users in their place, and tells all workers. Nothing changes
@@ -182,42 +183,13 @@ impl Turn<'_> {
 
     /// Counts and logs what was refused.
     #[cold]
-    pub(crate) fn note_refusal(
-        &self,
-        client: &Session,
-        context: Context,
-        refused: &NotAllowed<'_>,
-    ) {
-        let object = refused.object();
-        let user = client.user_name().to_vec();
-        let info = describe(client, refused.found.row).into_bytes();
-        let reason = refused.reason();
-        self.engine.log_refusal(Refusal { reason, context, object, user, client: info });
+    fn note_refusal(&self, client: &Session, context: Context, refused: &NotAllowed<'_>) {
+        self.engine.log_refusal(refused.told(client, context));
     }
 }
 
-/// The client, in the order of a line of CLIENT LIST: what its session knows. Its buffers and
-/// counts are known to its worker only.
-pub fn describe(session: &Session, row: &Command) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let now_us = monotonic_us();
-    format!(
-        "id={} addr={} laddr={} name={} age={} db={} sub={} psub={} ssub={} multi={} cmd={} \
-         user={} resp={} lib-name={} lib-ver={}",
-        session.id,
-        session.peer,
-        session.local,
-        text(&session.name),
-        now_us.saturating_sub(session.since_us) / 1_000_000,
-        session.db.0,
-        session.subscriptions.channels,
-        session.subscriptions.patterns,
-        session.subscriptions.slot_channels,
-        session.multi.as_ref().map_or(-1, |queue| queue.commands.len() as i64),
-        row.full_name(),
-        text(session.user_name()),
-        if session.version == Version::Resp3 { 3 } else { 2 },
-        text(&session.lib_name),
-        text(&session.lib_version),
-    )
+/// The client as a line of CLIENT LIST shows it, for [`Refusal`]: what it runs is this command.
+pub fn describe(client: &Session, row: &Command) -> String {
+    let meters = client.meters.as_deref().copied().unwrap_or_default();
+    client_line::line(client, &meters, &row.full_name(), monotonic_us(), TEXT_BYTES)
 }

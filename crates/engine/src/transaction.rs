@@ -150,7 +150,8 @@ impl<'r> Turn<'r> {
         for ((queued, args), hashes) in queue.commands.iter().zip(&args).zip(&hashes) {
             let request = Request { found: queued.found, args, hashes };
             attempt.counts(queued.found);
-            if let Err(error) = self.permit_kept(session, queue, (queued.found, args)) {
+            if let Err(error) = self.permit_kept(&mut attempt, session, queue, (queued.found, args))
+            {
                 Turn { tally: attempt.tally(), ..*self }.reply_error(session, args, &error, output);
                 continue;
             }
@@ -180,6 +181,7 @@ impl<'r> Turn<'r> {
     /// What the client is told.
     fn permit_kept(
         &self,
+        attempt: &mut Attempt<'r>,
         session: &mut Session,
         queue: &Queue,
         command: (CommandRef, &[&[u8]]),
@@ -192,7 +194,7 @@ impl<'r> Turn<'r> {
             return Ok(());
         }
         self.engine.ask(session, session.db, command).map_err(|refused| {
-            self.note_refusal(session, Context::Multi, &refused);
+            attempt.note_refusal(refused.told(session, Context::Multi));
             refused.exec_error()
         })
     }
@@ -220,6 +222,9 @@ impl<'r> Turn<'r> {
             // Too late to go elsewhere: what ran before can not be put back.
             let here = Turn { lane: Lane::Slow, ..inside };
             ran = here.run_one(attempt, session, request, locked, output);
+        }
+        if let Some(refusal) = session.refused_login.take() {
+            attempt.note_refusal(*refusal);
         }
         // On a worker what reads changes nothing, unless a key has expired.
         let has_changed = self.lane == Lane::Worker && tally.keys.changes.get() > 0;

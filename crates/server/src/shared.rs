@@ -17,6 +17,7 @@ use pantala_settings::Settings;
 use crate::appending::Appending;
 use crate::migrate::Links;
 use crate::process::flushing::DelayedFlush;
+use crate::process::listening::Listening;
 use crate::process::loading::LoadState;
 use crate::process::supervision::Supervisor;
 use crate::rates::Rates;
@@ -49,6 +50,8 @@ pub struct Shared {
     pub tls: Tls,
     /// The service manager that started the process.
     pub supervisor: Supervisor,
+    /// What it listens on.
+    pub listening: Mutex<Listening>,
     /// Connections of MIGRATE.
     pub links: Links,
     /// Held by whoever lets changes of data wait while it saves.
@@ -126,6 +129,7 @@ impl Shared {
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
             tls: Tls::default(),
             supervisor: launch.supervisor,
+            listening: Mutex::default(),
             links: Links::default(),
             writes_wait: Mutex::default(),
             loads: Mutex::new(Loads::default()),

@@ -10,9 +10,10 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use pantala_engine::Engine;
 use pantala_settings::Settings;
 use pantala_settings::field::TlsClients;
 use pantala_tls::{Acceptor, ClientCertificates, Options};
@@ -21,6 +22,8 @@ use pantala_tls::{Acceptor, ClientCertificates, Options};
 #[derive(Default)]
 pub struct Tls {
     acceptor: RwLock<Option<Arc<Acceptor>>>,
+    /// Held while files are read, so that what was asked for last is in force at the end.
+    changing: Mutex<()>,
     /// Handshakes, by how they ended.
     pub counts: Counts,
 }
@@ -58,12 +61,14 @@ impl Tls {
         self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads all files anew and puts what they say in force, if it is sound.
+    /// Reads all files anew and puts what they and the settings say in force, if it is sound.
     ///
     /// # Errors
     /// A text for the operator; nothing has changed.
-    pub fn apply(&self, settings: &Settings) -> Result<(), String> {
-        let fresh = acceptor(settings)?.map(Arc::new);
+    pub fn apply(&self, engine: &Engine) -> Result<(), String> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let asks_for_login = !engine.acl.users().default_user().is_open();
+        let fresh = acceptor(&engine.settings.current(), asks_for_login)?.map(Arc::new);
         *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
@@ -90,7 +95,8 @@ impl Watch {
 
     /// Puts in force what has changed since the last look, if it is time for one. What is not sound
     /// is looked at again each time.
-    pub fn look(&mut self, tls: &Tls, settings: &Settings) {
+    pub fn look(&mut self, tls: &Tls, engine: &Engine) {
+        let settings = &*engine.settings.current();
         let pause = Watch::pause(settings);
         let is_early = self.last.is_some_and(|last| last.elapsed() < pause);
         if pause == Duration::MAX || is_early || tls.acceptor().is_none() {
@@ -109,7 +115,7 @@ impl Watch {
             return;
         }
         if !is_first {
-            match tls.apply(settings) {
+            match tls.apply(engine) {
                 Ok(()) => tracing::info!("certificates and keys have changed and are read anew"),
                 Err(why) => return tracing::error!("the certificates in force stay: {why}"),
             }
@@ -124,7 +130,7 @@ fn written(path: &str) -> Option<Written> {
 }
 
 /// What these settings mean; `None`: no port has TLS.
-fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
+fn acceptor(settings: &Settings, asks_for_login: bool) -> Result<Option<Acceptor>, String> {
     if settings.tls_port == 0 && !settings.tls {
         return Ok(None);
     }
@@ -141,7 +147,7 @@ fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
         key_password: &settings.tls_key_file_pass,
         ca_file: &settings.tls_ca_cert_file,
         ca_directory: &settings.tls_ca_cert_dir,
-        client_certificates: client_certificates(settings),
+        client_certificates: client_certificates(settings, asks_for_login),
         versions: &settings.tls_protocols,
         older_suites: &settings.tls_ciphers,
         newer_suites: &settings.tls_ciphersuites,
@@ -153,13 +159,13 @@ fn acceptor(settings: &Settings) -> Result<Option<Acceptor>, String> {
 
 /// Dragonfly's `--tls` asks for certificates only where it is said whom to believe, and for a
 /// password otherwise.
-fn client_certificates(settings: &Settings) -> ClientCertificates {
+fn client_certificates(settings: &Settings, asks_for_login: bool) -> ClientCertificates {
     let has_authority =
         !settings.tls_ca_cert_file.is_empty() || !settings.tls_ca_cert_dir.is_empty();
     match settings.tls_auth_clients {
         TlsClients::No => ClientCertificates::No,
         TlsClients::Optional => ClientCertificates::Optional,
-        TlsClients::Yes if !has_authority && settings.tls && !settings.requirepass.is_empty() => {
+        TlsClients::Yes if !has_authority && settings.tls && asks_for_login => {
             ClientCertificates::No
         }
         TlsClients::Yes => ClientCertificates::Required,

@@ -21,7 +21,9 @@ fn request(args: &[&str]) -> Vec<u8> {
 
 /// A server with these commands of an operator behind it.
 fn server(commands: &[&str]) -> InProcess {
-    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    // Here no time goes by in which a wrong password could be waited for.
+    let settings = Settings::defaults().with("auth_failure_delay", "0").expect("a number");
+    let mut server = InProcess::new(settings).expect("descriptors");
     for command in commands {
         let words: Vec<&str> = command.split(' ').collect();
         let told = ask(&mut server, request(&words));
@@ -123,4 +125,36 @@ fn rules_hold_from_the_next_command_on() {
     ];
     let refused = "-NOPERM User anna has no permissions to run the 'get' command\r\n";
     check(&mut server, pipeline.concat(), &format!("$-1\r\n+OK\r\n{refused}+OK\r\n$-1\r\n"));
+}
+
+#[test]
+fn what_a_transaction_that_begins_again_is_refused_is_logged_once() {
+    let mut server = server(&["ACL SETUSER anna on nopass ~s +@all"]);
+    let long = "x".repeat(3 << 20);
+    check(&mut server, request(&["SET", "s", &long]), "+OK\r\n");
+    // The lane reads what is long.
+    for line in ["MULTI", "AUTH anna x", "GET b", "AUTH nobody x", "GET s"] {
+        ask(&mut server, request(&line.split(' ').collect::<Vec<_>>()));
+    }
+    let told = ask(&mut server, request(&["EXEC"]));
+    assert!(told.ends_with("xx\r\n"), "{}", &told[..200]);
+    let log = ask(&mut server, request(&["ACL", "LOG"]));
+    assert!(log.starts_with("*2\r\n"), "{log}");
+    assert_eq!(log.matches("count\r\n:1\r\n").count(), 2, "{log}");
+}
+
+#[test]
+fn of_many_passwords_in_a_transaction_only_the_first_is_looked_at() {
+    let mut server = server(&["ACL SETUSER anna on >secret +@all"]);
+    let pipeline = [
+        request(&["MULTI"]),
+        request(&["AUTH", "anna", "wrong"]),
+        request(&["AUTH", "anna", "secret"]),
+        request(&["ACL", "WHOAMI"]),
+        request(&["EXEC"]),
+    ];
+    let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+    let queued = "+QUEUED\r\n".repeat(3);
+    let told = format!("+OK\r\n{queued}*3\r\n{wrong}{wrong}$7\r\ndefault\r\n");
+    check(&mut server, pipeline.concat(), &told);
 }

@@ -130,7 +130,8 @@ fn what_was_done_is_recorded_as_commands_of_resp() {
 
 #[test]
 fn who_has_to_give_a_password_gives_it_with_set() {
-    let pairs: [(&[u8], &[u8]); 1] = [(b"requirepass", b"secret")];
+    // Here no time goes by in which a wrong password could be waited for.
+    let pairs: [(&[u8], &[u8]); 2] = [(b"requirepass", b"secret"), (b"auth_failure_delay", b"0")];
     let settings = Settings::defaults().set(&pairs, Caller::Local).expect("it may be set");
     let mut server = InProcess::new(settings).expect("descriptors");
     server.speak(Protocol::MemcachedText);

@@ -59,10 +59,10 @@ const DELAY_US: Kind = Kind::Int(0, i32::MAX as i64);
 
 settings! {
     /// TCP port that clients connect to; 0 opens none.
-    port: u16 = start("port", PORT, "6379", Network);
+    port: u16 = live("port", PORT, "6379", Network).on_change(OnChange::Listeners);
     /// TCP port for clients of Memcached's protocols; 0 opens none.
-    memcached_port: u16 = start("memcached_port", PORT, "0", Network)
-        .beyond_redis();
+    memcached_port: u16 = live("memcached_port", PORT, "0", Network)
+        .beyond_redis().on_change(OnChange::Listeners);
     /// Clients of Memcached may use `port`, too, told by their first line: `clear` one that RESP
     /// could only refuse, `yes` also `get KEY` and `touch KEY N` in lower case.
     primary_port_memcached: PortSharing = live(
@@ -73,8 +73,9 @@ settings! {
         "memcached_item_size_max", Kind::Memory(1 << 10, 1 << 30), "1048576", Network)
         .beyond_redis();
     /// Addresses to listen on; `*` and `::*` are all of IPv4 and IPv6; one after `-` may fail.
-    bind: Vec<String> = start(
-        "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network);
+    bind: Vec<String> = live(
+        "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network)
+        .on_change(OnChange::Listeners);
     /// Zone that INFO and HELLO report.
     availability_zone: String = live("availability-zone", Kind::Text, "", Process);
     /// Clients may bring another server's data (CLIENT IMPORT-SOURCE). Keys that have expired are
@@ -296,7 +297,7 @@ settings! {
         "enable-protected-configs", Kind::Word(Permission::WORDS), "no", Security);
 
     /// TCP port for clients that speak TLS; 0 opens none.
-    tls_port: u16 = start("tls-port", PORT, "0", Tls);
+    tls_port: u16 = live("tls-port", PORT, "0", Tls).on_change(OnChange::Listeners);
     /// Speak TLS on `port` and `memcached_port`, too.
     tls: bool = start("tls", Kind::Bool, "no", Tls).beyond_redis();
     /// Ports with TLS also serve who speaks plainly, told by the first byte.

@@ -12,6 +12,7 @@ use crate::help;
 use crate::kind::{Kind, Reading, yes_or_no};
 use crate::row::{self, Row, SWITCHES};
 use crate::start::{RENAME, Rename, Sources, UsageError};
+use crate::users::{USER, UserLine};
 
 const MAX_FLAG_FILE_DEPTH: u32 = 8;
 
@@ -38,6 +39,7 @@ pub(crate) struct CommandLine {
     pub flag_file: Vec<Assignment>,
     pub flags: Vec<Assignment>,
     pub renames: Vec<Rename>,
+    pub users: Vec<UserLine>,
 }
 
 /// Cuts the command line, and the flag files it names, into assignments.
@@ -52,6 +54,7 @@ pub(crate) fn command_line(
         flag_file: Vec::new(),
         flags: Vec::new(),
         renames: Vec::new(),
+        users: Vec::new(),
     };
     if line.action != Action::Run {
         return Ok(line);
@@ -74,6 +77,7 @@ pub(crate) fn command_line(
             Flag::Sets(assignment) => line.flags.push(assignment),
             Flag::File(path) => flag_file(&path, sources, &mut line.flag_file, 0)?,
             Flag::Renames(rename) => line.renames.push(rename),
+            Flag::User(user) => line.users.push(user),
         }
         rest = after;
     }
@@ -94,6 +98,7 @@ enum Flag {
     Sets(Assignment),
     File(String),
     Renames(Rename),
+    User(UserLine),
 }
 
 /// Takes one flag and its values off the arguments; returns what is left.
@@ -120,6 +125,14 @@ fn one_flag<'a>(
             _ => (given, rest),
         };
         return Ok((Flag::Renames(Rename::new(&origin, &words)?), after));
+    }
+    if row::plain(name) == USER {
+        // A rule may begin with one dash: `-save` takes a command away.
+        let count = rest.iter().take_while(|arg| !arg.starts_with("--")).count();
+        let words: Vec<&String> = given.iter().chain(&rest[..count]).collect();
+        let words = words.iter().map(|word| word.as_bytes().to_vec());
+        let user = UserLine::new(&origin, words).map_err(|why| UsageError::new(&origin, why))?;
+        return Ok((Flag::User(user), &rest[count..]));
     }
     let Named { row, words } =
         named(name).ok_or_else(|| UsageError::new(&origin, help::unknown("setting", name)))?;
@@ -255,16 +268,19 @@ fn flag_file(
         match one_flag(&origin, &dashed, rest)? {
             (Flag::Sets(assignment), []) => found.push(assignment),
             (Flag::File(path), []) => flag_file(&path, sources, found, depth + 1)?,
-            (Flag::Renames(_), []) => {
-                let what = format!("'{RENAME}' belongs on the command line or into a redis.conf");
-                return Err(UsageError::new(&origin, what));
-            }
+            (Flag::Renames(_), []) => return Err(not_here(&origin, RENAME)),
+            (Flag::User(_), []) => return Err(not_here(&origin, USER)),
             (_, [extra, ..]) => {
                 return Err(UsageError::new(&origin, format!("'{extra}' is too much")));
             }
         }
     }
     Ok(())
+}
+
+fn not_here(origin: &str, name: &str) -> UsageError {
+    let what = format!("'{name}' belongs on the command line or into a redis.conf");
+    UsageError::new(origin, what)
 }
 
 /// `name=anything at all`, or words as in redis.conf.

@@ -54,6 +54,8 @@ pub enum OnChange {
     AppendOnly,
     /// Certificates, or what is spoken with TLS, are others. Files are read, which may fail.
     Tls,
+    /// Ports or addresses are others: what is not open yet is opened, which may fail.
+    Listeners,
     /// Accepting is tried again: there may be room for more clients.
     Clients,
     /// Workers are started or sent home. It takes a while, and may fail.

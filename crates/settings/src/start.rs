@@ -141,8 +141,9 @@ impl Settings {
             }
         }
         draft.check_promises()?;
-        let Draft { settings, mut warnings, mut renames, .. } = draft;
+        let Draft { mut settings, mut warnings, mut renames, .. } = draft;
         renames.extend(line.renames);
+        settings.user_lines.extend(line.users);
         warnings.extend(without_effect(&settings));
         let config_file = line.config_file;
         Ok(Start::Run(Box::new(Launch { settings, config_file, warnings, renames })))
@@ -620,6 +621,34 @@ mod tests {
         for word in ["--help", "-h", "--version", "-v", "--helpfull"] {
             assert!(matches!(start(&["no.conf", word], &[], &[]), Ok(Start::Print(_))), "{word}");
         }
+    }
+
+    #[test]
+    fn users_may_stand_on_the_command_line() {
+        let files = [("r.conf", "user bert on\n")];
+        let flags =
+            ["r.conf", "--user", "anna", "on", ">p w", "~a*", "-save", "--user zoe off", "--port"];
+        let launch = launch(&[&flags[..], &["1", "-USER", "eve"]].concat(), &[], &files);
+        let shown = |user: &UserLine| {
+            let words: Vec<_> =
+                user.rules.iter().map(|rule| String::from_utf8_lossy(rule)).collect();
+            format!("{}: {} {}", user.origin, user.name.escape_ascii(), words.join(","))
+        };
+        let users: Vec<String> = launch.settings.user_lines.iter().map(shown).collect();
+        let expected = [
+            "r.conf, line 1: bert on",
+            "argument --user: anna on,>p w,~a*,-save",
+            "argument --user: zoe off",
+            "argument -USER: eve ",
+        ];
+        assert_eq!(users, expected);
+        assert_eq!(beside_defaults(&launch), "port=1");
+        check_refused(&["--user"], &[], "argument --user: a user has a name, and rules after it");
+        check_refused(
+            &["--flagfile=f"],
+            &[("f", "user anna on")],
+            "f, line 1: --user: 'user' belongs on the command line or into a redis.conf",
+        );
     }
 
     #[test]

@@ -4,6 +4,9 @@
 
 use crate::conf;
 
+/// What such a line begins with, and the flag that says the same.
+pub(crate) const USER: &str = "user";
+
 /// A line about a user. Words may be any bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserLine {
@@ -19,15 +22,20 @@ impl UserLine {
     /// Reads a line, if it is one about a user.
     pub(crate) fn parse(origin: &str, line: &str) -> Option<Result<UserLine, &'static str>> {
         let first = line.split_ascii_whitespace().next()?;
-        if !first.eq_ignore_ascii_case("user") {
+        if !first.eq_ignore_ascii_case(USER) {
             return None;
         }
         let Some(words) = conf::byte_words(line) else { return Some(Err("unbalanced quotes")) };
-        let [_, name, rules @ ..] = words.as_slice() else {
-            return Some(Err("a user has a name, and rules after it"));
-        };
-        let (name, rules) = (name.clone(), rules.to_vec());
-        Some(Ok(UserLine { origin: origin.into(), name, rules }))
+        Some(UserLine::new(origin, words.into_iter().skip(1)))
+    }
+
+    /// From the words after `user`.
+    pub(crate) fn new(
+        origin: &str,
+        mut words: impl Iterator<Item = Vec<u8>>,
+    ) -> Result<UserLine, &'static str> {
+        let name = words.next().ok_or("a user has a name, and rules after it")?;
+        Ok(UserLine { origin: origin.into(), name, rules: words.collect() })
     }
 }
 

@@ -126,7 +126,7 @@ impl Run<'_, '_> {
     }
 
     /// Whether a command may run.
-    fn judge(&self, found: CommandRef, args: &[&[u8]]) -> Result<(), ClientError> {
+    fn judge(&mut self, found: CommandRef, args: &[&[u8]]) -> Result<(), ClientError> {
         let flags = found.row.flags;
         if !found.row.accepts(args.len()) {
             return Err(WRONG_ARITY);
@@ -138,8 +138,9 @@ impl Run<'_, '_> {
             && let Err(refused) =
                 self.turn.engine.ask(&self.session, self.session.db, (found, args))
         {
-            self.turn.note_refusal(self.client, Context::Script, &refused);
-            return Err(refused.script_error(self.client));
+            let error = refused.script_error(self.client);
+            self.attempt.note_refusal(refused.told(self.client, Context::Script));
+            return Err(error);
         }
         if flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE)) && !self.rights.writes {
             return Err(READ_ONLY);

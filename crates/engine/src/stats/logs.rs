@@ -11,6 +11,8 @@ use pantala_commands::{CommandRef, Flags, Session, SharedText};
 const KEPT_ARGUMENTS: usize = 32;
 /// Bytes of an argument an entry keeps.
 const KEPT_BYTES: usize = 128;
+/// A client's name of more bytes is cut as an argument is: entries would keep names that it had.
+const KEPT_NAME_BYTES: usize = 1024;
 
 /// The three logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ impl Entry {
             value,
             args: shorten(found, args),
             peer: session.peer.clone(),
-            name: session.name.clone(),
+            name: kept_name(&session.name),
         }
     }
 }
@@ -264,6 +266,13 @@ fn shorten(found: CommandRef, args: &[&[u8]]) -> Vec<Vec<u8>> {
         kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
     }
     kept
+}
+
+fn kept_name(name: &SharedText) -> SharedText {
+    match name.len() {
+        0..=KEPT_NAME_BYTES => name.clone(),
+        _ => shorten_one(name).as_slice().into(),
+    }
 }
 
 fn shorten_one(arg: &[u8]) -> Vec<u8> {

@@ -1,6 +1,8 @@
 //! Which clients CLIENT LIST and CLIENT KILL mean.
 
-use crate::clients::describe;
+use pantala_commands::client_line::{capabilities, flags};
+
+use crate::clients::describe::waits;
 use crate::worker::connection::{Connection, Life};
 
 /// The kinds of clients that CLIENT LIST TYPE tells apart.
@@ -86,11 +88,11 @@ impl Traits {
             is(&self.address, session.peer.as_bytes()),
             is(&self.local_address, session.local.as_bytes()),
             is(&self.name, &session.name),
-            self.flags.as_ref().and_then(|_| has(&self.flags, &describe::flags(connection))),
+            self.flags.as_ref().and_then(|_| has(&self.flags, &flags(session, waits(connection)))),
             is(&self.lib_name, &session.lib_name),
             is(&self.lib_version, &session.lib_version),
             self.db.map(|db| db == session.db.0),
-            has(&self.capabilities, describe::capabilities(session)),
+            has(&self.capabilities, capabilities(session)),
             is(&self.ip, ip.as_bytes()),
         ]
     }

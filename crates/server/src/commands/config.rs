@@ -6,6 +6,7 @@
 use std::fs::read_to_string;
 use std::io;
 use std::path::Path;
+use std::sync::PoisonError;
 
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Lane, Stop, error, help};
 use pantala_settings::{Caller, KeptUser, OnChange, Row, Settings, find};
@@ -137,7 +138,13 @@ pub(super) fn apply(
     })?;
     reactions.sort_unstable();
     reactions.dedup();
-    let done = reactions.iter().try_for_each(|reaction| react(shared, &now, *reaction));
+    let done = reactions.iter().try_for_each(|reaction| {
+        react(shared, &now, *reaction).map_err(|why| {
+            let is_to_blame = |name: &str| find(name).is_some_and(|row| row.on_change == *reaction);
+            let blamed = old.iter().map(|(name, _)| *name).find(|name| is_to_blame(name));
+            failed(blamed.unwrap_or_default(), &why)
+        })
+    });
     if done.is_err() {
         put_back(shared, &old, &reactions);
     }
@@ -160,7 +167,11 @@ fn put_back(shared: &Shared, old: &[(&str, String)], reactions: &[OnChange]) {
     }
 }
 
-fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), ClientError> {
+/// Does what a change asks for.
+///
+/// # Errors
+/// Why it can not be done.
+fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), String> {
     match reaction {
         OnChange::Nothing => {}
         OnChange::LogLevel => set_level(now.loglevel),
@@ -173,26 +184,38 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Clie
             shared.saves.apply(&shared.engine);
             shared.engine.condition.shutdown.wake();
         }
-        OnChange::AppendOnly => journaling::settings_changed(shared, now)
-            .map_err(|trouble: String| failed("appendonly", &trouble))?,
+        OnChange::AppendOnly => journaling::settings_changed(shared, now)?,
         OnChange::Tls => {
-            shared.tls.apply(now).map_err(|trouble| {
-                failed("tls-cert-file", &format!("Unable to update TLS configuration: {trouble}"))
-            })?;
+            apply_tls(shared)?;
             // Files may be looked at more often.
             shared.engine.condition.shutdown.wake();
         }
+        OnChange::Listeners => listen_anew(shared, now)?,
         OnChange::Clients => {
             shared.workers.post_all(|| Message::MoreDescriptors);
         }
         OnChange::Workers => {
             if let Some(shared) = shared.arc() {
-                let workers = set_workers(&shared, now.worker_count());
-                workers.map_err(|trouble| failed("threads", &trouble))?;
+                set_workers(&shared, now.worker_count())?;
             }
         }
     }
     Ok(())
+}
+
+fn apply_tls(shared: &Shared) -> Result<(), String> {
+    let applied = shared.tls.apply(&shared.engine);
+    applied.map_err(|trouble| format!("Unable to update TLS configuration: {trouble}"))
+}
+
+/// Listens where these settings say. A first port with TLS needs certificates.
+fn listen_anew(shared: &Shared, now: &Settings) -> Result<(), String> {
+    if now.tls_port != 0 && shared.tls.acceptor().is_none() {
+        apply_tls(shared)?;
+    }
+    let mut listening = shared.listening.lock().unwrap_or_else(PoisonError::into_inner);
+    let followed = listening.follow(now, &shared.workers);
+    followed.map_err(|trouble| format!("Unable to listen on this port: {trouble}"))
 }
 
 /// Files can be written where they are to be from now on.

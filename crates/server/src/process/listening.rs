@@ -1,4 +1,7 @@
-//! The sockets the server listens on.
+//! The sockets the server listens on: opened at the start, and by CONFIG SET of `port`, `tls-port`,
+//! `memcached_port` and `bind`. The first worker accepts at all of them.
+//!
+//! Tests: at the foot; the server's `tests/listening.rs`.
 
 use std::collections::HashSet;
 use std::io;
@@ -10,6 +13,9 @@ use std::time::{Duration, Instant};
 use pantala_commands::Protocol;
 use pantala_reactor::{ListenerId, net};
 use pantala_settings::Settings;
+
+use crate::workers::Workers;
+use crate::workers::inbox::Message;
 
 /// What is spoken at a listener, and how one gets there. The reactor carries it from the listener
 /// to each connection that is accepted there, as a number.
@@ -64,57 +70,156 @@ impl ListenerKind {
     }
 }
 
-/// Opens every listening socket the settings ask for.
-///
-/// # Errors
-/// A text for the operator: which address, and why.
-pub fn open(settings: &Settings) -> Result<Vec<(ListenerId, OwnedFd)>, String> {
-    let mut listeners = Vec::new();
+/// A port at one of the addresses of `bind`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    kind: ListenerKind,
+    /// The setting of the port.
+    setting: &'static str,
+    port: u16,
+    /// As it stands in `bind`: an address, a name, all of them; after `-` it may be absent.
+    address: String,
+}
+
+/// Sockets that listen, and what they are to be called.
+pub type Sockets = Vec<(ListenerId, OwnedFd)>;
+
+/// What the server listens on, as its first worker has it.
+#[derive(Default)]
+pub struct Listening {
+    /// Ports, with the names of their sockets: a name may stand for several addresses.
+    ports: Vec<(Place, Vec<ListenerId>)>,
+    /// Names that were given so far.
+    named: usize,
+}
+
+impl Listening {
+    /// Opens every listening socket that the settings ask for.
+    ///
+    /// # Errors
+    /// A text for the operator: which address, and why.
+    pub fn open(settings: &Settings) -> Result<(Listening, Sockets), String> {
+        let mut listening = Listening::default();
+        let mut sockets = listening.open_ports(places(settings), settings)?;
+        if !settings.unixsocket.is_empty() {
+            let permissions = (settings.unixsocketperm.0 != 0).then_some(settings.unixsocketperm.0);
+            let backlog = backlog(settings.tcp_backlog);
+            let path = Path::new(&settings.unixsocket);
+            let socket = patiently(|| net::unix_listener(path, permissions, backlog))
+                .map_err(|error| format!("--unixsocket: {error}"))?;
+            sockets.push((listening.next_id(ListenerKind::RespUnix), socket));
+        }
+        if sockets.is_empty() {
+            let why = "nothing to listen on: port and tls-port are 0 and unixsocket is empty";
+            return Err(why.into());
+        }
+        Ok((listening, sockets))
+    }
+
+    /// Opens what other settings ask for beside what is open, and closes what they do not. Who is
+    /// connected stays so.
+    ///
+    /// # Errors
+    /// A text for the operator. What was open is so again.
+    pub fn follow(&mut self, settings: &Settings, workers: &Workers) -> Result<(), String> {
+        let wanted = places(settings);
+        let (kept, left): (Vec<_>, Vec<_>) =
+            self.ports.drain(..).partition(|(place, _)| wanted.contains(place));
+        let is_new = |place: &Place| kept.iter().all(|(known, _)| known != place);
+        let fresh: Vec<Place> = wanted.into_iter().filter(is_new).collect();
+        self.ports = kept;
+        // One address may be a part of another: `*` cannot be opened beside 127.0.0.1.
+        let port_stays = |place: &Place| fresh.iter().any(|new| new.port == place.port);
+        let (first, last): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|(place, _)| port_stays(place));
+        unlisten(workers, &first);
+        match self.open_ports(fresh, settings) {
+            Ok(sockets) => {
+                listen(workers, sockets);
+                unlisten(workers, &last);
+                Ok(())
+            }
+            Err(why) => {
+                self.ports.extend(last);
+                let first = first.into_iter().map(|(place, _)| place).collect();
+                match self.open_ports(first, settings) {
+                    Ok(sockets) => listen(workers, sockets),
+                    Err(why) => tracing::error!("not listening again as before: {why}"),
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Opens all of these ports, or none.
+    fn open_ports(&mut self, places: Vec<Place>, settings: &Settings) -> Result<Sockets, String> {
+        let mut opened = Vec::new();
+        for place in places {
+            let sockets = place.open(settings.tcp_backlog)?;
+            opened.push((place, sockets));
+        }
+        let mut all = Vec::new();
+        for (place, sockets) in opened {
+            let named: Sockets =
+                sockets.into_iter().map(|socket| (self.next_id(place.kind), socket)).collect();
+            self.ports.push((place, named.iter().map(|(id, _)| *id).collect()));
+            all.extend(named);
+        }
+        Ok(all)
+    }
+
+    fn next_id(&mut self, kind: ListenerKind) -> ListenerId {
+        self.named += 1;
+        kind.id(self.named)
+    }
+}
+
+/// The first worker is to accept there, too.
+fn listen(workers: &Workers, sockets: Sockets) {
+    if !sockets.is_empty() {
+        workers.tell_first(Message::Listen(sockets));
+    }
+}
+
+/// The first worker is to close these.
+fn unlisten(workers: &Workers, ports: &[(Place, Vec<ListenerId>)]) {
+    let ids: Vec<ListenerId> = ports.iter().flat_map(|(_, ids)| ids.iter().copied()).collect();
+    if !ids.is_empty() {
+        workers.tell_first(Message::Unlisten(ids));
+    }
+}
+
+/// Each port at each address that the settings name.
+fn places(settings: &Settings) -> Vec<Place> {
     let (resp, memcached) = match settings.tls {
         true => (ListenerKind::RespTls, ListenerKind::MemcachedTls),
         false => (ListenerKind::Resp, ListenerKind::Memcached),
     };
     let ports = [
-        (resp, "--port", settings.port),
-        (ListenerKind::RespTls, "--tls-port", settings.tls_port),
-        (memcached, "--memcached_port", settings.memcached_port),
+        (resp, "port", settings.port),
+        (ListenerKind::RespTls, "tls-port", settings.tls_port),
+        (memcached, "memcached_port", settings.memcached_port),
     ];
-    for (kind, flag, port) in ports.into_iter().filter(|(_, _, port)| *port != 0) {
-        for socket in open_port(settings, flag, port)? {
-            listeners.push((kind.id(listeners.len()), socket));
-        }
+    let mut places = Vec::new();
+    for (kind, setting, port) in ports.into_iter().filter(|(_, _, port)| *port != 0) {
+        let addresses = settings.bind.iter().cloned();
+        places.extend(addresses.map(|address| Place { kind, setting, port, address }));
     }
-    if !settings.unixsocket.is_empty() {
-        let permissions = (settings.unixsocketperm.0 != 0).then_some(settings.unixsocketperm.0);
-        let backlog = backlog(settings.tcp_backlog);
-        let path = Path::new(&settings.unixsocket);
-        let socket = patiently(|| net::unix_listener(path, permissions, backlog))
-            .map_err(|error| format!("--unixsocket: {error}"))?;
-        listeners.push((ListenerKind::RespUnix.id(listeners.len()), socket));
-    }
-    if listeners.is_empty() {
-        return Err("nothing to listen on: port and tls-port are 0 and unixsocket is empty".into());
-    }
-    Ok(listeners)
+    places
 }
 
-/// A port at all addresses.
-fn open_port(settings: &Settings, flag: &str, port: u16) -> Result<Vec<OwnedFd>, String> {
-    let mut sockets = Vec::new();
-    for name in &settings.bind {
-        let (name, is_optional) = match name.strip_prefix('-') {
+impl Place {
+    fn open(&self, backlog: u32) -> Result<Vec<OwnedFd>, String> {
+        let Place { setting, port, address, .. } = self;
+        let (name, is_optional) = match address.strip_prefix('-') {
             Some(rest) => (rest, true),
-            None => (name.as_str(), false),
+            None => (address.as_str(), false),
         };
-        let opened =
-            addresses(name, port).and_then(|addresses| open_all(&addresses, settings.tcp_backlog));
-        match opened {
-            Ok(opened) => sockets.extend(opened),
-            Err(error) if is_optional && net::is_absent_address(&error) => {}
-            Err(error) => return Err(format!("--bind {name}, {flag} {port}: {error}")),
+        match addresses(name, *port).and_then(|addresses| open_all(&addresses, backlog)) {
+            Err(error) if is_optional && net::is_absent_address(&error) => Ok(Vec::new()),
+            opened => opened.map_err(|error| format!("--bind {name}, --{setting} {port}: {error}")),
         }
     }
-    Ok(sockets)
 }
 
 /// Removes the file of the Unix socket, at the end.

@@ -83,9 +83,9 @@ pub fn check(dir: &str) -> Result<(), String> {
     if ObjectPlace::is_meant_by(dir) {
         return ObjectPlace::parse(dir).map(drop).map_err(|fault| fault.to_string());
     }
-    match std::fs::metadata(dir) {
-        Ok(place) if place.is_dir() => Ok(()),
-        Ok(_) => Err("Not a directory".into()),
+    // What lies in a directory is found by who may enter it, as others do with chdir.
+    match std::fs::metadata(Path::new(dir).join(".")) {
+        Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
 }

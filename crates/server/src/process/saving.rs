@@ -357,7 +357,7 @@ pub fn keep_schedule(shared: &Arc<Shared>) {
     let mut schedule = Schedule::new(&engine.settings.current(), now_s());
     let mut certificates = Watch::default();
     loop {
-        certificates.look(&shared.tls, &engine.settings.current());
+        certificates.look(&shared.tls, engine);
         let tick = if schedule.has_any() { TICK } else { Duration::MAX };
         if shutdown.pause_for(tick.min(Watch::pause(&engine.settings.current()))) {
             break;

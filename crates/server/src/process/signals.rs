@@ -70,7 +70,7 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
 
 /// Reads anew what may be replaced while the server runs.
 fn reload(shared: &Shared) {
-    match shared.tls.apply(&shared.engine.settings.current()) {
+    match shared.tls.apply(&shared.engine) {
         Ok(()) => tracing::info!("SIGHUP: certificates and keys are read anew"),
         Err(why) => tracing::error!("SIGHUP: the certificates in force stay: {why}"),
     }

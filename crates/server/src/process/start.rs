@@ -1,8 +1,8 @@
 //! Starting, changing and stopping the threads of the server. Only this file starts threads.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use pantala_commands::Registry;
@@ -21,6 +21,7 @@ use crate::workers::inbox::{Inbox, Message};
 use pantala_engine::lane;
 use pantala_engine::states::States;
 
+use super::listening::Listening;
 use super::loading::{self, AnswersLoading};
 use super::supervision::{News, Supervisor};
 use super::{
@@ -93,7 +94,7 @@ pub fn start_with(
     limits::warn_of_backlog(&settings);
     place::remove_leftovers(&settings);
     let to_load = ToLoad::find(&settings)?;
-    let listeners = listening::open(&settings)?;
+    let (listening, listeners) = Listening::open(&settings)?;
     pidfile::write(&settings);
     let supervisor = Supervisor::find(&settings);
     confinement::begin(&settings, file.as_deref())?;
@@ -102,9 +103,10 @@ pub fn start_with(
     let seed = pantala_base::hash::HashSeed::random();
     let change_sink = None;
     let shared = Shared::new(Launch { settings, file, seed, registry, change_sink, supervisor });
+    *shared.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
     let settings = shared.engine.settings.current();
-    shared.tls.apply(&settings)?;
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
+    shared.tls.apply(&shared.engine)?;
     if matches!(to_load, Some(ToLoad::Steps(_))) {
         // Before anybody changes anything: keys may expire as soon as all is loaded.
         shared.engine.journal.turn(true);

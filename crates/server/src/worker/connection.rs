@@ -10,6 +10,7 @@ use pantala_engine::waiting::{Blocked, CountedAsBlocked, ReplyTarget, Waited};
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
+use crate::clients::describe::meters;
 use crate::worker::secured::Secured;
 use crate::worker::sending::THROTTLE_BYTES;
 use crate::worker::serving::Reader;
@@ -150,8 +151,6 @@ pub struct Counts {
     pub commands: u64,
     /// The row of its last command, by number.
     pub last_command: Option<u16>,
-    /// Wrong passwords for which it has waited.
-    pub penalties: u32,
 }
 
 /// See the module.
@@ -251,6 +250,16 @@ impl Connection {
         self.throttle_output();
         if self.session.closing {
             self.life = Life::Ending;
+        }
+    }
+
+    /// Lets its session know what only its worker does, if the command at hand may be refused: a
+    /// client that something restricts, or one that logs in.
+    #[inline]
+    pub fn note_meters(&mut self, logs_in: bool) {
+        if logs_in || !self.session.is_unrestricted() {
+            let now = meters(self);
+            **self.session.meters.get_or_insert_default() = now;
         }
     }
 

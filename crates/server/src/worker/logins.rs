@@ -2,7 +2,8 @@
 //! password costs.
 //!
 //! The answer to a wrong password is held back for `auth_failure_delay`, and the connection's next
-//! commands with it. Nothing waits but the connection: it stands in the worker's list of timeouts,
+//! commands with it, those of the same pipeline too; in a transaction no further password is looked
+//! at. Nothing waits but the connection: it stands in the worker's list of timeouts,
 //! as one in BLPOP does. A right password is never held up, by nobody's wrong ones; so who knows it
 //! gets in during a flood of guesses. Whoever guesses by a new connection each time pays for the
 //! connections.
@@ -12,6 +13,8 @@
 //! moment and looks then, at most once in a second; a server that asks for no password never does.
 //!
 //! Tests: the bad days in `compat/bad_days/scenarios/unauthenticated.py`.
+
+use std::mem::replace;
 
 use pantala_commands::Session;
 use pantala_reactor::Ops;
@@ -34,8 +37,9 @@ impl Worker {
             // It waits for something else: its turn comes after that.
             return;
         };
-        let given = connection.session.wrong_passwords;
-        let fresh = given.wrapping_sub(std::mem::replace(&mut connection.counts.penalties, given));
+        let session = &mut connection.session;
+        let given = session.wrong_passwords;
+        let fresh = given.wrapping_sub(replace(&mut session.punished_passwords, given));
         let delay_us = (delay_us * u64::from(fresh)).min(LONGEST_PENALTY_US);
         if delay_us == 0 {
             return;

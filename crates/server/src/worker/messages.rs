@@ -59,6 +59,14 @@ impl Worker {
             }
             Message::EvictClients => self.chores.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
+            Message::Listen(sockets) => {
+                for (id, socket) in sockets {
+                    if let Err(error) = ops.listen(socket, id) {
+                        tracing::error!(%error, "cannot accept connections at a new port");
+                    }
+                }
+            }
+            Message::Unlisten(ids) => ids.into_iter().for_each(|id| ops.unlisten(id)),
             Message::Look { .. } | Message::LookUp => {}
         }
     }

@@ -383,13 +383,10 @@ impl Worker {
             return connection.session.log_in(Login::of_user(Arc::clone(user), now.version), &now);
         }
         let rows = shared.engine.registry.rows();
-        shared.engine.log_refusal(Refusal {
-            reason: Reason::TlsCert,
-            context: Context::TopLevel,
-            object: Vec::new(),
-            user: names[0].clone().into_bytes(),
-            client: describe(connection, rows, now_us).into_bytes(),
-        });
+        let line = describe(connection, rows, now_us);
+        let concerned = (&b""[..], names[0].as_bytes());
+        let refusal = Refusal::new(Reason::TlsCert, Context::TopLevel, concerned, line);
+        shared.engine.log_refusal(refusal);
     }
 
     /// Plain bytes have been appended to the connection's input: they are served as any.

@@ -97,7 +97,7 @@ impl Worker {
             }
             over => return self.drop_for(over, token, ops),
         }
-        if connection.session.wrong_passwords != connection.counts.penalties {
+        if connection.session.is_unpunished() {
             self.hold_back(index);
         }
         self.end_if_through(index);

@@ -9,8 +9,10 @@
 //!
 //! Not here: whose rules hold for a command (`pantala_engine::permission`). Tests: `tests/acl.rs`.
 
-use pantala_acl::{ChannelKind, User};
-use pantala_commands::{Renewed, Session};
+use std::mem::take;
+
+use pantala_acl::ChannelKind;
+use pantala_commands::Session;
 use pantala_engine::pubsub::{Kind, PubSub};
 
 use super::Worker;
@@ -46,13 +48,10 @@ impl Worker {
         let Some(connection) = self.at(index) else { return };
         let session = &mut connection.session;
         if session.login().version() != users.version {
-            session.closing |= match session.renew_login(&users) {
-                Renewed::Same => false,
-                Renewed::Changed(before) => {
-                    has_lost_channel(&engine.notices.pubsub, session, &before)
-                }
-                Renewed::Gone => true,
-            };
+            session.closing |= !session.renew_login(&users);
+        }
+        if take(&mut session.has_fewer_channels) {
+            session.closing |= has_lost_channel(&engine.notices.pubsub, session);
         }
         if session.closing && connection.life == Life::Open {
             connection.life = Life::Ending;
@@ -64,7 +63,7 @@ impl Worker {
 
 /// Whether it listens to something that its user may not listen to any more.
 #[cold]
-fn has_lost_channel(pubsub: &PubSub, session: &Session, before: &User) -> bool {
+fn has_lost_channel(pubsub: &PubSub, session: &Session) -> bool {
     let Some(user) = session.login().user().filter(|_| session.is_subscribed()) else {
         return false;
     };
@@ -73,9 +72,8 @@ fn has_lost_channel(pubsub: &PubSub, session: &Session, before: &User) -> bool {
         (Kind::SlotChannel, ChannelKind::Exact),
         (Kind::Pattern, ChannelKind::Pattern),
     ];
-    !user.keeps_channels_of(before)
-        && kinds.iter().any(|&(kind, named)| {
-            let names = pubsub.names(session.place, kind);
-            names.iter().any(|name| !user.may_use_channel(name.bytes(), named))
-        })
+    kinds.iter().any(|&(kind, named)| {
+        let names = pubsub.names(session.place, kind);
+        names.iter().any(|name| !user.may_use_channel(name.bytes(), named))
+    })
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 use crossbeam_queue::SegQueue;
 use pantala_commands::Session;
 use pantala_engine::Mailbox;
-use pantala_reactor::Waker;
+use pantala_reactor::{ListenerId, Waker};
 
 use crate::clients::filter::ClientFilter;
 use crate::worker::connection::Connection;
@@ -78,6 +78,10 @@ pub enum Message {
         /// Nothing is sent.
         _until_seen: Sender<()>,
     },
+    /// Accept connections at these sockets, too.
+    Listen(Vec<(ListenerId, OwnedFd)>),
+    /// Close these.
+    Unlisten(Vec<ListenerId>),
     /// The settings have changed, or this worker is to give up its connections, or to stop.
     LookUp,
 }

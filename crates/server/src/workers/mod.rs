@@ -244,6 +244,14 @@ impl Workers {
         }
     }
 
+    /// Tells the first worker, which accepts connections and stays.
+    pub fn tell_first(&self, message: Message) {
+        if let Some(&first) = self.serving().first() {
+            // At the very end it has left, too.
+            let _left = self.post(first, message);
+        }
+    }
+
     /// Wakes a worker, if it sleeps.
     pub fn wake(&self, index: usize) {
         let place = self.places[index].inbox.read().unwrap_or_else(PoisonError::into_inner);

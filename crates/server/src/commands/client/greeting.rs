@@ -81,20 +81,28 @@ pub(in crate::commands) fn authenticate(
     password: &[u8],
 ) -> Result<(), ClientError> {
     let now = Engine::of(call).acl.in_force();
-    let Some(user) = now.users.authenticate(name, password) else {
+    // Replies of a transaction are held back together: of many guesses the first is looked at.
+    let is_guessing = call.session.multi.is_some() && call.session.is_unpunished();
+    let user = now.users.authenticate(name, password).filter(|_| !is_guessing);
+    let Some(user) = user else {
         call.session.wrong_passwords = call.session.wrong_passwords.wrapping_add(1);
-        let is_in_multi = call.session.multi.is_some();
-        Engine::of(call).log_refusal(Refusal {
-            reason: Reason::Auth,
-            context: if is_in_multi { Context::Multi } else { Context::TopLevel },
-            object: call.args[0].to_vec(),
-            user: name.to_vec(),
-            client: describe(call.session, call.command).into_bytes(),
-        });
+        note_wrong_password(call, name);
         return Err(WRONG_PASSWORD);
     };
     call.session.log_in(Login::of_user(user, now.version), &now);
     Ok(())
+}
+
+/// Logs a wrong password; in a transaction, which may begin again, later.
+fn note_wrong_password(call: &mut Call<'_, '_>, name: &[u8]) {
+    let is_in_multi = call.session.multi.is_some();
+    let context = if is_in_multi { Context::Multi } else { Context::TopLevel };
+    let line = describe(call.session, call.command);
+    let refusal = Refusal::new(Reason::Auth, context, (call.args[0], name), line);
+    match is_in_multi {
+        true => call.session.refused_login = Some(Box::new(refusal)),
+        false => Engine::of(call).log_refusal(refusal),
+    }
 }
 
 pub(super) const HELLO: Command = Command::new("HELLO", hello, Group::Connection)
@@ -223,6 +231,7 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
     session.local = old.local;
     session.since_us = old.since_us;
     session.wrong_passwords = old.wrong_passwords;
+    session.punished_passwords = old.punished_passwords;
     session.was_let_in = was_let_in;
     session.inner_commands = old.inner_commands;
     if old.reply_mode == ReplyMode::SkipNext {

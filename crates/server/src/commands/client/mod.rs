@@ -21,7 +21,6 @@ use pantala_engine::Engine;
 
 pub(super) use greeting::authenticate;
 pub use others::all_lines;
-pub use tracking::redirect;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[greeting::AUTH, CLIENT, greeting::HELLO, greeting::RESET];

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pantala_base::number::parse_i64;
+use pantala_commands::client_line::redirect;
 use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Command, Done, Lane, Stop, Tracking, error};
 
@@ -203,11 +204,6 @@ fn getredir(call: &mut Call<'_, '_>) -> Done {
     let redirect = redirect(call.session.tracking.as_deref());
     call.reply.int(redirect);
     Ok(())
-}
-
-/// As clients are told it: -1 without tracking, 0 without a redirection.
-pub fn redirect(tracking: Option<&Tracking>) -> i64 {
-    tracking.map_or(-1, |tracking| tracking.redirect.cast_signed())
 }
 
 pub(super) const CLIENT_TRACKINGINFO: Command = sub("TRACKINGINFO", trackinginfo)

@@ -23,6 +23,9 @@ const PUBLISHING: Flags = Flags::PUBSUB.and(Flags::TRANSACTION).and(Flags::MAY_R
 /// Commands that may have changed users, by themselves or by what they run.
 const CHANGING_USERS: Flags = Flags::ADMIN.and(Flags::TRANSACTION);
 
+/// Commands that may have been given a wrong password, by themselves or by what they run.
+const LOGGING_IN: Flags = Flags::NO_AUTH.and(Flags::TRANSACTION);
+
 /// Commands whose locks are held together.
 struct Group<'r> {
     locked: Locked<'r>,
@@ -114,6 +117,7 @@ impl Worker {
         if !connection.is_ready() {
             return window.not_in_group(position);
         }
+        connection.note_meters(false);
         let before = connection.output.bytes.len();
         window.replied_bytes.set(before);
         let action = match turn.admit(&connection.session, found, args, args.len()) {
@@ -193,6 +197,7 @@ impl Worker {
             self.deliver_published();
         }
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        connection.note_meters(row_flags.has(LOGGING_IN));
         let target = connection.reply_target(&self.mailbox);
         window.replied_bytes.set(connection.output.bytes.len());
         let session = &mut connection.session;
@@ -244,6 +249,10 @@ impl Worker {
         }
         if flags.has(CHANGING_USERS) {
             self.look_at_users();
+        }
+        if flags.has(LOGGING_IN) {
+            // What follows a wrong password in its pipeline waits too.
+            self.hold_back(index);
         }
     }
 }
