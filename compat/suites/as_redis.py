@@ -19,7 +19,6 @@ import threading
 
 # What the suite looks for in a log, by what the server's log says.
 PHRASES = [
-    (r"ready to accept connections", "Ready to accept connections"),
     (r"Address already in use", "Failed listening on port"),
     (r"offset \d+: expected a command that this server knows, found '(\w+)'",
      r"Unknown command '\1' reading the append only file"),

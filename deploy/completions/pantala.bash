@@ -47,6 +47,7 @@ _pantala_flags="
 --hll-sparse-max-bytes=
 --import-mode=
 --io_engine=
+--journald_enabled=
 --keys_output_limit=
 --landlock=
 --latency-monitor-threshold=
@@ -56,6 +57,8 @@ _pantala_flags="
 --list-compress-depth=
 --list-max-listpack-size=
 --load=
+--log-format=
+--log-timestamp-format=
 --logfile=
 --loglevel=
 --lua_memory_limit=
@@ -95,6 +98,9 @@ _pantala_flags="
 --stream-node-max-bytes=
 --stream-node-max-entries=
 --supervised=
+--syslog-enabled=
+--syslog-facility=
+--syslog-ident=
 --tcp-backlog=
 --tcp-keepalive=
 --threads=
@@ -181,6 +187,9 @@ _pantala() {
         --io_engine)
             mapfile -t COMPREPLY < <(compgen -W "auto uring epoll" -- "$word")
             ;;
+        --journald_enabled)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
         --landlock)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
@@ -189,6 +198,12 @@ _pantala() {
             ;;
         --lazyfree-lazy-user-flush)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --log-format)
+            mapfile -t COMPREPLY < <(compgen -W "legacy logfmt json" -- "$word")
+            ;;
+        --log-timestamp-format)
+            mapfile -t COMPREPLY < <(compgen -W "legacy iso8601 milliseconds" -- "$word")
             ;;
         --logfile)
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
@@ -237,6 +252,12 @@ _pantala() {
             ;;
         --supervised)
             mapfile -t COMPREPLY < <(compgen -W "upstart systemd auto no" -- "$word")
+            ;;
+        --syslog-enabled)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --syslog-facility)
+            mapfile -t COMPREPLY < <(compgen -W "user local0 local1 local2 local3 local4 local5 local6 local7" -- "$word")
             ;;
         --threads)
             mapfile -t COMPREPLY < <(compgen -W "auto" -- "$word")

@@ -1,8 +1,10 @@
 """What a fresh server refuses, hides and renames, as the operator meant it."""
 
 import contextlib
+import json
 import os
 import resource
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -190,6 +192,37 @@ def control_characters(trial):
         assert not line.startswith(b"1:M fake"), line
         assert not any(byte < 0x20 and byte != 9 or byte == 0x7F for byte in line), line
         assert b"\xc2\x9b" not in line, line
+
+
+@scenario(started=False, watched=False)
+def log_rotation(trial):
+    """A log that was moved away is begun anew with SIGHUP; its form changes while the server runs,
+    and a forged line stays one line in each."""
+    server = trial.server
+    log, moved = (Path(server.directory) / name for name in ("server.log", "server.log.1"))
+    server.flags += ["--logfile", str(log), "--log-format", "json",
+                     "--log-timestamp-format", "iso8601"]
+    server.start()
+    forged = "a\r\n1:M fake line\x1b[2J\x7f\" x="
+    with trial.client() as client:
+        for form, begin in (("json", '{"timestamp":"20'), ("logfmt", "pid="), ("legacy", "")):
+            client.want(b"OK", "CONFIG", "SET", "log-format", form)
+            script = "redis.log(redis.LOG_WARNING, ARGV[1])"
+            client.want(None, "EVAL", script, 0, forged)
+            log.rename(moved)
+            server.process.send_signal(signal.SIGHUP)
+            until(lambda: log.exists() and "SIGHUP" in log.read_text(), "it is begun anew")
+            lines = moved.read_text().splitlines()
+            assert "fake line" in lines[-1] and "\\" in lines[-1], lines[-1]
+            assert lines[-1].startswith(begin), lines[-1]
+            assert not any(char < " " or char == "\x7f" for char in "".join(lines)), lines
+            if form == "json":
+                assert [json.loads(line) for line in lines][-1]["message"] == forged, lines[-1]
+            moved.unlink()
+        client.want(b"OK", "CONFIG", "SET", "loglevel", "nothing")
+        size = log.stat().st_size
+        client.want(None, "EVAL", "redis.log(redis.LOG_WARNING, 'unheard')", 0)
+        assert log.stat().st_size == size
 
 
 @scenario(started=False, watched=False)

@@ -106,8 +106,30 @@ pub fn set_room_aside(file: &File, from: u64, bytes: u64) -> bool {
     unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, from, bytes) == 0 }
 }
 
+/// How far local time is ahead of UTC at this moment (Unix, seconds), in seconds; 0 where nobody
+/// knows.
+pub fn local_offset_s(unix_s: i64) -> i64 {
+    let mut local = std::mem::MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both pointers are valid through the call, which writes a whole `tm` or fails. All
+    // zeroes are a `tm`, too: its pointer, which is not looked at, may be null.
+    let found = unsafe { libc::localtime_r(&raw const unix_s, local.as_mut_ptr()) };
+    if found.is_null() {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { local.assume_init() }.tm_gmtoff
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn local_time_is_less_than_a_day_from_utc() {
+        for unix_s in [0, 1_795_000_000, i64::MAX] {
+            let offset_s = super::local_offset_s(unix_s);
+            assert!(offset_s.abs() < 86_400 && offset_s % 60 == 0, "{unix_s}: {offset_s}");
+        }
+    }
+
     #[test]
     fn limit_is_raised_and_never_lowered() {
         let now = super::raise_fd_limit(1);

@@ -15,7 +15,7 @@ use crate::lane::{Compensate, LANE_SLOTS, Lane};
 use crate::mailbox::{MAX_WORKERS, WorkerSet};
 use crate::scripts::Scripts;
 use crate::settings_cell::SettingsCell;
-use crate::stats::{ErrorCounts, LatencyMonitor, Logs, Tallies};
+use crate::stats::{ErrorCounts, HotKeys, LatencyMonitor, Logs, Tallies};
 use crate::tracking::notifier::Notifier;
 use crate::waiting::BlockedCount;
 
@@ -53,6 +53,7 @@ impl Engine {
                 errors: ErrorCounts::default(),
                 logs: Logs::default(),
                 latency_monitor: LatencyMonitor::default(),
+                hot_keys: HotKeys::default(),
             },
             acl: Acl::new(users),
             registry,

@@ -28,6 +28,7 @@ use crate::scripts::store::Scripts;
 use crate::settings_cell::SettingsCell;
 use crate::states::States;
 use crate::stats::errors::ErrorCounts;
+use crate::stats::hot_keys::HotKeys;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::logs::{Kind, Logs};
 use crate::stats::tallies::Tallies;
@@ -75,6 +76,8 @@ pub struct Stats {
     pub logs: Logs,
     /// Commands that took very long: LATENCY.
     pub latency_monitor: LatencyMonitor,
+    /// Keys that cost much: HOTKEYS.
+    pub hot_keys: HotKeys,
 }
 
 /// What is told to clients without being asked for: messages, events, changed keys, commands.

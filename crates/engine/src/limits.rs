@@ -41,6 +41,8 @@ pub struct Limited {
     pub memory: MemoryRules,
     /// Every command is timed by itself, because fast ones may have to be logged too.
     pub is_timed: bool,
+    /// How long commands take is counted by duration.
+    pub has_histograms: bool,
     /// Commands that take at least so long have to be logged, in microseconds.
     pub slow_us: u64,
     /// What the buffers of all clients may take together; 0: no limit.
@@ -71,6 +73,7 @@ impl Limited {
             most_worker_bytes: WORKER_OUTPUT_BYTES.min(most_output_bytes),
             slow_us: u64::try_from(slow_us).unwrap_or(u64::MAX),
             most_client_bytes: settings.maxmemory_clients.bytes(settings.memory_limit()),
+            has_histograms: settings.latency_tracking,
             is_timed: (0..TIMED_BELOW_US).contains(&slow_us)
                 || settings.latency_monitor_threshold_ms > 0,
             large_bytes: threshold(settings.commandlog_request_larger_than_bytes)

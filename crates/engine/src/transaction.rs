@@ -318,7 +318,9 @@ impl<'r> Turn<'r> {
         let Note { request: Request { found, args, .. }, db, took_us, reply_bytes } = note;
         session.inner_commands += 1;
         Turn { tally: attempt.tally(), ..*self }.count_time(found, took_us * 1000);
-        attempt.note(session, Ended { found, args, took_us, reply_bytes });
+        let ended = Ended { found, args, took_us, reply_bytes };
+        self.note_keys(ended);
+        attempt.note(session, ended);
         if self.is_monitored {
             let now = replace(&mut session.db, db);
             if let Some(line) = Monitors::line_inside(session, found, args) {

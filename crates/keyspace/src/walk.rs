@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_table::{Cursor, Place, Table, is_expired};
+use pantala_table::{Cursor, Place, Table, ValueRef, is_expired};
 use pantala_values::Object;
 
 use crate::change::ChangeObserver;
@@ -43,7 +43,18 @@ impl ScanCursor {
         ScanCursor(cursor.to_bits() * PARTITION_COUNT as u64 + u64::from(partition.0))
     }
 
-    fn after(partition: PartitionId) -> Self {
+    /// The start of a partition: for who looks at some keys, beginning anywhere.
+    pub fn at_start_of(partition: PartitionId) -> Self {
+        ScanCursor(u64::from(partition.0))
+    }
+
+    /// The partition at which it stands.
+    pub fn partition(self) -> PartitionId {
+        self.parts().0
+    }
+
+    /// Where the next partition begins.
+    pub fn after(partition: PartitionId) -> Self {
         match usize::from(partition.0) + 1 {
             PARTITION_COUNT => ScanCursor(0),
             next => ScanCursor(next as u64),
@@ -66,6 +77,14 @@ impl Met<'_> {
     /// The tag of its type.
     pub fn type_tag(&self) -> u8 {
         self.table.type_tag(self.place)
+    }
+
+    /// How large its value is: bytes of a string, elements of anything else.
+    pub fn size(&self) -> u64 {
+        match self.table.value(self.place) {
+            ValueRef::Str(text) => text.len() as u64,
+            ValueRef::Object(object) => object.element_count(),
+        }
     }
 
     fn is_expired(&self, now: UnixMs) -> bool {

@@ -65,6 +65,8 @@ fn inspect(args: &[String]) -> Option<ExitCode> {
 
 fn run(launch: Launch) -> Result<(), String> {
     logging::begin(&launch.settings)?;
+    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    tracing::info!(version, pid, "Pantala starts");
     for warning in &launch.warnings {
         tracing::warn!("{warning}");
     }

@@ -4,9 +4,9 @@
 //! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
 use crate::field::{
-    AppendSync, ChannelDefault, EvictionPolicy, Field, IoEngine, LogLevel, MemoryShare, Mode,
-    OutputLimits, Percentiles, Permission, PortSharing, SavePoints, ShutdownWords, Supervised,
-    TlsClients, TlsUserField, VersionCheck,
+    AppendSync, ChannelDefault, EvictionPolicy, Facility, Field, IoEngine, LogFormat, LogLevel,
+    LogTimes, MemoryShare, Mode, OutputLimits, Percentiles, Permission, PortSharing, SavePoints,
+    ShutdownWords, Supervised, TlsClients, TlsUserField, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
@@ -349,8 +349,24 @@ settings! {
     /// Least important lines that are logged.
     loglevel: LogLevel = live("loglevel", Kind::Word(LogLevel::WORDS), "notice", Observe)
         .on_change(OnChange::LogLevel);
-    /// File to log to; empty means standard output.
+    /// File to log to; empty means standard output. One that was moved away is begun anew.
     logfile: String = start("logfile", Kind::Text, "", Observe);
+    /// Form of log lines: legacy is that of Redis and Valkey.
+    log_format: LogFormat = live("log-format", Kind::Word(LogFormat::WORDS), "legacy", Observe)
+        .on_change(OnChange::LogLevel);
+    /// Form of times in the log: legacy is `23 Nov 2026 05:17:03.123`, in local time.
+    log_timestamp_format: LogTimes = live(
+        "log-timestamp-format", Kind::Word(LogTimes::WORDS), "legacy", Observe)
+        .on_change(OnChange::LogLevel);
+    /// Log to the system log as well.
+    syslog_enabled: bool = start("syslog-enabled", Kind::Bool, "no", Observe);
+    /// Name in the system log, and in systemd's journal.
+    syslog_ident: String = start("syslog-ident", Kind::Text, "valkey", Observe);
+    /// Facility in the system log.
+    syslog_facility: Facility = start(
+        "syslog-facility", Kind::Word(Facility::WORDS), "local0", Observe);
+    /// Log to systemd's journal as well, with the fields of each line.
+    journald_enabled: bool = start("journald_enabled", Kind::Bool, "no", Observe).beyond_redis();
     /// Microseconds from which a command enters the slow log; -1 turns it off.
     commandlog_execution_slower_than_us: i64 = live(
         "commandlog-execution-slower-than", THRESHOLD, "10000", Observe)

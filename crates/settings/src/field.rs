@@ -321,6 +321,48 @@ words! {
         Nothing = "nothing",
     }
 
+    /// Form of log lines.
+    LogFormat {
+        /// That of Redis and Valkey.
+        Legacy = "legacy",
+        /// Names and values.
+        Logfmt = "logfmt",
+        /// An object of JSON.
+        Json = "json",
+    }
+
+    /// Form of times in the log.
+    LogTimes {
+        /// That of Redis and Valkey, in local time.
+        Legacy = "legacy",
+        /// ISO 8601, with the distance from UTC.
+        Iso8601 = "iso8601",
+        /// Milliseconds since 1970.
+        Milliseconds = "milliseconds",
+    }
+
+    /// Who speaks in the system log.
+    Facility {
+        /// Programs of users.
+        User = "user",
+        /// Free for the site.
+        Local0 = "local0",
+        /// Free for the site.
+        Local1 = "local1",
+        /// Free for the site.
+        Local2 = "local2",
+        /// Free for the site.
+        Local3 = "local3",
+        /// Free for the site.
+        Local4 = "local4",
+        /// Free for the site.
+        Local5 = "local5",
+        /// Free for the site.
+        Local6 = "local6",
+        /// Free for the site.
+        Local7 = "local7",
+    }
+
     /// Who may use a guarded command.
     Permission {
         /// Nobody.

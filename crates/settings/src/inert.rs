@@ -117,10 +117,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("jemalloc-bg-thread", Bool, "yes", Memory)
         .doc("Let the allocator give memory back from a thread of its own."),
     live("locale-collate", Text, "", Commands).doc("Locale by which SORT ALPHA compares."),
-    live("log-format", Word(&["legacy", "logfmt", "json"]), "legacy", Observe)
-        .doc("Form of log lines."),
-    live("log-timestamp-format", Word(&["legacy", "iso8601", "milliseconds"]), "legacy", Observe)
-        .doc("Form of times in the log."),
     live("max-new-connections-per-cycle", Int(1, 1_000), "10", Network)
         .doc("Connections accepted in one turn of the loop."),
     live("maxmemory-samples", Int(1, 64), "5", Memory)
@@ -228,17 +224,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("slot-migration-max-failover-repl-bytes", Kind::MemoryOrMinusOne, "0", Cluster)
         .doc("Bytes in flight up to which a migrated slot changes its owner; -1 means any."),
     start("socket-mark-id", Int(0, u32::MAX as i64), "0", Network).doc("Mark of outgoing packets."),
-    start("syslog-enabled", Bool, "no", Observe).doc("Log to the system log."),
-    start(
-        "syslog-facility",
-        Word(&[
-            "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
-        ]),
-        "local0",
-        Observe,
-    )
-    .doc("Facility in the system log."),
-    start("syslog-ident", Text, "valkey", Observe).doc("Name in the system log."),
     live("tls-client-cert-file", Text, "", Tls)
         .doc("File of the certificate for outgoing connections."),
     live("tls-client-key-file", Text, "", Tls).doc("File of the key for outgoing connections."),

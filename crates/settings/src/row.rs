@@ -36,7 +36,7 @@ pub enum Effect {
 pub enum OnChange {
     /// Nothing: whoever goes by the setting looks at the snapshot in force.
     Nothing,
-    /// The log has another level.
+    /// The log has another level or form.
     LogLevel,
     /// The default user has another password.
     Password,

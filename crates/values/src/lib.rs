@@ -193,6 +193,17 @@ impl Object {
         each!(self, one => one.duplicate().into_object())
     }
 
+    /// How many elements it has: entries of a stream, fields of a hash.
+    pub fn element_count(&self) -> u64 {
+        match self {
+            Object::List(list) => list.len() as u64,
+            Object::Set(set) => set.view().len() as u64,
+            Object::SortedSet(sorted) => sorted.len() as u64,
+            Object::Hash(hash) => hash.view().len() as u64,
+            Object::Stream(stream) => stream.len(),
+        }
+    }
+
     /// See [`Collection::is_empty`].
     pub fn is_empty(&self) -> bool {
         // Not the methods of the types: a stream without entries is empty, but stays.

@@ -6,6 +6,7 @@ use pantala_protocol::Reply;
 
 use super::{Turn, Verdict, is_exec};
 use crate::engine::Engine;
+use crate::stats::hot_keys::Cost;
 use crate::stats::tallies::ThreadTally;
 
 /// How a command went that has run.
@@ -25,7 +26,18 @@ impl Turn<'_> {
     /// Counts and logs a command that has run by itself and was timed.
     pub fn finish(&self, session: &Session, ended: Ended<'_>) {
         self.count_time(ended.found, ended.took_us * 1000);
+        self.note_keys(ended);
         self.engine.log_ended(session, ended);
+    }
+
+    /// Adds what a command has cost to its keys, if HOTKEYS asks for it. What is undone later was
+    /// paid all the same.
+    #[inline]
+    pub(crate) fn note_keys(&self, ended: Ended<'_>) {
+        if self.hot_keys.is_on() {
+            let Ended { found, args, took_us: us, reply_bytes } = ended;
+            self.tally.note_keys(self.hot_keys, found, args, Cost { us, reply_bytes });
+        }
     }
 
     /// Shows a command to those who watch, unless it is to run again; no partition is held.
@@ -68,13 +80,14 @@ impl Turn<'_> {
     /// Counts a command that is so quick that nobody looks at the clock for it.
     #[inline]
     pub fn count_quick(&self, found: CommandRef) {
-        self.tally.commands[usize::from(found.number)].latency[0].add(1);
+        self.count_time(found, 0);
     }
 
     /// Adds to the time and the histogram of a row.
     #[inline]
     pub fn count_time(&self, found: CommandRef, nanoseconds: u64) {
-        self.tally.commands[usize::from(found.number)].took(nanoseconds);
+        let row = &self.tally.commands[usize::from(found.number)];
+        row.took(nanoseconds, self.limited.has_histograms);
     }
 }
 

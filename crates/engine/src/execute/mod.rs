@@ -37,6 +37,7 @@ use crate::engine::Engine;
 use crate::limits::Limited;
 use crate::presence;
 use crate::states::States;
+use crate::stats::hot_keys::Plan;
 use crate::stats::tallies::ThreadTally;
 use crate::waiting::{Blocked, ReplyTarget};
 use finish::Ended;
@@ -75,6 +76,8 @@ pub struct Turn<'r> {
     pub is_monitored: bool,
     /// Every command is timed by itself.
     pub is_timed: bool,
+    /// What HOTKEYS tracks, if anything.
+    pub hot_keys: Plan,
     /// A snapshot runs, or keys are pinned: see `saving`.
     pub writes_ask: bool,
     /// Whether commands may wait for keys; not inside a transaction.
@@ -121,6 +124,7 @@ impl<'r> Turn<'r> {
         (now, now_us): (UnixMs, u64),
     ) -> Self {
         let engine = Engine::of_server(server);
+        let hot_keys = engine.stats.hot_keys.plan(now);
         Turn {
             engine,
             server,
@@ -131,7 +135,8 @@ impl<'r> Turn<'r> {
             now,
             states: engine.states(limited.memory.most_bytes, now_us),
             is_monitored: engine.notices.monitors.is_used(),
-            is_timed: limited.is_timed,
+            is_timed: limited.is_timed || hot_keys.is_on(),
+            hot_keys,
             writes_ask: engine.space.writes_ask(),
             may_wait: true,
             locking: Locking::Upfront,

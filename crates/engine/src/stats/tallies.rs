@@ -5,12 +5,11 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use pantala_keyspace::{Count, CountClass, Tally, counts};
+use pantala_keyspace::{Count, Tally, counts};
 
 use super::errors::ErrorCounts;
-
-/// Buckets of a latency histogram: bucket `n` counts what took less than 2^n microseconds.
-pub const LATENCY_BUCKETS: usize = 32;
+use super::histogram::Histogram;
+use super::hot_keys::SeenByThread;
 
 counts! {
     /// Counts of one row of the command table.
@@ -25,8 +24,8 @@ counts! {
         failed: Script,
     }
     beside {
-        /// Executions by their duration.
-        pub latency: [Count; LATENCY_BUCKETS] = Default::default(),
+        /// Executions by their duration, as far as `latency-tracking` was on.
+        pub times: Histogram = Histogram::default(),
     }
 }
 
@@ -93,6 +92,8 @@ counts! {
         pub commands: Box<[CommandTally]> = (0..rows).map(|_| CommandTally::new()).collect(),
         /// Error replies by code, of what may still be undone.
         codes: OnceLock<ErrorCounts> = OnceLock::new(),
+        /// Keys whose commands cost much, while somebody asks.
+        pub hot_keys: SeenByThread = SeenByThread::default(),
         /// See [`ThreadTally::inside`].
         inside: OnceLock<Box<ThreadTally>> = OnceLock::new(),
     }
@@ -143,34 +144,24 @@ impl ThreadTally {
 }
 
 impl CommandTally {
-    /// Adds one execution to the time and the histogram.
+    /// Adds one execution to the time, and to the histogram if there is to be one.
     #[inline]
-    pub fn took(&self, nanoseconds: u64) {
+    pub fn took(&self, nanoseconds: u64, has_histogram: bool) {
         self.nanoseconds.add(nanoseconds);
-        let microseconds = nanoseconds / 1000;
-        let bucket = (u64::BITS - microseconds.leading_zeros()) as usize;
-        self.latency[bucket.min(LATENCY_BUCKETS - 1)].add(1);
+        if has_histogram {
+            self.times.add(nanoseconds);
+        }
     }
 
     fn settle_inside(&self, inside: &CommandTally, has_happened: bool) {
-        // What took no time, as most of a script's commands, is in the first bucket alone.
-        let buckets = if inside.nanoseconds.get() == 0 { 1 } else { LATENCY_BUCKETS };
+        let most_ns = inside.nanoseconds.get();
         self.settle_counts(inside, has_happened);
-        for (mine, inside) in self.latency.iter().zip(&inside.latency).take(buckets) {
-            CountClass::Script.settle(mine, inside, has_happened);
-        }
+        self.times.settle(&inside.times, most_ns, has_happened);
     }
 
     fn each_with(&self, other: &CommandTally, see: &mut dyn FnMut(&Count, &Count)) {
         self.each_count_with(other, see);
-        for (mine, other) in self.latency.iter().zip(&other.latency) {
-            see(mine, other);
-        }
-    }
-
-    /// Executions that were timed.
-    pub fn timed(&self) -> u64 {
-        self.latency.iter().map(Count::get).sum()
+        self.times.each_with(&other.times, see);
     }
 }
 
@@ -196,6 +187,12 @@ impl Tallies {
         let tally = Arc::new(ThreadTally::new(self.rows));
         self.all.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&tally));
         tally
+    }
+
+    /// Shows the tally of each thread.
+    pub fn each(&self, see: &mut dyn FnMut(&ThreadTally)) {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().for_each(|tally| see(tally));
     }
 
     /// One count, over all threads, since the last reset.
@@ -237,6 +234,8 @@ impl Tallies {
 
 #[cfg(test)]
 mod tests {
+    use pantala_keyspace::CountClass;
+
     use super::*;
 
     #[test]
@@ -246,25 +245,22 @@ mod tests {
         one.reads.add(3);
         two.reads.add(4);
         two.commands[1].calls.add(5);
-        two.commands[1].latency[3].add(5);
+        two.commands[1].times.add(5_000);
         assert_eq!(tallies.sum(|tally| tally.reads.get()), 7);
-        assert_eq!((tallies.row(1).calls.get(), tallies.row(1).timed()), (5, 5));
+        assert_eq!((tallies.row(1).calls.get(), tallies.row(1).times.total()), (5, 1));
         tallies.reset();
         two.reads.add(1);
         two.commands[1].calls.add(2);
         assert_eq!(tallies.sum(|tally| tally.reads.get()), 1);
         assert_eq!(tallies.sum_ever(|tally| tally.reads.get()), 8);
-        assert_eq!((tallies.row(1).calls.get(), tallies.row(1).timed()), (2, 0));
+        assert_eq!((tallies.row(1).calls.get(), tallies.row(1).times.total()), (2, 0));
         assert_eq!(tallies.row(0).calls.get(), 0);
     }
 
     /// Every count of a thread, of its keys and of one row.
     fn every(tally: &ThreadTally) -> impl Iterator<Item = (CountClass, &Count)> {
-        let latency = tally.commands[0].latency.iter();
         let counts = tally.counts().chain(tally.keys.counts()).chain(tally.commands[0].counts());
-        counts
-            .map(|(_, class, count)| (class, count))
-            .chain(latency.map(|count| (CountClass::Script, count)))
+        counts.map(|(_, class, count)| (class, count))
     }
 
     #[test]
@@ -284,12 +280,14 @@ mod tests {
         for has_happened in [false, true] {
             let tally = ThreadTally::new(1);
             every(tally.inside()).for_each(|(_, count)| count.set(5));
+            tally.inside().commands[0].times.add(5);
             tally.settle_inside(&[0], has_happened, &ErrorCounts::default());
             for (number, (class, count)) in every(&tally).enumerate() {
                 let counts =
                     class == CountClass::Kept || class == CountClass::Script && has_happened;
                 assert_eq!(count.get(), if counts { 5 } else { 0 }, "{number}");
             }
+            assert_eq!(tally.commands[0].times.total(), u64::from(has_happened));
             for (class, count) in every(tally.inside()) {
                 assert!(
                     count.get() == 0 || matches!(class, CountClass::Thread | CountClass::Level)

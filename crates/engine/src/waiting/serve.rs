@@ -195,6 +195,8 @@ impl Turn<'_> {
         }
         waiter.end();
         self.count_time(pending.found, took_us * 1000);
+        let (found, reply_bytes) = (pending.found, reply.len());
+        self.note_keys(Ended { found, args: &args, took_us, reply_bytes });
         let (connection, parking) = (waiter.connection, waiter.parking);
         // Its reply may leave before the step has ended: it knows the stamp.
         let step = locked.stamp_early();

@@ -14,7 +14,7 @@ use pantala_settings::{Caller, KeptUser, OnChange, Row, Settings, find};
 use super::{acl, is_local};
 use crate::process::journaling;
 use crate::process::limits::own_descriptors;
-use crate::process::logging::set_level;
+use crate::process::logging;
 use crate::process::place;
 use crate::process::start::set_workers;
 use crate::process::whole_file;
@@ -174,7 +174,7 @@ fn put_back(shared: &Shared, old: &[(&str, String)], reactions: &[OnChange]) {
 fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), String> {
     match reaction {
         OnChange::Nothing => {}
-        OnChange::LogLevel => set_level(now.loglevel),
+        OnChange::LogLevel => logging::apply(now),
         OnChange::Logs => shared.engine.apply_log_settings(),
         OnChange::Password => shared.engine.apply_password(now),
         OnChange::Scripts => shared.engine.apply_script_settings(),

@@ -1,14 +1,13 @@
 //! LATENCY: commands that took very long (`pantala_engine::stats::latency_monitor`), and histograms
 //! of all.
 
-use std::fmt::Write;
-
 use pantala_base::clock::unix_us;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help};
-use pantala_keyspace::Count;
 
+use crate::process::host;
 use crate::shared::Shared;
 use pantala_engine::Engine;
+use pantala_engine::stats::Octaves;
 use pantala_engine::stats::latency_monitor::{Event, Spike};
 use pantala_engine::stats::tallies::CommandTally;
 
@@ -77,11 +76,6 @@ const SUBCOMMANDS: &[Command] = &[
         .since("2.8.13")
         .summary("Tells what the subcommands do."),
 ];
-
-/// What took less than this many microseconds is in this bucket of a histogram, or one before.
-pub(super) fn upper_bound_us(bucket: usize) -> u64 {
-    1 << bucket.min(63)
-}
 
 fn latest(call: &mut Call<'_, '_>) -> Done {
     let events = Engine::of(call).stats.latency_monitor.all();
@@ -173,35 +167,62 @@ fn age(seconds: i64) -> String {
 
 fn doctor(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
-    let threshold_ms = shared.engine.settings.current().latency_monitor_threshold_ms;
+    let settings = shared.engine.settings.current();
     let events = shared.engine.stats.latency_monitor.all();
-    let mut text = String::new();
-    if threshold_ms == 0 {
-        text.push_str(
+    let mut findings = Vec::new();
+    if settings.latency_monitor_threshold_ms == 0 {
+        findings.push(
             "The latency monitor is off. Turn it on with CONFIG SET latency-monitor-threshold \
-             and a number of milliseconds.\n",
+             and a number of milliseconds."
+                .to_owned(),
         );
     }
     if events.is_empty() {
-        text.push_str("No latency spike was recorded.\n");
+        findings.push("No latency spike was recorded.".to_owned());
     }
-    for (name, event) in &events {
-        let mean = event.sum_ms / event.count.max(1);
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{name}: {} latency spikes, {mean} ms in the mean, {} ms at most.",
-            event.count, event.highest_ms
-        );
-    }
+    let told = events.iter().enumerate();
+    findings.extend(told.map(|(at, (name, event))| diagnose(at + 1, name, event)));
     if !events.is_empty() {
-        text.push_str(
-            "SLOWLOG GET shows which commands they were. Long ones hold up only clients of the \
-             same keys; look also for a machine that swaps or is short of cores.\n",
+        findings.push(
+            "Long commands hold up only clients of the same keys; if short ones take long, too, \
+             look for a machine that swaps or is short of cores."
+                .to_owned(),
         );
+        let unusual = host::findings_now(&settings).into_iter();
+        findings.extend(unusual.map(|finding| format!("This machine: {finding}")));
     }
+    let text = findings.join("\n") + "\n";
     call.reply.verbatim(b"txt", text.as_bytes());
     Ok(())
+}
+
+/// What an event came to, with what can be done.
+fn diagnose(number: usize, name: &str, event: &Event) -> String {
+    let kept = event.spikes.len().max(1) as u64;
+    let mean = event.spikes.iter().map(|spike| spike.took_ms).sum::<u64>() / kept;
+    let deviation =
+        event.spikes.iter().map(|spike| spike.took_ms.abs_diff(mean)).sum::<u64>() / kept;
+    let first_s = event.spikes.front().map_or(0, |spike| spike.unix_s);
+    let last_s = event.spikes.back().map_or(0, |spike| spike.unix_s);
+    let period_s = last_s.abs_diff(first_s) as f64 / kept as f64;
+    let advice = match name {
+        "command" => "SLOWLOG GET shows which they were, HOTKEYS START which keys they are about.",
+        "fast-command" => {
+            "These promise to be quick: what held them up is the machine, or values \
+                           of megabytes."
+        }
+        "eviction-cycle" | "eviction-del" => {
+            "Raise maxmemory, or lower \
+                                              maxmemory-eviction-tenacity; see INFO stats for \
+                                              evicted_keys."
+        }
+        _ => "Very many keys expire at the same moments: spread their deadlines.",
+    };
+    format!(
+        "{number}. {name}: {} latency spikes (average {mean} ms, mean deviation {deviation} ms, \
+         period {period_s:.2} s). The worst ever took {} ms. {advice}",
+        event.count, event.highest_ms
+    )
 }
 
 fn histogram(call: &mut Call<'_, '_>) -> Done {
@@ -219,7 +240,7 @@ fn histogram(call: &mut Call<'_, '_>) -> Done {
         let name = row.full_name();
         if is_asked(&name) {
             let totals = shared.engine.stats.tallies.row(number);
-            if totals.timed() > 0 {
+            if totals.times.total() > 0 {
                 shown.push((name, totals));
             }
         }
@@ -233,25 +254,35 @@ fn histogram(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn reply_histogram(call: &mut Call<'_, '_>, totals: &CommandTally) {
-    let filled = totals.latency.iter().filter(|bucket| bucket.get() > 0).count();
+    let mut octaves = Octaves::default();
+    totals.times.add_to(&mut octaves);
+    let rows = octaves.cumulative_us();
     let reply = &mut call.reply;
     reply.map(2);
     reply.bulk(b"calls");
-    reply.int(totals.timed().cast_signed());
+    reply.int(totals.times.total().cast_signed());
     reply.bulk(b"histogram_usec");
-    reply.map(filled);
-    let mut sum = 0;
-    let counts = totals.latency.iter().map(Count::get).enumerate();
-    for (number, count) in counts.filter(|(_, count)| *count > 0) {
-        sum += count;
-        reply.int(upper_bound_us(number).cast_signed());
-        reply.int(sum.cast_signed());
+    reply.map(rows.len());
+    for (bound_us, count) in rows {
+        reply.int(bound_us.cast_signed());
+        reply.int(count.cast_signed());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_is_diagnosed() {
+        let spikes = [(10, 30), (20, 50), (40, 40)];
+        let spikes = spikes.map(|(unix_s, took_ms)| Spike { unix_s, took_ms });
+        let event = Event { spikes: spikes.into(), highest_ms: 90, sum_ms: 210, count: 4 };
+        let text = diagnose(2, "expire-cycle", &event);
+        let expected = "2. expire-cycle: 4 latency spikes (average 40 ms, mean deviation 6 ms, \
+                        period 10.00 s). The worst ever took 90 ms. Very many keys";
+        assert!(text.starts_with(expected), "{text}");
+    }
 
     #[test]
     fn a_graph_has_a_column_for_each_spike() {
@@ -262,10 +293,5 @@ mod tests {
         assert_eq!(lines[0], "command - high 40 ms, low 10 ms (all time high 50 ms)");
         assert_eq!(lines[2..6], [" #", " #", " #", "##"]);
         assert_eq!(lines[7..], ["11", "m0", " s"]);
-    }
-
-    #[test]
-    fn buckets_have_powers_of_two_for_bounds() {
-        assert_eq!((upper_bound_us(0), upper_bound_us(5)), (1, 32));
     }
 }

@@ -264,34 +264,85 @@ fn used_databases(shared: &Shared) -> Vec<(DbIndex, u64, u64)> {
 
 /// Below this there is nothing to diagnose.
 const WORTH_A_LOOK_BYTES: u64 = 16 << 20;
+/// What the allocator may waste before that is worth a word.
+const WASTE_BYTES: u64 = 10 << 20;
+/// A client's buffers are large from here on, in the mean.
+const CLIENT_BYTES: u64 = 200 << 10;
+/// More scripts than these are hardly written by hand.
+const SCRIPTS: usize = 1000;
+
+/// What the doctor looks at, beside the account.
+#[derive(Clone, Copy, Debug)]
+struct Circumstances {
+    rss: u64,
+    limit: u64,
+    clients: u64,
+    scripts: usize,
+}
 
 fn doctor(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
     let account = Account::take(shared);
+    let circumstances = Circumstances {
+        rss: rss_bytes(),
+        limit: shared.engine.settings.current().memory_limit(),
+        clients: shared.workers.connection_count() as u64,
+        scripts: shared.engine.scripts.counts().0,
+    };
+    let text = diagnose(&account, circumstances);
+    call.reply.verbatim(b"txt", text.as_bytes());
+    Ok(())
+}
+
+fn diagnose(account: &Account, circumstances: Circumstances) -> String {
+    let Account { used, peak, allocator, .. } = *account;
+    let Circumstances { rss, limit, clients, scripts } = circumstances;
+    if used < WORTH_A_LOOK_BYTES {
+        return "Next to nothing is stored: there is nothing to diagnose.".to_owned();
+    }
+    let is_much = |larger: u64, smaller: u64, most: f64| {
+        ratio(larger, smaller) > most && larger - smaller > WASTE_BYTES
+    };
     let mut findings = Vec::new();
-    let (used, rss) = (account.used, rss_bytes());
-    let limit = shared.engine.settings.current().memory_limit();
     if limit > 0 && used > limit / 10 * 9 {
         findings.push(format!("{} of {} (maxmemory) are in use.", human(used), human(limit)));
     }
-    if ratio(account.peak, used) > 1.5 {
-        let peak = human(account.peak);
-        findings.push(format!("There was more data once: {peak} at the peak."));
-    }
-    if ratio(rss, used) > 1.4 {
+    if ratio(peak, used) > 1.5 {
         findings.push(format!(
-            "{} are resident for {} in use; MEMORY PURGE gives idle pages back.",
-            human(rss),
-            human(used)
+            "There was more data once: {} at the peak. What is resident since then is given back \
+             in time.",
+            human(peak)
         ));
     }
-    let text = match (used < WORTH_A_LOOK_BYTES, findings.is_empty()) {
-        (true, _) => "Next to nothing is stored: there is nothing to diagnose.".to_owned(),
-        (false, true) => "No trouble with memory was found.".to_owned(),
-        (false, false) => findings.join("\n"),
-    };
-    call.reply.verbatim(b"txt", text.as_bytes());
-    Ok(())
+    if is_much(rss, used, 1.4) {
+        let (rss, used) = (human(rss), human(used));
+        findings.push(format!(
+            "{rss} are resident for {used} in use; MEMORY PURGE gives idle pages back."
+        ));
+    }
+    if is_much(allocator.active, allocator.allocated, 1.1) {
+        let waste = human(allocator.active - allocator.allocated);
+        findings.push(format!(
+            "{waste} lie between what is stored, in pages that are used in part: activedefrag \
+             moves data together."
+        ));
+    }
+    if clients > 0 && account.clients / clients > CLIENT_BYTES {
+        let (all, each) = (human(account.clients), human(account.clients / clients));
+        findings.push(format!(
+            "Clients' buffers take {all}, {each} each: some read their replies slowly, or send or \
+             ask for much at once. CLIENT LIST shows who; maxmemory-clients sets a limit."
+        ));
+    }
+    if scripts > SCRIPTS {
+        findings.push(format!(
+            "{scripts} scripts are kept: give what differs to EVAL as arguments, not as text."
+        ));
+    }
+    match findings.is_empty() {
+        true => "No trouble with memory was found.".to_owned(),
+        false => findings.join("\n"),
+    }
 }
 
 fn allocator(call: &mut Call<'_, '_>) -> Done {
@@ -310,4 +361,47 @@ fn purge(call: &mut Call<'_, '_>) -> Done {
     }
     call.reply.ok();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_SCRIPTS: ScriptBytes =
+        ScriptBytes { vm_eval: 0, vm_functions: 0, texts: 0, libraries: 0 };
+
+    fn check(used: u64, change: impl Fn(&mut Account, &mut Circumstances), part: &str) {
+        let mut account = Account {
+            used,
+            peak: used,
+            startup: 0,
+            overhead: 0,
+            clients: 0,
+            scripts: NO_SCRIPTS,
+            allocator: Report::default(),
+        };
+        let mut circumstances = Circumstances { rss: used, limit: 0, clients: 4, scripts: 9 };
+        change(&mut account, &mut circumstances);
+        let text = diagnose(&account, circumstances);
+        assert!(text.contains(part) && !text.contains('\n'), "{part}: {text}");
+    }
+
+    #[test]
+    fn each_trouble_is_found_alone() {
+        const USED: u64 = 100 << 20;
+        check(1 << 20, |_, here| here.rss = 90 << 20, "Next to nothing");
+        check(USED, |_, _| {}, "No trouble");
+        check(USED, |_, here| here.limit = 105 << 20, "100.00M of 105.00M");
+        check(USED, |account, _| account.peak = 200 << 20, "200.00M at the peak");
+        check(USED, |_, here| here.rss = 150 << 20, "150.00M are resident");
+        check(
+            USED,
+            |account, _| {
+                (account.allocator.active, account.allocator.allocated) = (120 << 20, 100 << 20);
+            },
+            "20.00M lie between",
+        );
+        check(USED, |account, _| account.clients = 2 << 20, "512.00K each");
+        check(USED, |_, here| here.scripts = 5_000, "5000 scripts");
+    }
 }

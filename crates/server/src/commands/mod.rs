@@ -7,6 +7,7 @@ mod command;
 mod commandlog;
 mod config;
 mod debug;
+mod hotkeys;
 mod info;
 mod latency;
 mod lolwut;
@@ -50,6 +51,7 @@ pub fn families() -> Vec<&'static [Command]> {
         config::ROWS,
         debug::ROWS,
         pantala_engine::functions::ROWS,
+        hotkeys::ROWS,
         info::ROWS,
         latency::ROWS,
         lolwut::ROWS,

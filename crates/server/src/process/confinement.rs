@@ -3,6 +3,7 @@
 //! | | what is left |
 //! |---|---|
 //! | write, make, rename, remove | beneath `dir` |
+//! | write, make a file | beside `logfile` |
 //! | remove | beside the Unix socket, for its end |
 //! | read | beneath `dir`; beside the configuration file, `aclfile` and files of TLS; [`READ`] |
 //! | listen | nowhere beyond what listens already |
@@ -67,6 +68,8 @@ pub fn begin(settings: &Settings, file: Option<&Path>) -> Result<(), String> {
 fn confine(settings: &Settings, file: Option<&Path>) -> Result<RulesetStatus, RulesetError> {
     let all = AccessFs::from_all(WANTED);
     let sockets = parent(&settings.unixsocket);
+    // Begun anew when it was moved away.
+    let logs = parent(&settings.logfile);
     let confined = Ruleset::default()
         .handle_access(all)?
         .handle_access(AccessNet::BindTcp)?
@@ -74,6 +77,7 @@ fn confine(settings: &Settings, file: Option<&Path>) -> Result<RulesetStatus, Ru
         .create()?
         .add_rules(path_beneath_rules(readable(settings, file), AccessFs::from_read(WANTED)))?
         .add_rules(path_beneath_rules(sockets, AccessFs::RemoveFile))?
+        .add_rules(path_beneath_rules(logs, AccessFs::WriteFile | AccessFs::MakeReg))?
         .add_rules(path_beneath_rules([&settings.dir], all))?
         .restrict_self()?;
     Ok(confined.ruleset)

@@ -4,6 +4,7 @@ pub mod background;
 mod confinement;
 pub mod control;
 pub mod flushing;
+pub(crate) mod host;
 pub mod journaling;
 pub mod limits;
 pub mod listening;

@@ -4,7 +4,8 @@
 //!    threads do: a command that takes long on the lane, or a log that nobody reads, holds up
 //!    nothing.
 //! 2. A second SIGINT ends it at once.
-//! 3. SIGHUP reads certificates and keys anew; if they are not sound those in force stay.
+//! 3. SIGHUP reads certificates and keys anew; if they are not sound those in force stay. It logs a
+//!    line, and so begins a log anew that was moved away.
 //!
 //! Tests: compat/bad_days (`sigterm_ends_what_does_not_answer`, `sigterm_with_a_full_log`).
 

@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use pantala_base::size::human;
 use pantala_commands::Registry;
 use pantala_persistence::aof::Manifest;
 use pantala_persistence::disk::RealDisk;
@@ -25,7 +26,7 @@ use super::listening::Listening;
 use super::loading::{self, AnswersLoading};
 use super::supervision::{News, Supervisor};
 use super::{
-    background, confinement, journaling, limits, listening, pidfile, place, renewing, saving,
+    background, confinement, host, journaling, limits, listening, pidfile, place, renewing, saving,
     signals, supervision,
 };
 
@@ -92,6 +93,7 @@ pub fn start_with(
 ) -> Result<Running, String> {
     let settings = limits::fit_clients(settings)?;
     limits::warn_of_backlog(&settings);
+    host::warn(&settings);
     place::remove_leftovers(&settings);
     let to_load = ToLoad::find(&settings)?;
     let (listening, listeners) = Listening::open(&settings)?;
@@ -209,8 +211,25 @@ impl Running {
         let settings = self.shared.engine.settings.current();
         let engine = self.shared.run.io_engine.get().map_or("", String::as_str);
         let workers = self.shared.workers.serving().len();
+        if let Some(why) = host::missing_io_uring(&settings, engine) {
+            tracing::warn!("host: {why}");
+        }
         let (port, version) = (settings.port, env!("CARGO_PKG_VERSION"));
-        tracing::info!(version, port, workers, engine, "ready to accept connections");
+        let maxmemory = match settings.memory_limit() {
+            0 => "none".to_owned(),
+            bytes => human(bytes),
+        };
+        let policy = settings.eviction_policy().word();
+        // Redis's words: who waits for a server to be ready looks for them.
+        tracing::info!(
+            version,
+            port,
+            workers,
+            engine,
+            maxmemory,
+            policy,
+            "Ready to accept connections"
+        );
         self.shared.supervisor.ready();
     }
 

@@ -142,6 +142,7 @@ impl Worker {
     pub(crate) fn unblock(&mut self, index: u32, error: Option<&ClientError>) -> bool {
         let Some(blocked) = self.give_up(index) else { return false };
         let (engine, tally) = (Arc::clone(&self.shared.engine), Arc::clone(&self.tally));
+        let has_histogram = self.limited.has_histograms;
         let Some(connection) = self.at(index) else { return false };
         connection.waits.parked = None;
         connection.counts.commands += 1;
@@ -159,7 +160,7 @@ impl Worker {
             let row = &tally.commands[usize::from(found.number)];
             row.calls.add(1);
             row.failed.add(u64::from(error.is_some()));
-            row.took(0);
+            row.took(0, has_histogram);
         }
         answer(connection, text);
         // It may have been on the lane.

@@ -9,7 +9,6 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::Page;
-use crate::commands::latency::upper_bound_us;
 use crate::shared::Shared;
 use pantala_engine::pubsub::Kind;
 use pantala_engine::stats::tallies::ThreadTally;
@@ -188,24 +187,15 @@ pub(super) fn latencies(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     }
     for (number, row) in shared.engine.registry.rows().iter().enumerate() {
         let totals = shared.engine.stats.tallies.row(number);
-        let timed = totals.timed();
-        if timed == 0 {
+        if totals.times.total() == 0 {
             continue;
         }
-        let of = |percent: f64| {
-            let rank = ((timed as f64) * percent / 100.0).ceil().max(1.0) as u64;
-            let mut seen = 0;
-            let at = totals.latency.iter().position(|bucket| {
-                seen += bucket.get();
-                seen >= rank
-            });
-            upper_bound_us(at.unwrap_or(0))
-        };
-        let shown: Vec<String> = settings
-            .latency_tracking_info_percentiles
-            .0
-            .iter()
-            .map(|&percent| format!("p{percent}={}.000", of(percent)))
+        let percentiles = settings.latency_tracking_info_percentiles.0.iter();
+        let shown: Vec<String> = percentiles
+            .map(|&percent| {
+                let us = totals.times.percentile_ns(percent) as f64 / 1000.0;
+                format!("p{percent}={us:.3}")
+            })
             .collect();
         page.line(&format!("latency_percentiles_usec_{}", row.full_name()), shown.join(","));
     }

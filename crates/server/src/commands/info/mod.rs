@@ -3,16 +3,18 @@
 //! Names and order are Valkey's, so that clients and dashboards find what they look for. What this
 //! server has no counterpart of answers what is true of it: nothing, mostly zero.
 //!
-//! Not here: sections of figures that count (`counts`), those that describe (`state`).
+//! Not here: sections of figures that count (`counts`), those that describe (`state`), the one that
+//! looks at keys (`keysizes`).
 
 mod counts;
+mod keysizes;
 mod state;
 
 pub(super) use counts::cpu_seconds;
 
-use std::fmt::{Display, Write};
+use std::fmt::{Display, Write as _};
 
-use pantala_commands::{Call, Category, Command, Done, Flags, Group};
+use pantala_commands::{Call, Category, Command, Done, Flags, Group, Lane, Stop};
 
 use crate::shared::Shared;
 
@@ -59,7 +61,15 @@ struct Section {
     name: &'static str,
     title: &'static str,
     shown: Shown,
-    write: fn(&Call<'_, '_>, &Shared, &mut Page),
+    write: Write,
+}
+
+/// How a section is written.
+enum Write {
+    /// From what is known.
+    Figures(fn(&Call<'_, '_>, &Shared, &mut Page)),
+    /// From a look at keys, which takes a while where there are many.
+    Look(fn(&mut Call<'_, '_>, &mut Page)),
 }
 
 const fn section(
@@ -68,10 +78,10 @@ const fn section(
     shown: Shown,
     write: fn(&Call<'_, '_>, &Shared, &mut Page),
 ) -> Section {
-    Section { name, title, shown, write }
+    Section { name, title, shown, write: Write::Figures(write) }
 }
 
-const SECTIONS: [Section; 18] = [
+const SECTIONS: [Section; 19] = [
     section("server", "Server", Shown::Always, state::server),
     section("tls", "TLS", Shown::InAll, state::tls),
     section("clients", "Clients", Shown::Always, state::clients),
@@ -88,6 +98,12 @@ const SECTIONS: [Section; 18] = [
     section("cluster_info", "Cluster Info", Shown::InAll, |_, _, _| {}),
     section("scriptingengines", "Scripting Engines", Shown::InAll, state::engines),
     section("keyspace", "Keyspace", Shown::Always, counts::keyspace),
+    Section {
+        name: "keysizes",
+        title: "Keysizes",
+        shown: Shown::InEverything,
+        write: Write::Look(keysizes::write),
+    },
     section("pantala", "Pantala", Shown::InEverything, state::pantala),
     section("journal", "Journal", Shown::InEverything, state::journal),
 ];
@@ -96,6 +112,13 @@ fn info(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
     let wanted: Vec<bool> =
         SECTIONS.iter().map(|section| is_wanted(section, &call.args[1..])).collect();
+    let looks = |section: &Section| matches!(section.write, Write::Look(_));
+    if call.lane == Lane::Worker
+        && SECTIONS.iter().zip(&wanted).any(|(section, wanted)| *wanted && looks(section))
+        && keysizes::takes_long(shared)
+    {
+        return Err(Stop::Lane);
+    }
     let mut page = Page(String::with_capacity(8 << 10));
     for (section, _) in SECTIONS.iter().zip(wanted).filter(|(_, wanted)| *wanted) {
         if !page.0.is_empty() {
@@ -104,7 +127,10 @@ fn info(call: &mut Call<'_, '_>) -> Done {
         page.0.push_str("# ");
         page.0.push_str(section.title);
         page.0.push_str("\r\n");
-        (section.write)(call, shared, &mut page);
+        match section.write {
+            Write::Figures(write) => write(call, shared, &mut page),
+            Write::Look(write) => write(call, &mut page),
+        }
     }
     call.reply.verbatim(b"txt", page.0.as_bytes());
     Ok(())
@@ -136,7 +162,7 @@ mod tests {
         };
         assert_eq!(chosen(&["CPU", "server", "cpu", "none"]), ["server", "cpu"]);
         assert_eq!(chosen(&["everything"]).len(), SECTIONS.len());
-        assert_eq!(chosen(&["all"]).len(), SECTIONS.len() - 2);
+        assert_eq!(chosen(&["all"]).len(), SECTIONS.len() - 3);
         assert_eq!(chosen(&[]), chosen(&["default"]));
         assert_eq!(chosen(&[""]), [""; 0]);
     }
