@@ -167,7 +167,8 @@ impl Engine {
                 0 => idle_partitions += freed.partitions,
                 _ => idle_partitions = 0,
             }
-            if idle_partitions >= PARTITION_COUNT {
+            let is_idle = idle_partitions > 0 && self.space.has_nothing_to_evict();
+            if idle_partitions >= PARTITION_COUNT || is_idle {
                 break Room::None;
             }
             let before_us = std::mem::replace(&mut now_us, monotonic_us());

@@ -16,6 +16,8 @@
 //! 2. One call holds one partition at a time, and takes at most [`MOST_VICTIMS`] records of each
 //!    database with it held.
 //! 3. Nothing is evicted on behalf of a command that holds something, so nothing is undone.
+//! 4. Where nothing may go that is known without looking for it again: nobody pays for a search in
+//!    all partitions with each window of commands.
 //!
 //! Not here: how much may be used, how long to go on (the engine). Tests: `tests/eviction.rs`.
 
@@ -50,6 +52,8 @@ pub(crate) struct Eviction {
     lap: AtomicU64,
     /// Partitions one after the other in which nothing may go.
     barren: AtomicU64,
+    /// How many records there were, at most, when nothing of them might go.
+    barren_among: AtomicU64,
     /// Hardly any were in the lap before.
     was_poor: AtomicBool,
     /// What the tables of all partitions have seen.
@@ -89,6 +93,9 @@ impl Keyspace {
         let (mut freed, mut rng) = (Freed::default(), self.chance());
         let in_need = self.eviction.was_poor.load(Ordering::Relaxed);
         let choice = Choice { in_need, ..choice };
+        if self.eviction.barren.load(Ordering::Relaxed) > 0 && !self.may_have_some(choice) {
+            return Freed { partitions: PARTITION_COUNT, ..freed };
+        }
         while freed.bytes < wanted_bytes && freed.partitions < PARTITIONS_PER_CALL {
             let turn = self.eviction.turn.fetch_add(1, Ordering::Relaxed);
             if turn > 0 && turn.is_multiple_of(PARTITION_COUNT as u64) {
@@ -111,13 +118,31 @@ impl Keyspace {
 
     /// At the end of a lap.
     fn note_ageing(&self, choice: Choice, now: UnixMs) {
+        let keys = self.most_that_may_go(choice);
+        self.eviction.rounds.note(self.eviction.lately.aged(), keys, now);
+    }
+
+    /// Records that may go, but for those that eviction passes over.
+    fn most_that_may_go(&self, choice: Choice) -> u64 {
         let of = |sizes: &Sizes| match choice.only_deadlines {
             true => sizes.with_deadline(),
             false => sizes.keys(),
         };
-        let keys =
-            (0..self.database_count()).filter_map(|db| self.sizes(DbIndex(db))).map(of).sum();
-        self.eviction.rounds.note(self.eviction.lately.aged(), keys, now);
+        (0..self.database_count()).filter_map(|db| self.sizes(DbIndex(db))).map(of).sum()
+    }
+
+    /// After partitions in which nothing may go: whether there is anything to look at. If there are
+    /// more records than then, or fewer, all partitions have a turn before that is given up again.
+    #[cold]
+    fn may_have_some(&self, choice: Choice) -> bool {
+        let Eviction { barren, barren_among, .. } = &self.eviction;
+        let among = self.most_that_may_go(choice);
+        if among == 0 {
+            barren.store(PARTITION_COUNT as u64, Ordering::Relaxed);
+        } else if barren_among.swap(among, Ordering::Relaxed) != among {
+            barren.store(0, Ordering::Relaxed);
+        }
+        among > 0
     }
 
     /// For how long a key of this hotness was not used, at least, where eviction goes by recency.
@@ -165,7 +190,8 @@ impl Keyspace {
         freed
     }
 
-    /// Whether nothing was found lately, anywhere, that may go.
+    /// Whether nothing was found lately, anywhere, that may go; a call of [`Keyspace::evict`] then
+    /// looks at a few partitions only.
     pub fn has_nothing_to_evict(&self) -> bool {
         self.eviction.barren.load(Ordering::Relaxed) >= PARTITION_COUNT as u64
     }

@@ -82,6 +82,51 @@ fn what_has_no_deadline_stays_if_only_others_may_go() {
 }
 
 #[test]
+fn where_nothing_may_go_it_is_not_looked_for_again() {
+    let space = keyspace();
+    let tally = Tally::default();
+    for number in 0..3_000 {
+        set(&space, DB, &format!("k{number}"), "value", Expiry::Never);
+    }
+    let choice = Choice { first: First::Any, only_deadlines: true, in_need: false };
+    let evict = || space.evict(scope(&space, &tally, DB, NOW), choice, usize::MAX);
+    assert!(evict().partitions < PARTITION_COUNT);
+    assert_eq!(evict(), Freed { partitions: PARTITION_COUNT, ..Freed::default() });
+    assert!(space.has_nothing_to_evict());
+    set(&space, DB, "k7", "value", Expiry::At(UnixMs(NOW.0 + 1_000)));
+    assert_eq!(laps(&space, &tally, choice, 1).candidates, 1, "it is found in the next lap");
+    laps(&space, &tally, choice, 60);
+    assert_eq!(keys(&space)[0], 2_999);
+}
+
+#[test]
+fn what_never_goes_is_passed_over_once_and_then_a_part_each_time() {
+    let space = keyspace();
+    let tally = Tally::default();
+    let stick = |name: &str, sticks: bool| {
+        let key = space.key(name.as_bytes());
+        let plan = LockPlan::one(key.hash);
+        let mut locked = space.lock(&plan, scope(&space, &tally, DB, NOW)).expect("free");
+        let mut opened = locked.open(key);
+        opened.set_sticky(sticks);
+        opened.unchanged();
+    };
+    for number in 0..3_000 {
+        set(&space, DB, &format!("k{number}"), "value", Expiry::Never);
+        stick(&format!("k{number}"), true);
+    }
+    let evict = || space.evict(scope(&space, &tally, DB, NOW), ANY, usize::MAX);
+    assert_eq!(laps(&space, &tally, ANY, 2).candidates, 0);
+    assert!(space.has_nothing_to_evict());
+    assert!(evict().partitions < PARTITION_COUNT && space.has_nothing_to_evict());
+    set(&space, DB, "other", "value", Expiry::Never);
+    evict();
+    assert!(!space.has_nothing_to_evict(), "there is one more");
+    laps(&space, &tally, ANY, 60);
+    assert_eq!(keys(&space)[0], 3_000);
+}
+
+#[test]
 fn no_more_is_freed_than_is_wanted() {
     let space = filled();
     let tally = Tally::default();
