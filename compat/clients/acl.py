@@ -15,6 +15,10 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+from ports import free_port  # noqa: E402
+
 ROUNDS = 400
 PATIENCE_SECONDS = 30
 WORDS = ["a", "b*", "*", "", "x[a-", "foo:*", "#", "%", "?", "|", "a|b"]
@@ -47,9 +51,7 @@ class Server:
         self.start()
 
     def start(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         with open(self.directory / "log", "ab") as log:
             self.process = subprocess.Popen(
                 [self.binary, *self.options, "--port", str(port), "--bind", "127.0.0.1",

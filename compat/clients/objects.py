@@ -16,6 +16,7 @@ import datetime
 import hashlib
 import hmac
 import os
+import pathlib
 import random
 import socket
 import subprocess
@@ -27,6 +28,10 @@ import urllib.request
 
 import redis
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+from ports import free_port  # noqa: E402
+
 PATIENCE_S = 60
 KEYS = 20_000
 LARGE_BYTES = 40 << 20  # more than two parts of an upload
@@ -34,17 +39,6 @@ AZURE_ACCOUNT = "devstoreaccount1"
 # The emulator's, known to everybody.
 AZURE_KEY = ("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq"
              "/K1SZFPTOtr/KBHBeksoGMGw==")
-
-
-def free_port():
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 def wait_for(what, condition):

@@ -5,8 +5,13 @@ import pathlib
 import shlex
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+from ports import free_port  # noqa: E402
 
 LONGEST_S = 60
 MEMCACHED = "memcached -l 127.0.0.1 -p {port} -U 0 -t 1 -u nobody -o no_lru_maintainer"
@@ -39,9 +44,3 @@ def wait_for(process, port, log):
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
             return
         time.sleep(0.01)
-
-
-def free_port():
-    """A port where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]

@@ -10,6 +10,8 @@ use crate::value::{self, Value};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -147,6 +149,7 @@ pub struct Server {
     folder: PathBuf,
     /// Where it listens, `127.0.0.1:port`.
     pub address: String,
+    _claim: UnixListener,
 }
 
 impl Server {
@@ -154,7 +157,7 @@ impl Server {
     /// waits until it answers.
     pub fn start(command: &str, more: &str) -> Result<Server, String> {
         let folder = fresh_folder().map_err(|error| format!("no temporary folder: {error}"))?;
-        let port = free_port().map_err(|error| format!("no free port: {error}"))?;
+        let (port, claim) = free_port().map_err(|error| format!("no free port: {error}"))?;
         let text = format!("{command} {more}")
             .replace("{port}", &port.to_string())
             .replace("{dir}", &folder.to_string_lossy());
@@ -170,7 +173,8 @@ impl Server {
             .stderr(Stdio::inherit())
             .spawn()
             .map_err(|error| format!("{program}: {error}"))?;
-        let mut server = Server { child, folder, address: format!("127.0.0.1:{port}") };
+        let address = format!("127.0.0.1:{port}");
+        let mut server = Server { child, folder, address, _claim: claim };
         server.wait_until_ready(&text)?;
         Ok(server)
     }
@@ -209,14 +213,19 @@ impl Drop for Server {
 /// between the look at a port and the start of its server.
 const PORTS: std::ops::Range<u64> = 10_000..32_000;
 
-fn free_port() -> std::io::Result<u16> {
+/// A port at which nobody listens, and the claim by which other tests leave it alone: a Unix socket
+/// without a file, as in `ports.py`.
+fn free_port() -> std::io::Result<(u16, UnixListener)> {
     let mut trouble = None;
     for _ in PORTS {
         // The standard library's only source of chance.
         let chance = RandomState::new().build_hasher().finish();
         let port = (PORTS.start + chance % (PORTS.end - PORTS.start)) as u16;
-        match TcpListener::bind(("0.0.0.0", port)) {
-            Ok(_) => return Ok(port),
+        let name = SocketAddr::from_abstract_name(format!("pantala-test-port-{port}"))?;
+        let claimed = UnixListener::bind_addr(&name)
+            .and_then(|claim| TcpListener::bind(("0.0.0.0", port)).map(|_| claim));
+        match claimed {
+            Ok(claim) => return Ok((port, claim)),
             Err(taken) => trouble = Some(taken),
         }
     }

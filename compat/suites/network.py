@@ -24,7 +24,7 @@ import threading
 import time
 
 PORT = 6379
-START_S = 30
+START_S = 120
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 # Exit code: the suite may have ended well, the server has not.
 SERVER_FAULT = 90

@@ -157,7 +157,8 @@ check('delayed jobs come in their order and not too early; promote', async (room
   const queue = room.queue();
   const order = [];
   const began = Date.now();
-  await queue.add('second', {}, { delay: 400 });
+  // They are not added at one moment.
+  await queue.add('second', {}, { delay: 2_000 });
   await queue.add('first', {}, { delay: 200 });
   const far = await queue.add('far', {}, { delay: 3_600_000 });
   assert.deepEqual(await counts(queue), { delayed: 3 });
@@ -165,7 +166,7 @@ check('delayed jobs come in their order and not too early; promote', async (room
   room.worker(async (job) => order.push([job.name, Date.now() - began]));
   await until(() => order.length === 2, 'two delayed jobs');
   assert.deepEqual(order.map(([name]) => name), ['first', 'second']);
-  assert.ok(order[0][1] >= 199 && order[1][1] >= 399, JSON.stringify(order));
+  assert.ok(order[0][1] >= 199 && order[1][1] >= 1_999, JSON.stringify(order));
   await far.changeDelay(7_200_000);
   await far.promote();
   await until(() => order.length === 3, 'the promoted job');
@@ -187,7 +188,7 @@ check('schedulers: every so often, with a limit, and by a cron pattern', async (
   assert.ok(!(await queue.removeJobScheduler('nothing')));
   await until(async () => (await queue.getActiveCount()) === 0, 'the last of them');
   assert.equal(times.three, 3);
-  assert.equal(await queue.getDelayedCount(), 0);
+  await until(async () => (await queue.getDelayedCount()) === 0, 'the end of what was to come');
 });
 
 check('flows: parents wait for children, grandchildren, in other queues; failures go up or not', async (room) => {
@@ -251,13 +252,14 @@ check('a job that adds children while it runs, and waits for them', async (room)
 
 check('a rate limiter: ten a 200 ms', async (room) => {
   const queue = room.queue();
-  const at = [];
+  let last = 0;
+  const began = Date.now();
   await queue.addBulk(numbers(35).map((number) => ({ name: 'job', data: { number } })));
-  room.worker(async () => at.push(Date.now()), { limiter: { max: 10, duration: 200 }, concurrency: 20 });
+  room.worker(async () => (last = Date.now()), { limiter: { max: 10, duration: 200 }, concurrency: 20 });
   await until(async () => (await queue.getCompletedCount()) === 35, 'the jobs');
   // Thirty-five jobs need four windows, so three of them pass in full.
-  const took = at[34] - at[0];
-  assert.ok(took >= 500, `${took} ms`);
+  const took = last - began;
+  assert.ok(took >= 599, `${took} ms`);
   return `35 jobs in ${took} ms`;
 });
 

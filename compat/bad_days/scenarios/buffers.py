@@ -195,8 +195,9 @@ def monitor_that_does_not_read(trial):
         watcher.want(b"OK", "MONITOR")
         for number in range(2_000):
             client.want(b"OK", "SET", f"key:{number}", "v" * 30_000)
-        closed = stat(client, "client_output_buffer_limit_disconnections")
-        assert closed == 1, f"{closed} connections were closed for their output"
+        # Another worker may serve it, which hears of it later.
+        until(lambda: stat(client, "client_output_buffer_limit_disconnections") == 1,
+              "it is closed for its output")
         assert len(watcher.rest()) < 60 * MB
 
 

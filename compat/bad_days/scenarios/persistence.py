@@ -66,7 +66,10 @@ class HeldUp:
     def let_go(self):
         """The save goes on, and fails: a FIFO cannot be synced."""
         if self.path.exists():
-            reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+            except FileNotFoundError:
+                return
             try:
                 until(lambda: not self.path.exists(), "the save ends")
             finally:
@@ -111,10 +114,19 @@ def kill_while_saving(trial):
             # Somewhere in its midst: as long as some of it is written.
             temporary = Path(server.directory) / f"temp-{server.pid}.rdb"
             part = size * turn // rounds
-            until(lambda: not temporary.exists() or temporary.stat().st_size >= part, "a part")
+            until(lambda: size_or_end(temporary) >= part, "a part")
             server.kill()
         server.start()
-        os.remove(temporary) if temporary.exists() else None
+        temporary.unlink(missing_ok=True)
+
+
+def size_or_end(file):
+    """How many bytes a file has; no end of them when it has been given another name."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        # Or it has not been begun: then the kill comes before the save.
+        return float("inf")
 
 
 @scenario(watched=False, slack_mb=None)
@@ -125,6 +137,8 @@ def transfers_while_saving(trial):
         fill(client, 20_000)
         transfers, files = Transfers(server), []
         for turn in range(10):
+            enough = transfers.count + ACCOUNTS
+            until(lambda enough=enough: transfers.count > enough, "some were made")
             client.want(b"OK", "SAVE")
             files.append(Path(server.directory) / f"saved-{turn}.rdb")
             shutil.copy(file_of(server), files[-1])
@@ -286,7 +300,7 @@ def sigterm_while_the_lane_has_writes(trial):
                 acknowledged.add(number)
 
     def begin(numbers):
-        sleeper.write(encode("DEBUG", "SLEEP", "0.5"))
+        sleeper.write(encode("DEBUG", "SLEEP", "2"))
         threads = [threading.Thread(target=write, args=(number,)) for number in numbers]
         for thread in threads:
             thread.start()

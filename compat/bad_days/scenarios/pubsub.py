@@ -27,8 +27,8 @@ def subscriber_that_does_not_read(trial):
             assert 1 <= count <= 6, f"{count} got message {number}"
             assert reader.read() == [b"message", b"news", message], f"message {number}"
         until(lambda: publisher.call("PUBSUB", "NUMSUB", "news")[1] == 1, "the slow are dropped")
-        closed = stat(publisher, "client_output_buffer_limit_disconnections")
-        assert closed == 5, f"{closed} connections were closed for their output"
+        until(lambda: stat(publisher, "client_output_buffer_limit_disconnections") == 5,
+              "five connections were closed for their output")
         for client in slow:
             assert len(client.rest()) < 12 * MB
             client.close()
@@ -41,8 +41,10 @@ def subscriber_over_the_soft_limit(trial):
     with trial.client() as slow, trial.client() as publisher:
         slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
         slow.want([b"subscribe", b"news", 1], "SUBSCRIBE", "news")
+        # On a very busy machine these alone may take longer than is allowed.
         for _ in range(200):
-            publisher.want(1, "PUBLISH", "news", "x" * 100_000)
+            if publisher.call("PUBLISH", "news", "x" * 100_000) == 0:
+                break
         until(lambda: publisher.call("PUBSUB", "NUMSUB", "news")[1] == 0, "the slow one is dropped")
         assert stat(publisher, "client_output_buffer_limit_disconnections") == 1
 

@@ -8,6 +8,7 @@ mod common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -30,6 +31,19 @@ static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| {
     authority
 });
 
+/// A port that is free, and stays so: not of those that the kernel gives to outgoing connections,
+/// of which tests make many, and none twice in this process.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = (std::process::id() % 200) as u16 * 100;
+    loop {
+        let port = 12_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 struct Server {
     running: Option<Running>,
     port: u16,
@@ -49,8 +63,7 @@ impl Server {
     fn new(engine: &str, more: &[&str]) -> Server {
         let path = |name| AUTHORITY.path(name);
         let files = [path("server.crt"), path("server.key"), path("ca.crt")];
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = free.expect("a free port").port();
+        let port = free_port();
         let number = port.to_string();
         let mut args = vec!["--port", "0", "--tls-port", &number, "--bind", "127.0.0.1"];
         args.extend(["--save", "", "--io_engine", engine, "--threads", "3"]);
@@ -357,8 +370,7 @@ fn what_is_no_tls_is_told_so_or_served() {
 #[test]
 fn the_main_port_and_memcacheds_may_speak_tls() {
     for engine in ENGINES {
-        let free = || TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr());
-        let (main, items) = (free().expect("a port").port(), free().expect("a port").port());
+        let (main, items) = (free_port(), free_port());
         let (main_text, items_text) = (main.to_string(), items.to_string());
         let more = ["--tls", "--port", &main_text, "--memcached_port", &items_text];
         let mut server = Server::new(engine, &more);

@@ -60,7 +60,9 @@ fn a_refused_connection_fails_once() {
     let _guard = crate::processes::nobody_forks();
     on_every_engine(|config| {
         let mut world = World::new(config);
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // The near end of a connection: nobody listens there, and nobody else can begin to.
+        let (_, taken) = world.tcp();
+        let address = taken.local_addr().unwrap();
         let conn = world.adopt_connecting(net::connect_tcp(address).unwrap());
         world.until(|w| w.link(conn).failed.is_some());
         let kind = world.link(conn).failed.as_ref().unwrap().kind();
