@@ -21,8 +21,8 @@ LEFT_OUT = {
     "unit/aofrw", "unit/cluster/misc", "unit/cluster/links",
 }
 TAGS = "-slow -needs:repl -needs:save -needs:config-maxmemory"
-FLAGS = ["--durable", "--timeout", "120", "--ignore-encoding", "--ignore-digest", "--tags", TAGS]
-UNIT_S = 300
+FLAGS = ["--durable", "--timeout", "300", "--ignore-encoding", "--ignore-digest", "--tags", TAGS]
+UNIT_S = 900
 
 # Settings that a group of cases wants. One that is refused (appendonly, which would promise what
 # nothing keeps yet) is the fault of the cases that need it, not the end of the whole unit.
