@@ -42,8 +42,9 @@ PHRASES = [
 PHRASES = [(re.compile(pattern), phrase) for pattern, phrase in PHRASES]
 
 
-# Settings of Redis that only its own faults are about.
-UNKNOWN = ("use-exit-on-panic", "loading-process-events-interval-bytes")
+# Settings of Redis that only its own faults are about, or what is not there yet.
+UNKNOWN = ("use-exit-on-panic", "loading-process-events-interval-bytes", "tls-cluster",
+           "tls-replication")
 
 
 def serve(arguments):
@@ -70,8 +71,9 @@ def port_of(arguments):
     text = " ".join(arguments)
     if arguments and not arguments[0].startswith("-"):
         text = pathlib.Path(arguments[0]).read_text() + text
-    found = re.findall(r"^port (\d+)|--port (\d+)", text, re.MULTILINE)
-    return int("".join(found[-1])) if found else 0
+    # With TLS the plain port is 0.
+    found = re.findall(r"(?:^tls-port|^port|--port) ([1-9]\d*)", text, re.MULTILINE)
+    return int(found[-1]) if found else 0
 
 
 def follow(pid, port, log):

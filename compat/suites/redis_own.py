@@ -1,5 +1,6 @@
 """Redis 7.0.15's own suite in Tcl, where it starts the servers itself: what it asks of files, of
-restarts and of the log. `as_redis.py` stands in the place of its programs."""
+restarts and of the log; and units of all kinds once more over TLS. `as_redis.py` stands in the
+place of its programs."""
 
 import concurrent.futures
 import functools
@@ -15,8 +16,8 @@ from network import Case
 
 HERE = pathlib.Path(__file__).resolve().parent
 TAGS = "-slow -needs:repl -large-memory"
-FLAGS = ["--durable", "--timeout", "60", "--ignore-encoding", "--tags", TAGS]
-UNIT_S = 420
+FLAGS = ["--durable", "--timeout", "300", "--ignore-encoding", "--tags", TAGS]
+UNIT_S = 900
 
 # What is about files and the process. All else is played by `redis_tcl`, with one server.
 UNITS = [
@@ -45,14 +46,59 @@ UNITS = [
     "unit/shutdown",
 ]
 
+# Once more with TLS between: those about connections, about what comes unasked, and about much.
+UNITS_OVER_TLS = [
+    "unit/tls",
+    "unit/acl",
+    "unit/acl-v2",
+    "unit/auth",
+    "unit/client-eviction",
+    "unit/info",
+    "unit/introspection",
+    "unit/introspection-2",
+    "unit/limits",
+    "unit/multi",
+    "unit/networking",
+    "unit/obuf-limits",
+    "unit/other",
+    "unit/protocol",
+    "unit/pubsub",
+    "unit/querybuf",
+    "unit/shutdown",
+    "unit/tracking",
+    "unit/type/list",
+    "integration/redis-benchmark",
+    "integration/redis-cli",
+]
+
 
 def suite(expected):
     folder = bring.debian_source("redis", redis_tcl.VERSION, redis_tcl.SUM)
+    return players(folder, expected, UNITS, FLAGS)
 
+
+def over_tls(expected):
+    folder = bring.debian_source("redis", redis_tcl.VERSION, redis_tcl.SUM)
+    if not (folder / "tests" / "tls" / "redis.crt").exists():
+        make_certificates(folder)
+    return players(folder, expected, UNITS_OVER_TLS, [*FLAGS, "--tls"])
+
+
+def make_certificates(folder):
+    """By the suite's own script. Parameters that are safe primes take it a minute, and nobody uses
+    them."""
+    (folder / "tests" / "tls").mkdir(exist_ok=True)
+    bring.call(
+        ["openssl", "dhparam", "-dsaparam", "-out", "tests/tls/redis.dh", "2048"], cwd=folder
+    )
+    bring.call(["bash", "utils/gen-test-certs.sh"], cwd=folder)
+
+
+def players(folder, expected, units, flags):
     def play(alone):
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            play_one = functools.partial(play_unit, alone, folder, expected)
-            for cases in pool.map(play_one, UNITS):
+            play_one = functools.partial(play_unit, alone, folder, expected, flags)
+            for cases in pool.map(play_one, units):
                 yield from cases
 
     return play
@@ -92,14 +138,14 @@ def patch(tests):
         (tests / name).write_text(text)
 
 
-def play_unit(alone, folder, expected, unit):
+def play_unit(alone, folder, expected, flags, unit):
     with tempfile.TemporaryDirectory() as copy:
         redis_tcl.fill(folder, copy)
         patch(pathlib.Path(copy) / "tests")
         for program in ("redis-server", "redis-check-aof", "redis-check-rdb"):
             os.symlink(HERE / "as_redis.py", f"{copy}/src/{program}")
         faults = pathlib.Path(copy) / "faults"
-        command = ["tclsh", "tests/test_helper.tcl", *FLAGS, "--single", unit]
+        command = ["tclsh", "tests/test_helper.tcl", *flags, "--single", unit]
         for case in expected.left_out():
             command += ["--skiptest", case.removeprefix(f"{unit}: ")]
         environment = {"SERVER": alone.own(), "FAULTS": str(faults)}
