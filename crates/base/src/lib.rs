@@ -15,6 +15,7 @@ pub mod limits;
 pub mod number;
 #[allow(unsafe_code)]
 pub mod os;
+pub mod rests;
 pub mod rng;
 pub mod sha1;
 #[allow(unsafe_code)]

@@ -344,6 +344,8 @@ impl<'k> Locked<'k> {
         let result = meanwhile();
         if is_wanted {
             Waker::for_this_thread().wait_at_most(GIVEN_WAY);
+        } else if let Some(observer) = space.observer.get() {
+            observer.is_between_steps();
         }
         self.at = 0;
         self.held = space.hold_all(&plan)?;

@@ -46,6 +46,8 @@ pub trait LongWaitObserver: Send + Sync {
     fn wait_ended(&self);
     /// Whether somebody has had this for so long that nobody should wait for it.
     fn is_aborted(&self, awaited: Awaited) -> bool;
+    /// A command that takes long is between two steps, with nothing in hand. May sleep.
+    fn is_between_steps(&self) {}
     /// Whether others need the threads of those that have waited for long with nothing in hand.
     fn is_crowded(&self) -> bool;
 }

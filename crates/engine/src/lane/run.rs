@@ -1,9 +1,11 @@
 //! The threads of the lane: one job after the other.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_base::rests::Rests;
 use pantala_commands::{CommandRef, Flags, Park, Server, Session, WayBack};
 use pantala_journal::Recorder;
 use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
@@ -18,6 +20,10 @@ use crate::presence::{self, AtHand};
 use crate::states::States;
 use crate::stats::tallies::ThreadTally;
 use crate::waiting::{Blocked, ReplyTarget};
+
+thread_local! {
+    static RESTS: RefCell<Rests> = RefCell::default();
+}
 
 /// Threads of the lane that wait for a partition for long are compensated for, too.
 pub struct Compensate(pub Weak<Engine>);
@@ -42,6 +48,10 @@ impl pantala_keyspace::LongWaitObserver for Compensate {
                 awaited == Awaited::Gate && presence::has_left(&engine.scripts.running);
             is_in_vain || engine.scripts.busy.error(awaited).is_some()
         })
+    }
+
+    fn is_between_steps(&self) {
+        RESTS.with_borrow_mut(Rests::when_due);
     }
 
     fn is_crowded(&self) -> bool {

@@ -20,6 +20,7 @@ use std::thread::{Builder, Scope};
 use std::time::Duration;
 
 use pantala_base::clock::{monotonic_us, unix_ms, unix_us};
+use pantala_base::rests::Rests;
 use pantala_engine::states::States;
 use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Outcome, Snapshot, SnapshotTarget};
 use pantala_persistence::aof::commands::CommandTarget;
@@ -306,7 +307,7 @@ fn start_walker<'s>(
     let life = move || {
         pantala_base::os::yield_to_others();
         let breaking = BreakOff(queue, snapshot);
-        let mut rests = Rests { next_us: 0 };
+        let mut rests = Rests::default();
         let outcome = snapshot.work_and_rest(&shared.engine.space, &mut || rests.when_due());
         std::mem::forget(breaking);
         match outcome {
@@ -316,27 +317,6 @@ fn start_walker<'s>(
         pantala_memory::release_seat();
     };
     Builder::new().name("save-walk".into()).spawn_scoped(scope, life).is_ok()
-}
-
-/// A walker works for so long at a time ...
-const WORK_US: u64 = 1_000;
-/// ... and then leaves the core to whoever waits for it. The kernel would take it only at a tick of
-/// its clock, after four milliseconds with 250 of them a second.
-const REST: Duration = Duration::from_micros(50);
-
-/// When a walker rests.
-struct Rests {
-    next_us: u64,
-}
-
-impl Rests {
-    fn when_due(&mut self) {
-        let now_us = monotonic_us();
-        if now_us >= self.next_us {
-            std::thread::sleep(REST);
-            self.next_us = monotonic_us() + WORK_US;
-        }
-    }
 }
 
 /// Dropped by a walker that panics: nobody waits for what it had.
