@@ -137,9 +137,10 @@ impl Keyspace {
     fn may_have_some(&self, choice: Choice) -> bool {
         let Eviction { barren, barren_among, .. } = &self.eviction;
         let among = self.most_that_may_go(choice);
+        let before = barren_among.swap(among, Ordering::Relaxed);
         if among == 0 {
             barren.store(PARTITION_COUNT as u64, Ordering::Relaxed);
-        } else if barren_among.swap(among, Ordering::Relaxed) != among {
+        } else if among != before {
             barren.store(0, Ordering::Relaxed);
         }
         among > 0

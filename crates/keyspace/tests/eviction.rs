@@ -127,6 +127,22 @@ fn what_never_goes_is_passed_over_once_and_then_a_part_each_time() {
 }
 
 #[test]
+fn who_comes_when_all_have_gone_is_not_taken_for_who_was_there() {
+    let space = keyspace();
+    let tally = Tally::default();
+    let evict = || space.evict(scope(&space, &tally, DB, NOW), ANY, usize::MAX);
+    for name in ["one", "two", "three"] {
+        set(&space, DB, name, "value", Expiry::Never);
+        evict();
+        assert!(!space.has_nothing_to_evict(), "{name} is looked for");
+        laps(&space, &tally, ANY, 3);
+        assert_eq!(keys(&space)[0], 0, "{name} goes");
+        evict();
+        assert!(space.has_nothing_to_evict());
+    }
+}
+
+#[test]
 fn no_more_is_freed_than_is_wanted() {
     let space = filled();
     let tally = Tally::default();
