@@ -153,6 +153,8 @@ def half_logins(trial):
     pieces = [b"", b"*3\r\n$4\r\nAUTH\r\n$16384\r\n" + b"x" * 4000, encode("AUTH", "x")[:-1],
               b"garbage", b"*1\r", b"\r\n" * 50]
     with locked(trial, "auth_timeout", 0) as keeper, trial.client() as late:
+        # It is in, and counted.
+        assert is_error(late.call("PING"), "NOAUTH")
         before = stat(keeper, "connected_clients")
         crowd = [connect(trial.server.address, source=(f"127.0.4.{1 + number // 1000}", 0))
                  for number in range(count)]
