@@ -118,16 +118,19 @@ settings! {
         .beyond_redis();
 
     /// Bytes of data above which keys are evicted or writes refused; 0 means no limit.
-    maxmemory: u64 = live("maxmemory", BYTES, "0", Memory);
+    maxmemory: u64 = live("maxmemory", BYTES, "0", Memory).on_change(OnChange::Memory);
     /// What happens when a write would exceed maxmemory.
     maxmemory_policy: EvictionPolicy = live(
-        "maxmemory-policy", Kind::Word(EvictionPolicy::WORDS), "noeviction", Memory);
+        "maxmemory-policy", Kind::Word(EvictionPolicy::WORDS), "noeviction", Memory)
+        .on_change(OnChange::Memory);
     /// How long one turn may evict: 50 us each up to 10, then 15 % more each; 100 is without end.
     maxmemory_eviction_tenacity: u32 = live(
         "maxmemory-eviction-tenacity", Kind::Int(0, 100), "10", Memory);
     /// Evict cold keys at maxmemory, or at 80 % of the memory there is; noeviction then means
     /// allkeys-lru or allkeys-lfu, whichever has fewer misses.
-    cache_mode: bool = live("cache_mode", Kind::Bool, "no", Memory).beyond_redis();
+    cache_mode: bool = live("cache_mode", Kind::Bool, "no", Memory)
+        .on_change(OnChange::Memory)
+        .beyond_redis();
     /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
     maxmemory_clients: MemoryShare = live(
         "maxmemory-clients", Kind::MemoryOrPercent, "0", Memory);

@@ -48,6 +48,8 @@ pub enum OnChange {
     Events,
     /// Keys that have expired are hidden, or removed.
     Expiry,
+    /// There may be too much in memory now, or something that may go.
+    Memory,
     /// Snapshots are taken at other times, or a failed one means something else.
     Saving,
     /// An append-only file is begun, or written no more.

@@ -180,6 +180,8 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
         OnChange::Scripts => shared.engine.apply_script_settings(),
         OnChange::Events => shared.engine.apply_event_settings(),
         OnChange::Expiry => shared.engine.apply_expiry_settings(),
+        // Nobody need send anything before room is made.
+        OnChange::Memory => shared.engine.space.wake_sweeper(),
         OnChange::Saving => {
             shared.saves.apply(&shared.engine);
             shared.engine.condition.shutdown.wake();
