@@ -1,0 +1,105 @@
+"""The unit, the configuration file, the manual page, completions, the authors of libraries."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from trial import DEPLOY, ROOT, check, folder, needs, run, until, want
+
+# Of 100, where 0 is best; `systemd-analyze security` tells what is left.
+EXPOSED_AT_MOST = 15
+
+
+@check()
+def unit(server):
+    """systemd takes the unit, and it leaves the server little to do harm with."""
+    needs("systemd-analyze")
+    with folder() as place:
+        file = Path(place) / "pantala.service"
+        text = (DEPLOY / "systemd" / "pantala.service").read_text()
+        # It is looked whether that is there.
+        file.write_text(text.replace("/usr/bin/pantala", str(server))
+                        .replace("Documentation=man:pantala(1)\n", ""))
+        said = [line for line in run("systemd-analyze", "verify", "--man=no", file).splitlines()
+                if "pantala" in line]
+        want(not said, "\n".join(said))
+        found = run("systemd-analyze", "security", "--offline=true",
+                    f"--threshold={EXPOSED_AT_MOST}", file)
+    level = re.search(r"Overall exposure level for .*: ([\d.]+)", found)
+    return f"exposure {level.group(1)} of 10" if level else ""
+
+
+@check()
+def configuration(server):
+    """A server runs with the file that packages install."""
+    with folder() as place:
+        command = [server, DEPLOY / "pantala.conf", "--dir", place, "--port", "0",
+                   "--unixsocket", f"{place}/socket"]
+        with open(f"{place}/log", "w") as log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        try:
+            until(lambda: run(server, "ping", f"{place}/socket", wants=None).strip() == "+PONG",
+                  "the server serves")
+        finally:
+            process.terminate()
+            process.wait()
+        said = Path(f"{place}/log").read_text()
+    want("WARN" not in said.replace("somaxconn", ""), said)
+
+
+@check()
+def manual(_server):
+    """The manual page is formatted without a warning."""
+    needs("man")
+    said = run("man", "--warnings=w", "--encoding=UTF-8", "--local-file", "-Tutf8", "-Z",
+               DEPLOY / "man" / "pantala.1", env={"MANWIDTH": "80", "PATH": "/usr/bin:/bin"})
+    said = [line for line in said.splitlines() if re.match(r"(an\.tmac|troff|man|grotty|<)", line)]
+    want(not said, "\n".join(said))
+
+
+@check()
+def completions(_server):
+    """bash, zsh and fish complete settings and their values, where they are installed."""
+    notes = []
+    of_bash = [
+        (["--io_engine", "=", "e"], "epoll"),
+        (["--io_engine", "ur"], "uring"),
+        (["--maxmemory-pol"], "--maxmemory-policy="),
+        (["--force"], "--force_epoll"),
+        (["chec"], "check"),
+        (["--dir", "=", "/et"], "/etc"),
+    ]
+    for words, expected in of_bash:
+        given = " ".join(f"'{word}'" for word in words)
+        script = (f"compopt() {{ :; }}; source {DEPLOY}/completions/pantala.bash; "
+                  f"COMP_WORDS=(pantala {given}); COMP_CWORD={len(words)}; _pantala; "
+                  'echo "${COMPREPLY[@]}"')
+        found = run("bash", "-c", script, cwd="/").strip()
+        want(found == expected, f"bash: {words}: {found!r}, not {expected!r}")
+    if shutil.which("zsh"):
+        run("zsh", "-n", DEPLOY / "completions" / "_pantala")
+    else:
+        notes.append("zsh is not installed")
+    if shutil.which("fish"):
+        file = DEPLOY / "completions" / "pantala.fish"
+        for line, expected in (("--io_engine=e", "--io_engine=epoll"), ("chec", "check"),
+                               ("--maxmemory-pol", "--maxmemory-policy")):
+            found = run("fish", "--no-config", "-c",
+                        f"source {file}; complete -C 'pantala {line}'", cwd="/")
+            want(found.startswith(expected), f"fish: {line}: {found!r}, not {expected!r}")
+    else:
+        notes.append("fish is not installed")
+    return ", ".join(notes)
+
+
+@check()
+def third_party(_server):
+    """The libraries in the binary are named, with their licences."""
+    text = run("python3", DEPLOY / "third_party.py")
+    for name in ("tikv-jemalloc-sys", "lua-src", "ring", "rustls", "tokio", "mlua"):
+        want(re.search(rf"^  {name} \S+ \(", text, re.M), f"{name} is not named")
+    for phrase in ("Jason Evans", "Lua.org, PUC-Rio", "Permission is hereby granted"):
+        want(phrase in text, f"nothing says: {phrase}")
+    for line in text.splitlines():
+        want(str(Path.home()) not in line and str(ROOT) not in line, line)

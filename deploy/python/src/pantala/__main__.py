@@ -1,0 +1,5 @@
+"""`python -m pantala`: the server."""
+
+from . import main
+
+main()
