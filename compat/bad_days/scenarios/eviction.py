@@ -172,3 +172,26 @@ def eviction_beside_rewrites_with_a_small_limit(trial):
         left = client.call("DBSIZE")
         trial.note(f"{left} of {before} keys are left")
         assert left > before * 8 // 10, f"{left} of {before} keys are left"
+
+
+@scenario("--maxmemory", "10mb", "--maxmemory-policy", "allkeys-lru", slack_mb=None)
+def eviction_with_a_small_limit(trial):
+    """What a server keeps to work with leaves room for keys: a small cache that is overwritten in
+    long pipelines keeps them."""
+    with trial.client() as client:
+        for first in range(0, 20_000, 500):
+            names = range(first, first + 500)
+            client.write(b"".join(encode("SET", f"k:{at}", "v" * 100) for at in names))
+            assert not any(is_error(client.read()) for _ in names)
+        chance, writers = random.Random(7), [trial.client() for _ in range(8)]
+        for _ in range(200):
+            for writer in writers:
+                names = (f"k:{chance.randrange(20_000)}" for _ in range(200))
+                writer.write(b"".join(encode("SET", name, "w" * 100) for name in names))
+            refused = [r for r in (w.read() for w in writers for _ in range(200)) if is_error(r)]
+            assert not refused, refused[0]
+        left = client.call("DBSIZE")
+        trial.note(f"{left} of 20,000 keys are left, {used_mb(client):.1f} MB are used")
+        assert left > 19_000, f"{left} of 20,000 keys are left, {used_mb(client):.1f} MB are used"
+        for writer in writers:
+            writer.close()

@@ -30,6 +30,7 @@ mod published;
 mod secured;
 mod sending;
 pub(crate) mod serving;
+mod spare;
 mod users;
 mod waiting;
 
@@ -52,6 +53,7 @@ use crate::shared::Shared;
 use crate::worker::balance::Balance;
 use crate::worker::connection::{Connection, Life, handle_of};
 use crate::worker::serving::{Chunk, Chunks, Scratch};
+use crate::worker::spare::SpareBuffers;
 use crate::workers::inbox::{Inbox, Message};
 use pantala_engine::limits::Limited;
 use pantala_engine::stats::tallies::ThreadTally;
@@ -84,7 +86,7 @@ pub struct Lists {
     /// Places of lost connections whose subscriptions are being ended.
     pub unsubscribing: Vec<Place>,
     /// Buffers to be used again.
-    pub spare: Vec<Vec<u8>>,
+    pub spare: SpareBuffers,
 }
 
 /// What is done from time to time.

@@ -305,7 +305,7 @@ impl Worker {
             return self.touch(conn.index);
         };
         if input.bytes.capacity() == 0 {
-            input.bytes = spare.pop().unwrap_or_default();
+            input.bytes = spare.take();
         }
         let opened = session.open(bytes, &mut input.bytes);
         self.touch(conn.index);

@@ -30,12 +30,8 @@ use crate::worker::limits::Judgement;
 
 /// Above this much unsent output a connection's commands wait until it is sent.
 pub const THROTTLE_BYTES: usize = 1 << 20;
-/// Buffers up to this size are kept for the next reply.
-const KEPT_BUFFER_BYTES: usize = 32 << 10;
-/// Above this they are freed in the background.
+/// Larger buffers are freed in the background.
 const LARGE_BUFFER_BYTES: usize = 1 << 20;
-/// How many are kept.
-const KEPT_BUFFERS: usize = 128;
 /// A parked connection's further input is left to the kernel above this; see the module.
 const PARKED_INPUT_BYTES: usize = 1 << 20;
 
@@ -56,11 +52,10 @@ impl Worker {
         self.touch(conn.index);
     }
 
+    /// A buffer that is needed no more.
     pub(crate) fn keep_buffer(&mut self, buffer: Vec<u8>) {
-        let is_worth_it = (1..=KEPT_BUFFER_BYTES).contains(&buffer.capacity());
-        if is_worth_it && self.lists.spare.len() < KEPT_BUFFERS {
-            self.lists.spare.push(buffer);
-        } else if buffer.capacity() > LARGE_BUFFER_BYTES {
+        let left = self.lists.spare.keep(buffer, self.limited.memory.most_bytes);
+        if let Some(buffer) = left.filter(|buffer| buffer.capacity() > LARGE_BUFFER_BYTES) {
             // Its pages go back to the system, which takes its time.
             self.shared.engine.space.dispose(Garbage::Bytes(buffer), true, &self.tally.keys);
         }
@@ -124,7 +119,7 @@ impl Worker {
                 // Who has read its last reply counts on it that nobody is told anything there.
                 self.shared.engine.notices.directory.leave(connection.session.id);
             }
-            let next = self.lists.spare.pop().unwrap_or_default();
+            let next = self.lists.spare.take();
             let output = match &mut connection.tls {
                 None => replace(&mut connection.output.bytes, next),
                 Some(tls) => tls.seal(&mut connection.output.bytes, next),
