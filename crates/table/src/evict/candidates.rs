@@ -49,6 +49,7 @@ impl Way {
     fn reserve(self) -> usize {
         match self {
             Way::Recency => 20,
+            Way::Between => 40,
             Way::Frequency => 10,
         }
     }

@@ -1,4 +1,4 @@
-//! Two ways to choose who goes, and which of them has fewer misses.
+//! Ways to choose who goes, and which of them has fewer misses.
 //!
 //! *Recency* puts a new record high, so that it goes only when it was not used for long: best where
 //! what is popular changes. *Frequency* puts it lowest: best where it stays, and where a scan or a
@@ -6,6 +6,10 @@
 //! every [`EVERY`] tables one always goes by recency and one by frequency, and all others follow
 //! the one to which fewer records are added, as in a cache that is where less is missed. ("Set
 //! dueling": Qureshi and others, ISCA 2007; Jaleel and others, ISCA 2010.)
+//!
+//! A wrong decision is soon put right, but what it has cost comes back slowly: frequency needs to
+//! have seen many uses. So until one side leads clearly ([`CLEAR_LEAD`]) the others go a way
+//! *between*, which is never far behind the better one.
 //!
 //! Keys are spread evenly over tables, and all tables have their turn equally often, so the two
 //! sides are asked for equally much. What an application deletes is deleted on both sides. A side
@@ -20,17 +24,25 @@ use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 const EVERY: usize = 16;
 const BY_RECENCY: usize = 3;
 const BY_FREQUENCY: usize = 11;
+/// A side with so many records fewer has won: about two standard deviations of what chance makes of
+/// 8,000 additions on each side, and a tenth of their difference where one way is much better.
+const CLEAR_LEAD: i32 = 1 << 8;
 /// The score goes no further, so that it can come back when requests change.
-const MOST: i32 = 1 << 10;
+const MOST: i32 = 4 * CLEAR_LEAD;
 
 /// How it is chosen who goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Those not used for longest.
     Recency,
+    /// Those not used for long, and what is new and not used soon.
+    Between,
     /// Those used least.
     Frequency,
 }
+
+/// How many ways there are.
+pub(crate) const WAYS: usize = 3;
 
 /// Tables that the mean of what a side holds is about.
 const LATELY: i64 = 256;
@@ -44,7 +56,7 @@ pub(crate) struct Duel {
     /// always go by frequency.
     score: AtomicI32,
     /// How many records a table of each side holds, in [`PARTS`].
-    held: [AtomicI64; 2],
+    held: [AtomicI64; WAYS],
 }
 
 /// The way that a table always goes, if it is one of those.
@@ -59,10 +71,10 @@ fn fixed_way(number: usize) -> Option<Way> {
 impl Duel {
     /// How the table with this number chooses.
     pub(crate) fn way(&self, number: usize) -> Way {
-        let is_behind = || self.score.load(Ordering::Relaxed) >= 0;
-        fixed_way(number).unwrap_or_else(|| match is_behind() {
-            true => Way::Frequency,
-            false => Way::Recency,
+        fixed_way(number).unwrap_or_else(|| match self.score.load(Ordering::Relaxed) {
+            CLEAR_LEAD.. => Way::Frequency,
+            score if score <= -CLEAR_LEAD => Way::Recency,
+            _ => Way::Between,
         })
     }
 
@@ -86,7 +98,7 @@ impl Duel {
         match fixed_way(number) {
             Some(Way::Recency) => held(Way::Recency) > held(Way::Frequency),
             Some(Way::Frequency) => held(Way::Frequency) > held(Way::Recency),
-            None => false,
+            Some(Way::Between) | None => false,
         }
     }
 }
@@ -95,21 +107,26 @@ impl Duel {
 mod tests {
     use super::*;
 
-    fn ways(duel: &Duel) -> [usize; 2] {
+    fn ways(duel: &Duel) -> [usize; WAYS] {
         let count = |wanted| (0..1024).filter(|&number| duel.way(number) == wanted).count();
-        [count(Way::Recency), count(Way::Frequency)]
+        [Way::Recency, Way::Between, Way::Frequency].map(count)
     }
 
+    const CLEAR: usize = CLEAR_LEAD as usize;
+
     #[test]
-    fn all_follow_the_side_to_which_less_is_added() {
+    fn all_follow_the_side_to_which_clearly_less_is_added() {
         let duel = Duel::default();
-        assert_eq!(ways(&duel), [64, 960]);
-        duel.note(BY_FREQUENCY, 0, 10);
-        duel.note(BY_RECENCY + EVERY, 0, 9);
-        assert_eq!(ways(&duel), [960, 64]);
-        duel.note(BY_RECENCY, 0, 1);
+        assert_eq!(ways(&duel), [64, 896, 64]);
+        duel.note(BY_FREQUENCY, 0, CLEAR + 9);
+        assert_eq!(ways(&duel), [960, 0, 64]);
+        duel.note(BY_RECENCY + EVERY, 0, 10);
+        assert_eq!(ways(&duel), [64, 896, 64]);
+        duel.note(BY_RECENCY, 0, 2 * CLEAR - 2);
         duel.note(0, 0, 5_000);
-        assert_eq!(ways(&duel), [64, 960], "others do not count");
+        assert_eq!(ways(&duel), [64, 896, 64], "others do not count");
+        duel.note(BY_RECENCY, 0, 1);
+        assert_eq!(ways(&duel), [64, 0, 960]);
     }
 
     #[test]
@@ -117,6 +134,8 @@ mod tests {
         let duel = Duel::default();
         (0..100).for_each(|_| duel.note(BY_FREQUENCY, 0, usize::MAX));
         duel.note(BY_RECENCY, 0, MOST as usize);
+        assert_eq!(duel.way(0), Way::Between);
+        duel.note(BY_RECENCY, 0, CLEAR);
         assert_eq!(duel.way(0), Way::Frequency);
     }
 

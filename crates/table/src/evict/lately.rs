@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::duel::{Duel, Way};
+use super::duel::{Duel, WAYS, Way};
 
 /// A share of what was seen lately, in 2^32ths. Threads that update it at once may lose an update.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ const NEWCOMERS: u32 = 8_192;
 pub struct Lately {
     /// Records at hotness 0, among those of tables that go one way; for segments that are too
     /// small to have a share of their own.
-    zeroes: [Share; 2],
+    zeroes: [Share; WAYS],
     /// New records that had been evicted not long before.
     came_back: Share,
     /// Which way has fewer misses.

@@ -2,11 +2,12 @@
 //!
 //! A record's hotness is two bits of its word. It goes up when the record is used, and a step down
 //! when its segment ages; victims are taken at random among those at 0. A segment ages when too few
-//! of its records are at 0. Two ways differ in where a record stands (`Way`):
+//! of its records are at 0. Three ways differ in where a record stands (`Way`):
 //!
 //! | way | a new record | one that comes back | a use | at 0 should be |
 //! |---|---|---|---|---|
 //! | recency | 2 | 2 | to the top | one in 20 |
+//! | between | 1 | 2 | to the top | one in 40 |
 //! | frequency | 0 | 1 | a step | one in 10 |
 //!
 //! Recency is a clock of four ages: what was not used in three of them goes. With frequency what is
@@ -32,7 +33,8 @@
 //! - E3. What a way asks of inserting and using a record (its [`Habit`]) is in the table, so that
 //!   neither reads anything that is shared.
 //!
-//! Not here: when there is no room, locks, who is told (the keyspace). Tests: `tests/eviction.rs`.
+//! Not here: when there is no room, locks, who is told (the keyspace). Tests: `tests/eviction.rs`,
+//! and what cannot be seen from there at the foot of these files.
 
 mod candidates;
 mod duel;
@@ -130,6 +132,7 @@ impl Habit {
             Some(Way::Recency) => {
                 Habit { fresh: HOTTEST - 1, returned: HOTTEST - 1, step: HOTTEST }
             }
+            Some(Way::Between) => Habit { fresh: 1, returned: 2, step: HOTTEST },
             Some(Way::Frequency) => {
                 Habit { returned: u8::from(lately.is_return_rare()), ..Habit::NONE }
             }
@@ -143,9 +146,9 @@ impl Habit {
 pub(crate) struct Standing {
     /// The prefix of the segment whose turn it is; any value is safe.
     hand: u32,
-    /// Records after the last turn.
-    left: u32,
-    /// New records since the last turn that had been evicted before.
+    /// New records since the last turn.
+    added: u32,
+    /// Those of them that had been evicted before.
     came_back: u16,
     /// Records have gone by their hotness.
     has_begun: bool,
@@ -154,7 +157,7 @@ pub(crate) struct Standing {
 
 impl Standing {
     pub(crate) const START: Standing =
-        Standing { hand: 0, left: 0, came_back: 0, has_begun: false, habit: Habit::NONE };
+        Standing { hand: 0, added: 0, came_back: 0, has_begun: false, habit: Habit::NONE };
 
     /// Whether a new record is to be looked at ([`Table::welcome`]).
     #[inline]
@@ -185,7 +188,7 @@ impl<O: Object> Table<O> {
         out: &mut dyn FnMut(OwnedRecord<O>) -> ControlFlow<()>,
     ) -> Evicted {
         let way = match among.way(choice.first) {
-            Some(Way::Recency) if !self.ages_evenly() => Some(Way::Frequency),
+            Some(Way::Recency | Way::Between) if !self.ages_evenly() => Some(Way::Frequency),
             way => way,
         };
         self.take_stock(way, among);
@@ -209,7 +212,6 @@ impl<O: Object> Table<O> {
                 break;
             }
         }
-        self.eviction.left = self.len as u32;
         Evicted { candidates, taken }
     }
 
@@ -229,14 +231,13 @@ impl<O: Object> Table<O> {
     fn take_stock(&mut self, way: Option<Way>, among: Among<'_>) {
         let standing = &mut self.eviction;
         if standing.has_begun {
-            let came_back = usize::from(standing.came_back);
-            let added = self.len.saturating_sub(standing.left as usize);
+            let (added, came_back) = (standing.added as usize, usize::from(standing.came_back));
             among.lately.duel.note(among.number, self.len, added);
             among.lately.note_newcomers(came_back, added.max(came_back));
         }
         standing.has_begun = way.is_some();
         standing.habit = Habit::of(way, among.lately);
-        (standing.left, standing.came_back) = (self.len as u32, 0);
+        (standing.added, standing.came_back) = (0, 0);
     }
 
     /// How hot a new record begins, in a segment that may remember it; it is not there yet.
@@ -245,6 +246,7 @@ impl<O: Object> Table<O> {
         let position = position(hash);
         let ghost = Ghost::of(*word, position as u8);
         let standing = &mut self.eviction;
+        standing.added = standing.added.saturating_add(1);
         let hotness = match segment.recall(home_of(position, segment.homes()), ghost) {
             true => {
                 standing.came_back = standing.came_back.saturating_add(1);
@@ -306,5 +308,52 @@ impl<O: Object> Table<O> {
         let place = self.place(slot, std::ptr::null_mut());
         let _one_is_enough = out(self.remove(place));
         Evicted { candidates: 1, taken: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There are no collections here.
+    enum Nothing {}
+
+    impl Object for Nothing {
+        fn type_tag(&self) -> u8 {
+            match *self {}
+        }
+
+        fn heap_bytes(&self) -> usize {
+            match *self {}
+        }
+    }
+
+    fn hash_of(key: &[u8]) -> u64 {
+        key.iter()
+            .fold(7, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    #[test]
+    fn what_comes_and_is_gone_before_the_next_turn_was_added_all_the_same() {
+        let mut table = Table::<Nothing>::new();
+        let lately = Lately::default();
+        let number = (0..).find(|&number| lately.duel.way(number) == Way::Recency);
+        let among = Among { lately: &lately, number: number.expect("there are such tables") };
+        let choice = Choice { first: First::Coldest, only_deadlines: false, in_need: false };
+        for turn in 0..200_u32 {
+            for number in 0..4_u32 {
+                let key = [turn.to_le_bytes(), number.to_le_bytes()].concat();
+                let hash = hash_of(&key);
+                while table.insert_string(hash, &key, b"", None).is_err() {
+                    table.make_room(hash, pantala_base::UnixMs(0), &mut hash_of, &mut drop);
+                }
+                if table.len() > 100 {
+                    let place = table.find(hash, &key).expect("it is there");
+                    table.remove(place);
+                }
+            }
+            table.evict(choice, among, &mut |bound| bound / 2, &mut |_| ControlFlow::Break(()));
+        }
+        assert_eq!(lately.duel.way(0), Way::Frequency, "much is added to those that go by recency");
     }
 }
