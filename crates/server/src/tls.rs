@@ -22,8 +22,9 @@ use pantala_tls::{Acceptor, ClientCertificates, Options};
 #[derive(Default)]
 pub struct Tls {
     acceptor: RwLock<Option<Arc<Acceptor>>>,
-    /// Held while files are read, so that what was asked for last is in force at the end.
-    changing: Mutex<()>,
+    /// The files in force, as they were before they were read. Held while files are read, so that
+    /// what was asked for last is in force at the end.
+    files: Mutex<Files>,
     /// Handshakes, by how they ended.
     pub counts: Counts,
 }
@@ -66,11 +67,19 @@ impl Tls {
     /// # Errors
     /// A text for the operator; nothing has changed.
     pub fn apply(&self, engine: &Engine) -> Result<(), String> {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let settings = engine.settings.current();
+        let found = files_of(&settings);
         let asks_for_login = !engine.acl.users().default_user().is_open();
-        let fresh = acceptor(&engine.settings.current(), asks_for_login)?.map(Arc::new);
+        let fresh = acceptor(&settings, asks_for_login)?.map(Arc::new);
+        *files = found;
         *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
+    }
+
+    /// Whether the files that the settings name are others than those in force.
+    fn are_others(&self, settings: &Settings) -> bool {
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) != files_of(settings)
     }
 }
 
@@ -78,11 +87,13 @@ impl Tls {
 #[derive(Default)]
 pub struct Watch {
     last: Option<Instant>,
-    seen: Vec<Option<Written>>,
 }
 
 /// What a file shows when it is written anew or replaced.
 type Written = (u64, u64, i64, i64);
+
+/// What all files show that settings name; of a directory it is what it shows itself.
+type Files = [Option<Written>; 4];
 
 impl Watch {
     /// How long it can wait for its next look.
@@ -93,7 +104,7 @@ impl Watch {
         }
     }
 
-    /// Puts in force what has changed since the last look, if it is time for one. What is not sound
+    /// Puts in force what has changed since it was read, if it is time for a look. What is not sound
     /// is looked at again each time.
     pub fn look(&mut self, tls: &Tls, engine: &Engine) {
         let settings = &*engine.settings.current();
@@ -102,26 +113,24 @@ impl Watch {
         if pause == Duration::MAX || is_early || tls.acceptor().is_none() {
             return;
         }
-        let is_first = self.last.replace(Instant::now()).is_none();
-        let written = [
-            &settings.tls_cert_file,
-            &settings.tls_key_file,
-            &settings.tls_ca_cert_file,
-            &settings.tls_ca_cert_dir,
-        ]
-        .map(|path| written(path))
-        .to_vec();
-        if written == self.seen {
-            return;
-        }
-        if !is_first {
+        self.last = Some(Instant::now());
+        if tls.are_others(settings) {
             match tls.apply(engine) {
                 Ok(()) => tracing::info!("certificates and keys have changed and are read anew"),
-                Err(why) => return tracing::error!("the certificates in force stay: {why}"),
+                Err(why) => tracing::error!("the certificates in force stay: {why}"),
             }
         }
-        self.seen = written;
     }
+}
+
+fn files_of(settings: &Settings) -> Files {
+    let named = [
+        &settings.tls_cert_file,
+        &settings.tls_key_file,
+        &settings.tls_ca_cert_file,
+        &settings.tls_ca_cert_dir,
+    ];
+    named.map(|path| written(path))
 }
 
 fn written(path: &str) -> Option<Written> {

@@ -337,7 +337,9 @@ impl Connection {
     /// Never into the midst of a reply: these are written whole, or come from the lane.
     #[inline]
     pub fn tell(&mut self, most_bytes: usize, write: impl FnOnce(&mut Vec<u8>, Version)) {
-        if matches!(self.life, Life::Ending | Life::Closing) || self.unsent_bytes() > most_bytes {
+        // One that leaves for another worker may be closing, too.
+        let is_over = self.session.closing || matches!(self.life, Life::Ending | Life::Closing);
+        if is_over || self.unsent_bytes() > most_bytes {
             return;
         }
         self.counts.told += 1;

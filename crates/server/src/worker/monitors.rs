@@ -68,6 +68,8 @@ impl Worker {
         let engine = Arc::clone(&self.shared.engine);
         let feed = engine.notices.monitors.feed_of(self.index);
         let Lines { lines, is_torn, .. } = feed.take();
+        // Whose user was gone before something ran is not shown it.
+        self.look_at_users();
         for at in 0..self.lists.monitors.len() {
             self.show_to(self.lists.monitors[at], &lines, is_torn);
         }

@@ -7,6 +7,7 @@ use pantala_keyspace::Ticket;
 use pantala_protocol::Version;
 
 use super::limits::Judge;
+use super::users::renew;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Waiting};
 use crate::workers::inbox;
@@ -45,16 +46,26 @@ impl Worker {
             || pubsub.is_crowded()
             || self.delivery.sharing.is_some()
         {
-            self.deliver_messages(TURN_BYTES);
+            self.deliver_what_is_there();
         }
     }
 
     #[cold]
-    fn deliver_messages(&mut self, most_bytes: usize) {
+    fn deliver_what_is_there(&mut self) {
+        // Not those that come meanwhile: other connections want to be served, too.
+        let count = self.published_count();
+        // Who has lost a channel before something was published there does not hear of it.
+        self.look_at_users();
+        self.deliver_messages(count, TURN_BYTES);
+    }
+
+    fn published_count(&self) -> usize {
+        self.shared.engine.notices.pubsub.subscribers_of(self.index).len()
+    }
+
+    fn deliver_messages(&mut self, count: usize, most_bytes: usize) {
         let shared = Arc::clone(&self.shared);
         let subscribers = shared.engine.notices.pubsub.subscribers_of(self.index);
-        // Not those that come meanwhile: other connections want to be served, too.
-        let count = subscribers.len();
         self.share_out(subscribers, most_bytes);
         for _ in 0..count {
             if self.delivery.told_bytes > most_bytes {
@@ -221,6 +232,7 @@ impl Worker {
     /// A connection leaves for another worker. What was published before is delivered, what is
     /// published from now on goes with it.
     pub(crate) fn take_off(&mut self, index: u32) {
+        self.look_at_users();
         let Some(connection) = self.at(index) else { return };
         if !connection.session.is_subscribed() {
             return;
@@ -229,11 +241,9 @@ impl Worker {
         let (from, version) = (session.place, session.version);
         let in_transit = Place { worker: IN_TRANSIT, connection: session.id };
         let shared = Arc::clone(&self.shared);
-        shared
-            .engine
-            .notices
-            .pubsub
-            .travel(from, in_transit, version, || self.deliver_messages(usize::MAX));
+        shared.engine.notices.pubsub.travel(from, in_transit, version, || {
+            self.deliver_messages(self.published_count(), usize::MAX)
+        });
         if let Some(connection) = self.at(index) {
             connection.session.place = in_transit;
         }
@@ -248,8 +258,13 @@ impl Worker {
         if !session.is_subscribed() {
             return;
         }
-        let transit = self.shared.engine.notices.pubsub.travel(from, here, session.version, || {});
-        connection.output.bytes.extend_from_slice(&transit.bytes);
-        session.closing |= transit.is_torn;
+        let engine = &self.shared.engine;
+        let transit = engine.notices.pubsub.travel(from, here, session.version, || {});
+        // What was published on the way may be of a channel that it has lost on the way.
+        renew(&mut connection.session, &engine.acl.in_force(), &engine.notices.pubsub);
+        if !connection.session.closing {
+            connection.output.bytes.extend_from_slice(&transit.bytes);
+        }
+        connection.session.closing |= transit.is_torn;
     }
 }

@@ -4,14 +4,16 @@
 //! 1. Before anything runs that has arrived in a turn its session knows the users of that moment;
 //!    after a command that changes them so do those that follow it. So what a client was told to be
 //!    done holds for all that anybody sends after that.
-//! 2. A connection whose user is gone, or which listens to a channel that its user may not listen
+//! 2. The same holds for what it is told without asking: messages that were published later, and
+//!    what a monitor is shown.
+//! 3. A connection whose user is gone, or which listens to a channel that its user may not listen
 //!    to any more, ends: it has its replies, and nothing more of it runs.
 //!
 //! Not here: whose rules hold for a command (`pantala_engine::permission`). Tests: `tests/acl.rs`.
 
 use std::mem::take;
 
-use pantala_acl::ChannelKind;
+use pantala_acl::{ChannelKind, InForce};
 use pantala_commands::Session;
 use pantala_engine::pubsub::{Kind, PubSub};
 
@@ -46,18 +48,22 @@ impl Worker {
         let users = self.users.clone();
         let engine = std::sync::Arc::clone(&self.shared.engine);
         let Some(connection) = self.at(index) else { return };
-        let session = &mut connection.session;
-        if session.login().version() != users.version {
-            session.closing |= !session.renew_login(&users);
-        }
-        if take(&mut session.has_fewer_channels) {
-            session.closing |= has_lost_channel(&engine.notices.pubsub, session);
-        }
-        if session.closing && connection.life == Life::Open {
+        renew(&mut connection.session, &users, &engine.notices.pubsub);
+        if connection.session.closing && connection.life == Life::Open {
             connection.life = Life::Ending;
             self.stop_waiting(index);
             self.touch(index);
         }
+    }
+}
+
+/// Brings a session up to date; it is closing if its user is gone, or has lost a channel of its.
+pub(super) fn renew(session: &mut Session, users: &InForce, pubsub: &PubSub) {
+    if session.login().version() != users.version {
+        session.closing |= !session.renew_login(users);
+    }
+    if take(&mut session.has_fewer_channels) {
+        session.closing |= has_lost_channel(pubsub, session);
     }
 }
 
