@@ -104,8 +104,8 @@ impl Watch {
         }
     }
 
-    /// Puts in force what has changed since it was read, if it is time for a look. What is not sound
-    /// is looked at again each time.
+    /// Puts in force what has changed since it was read, if it is time for a look. What is not
+    /// sound is looked at again each time.
     pub fn look(&mut self, tls: &Tls, engine: &Engine) {
         let settings = &*engine.settings.current();
         let pause = Watch::pause(settings);
