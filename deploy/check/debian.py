@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from booted import supervise
 from trial import DIST, ROOT, Skip, check, folder, needs, run, until, want
 
 # What lintian says that is so on purpose.
@@ -20,7 +21,8 @@ CONFIG = "/etc/pantala/pantala.conf"
 
 @check(long=True)
 def debian(server):
-    """The Debian package is installed, run, upgraded, removed and purged in a fresh root."""
+    """The Debian package is installed, run, upgraded, supervised, removed and purged in a fresh
+    root; with systemd-nspawn also under systemd."""
     needs("debootstrap", "chroot", "dpkg-deb")
     if os.geteuid() != 0:
         raise Skip("a fresh root needs root")
@@ -33,7 +35,8 @@ def debian(server):
             live(fresh, first, second)
         finally:
             fresh.end()
-    return f"{first.name}, {first.stat().st_size:,} bytes; lintian: {said}"
+    booted = "" if shutil.which("systemd-nspawn") else "; not booted: no systemd-nspawn"
+    return f"{first.name}, {first.stat().st_size:,} bytes; lintian: {said}{booted}"
 
 
 def build(server):
@@ -73,7 +76,7 @@ class Fresh:
         self.root, self.server = root, None
         packages = ROOT / "target" / "debootstrap"
         packages.mkdir(parents=True, exist_ok=True)
-        run("debootstrap", "--variant=minbase", "--include=adduser,systemd",
+        run("debootstrap", "--variant=minbase", "--include=adduser,systemd-sysv",
             f"--cache-dir={packages}", release(), root, *mirror())
         run("mount", "-t", "proc", "proc", root / "proc")
         policy = root / "usr" / "sbin" / "policy-rc.d"
@@ -113,7 +116,7 @@ class Fresh:
 
 
 def live(fresh, first, second):
-    """Installed, started, upgraded, removed, purged."""
+    """Installed, started, upgraded, supervised, removed, purged."""
     fresh.install(first)
     modes = fresh.run("stat", "--format", "%a %U:%G %n", "/etc/pantala", CONFIG, "/var/lib/pantala",
                       "/usr/bin/pantala").splitlines()
@@ -131,8 +134,8 @@ def live(fresh, first, second):
     fresh.install(second)
     want("maxmemory 64mb" in own.read_text(), "the upgrade has replaced the configuration file")
     want(kept.exists(), "the upgrade has removed data")
-    fresh.start()
-    fresh.stop()
+    if shutil.which("systemd-nspawn"):
+        supervise(fresh.root)
     fresh.run("dpkg", "--remove", "pantala")
     want(own.exists() and kept.exists(), "removing takes the configuration file or data along")
     want(not fresh.has("/usr/bin/pantala"), "removing leaves the binary")

@@ -1,11 +1,12 @@
-"""The unit, the configuration file, the manual page, completions, the authors of libraries."""
+"""The unit, the configuration file, the manual page, completions, the stripped binary."""
 
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-from trial import DEPLOY, ROOT, check, folder, needs, run, until, want
+from trial import DEPLOY, DIST, ROOT, Skip, check, folder, needs, run, until, want
 
 # Of 100, where 0 is best; `systemd-analyze security` tells what is left.
 EXPOSED_AT_MOST = 15
@@ -103,3 +104,22 @@ def third_party(_server):
         want(phrase in text, f"nothing says: {phrase}")
     for line in text.splitlines():
         want(str(Path.home()) not in line and str(ROOT) not in line, line)
+
+
+@check()
+def stripped(server):
+    """The release build is given away without its symbols, and its debug information fits it."""
+    needs("objcopy", "readelf")
+    if "release" not in server.parts:
+        raise Skip("this is no release build")
+    run("deploy/build", env={**os.environ, "PANTALA": str(server)})
+    size = (DIST / "pantala").stat().st_size
+    number = {_build_number(DIST / name) for name in ("pantala", "pantala.debug")}
+    want(len(number) == 1, "the debug information is another build's")
+    sections = run("readelf", "--wide", "--section-headers", DIST / "pantala")
+    want(".gnu_debuglink" in sections and ".debug_info" not in sections, sections)
+    return f"{size:,} bytes"
+
+
+def _build_number(path):
+    return re.search(r"Build ID: (\w+)", run("readelf", "--notes", path)).group(1)
