@@ -353,6 +353,23 @@ fn a_flush_comes_after_its_delay_unless_it_is_called_off() {
 }
 
 #[test]
+fn a_flush_waits_while_clients_are_paused() {
+    let mut server = server();
+    check(&mut server, "set a 0 0 1\r\nx\r\nflush_all 1\r\n", "STORED\r\nOK\r\n");
+    let began = std::time::Instant::now();
+    server.speak(Protocol::Resp);
+    check(&mut server, "CLIENT PAUSE 100000 WRITE\r\n", "+OK\r\n");
+    while began.elapsed() < std::time::Duration::from_millis(1_300) {
+        check(&mut server, "EXISTS a\r\n", ":1\r\n");
+    }
+    check(&mut server, "CLIENT UNPAUSE\r\n", "+OK\r\n");
+    while ask(&mut server, "EXISTS a\r\n") != ":0\r\n" {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "nothing was flushed");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_large_delay_of_a_flush_is_a_moment() {
     let mut server = server();
     let stored = "set a 0 0 1\r\nx\r\n";

@@ -2,7 +2,8 @@
 //!
 //! There is one such moment at most: whoever asks again, with a delay or without, means a new one
 //! instead. The thread that waits for it is there only while there is one; what it does then is a
-//! job of the slow lane like the flush that a client asks for at once.
+//! job of the slow lane like the flush that a client asks for at once. While clients are paused
+//! data stays as it is: the flush comes after that.
 //!
 //! Tests: the server's `tests/memcached.rs`.
 
@@ -13,10 +14,14 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::families::memcached::{NO_REPLY, Verb};
 use pantala_commands::{Locking, OwnedArgs, Session};
 use pantala_engine::lane::Job;
+use pantala_engine::pause::Paused;
 use pantala_engine::presence::Applicant;
 use pantala_engine::{Mailbox, Message};
 
 use crate::shared::Shared;
+
+/// While clients are paused it is looked again so often whether they still are.
+const PAUSE_LOOK: Duration = Duration::from_millis(20);
 
 /// See the module.
 #[derive(Default)]
@@ -61,7 +66,11 @@ fn wait_and_flush(shared: &Shared) {
     let DelayedFlush { state, changed } = &shared.delayed_flush;
     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
     while let Some(at) = state.at {
-        let left = at.saturating_duration_since(Instant::now());
+        let mut left = at.saturating_duration_since(Instant::now());
+        if left.is_zero() && shared.engine.condition.pause.state(monotonic_us()) != Paused::Nothing
+        {
+            left = PAUSE_LOOK;
+        }
         if left.is_zero() {
             state.at = None;
             submit(shared);
