@@ -38,6 +38,11 @@ impl Rounds {
         before.store(last.swap(now.0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// Keys are used, and age, in another way from now on: what a step means is to be seen anew.
+    pub(crate) fn forget(&self) {
+        self.ended_ms.iter().for_each(|ended| ended.store(0, Ordering::Relaxed));
+    }
+
     fn since_ms(&self, round: usize, now: UnixMs) -> Option<i64> {
         let ended_ms = self.ended_ms[round].load(Ordering::Relaxed);
         (ended_ms != 0).then(|| now.0.saturating_sub(ended_ms).max(0))
@@ -85,6 +90,18 @@ mod tests {
             [0, 1, 2, 3].map(|hotness| rounds.idle_ms(hotness, at(9))),
             [7_000, 3_000, 0, 0]
         );
+    }
+
+    #[test]
+    fn what_another_policy_has_seen_tells_nothing() {
+        let rounds = Rounds::default();
+        rounds.note(100, 100, at(1));
+        rounds.note(200, 100, at(2));
+        assert_eq!(rounds.idle_ms(0, at(9)), 8_000);
+        rounds.forget();
+        assert_eq!([0, 1, 2, 3].map(|hotness| rounds.idle_ms(hotness, at(9))), [0; 4]);
+        rounds.note(300, 100, at(10));
+        assert_eq!(rounds.idle_ms(0, at(12)), 2_000);
     }
 
     #[test]

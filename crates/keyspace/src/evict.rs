@@ -151,6 +151,11 @@ impl Keyspace {
         self.eviction.rounds.idle_ms(hotness, now)
     }
 
+    /// Another policy is in force: how long keys were not used is to be seen anew.
+    pub fn policy_has_changed(&self) {
+        self.eviction.rounds.forget();
+    }
+
     /// How hot a key is that was not used for so long.
     pub fn hotness_of_idle(&self, idle_ms: i64, now: UnixMs) -> u8 {
         self.eviction.rounds.hotness_of_idle(idle_ms, now)

@@ -122,14 +122,14 @@ settings! {
     /// What happens when a write would exceed maxmemory.
     maxmemory_policy: EvictionPolicy = live(
         "maxmemory-policy", Kind::Word(EvictionPolicy::WORDS), "noeviction", Memory)
-        .on_change(OnChange::Memory);
+        .on_change(OnChange::Policy);
     /// How long one turn may evict: 50 us each up to 10, then 15 % more each; 100 is without end.
     maxmemory_eviction_tenacity: u32 = live(
         "maxmemory-eviction-tenacity", Kind::Int(0, 100), "10", Memory);
     /// Evict cold keys at maxmemory, or at 80 % of the memory there is; noeviction then means
     /// allkeys-lru or allkeys-lfu, whichever has fewer misses.
     cache_mode: bool = live("cache_mode", Kind::Bool, "no", Memory)
-        .on_change(OnChange::Memory)
+        .on_change(OnChange::Policy)
         .beyond_redis();
     /// Bytes, or share of maxmemory, that clients' buffers may take together; 0 means no limit.
     maxmemory_clients: MemoryShare = live(

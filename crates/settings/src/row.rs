@@ -48,8 +48,10 @@ pub enum OnChange {
     Events,
     /// Keys that have expired are hidden, or removed.
     Expiry,
-    /// There may be too much in memory now, or something that may go.
+    /// There may be too much in memory now.
     Memory,
+    /// Other keys go than before, if any.
+    Policy,
     /// Snapshots are taken at other times, or a failed one means something else.
     Saving,
     /// An append-only file is begun, or written no more.

@@ -182,6 +182,10 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
         OnChange::Expiry => shared.engine.apply_expiry_settings(),
         // Nobody need send anything before room is made.
         OnChange::Memory => shared.engine.space.wake_sweeper(),
+        OnChange::Policy => {
+            shared.engine.space.policy_has_changed();
+            shared.engine.space.wake_sweeper();
+        }
         OnChange::Saving => {
             shared.saves.apply(&shared.engine);
             shared.engine.condition.shutdown.wake();
