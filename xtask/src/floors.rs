@@ -7,7 +7,7 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 25] = [
+const FLOORS: [(&str, &[&str]); 26] = [
     ("crates/base", &[]),
     ("crates/acl", &["base"]),
     ("crates/sync", &["base"]),
@@ -80,6 +80,7 @@ const FLOORS: [(&str, &[&str]); 25] = [
             "engine",
         ],
     ),
+    ("crates/top", &["base", "protocol"]),
     ("crates/server", ANY),
     ("bench/load", &["base"]),
     ("bench/traces", &["base", "load"]),
@@ -108,6 +109,7 @@ const ANY: &[&str] = &[
     "engine",
     "memcached",
     "persistence",
+    "top",
     "server",
 ];
 

@@ -43,8 +43,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// `pantala check`, `pantala journal` and `pantala ping`, which start no server.
+/// `pantala check`, `journal`, `ping` and `top`, which start no server.
 fn inspect(args: &[String]) -> Option<ExitCode> {
+    if let [name, words @ ..] = args
+        && name == "top"
+    {
+        return Some(top(words));
+    }
     if let Some(status) = ping::run(args, std::env::var("PANTALA_port").ok().as_deref()) {
         return Some(status);
     }
@@ -61,6 +66,23 @@ fn inspect(args: &[String]) -> Option<ExitCode> {
     let status = check::run(args, &mut around)?;
     // Nobody is left to tell when the reader has gone (`pantala journal FILE | head`).
     Some(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(status as u8)))
+}
+
+/// `pantala top`, which watches a server.
+fn top(words: &[String]) -> ExitCode {
+    let registry = registry();
+    let family_of = |name: &str| {
+        let name = name.split('|').next().unwrap_or_default();
+        registry.find(name.as_bytes()).map(|found| found.row.group.name())
+    };
+    let password = std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty());
+    match pantala_top::run(words, password, &family_of, &mut std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _unread = writeln!(std::io::stderr(), "pantala top: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn run(launch: Launch) -> Result<(), String> {

@@ -16,6 +16,7 @@ Usage: pantala [REDIS.CONF | -] [--name=value | --name value | --switch | --nosw
   PANTALA_port=7000 pantala             one variable for each flag; DFLY_port works too
   pantala check FILE...                 says what is in files of data, and where they break
   pantala journal FILE                  the steps of an append-only file, as lines of JSON
+  pantala top [URL]                     what a server does, in the terminal; top --help
   pantala ping [ADDRESS]                whether a server serves: HOST:PORT, or a socket's path
 
 Stronger first: command line, flag file, environment, configuration file.
