@@ -13,6 +13,9 @@ _pantala_flags="
 --active-defrag-threshold-lower=
 --active-defrag-threshold-upper=
 --activedefrag=
+--admin_bind=
+--admin_nopass=
+--admin_port=
 --aof-load-truncated=
 --aof-timestamp-enabled=
 --aof-use-rdb-preamble=
@@ -45,6 +48,8 @@ _pantala_flags="
 --hash-max-listpack-entries=
 --hash-max-listpack-value=
 --hll-sparse-max-bytes=
+--http_admin_console=
+--http_hosts=
 --import-mode=
 --io_engine=
 --journald_enabled=
@@ -71,9 +76,11 @@ _pantala_flags="
 --memcached_item_size_max=
 --memcached_port=
 --no-appendfsync-on-rewrite=
+--no_tls_on_admin_port=
 --notify-keyspace-events=
 --pidfile=
 --port=
+--primary_port_http_enabled=
 --primary_port_memcached=
 --protected-mode=
 --proto-max-bulk-len=
@@ -151,6 +158,9 @@ _pantala() {
         --activedefrag)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
+        --admin_nopass)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
         --aof-load-truncated)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
@@ -180,6 +190,9 @@ _pantala() {
             ;;
         --enable-protected-configs)
             mapfile -t COMPREPLY < <(compgen -W "no yes local" -- "$word")
+            ;;
+        --http_admin_console)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --import-mode)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
@@ -217,8 +230,14 @@ _pantala() {
         --no-appendfsync-on-rewrite)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
+        --no_tls_on_admin_port)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
         --pidfile)
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --primary_port_http_enabled)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --primary_port_memcached)
             mapfile -t COMPREPLY < <(compgen -W "no clear yes" -- "$word")

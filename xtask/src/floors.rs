@@ -7,7 +7,7 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 26] = [
+const FLOORS: [(&str, &[&str]); 27] = [
     ("crates/base", &[]),
     ("crates/acl", &["base"]),
     ("crates/sync", &["base"]),
@@ -81,6 +81,26 @@ const FLOORS: [(&str, &[&str]); 26] = [
         ],
     ),
     ("crates/top", &["base", "protocol"]),
+    (
+        "crates/admin",
+        &[
+            "acl",
+            "base",
+            "journal",
+            "memory",
+            "sync",
+            "settings",
+            "protocol",
+            "memcached",
+            "table",
+            "values",
+            "rdb",
+            "keyspace",
+            "commands",
+            "scripting",
+            "engine",
+        ],
+    ),
     ("crates/server", ANY),
     ("bench/load", &["base"]),
     ("bench/traces", &["base", "load"]),
@@ -110,6 +130,7 @@ const ANY: &[&str] = &[
     "memcached",
     "persistence",
     "top",
+    "admin",
     "server",
 ];
 

@@ -68,6 +68,23 @@ settings! {
     primary_port_memcached: PortSharing = live(
         "primary_port_memcached", Kind::Word(PortSharing::WORDS), "no", Network)
         .beyond_redis();
+    /// `port` also serves HTTP, told by its first line: the console, its API, metrics and health.
+    primary_port_http_enabled: bool = start(
+        "primary_port_http_enabled", Kind::Bool, "yes", Network)
+        .beyond_redis();
+    /// TCP port for administration, of RESP and of HTTP; 0 opens none.
+    admin_port: u16 = start("admin_port", PORT, "0", Network).beyond_redis();
+    /// Addresses that `admin_port` listens on; empty means those of `bind`.
+    admin_bind: Vec<String> = start(
+        "admin_bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "", Network)
+        .beyond_redis();
+    /// Ask nobody for a password who comes to `admin_port`: all are the default user.
+    admin_nopass: bool = start("admin_nopass", Kind::Bool, "no", Security).beyond_redis();
+    /// Serve the console over HTTP; the rest of HTTP is served without it.
+    http_admin_console: bool = start("http_admin_console", Kind::Bool, "yes", Network)
+        .beyond_redis();
+    /// Names that HTTP may be asked for by, beside IP addresses and `localhost`; spaces between.
+    http_hosts: String = live("http_hosts", Kind::Text, "", Network).beyond_redis();
     /// The largest item that clients of Memcached may store: key, value and what Memcached adds.
     memcached_item_size_max: u64 = live(
         "memcached_item_size_max", Kind::Memory(1 << 10, 1 << 30), "1048576", Network)
@@ -303,6 +320,9 @@ settings! {
     tls_port: u16 = live("tls-port", PORT, "0", Tls).on_change(OnChange::Listeners);
     /// Speak TLS on `port` and `memcached_port`, too.
     tls: bool = start("tls", Kind::Bool, "no", Tls).beyond_redis();
+    /// `admin_port` speaks no TLS where `tls` would have it so.
+    no_tls_on_admin_port: bool = start("no_tls_on_admin_port", Kind::Bool, "no", Tls)
+        .beyond_redis();
     /// Ports with TLS also serve who speaks plainly, told by the first byte.
     tls_accept_plain: bool = live("tls_accept_plain", Kind::Bool, "no", Tls).beyond_redis();
     /// File of the server's certificate, and of those up to the root.

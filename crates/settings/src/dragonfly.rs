@@ -4,21 +4,12 @@
 //! Dragonfly's flags that mean a setting of ours are aliases or switches there (`dbnum`,
 //! `proactor_threads`, `announce_port`, `force_epoll`). Tests: `row`.
 
-use crate::kind::{COUNT, Kind, PORT};
+use crate::kind::{COUNT, Kind};
 use crate::row::{Group, Row, live, start};
-use Group::{
-    Cluster, Commands, Memory, Network, Observe, Persistence, Process, Security, Threads, Tls,
-};
+use Group::{Cluster, Commands, Memory, Network, Observe, Persistence, Process, Security, Threads};
 use Kind::{Bool, Text, Word};
 
 pub(crate) const ROWS: &[Row] = &[
-    start("admin_bind", Text, "", Network).beyond_redis().doc("Address of the admin port."),
-    start("admin_nopass", Bool, "no", Security)
-        .beyond_redis()
-        .doc("Ask for no password on the admin port."),
-    start("admin_port", PORT, "0", Network)
-        .beyond_redis()
-        .doc("Port for administration only; 0 opens none."),
     start("alsologtostderr", Bool, "no", Observe)
         .beyond_redis()
         .doc("Log to standard error as well as to files."),
@@ -36,24 +27,15 @@ pub(crate) const ROWS: &[Row] = &[
     live("df_snapshot_format", Bool, "yes", Persistence)
         .beyond_redis()
         .doc("Dragonfly's own snapshot format. Snapshots here are RDB."),
-    start("http_admin_console", Bool, "yes", Network)
-        .beyond_redis()
-        .doc("Serve the console over HTTP."),
     start("log_dir", Text, "", Observe).beyond_redis().doc("Directory of log files."),
     start("logtostderr", Bool, "no", Observe).beyond_redis().doc("Log to standard error."),
     start("max_log_size", COUNT, "200", Observe).beyond_redis().doc("Megabytes of a log file."),
-    start("no_tls_on_admin_port", Bool, "no", Tls)
-        .beyond_redis()
-        .doc("Plain connections on the admin port."),
     start("num_shards", COUNT, "0", Threads)
         .beyond_redis()
         .doc("Dragonfly's division of the data. Here every thread serves every key."),
     live("pipeline_queue_limit", COUNT, "10000", Network)
         .beyond_redis()
         .doc("Commands of one client that may wait."),
-    start("primary_port_http_enabled", Bool, "yes", Network)
-        .beyond_redis()
-        .doc("Serve HTTP on the main port."),
     start("proactor_affinity_mode", Word(&["on", "off", "auto"]), "on", Threads)
         .beyond_redis()
         .doc("Bind threads to cores."),

@@ -1,0 +1,99 @@
+//! What commands and settings there are.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use pantala_commands::Command;
+use pantala_commands::syntax::{Argument, Kind, arguments};
+use pantala_settings::{Change, Row};
+use serde_json::{Value, json};
+
+use crate::access::Asker;
+use crate::answer::{Refusal, json_answer};
+use crate::serve::{Admin, Peer};
+
+/// `GET /api/commands`: all of them, those of containers by their full names.
+pub(super) async fn commands(
+    State(admin): State<Arc<Admin>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let asker = Asker::needed(&admin, &peer, &headers)?;
+    let engine = admin.host.engine();
+    asker.must_run(engine, "command|docs")?;
+    let rows = engine.registry.callable();
+    let all = rows.flat_map(|row| std::iter::once(row).chain(row.subcommands));
+    Ok(json_answer(&all.map(command).collect()))
+}
+
+fn command(row: &Command) -> Value {
+    json!({
+        "name": row.full_name().replace('|', " ").to_uppercase(),
+        "family": row.group.name(),
+        "summary": row.summary,
+        "since": row.since,
+        "arity": row.arity,
+        "flags": row.flags.names().collect::<Vec<_>>(),
+        "args": arguments(row).iter().map(argument).collect::<Vec<_>>(),
+    })
+}
+
+/// As COMMAND DOCS has it.
+fn argument(argument: &Argument) -> Value {
+    let is_group = matches!(argument.kind, Kind::OneOf | Kind::Block);
+    let flags = [
+        (argument.optional, "optional"),
+        (argument.multiple, "multiple"),
+        (argument.multiple_token, "multiple_token"),
+    ];
+    let flags: Vec<&str> =
+        flags.iter().filter(|(is_set, _)| *is_set).map(|(_, name)| *name).collect();
+    let mut value = json!({ "name": argument.name, "type": argument.kind.name() });
+    if let Some(token) = &argument.token {
+        value["token"] = json!(token);
+    }
+    if let Some(index) = argument.key_spec {
+        value["key_spec_index"] = json!(index);
+    }
+    if !flags.is_empty() {
+        value["flags"] = json!(flags);
+    }
+    if is_group {
+        value["arguments"] = argument.parts.iter().map(self::argument).collect();
+    }
+    value
+}
+
+/// `GET /api/settings`: all of them, secrets without their values.
+pub(super) async fn settings(
+    State(admin): State<Arc<Admin>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let asker = Asker::needed(&admin, &peer, &headers)?;
+    let engine = admin.host.engine();
+    asker.must_run(engine, "config|get")?;
+    let now = engine.settings.current();
+    let shown = pantala_settings::rows().iter().filter(|row| !row.hidden);
+    Ok(json_answer(&shown.map(|row| setting(row, &now.value(row))).collect()))
+}
+
+fn setting(row: &Row, value: &str) -> Value {
+    let aliases: Vec<&str> = row.also.iter().chain(row.understood).copied().collect();
+    let mut shown = json!({
+        "name": row.name,
+        "aliases": aliases,
+        "default": row.default,
+        "kind": row.kind.allowed(),
+        "doc": row.doc,
+        "runtime": row.change == Change::Live,
+        "secret": row.secret,
+        "group": row.group.title(),
+    });
+    if !row.secret {
+        shown["value"] = json!(value);
+    }
+    shown
+}

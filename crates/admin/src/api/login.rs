@@ -1,0 +1,169 @@
+//! Logging in and out, and who one is.
+//!
+//! A login is AUTH, said by a client of the server: so a wrong password is answered late, counted
+//! and logged as any other. Who was let in gets a cookie.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::header::{AUTHORIZATION, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pantala_acl::User;
+use pantala_commands::Login;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::access::{Asker, cookie, cookie_name};
+use crate::answer::{Refusal, json_answer};
+use crate::link::{Heard, Link};
+use crate::serve::{Admin, Peer};
+
+use super::{BODY_BYTES, body};
+
+/// AUTH is answered within this time, also a wrong one.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// `POST /api/login`.
+pub(super) async fn log_in(
+    State(admin): State<Arc<Admin>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    headers: HeaderMap,
+    content: Body,
+) -> Result<Response, Refusal> {
+    let content = body(content, BODY_BYTES).await?;
+    let value: Value =
+        serde_json::from_slice(&content).map_err(|_| Refusal::wrong("the body is no JSON"))?;
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    let (Some(user), Some(password)) = (text("user"), text("password")) else {
+        return Err(Refusal::wrong("the body is to be {\"user\":\"...\",\"password\":\"...\"}"));
+    };
+    let user = authenticate(&admin, &peer, user, password).await?;
+    let cookie =
+        admin.sessions.begin(user).ok_or_else(|| Refusal::busy("there is no randomness"))?;
+    let secure = if peer.is_tls { "; Secure" } else { "" };
+    let name = cookie_name(&headers);
+    Ok(with_cookie(&format!("{name}={cookie}; Path=/; HttpOnly; SameSite=Strict{secure}")))
+}
+
+/// `POST /api/logout`.
+pub(super) async fn log_out(State(admin): State<Arc<Admin>>, headers: HeaderMap) -> Response {
+    if let Some(cookie) = cookie(&headers) {
+        admin.sessions.end(cookie);
+    }
+    let name = cookie_name(&headers);
+    with_cookie(&format!("{name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"))
+}
+
+fn with_cookie(line: &str) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    // It holds nothing that a header could not.
+    if let Ok(line) = HeaderValue::from_str(line) {
+        response.headers_mut().insert(SET_COOKIE, line);
+    }
+    response
+}
+
+/// `GET /api/session`.
+pub(super) async fn session(
+    State(admin): State<Arc<Admin>>,
+    Extension(peer): Extension<Arc<Peer>>,
+    headers: HeaderMap,
+) -> Response {
+    let facts = admin.host.facts();
+    let Some(asker) = Asker::of(&admin, &peer, &headers) else {
+        let version = facts.version;
+        return json_answer(&json!({
+            "user": null, "needsLogin": true, "mayWrite": false, "version": version,
+        }));
+    };
+    let engine = admin.host.engine();
+    json_answer(&json!({
+        "user": asker.name(),
+        "needsLogin": false,
+        "mayWrite": asker.may_write,
+        "version": facts.version,
+        "server": {
+            "port": facts.port,
+            "engine": facts.event_loop,
+            "workers": engine.settings.current().worker_count(),
+            "startedMs": facts.started_unix_ms,
+        },
+    }))
+}
+
+/// The user of this name, if the server accepts the password.
+///
+/// # Errors
+/// 401 with what AUTH was answered.
+async fn authenticate(
+    admin: &Admin,
+    peer: &Peer,
+    name: &str,
+    password: &str,
+) -> Result<Arc<User>, Refusal> {
+    let mut link =
+        Link::open(&*admin.host, peer, None, Some((name, password))).map_err(Refusal::busy)?;
+    let answered = timeout(PATIENCE, link.next()).await;
+    let Ok(Ok(Some(Heard::Reply(_, reply)))) = answered else {
+        return Err(Refusal::busy("the server does not answer"));
+    };
+    let reply: Value = serde_json::from_str(&reply).unwrap_or_default();
+    if let Some(error) = reply.get("error").and_then(Value::as_str) {
+        return Err(Refusal::unknown(error));
+    }
+    let users = admin.host.engine().acl.users();
+    let user = users.find(name.as_bytes()).filter(|user| user.is_on());
+    user.map(Arc::clone).ok_or_else(|| Refusal::unknown("this user has gone"))
+}
+
+/// Who asks without a browser: by HTTP's Basic.
+pub(crate) struct Basic;
+
+impl Basic {
+    /// Who asks, by what the request says, or else as anybody does.
+    ///
+    /// # Errors
+    /// 401.
+    pub(crate) async fn asker(
+        admin: &Admin,
+        peer: &Peer,
+        headers: &HeaderMap,
+    ) -> Result<Asker, Refusal> {
+        let Some(line) = headers.get(AUTHORIZATION) else {
+            return Asker::needed(admin, peer, headers);
+        };
+        let wrong = || Refusal::unknown("Authorization is to be Basic");
+        let (name, password) = credentials(line).ok_or_else(wrong)?;
+        let user = authenticate(admin, peer, &name, &password).await?;
+        let version = admin.host.engine().acl.version();
+        Ok(Asker { login: Login::of_user(user, version), may_write: true })
+    }
+}
+
+fn credentials(line: &HeaderValue) -> Option<(String, String)> {
+    let (scheme, code) = line.to_str().ok()?.split_once(' ')?;
+    let text = String::from_utf8(STANDARD.decode(code.trim()).ok()?).ok()?;
+    let (name, password) = text.split_once(':')?;
+    scheme.eq_ignore_ascii_case("basic").then(|| (name.to_owned(), password.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_a_name_and_a_password() {
+        let of = |line| credentials(&HeaderValue::from_static(line));
+        let expected = Some(("user".to_owned(), "pass:word".to_owned()));
+        assert_eq!(of("Basic dXNlcjpwYXNzOndvcmQ="), expected);
+        assert_eq!(of("basic dXNlcjpwYXNzOndvcmQ="), expected);
+        for line in ["", "Basic", "Basic ?", "Basic dXNlcg==", "Bearer dXNlcjpwYXNzOndvcmQ="] {
+            assert_eq!(of(line), None, "{line}");
+        }
+    }
+}

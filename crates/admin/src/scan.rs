@@ -1,0 +1,192 @@
+//! Where a reply of RESP ends, in bytes that come in pieces, and those of one that is not too long.
+//!
+//! Nothing is understood here but lengths: an element that holds others adds their number to what
+//! is awaited, and a reply is whole when nothing is.
+
+/// A longer reply is thrown away as it comes.
+pub(crate) const REPLY_BYTES: usize = 8 << 20;
+/// The line that begins an element is not longer than this: MONITOR's may be long.
+const LINE_BYTES: usize = REPLY_BYTES;
+
+/// A reply that has come whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scanned {
+    /// Its bytes.
+    Reply(Vec<u8>),
+    /// It was longer than [`REPLY_BYTES`]: how long.
+    TooLarge(u64),
+}
+
+/// What is no RESP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Scan {
+    /// Received and not handed out: the reply at hand, and what came after it.
+    bytes: Vec<u8>,
+    /// Up to here they have been looked at.
+    at: usize,
+    /// So much of the line at hand has no end.
+    searched: usize,
+    /// Some of the reply at hand has come.
+    is_within: bool,
+    /// Elements that the reply at hand still lacks.
+    awaited: u64,
+    /// Bytes of the string at hand that are still to come, with its end.
+    skipped: u64,
+    /// What has been thrown away of the reply at hand; it is too long if that is anything.
+    dropped: u64,
+}
+
+impl Scan {
+    /// More has come.
+    pub fn take(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole reply, if there is one.
+    ///
+    /// # Errors
+    /// What came is no RESP.
+    pub fn next(&mut self) -> Result<Option<Scanned>, Broken> {
+        if !self.is_within {
+            self.awaited = 1;
+        }
+        while self.awaited > 0 || self.skipped > 0 {
+            let is_done = if self.skipped > 0 { self.skip() } else { self.take_line()? };
+            if !is_done {
+                self.drop_what_is_too_long();
+                return Ok(None);
+            }
+            self.is_within = true;
+        }
+        self.is_within = false;
+        Ok(Some(self.hand_out()))
+    }
+
+    /// Goes over the bytes of a string; whether all of them are there.
+    fn skip(&mut self) -> bool {
+        let there = (self.bytes.len() - self.at) as u64;
+        let step = there.min(self.skipped);
+        self.skipped -= step;
+        self.at += step as usize;
+        self.skipped == 0
+    }
+
+    /// Goes over the line that begins an element; whether it is there.
+    fn take_line(&mut self) -> Result<bool, Broken> {
+        let from = self.at + self.searched;
+        let Some(end) = self.bytes[from..].iter().position(|byte| *byte == b'\n') else {
+            self.searched = self.bytes.len() - self.at;
+            return if self.searched > LINE_BYTES { Err(Broken) } else { Ok(false) };
+        };
+        let end = end + std::mem::take(&mut self.searched);
+        let line = &self.bytes[self.at..self.at + end];
+        let (more, skipped) = lengths(line.strip_suffix(b"\r").unwrap_or(line))?;
+        self.awaited = (self.awaited - 1).saturating_add(more);
+        self.skipped = skipped;
+        self.at += end + 1;
+        Ok(true)
+    }
+
+    fn hand_out(&mut self) -> Scanned {
+        let rest = self.bytes.split_off(self.at);
+        let reply = std::mem::replace(&mut self.bytes, rest);
+        self.at = 0;
+        let length = std::mem::take(&mut self.dropped) + reply.len() as u64;
+        if length > REPLY_BYTES as u64 { Scanned::TooLarge(length) } else { Scanned::Reply(reply) }
+    }
+
+    fn drop_what_is_too_long(&mut self) {
+        if self.dropped > 0 || self.at > REPLY_BYTES {
+            self.dropped += self.at as u64;
+            self.bytes.drain(..self.at);
+            self.at = 0;
+        }
+    }
+}
+
+/// How many elements this one holds, and how many bytes follow its first line.
+fn lengths(line: &[u8]) -> Result<(u64, u64), Broken> {
+    let (kind, number) = line.split_first().ok_or(Broken)?;
+    let count = || -> Result<u64, Broken> {
+        let number = std::str::from_utf8(number).map_err(|_| Broken)?;
+        match number.parse::<i64>().map_err(|_| Broken)? {
+            -1 => Ok(0),
+            count => u64::try_from(count).map_err(|_| Broken),
+        }
+    };
+    match kind {
+        b'+' | b'-' | b':' | b',' | b'#' | b'_' | b'(' => Ok((0, 0)),
+        b'$' | b'=' | b'!' if number == b"-1" => Ok((0, 0)),
+        b'$' | b'=' | b'!' => Ok((0, count()?.checked_add(2).ok_or(Broken)?)),
+        b'*' | b'~' | b'>' => Ok((count()?, 0)),
+        b'%' => Ok((count()?.checked_mul(2).ok_or(Broken)?, 0)),
+        _ => Err(Broken),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: &[u8] =
+        b"+OK\r\n$5\r\nab\r\nc\r\n*2\r\n:1\r\n%1\r\n+k\r\n$-1\r\n_\r\n>2\r\n$1\r\nx\r\n\
+                            *0\r\n*-1\r\n,1.5\r\n#t\r\n(12\r\n=7\r\ntxt:abc\r\n~1\r\n!3\r\nERR\r\n";
+
+    fn replies(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<Scanned> {
+        let (mut scan, mut replies) = (Scan::default(), Vec::new());
+        for piece in pieces {
+            scan.take(&piece);
+            while let Some(reply) = scan.next().expect("good bytes") {
+                replies.push(reply);
+            }
+        }
+        assert!(scan.bytes.is_empty());
+        replies
+    }
+
+    #[test]
+    fn replies_are_whole_in_whatever_pieces_they_come() {
+        let expected = replies(std::iter::once(STREAM.to_vec()));
+        assert_eq!(expected.len(), 11);
+        assert_eq!(expected[0], Scanned::Reply(b"+OK\r\n".to_vec()));
+        assert_eq!(expected[1], Scanned::Reply(b"$5\r\nab\r\nc\r\n".to_vec()));
+        for size in 1..STREAM.len() {
+            assert_eq!(replies(STREAM.chunks(size).map(<[u8]>::to_vec)), expected, "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_counted_and_not_kept() {
+        let mut scan = Scan::default();
+        let length = 3 * REPLY_BYTES;
+        scan.take(format!("*2\r\n${length}\r\n").as_bytes());
+        let piece = vec![b'x'; 64 << 10];
+        for _ in 0..length / piece.len() {
+            scan.take(&piece);
+            assert_eq!(scan.next(), Ok(None));
+            assert!(scan.bytes.len() <= REPLY_BYTES + 2 * piece.len());
+        }
+        scan.take(b"\r\n:1\r\n+next\r\n");
+        let header = 4 + format!("${length}\r\n").len();
+        let all = (header + length + 2 + 4) as u64;
+        assert_eq!(scan.next(), Ok(Some(Scanned::TooLarge(all))));
+        assert_eq!(scan.next(), Ok(Some(Scanned::Reply(b"+next\r\n".to_vec()))));
+        assert_eq!(scan.next(), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_resp_is_an_error() {
+        for bytes in ["x\r\n", "$x\r\n", "*-2\r\n", "\r\n", "%99999999999999999999\r\n", "|1\r\n"] {
+            let mut scan = Scan::default();
+            scan.take(bytes.as_bytes());
+            assert_eq!(scan.next(), Err(Broken), "{bytes:?}");
+        }
+        let mut scan = Scan::default();
+        scan.take(&vec![b'+'; LINE_BYTES + 2]);
+        assert_eq!(scan.next(), Err(Broken));
+    }
+}

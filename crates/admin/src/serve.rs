@@ -1,0 +1,110 @@
+//! One connection of HTTP, from the bytes that told what it is to its end.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_tokio::rt::{TokioIo, TokioTimer};
+use tokio::sync::watch;
+use tower_service::Service;
+
+use crate::host::Host;
+use crate::sessions::Sessions;
+use crate::stream::{ByteStream, Patient};
+use crate::{api, assets, guard, health, metrics};
+
+/// A request's head has to be there within this time, also the next one's of a connection that is
+/// kept: so long one may be idle.
+const HEAD_MOST: Duration = Duration::from_secs(15);
+/// The lines of a head together are not longer than this.
+const HEAD_BYTES: usize = 32 << 10;
+/// Nor more.
+const HEAD_LINES: usize = 64;
+
+/// What all connections of a server share.
+pub struct Admin {
+    /// The server.
+    pub(crate) host: Arc<dyn Host>,
+    /// Who has logged in.
+    pub(crate) sessions: Sessions,
+}
+
+/// A connection that speaks HTTP.
+pub struct Incoming {
+    /// Its bytes.
+    pub stream: Box<dyn ByteStream>,
+    /// What has been read of it already.
+    pub received: Vec<u8>,
+    /// Whose it is.
+    pub peer: Peer,
+    /// Dropped when the connection has ended, whatever it has become.
+    pub seat: Box<dyn Send>,
+}
+
+/// The other end of a connection, and how it came here.
+#[derive(Clone, Debug, Default)]
+pub struct Peer {
+    /// Its address, as CLIENT LIST shows it.
+    pub address: String,
+    /// Our end.
+    pub local: String,
+    /// Whether it is encrypted.
+    pub is_tls: bool,
+    /// It came to where nobody is asked for a password.
+    pub needs_no_login: bool,
+}
+
+impl Admin {
+    /// For this server.
+    pub fn new(host: Arc<dyn Host>) -> Arc<Admin> {
+        Arc::new(Admin { host, sessions: Sessions::default() })
+    }
+
+    /// Serves a connection to its end, or until `stops` says so. Within a runtime.
+    pub async fn serve(self: Arc<Self>, incoming: Incoming, mut stops: watch::Receiver<bool>) {
+        let Incoming { stream, received, peer, seat } = incoming;
+        let (router, peer) = (router(&self), Arc::new(peer));
+        let of_requests = stops.clone();
+        let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(Arc::clone(&peer));
+            request.extensions_mut().insert(of_requests.clone());
+            router.clone().call(request)
+        });
+        let io = TokioIo::new(Patient::new(stream, received, seat));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_MOST)
+            .max_buf_size(HEAD_BYTES)
+            .max_headers(HEAD_LINES)
+            .serve_connection(io, service)
+            .with_upgrades();
+        tokio::pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "an HTTP connection ended");
+                }
+            }
+            _ = stops.wait_for(|stops| *stops) => {}
+        }
+    }
+}
+
+/// What is served where.
+fn router(admin: &Arc<Admin>) -> Router {
+    static ROUTES: LazyLock<Router<Arc<Admin>>> = LazyLock::new(|| {
+        Router::new()
+            .route("/healthz", get(health::alive))
+            .route("/readyz", get(health::ready))
+            .route("/metrics", get(metrics::page))
+            .nest("/api", api::routes())
+            .fallback(assets::file)
+    });
+    let guarded = ROUTES.clone().layer(from_fn_with_state(Arc::clone(admin), guard::check));
+    guarded.with_state(Arc::clone(admin))
+}
