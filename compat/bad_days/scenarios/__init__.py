@@ -1,8 +1,8 @@
 """The scenarios, by what goes wrong. A new module is imported here; it declares its scenarios."""
 
 from . import (  # noqa: F401
-    append_only, append_only_kills, buffers, circumstances, clients, eviction, holes, input,
-    items, large_reads, limits, migrate, monitors, persistence, pubsub, safety, scripts, soak,
-    threads, tls, unauthenticated, users, waiting,
+    append_only, append_only_kills, browsers, buffers, circumstances, clients, eviction, holes,
+    input, items, large_reads, limits, migrate, monitors, persistence, pubsub, safety, scripts,
+    soak, threads, tls, unauthenticated, users, waiting,
 )
 from . import memory  # noqa: F401

@@ -185,10 +185,11 @@ def half_logins_end_by_themselves(trial):
             assert client.rest() == b""
 
 
-@scenario()
+@scenario("--primary_port_http_enabled", "no")
 def web_page(trial):
-    """A page makes a browser send commands to us: HTTP around them, and nothing of it runs. What
-    stands before the first telling line could not be told from commands."""
+    """A page makes a browser send commands to a server that speaks no HTTP: HTTP around them, and
+    nothing of it runs. What stands before the first telling line could not be told from
+    commands."""
     bodies = (
         b"POST / HTTP/1.1\r\nHost: localhost:6379\r\nContent-Length: 20\r\n\r\n",
         b"PUT / HTTP/1.1\r\nhOST: localhost\r\n\r\n",

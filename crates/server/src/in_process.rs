@@ -12,6 +12,7 @@ use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
 
+use crate::process::listening::ListenerKind;
 use crate::process::supervision::Supervisor;
 use crate::shared::{Launch, Shared};
 use crate::worker::Worker;
@@ -64,7 +65,12 @@ impl InProcess {
         let mut worker = Worker::new(shared, 0, inbox);
         let token = Token { index: 0, generation: 0 };
         let session = Session::of_client(1, &worker.users);
-        worker.connections.push(Some(Box::new(Connection::new(token, session, 0))));
+        worker.connections.push(Some(Box::new(Connection::new(
+            token,
+            session,
+            ListenerKind::Resp,
+            0,
+        ))));
         Ok(InProcess { worker, lane_tally, lane_recorder, reader })
     }
 

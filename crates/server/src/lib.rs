@@ -17,6 +17,7 @@
 //! | `clients` | clients as operators see them: filters, CLIENT LIST, their memory |
 //! | `commands` | commands about the server itself; all others are in `commands` and `engine` |
 //! | `migrate` | keys on their way to another server |
+//! | `http` | connections that speak HTTP, on their way to the control plane |
 //! | `process` | starting, stopping, signals, listening sockets, the log |
 //!
 //! What happens between a request and its reply is the crate `engine`'s.
@@ -31,6 +32,7 @@ pub mod shared;
 
 pub mod appending;
 mod clients;
+mod http;
 mod migrate;
 mod rates;
 mod saves;

@@ -15,6 +15,7 @@ use pantala_keyspace::ChangeSink;
 use pantala_settings::Settings;
 
 use crate::appending::Appending;
+use crate::http::Http;
 use crate::migrate::Links;
 use crate::process::flushing::DelayedFlush;
 use crate::process::listening::Listening;
@@ -54,6 +55,8 @@ pub struct Shared {
     pub listening: Mutex<Listening>,
     /// Connections of MIGRATE.
     pub links: Links,
+    /// Connections that speak HTTP.
+    pub http: Http,
     /// Held by whoever lets changes of data wait while it saves.
     pub writes_wait: Mutex<()>,
     /// How busy the workers are, for INFO.
@@ -131,6 +134,7 @@ impl Shared {
             supervisor: launch.supervisor,
             listening: Mutex::default(),
             links: Links::default(),
+            http: Http::default(),
             writes_wait: Mutex::default(),
             loads: Mutex::new(Loads::default()),
             self_ref: OnceLock::new(),

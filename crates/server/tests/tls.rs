@@ -508,3 +508,49 @@ fn beyond_maxclients_nobody_is_let_in_and_those_inside_stay() {
         one.check("PING", "+PONG\r\n");
     }
 }
+
+/// One request whose answer ends with its connection.
+fn http(method: &str, path: &str, more: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Pantala: 1\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n{body}"
+    )
+}
+
+#[test]
+fn http_is_served_over_tls_by_whoever_takes_the_connection_over() {
+    for engine in ENGINES {
+        let server = Server::new(engine, &[]);
+        for pieces in [1, 7, 10_000] {
+            let mut client = server.client();
+            for piece in http("GET", "/healthz", "", "").as_bytes().chunks(pieces) {
+                client.say(piece);
+            }
+            let answer = String::from_utf8_lossy(&client.rest()).into_owned();
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+            assert!(answer.ends_with("\r\n\r\nok\n"), "{answer}");
+        }
+        let mut client = server.client();
+        client.say(http("GET", "/api/commands", "", ""));
+        let answer = client.rest();
+        assert!(answer.len() > 100_000 && answer.ends_with(b"]"), "{}", answer.len());
+        let mut client = server.client();
+        client.say(http("POST", "/api/login", "", r#"{"user":"default","password":""}"#));
+        let answer = String::from_utf8_lossy(&client.rest()).into_owned();
+        let cookie = answer.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+        let cookie = cookie.expect("a cookie");
+        assert!(cookie.ends_with("; Secure"), "{cookie}");
+        let cookie = format!("Cookie: {cookie}\r\n");
+        let mut client = server.client();
+        let long = "x".repeat(300_000);
+        let body = format!(r#"{{"run":["SET","k","{long}"]}}"#);
+        client.say(http("POST", "/api/run", &cookie, &body));
+        assert!(client.rest().ends_with(br#"{"reply":{"status":"OK"}}"#));
+        server.client().check("STRLEN k", ":300000\r\n");
+        let mut client = server.client();
+        client.check("PING", "+PONG\r\n");
+        client.say(http("GET", "/healthz", "", ""));
+        assert!(!client.rest().starts_with(b"HTTP"), "amid RESP there is no HTTP");
+    }
+}

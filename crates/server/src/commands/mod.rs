@@ -8,7 +8,7 @@ mod commandlog;
 mod config;
 mod debug;
 mod hotkeys;
-mod info;
+pub(crate) mod info;
 mod latency;
 mod lolwut;
 mod memcached;

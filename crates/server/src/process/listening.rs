@@ -31,18 +31,24 @@ pub enum ListenerKind {
     RespTls,
     /// Memcached's protocols over TLS.
     MemcachedTls,
+    /// RESP, or HTTP, at the port for administration.
+    Admin,
+    /// The same over TLS.
+    AdminTls,
 }
 
 /// The kind is in the uppermost byte; below it is the listener's number.
 const KIND_SHIFT: u32 = 24;
 
 impl ListenerKind {
-    const ALL: [ListenerKind; 5] = [
+    const ALL: [ListenerKind; 7] = [
         ListenerKind::Resp,
         ListenerKind::RespUnix,
         ListenerKind::Memcached,
         ListenerKind::RespTls,
         ListenerKind::MemcachedTls,
+        ListenerKind::Admin,
+        ListenerKind::AdminTls,
     ];
 
     /// The kind of this listener.
@@ -51,17 +57,34 @@ impl ListenerKind {
         ListenerKind::ALL.get(number).copied().unwrap_or(ListenerKind::Resp)
     }
 
-    /// What is spoken there; of Memcached's protocols the first byte says which.
+    /// What is spoken there, but for what the first bytes tell; of Memcached's protocols the first
+    /// byte says which.
     pub fn protocol(self) -> Protocol {
         match self {
-            ListenerKind::Resp | ListenerKind::RespUnix | ListenerKind::RespTls => Protocol::Resp,
             ListenerKind::Memcached | ListenerKind::MemcachedTls => Protocol::MemcachedText,
+            _ => Protocol::Resp,
         }
+    }
+
+    /// Whether it is the port that clients of RESP connect to.
+    pub fn is_main(self) -> bool {
+        matches!(self, ListenerKind::Resp | ListenerKind::RespTls)
+    }
+
+    /// Whether it is the port for administration.
+    pub fn is_admin(self) -> bool {
+        matches!(self, ListenerKind::Admin | ListenerKind::AdminTls)
+    }
+
+    /// Whether HTTP is spoken there, too.
+    pub fn has_http(self, settings: &Settings) -> bool {
+        self.is_admin() || self.is_main() && settings.primary_port_http_enabled
     }
 
     /// Whether TLS is spoken there.
     pub fn is_tls(self) -> bool {
-        matches!(self, ListenerKind::RespTls | ListenerKind::MemcachedTls)
+        use ListenerKind::{AdminTls, MemcachedTls, RespTls};
+        matches!(self, RespTls | MemcachedTls | AdminTls)
     }
 
     /// The name of a listener of this kind, by its number among all.
@@ -195,14 +218,21 @@ fn places(settings: &Settings) -> Vec<Place> {
         true => (ListenerKind::RespTls, ListenerKind::MemcachedTls),
         false => (ListenerKind::Resp, ListenerKind::Memcached),
     };
+    let admin = match settings.tls && !settings.no_tls_on_admin_port {
+        true => ListenerKind::AdminTls,
+        false => ListenerKind::Admin,
+    };
     let ports = [
         (resp, "port", settings.port),
         (ListenerKind::RespTls, "tls-port", settings.tls_port),
         (memcached, "memcached_port", settings.memcached_port),
+        (admin, "admin_port", settings.admin_port),
     ];
     let mut places = Vec::new();
     for (kind, setting, port) in ports.into_iter().filter(|(_, _, port)| *port != 0) {
-        let addresses = settings.bind.iter().cloned();
+        let has_own = kind.is_admin() && !settings.admin_bind.is_empty();
+        let bind = if has_own { &settings.admin_bind } else { &settings.bind };
+        let addresses = bind.iter().cloned();
         places.extend(addresses.map(|address| Place { kind, setting, port, address }));
     }
     places
@@ -217,7 +247,7 @@ impl Place {
         };
         match addresses(name, *port).and_then(|addresses| open_all(&addresses, backlog)) {
             Err(error) if is_optional && net::is_absent_address(&error) => Ok(Vec::new()),
-            opened => opened.map_err(|error| format!("--bind {name}, --{setting} {port}: {error}")),
+            opened => opened.map_err(|error| format!("--{setting} {port} at {name}: {error}")),
         }
     }
 }

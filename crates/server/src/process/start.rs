@@ -108,7 +108,7 @@ pub fn start_with(
     *shared.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
     let settings = shared.engine.settings.current();
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
-    shared.tls.apply(&shared.engine)?;
+    prepare_ports(&shared)?;
     if matches!(to_load, Some(ToLoad::Steps(_))) {
         // Before anybody changes anything: keys may expire as soon as all is loaded.
         shared.engine.journal.turn(true);
@@ -155,6 +155,12 @@ pub fn start_with(
         threads.push(spawn("sign-of-life", life)?);
     }
     Ok(Running { shared, threads, sweeper_waker, to_load })
+}
+
+/// What connections need that speak more than RESP: certificates, and who serves HTTP.
+fn prepare_ports(shared: &Arc<Shared>) -> Result<(), String> {
+    shared.tls.apply(&shared.engine)?;
+    shared.http.begin(shared)
 }
 
 impl Running {
@@ -250,6 +256,7 @@ impl Running {
         self.shared.engine.condition.shutdown.wait();
         self.shared.supervisor.tell(News::Stopping);
         self.shared.workers.post_all(|| Message::LookUp);
+        self.shared.http.end();
         self.shared.engine.lane.wake_all();
         self.sweeper_waker.wake();
         for thread in self.threads {

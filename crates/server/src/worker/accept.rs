@@ -6,15 +6,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
-use pantala_commands::{Protocol, Session};
+use pantala_commands::{Login, Protocol, Session};
 use pantala_engine::directory::Transit;
 use pantala_reactor::{ListenerId, Ops, Token, net};
 use pantala_settings::field::PortSharing;
 
 use crate::process::listening::ListenerKind;
 use crate::worker::Worker;
-use crate::worker::connection::{Connection, Life};
-use crate::worker::secured::Secured;
+use crate::worker::connection::{Connection, Life, Next};
 use crate::workers::inbox::Message;
 
 const TOO_MANY: &[u8] = b"-ERR max number of clients reached\r\n";
@@ -48,14 +47,14 @@ impl Worker {
         let id = shared.next_client_id();
         let mut session = Session::of_client(id, &self.users);
         session.since_us = monotonic_us();
-        session.protocol = match kind {
-            ListenerKind::Resp | ListenerKind::RespTls
-                if self.settings.primary_port_memcached != PortSharing::No =>
-            {
-                Protocol::Undecided
-            }
-            _ => kind.protocol(),
+        session.protocol = match self.has_choice(kind) {
+            true => Protocol::Undecided,
+            false => kind.protocol(),
         };
+        if kind.is_admin() && self.settings.admin_nopass {
+            let default = Arc::clone(self.users.users.default_user());
+            session.log_in(Login::of_user(default, self.users.version), &self.users);
+        }
         if kind == ListenerKind::RespUnix {
             session.peer = format!("{}:0", self.settings.unixsocket);
             session.local = session.peer.clone();
@@ -72,11 +71,17 @@ impl Worker {
         shared.workers.came();
         if shared.workers.least_loaded() == self.index {
             shared.workers.joined(self.index);
-            self.adopt(socket, session, kind.is_tls(), ops);
+            self.adopt(socket, session, kind, ops);
         } else {
-            let (session, is_tls) = (Box::new(session), kind.is_tls());
-            shared.workers.seat(Message::Accepted { socket, session, is_tls });
+            let session = Box::new(session);
+            shared.workers.seat(Message::Accepted { socket, session, kind });
         }
+    }
+
+    /// Whether more than one protocol is spoken there.
+    fn has_choice(&self, kind: ListenerKind) -> bool {
+        let has_memcached = self.settings.primary_port_memcached != PortSharing::No;
+        kind.has_http(&self.settings) || kind.is_main() && has_memcached
     }
 
     fn is_protected(&self) -> bool {
@@ -100,15 +105,11 @@ impl Worker {
         &mut self,
         socket: OwnedFd,
         session: Session,
-        is_tls: bool,
+        kind: ListenerKind,
         ops: &mut Ops<'_>,
     ) {
         let now_us = self.now_us;
-        self.seat(socket, ops, |token| {
-            let mut connection = Box::new(Connection::new(token, session, now_us));
-            connection.tls = is_tls.then(|| Box::new(Secured::new(now_us)));
-            connection
-        });
+        self.seat(socket, ops, |token| Box::new(Connection::new(token, session, kind, now_us)));
     }
 
     /// Serves a socket that another worker gave up.
@@ -204,19 +205,35 @@ impl Worker {
         self.take_off(conn.index);
         self.depart_as_monitor(conn.index);
         let Some(mut connection) = self.connections[conn.index as usize].take() else { return };
-        self.shared.workers.departs();
-        self.shared.engine.notices.directory.depart(connection.session.id);
         self.open_count -= 1;
         let counted = std::mem::take(&mut connection.counts.counted_bytes);
         self.count_bytes(counted, 0);
-        let workers = &self.shared.workers;
-        workers.left(self.index);
-        match connection.next_worker.take() {
-            Some(next) => {
+        let shared = Arc::clone(&self.shared);
+        shared.workers.left(self.index);
+        let next = std::mem::take(&mut connection.next);
+        if next == Next::Http {
+            self.end_session(&connection.session);
+            return shared.http.take(socket, *connection);
+        }
+        shared.workers.departs();
+        shared.engine.notices.directory.depart(connection.session.id);
+        match next {
+            Next::Worker(next) => {
                 self.tally.moved.add(1);
-                workers.seat_at(usize::from(next), Message::Moved { socket, connection });
+                shared.workers.seat_at(usize::from(next), Message::Moved { socket, connection });
             }
-            None => workers.seat(Message::Moved { socket, connection }),
+            _ => shared.workers.seat(Message::Moved { socket, connection }),
+        }
+    }
+
+    /// Gives those up that have turned out to speak HTTP.
+    pub(crate) fn give_to_http(&mut self, ops: &mut Ops<'_>) {
+        for index in std::mem::take(&mut self.lists.to_http) {
+            let Some(connection) = self.at(index).filter(|one| one.life == Life::Open) else {
+                continue;
+            };
+            (connection.life, connection.next) = (Life::Leaving, Next::Http);
+            ops.detach(connection.token);
         }
     }
 }

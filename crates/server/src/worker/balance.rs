@@ -30,7 +30,7 @@ use pantala_reactor::{Ops, Token};
 
 use crate::shared::Shared;
 use crate::worker::Worker;
-use crate::worker::connection::Connection;
+use crate::worker::connection::{Connection, Next};
 
 /// How far looks are apart, at least.
 const LOOK_US: u64 = 100_000;
@@ -165,7 +165,7 @@ impl Worker {
                 self.balance.leaving.push((token, worker));
                 continue;
             }
-            connection.next_worker = Some(worker);
+            connection.next = Next::Worker(worker);
             self.let_go(token.index, ops);
         }
     }

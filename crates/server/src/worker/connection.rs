@@ -11,6 +11,7 @@ use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;
 
 use crate::clients::describe::meters;
+use crate::process::listening::ListenerKind;
 use crate::worker::secured::Secured;
 use crate::worker::sending::THROTTLE_BYTES;
 use crate::worker::serving::Reader;
@@ -58,6 +59,18 @@ pub enum Life {
     Closing,
     /// The reactor was asked for its socket, to give it to another worker.
     Leaving,
+}
+
+/// Who is to serve a connection that its worker gives up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Next {
+    /// The worker with the fewest connections.
+    #[default]
+    Any,
+    /// This worker.
+    Worker(u16),
+    /// The control plane: it speaks HTTP.
+    Http,
 }
 
 /// What a client has sent.
@@ -161,8 +174,10 @@ pub struct Connection {
     pub session: Session,
     /// Where it is in its life.
     pub life: Life,
-    /// The worker that is to serve it next, where that is settled.
-    pub next_worker: Option<u16>,
+    /// Where it was accepted.
+    pub kind: ListenerKind,
+    /// Who is to serve it next, should it leave.
+    pub next: Next,
     /// What it has sent.
     pub input: Input,
     /// What it is to be sent.
@@ -181,15 +196,16 @@ pub struct Connection {
 
 impl Connection {
     /// A connection as it begins.
-    pub fn new(token: Token, session: Session, now_us: u64) -> Self {
+    pub fn new(token: Token, session: Session, kind: ListenerKind, now_us: u64) -> Self {
         Connection {
             token,
             session,
             life: Life::Open,
-            next_worker: None,
+            kind,
+            next: Next::Any,
             input: Input::default(),
             output: Output::default(),
-            tls: None,
+            tls: kind.is_tls().then(|| Box::new(Secured::new(now_us))),
             waits: Waits::default(),
             peer: Peer::default(),
             marks: Marks::default(),

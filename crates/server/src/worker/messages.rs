@@ -36,8 +36,8 @@ impl Worker {
     fn take_message(&mut self, message: Message, ops: &mut Ops<'_>) {
         match message {
             Message::Engine(message) => self.take_engine_message(message),
-            Message::Accepted { socket, session, is_tls } => {
-                self.adopt(socket, *session, is_tls, ops);
+            Message::Accepted { socket, session, kind } => {
+                self.adopt(socket, *session, kind, ops);
             }
             Message::Moved { socket, connection } => self.take_over(socket, connection, ops),
             Message::Unpark { connection, parking } => self.unpark(connection, parking),

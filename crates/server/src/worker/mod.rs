@@ -52,7 +52,7 @@ use self::waiting::Timeouts;
 use crate::shared::Shared;
 use crate::worker::balance::Balance;
 use crate::worker::connection::{Connection, Life, handle_of};
-use crate::worker::serving::{Chunk, Chunks, Scratch};
+use crate::worker::serving::{Chunk, Chunks, Scratch, begins_with_resp};
 use crate::worker::spare::SpareBuffers;
 use crate::workers::inbox::{Inbox, Message};
 use pantala_engine::limits::Limited;
@@ -83,6 +83,8 @@ pub struct Lists {
     pub awaiting: Vec<u32>,
     /// They watch all commands.
     pub monitors: Vec<u32>,
+    /// They speak HTTP: others serve them.
+    pub to_http: Vec<u32>,
     /// Places of lost connections whose subscriptions are being ended.
     pub unsubscribing: Vec<Place>,
     /// Buffers to be used again.
@@ -157,7 +159,8 @@ impl WorkerThread {
     /// Serves until the server stops or this worker is retired and empty.
     pub fn serve(mut self) {
         let _guard = NeverWaits::new();
-        self.worker.shared.workers.began(self.worker.index);
+        let tally = Arc::clone(&self.worker.tally);
+        self.worker.shared.workers.began(self.worker.index, tally);
         while !self.worker.is_finished() {
             match self.reactor.wait(self.worker.longest_sleep()) {
                 Ok((events, mut ops)) => self.worker.turn(events, &mut ops),
@@ -267,6 +270,9 @@ impl Worker {
         self.forget_listeners();
         self.end_waiting();
         self.take_resumed(&mut chunks);
+        if !self.lists.to_http.is_empty() {
+            self.give_to_http(ops);
+        }
         // All that is to run now has arrived.
         self.look_at_users();
         if !chunks.is_empty() {
@@ -402,8 +408,11 @@ impl Worker {
             Life::Ending | Life::Closing => return,
         }
         if connection.session.protocol == Protocol::Undecided {
-            connection.input.bytes.extend_from_slice(bytes);
-            return self.resume(conn.index);
+            if !begins_with_resp(&connection.input.bytes, bytes) {
+                connection.input.bytes.extend_from_slice(bytes);
+                return self.resume(conn.index);
+            }
+            connection.session.protocol = Protocol::Resp;
         }
         let chunks = chunks.of(connection.session.protocol);
         match connection.marks.chunk {

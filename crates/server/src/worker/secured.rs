@@ -76,6 +76,11 @@ impl Secured {
         }
     }
 
+    /// TLS itself, for whoever serves the connection from now on.
+    pub fn into_session(self) -> Option<TlsSession> {
+        self.session
+    }
+
     /// Whether the handshake is not over.
     pub fn is_handshaking(&self) -> bool {
         self.session.as_ref().is_none_or(TlsSession::is_handshaking)

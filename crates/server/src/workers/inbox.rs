@@ -13,6 +13,7 @@ use pantala_engine::Mailbox;
 use pantala_reactor::{ListenerId, Waker};
 
 use crate::clients::filter::ClientFilter;
+use crate::process::listening::ListenerKind;
 use crate::worker::connection::Connection;
 
 /// One message.
@@ -25,8 +26,8 @@ pub enum Message {
         socket: OwnedFd,
         /// What is known of it.
         session: Box<Session>,
-        /// Whether it is to begin with TLS.
-        is_tls: bool,
+        /// Where it was accepted.
+        kind: ListenerKind,
     },
     /// A connection that another worker gave up.
     Moved {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pantala_base::awake::AwakeClock;
 
+use pantala_engine::stats::tallies::ThreadTally;
 use pantala_engine::{Mailbox, WorkerSet};
 
 use self::inbox::{Inbox, Message};
@@ -25,6 +26,7 @@ struct Place {
     largest_bytes: AtomicU64,
     inbox: RwLock<Option<Arc<Inbox>>>,
     clock: Mutex<Option<AwakeClock>>,
+    tally: Mutex<Option<Arc<ThreadTally>>>,
 }
 
 /// See the module.
@@ -47,6 +49,7 @@ impl Default for Workers {
             largest_bytes: AtomicU64::new(0),
             inbox: RwLock::new(None),
             clock: Mutex::new(None),
+            tally: Mutex::new(None),
         };
         Workers {
             places: (0..MAX_WORKERS).map(|_| place()).collect(),
@@ -67,7 +70,9 @@ impl Workers {
     }
 
     /// From now on others may ask how busy this worker is. To be called by its thread.
-    pub fn began(&self, index: usize) {
+    pub fn began(&self, index: usize, tally: Arc<ThreadTally>) {
+        let mut place = self.places[index].tally.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = Some(tally);
         let mut clock = self.places[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
         *clock = AwakeClock::of_this_thread();
     }
@@ -76,6 +81,11 @@ impl Workers {
     pub fn awake_us(&self, index: usize) -> Option<u64> {
         let clock = self.places[index].clock.lock().unwrap_or_else(PoisonError::into_inner);
         clock.as_ref()?.awake_us()
+    }
+
+    /// What the worker at this place has counted.
+    pub fn tally(&self, index: usize) -> Option<Arc<ThreadTally>> {
+        self.places[index].tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many connections this worker serves.
@@ -318,6 +328,7 @@ mod tests {
     use pantala_reactor::{Config, EngineChoice, Reactor};
 
     use super::*;
+    use crate::process::listening::ListenerKind;
 
     fn inbox() -> Arc<Inbox> {
         let config = Config { choice: EngineChoice::Epoll, ..Config::default() };
@@ -326,7 +337,7 @@ mod tests {
 
     fn newcomer() -> Message {
         let socket = std::fs::File::open("/dev/null").unwrap().into();
-        Message::Accepted { socket, session: Box::new(Session::new(1)), is_tls: false }
+        Message::Accepted { socket, session: Box::new(Session::new(1)), kind: ListenerKind::Resp }
     }
 
     #[test]

@@ -100,7 +100,8 @@ fn connections(shared: &Shared, page: &mut Page, turns_per_s: f64) {
     }
 }
 
-fn calls(tally: &ThreadTally) -> u64 {
+/// Commands that a thread has run.
+pub(crate) fn calls(tally: &ThreadTally) -> u64 {
     tally.commands.iter().map(|row| row.calls.get()).fold(0, u64::wrapping_add)
 }
 
@@ -122,7 +123,7 @@ fn rates(shared: &Shared) -> [f64; 4] {
 }
 
 /// What the process has used so far, in user mode and in the kernel.
-pub(in crate::commands) fn cpu_seconds() -> [f64; 2] {
+pub(crate) fn cpu_seconds() -> [f64; 2] {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let [user, system, ..] = times(&text);
     [user, system]

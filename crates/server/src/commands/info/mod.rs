@@ -10,7 +10,7 @@ mod counts;
 mod keysizes;
 mod state;
 
-pub(super) use counts::cpu_seconds;
+pub(crate) use counts::{calls, cpu_seconds};
 
 use std::fmt::{Display, Write as _};
 
@@ -86,7 +86,9 @@ const SECTIONS: [Section; 19] = [
     section("tls", "TLS", Shown::InAll, state::tls),
     section("clients", "Clients", Shown::Always, state::clients),
     section("memory", "Memory", Shown::Always, state::memory),
-    section("persistence", "Persistence", Shown::Always, state::persistence),
+    section("persistence", "Persistence", Shown::Always, |_, shared, page| {
+        state::persistence(shared, page);
+    }),
     section("stats", "Stats", Shown::Always, counts::stats),
     section("replication", "Replication", Shown::Always, state::replication),
     section("cpu", "CPU", Shown::Always, counts::cpu),
@@ -134,6 +136,14 @@ fn info(call: &mut Call<'_, '_>) -> Done {
     }
     call.reply.verbatim(b"txt", page.0.as_bytes());
     Ok(())
+}
+
+/// The lines of a section, as names and values.
+pub(crate) fn persistence(shared: &Shared) -> Vec<(String, String)> {
+    let mut page = Page(String::new());
+    state::persistence(shared, &mut page);
+    let pairs = page.0.lines().filter_map(|line| line.split_once(':'));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn is_wanted(section: &Section, words: &[&[u8]]) -> bool {

@@ -189,7 +189,7 @@ fn fragmentation(page: &mut Page, name: &str, larger: u64, smaller: u64) {
     page.line(&format!("{name}_bytes"), difference);
 }
 
-pub(super) fn persistence(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn persistence(shared: &Shared, page: &mut Page) {
     let (history, current) = (shared.saves.history(), shared.saves.current());
     let progress = current.as_ref().map(|save| save.progress()).unwrap_or_default();
     let in_background = current.as_ref().filter(|save| save.is_in_background);

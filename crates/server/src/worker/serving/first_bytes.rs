@@ -3,19 +3,21 @@
 //!
 //! | first bytes | it speaks |
 //! |---|---|
+//! | `*`, as nearly all clients begin | RESP, at the first byte |
+//! | a line `METHOD target HTTP/1.x` | HTTP, where that is served |
 //! | 0x80 | Memcached's binary protocol |
 //! | a line of Memcached's, in lower case, that RESP could only refuse | its text protocol |
 //! | `get KEY`, `touch KEY N` in lower case, which both understand | what the setting says |
 //! | anything else | RESP |
 //!
-//! So nothing that a client of RESP could have sent with success is taken for Memcached's, unless
+//! So nothing that a client of RESP could have sent with success is taken for anything else, unless
 //! the setting says so; what is neither has RESP's error. Until a line ends nothing is decided, but
 //! no more than [`LINE_BYTES`] are kept for that.
 //!
-//! TLS and HTTP belong here, too: TLS begins with 0x16, and after it everything above holds again;
-//! HTTP's lines begin with a method in upper case and end with `HTTP/`.
+//! Who speaks HTTP is given up by its worker, with what it has sent (`Worker::give_to_http`), and
+//! served by the control plane (`crate::http`). TLS comes before all this: `worker/secured.rs`.
 //!
-//! Tests: at the foot; the server's `tests/memcached.rs`.
+//! Tests: at the foot; the server's `tests/memcached.rs` and `tests/http.rs`.
 
 use pantala_base::simd::find_byte;
 use pantala_commands::Protocol;
@@ -56,23 +58,104 @@ const ITS_OWN: &[&[u8]] = &[
 /// Those of both; `quit` is not told apart, it ends a connection of either.
 const OF_BOTH: &[&[u8]] = &[b"append", b"decr", b"get", b"incr", b"set", b"touch"];
 
+/// Methods of HTTP. What else there is no browser and no probe sends.
+const METHODS: &[&[u8]] =
+    &[b"CONNECT", b"DELETE", b"GET", b"HEAD", b"OPTIONS", b"PATCH", b"POST", b"PUT", b"TRACE"];
+
+/// What the bytes so far tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// More are needed.
+    Nothing,
+    /// Its protocol is one that workers serve.
+    Speaks(Protocol),
+    /// It speaks HTTP.
+    Http,
+}
+
+/// What may be spoken where a connection came from, beside RESP.
+#[derive(Clone, Copy, Debug)]
+struct Choice {
+    memcached: PortSharing,
+    has_http: bool,
+}
+
+/// Whether a connection that has sent `before`, and now this, surely speaks RESP.
+#[inline]
+pub fn begins_with_resp(before: &[u8], bytes: &[u8]) -> bool {
+    before.is_empty() && bytes.first() == Some(&b'*')
+}
+
 impl Worker {
     /// Decides what the connection at `index` speaks by what it has sent; whether that is known.
     #[cold]
     pub(crate) fn decide_protocol(&mut self, index: u32) -> bool {
-        let sharing = self.settings.primary_port_memcached;
+        let settings = &self.settings;
         let registry = &self.shared.engine.registry;
         let slot = self.connections.get_mut(index as usize);
         let Some(connection) = slot.and_then(Option::as_deref_mut) else { return false };
+        let memcached = match connection.kind.is_main() {
+            true => settings.primary_port_memcached,
+            false => PortSharing::No,
+        };
+        let choice = Choice { memcached, has_http: connection.kind.has_http(settings) };
         let is_command = |word: &[u8]| registry.find(word).is_some();
-        connection.session.protocol = decide(&connection.input.bytes, sharing, is_command);
-        connection.session.protocol != Protocol::Undecided
+        match decide(&connection.input.bytes, choice, is_command) {
+            Told::Nothing => return false,
+            Told::Speaks(protocol) => connection.session.protocol = protocol,
+            Told::Http => {
+                self.lists.to_http.push(index);
+                return false;
+            }
+        }
+        true
     }
 }
 
 /// What these bytes are the beginning of. `is_command` tells whether RESP has such a command: names
 /// may be given to others.
-fn decide(bytes: &[u8], sharing: PortSharing, is_command: impl Fn(&[u8]) -> bool) -> Protocol {
+fn decide(bytes: &[u8], choice: Choice, is_command: impl Fn(&[u8]) -> bool) -> Told {
+    if bytes.is_empty() {
+        return Told::Nothing;
+    }
+    match choice.has_http.then(|| http_begins(bytes)) {
+        Some(Some(true)) => return Told::Http,
+        Some(None) => return Told::Nothing,
+        Some(Some(false)) | None => {}
+    }
+    match decide_by_item(bytes, choice.memcached, is_command) {
+        Protocol::Undecided => Told::Nothing,
+        protocol => Told::Speaks(protocol),
+    }
+}
+
+/// Whether these bytes begin a request of HTTP. `None`: they may.
+fn http_begins(bytes: &[u8]) -> Option<bool> {
+    let name = bytes.split(|byte| *byte == b' ').next().unwrap_or_default();
+    if name.len() == bytes.len() {
+        let may_become = METHODS.iter().any(|method| method.starts_with(bytes));
+        return if may_become { None } else { Some(false) };
+    }
+    if !METHODS.contains(&name) {
+        return Some(false);
+    }
+    let Some(end) = find_byte(bytes, b'\n') else {
+        return if bytes.len() <= LINE_BYTES { None } else { Some(false) };
+    };
+    let line = bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]);
+    let mut words = line.split(|byte| *byte == b' ').skip(1);
+    let (target, version, more) = (words.next(), words.next(), words.next());
+    let is_version = |word: &[u8]| matches!(word, b"HTTP/1.0" | b"HTTP/1.1");
+    let has_target = target.is_some_and(|target| !target.is_empty());
+    Some(has_target && version.is_some_and(is_version) && more.is_none())
+}
+
+/// Whether these bytes are the beginning of Memcached's protocols or of RESP.
+fn decide_by_item(
+    bytes: &[u8],
+    sharing: PortSharing,
+    is_command: impl Fn(&[u8]) -> bool,
+) -> Protocol {
     match bytes.first() {
         None => return Protocol::Undecided,
         _ if sharing == PortSharing::No => return Protocol::Resp,
@@ -145,10 +228,19 @@ mod tests {
         let is_command = |word: &[u8]| {
             [&b"get"[..], b"set", b"touch", b"append", b"incr", b"decr", b"stats"].contains(&word)
         };
-        assert_eq!(decide(bytes, PortSharing::Clear, is_command), clear, "{shown:?}");
-        assert_eq!(decide(bytes, PortSharing::Yes, is_command), yes, "{shown:?} with yes");
+        let decide = |memcached| match super::decide(
+            bytes,
+            Choice { memcached, has_http: false },
+            is_command,
+        ) {
+            Told::Nothing => Undecided,
+            Told::Speaks(protocol) => protocol,
+            Told::Http => panic!("{shown:?} is taken for HTTP, which is not served"),
+        };
+        assert_eq!(decide(PortSharing::Clear), clear, "{shown:?}");
+        assert_eq!(decide(PortSharing::Yes), yes, "{shown:?} with yes");
         let of_none = if bytes.is_empty() { Undecided } else { Resp };
-        assert_eq!(decide(bytes, PortSharing::No, is_command), of_none, "{shown:?} with no");
+        assert_eq!(decide(PortSharing::No), of_none, "{shown:?} with no");
     }
 
     #[test]
@@ -218,5 +310,54 @@ mod tests {
         check(format!("get {}", "k ".repeat(1_500)), MemcachedText, MemcachedText);
         check(format!("mg {}", "k".repeat(3_000)), MemcachedText, MemcachedText);
         check(format!("get {}", "k".repeat(3_000)), Resp, Resp);
+    }
+
+    #[track_caller]
+    fn check_http(bytes: impl AsRef<[u8]>, expected: Told) {
+        let bytes = bytes.as_ref();
+        for memcached in [PortSharing::No, PortSharing::Clear, PortSharing::Yes] {
+            let told = super::decide(bytes, Choice { memcached, has_http: true }, |_| true);
+            let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]);
+            assert_eq!(told, expected, "{shown:?} with {memcached:?}");
+        }
+    }
+
+    #[test]
+    fn http_is_known_by_its_whole_first_line() {
+        for line in [
+            "GET / HTTP/1.1\r\n",
+            "GET / HTTP/1.0\n",
+            "POST /api/run HTTP/1.1\r\nHost: x\r\n\r\n{}",
+            "OPTIONS * HTTP/1.1\r\n",
+            "CONNECT x:1 HTTP/1.1\r\n",
+        ] {
+            check_http(line, Told::Http);
+            for length in 0..=line.find('\n').expect("a line") {
+                check_http(&line[..length], Told::Nothing);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_quite_http_is_resp() {
+        for line in [
+            "*1\r\n$4\r\nPING\r\n",
+            "GET / HTTP/2.0\r\n",
+            "GET / HTTP/1.1 \r\n",
+            "GET  / HTTP/1.1\r\n",
+            "GET / http/1.1\r\n",
+            "GET HTTP/1.1\r\n",
+            "GET k\r\n",
+            "GET\r\n",
+            "PING\r\n",
+            "PI",
+            "PRI * HTTP/2.0\r\n\r\n",
+            " GET / HTTP/1.1\r\n",
+            "\r\nGET / HTTP/1.1\r\n",
+            "SET k v\r\nGET / HTTP/1.1\r\n",
+        ] {
+            check_http(line, Told::Speaks(Resp));
+        }
+        check_http(format!("GET /{}", "x".repeat(LINE_BYTES)), Told::Speaks(Resp));
     }
 }

@@ -59,6 +59,7 @@ use resp::Resp;
 use window::{Item, Parsed, Progress, Window};
 
 pub use chunk::{Chunk, Chunks};
+pub use first_bytes::begins_with_resp;
 pub use memcached::Reader;
 pub use window::Scratch;
 

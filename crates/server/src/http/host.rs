@@ -1,0 +1,126 @@
+//! The server, as HTTP asks it.
+
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use pantala_admin::{
+    Facts, Figures, Host, LaneFigures, MemoryFigures, NewClient, NotReady, WorkerFigures,
+};
+use pantala_base::clock::monotonic_us;
+use pantala_base::limits::rss_bytes;
+use pantala_commands::Session;
+use pantala_engine::Engine;
+use pantala_engine::states::States;
+use pantala_engine::stats::tallies::ThreadTally;
+
+use crate::commands::info;
+use crate::process::listening::ListenerKind;
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+/// What CLIENT LIST shows of who comes from here.
+const LIB_NAME: &[u8] = b"console";
+
+/// Nothing that is written would last.
+const UNKEPT: States = States::UNKEPT.and(States::UNSAVED).and(States::UNWRITTEN);
+
+/// See the module.
+pub struct Server(pub Arc<Shared>);
+
+impl Host for Server {
+    fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    fn connect(&self, client: NewClient) -> Result<UnixStream, String> {
+        let shared = &self.0;
+        if shared.workers.connection_count() >= shared.engine.settings.current().maxclients as usize
+        {
+            return Err("ERR max number of clients reached".into());
+        }
+        let cannot = |error: std::io::Error| format!("there is no connection: {error}");
+        let (near, far) = UnixStream::pair().map_err(cannot)?;
+        near.set_nonblocking(true).map_err(cannot)?;
+        far.set_nonblocking(true).map_err(cannot)?;
+        let now = shared.engine.acl.in_force();
+        let mut session = Session::of_client(shared.next_client_id(), &now);
+        if let Some(login) = client.login {
+            session.log_in(login, &now);
+        }
+        session.since_us = monotonic_us();
+        (session.peer, session.local) = (client.address, client.local);
+        session.lib_name = LIB_NAME.into();
+        session.lib_version = env!("CARGO_PKG_VERSION").as_bytes().into();
+        shared.workers.came();
+        let (session, kind) = (Box::new(session), ListenerKind::RespUnix);
+        shared.workers.seat(Message::Accepted { socket: far.into(), session, kind });
+        Ok(near)
+    }
+
+    fn facts(&self) -> Facts {
+        let (run, settings) = (&self.0.run, self.0.engine.settings.current());
+        Facts {
+            version: env!("CARGO_PKG_VERSION"),
+            port: if settings.port == 0 { settings.tls_port } else { settings.port },
+            event_loop: run.io_engine.get().cloned().unwrap_or_default(),
+            started_unix_ms: run.started_unix_s * 1000,
+            uptime_s: monotonic_us().saturating_sub(run.started_us) / 1_000_000,
+        }
+    }
+
+    fn readiness(&self) -> Result<(), NotReady> {
+        let condition = &self.0.engine.condition;
+        let states = condition.lasting.now();
+        if condition.shutdown.is_final() || condition.shutdown.is_preparing() {
+            return Err(NotReady::Stopping);
+        }
+        if states.has(States::LOADING) {
+            return Err(NotReady::Loading);
+        }
+        match states.has(UNKEPT) {
+            true => Err(NotReady::DiskFails),
+            false => Ok(()),
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        let shared = &*self.0;
+        let engine = &shared.engine;
+        let laned = engine.stats.tallies.sum_ever(|tally| tally.laned.get());
+        Figures {
+            memory: MemoryFigures {
+                used: engine.condition.memory.used(),
+                rss: rss_bytes(),
+                most: engine.settings.current().memory_limit(),
+                peak: engine.condition.memory.peak(),
+                not_counted: engine.unwritten_bytes(),
+            },
+            workers: workers(shared),
+            lane: LaneFigures {
+                threads: engine.settings.current().slow_lane_threads as u64,
+                waiting: engine.lane.waiting() as u64,
+                jobs: laned,
+            },
+            clients: shared.workers.connection_count() as u64,
+            cpu_s: info::cpu_seconds(),
+            persistence: info::persistence(shared),
+            role: "master",
+            replicas: 0,
+        }
+    }
+}
+
+fn workers(shared: &Shared) -> Vec<WorkerFigures> {
+    let of = |id: usize| {
+        let counts =
+            |pick: fn(&ThreadTally) -> u64| shared.workers.tally(id).map_or(0, |t| pick(&t));
+        WorkerFigures {
+            id,
+            connections: shared.workers.connections_of(id) as u64,
+            commands: counts(info::calls),
+            busy_us: shared.workers.awake_us(id),
+            lock_parks: counts(|tally| tally.parked.get()),
+        }
+    };
+    shared.workers.serving().into_iter().map(of).collect()
+}
