@@ -34,7 +34,7 @@ class Operator:
         self.admin.want(b"OK", "ACL", "SETUSER", self.user, *rules)
 
     def run(self):
-        steps = [self.command, self.queued, self.waiting, self.channel, self.deleted]
+        steps = [self.command, self.queued, self.waiting, self.script, self.channel, self.deleted]
         for _ in range(ROUNDS):
             self.rng.choice(steps)()
         for client in [*self.crowd, self.admin]:
@@ -68,6 +68,18 @@ class Operator:
         assert is_error(client.read(), "NOPERM")
         self.admin.want(1, "DEL", key)
         self.change("~*")
+
+    def script(self):
+        """One that never ends by itself is refused what its user has lost meanwhile."""
+        client, key = self.crowd[0], f"count:{self.user}"
+        loop = "repeat told = redis.pcall('incr', KEYS[1]) until type(told) == 'table'"
+        client.write(encode("EVAL", f"local told {loop} return told.err", 1, key))
+        waits = b" cmd=eval "
+        until(lambda: waits in self.admin.call("CLIENT", "LIST", "USER", self.user), "it runs")
+        self.change("-incr")
+        assert b"ACL failure" in client.read()
+        self.change("+incr")
+        self.admin.call("DEL", key)
 
     def channel(self):
         """What is published after the change is answered does not come, whatever came before."""

@@ -95,6 +95,10 @@ pub(super) struct Run<'s, 'r> {
     /// So many of its partitions are told to be busy, and whether the token is.
     pub told_busy: Option<(usize, bool)>,
     pub commands: u32,
+    /// The version of the users that it has been judged by.
+    pub users_version: u64,
+    /// Its client's user has been deleted since it began.
+    pub is_orphan: bool,
     /// Its last command took so long that the clock is looked at before the next.
     pub was_long: bool,
 }
@@ -104,6 +108,8 @@ const WRONG_ARITY: ClientError =
     ClientError::text("ERR Wrong number of args calling command from script");
 const NOT_FROM_SCRIPT: ClientError =
     ClientError::text("ERR This Valkey command is not allowed from script");
+const ORPHAN: ClientError =
+    ClientError::text("ERR ACL failure in script: its user has been deleted");
 const READ_ONLY: ClientError =
     ClientError::text("ERR Write commands are not allowed from read-only scripts.");
 
@@ -134,6 +140,12 @@ impl Run<'_, '_> {
         if flags.has(Flags::NOSCRIPT) && !self.may_debug(flags) {
             return Err(NOT_FROM_SCRIPT);
         }
+        if self.turn.engine.acl.version() != self.users_version {
+            self.look_at_users();
+        }
+        if self.is_orphan {
+            return Err(ORPHAN);
+        }
         if self.session.has_rules()
             && let Err(refused) =
                 self.turn.engine.ask(&self.session, self.session.db, (found, args))
@@ -154,6 +166,15 @@ impl Run<'_, '_> {
             Some(Answer::Wait) | None => {}
         }
         Ok(())
+    }
+
+    /// Users have changed since it began: it goes on with what its client's user may do now.
+    #[cold]
+    fn look_at_users(&mut self) {
+        let now = self.turn.engine.acl.in_force();
+        self.users_version = now.version;
+        self.session.clone_login(self.client);
+        self.is_orphan = !self.session.renew_login(&now);
     }
 
     /// Whether this is DEBUG, and DEBUG SET-DISABLE-DENY-SCRIPTS lets scripts call it.

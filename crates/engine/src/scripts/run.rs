@@ -268,6 +268,8 @@ impl<'r> Turn<'r> {
             compensation: None,
             told_busy: None,
             commands: 0,
+            users_version: session.login().version(),
+            is_orphan: false,
             was_long: false,
         }
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use pantala_acl::{DEFAULT_NAME, SetUserError, Users};
@@ -29,11 +30,20 @@ fn path(settings: &Settings) -> Option<PathBuf> {
 fn loaded(users: &Users, settings: &Settings) -> Result<Users, Vec<u8>> {
     let name = &settings.aclfile;
     let path = path(settings).unwrap_or_default();
-    let text = std::fs::read(path).map_err(|error| {
+    let text = read(&path).map_err(|error| {
         let why = place::os_words(&error.to_string()).to_owned();
         format!("Error loading ACLs, opening file '{name}': {why}").into_bytes()
     })?;
     users.loaded(&text, name, default_channels(settings))
+}
+
+/// The text of a file. What is none, a pipe or a device, may never end.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let kind = std::fs::metadata(path)?.file_type();
+    match kind.is_file() || kind.is_dir() {
+        true => std::fs::read(path),
+        false => Err(io::Error::other("Not a file")),
+    }
 }
 
 pub(super) fn load(call: &mut Call<'_, '_>) -> Done {
@@ -126,4 +136,17 @@ pub(crate) fn lines_to_keep(users: &Users, settings: &Settings) -> Vec<KeptUser>
         KeptUser { name: user.name().to_vec(), rules, is_implied }
     };
     users.iter().map(kept).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_not_read() {
+        let why = read(Path::new("/dev/zero")).expect_err("a device");
+        assert_eq!(why.to_string(), "Not a file");
+        assert!(read(Path::new("/nosuch")).is_err());
+        assert!(read(Path::new("/")).is_err());
+    }
 }
