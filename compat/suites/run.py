@@ -27,6 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SUITES = {
     "redis_tcl": redis_tcl.suite,
     "redis_own": redis_own.suite,
+    "redis_tls": redis_own.over_tls,
     "rq": pytests.rq,
     "kombu": pytests.kombu,
     "redis_py": pytests.redis_py,
