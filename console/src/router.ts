@@ -24,6 +24,8 @@ export function addressOf(page: string, params: Record<string, string> = {}): st
 
 export function go(page: string, params: Record<string, string> = {}): void {
   location.hash = addressOf(page, params);
+  // The event comes later; who asks in between is told the new one.
+  route.value = parsed();
 }
 
 /** Changes the address without a step in the browser's history. */

@@ -41,8 +41,8 @@ export function micros(value: number): string {
   return `${three(value)} µs`;
 }
 
-/** A length of time in seconds, by its two largest units. */
-export function duration(seconds: number): string {
+/** A length of time in seconds, by its largest units. */
+export function duration(seconds: number, units = 2): string {
   const parts: string[] = [];
   let rest = Math.max(0, Math.floor(seconds));
   for (const [unit, size] of UNITS) {
@@ -50,7 +50,7 @@ export function duration(seconds: number): string {
     rest -= amount * size;
     if (amount > 0) parts.push(`${amount} ${unit}`);
     else if (parts.length > 0) break;
-    if (parts.length === 2) break;
+    if (parts.length === units) break;
   }
   return parts.join(' ') || '0 s';
 }

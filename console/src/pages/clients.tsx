@@ -95,31 +95,31 @@ function matches(client: Client, text: string): boolean {
 
 const COLUMNS: Column<Client>[] = [
   { name: 'Id', cell: (one) => one.id, by: (one) => Number(one.id), width: '70px' },
-  { name: 'Address', cell: (one) => one.addr, by: (one) => one.addr, width: '170px' },
+  { name: 'Address', cell: (one) => one.addr, by: (one) => one.addr, width: '150px' },
   { name: 'Name', cell: (one) => one.name || one.library, by: (one) => one.name || one.library },
   { name: 'User', cell: (one) => one.user, by: (one) => one.user, width: '90px' },
   { name: 'Db', cell: (one) => one.db, by: (one) => one.db, number: true, width: '50px' },
-  { name: 'Last command', cell: (one) => one.cmd, by: (one) => one.cmd, width: '150px' },
+  { name: 'Last command', cell: (one) => one.cmd, by: (one) => one.cmd, width: '120px' },
   {
     name: 'Age',
     cell: (one) => duration(one.age),
     by: (one) => one.age,
     number: true,
-    width: '110px',
+    width: '90px',
   },
   {
     name: 'Idle',
     cell: (one) => duration(one.idle),
     by: (one) => one.idle,
     number: true,
-    width: '110px',
+    width: '90px',
   },
   {
     name: 'Memory',
     cell: (one) => bytes(one.memory),
     by: (one) => one.memory,
     number: true,
-    width: '90px',
+    width: '80px',
   },
 ];
 
@@ -192,9 +192,19 @@ function LiveTraffic(props: { id: string }) {
       <header>
         <h3>Live traffic</h3>
         {dropped.value > 0 && <span class="note">{count(dropped.value)} not shown</span>}
-        <button type="button" aria-pressed={on.value} onClick={() => (on.value = !on.value)}>
-          {on.value ? 'Stop' : 'Watch'}
-        </button>
+        {on.value ? (
+          <button type="button" onClick={() => (on.value = false)}>
+            Stop
+          </button>
+        ) : (
+          <WriteButton
+            onClick={() => {
+              on.value = true;
+            }}
+          >
+            Watch
+          </WriteButton>
+        )}
       </header>
       {lines.value.length === 0 ? (
         <Empty>

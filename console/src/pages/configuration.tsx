@@ -124,11 +124,10 @@ function SettingRow(props: { setting: Setting; onChanged: () => void }) {
   );
 }
 
-/** `yes or no`, `one of: a, b` and the like. */
+/** The words of a kind that is a list of them: `yes or no`, `everysec, always, no`. */
 function optionsOf(kind: string): string[] | undefined {
-  if (/^(yes or no|yes\|no|bool(ean)?)$/i.test(kind)) return ['yes', 'no'];
-  const listed = /^(?:one of:? )?([\w-]+(?:(?:, | or |\|)[\w-]+)+)$/i.exec(kind);
-  return listed?.[1]?.split(/, or |, | or |\|/);
+  if (kind === 'yes or no') return ['yes', 'no'];
+  return /^[\w-]+(, [\w-]+)+$/.test(kind) ? kind.split(', ') : undefined;
 }
 
 function Edit(props: { setting: Setting; onClose: () => void; onChanged: () => void }) {

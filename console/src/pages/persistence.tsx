@@ -72,7 +72,7 @@ function Snapshot({ info, settings, onChanged }: Props) {
       <div class="tiles">
         <Tile
           name="Last"
-          value={savedAt > 0 ? `${duration(Date.now() / 1000 - savedAt)} ago` : 'never'}
+          value={savedAt > 0 ? `${duration(Date.now() / 1000 - savedAt, 1)} ago` : 'never'}
           note={savedAt > 0 ? moment(savedAt * 1000) : ''}
         />
         <Tile

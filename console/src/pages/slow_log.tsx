@@ -119,7 +119,7 @@ const columnsOf = (log: Log): Column<Entry>[] => [
     name: 'Time',
     cell: (entry) => moment(entry.atMs),
     by: (entry) => entry.id,
-    width: '170px',
+    width: '185px',
   },
   {
     name: log === 'slow' ? 'Took' : 'Size',

@@ -17,14 +17,14 @@ const isTyping = (target: EventTarget | null) =>
 
 export function useShortcuts(): void {
   useEffect(() => {
-    let goAt = 0;
+    let goAt = Number.NEGATIVE_INFINITY;
     const pressed = (event: KeyboardEvent) => {
       if (event.key === 'Escape' && isTyping(event.target)) (event.target as HTMLElement).blur();
       if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       if (document.querySelector('dialog[open]')) return;
       if (event.timeStamp - goAt < SEQUENCE_MS) {
         const page = PAGES.find((one) => one.letter === event.key);
-        goAt = 0;
+        goAt = Number.NEGATIVE_INFINITY;
         if (page) {
           go(page.id);
           event.preventDefault();

@@ -132,7 +132,7 @@ export const TypeBadge = (props: { type: string }) => (
 );
 
 export function Bar(props: { share: number; label: string; warn?: boolean }) {
-  const percent = Math.max(0, Math.min(100, Math.round(props.share * 100)));
+  const percent = Math.max(0, Math.min(100, Math.round(props.share * 100))) || 0;
   return (
     <div
       class={`bar ${props.warn ? 'warn' : ''}`}

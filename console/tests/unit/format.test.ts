@@ -16,14 +16,11 @@ test('bytes go by powers of 1,024', () => {
 test('times', () => {
   assert.deepEqual([0.5, 12, 1500, 2.5e6].map(micros), ['0.5 µs', '12 µs', '1.5 ms', '2.5 s']);
   assert.equal(micros(Number.NaN), '–');
-  assert.deepEqual([0, 59, 60, 3661, 90_000, 864_000].map(duration), [
-    '0 s',
-    '59 s',
-    '1 min',
-    '1 h 1 min',
-    '1 d 1 h',
-    '10 d',
-  ]);
+  assert.deepEqual(
+    [0, 59, 60, 3661, 90_000, 864_000].map((seconds) => duration(seconds)),
+    ['0 s', '59 s', '1 min', '1 h 1 min', '1 d 1 h', '10 d'],
+  );
+  assert.equal(duration(3661, 1), '1 h');
 });
 
 test('shares', () => {

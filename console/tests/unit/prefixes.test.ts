@@ -19,6 +19,7 @@ test('keys are summed up by the first parts of their names', () => {
   assert.deepEqual([...prefixes.all.keys()], ['a:b:', 'a:', '(no prefix)', '(no text)']);
   assert.equal(prefixes.all.get('a:b:')?.keys, 2);
   assert.equal(prefixes.bytes, 2_000);
+  assert.deepEqual([...prefixes.types.values()], [{ type: 'string', keys: 5, bytes: 2_000 }]);
 });
 
 test('a healthy server gets no advice', () => {

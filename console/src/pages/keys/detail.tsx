@@ -49,8 +49,8 @@ export function Detail(props: {
     });
     if (sure && (await attempt(() => run(['UNLINK', name], db), 'Deleted.'))) props.onGone();
   };
-  const copyCommands = () =>
-    attempt(async () => copy(await commandsOf((words) => run(words, db), name, now?.type ?? '')));
+  const copyCommands = (type: string) =>
+    attempt(async () => copy(await commandsOf((words) => run(words, db), name, type)));
   return (
     <section class="panel detail" aria-label="Key">
       <header>
@@ -65,7 +65,12 @@ export function Detail(props: {
         <button type="button" class="small" onClick={() => void copy(asText(name))}>
           Copy name
         </button>
-        <button type="button" class="small" onClick={() => void copyCommands()}>
+        <button
+          type="button"
+          class="small"
+          disabled={!now}
+          onClick={() => void copyCommands(now?.type ?? '')}
+        >
           Copy as command
         </button>
         <button type="button" class="small" onClick={() => void read()}>

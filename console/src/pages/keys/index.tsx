@@ -169,7 +169,8 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
       type: type.value,
     });
     scan.value = walk;
-    replace('keys', { ...Object.fromEntries(route.value.params), find: typed.value });
+    const params = Object.fromEntries(route.value.params);
+    replace('keys', { ...params, db: String(database.value), find: typed.value });
     void run(['DBSIZE'], database.value).then(
       (size) => (total.value = asNumber(size)),
       () => {},
@@ -234,11 +235,11 @@ function Progress(props: {
   const { scan, total } = props;
   if (!scan) return null;
   const found = scan.keys.length;
-  const looked = Math.min(scan.looked, total);
+  const looked = Math.min(Math.max(scan.looked, found), total);
   return (
     <div class="progress" role="status">
       <span>
-        <b>{count(found)}</b> {scan.done ? 'keys' : 'keys so far'}
+        <b>{count(found)}</b> {found === 1 ? 'key' : 'keys'} {!scan.done && 'so far'}
         {!scan.done && Number.isFinite(total) && ` · looked at ${count(looked)} of ${count(total)}`}
       </span>
       {found >= MAX_KEYS && <span class="note">too many to show: narrow the search</span>}

@@ -53,8 +53,8 @@ export function KeyRows(props: {
   return (
     <div
       class="tree"
-      role="tree"
-      aria-label="Keys"
+      role={rows.length > 0 ? 'tree' : undefined}
+      aria-label={rows.length > 0 ? 'Keys' : undefined}
       tabIndex={0}
       ref={box}
       onKeyDown={pressed}
@@ -113,6 +113,7 @@ function TreeRow(props: {
           <span class="label">{row.folder.prefix.slice(-row.folder.name.length - 1)}</span>
           <span
             class="only"
+            aria-hidden="true"
             title={`Look for ${row.folder.prefix}* among all keys`}
             onClick={(event) => {
               event.stopPropagation();

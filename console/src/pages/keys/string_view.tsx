@@ -63,7 +63,7 @@ export function StringView(props: {
           </WriteButton>
         )}
       </div>
-      <pre class="value" tabIndex={0} aria-label="Value">
+      <pre class={`value ${now}`} tabIndex={0} aria-label="Value">
         {text}
       </pre>
       {editing.value && typeof word === 'string' && (

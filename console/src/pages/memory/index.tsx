@@ -7,7 +7,7 @@ import { asRecord, asText } from '../../api/reply';
 import { literal } from '../../api/scan';
 import { addressOf } from '../../router';
 import { database, figures, run } from '../../state';
-import { Bar, Choice, Empty, PageHead, Panel, Tile, useRefresh } from '../../ui/parts';
+import { Bar, Choice, Empty, PageHead, Panel, Tile, TypeBadge, useRefresh } from '../../ui/parts';
 import { SampleButtons, sampleNote, useSample } from '../../ui/sample';
 import { type Column, Table } from '../../ui/table';
 import { adviceOn, type Prefix, Prefixes } from './prefixes';
@@ -117,6 +117,16 @@ function Results(props: { prefixes: Prefixes; scale: number }) {
         rowId={(prefix) => prefix.name}
         sorted={{ column: 'Memory', down: true }}
       />
+      <ul class="type-sums" aria-label="By type">
+        {[...prefixes.types.values()]
+          .sort((a, b) => b.bytes - a.bytes)
+          .map((sum) => (
+            <li key={sum.type}>
+              <TypeBadge type={sum.type} /> <b>{bytes(sum.bytes * scale)}</b>{' '}
+              <span class="note">in {short(Math.round(sum.keys * scale))} keys</span>
+            </li>
+          ))}
+      </ul>
       {advice.length > 0 && (
         <ul class="advice">
           {advice.map((one) => (

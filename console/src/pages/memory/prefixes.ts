@@ -16,8 +16,16 @@ export interface Prefix {
   largest: Sampled | undefined;
 }
 
+/** What the keys of one type take together. */
+export interface TypeSum {
+  type: string;
+  keys: number;
+  bytes: number;
+}
+
 export class Prefixes {
   readonly all = new Map<string, Prefix>();
+  readonly types = new Map<string, TypeSum>();
   keys = 0;
   bytes = 0;
 
@@ -36,6 +44,10 @@ export class Prefixes {
     }
     this.keys += 1;
     this.bytes += sampled.bytes;
+    const sum = this.types.get(sampled.type) ?? { type: sampled.type, keys: 0, bytes: 0 };
+    sum.keys += 1;
+    sum.bytes += sampled.bytes;
+    this.types.set(sampled.type, sum);
     prefix.keys += 1;
     prefix.bytes += sampled.bytes;
     prefix.nameBytes += asText(sampled.key).length;

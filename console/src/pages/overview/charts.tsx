@@ -5,6 +5,7 @@ import { bytes, micros, percent, short } from '../../api/format';
 import { Chart, type ChartProps, type Series } from '../../ui/chart';
 
 const COLORS = ['--c1', '--c2', '--c3', '--c4', '--c5', '--c6', '--c7', '--c8'];
+const WORKERS = 'Load of workers';
 const perSecond = (value: number) => `${short(value)}/s`;
 const bytesPerSecond = (value: number) => `${bytes(value)}/s`;
 
@@ -74,7 +75,7 @@ export function Charts(props: { samples: Sample[]; seconds: number; figures: Fig
       stacked: true,
     },
     {
-      title: 'Load of workers',
+      title: WORKERS,
       series: workersSeries(workers, line),
       format: percent,
       atLeast: 1,
@@ -93,7 +94,7 @@ export function Charts(props: { samples: Sample[]; seconds: number; figures: Fig
   return (
     <div class="charts">
       {charts
-        .filter((chart) => chart.series.length > 0)
+        .filter((chart) => chart.title !== WORKERS || workers > 0)
         .map((chart) => (
           <Chart key={chart.title} {...chart} times={times} />
         ))}
