@@ -123,3 +123,13 @@ def stripped(server):
 
 def _build_number(path):
     return re.search(r"Build ID: (\w+)", run("readelf", "--notes", path)).group(1)
+
+
+@check(long=True)
+def cargo_install(server):
+    """`cargo install` from the sources gives a server."""
+    mode = [] if "release" in server.parts else ["--debug"]
+    with folder() as place:
+        run("cargo", "install", "--quiet", "--locked", *mode, "--path", "crates/server",
+            "--root", place)
+        want(run(f"{place}/bin/pantala", "--version").startswith("pantala "), "no version")
