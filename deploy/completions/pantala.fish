@@ -82,7 +82,7 @@ complete -c pantala -l notify-keyspace-events -x -d 'Classes of keyspace events 
 complete -c pantala -l pidfile -r -F -d 'File that holds the process id while the server runs; empty means none.'
 complete -c pantala -l port -x -d 'TCP port that clients connect to; 0 opens none.'
 complete -c pantala -l primary_port_http_enabled -x -a 'yes no' -d 'port also serves HTTP, told by its first line: the console, its API, metrics and health.'
-complete -c pantala -l primary_port_memcached -x -a 'no clear yes' -d 'Clients of Memcached may use port, too, told by their first line: clear one that RESP could only refuse, yes also get KEY and touch KEY N in lower case.'
+complete -c pantala -l primary_port_memcached -x -a 'no clear yes' -d 'Clients of Memcached may use port, too, told by their first line: clear one that RESP refuses, yes also get KEY and touch KEY N in lower case.'
 complete -c pantala -l protected-mode -x -a 'yes no' -d 'Without a password, serve only clients of this machine.'
 complete -c pantala -l proto-max-bulk-len -x -d 'Longest argument a client may send, in bytes.'
 complete -c pantala -l rdb-save-incremental-fsync -x -a 'yes no' -d 'Sync a snapshot to disk in steps.'

@@ -64,7 +64,7 @@ settings! {
     memcached_port: u16 = live("memcached_port", PORT, "0", Network)
         .beyond_redis().on_change(OnChange::Listeners);
     /// Clients of Memcached may use `port`, too, told by their first line: `clear` one that RESP
-    /// could only refuse, `yes` also `get KEY` and `touch KEY N` in lower case.
+    /// refuses, `yes` also `get KEY` and `touch KEY N` in lower case.
     primary_port_memcached: PortSharing = live(
         "primary_port_memcached", Kind::Word(PortSharing::WORDS), "no", Network)
         .beyond_redis();

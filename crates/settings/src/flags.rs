@@ -280,7 +280,7 @@ fn flag_file(
 
 fn not_here(origin: &str, name: &str) -> UsageError {
     let what = format!("'{name}' belongs on the command line or into a redis.conf");
-    UsageError::new(origin, what)
+    UsageError::new(&format!("{origin} --{name}"), what)
 }
 
 /// `name=anything at all`, or words as in redis.conf.
