@@ -135,7 +135,10 @@ def live(fresh, first, second):
     want("maxmemory 64mb" in own.read_text(), "the upgrade has replaced the configuration file")
     want(kept.exists(), "the upgrade has removed data")
     if shutil.which("systemd-nspawn"):
+        # The container brings its own: with this one it would see the processes of the machine.
+        run("umount", fresh.root / "proc")
         supervise(fresh.root)
+        run("mount", "-t", "proc", "proc", fresh.root / "proc")
     fresh.run("dpkg", "--remove", "pantala")
     want(own.exists() and kept.exists(), "removing takes the configuration file or data along")
     want(not fresh.has("/usr/bin/pantala"), "removing leaves the binary")
