@@ -14,7 +14,10 @@ fn main() -> io::Result<()> {
     gather(&root, &mut files)?;
     files.sort();
     let mut text = String::from("/// All files.\npub(crate) const ASSETS: &[Asset] = &[\n");
-    for file in &files {
+    // What was built takes the place of the page that says there is none.
+    let packed: Vec<PathBuf> = files.iter().map(|file| file.with_added_extension("gz")).collect();
+    let is_replaced = |at: usize| files.contains(&packed[at]);
+    for (_, file) in files.iter().enumerate().filter(|(at, _)| !is_replaced(*at)) {
         let name = file.strip_prefix(&root).map_err(io::Error::other)?;
         let name = name.to_str().ok_or_else(|| io::Error::other("a name that is no UTF-8"))?;
         let path = name.strip_suffix(".gz").unwrap_or(name);
@@ -52,6 +55,7 @@ fn kind_of(path: &str) -> &'static str {
         Some("png") => "image/png",
         Some("ico") => "image/x-icon",
         Some("json" | "map") => "application/json",
+        Some("txt") => "text/plain; charset=utf-8",
         Some("woff2") => "font/woff2",
         _ => "application/octet-stream",
     }
