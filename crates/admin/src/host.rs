@@ -27,6 +27,9 @@ pub trait Host: Send + Sync + 'static {
 
     /// What only the server knows of the present.
     fn figures(&self) -> Figures;
+
+    /// The text of INFO, without what takes a look at keys.
+    fn info(&self) -> String;
 }
 
 /// Who connects.

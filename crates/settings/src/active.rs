@@ -83,6 +83,11 @@ settings! {
     /// Serve the console over HTTP; the rest of HTTP is served without it.
     http_admin_console: bool = start("http_admin_console", Kind::Bool, "yes", Network)
         .beyond_redis();
+    /// By whose names `/metrics` tells what it tells, where the request does not say; any of
+    /// `pantala`, `dragonfly`, `redis_exporter`, spaces between.
+    metrics_names: String = live(
+        "metrics_names", Kind::Shape(shapes::metrics_names, "kinds of names"), "pantala", Network)
+        .beyond_redis();
     /// Names that HTTP may be asked for by, beside IP addresses and `localhost`; spaces between.
     http_hosts: String = live("http_hosts", Kind::Text, "", Network).beyond_redis();
     /// The largest item that clients of Memcached may store: key, value and what Memcached adds.

@@ -199,6 +199,18 @@ pub(crate) fn addresses(text: &str, _: &str) -> Canonical {
     Ok(words.join(" "))
 }
 
+/// Some of the kinds of names that metrics have, at least one.
+pub(crate) fn metrics_names(text: &str, _: &str) -> Canonical {
+    const KINDS: [&str; 3] = ["pantala", "dragonfly", "redis_exporter"];
+    let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    if words.is_empty() || words.iter().any(|word| !KINDS.contains(word)) {
+        return Err(Refusal::of(
+            "names are pantala, dragonfly, redis_exporter, with spaces between",
+        ));
+    }
+    Ok(words.join(" "))
+}
+
 /// `host port`, or `no one`, or nothing.
 pub(crate) fn primary(text: &str, _: &str) -> Canonical {
     if text.is_empty() || text.eq_ignore_ascii_case("no one") {
@@ -403,6 +415,13 @@ mod tests {
     fn addresses_are_not_given_twice() {
         check(addresses, &[("", ""), ("* -::*", "* -::*"), ("127.0.0.1 -::1", "127.0.0.1 -::1")]);
         assert!(addresses("127.0.0.1 127.0.0.1", "").is_err());
+    }
+
+    #[test]
+    fn metrics_have_names_of_known_kinds() {
+        let both = "dragonfly,pantala";
+        check(metrics_names, &[("pantala", "pantala"), (both, "dragonfly pantala")]);
+        assert!(metrics_names("", "").is_err() && metrics_names("pantala x", "").is_err());
     }
 
     #[test]

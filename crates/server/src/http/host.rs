@@ -83,6 +83,10 @@ impl Host for Server {
         }
     }
 
+    fn info(&self) -> String {
+        info::figures(&self.0)
+    }
+
     fn figures(&self) -> Figures {
         let shared = &*self.0;
         let engine = &shared.engine;

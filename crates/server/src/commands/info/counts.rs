@@ -3,7 +3,6 @@
 use pantala_acl::Reason;
 use pantala_base::clock::monotonic_us;
 use pantala_base::rng::Rng;
-use pantala_commands::Call;
 use pantala_keyspace::DbIndex;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -16,7 +15,7 @@ use pantala_engine::stats::tallies::ThreadTally;
 /// Ticks a second of the times in /proc; the kernel shows the same on every machine.
 const TICKS_PER_S: f64 = 100.0;
 
-pub(super) fn stats(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn stats(shared: &Shared, page: &mut Page) {
     let sum = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum(pick);
     let rates = rates(shared);
     page.line("total_connections_received", sum(|tally| tally.accepted.get()));
@@ -129,7 +128,7 @@ pub(crate) fn cpu_seconds() -> [f64; 2] {
     [user, system]
 }
 
-pub(super) fn cpu(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
+pub(super) fn cpu(_: &Shared, page: &mut Page) {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let [user, system, of_children, system_of_children] = times(&text);
     let pid = std::process::id();
@@ -155,7 +154,7 @@ fn times(stat: &str) -> [f64; 4] {
     })
 }
 
-pub(super) fn commands(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn commands(shared: &Shared, page: &mut Page) {
     for (number, row) in shared.engine.registry.rows().iter().enumerate() {
         let totals = shared.engine.stats.tallies.row(number);
         let (calls, nanoseconds) = (totals.calls.get(), totals.nanoseconds.get());
@@ -175,13 +174,13 @@ pub(super) fn commands(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     }
 }
 
-pub(super) fn errors(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn errors(shared: &Shared, page: &mut Page) {
     for (code, count) in shared.engine.stats.errors.all() {
         page.line(&format!("errorstat_{code}"), format!("count={count}"));
     }
 }
 
-pub(super) fn latencies(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn latencies(shared: &Shared, page: &mut Page) {
     let settings = shared.engine.settings.current();
     if !settings.latency_tracking {
         return;
@@ -202,7 +201,7 @@ pub(super) fn latencies(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     }
 }
 
-pub(super) fn keyspace(call: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn keyspace(shared: &Shared, page: &mut Page) {
     let mut random = Rng::random();
     for db in (0..shared.engine.space.database_count()).map(DbIndex) {
         let Some(sizes) = shared.engine.space.sizes(db) else { continue };
@@ -211,7 +210,7 @@ pub(super) fn keyspace(call: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
         if keys == 0 {
             continue;
         }
-        let ttl_ms = shared.engine.space.mean_ttl_ms(db, call.now(), &mut random);
+        let ttl_ms = shared.engine.space.mean_ttl_ms(db, page.now, &mut random);
         page.line(
             &format!("db{}", db.0),
             format!(

@@ -14,6 +14,8 @@ pub(crate) use counts::{calls, cpu_seconds};
 
 use std::fmt::{Display, Write as _};
 
+use pantala_base::UnixMs;
+use pantala_base::clock::unix_ms;
 use pantala_commands::{Call, Category, Command, Done, Flags, Group, Lane, Stop};
 
 use crate::shared::Shared;
@@ -28,13 +30,31 @@ pub const ROWS: &[Command] = &[Command::new("INFO", info, Group::Server)
     .summary("Tells what the server knows of itself, by section.")];
 
 /// A text being written.
-pub(super) struct Page(String);
+pub(super) struct Page {
+    text: String,
+    /// The moment it is of.
+    now: UnixMs,
+}
 
 impl Page {
+    fn new(now: UnixMs) -> Page {
+        Page { text: String::with_capacity(8 << 10), now }
+    }
+
+    /// Begins a section.
+    fn title(&mut self, title: &str) {
+        if !self.text.is_empty() {
+            self.text.push_str("\r\n");
+        }
+        self.text.push_str("# ");
+        self.text.push_str(title);
+        self.text.push_str("\r\n");
+    }
+
     /// One line.
     fn line(&mut self, name: &str, value: impl Display) {
         // Writing to a string cannot fail.
-        let _ = write!(self.0, "{name}:{value}\r\n");
+        let _ = write!(self.text, "{name}:{value}\r\n");
     }
 
     /// Lines of one fixed value.
@@ -67,7 +87,7 @@ struct Section {
 /// How a section is written.
 enum Write {
     /// From what is known.
-    Figures(fn(&Call<'_, '_>, &Shared, &mut Page)),
+    Figures(fn(&Shared, &mut Page)),
     /// From a look at keys, which takes a while where there are many.
     Look(fn(&mut Call<'_, '_>, &mut Page)),
 }
@@ -76,7 +96,7 @@ const fn section(
     name: &'static str,
     title: &'static str,
     shown: Shown,
-    write: fn(&Call<'_, '_>, &Shared, &mut Page),
+    write: fn(&Shared, &mut Page),
 ) -> Section {
     Section { name, title, shown, write: Write::Figures(write) }
 }
@@ -86,18 +106,16 @@ const SECTIONS: [Section; 19] = [
     section("tls", "TLS", Shown::InAll, state::tls),
     section("clients", "Clients", Shown::Always, state::clients),
     section("memory", "Memory", Shown::Always, state::memory),
-    section("persistence", "Persistence", Shown::Always, |_, shared, page| {
-        state::persistence(shared, page);
-    }),
+    section("persistence", "Persistence", Shown::Always, state::persistence),
     section("stats", "Stats", Shown::Always, counts::stats),
     section("replication", "Replication", Shown::Always, state::replication),
     section("cpu", "CPU", Shown::Always, counts::cpu),
-    section("modules", "Modules", Shown::Always, |_, _, _| {}),
+    section("modules", "Modules", Shown::Always, |_, _| {}),
     section("commandstats", "Commandstats", Shown::InAll, counts::commands),
     section("errorstats", "Errorstats", Shown::Always, counts::errors),
     section("latencystats", "Latencystats", Shown::InAll, counts::latencies),
-    section("cluster", "Cluster", Shown::Always, |_, _, page| page.line("cluster_enabled", 0)),
-    section("cluster_info", "Cluster Info", Shown::InAll, |_, _, _| {}),
+    section("cluster", "Cluster", Shown::Always, |_, page| page.line("cluster_enabled", 0)),
+    section("cluster_info", "Cluster Info", Shown::InAll, |_, _| {}),
     section("scriptingengines", "Scripting Engines", Shown::InAll, state::engines),
     section("keyspace", "Keyspace", Shown::Always, counts::keyspace),
     Section {
@@ -121,28 +139,35 @@ fn info(call: &mut Call<'_, '_>) -> Done {
     {
         return Err(Stop::Lane);
     }
-    let mut page = Page(String::with_capacity(8 << 10));
+    let mut page = Page::new(call.now());
     for (section, _) in SECTIONS.iter().zip(wanted).filter(|(_, wanted)| *wanted) {
-        if !page.0.is_empty() {
-            page.0.push_str("\r\n");
-        }
-        page.0.push_str("# ");
-        page.0.push_str(section.title);
-        page.0.push_str("\r\n");
+        page.title(section.title);
         match section.write {
-            Write::Figures(write) => write(call, shared, &mut page),
+            Write::Figures(write) => write(shared, &mut page),
             Write::Look(write) => write(call, &mut page),
         }
     }
-    call.reply.verbatim(b"txt", page.0.as_bytes());
+    call.reply.verbatim(b"txt", page.text.as_bytes());
     Ok(())
+}
+
+/// All that can be told without a look at keys.
+pub(crate) fn figures(shared: &Shared) -> String {
+    let mut page = Page::new(unix_ms());
+    for section in &SECTIONS {
+        if let Write::Figures(write) = section.write {
+            page.title(section.title);
+            write(shared, &mut page);
+        }
+    }
+    page.text
 }
 
 /// The lines of a section, as names and values.
 pub(crate) fn persistence(shared: &Shared) -> Vec<(String, String)> {
-    let mut page = Page(String::new());
+    let mut page = Page::new(unix_ms());
     state::persistence(shared, &mut page);
-    let pairs = page.0.lines().filter_map(|line| line.split_once(':'));
+    let pairs = page.text.lines().filter_map(|line| line.split_once(':'));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 

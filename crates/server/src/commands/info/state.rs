@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_base::limits::{rss_bytes, total_memory};
 use pantala_base::size::human;
-use pantala_commands::Call;
 
 use super::Page;
 use crate::commands::REDIS_VERSION;
@@ -19,7 +18,7 @@ use pantala_engine::states::States;
 const VALKEY_VERSION: &str = "9.1.2";
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
-pub(super) fn server(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn server(shared: &Shared, page: &mut Page) {
     let settings = shared.engine.settings.current();
     let now_us = unix_us();
     let uptime_s = monotonic_us().saturating_sub(shared.run.started_us) / 1_000_000;
@@ -77,7 +76,7 @@ fn system() -> String {
     format!("{kernel} {release} {}", std::env::consts::ARCH)
 }
 
-pub(super) fn tls(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn tls(shared: &Shared, page: &mut Page) {
     let acceptor = shared.tls.acceptor();
     let own = acceptor.as_ref().map(|acceptor| &acceptor.own);
     let authority = acceptor.as_ref().and_then(|acceptor| acceptor.authority.as_ref());
@@ -94,7 +93,7 @@ pub(super) fn tls(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("tls_handshakes_late", counts.late.get());
 }
 
-pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn clients(shared: &Shared, page: &mut Page) {
     page.line("connected_clients", shared.workers.connection_count());
     page.line("cluster_connections", 0);
     page.line("maxclients", shared.engine.settings.current().maxclients);
@@ -120,10 +119,10 @@ pub(super) fn clients(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.line("paused_timeout_milliseconds", left.as_millis());
 }
 
-pub(super) fn memory(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn memory(shared: &Shared, page: &mut Page) {
     let mut account = Account::take(shared);
     // Room was made before this text began.
-    account.used = account.used.saturating_sub(page.0.capacity() as u64);
+    account.used = account.used.saturating_sub(page.text.capacity() as u64);
     let Account { used, peak, overhead, startup, .. } = account;
     let dataset = account.dataset();
     let allocator = account.allocator;
@@ -267,7 +266,7 @@ fn loading(shared: &Shared, page: &mut Page) {
     page.line("loading_eta_seconds", eta_s);
 }
 
-pub(super) fn replication(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn replication(shared: &Shared, page: &mut Page) {
     page.line("role", "master");
     page.each(&["connected_slaves", "replicas_waiting_psync"], 0);
     page.line("master_failover_state", "no-failover");
@@ -280,12 +279,12 @@ pub(super) fn replication(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     page.each(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"], 0);
 }
 
-pub(super) fn engines(_: &Call<'_, '_>, _: &Shared, page: &mut Page) {
+pub(super) fn engines(_: &Shared, page: &mut Page) {
     page.each(&["engines_count", "engines_total_used_memory", "engines_total_memory_overhead"], 0);
 }
 
 /// The journal and who reads it.
-pub(super) fn journal(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn journal(shared: &Shared, page: &mut Page) {
     let (journal, sizes) = (&shared.engine.journal, shared.appending.sizes());
     let buffers = journal.buffers();
     page.line("journal_enabled", u8::from(journal.is_on()));
@@ -305,7 +304,7 @@ pub(super) fn journal(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
     }
 }
 
-pub(super) fn pantala(_: &Call<'_, '_>, shared: &Shared, page: &mut Page) {
+pub(super) fn pantala(shared: &Shared, page: &mut Page) {
     let sum = |pick: fn(&pantala_engine::stats::tallies::ThreadTally) -> u64| {
         shared.engine.stats.tallies.sum(pick)
     };

@@ -1,0 +1,91 @@
+//! What a metric is: a name, and where its samples come from. The names of one kind (ours, those of
+//! others) are one table.
+
+use std::collections::BTreeMap;
+
+use pantala_engine::Engine;
+use pantala_engine::stats::tallies::ThreadTally;
+
+use super::text::{Kind, Page, Samples};
+use crate::host::{Facts, Figures};
+
+/// One row of a table.
+pub(super) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    /// Without one: which field of INFO it is.
+    pub(super) help: &'static str,
+    pub(super) source: Source,
+}
+
+/// Where the samples of a metric come from.
+pub(super) enum Source {
+    /// A field of INFO: a number, or a status that is 1 when it is `ok`.
+    Info(&'static str),
+    /// This says them.
+    Each(fn(&Sample<'_>, &mut Samples<'_>)),
+}
+
+/// What the server is at one moment.
+pub(super) struct Sample<'s> {
+    pub(super) engine: &'s Engine,
+    pub(super) figures: Figures,
+    pub(super) facts: Facts,
+    info: BTreeMap<&'s str, &'s str>,
+}
+
+impl<'s> Sample<'s> {
+    /// `info` is the text of INFO.
+    pub(super) fn new(
+        engine: &'s Engine,
+        (facts, figures): (Facts, Figures),
+        info: &'s str,
+    ) -> Sample<'s> {
+        let info = info.lines().filter_map(|line| line.split_once(':')).collect();
+        Sample { engine, figures, facts, info }
+    }
+
+    /// The text of a field of INFO.
+    pub(super) fn info(&self, field: &str) -> Option<&'s str> {
+        self.info.get(field).copied()
+    }
+
+    /// The same as a number.
+    pub(super) fn number(&self, field: &str) -> Option<f64> {
+        match self.info(field)? {
+            "ok" => Some(1.0),
+            "err" => Some(0.0),
+            number => number.trim_end_matches('%').parse().ok(),
+        }
+    }
+
+    /// The fields of INFO that begin so: the rest of their names, and their texts.
+    pub(super) fn info_with(&self, prefix: &str) -> impl Iterator<Item = (&'s str, &'s str)> {
+        let fields = self.info.iter();
+        fields.filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, *value)))
+    }
+
+    /// The sum of a count over all threads, since the start.
+    pub(super) fn sum(&self, pick: fn(&ThreadTally) -> u64) -> u64 {
+        self.engine.stats.tallies.sum_ever(pick)
+    }
+}
+
+impl Metric {
+    /// Writes its samples.
+    pub(super) fn write(&self, sample: &Sample<'_>, page: &mut Page) {
+        match self.source {
+            Source::Each(each) => {
+                page.family((self.name, self.kind, self.help), |samples| each(sample, samples));
+            }
+            Source::Info(field) => {
+                let help = format!("INFO's {field}.");
+                page.family((self.name, self.kind, &help), |samples| {
+                    if let Some(number) = sample.number(field) {
+                        samples.value(number);
+                    }
+                });
+            }
+        }
+    }
+}
