@@ -75,6 +75,7 @@ _pantala_flags="
 --maxmemory-policy=
 --memcached_item_size_max=
 --memcached_port=
+--metrics_names=
 --no-appendfsync-on-rewrite=
 --no_tls_on_admin_port=
 --notify-keyspace-events=

@@ -76,6 +76,7 @@ complete -c pantala -l maxmemory-eviction-tenacity -x -d 'How long one turn may 
 complete -c pantala -l maxmemory-policy -x -a 'volatile-lru volatile-lfu volatile-random volatile-ttl allkeys-lru allkeys-lfu allkeys-random noeviction' -d 'What happens when a write would exceed maxmemory.'
 complete -c pantala -l memcached_item_size_max -x -d 'The largest item that clients of Memcached may store: key, value and what Memcached adds.'
 complete -c pantala -l memcached_port -x -d 'TCP port for clients of Memcached\'s protocols; 0 opens none.'
+complete -c pantala -l metrics_names -x -d 'By whose names /metrics tells what it tells, where the request does not say; any of pantala, dragonfly, redis_exporter, spaces between.'
 complete -c pantala -l no-appendfsync-on-rewrite -x -a 'yes no' -d 'Do not sync the append-only file while a snapshot or a rewrite is being written.'
 complete -c pantala -l no_tls_on_admin_port -x -a 'yes no' -d 'admin_port speaks no TLS where tls would have it so.'
 complete -c pantala -l notify-keyspace-events -x -d 'Classes of keyspace events that are published.'

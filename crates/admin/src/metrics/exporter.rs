@@ -1,8 +1,8 @@
 //! The names of redis_exporter, by which most dashboards know a Redis: fields of INFO under other
 //! names. What INFO does not have here is left out.
 
-use super::text::Kind::{Counter, Gauge};
 use super::table::{Metric, Sample, Source};
+use super::text::Kind::{Counter, Gauge};
 use super::text::{Kind, Samples};
 
 const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
