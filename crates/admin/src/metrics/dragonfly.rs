@@ -1,16 +1,16 @@
 //! Dragonfly's names, for dashboards made for it. What has no counterpart here (fibers, hops,
 //! tiering) is left out.
 
-use super::table::{Metric, Sample, Source};
+use super::table::{Metric, Sample};
 use super::text::Kind::{self, Counter, Gauge};
 use super::text::Samples;
 
 const fn each(name: &'static str, kind: Kind, each: fn(&Sample<'_>, &mut Samples<'_>)) -> Metric {
-    Metric { name, kind, help: "As Dragonfly's.", source: Source::Each(each) }
+    Metric::each(name, kind, "As Dragonfly's.", each)
 }
 
 const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
-    Metric { name, kind, help: "", source: Source::Info(field) }
+    Metric::field(name, kind, "", field)
 }
 
 /// All of them.

@@ -1,30 +1,26 @@
 //! The names of redis_exporter, by which most dashboards know a Redis: fields of INFO under other
 //! names. What INFO does not have here is left out.
 
-use super::table::{Metric, Sample, Source};
+use super::table::{Metric, Sample};
 use super::text::Kind::{Counter, Gauge};
 use super::text::{Kind, Samples};
 
 const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
-    Metric { name, kind, help: "", source: Source::Info(field) }
-}
-
-const fn each(
-    name: &'static str,
-    kind: Kind,
-    help: &'static str,
-    each: fn(&Sample<'_>, &mut Samples<'_>),
-) -> Metric {
-    Metric { name, kind, help, source: Source::Each(each) }
+    Metric::field(name, kind, "", field)
 }
 
 /// All of them.
 pub(super) const METRICS: &[Metric] = &[
-    each("redis_up", Gauge, "Whether the server answers.", |_, samples| samples.value(1)),
-    each("redis_instance_info", Gauge, "What this server is.", instance),
-    each("redis_start_time_seconds", Gauge, "When it started, Unix time.", |sample, samples| {
-        samples.value(sample.facts.started_unix_ms / 1000);
-    }),
+    Metric::each("redis_up", Gauge, "Whether the server answers.", |_, samples| samples.value(1)),
+    Metric::each("redis_instance_info", Gauge, "What this server is.", instance),
+    Metric::each(
+        "redis_start_time_seconds",
+        Gauge,
+        "When it started, Unix time.",
+        |sample, samples| {
+            samples.value(sample.facts.started_unix_ms / 1000);
+        },
+    ),
     field("redis_uptime_in_seconds", Gauge, "uptime_in_seconds"),
     field("redis_process_id", Gauge, "process_id"),
     field("redis_connected_clients", Gauge, "connected_clients"),
@@ -111,43 +107,53 @@ pub(super) const METRICS: &[Metric] = &[
     field("redis_cpu_user_seconds_total", Counter, "used_cpu_user"),
     field("redis_cpu_sys_children_seconds_total", Counter, "used_cpu_sys_children"),
     field("redis_cpu_user_children_seconds_total", Counter, "used_cpu_user_children"),
-    each("redis_db_keys", Gauge, "Keys of a database.", |sample, samples| {
+    Metric::each("redis_db_keys", Gauge, "Keys of a database.", |sample, samples| {
         databases(sample, samples, "keys", 1.0);
     }),
-    each("redis_db_keys_expiring", Gauge, "Keys with a deadline.", |sample, samples| {
+    Metric::each("redis_db_keys_expiring", Gauge, "Keys with a deadline.", |sample, samples| {
         databases(sample, samples, "expires", 1.0);
     }),
-    each("redis_db_avg_ttl_seconds", Gauge, "Mean time to the deadline.", |sample, samples| {
-        databases(sample, samples, "avg_ttl", 1e-3);
-    }),
-    each("redis_commands_total", Counter, "Calls of a command.", |sample, samples| {
+    Metric::each(
+        "redis_db_avg_ttl_seconds",
+        Gauge,
+        "Mean time to the deadline.",
+        |sample, samples| {
+            databases(sample, samples, "avg_ttl", 1e-3);
+        },
+    ),
+    Metric::each("redis_commands_total", Counter, "Calls of a command.", |sample, samples| {
         commands(sample, samples, "calls", 1.0);
     }),
-    each(
+    Metric::each(
         "redis_commands_duration_seconds_total",
         Counter,
         "Time in a command.",
         |sample, samples| commands(sample, samples, "usec", 1e-6),
     ),
-    each(
+    Metric::each(
         "redis_commands_rejected_calls_total",
         Counter,
         "Calls of a command refused before they ran.",
         |sample, samples| commands(sample, samples, "rejected_calls", 1.0),
     ),
-    each(
+    Metric::each(
         "redis_commands_failed_calls_total",
         Counter,
         "Calls of a command that ended with an error.",
         |sample, samples| commands(sample, samples, "failed_calls", 1.0),
     ),
-    each("redis_errors_total", Counter, "Error replies by their code.", |sample, samples| {
-        for (code, value) in sample.info_with("errorstat_") {
-            if let Some(count) = part(value, "count") {
-                samples.labelled(&[("err", code)], count);
+    Metric::each(
+        "redis_errors_total",
+        Counter,
+        "Error replies by their code.",
+        |sample, samples| {
+            for (code, value) in sample.info_with("errorstat_") {
+                if let Some(count) = part(value, "count") {
+                    samples.labelled(&[("err", code)], count);
+                }
             }
-        }
-    }),
+        },
+    ),
 ];
 
 fn instance(sample: &Sample<'_>, samples: &mut Samples<'_>) {

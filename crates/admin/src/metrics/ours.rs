@@ -5,103 +5,115 @@ use pantala_acl::Reason;
 use pantala_engine::pubsub;
 use pantala_keyspace::DbIndex;
 
-use super::table::{Metric, Sample, Source};
-use super::text::Kind::{self, Counter, Gauge, Histogram};
+use super::table::{Metric, Sample};
+use super::text::Kind::{Counter, Gauge, Histogram};
 use super::text::Samples;
 use crate::host::WorkerFigures;
 
-const fn metric(
-    name: &'static str,
-    kind: Kind,
-    help: &'static str,
-    each: fn(&Sample<'_>, &mut Samples<'_>),
-) -> Metric {
-    Metric { name, kind, help, source: Source::Each(each) }
-}
-
-/// Of fields of INFO that are in our units already.
-const fn field(name: &'static str, kind: Kind, help: &'static str, field: &'static str) -> Metric {
-    Metric { name, kind, help, source: Source::Info(field) }
-}
-
 /// All of them.
 pub(super) const METRICS: &[Metric] = &[
-    metric("pantala_build_info", Gauge, "1; its labels tell what runs.", |sample, samples| {
-        let labels = [("version", sample.facts.version), ("event_loop", &sample.facts.event_loop)];
-        samples.labelled(&labels, 1);
-    }),
-    metric(
+    Metric::each(
+        "pantala_build_info",
+        Gauge,
+        "1; its labels tell what runs.",
+        |sample, samples| {
+            let labels =
+                [("version", sample.facts.version), ("event_loop", &sample.facts.event_loop)];
+            samples.labelled(&labels, 1);
+        },
+    ),
+    Metric::each(
         "pantala_start_time_seconds",
         Gauge,
         "When the server started, Unix time.",
         |sample, samples| samples.value(sample.facts.started_unix_ms as f64 / 1e3),
     ),
-    metric("pantala_uptime_seconds", Gauge, "Time since the start.", |sample, samples| {
+    Metric::each("pantala_uptime_seconds", Gauge, "Time since the start.", |sample, samples| {
         samples.value(sample.facts.uptime_s);
     }),
     // Memory.
-    metric(
+    Metric::each(
         "pantala_memory_used_bytes",
         Gauge,
         "Memory given out by the allocator; maxmemory is compared with it.",
         |sample, samples| samples.value(sample.figures.memory.used),
     ),
-    metric("pantala_memory_rss_bytes", Gauge, "Resident memory.", |sample, samples| {
+    Metric::each("pantala_memory_rss_bytes", Gauge, "Resident memory.", |sample, samples| {
         samples.value(sample.figures.memory.rss);
     }),
-    metric(
+    Metric::each(
         "pantala_memory_max_bytes",
         Gauge,
         "The limit in force; 0: there is none.",
         |sample, samples| samples.value(sample.figures.memory.most),
     ),
-    metric(
+    Metric::each(
         "pantala_memory_peak_bytes",
         Gauge,
         "The most that was in use since the start.",
         |sample, samples| samples.value(sample.figures.memory.peak),
     ),
-    metric(
+    Metric::each(
         "pantala_memory_not_counted_bytes",
         Gauge,
         "What is not compared with maxmemory: on its way to files.",
         |sample, samples| samples.value(sample.figures.memory.not_counted),
     ),
     // Keys.
-    metric("pantala_keys", Gauge, "Keys of a database.", |sample, samples| {
+    Metric::each("pantala_keys", Gauge, "Keys of a database.", |sample, samples| {
         databases(sample, samples, false);
     }),
-    metric("pantala_keys_with_deadline", Gauge, "Keys that expire.", |sample, samples| {
+    Metric::each("pantala_keys_with_deadline", Gauge, "Keys that expire.", |sample, samples| {
         databases(sample, samples, true);
     }),
-    metric("pantala_key_hits_total", Counter, "Reads that found their key.", |sample, samples| {
-        samples.value(sample.sum(|tally| tally.keys.hits.get()));
-    }),
-    metric("pantala_key_misses_total", Counter, "Reads that found none.", |sample, samples| {
-        samples.value(sample.sum(|tally| tally.keys.misses.get()));
-    }),
-    metric("pantala_expired_keys_total", Counter, "Keys that have expired.", |sample, samples| {
-        samples.value(sample.sum(|tally| tally.keys.expired.get()));
-    }),
-    metric(
+    Metric::each(
+        "pantala_key_hits_total",
+        Counter,
+        "Reads that found their key.",
+        |sample, samples| {
+            samples.value(sample.sum(|tally| tally.keys.hits.get()));
+        },
+    ),
+    Metric::each(
+        "pantala_key_misses_total",
+        Counter,
+        "Reads that found none.",
+        |sample, samples| {
+            samples.value(sample.sum(|tally| tally.keys.misses.get()));
+        },
+    ),
+    Metric::each(
+        "pantala_expired_keys_total",
+        Counter,
+        "Keys that have expired.",
+        |sample, samples| {
+            samples.value(sample.sum(|tally| tally.keys.expired.get()));
+        },
+    ),
+    Metric::each(
         "pantala_expired_elements_total",
         Counter,
         "Fields and members that have expired.",
         |sample, samples| samples.value(sample.sum(|tally| tally.keys.expired_elements.get())),
     ),
-    metric("pantala_evicted_keys_total", Counter, "Keys evicted.", |sample, samples| {
+    Metric::each("pantala_evicted_keys_total", Counter, "Keys evicted.", |sample, samples| {
         samples.value(sample.sum(|tally| tally.keys.evicted.get()));
     }),
     // Commands.
-    metric("pantala_commands_total", Counter, "Calls of a command.", |sample, samples| {
+    Metric::each("pantala_commands_total", Counter, "Calls of a command.", |sample, samples| {
         each_command(sample, |name, calls, _, _, _| samples.labelled(&[("command", name)], calls));
     }),
-    metric("pantala_command_seconds_total", Counter, "Time in a command.", |sample, samples| {
-        each_command(sample, |name, _, nanoseconds, _, _| {
-            samples.labelled(&[("command", name)], nanoseconds as f64 / 1e9);
-        });
-    }),
-    metric(
+    Metric::each(
+        "pantala_command_seconds_total",
+        Counter,
+        "Time in a command.",
+        |sample, samples| {
+            each_command(sample, |name, _, nanoseconds, _, _| {
+                samples.labelled(&[("command", name)], nanoseconds as f64 / 1e9);
+            });
+        },
+    ),
+    Metric::each(
         "pantala_command_errors_total",
         Counter,
         "Calls of a command that were refused before they ran, or failed.",
@@ -115,7 +127,7 @@ pub(super) const METRICS: &[Metric] = &[
             });
         },
     ),
-    metric(
+    Metric::each(
         "pantala_command_duration_seconds",
         Histogram,
         "Duration of the commands of a family, without waiting.",
@@ -128,12 +140,17 @@ pub(super) const METRICS: &[Metric] = &[
             }
         },
     ),
-    metric("pantala_errors_total", Counter, "Error replies by their code.", |sample, samples| {
-        for (code, count) in sample.engine.stats.errors.all() {
-            samples.labelled(&[("code", &code)], count);
-        }
-    }),
-    metric(
+    Metric::each(
+        "pantala_errors_total",
+        Counter,
+        "Error replies by their code.",
+        |sample, samples| {
+            for (code, count) in sample.engine.stats.errors.all() {
+                samples.labelled(&[("code", &code)], count);
+            }
+        },
+    ),
+    Metric::each(
         "pantala_acl_denied_total",
         Counter,
         "What users were not allowed, by reason.",
@@ -144,32 +161,37 @@ pub(super) const METRICS: &[Metric] = &[
         },
     ),
     // Clients and the network.
-    metric("pantala_clients", Gauge, "Connections.", |sample, samples| {
+    Metric::each("pantala_clients", Gauge, "Connections.", |sample, samples| {
         samples.value(sample.figures.clients);
     }),
-    metric("pantala_clients_blocked", Gauge, "Clients that wait for keys.", |sample, samples| {
-        samples.value(sample.engine.blocked.get());
-    }),
-    field("pantala_clients_max", Gauge, "The most connections there may be.", "maxclients"),
-    metric(
+    Metric::each(
+        "pantala_clients_blocked",
+        Gauge,
+        "Clients that wait for keys.",
+        |sample, samples| {
+            samples.value(sample.engine.blocked.get());
+        },
+    ),
+    Metric::field("pantala_clients_max", Gauge, "The most connections there may be.", "maxclients"),
+    Metric::each(
         "pantala_client_buffer_bytes",
         Gauge,
         "What connections and their buffers take.",
         |sample, samples| samples.value(sample.sum(|tally| tally.client_bytes.get())),
     ),
-    metric(
+    Metric::each(
         "pantala_connections_accepted_total",
         Counter,
         "Connections accepted.",
         |sample, samples| samples.value(sample.sum(|tally| tally.accepted.get())),
     ),
-    metric(
+    Metric::each(
         "pantala_connections_refused_total",
         Counter,
         "Connections refused.",
         |sample, samples| samples.value(sample.sum(|tally| tally.refused.get())),
     ),
-    metric(
+    Metric::each(
         "pantala_connections_closed_total",
         Counter,
         "Connections closed by a limit.",
@@ -183,13 +205,18 @@ pub(super) const METRICS: &[Metric] = &[
             counts.iter().for_each(|(limit, n)| samples.labelled(&[("limit", limit)], n));
         },
     ),
-    metric("pantala_received_bytes_total", Counter, "Bytes from clients.", |sample, samples| {
-        samples.value(sample.sum(|tally| tally.received_bytes.get()));
-    }),
-    metric("pantala_sent_bytes_total", Counter, "Bytes to clients.", |sample, samples| {
+    Metric::each(
+        "pantala_received_bytes_total",
+        Counter,
+        "Bytes from clients.",
+        |sample, samples| {
+            samples.value(sample.sum(|tally| tally.received_bytes.get()));
+        },
+    ),
+    Metric::each("pantala_sent_bytes_total", Counter, "Bytes to clients.", |sample, samples| {
         samples.value(sample.sum(|tally| tally.sent_bytes.get()));
     }),
-    metric("pantala_pubsub_channels", Gauge, "What is subscribed to.", |sample, samples| {
+    Metric::each("pantala_pubsub_channels", Gauge, "What is subscribed to.", |sample, samples| {
         let pubsub = &sample.engine.notices.pubsub;
         for (kind, name) in [
             (pubsub::Kind::Channel, "channel"),
@@ -200,13 +227,23 @@ pub(super) const METRICS: &[Metric] = &[
         }
     }),
     // Threads.
-    metric("pantala_worker_connections", Gauge, "Connections of a worker.", |sample, samples| {
-        each_worker(sample, samples, |worker| Some(worker.connections as f64));
-    }),
-    metric("pantala_worker_commands_total", Counter, "Calls on a worker.", |sample, samples| {
-        each_worker(sample, samples, |worker| Some(worker.commands as f64));
-    }),
-    metric(
+    Metric::each(
+        "pantala_worker_connections",
+        Gauge,
+        "Connections of a worker.",
+        |sample, samples| {
+            each_worker(sample, samples, |worker| Some(worker.connections as f64));
+        },
+    ),
+    Metric::each(
+        "pantala_worker_commands_total",
+        Counter,
+        "Calls on a worker.",
+        |sample, samples| {
+            each_worker(sample, samples, |worker| Some(worker.commands as f64));
+        },
+    ),
+    Metric::each(
         "pantala_worker_busy_seconds_total",
         Counter,
         "Time for which a worker was awake.",
@@ -214,61 +251,106 @@ pub(super) const METRICS: &[Metric] = &[
             each_worker(sample, samples, |worker| worker.busy_us.map(|us| us as f64 / 1e6));
         },
     ),
-    metric(
+    Metric::each(
         "pantala_worker_parks_total",
         Counter,
         "Commands of a worker that had to wait for a partition.",
         |sample, samples| each_worker(sample, samples, |worker| Some(worker.lock_parks as f64)),
     ),
-    metric("pantala_lane_threads", Gauge, "Threads of the slow lane.", |sample, samples| {
+    Metric::each("pantala_lane_threads", Gauge, "Threads of the slow lane.", |sample, samples| {
         samples.value(sample.figures.lane.threads);
     }),
-    metric("pantala_lane_waiting", Gauge, "Jobs that wait for the lane.", |sample, samples| {
-        samples.value(sample.figures.lane.waiting);
-    }),
-    metric("pantala_lane_jobs_total", Counter, "Jobs given to the lane.", |sample, samples| {
-        samples.value(sample.figures.lane.jobs);
-    }),
-    metric("pantala_cpu_seconds_total", Counter, "Time on cores.", |sample, samples| {
+    Metric::each(
+        "pantala_lane_waiting",
+        Gauge,
+        "Jobs that wait for the lane.",
+        |sample, samples| {
+            samples.value(sample.figures.lane.waiting);
+        },
+    ),
+    Metric::each(
+        "pantala_lane_jobs_total",
+        Counter,
+        "Jobs given to the lane.",
+        |sample, samples| {
+            samples.value(sample.figures.lane.jobs);
+        },
+    ),
+    Metric::each("pantala_cpu_seconds_total", Counter, "Time on cores.", |sample, samples| {
         let [user, system] = sample.figures.cpu_s;
         samples.labelled(&[("mode", "user")], user);
         samples.labelled(&[("mode", "system")], system);
     }),
     // Files.
-    field("pantala_loading", Gauge, "1 while data is loaded.", "loading"),
-    field("pantala_snapshot_running", Gauge, "1 while one is written.", "rdb_bgsave_in_progress"),
-    field(
+    Metric::field("pantala_loading", Gauge, "1 while data is loaded.", "loading"),
+    Metric::field(
+        "pantala_snapshot_running",
+        Gauge,
+        "1 while one is written.",
+        "rdb_bgsave_in_progress",
+    ),
+    Metric::field(
         "pantala_snapshot_last_time_seconds",
         Gauge,
         "When the last snapshot was written, Unix time.",
         "rdb_last_save_time",
     ),
-    field("pantala_snapshot_last_ok", Gauge, "Whether it succeeded.", "rdb_last_bgsave_status"),
-    field(
+    Metric::field(
+        "pantala_snapshot_last_ok",
+        Gauge,
+        "Whether it succeeded.",
+        "rdb_last_bgsave_status",
+    ),
+    Metric::field(
         "pantala_snapshot_last_duration_seconds",
         Gauge,
         "How long the last one took; -1: there was none.",
         "rdb_last_bgsave_time_sec",
     ),
-    field(
+    Metric::field(
         "pantala_changes_since_snapshot",
         Gauge,
         "Changes that no snapshot has.",
         "rdb_changes_since_last_save",
     ),
-    field("pantala_aof_enabled", Gauge, "Whether there is an append-only file.", "aof_enabled"),
-    field("pantala_aof_size_bytes", Gauge, "Size of the append-only file.", "aof_current_size"),
-    field("pantala_aof_base_size_bytes", Gauge, "Its size after a rewrite.", "aof_base_size"),
-    field("pantala_aof_rewrite_running", Gauge, "1 in a rewrite.", "aof_rewrite_in_progress"),
-    field("pantala_aof_write_ok", Gauge, "Whether it was written.", "aof_last_write_status"),
-    field(
+    Metric::field(
+        "pantala_aof_enabled",
+        Gauge,
+        "Whether there is an append-only file.",
+        "aof_enabled",
+    ),
+    Metric::field(
+        "pantala_aof_size_bytes",
+        Gauge,
+        "Size of the append-only file.",
+        "aof_current_size",
+    ),
+    Metric::field(
+        "pantala_aof_base_size_bytes",
+        Gauge,
+        "Its size after a rewrite.",
+        "aof_base_size",
+    ),
+    Metric::field(
+        "pantala_aof_rewrite_running",
+        Gauge,
+        "1 in a rewrite.",
+        "aof_rewrite_in_progress",
+    ),
+    Metric::field(
+        "pantala_aof_write_ok",
+        Gauge,
+        "Whether it was written.",
+        "aof_last_write_status",
+    ),
+    Metric::field(
         "pantala_aof_delayed_syncs_total",
         Counter,
         "Syncs that took longer than a second.",
         "aof_delayed_fsync",
     ),
     // Replication.
-    metric("pantala_replicas", Gauge, "Replicas that follow.", |sample, samples| {
+    Metric::each("pantala_replicas", Gauge, "Replicas that follow.", |sample, samples| {
         samples.value(sample.figures.replicas);
     }),
 ];

@@ -72,6 +72,26 @@ impl<'s> Sample<'s> {
 }
 
 impl Metric {
+    /// One that says its samples itself.
+    pub(super) const fn each(
+        name: &'static str,
+        kind: Kind,
+        help: &'static str,
+        each: fn(&Sample<'_>, &mut Samples<'_>),
+    ) -> Metric {
+        Metric { name, kind, help, source: Source::Each(each) }
+    }
+
+    /// A field of INFO under another name.
+    pub(super) const fn field(
+        name: &'static str,
+        kind: Kind,
+        help: &'static str,
+        field: &'static str,
+    ) -> Metric {
+        Metric { name, kind, help, source: Source::Info(field) }
+    }
+
     /// Writes its samples.
     pub(super) fn write(&self, sample: &Sample<'_>, page: &mut Page) {
         match self.source {
@@ -79,8 +99,9 @@ impl Metric {
                 page.family((self.name, self.kind, self.help), |samples| each(sample, samples));
             }
             Source::Info(field) => {
-                let help = format!("INFO's {field}.");
-                page.family((self.name, self.kind, &help), |samples| {
+                let known_as = format!("INFO's {field}.");
+                let help = if self.help.is_empty() { &known_as } else { self.help };
+                page.family((self.name, self.kind, help), |samples| {
                     if let Some(number) = sample.number(field) {
                         samples.value(number);
                     }
