@@ -174,7 +174,9 @@ def endless_heads_and_bodies(trial):
             assert sock.recv(4096).startswith((b"HTTP/1.1 431", b"")), "it is refused"
         sock.close()
     browser = Browser(trial)
-    assert browser.post("/api/run", {"run": ["ECHO", "x" * 2 * MB]})[0] == 413
+    # It is refused before all of it is sent: who still writes may meet the end.
+    with contextlib.suppress(ConnectionError):
+        assert browser.post("/api/run", {"run": ["ECHO", "x" * 2 * MB]})[0] == 413
     head = ("POST /api/run HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Pantala: 1\r\nContent-Type: "
             "application/json\r\nContent-Length: 1000000\r\n\r\n").encode()
     socks = heads([trial.server.address] * 200, head + b"x" * 10_000)

@@ -218,3 +218,32 @@ def converse(trial, raw, size):
             return bytes(client.rest())
         except (ConnectionResetError, Closed):
             return b""
+
+
+@scenario()
+def password_in_force_at_once(trial):
+    """Once CONFIG SET has answered, nobody who connects is let in without the password, however
+    busy the workers are."""
+    over = threading.Event()
+
+    def keep_busy():
+        with trial.client() as client:
+            while not over.is_set():
+                client.write(encode("PING") * 5_000)
+                client.count_bytes(5_000 * len(b"+PONG\r\n"))
+
+    busy = [threading.Thread(target=keep_busy) for _ in range(4)]
+    for thread in busy:
+        thread.start()
+    try:
+        with trial.client() as keeper:
+            for _ in range(150):
+                keeper.want(b"OK", "CONFIG", "SET", "requirepass", "secret")
+                for _ in range(4):
+                    with trial.client() as guest:
+                        assert is_error(guest.call("GET", "k"), "NOAUTH"), "let in"
+                keeper.want(b"OK", "CONFIG", "SET", "requirepass", "")
+    finally:
+        over.set()
+        for thread in busy:
+            thread.join()

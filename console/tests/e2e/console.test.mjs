@@ -166,7 +166,7 @@ test('a key gets a time to live, another name, and an end', async () => {
     .getByLabel(/Seconds/)
     .fill('5000');
   await button(dialog(page), 'Save').click();
-  await page.getByText(/expires in 1 h/).waitFor();
+  await page.getByText(/^expires in 1 h/).waitFor();
   await button(page, 'Rename').click();
   await dialog(page).getByLabel('New name').fill('life:b');
   await button(dialog(page), 'Rename').click();

@@ -44,6 +44,8 @@ impl Worker {
         if shared.workers.connection_count() >= self.settings.maxclients as usize {
             return self.turn_away(socket, kind, (TOO_MANY, TOO_MANY_OPEN));
         }
+        // A password that was set before it connected holds for it, also if that was in this turn.
+        self.look_at_users();
         let id = shared.next_client_id();
         let mut session = Session::of_client(id, &self.users);
         session.since_us = monotonic_us();
