@@ -71,26 +71,27 @@ def completions(_server):
         (["chec"], "check"),
         (["--dir", "=", "/et"], "/etc"),
     ]
-    for words, expected in of_bash:
-        given = " ".join(f"'{word}'" for word in words)
-        script = (f"compopt() {{ :; }}; source {DEPLOY}/completions/pantala.bash; "
-                  f"COMP_WORDS=(pantala {given}); COMP_CWORD={len(words)}; _pantala; "
-                  'echo "${COMPREPLY[@]}"')
-        found = run("bash", "-c", script, cwd="/").strip()
-        want(found == expected, f"bash: {words}: {found!r}, not {expected!r}")
-    if shutil.which("zsh"):
-        run("zsh", "-n", DEPLOY / "completions" / "_pantala")
-    else:
-        notes.append("zsh is not installed")
-    if shutil.which("fish"):
-        file = DEPLOY / "completions" / "pantala.fish"
-        for line, expected in (("--io_engine=e", "--io_engine=epoll"), ("chec", "check"),
-                               ("--maxmemory-pol", "--maxmemory-policy")):
-            found = run("fish", "--no-config", "-c",
-                        f"source {file}; complete -C 'pantala {line}'", cwd="/")
-            want(found.startswith(expected), f"fish: {line}: {found!r}, not {expected!r}")
-    else:
-        notes.append("fish is not installed")
+    with folder() as empty:
+        for words, expected in of_bash:
+            given = " ".join(f"'{word}'" for word in words)
+            script = (f"compopt() {{ :; }}; source {DEPLOY}/completions/pantala.bash; "
+                      f"COMP_WORDS=(pantala {given}); COMP_CWORD={len(words)}; _pantala; "
+                      'echo "${COMPREPLY[@]}"')
+            found = run("bash", "-c", script, cwd=empty).strip()
+            want(found == expected, f"bash: {words}: {found!r}, not {expected!r}")
+        if shutil.which("zsh"):
+            run("zsh", "-n", DEPLOY / "completions" / "_pantala")
+        else:
+            notes.append("zsh is not installed")
+        if shutil.which("fish"):
+            file = DEPLOY / "completions" / "pantala.fish"
+            for line, expected in (("--io_engine=e", "--io_engine=epoll"), ("chec", "check"),
+                                   ("--maxmemory-pol", "--maxmemory-policy")):
+                found = run("fish", "--no-config", "-c",
+                            f"source {file}; complete -C 'pantala {line}'", cwd=empty)
+                want(found.startswith(expected), f"fish: {line}: {found!r}, not {expected!r}")
+        else:
+            notes.append("fish is not installed")
     return ", ".join(notes)
 
 
