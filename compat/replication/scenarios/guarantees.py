@@ -1,0 +1,128 @@
+"""What a primary promises about its replicas: WAIT, WAITAOF, min-replicas-to-write."""
+
+import threading
+
+from nodes import until
+from trial import is_error, scenario
+
+
+@scenario()
+def wait_counts(trial):
+    """WAIT counts replicas that have the client's writes; a held link confirms nothing."""
+    primary, replica, proxy = trial.proxied()
+    with primary.client() as client:
+        client.want(b"OK", "SET", "k", 1)
+        client.want(1, "WAIT", 1, 0)
+        client.want(1, "WAIT", 2, 50)
+        client.want(1, "WAIT", 0, 0)
+        proxy.hold()
+        client.want(b"OK", "SET", "k", 2)
+        client.want(0, "WAIT", 1, 50)
+        client.want(b"OK", "MULTI")
+        client.want(b"QUEUED", "WAIT", 1, 0)
+        client.want([0], "EXEC")
+        proxy.release()
+        client.want(1, "WAIT", 1, 0)
+    answer = replica.call("WAIT", 1, 0)
+    assert is_error(answer, "ERR WAIT cannot be used with replica"), answer
+
+
+@scenario()
+def wait_is_woken(trial):
+    """Clients that wait are answered when the replica has said so, each for its own writes."""
+    primary, replica, proxy = trial.proxied()
+    proxy.hold()
+    answers = []
+
+    def one(number):
+        with primary.client() as client:
+            client.call("SET", f"k{number}", "v")
+            answers.append(client.call("WAIT", 1, 0))
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    until(lambda: int(primary.info("clients")["blocked_clients"]) == 10, "all of them wait")
+    assert not answers
+    proxy.release()
+    for thread in threads:
+        thread.join()
+    assert answers == [1] * 10, answers
+    assert replica.call("DBSIZE") == 10
+
+
+@scenario()
+def nothing_confirmed_is_lost(trial):
+    """What WAIT has confirmed is at the replica that is promoted after kill -9 of the primary."""
+    primary, replica = trial.pair()
+    confirmed = [0] * 4
+
+    def one(number):
+        try:
+            with primary.client() as client:
+                for turn in range(1, 1_000_000):
+                    client.want(b"OK", "SET", f"client:{number}", turn)
+                    if client.call("WAIT", 1, 0) >= 1:
+                        confirmed[number] = turn
+        except Exception:
+            return
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: min(confirmed) > 20, "some are confirmed")
+    primary.kill()
+    for thread in threads:
+        thread.join()
+    replica.lead()
+    for number, turn in enumerate(confirmed):
+        found = int(replica.call("GET", f"client:{number}"))
+        assert found >= turn, f"client {number}: {found}, but {turn} was confirmed"
+    trial.note(f"{sum(confirmed)} confirmed")
+
+
+@scenario()
+def waitaof_counts(trial):
+    """WAITAOF counts the file here and the files of replicas."""
+    primary, replica, proxy = trial.proxied(primary={"appendonly": "yes"},
+                                            replica={"appendonly": "yes"})
+    trial.need(primary, "WAITAOF", 0, 0, 1)
+    trial.need(replica, "WAITAOF", 0, 0, 1)
+    with primary.client() as client:
+        client.want(b"OK", "SET", "k", 1)
+        client.want([1, 1], "WAITAOF", 1, 1, 0)
+        proxy.hold()
+        client.want(b"OK", "SET", "k", 2)
+        client.want([1, 0], "WAITAOF", 1, 0, 0)
+        client.want([1, 0], "WAITAOF", 1, 1, 50)
+        proxy.release()
+        client.want([1, 1], "WAITAOF", 1, 1, 0)
+    primary.set("appendonly", "no")
+    answer = primary.call("WAITAOF", 1, 0, 0)
+    assert is_error(answer, "ERR WAITAOF cannot be used when"), answer
+    answer = replica.call("WAITAOF", 0, 1, 0)
+    assert is_error(answer, "ERR WAITAOF cannot be used with replica"), answer
+
+
+@scenario()
+def enough_good_replicas(trial):
+    """min-replicas-to-write: writes are refused without a replica, and with one that is silent."""
+    primary = trial.node(0, min_replicas_to_write=1, min_replicas_max_lag=2)
+    answer = primary.call("SET", "k", 1)
+    assert is_error(answer, "NOREPLICAS"), answer
+    answer = primary.call("EVAL", "return redis.call('SET', 'k', 1)", 1, "k")
+    assert "NOREPLICAS" in answer, answer
+    primary.want(None, "GET", "k")
+    replica = trial.node(1)
+    proxy = trial.proxy(primary.address)
+    replica.follow(proxy.address)
+    until(lambda: primary.call("SET", "k", 2) == b"OK", "writes are taken with a replica")
+    assert primary.info()["min_slaves_good_slaves"] == "1", primary.info()
+    proxy.hold()
+    until(lambda: is_error(primary.call("SET", "k", 3), "NOREPLICAS"), "its silence is noticed")
+    proxy.release()
+    until(lambda: primary.call("SET", "k", 4) == b"OK", "it speaks again")
+    primary.set("min-replicas-to-write", 0)
+    replica.lead()
+    until(lambda: primary.info()["connected_slaves"] == "0", "it is gone")
+    primary.want(b"OK", "SET", "k", 5)

@@ -1,0 +1,105 @@
+"""Links that break while the stream runs: cut, half closed, silent, too slow."""
+
+from contents import equal
+from nodes import linked, until
+from trial import fill, scenario
+
+ROUNDS, ROUNDS_LONG = 8, 50
+
+
+def wait_for_partial(primary, before):
+    until(lambda: primary.stat("sync_partial_ok") > before, "the replica goes on where it was")
+
+
+@scenario()
+def cut_again_and_again(trial):
+    """The link is cut many times under load: each time the replica goes on where it was."""
+    primary, replica, proxy = trial.proxied(primary={"repl_backlog_size": "64mb"})
+    full, rounds = primary.stat("sync_full"), ROUNDS_LONG if trial.is_long else ROUNDS
+    with trial.writers(primary) as writers:
+        for turn in range(rounds):
+            before = primary.stat("sync_partial_ok")
+            if turn % 2:
+                proxy.cut()
+            else:
+                proxy.cut_after(1_000 * turn + 1)
+            wait_for_partial(primary, before)
+            writers.wait_for(100)
+        writers.end()
+    equal(primary, replica)
+    assert primary.stat("sync_full") == full, primary.info("stats")
+    trial.note(f"{primary.stat('sync_partial_ok')} partial")
+
+
+@scenario()
+def half_closed(trial):
+    """One side is told that nothing more comes, then the other: the link is made anew."""
+    primary, replica, proxy = trial.proxied()
+    with trial.writers(primary) as writers:
+        for side in ("replica", "primary"):
+            before = primary.stat("sync_partial_ok")
+            proxy.half_close(side)
+            wait_for_partial(primary, before)
+        writers.wait_for(500).end()
+    equal(primary, replica)
+    assert primary.stat("sync_full") == 1, primary.info("stats")
+
+
+@scenario()
+def out_of_the_ring(trial):
+    """More is written during a cut than the primary keeps: another full copy, the same contents."""
+    primary, replica, proxy = trial.proxied(primary={"repl_backlog_size": "16kb"})
+    proxy.refuses = True
+    proxy.cut()
+    fill(primary, 200, 1_000)
+    with trial.writers(primary) as writers:
+        writers.wait_for(500).end()
+    proxy.refuses = False
+    until(lambda: primary.stat("sync_full") == 2, "a second full copy")
+    linked(replica)
+    equal(primary, replica)
+
+
+@scenario()
+def too_slow_a_reader(trial):
+    """A replica that takes nothing is dropped at its limit of output, and comes back."""
+    primary, replica, proxy = trial.proxied(
+        primary={"client-output-buffer-limit": "replica 4mb 0 0", "repl_backlog_size": "1mb"})
+    proxy.hold()
+    # More than the kernel's buffers on the way can hold.
+    fill(primary, 4_000, 10_000)
+    until(lambda: primary.info()["connected_slaves"] == "0", "the replica is dropped")
+    proxy.release()
+    until(lambda: primary.stat("sync_full") >= 2, "a second full copy")
+    linked(replica)
+    equal(primary, replica)
+
+
+@scenario(long=True)
+def silent_link(trial):
+    """Nothing passes any more, but the link stays: both sides give it up after repl-timeout."""
+    primary, replica, proxy = trial.proxied(primary={"repl_timeout": 5},
+                                            replica={"repl_timeout": 5})
+    proxy.hold()
+    until(lambda: not replica.is_linked(), "the replica gives up")
+    until(lambda: primary.info()["connected_slaves"] == "0", "the primary gives up")
+    with trial.writers(primary) as writers:
+        writers.wait_for(500).end()
+    proxy.cut()
+    proxy.release()
+    until(lambda: primary.stat("sync_partial_ok") > 0, "the replica goes on where it was")
+    equal(primary, replica)
+
+
+@scenario()
+def nobody_there(trial):
+    """A replica of nobody keeps on asking, serves what it has, and links once somebody is there."""
+    primary, replica = trial.not_started(0), trial.node(1)
+    fill(replica, 10)
+    replica.follow(primary.address)
+    until(lambda: replica.info()["master_link_status"] == "down", "it looks for its primary")
+    assert replica.call("DBSIZE") == 10
+    primary.start()
+    fill(primary, 20)
+    linked(replica)
+    assert equal(primary, replica) == 20
