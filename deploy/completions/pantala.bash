@@ -76,6 +76,8 @@ _pantala_flags="
 --memcached_item_size_max=
 --memcached_port=
 --metrics_names=
+--min-replicas-max-lag=
+--min-replicas-to-write=
 --no-appendfsync-on-rewrite=
 --no_tls_on_admin_port=
 --notify-keyspace-events=
@@ -83,12 +85,30 @@ _pantala_flags="
 --port=
 --primary_port_http_enabled=
 --primary_port_memcached=
+--primaryauth=
+--primaryuser=
 --protected-mode=
 --proto-max-bulk-len=
 --rdb-save-incremental-fsync=
 --rdb-version-check=
 --rdbchecksum=
 --rdbcompression=
+--repl-backlog-size=
+--repl-backlog-ttl=
+--repl-diskless-load=
+--repl-diskless-sync=
+--repl-diskless-sync-delay=
+--repl-diskless-sync-max-replicas=
+--repl-ping-replica-period=
+--repl-timeout=
+--replica-announce-ip=
+--replica-announce-port=
+--replica-announced=
+--replica-ignore-maxmemory=
+--replica-priority=
+--replica-read-only=
+--replica-serve-stale-data=
+--replicaof=
 --requirepass=
 --save=
 --save_schedule=
@@ -97,6 +117,7 @@ _pantala_flags="
 --set-max-listpack-value=
 --shutdown-on-sigint=
 --shutdown-on-sigterm=
+--shutdown-timeout=
 --skip_module_values=
 --slow_lane_threads=
 --snapshot_cron=
@@ -127,6 +148,7 @@ _pantala_flags="
 --tls-port=
 --tls-prefer-server-ciphers=
 --tls-protocols=
+--tls-replication=
 --tls-session-cache-timeout=
 --tls-session-caching=
 --tls_accept_plain=
@@ -258,6 +280,24 @@ _pantala() {
         --rdbcompression)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
+        --repl-diskless-load)
+            mapfile -t COMPREPLY < <(compgen -W "disabled on-empty-db swapdb flush-before-load" -- "$word")
+            ;;
+        --repl-diskless-sync)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --replica-announced)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --replica-ignore-maxmemory)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --replica-read-only)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --replica-serve-stale-data)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
         --skip_module_values)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
@@ -304,6 +344,9 @@ _pantala() {
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             ;;
         --tls-prefer-server-ciphers)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --tls-replication)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --tls-session-caching)

@@ -7,7 +7,7 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 27] = [
+const FLOORS: [(&str, &[&str]); 28] = [
     ("crates/base", &[]),
     ("crates/acl", &["base"]),
     ("crates/sync", &["base"]),
@@ -29,6 +29,7 @@ const FLOORS: [(&str, &[&str]); 27] = [
             "acl",
             "base",
             "journal",
+            "replication",
             "memory",
             "settings",
             "protocol",
@@ -40,6 +41,7 @@ const FLOORS: [(&str, &[&str]); 27] = [
             "keyspace",
         ],
     ),
+    ("crates/replication", &["base", "journal"]),
     ("crates/scripting", &["base", "protocol"]),
     (
         "crates/engine",
@@ -47,6 +49,7 @@ const FLOORS: [(&str, &[&str]); 27] = [
             "acl",
             "base",
             "journal",
+            "replication",
             "memory",
             "sync",
             "settings",
@@ -66,6 +69,7 @@ const FLOORS: [(&str, &[&str]); 27] = [
             "acl",
             "base",
             "journal",
+            "replication",
             "memory",
             "sync",
             "settings",
@@ -87,6 +91,7 @@ const FLOORS: [(&str, &[&str]); 27] = [
             "acl",
             "base",
             "journal",
+            "replication",
             "memory",
             "sync",
             "settings",
@@ -123,6 +128,7 @@ const ANY: &[&str] = &[
     "tls",
     "values",
     "rdb",
+    "replication",
     "keyspace",
     "commands",
     "scripting",

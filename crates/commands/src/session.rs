@@ -8,6 +8,7 @@ use pantala_acl::{DEFAULT_NAME, InForce, Refusal};
 use pantala_journal::Stamp;
 use pantala_keyspace::DbIndex;
 use pantala_protocol::Version;
+use pantala_replication::Replica;
 
 use crate::client_line::Meters;
 use crate::errand::Errand;
@@ -131,6 +132,8 @@ pub struct Session {
     pub version: Version,
     login: Login,
     limits: Limits,
+    /// It is a replica, or has said something of itself as one.
+    pub replica: Option<Arc<Replica>>,
     /// The last step of the journal that a command of its has ended.
     pub last_step: Stamp,
     /// What it has subscribed to; the server knows the names.
@@ -208,6 +211,7 @@ impl Session {
             version: Version::Resp2,
             login: Login::default(),
             limits: Limits::default(),
+            replica: None,
             last_step: Stamp::default(),
             subscriptions: Subscriptions::default(),
             place: Place::default(),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use pantala_journal::{Journal, Stamp};
-use pantala_persistence::aof::{Part, Rewrite};
+use pantala_persistence::aof::{Part, Rewrite, Writer};
 use pantala_persistence::snapshot::Form;
 
 /// What the journal's thread is asked to do.
@@ -20,8 +20,15 @@ pub enum Order {
     Removed(Vec<Part>),
     /// Tell when everything is in the file that was handed over.
     Flush(Sender<()>),
-    /// Write no more: the file is not wanted.
-    Stop,
+    /// Append to this file from now on.
+    Open(Box<Writer>),
+    /// Write no more: the file is not wanted. Tells when it is closed.
+    Close(Sender<()>),
+    /// Tell the stream's replicas no more of what is recorded after this; its end, when all that
+    /// was recorded before is in it.
+    EndFeed(Sender<u64>),
+    /// Ask the stream's replicas how far they are.
+    AskReplicas,
     /// Write what there is, and end.
     End,
 }
@@ -98,10 +105,23 @@ pub struct Appending {
 struct State {
     orders: Option<Sender<Order>>,
     thread: Option<JoinHandle<()>>,
+    /// There is a file.
+    is_open: bool,
+    /// What is recorded goes to replicas.
+    is_fed: bool,
     sizes: Sizes,
     rewrites: Rewrites,
     /// Who waits for a rewrite to begin, and at which cut.
     expected: Option<Expected>,
+    /// Who waits for the stream's position at which cut.
+    positions: Vec<(u64, Sender<u64>)>,
+}
+
+impl State {
+    /// Changes are recorded if somebody takes them.
+    fn turn(&self, journal: &Journal) {
+        journal.turn(self.is_open || self.is_fed);
+    }
 }
 
 /// A rewrite that is to begin.
@@ -132,16 +152,37 @@ impl Appending {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The journal's thread begins; what it is asked to do.
-    pub fn begin(&self) -> Receiver<Order> {
-        let (orders, taken) = channel();
-        self.state().orders = Some(orders);
-        taken
+    /// Starts the journal's thread, if there is none.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn start_thread(
+        &self,
+        spawn: impl FnOnce(Receiver<Order>) -> Result<JoinHandle<()>, String>,
+    ) -> Result<(), String> {
+        let mut state = self.state();
+        if state.orders.is_none() {
+            let (orders, taken) = channel();
+            state.thread = Some(spawn(taken)?);
+            state.orders = Some(orders);
+        }
+        Ok(())
     }
 
-    /// Whether the journal's thread runs.
+    /// There is a file: the journal's thread, which was started, appends to it.
+    pub fn open(&self, journal: &Journal, writer: Writer) {
+        let mut state = self.state();
+        state.is_open = true;
+        if let Some(orders) = &state.orders {
+            let _thread_is_there = orders.send(Order::Open(Box::new(writer)));
+        }
+        drop(state);
+        journal.wake_reader();
+    }
+
+    /// Whether there is an append-only file.
     pub fn is_running(&self) -> bool {
-        self.state().orders.is_some()
+        self.state().is_open
     }
 
     /// Whether what is written now is in a file that counts. Told before its rewrite has ended.
@@ -157,27 +198,36 @@ impl Appending {
     /// Whether the first file is being written: what is acknowledged meanwhile is in none.
     pub fn begins_file(&self) -> bool {
         let state = self.state();
-        state.orders.is_some() && state.rewrites.began_us.is_some() && !self.is_kept()
+        state.is_open && state.rewrites.began_us.is_some() && !self.is_kept()
     }
 
-    /// This is the journal's thread.
-    pub fn started(&self, thread: JoinHandle<()>) {
-        self.state().thread = Some(thread);
+    /// The file is not wanted any more: waits until what there is has been written.
+    pub fn close(&self, journal: &Journal) {
+        let mut state = self.state();
+        state.is_open = false;
+        // Turns that have begun record to their end; it is not kept.
+        state.turn(journal);
+        // A rewrite that waits for its cut waits no longer.
+        state.expected = None;
+        let (closed, until_closed) = channel();
+        let asked = state.orders.as_ref().is_some_and(|to| to.send(Order::Close(closed)).is_ok());
+        drop(state);
+        journal.wake_reader();
+        if asked {
+            // One that panicked has said so.
+            let _ended = until_closed.recv();
+        }
     }
 
     /// Tells the journal's thread to write what there is and to end, and waits for that. It does
     /// what it was asked before; after this nothing is taken.
-    pub fn stop(&self, journal: &Journal, order: Order) {
+    pub fn end(&self, journal: &Journal) {
         let mut state = self.state();
-        if matches!(order, Order::Stop) {
-            // Turns that have begun record to their end; it is not kept.
-            journal.turn(false);
-        }
+        state.is_open = false;
         if let Some(orders) = state.orders.take() {
-            let _it_has_ended = orders.send(order);
+            let _it_has_ended = orders.send(Order::End);
         }
-        // A rewrite that waits for its cut waits no longer.
-        state.expected = None;
+        (state.expected, state.positions) = (None, Vec::new());
         let thread = state.thread.take();
         drop(state);
         journal.wake_reader();
@@ -187,12 +237,65 @@ impl Appending {
         }
     }
 
-    /// Asks the journal's thread to do something; false: there is none.
+    /// Asks the journal's thread to do something with the file; false: there is none.
     #[must_use]
     pub fn order(&self, journal: &Journal, order: Order) -> bool {
-        let is_taken = self.state().orders.as_ref().is_some_and(|to| to.send(order).is_ok());
+        let state = self.state();
+        let orders = state.orders.as_ref().filter(|_| state.is_open);
+        let is_taken = orders.is_some_and(|to| to.send(order).is_ok());
+        drop(state);
         journal.wake_reader();
         is_taken
+    }
+
+    /// From this cut on what is recorded goes to replicas; where the stream is at the cut, once the
+    /// journal's thread, which was started, has come to it. With nobody inside the gate.
+    pub fn feed_from(&self, journal: &Journal, stamp: Stamp) -> Receiver<u64> {
+        let (position, coming) = channel();
+        let mut state = self.state();
+        if state.orders.is_some() {
+            state.is_fed = true;
+            state.turn(journal);
+            let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+            state.positions.push((number, position));
+            journal.cut(stamp, number);
+        }
+        coming
+    }
+
+    /// Who waits for the stream's position at this cut.
+    pub fn take_position(&self, number: u64) -> Option<Sender<u64>> {
+        let positions = &mut self.state().positions;
+        let at = positions.iter().position(|one| one.0 == number)?;
+        Some(positions.swap_remove(at).1)
+    }
+
+    /// What is recorded from now on does not go to replicas; the stream's end, once all that was
+    /// recorded before is in it.
+    pub fn end_feed(&self, journal: &Journal) -> Receiver<u64> {
+        let (end, coming) = channel();
+        let mut state = self.state();
+        state.is_fed = false;
+        state.turn(journal);
+        if let Some(orders) = &state.orders {
+            let _thread_is_there = orders.send(Order::EndFeed(end));
+        }
+        drop(state);
+        journal.wake_reader();
+        coming
+    }
+
+    /// Whether what is recorded goes to replicas.
+    pub fn is_fed(&self) -> bool {
+        self.state().is_fed
+    }
+
+    /// Has the journal's thread ask all replicas how far they are.
+    pub fn ask_replicas(&self, journal: &Journal) {
+        if let Some(orders) = &self.state().orders {
+            let _thread_is_there = orders.send(Order::AskReplicas);
+        }
+        journal.wake_reader();
     }
 
     /// Somebody is to begin a rewrite; `None`: one is under way.
@@ -237,7 +340,7 @@ impl Appending {
     /// journal's thread has ended meanwhile nothing is, and the rewrite will not begin.
     pub fn cut(&self, journal: &Journal, stamp: Stamp, number: u64) {
         let mut state = self.state();
-        if state.orders.is_none() {
+        if !state.is_open {
             state.expected = None;
             return;
         }

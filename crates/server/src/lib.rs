@@ -18,6 +18,7 @@
 //! | `commands` | commands about the server itself; all others are in `commands` and `engine` |
 //! | `migrate` | keys on their way to another server |
 //! | `http` | connections that speak HTTP, on their way to the control plane |
+//! | `replication` | this server as a primary, and as a replica |
 //! | `process` | starting, stopping, signals, listening sockets, the log |
 //!
 //! What happens between a request and its reply is the crate `engine`'s.
@@ -35,6 +36,7 @@ mod clients;
 mod http;
 mod migrate;
 mod rates;
+pub mod replication;
 mod saves;
 mod tls;
 mod worker;

@@ -22,6 +22,7 @@ use crate::process::listening::Listening;
 use crate::process::loading::LoadState;
 use crate::process::supervision::Supervisor;
 use crate::rates::Rates;
+use crate::replication::Replication;
 use crate::saves::Saves;
 use crate::tls::Tls;
 use crate::worker::balance::Loads;
@@ -45,6 +46,8 @@ pub struct Shared {
     pub saves: Saves,
     /// The append-only file.
     pub appending: Appending,
+    /// Who follows this server, and whom it follows.
+    pub replication: Replication,
     /// The snapshot that is being loaded, and the last one.
     pub loading: LoadState,
     /// The certificates in force.
@@ -128,6 +131,7 @@ impl Shared {
             run: RunInfo::begin(),
             rates: Mutex::new(Rates::default()),
             appending: Appending::default(),
+            replication: Replication::default(),
             loading: LoadState::default(),
             saves: Saves::new(unix_us().div_euclid(1_000_000)),
             tls: Tls::default(),

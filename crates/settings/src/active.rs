@@ -4,16 +4,17 @@
 //! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
 use crate::field::{
-    AppendSync, ChannelDefault, EvictionPolicy, Facility, Field, IoEngine, LogFormat, LogLevel,
-    LogTimes, MemoryShare, Mode, OutputLimits, Percentiles, Permission, PortSharing, SavePoints,
-    ShutdownWords, Supervised, TlsClients, TlsUserField, VersionCheck,
+    AppendSync, ChannelDefault, DisklessLoad, EvictionPolicy, Facility, Field, IoEngine, LogFormat,
+    LogLevel, LogTimes, MemoryShare, Mode, OutputLimits, Percentiles, Permission, PortSharing,
+    SavePoints, ShutdownWords, Supervised, TlsClients, TlsUserField, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
 use crate::shapes;
 use crate::users::UserLine;
 use Group::{
-    Commands, Encodings, Memory, Network, Observe, Persistence, Process, Security, Threads, Tls,
+    Commands, Encodings, Memory, Network, Observe, Persistence, Process, Replication, Security,
+    Threads, Tls,
 };
 use std::collections::BTreeMap;
 
@@ -54,6 +55,8 @@ const INPUT_BYTES: Kind = Kind::Memory(1 << 20, i64::MAX as u64);
 /// A threshold that -1 turns off.
 const THRESHOLD: Kind = Kind::Int(-1, i64::MAX);
 
+/// What is kept for replicas.
+const BACKLOG: Kind = Kind::Checked(shapes::backlog_bytes, "bytes, such as 10mb, at least 16kb");
 /// A pause, in microseconds.
 const DELAY_US: Kind = Kind::Int(0, i32::MAX as i64);
 
@@ -295,6 +298,68 @@ settings! {
     /// Entries of a stream's block.
     stream_node_max_entries: usize = live("stream-node-max-entries", LONG, "100", Encodings);
 
+    /// Host and port of the primary to follow.
+    replicaof: String = start(
+        "replicaof", Kind::Shape(shapes::primary, "host port, or no one"), "", Replication)
+        .also(&["slaveof"]);
+    /// Password to send to the primary.
+    primaryauth: String = live("primaryauth", Kind::Text, "", Replication)
+        .also(&["masterauth"]).secret();
+    /// User name to send to the primary.
+    primaryuser: String = live("primaryuser", Kind::Text, "", Replication).also(&["masteruser"]);
+    /// Bytes of recent writes kept for replicas that come back.
+    repl_backlog_bytes: u64 = live("repl-backlog-size", BACKLOG, "10485760", Replication)
+        .on_change(OnChange::Replication);
+    /// Seconds without replicas after which the backlog is freed; 0 means never.
+    repl_backlog_ttl_s: u64 = live("repl-backlog-ttl", LONG, "3600", Replication);
+    /// Send a full copy straight to the socket, else from a file.
+    repl_diskless_sync: bool = live("repl-diskless-sync", Kind::Bool, "yes", Replication);
+    /// Seconds to wait for more replicas before a full copy.
+    repl_diskless_sync_delay_s: u32 = live(
+        "repl-diskless-sync-delay", COUNT, "5", Replication);
+    /// Replicas that end the wait before a full copy; 0 means none do.
+    repl_diskless_sync_max_replicas: u32 = live(
+        "repl-diskless-sync-max-replicas", COUNT, "0", Replication);
+    /// Whether a replica loads a full copy straight from the socket, and what becomes of its data.
+    repl_diskless_load: DisklessLoad = live(
+        "repl-diskless-load", Kind::Word(DisklessLoad::WORDS), "disabled", Replication);
+    /// Seconds between pings to replicas.
+    repl_ping_replica_period_s: u32 = live(
+        "repl-ping-replica-period", Kind::Int(1, i32::MAX as i64), "10", Replication)
+        .also(&["repl-ping-slave-period"]);
+    /// Seconds of silence that end a replication link.
+    repl_timeout_s: u32 = live("repl-timeout", Kind::Int(1, i32::MAX as i64), "60", Replication);
+    /// Address told to the primary.
+    replica_announce_ip: String = live("replica-announce-ip", Kind::Text, "", Replication)
+        .also(&["slave-announce-ip"]);
+    /// Port told to the primary; 0 means the port it listens at.
+    replica_announce_port: u16 = live("replica-announce-port", PORT, "0", Replication)
+        .also(&["slave-announce-port"]);
+    /// Whether Sentinel shows this replica.
+    replica_announced: bool = live("replica-announced", Kind::Bool, "yes", Replication);
+    /// Leave eviction to the primary.
+    replica_ignore_maxmemory: bool = live(
+        "replica-ignore-maxmemory", Kind::Bool, "yes", Replication)
+        .also(&["slave-ignore-maxmemory"]);
+    /// Rank for Sentinel: the lowest is promoted first, 0 never.
+    replica_priority: u32 = live("replica-priority", COUNT, "100", Replication)
+        .also(&["slave-priority"]);
+    /// Refuse writes of clients while a replica.
+    replica_read_only: bool = live("replica-read-only", Kind::Bool, "yes", Replication)
+        .also(&["slave-read-only"]).on_change(OnChange::Replication);
+    /// Answer from old data while the link to the primary is down.
+    replica_serve_stale_data: bool = live(
+        "replica-serve-stale-data", Kind::Bool, "yes", Replication)
+        .also(&["slave-serve-stale-data"]).on_change(OnChange::Replication);
+    /// Replicas without which writes are refused; 0 means that none are needed.
+    min_replicas_to_write: u32 = live("min-replicas-to-write", COUNT, "0", Replication)
+        .also(&["min-slaves-to-write"]).on_change(OnChange::Replication);
+    /// Seconds of lag up to which a replica counts; 0 means that none are needed.
+    min_replicas_max_lag_s: u32 = live("min-replicas-max-lag", COUNT, "10", Replication)
+        .also(&["min-slaves-max-lag"]).on_change(OnChange::Replication);
+    /// Seconds that SHUTDOWN waits for replicas at most.
+    shutdown_timeout_s: u32 = live("shutdown-timeout", COUNT, "10", Process);
+
     /// Password of the default user; empty means none is asked for.
     requirepass: String = live("requirepass", Kind::Text, "", Security).secret()
         .on_change(OnChange::Password);
@@ -346,6 +411,8 @@ settings! {
     /// Whether clients must show a certificate; optional: who shows one must be believed.
     tls_auth_clients: TlsClients = live(
         "tls-auth-clients", Kind::Word(TlsClients::WORDS), "yes", Tls).on_change(OnChange::Tls);
+    /// Use TLS to the primary.
+    tls_replication: bool = live("tls-replication", Kind::Bool, "no", Tls);
     /// Field of a client's certificate that names its user.
     tls_auth_clients_user: TlsUserField = live(
         "tls-auth-clients-user", Kind::Word(TlsUserField::WORDS), "off", Tls);

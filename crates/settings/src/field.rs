@@ -307,6 +307,18 @@ words! {
         Never = "no",
     }
 
+    /// Whether a replica loads a full copy straight from the socket.
+    DisklessLoad {
+        /// It is written to a file first; the old data is served until that is whole.
+        Disabled = "disabled",
+        /// Only if there is no data.
+        OnEmpty = "on-empty-db",
+        /// Beside the old data, which is served meanwhile.
+        Swap = "swapdb",
+        /// The old data goes first.
+        Flush = "flush-before-load",
+    }
+
     /// Least important lines that are logged.
     LogLevel {
         /// Everything.

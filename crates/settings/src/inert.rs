@@ -19,7 +19,6 @@ use Kind::{Bool, Int, Text, Word};
 
 const NODE_NAME: Kind = Kind::Checked(shapes::node_name, "letters, digits, -./:_");
 const NODE_ADDRESS: Kind = Kind::Checked(shapes::node_address, "an address or a host name");
-const BACKLOG: Kind = Kind::Checked(shapes::backlog_bytes, "bytes, such as 10mb, at least 16kb");
 const PERMISSION: Kind = Word(Permission::WORDS);
 
 pub(crate) const ROWS: &[Row] = &[
@@ -121,13 +120,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Connections accepted in one turn of the loop."),
     live("maxmemory-samples", Int(1, 64), "5", Memory)
         .doc("Keys compared to find one to evict; here it is always a whole segment of the table."),
-    live("min-replicas-max-lag", COUNT, "10", Replication)
-        .also(&["min-slaves-max-lag"])
-        .doc("Seconds of lag up to which a replica counts."),
-    live("min-replicas-to-write", COUNT, "0", Replication)
-        .also(&["min-slaves-to-write"])
-        .refused()
-        .doc("Replicas without which writes are refused."),
     start("mptcp", Bool, "no", Network).doc("Listen with multipath TCP."),
     live("oom-score-adj", Word(&["no", "yes", "relative", "absolute"]), "no", Process)
         .doc("Adjust the kernel's out-of-memory score."),
@@ -140,13 +132,6 @@ pub(crate) const ROWS: &[Row] = &[
     .doc("Scores of a primary, a replica and a saving child."),
     live("prefetch-batch-max-size", Int(0, 128), "16", Threads)
         .doc("Commands whose memory is prefetched together."),
-    live("primaryauth", Text, "", Replication)
-        .also(&["masterauth"])
-        .secret()
-        .doc("Password to send to the primary."),
-    live("primaryuser", Text, "", Replication)
-        .also(&["masteruser"])
-        .doc("User name to send to the primary."),
     live("proc-title-template", Text, "{title} {listen-addr} {server-mode}", Process)
         .doc("Form of the process title."),
     live(
@@ -164,59 +149,14 @@ pub(crate) const ROWS: &[Row] = &[
     live("rdma-port", PORT, "0", Network).doc("Port to listen on for RDMA."),
     start("rdma-rx-size", Int(65_536, 16_777_216), "1048576", Network)
         .doc("Bytes of an RDMA receive buffer."),
-    live("repl-backlog-size", BACKLOG, "10485760", Replication)
-        .doc("Bytes of recent writes kept for replicas that come back."),
-    live("repl-backlog-ttl", LONG, "3600", Replication)
-        .doc("Seconds without replicas after which the backlog is freed."),
     live("repl-disable-tcp-nodelay", Bool, "no", Replication)
         .doc("Send to replicas in fewer, later packets."),
-    live(
-        "repl-diskless-load",
-        Word(&["disabled", "on-empty-db", "swapdb", "flush-before-load"]),
-        "disabled",
-        Replication,
-    )
-    .doc("Whether a replica loads straight from the socket."),
-    live("repl-diskless-sync", Bool, "yes", Replication)
-        .doc("Send a full sync straight to the socket."),
-    live("repl-diskless-sync-delay", COUNT, "5", Replication)
-        .doc("Seconds to wait for more replicas before a full sync."),
-    live("repl-diskless-sync-max-replicas", COUNT, "0", Replication)
-        .doc("Replicas that end the wait before a full sync."),
     start("repl-mptcp", Bool, "no", Replication).doc("Reach the primary with multipath TCP."),
-    live("repl-ping-replica-period", Int(1, i32::MAX as i64), "10", Replication)
-        .also(&["repl-ping-slave-period"])
-        .doc("Seconds between pings to replicas."),
-    live("repl-timeout", Int(1, i32::MAX as i64), "60", Replication)
-        .doc("Seconds of silence that end a replication link."),
-    live("replica-announce-ip", Text, "", Replication)
-        .also(&["slave-announce-ip"])
-        .doc("Address told to the primary."),
-    live("replica-announce-port", PORT, "0", Replication)
-        .also(&["slave-announce-port"])
-        .doc("Port told to the primary."),
-    live("replica-announced", Bool, "yes", Replication).doc("Whether Sentinel shows this replica."),
     live("replica-ignore-disk-write-errors", Bool, "no", Replication)
         .doc("Let a replica go on when its disk fails."),
-    live("replica-ignore-maxmemory", Bool, "yes", Replication)
-        .also(&["slave-ignore-maxmemory"])
-        .doc("Leave eviction to the primary."),
     live("replica-lazy-flush", Bool, "yes", Replication)
         .also(&["slave-lazy-flush"])
         .doc("Free the old data set in the background at a full sync."),
-    live("replica-priority", COUNT, "100", Replication)
-        .also(&["slave-priority"])
-        .doc("Rank for Sentinel: the lowest is promoted first, 0 never."),
-    live("replica-read-only", Bool, "yes", Replication)
-        .also(&["slave-read-only"])
-        .doc("Refuse writes of clients while a replica."),
-    live("replica-serve-stale-data", Bool, "yes", Replication)
-        .also(&["slave-serve-stale-data"])
-        .doc("Answer from old data while the link to the primary is down."),
-    start("replicaof", Kind::Shape(shapes::primary, "host port, or no one"), "", Replication)
-        .also(&["slaveof"])
-        .refused()
-        .doc("Host and port of the primary to follow."),
     start("server-cpulist", Text, "", Threads)
         .also(&["server_cpulist"])
         .doc("CPUs for the main threads."),
@@ -232,7 +172,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Password of the key for outgoing connections."),
     live("tls-cluster", Bool, "no", Tls).refused().doc("Use TLS between nodes."),
     live("tls-dh-params-file", Text, "", Tls).doc("File of Diffie-Hellman parameters."),
-    live("tls-replication", Bool, "no", Tls).refused().doc("Use TLS to the primary."),
     live("tls-session-cache-size", COUNT, "20480", Tls).doc("Sessions that are cached."),
     start("unixsocketgroup", Text, "", Network).refused().doc("Group of the Unix socket."),
     live("active-expire-effort", Int(1, 10), "1", Memory)
@@ -249,8 +188,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("lazyfree-lazy-server-del", Bool, "yes", Memory)
         .doc("Free values that a command replaces, such as RENAME's target, outside the command."),
     live("lazyfree-lazy-user-del", Bool, "yes", Memory).doc("DEL frees as UNLINK does."),
-    live("shutdown-timeout", COUNT, "10", Process)
-        .doc("Seconds that SHUTDOWN waits for replicas at most."),
     live("hz", Kind::Checked(shapes::timer_hz, "1 to 500"), "10", Process)
         .doc("Runs of the main timer in a second; bent into 1 to 500."),
     // Settings of older Redis that change nothing a client sees; Valkey passes over them.

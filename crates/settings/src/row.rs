@@ -52,6 +52,8 @@ pub enum OnChange {
     Memory,
     /// Other keys go than before, if any.
     Policy,
+    /// Replicas, or this one as a replica, may do other things than before.
+    Replication,
     /// Snapshots are taken at other times, or a failed one means something else.
     Saving,
     /// An append-only file is begun, or written no more.

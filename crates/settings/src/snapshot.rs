@@ -338,11 +338,7 @@ mod tests {
 
     #[test]
     fn what_promises_safety_and_does_nothing_is_refused() {
-        for (name, harmless, promising) in [
-            ("min-slaves-to-write", "0", "1"),
-            ("tls-replication", "no", "yes"),
-            ("tls-cluster", "no", "yes"),
-        ] {
+        for (name, harmless, promising) in [("tls-cluster", "no", "yes")] {
             assert!(set(&Settings::defaults(), &[name, harmless]).is_ok(), "{name}");
             let own = row::find(name).map_or(name, |row| row.name);
             check_refused(

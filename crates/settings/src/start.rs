@@ -566,14 +566,7 @@ mod tests {
                            leave it at its default";
         for (args, origin, name) in [
             (&["--cluster-enabled", "yes"][..], "argument --cluster-enabled", "cluster-enabled"),
-            (&["--tls-replication", "yes"], "argument --tls-replication", "tls-replication"),
             (&["--tls-cluster", "yes"], "argument --tls-cluster", "tls-cluster"),
-            (&["--slaveof", "h", "6379"], "argument --slaveof", "replicaof"),
-            (
-                &["--min-replicas-to-write=1"],
-                "argument --min-replicas-to-write",
-                "min-replicas-to-write",
-            ),
             (&["--cluster-enabled", "yes"], "argument --cluster-enabled", "cluster-enabled"),
             (&["--cluster_mode=emulated"], "argument --cluster_mode", "cluster_mode"),
             (

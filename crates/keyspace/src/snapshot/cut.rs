@@ -62,6 +62,21 @@ impl Keyspace {
         self.alone(|| self.cut(target, at_cut)).map_err(NoSnapshot::Aborted)?
     }
 
+    /// Runs `work` at one moment between two commands, with the stamp that separates the steps
+    /// before from those after it. Only on a thread that may wait, outside the gate.
+    ///
+    /// # Errors
+    /// Somebody does not come out of the gate.
+    pub fn at_one_moment<R>(&self, work: impl FnOnce(Stamp) -> R) -> Result<R, Aborted> {
+        self.alone(|| {
+            let mut all: Vec<_> = PartitionId::all().map(|id| self.hold_at_last(id)).collect();
+            let last = all.iter().map(|held| held.last_step.time()).max().unwrap_or_default();
+            let stamp = Stamp::first_of(last + 1);
+            all.iter_mut().for_each(|held| held.last_step = stamp);
+            work(stamp)
+        })
+    }
+
     /// With nobody inside the gate.
     fn cut(
         &self,

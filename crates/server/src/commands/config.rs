@@ -190,6 +190,7 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
             shared.saves.apply(&shared.engine);
             shared.engine.condition.shutdown.wake();
         }
+        OnChange::Replication => {}
         OnChange::AppendOnly => journaling::settings_changed(shared, now)?,
         OnChange::Tls => {
             apply_tls(shared)?;

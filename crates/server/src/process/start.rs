@@ -13,7 +13,6 @@ use pantala_reactor::{Config, EngineChoice, Reactor};
 use pantala_settings::Settings;
 use pantala_settings::field::IoEngine;
 
-use crate::appending::Order;
 use crate::commands::acl;
 use crate::shared::{Launch, Shared};
 use crate::worker::WorkerThread;
@@ -263,7 +262,7 @@ impl Running {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
-        self.shared.appending.stop(&self.shared.engine.journal, Order::End);
+        self.shared.appending.end(&self.shared.engine.journal);
         // What is not finished is worth nothing.
         self.shared.saves.cancel_and_wait();
         let settings = self.shared.engine.settings.current();

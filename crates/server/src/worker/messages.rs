@@ -57,6 +57,7 @@ impl Worker {
                 self.send_kept();
                 self.wake_for_journal();
             }
+            Message::StreamGrew => {}
             Message::EvictClients => self.chores.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
             Message::Listen(sockets) => {

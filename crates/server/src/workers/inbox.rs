@@ -70,6 +70,8 @@ pub enum Message {
     PauseChanged,
     /// More of the journal is durable.
     JournalKept,
+    /// There is more to be sent to replicas.
+    StreamGrew,
     /// Clients take too much memory together, and the largest may be one of this worker.
     EvictClients,
     /// The process may have more descriptors.

@@ -1,0 +1,74 @@
+//! Which position of the stream a step of the journal has, near enough for WAIT.
+//!
+//! The journal's thread notes after each of its rounds how far it has come in both. A step is
+//! before the position of the first note after it: never too early, at most a round too late.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pantala_journal::Stamp;
+
+/// So many notes are kept: those of the last seconds, under load. A step that is older than all is
+/// before the first of them.
+const KEPT: usize = 4096;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Checkpoints(Mutex<VecDeque<(Stamp, u64)>>);
+
+impl Checkpoints {
+    fn notes(&self) -> MutexGuard<'_, VecDeque<(Stamp, u64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every step with a stamp before `until` is before `position`.
+    pub fn note(&self, until: Stamp, position: u64) {
+        let mut notes = self.notes();
+        if let Some(last) = notes.back_mut().filter(|last| last.1 == position) {
+            // Nothing has come in between: the note stands for a later time, too.
+            last.0 = last.0.max(until);
+            return;
+        }
+        if notes.len() >= KEPT {
+            notes.pop_front();
+        }
+        notes.push_back((until, position));
+    }
+
+    /// A position that this step is before; `None`: the journal's thread has not come to it yet.
+    pub fn position_after(&self, step: Stamp) -> Option<u64> {
+        let notes = self.notes();
+        let first = notes.partition_point(|(until, _)| *until <= step);
+        notes.get(first).map(|(_, position)| *position)
+    }
+
+    /// The stream is another one: what was noted means nothing.
+    pub fn forget(&self) {
+        self.notes().clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_before_the_first_note_after_it() {
+        let notes = Checkpoints::default();
+        assert_eq!(notes.position_after(Stamp::default()), None);
+        notes.note(Stamp::first_of(5), 100);
+        notes.note(Stamp::first_of(8), 200);
+        notes.note(Stamp::first_of(9), 200);
+        assert_eq!(notes.position_after(Stamp::first_of(2)), Some(100));
+        assert_eq!(notes.position_after(Stamp::first_of(5)), Some(200), "not before its own");
+        assert_eq!(notes.position_after(Stamp::first_of(8)), Some(200), "the note was moved on");
+        assert_eq!(notes.position_after(Stamp::first_of(9)), None);
+        for time in 0..2 * KEPT as u64 {
+            notes.note(Stamp::first_of(10 + time), 300 + time);
+        }
+        let oldest = 300 + KEPT as u64;
+        assert_eq!(notes.position_after(Stamp::first_of(2)), Some(oldest), "late, not early");
+        notes.forget();
+        assert_eq!(notes.position_after(Stamp::first_of(2)), None);
+    }
+}

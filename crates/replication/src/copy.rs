@@ -1,0 +1,158 @@
+//! The bytes of a snapshot on their way to one replica: from the thread that makes or reads them to
+//! the worker that sends them. Bounded: who brings them waits.
+//!
+//! Tests: at the foot.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// So much lies here at most, and one piece more.
+const MOST_BYTES: usize = 1 << 20;
+
+/// What was taken.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// So many bytes; more will come.
+    Bytes(usize),
+    /// That was the last of it, these bytes included.
+    End(usize),
+    /// It will never be whole.
+    Broken,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct CopyQueue {
+    state: Mutex<State>,
+    has_room: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pieces: VecDeque<Arc<[u8]>>,
+    /// Bytes of the first piece that were taken.
+    taken: usize,
+    bytes: usize,
+    end: Option<End>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Whole,
+    Broken,
+}
+
+impl CopyQueue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a piece in, without waiting; whether there is room for more now. The caller wakes the
+    /// worker.
+    pub fn put(&self, piece: Arc<[u8]>) -> bool {
+        let mut state = self.state();
+        if state.end.is_none() && !piece.is_empty() {
+            state.bytes += piece.len();
+            state.pieces.push_back(piece);
+        }
+        state.bytes < MOST_BYTES
+    }
+
+    /// Waits until there is room, the replica has gone, or so much time has passed; whether the
+    /// replica is there and there is room.
+    pub fn wait_for_room(&self, most: Duration) -> bool {
+        let is_full = |state: &mut State| state.end.is_none() && state.bytes >= MOST_BYTES;
+        let waited = self.has_room.wait_timeout_while(self.state(), most, is_full);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.end.is_none() && state.bytes < MOST_BYTES
+    }
+
+    /// Whether nobody takes or brings any more.
+    pub fn is_over(&self) -> bool {
+        self.state().end.is_some()
+    }
+
+    /// All of it was put in.
+    pub fn finish(&self) {
+        self.state().end.get_or_insert(End::Whole);
+    }
+
+    /// It will never be whole, or the replica has gone.
+    pub fn break_off(&self) {
+        let mut state = self.state();
+        *state = State { end: Some(End::Broken), ..State::default() };
+        self.has_room.notify_all();
+    }
+
+    /// Appends about so many bytes to `out`.
+    pub fn take(&self, most: usize, out: &mut Vec<u8>) -> Taken {
+        let mut state = self.state();
+        let before = out.len();
+        while out.len() - before < most
+            && let Some(piece) = state.pieces.front().cloned()
+        {
+            let rest = &piece[state.taken..];
+            let bytes = rest.len().min(most - (out.len() - before));
+            out.extend_from_slice(&rest[..bytes]);
+            state.taken += bytes;
+            if state.taken == piece.len() {
+                state.taken = 0;
+                state.pieces.pop_front();
+            }
+        }
+        let bytes = out.len() - before;
+        state.bytes -= bytes;
+        if bytes > 0 {
+            self.has_room.notify_all();
+        }
+        match state.end {
+            Some(End::Broken) => Taken::Broken,
+            Some(End::Whole) if state.pieces.is_empty() => Taken::End(bytes),
+            _ => Taken::Bytes(bytes),
+        }
+    }
+
+    /// Bytes that lie here.
+    pub fn bytes(&self) -> usize {
+        self.state().bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_as_they_went_in_and_then_the_end() {
+        let (queue, mut out) = (CopyQueue::default(), Vec::new());
+        assert_eq!(queue.take(10, &mut out), Taken::Bytes(0));
+        assert!(queue.put((*b"hello").into()));
+        assert!(queue.put((*b" world").into()));
+        assert_eq!(queue.take(7, &mut out), Taken::Bytes(7));
+        queue.finish();
+        queue.put((*b"too late").into());
+        assert_eq!(queue.take(2, &mut out), Taken::Bytes(2));
+        assert_eq!(queue.take(7, &mut out), Taken::End(2));
+        assert_eq!(out, b"hello world");
+        assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
+    fn who_brings_too_much_waits_until_some_was_taken_or_all_is_over() {
+        let queue = Arc::new(CopyQueue::default());
+        assert!(!queue.put(vec![0; MOST_BYTES].into()));
+        assert!(!queue.wait_for_room(Duration::ZERO));
+        let taker = Arc::clone(&queue);
+        let taking = std::thread::spawn(move || taker.take(1, &mut Vec::new()));
+        assert!(queue.wait_for_room(Duration::from_secs(600)));
+        assert_eq!(taking.join().expect("no panic"), Taken::Bytes(1));
+        queue.put(vec![0; 1].into());
+        let leaver = Arc::clone(&queue);
+        let leaving = std::thread::spawn(move || leaver.break_off());
+        assert!(!queue.wait_for_room(Duration::from_secs(600)));
+        leaving.join().expect("no panic");
+        assert!(queue.is_over());
+        assert_eq!((queue.take(1, &mut Vec::new()), queue.bytes()), (Taken::Broken, 0));
+    }
+}

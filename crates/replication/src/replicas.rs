@@ -1,0 +1,318 @@
+//! Who follows this server, and how far each is.
+//!
+//! A replica is a connection of a worker; what others want to know of it is here.
+//!
+//! Tests: at the foot.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::copy::CopyQueue;
+
+/// Where a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// It says who it is, and has not asked for anything.
+    Greeting = 0,
+    /// It waits for a snapshot.
+    Waiting = 1,
+    /// The snapshot is being sent.
+    Copying = 2,
+    /// It follows.
+    Online = 3,
+    /// It is to be closed, or is.
+    Gone = 4,
+}
+
+/// What a replica has said of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Announced {
+    /// `REPLCONF ip-address`: where it is, if not where it connects from.
+    pub address: Option<String>,
+    /// `REPLCONF listening-port`.
+    pub port: u16,
+    /// `capa eof`: a snapshot may come without its length.
+    pub takes_eof: bool,
+    /// `capa psync2`: it understands `+CONTINUE id`.
+    pub takes_new_id: bool,
+    /// `version`, of Valkey's replicas.
+    pub version: Option<String>,
+    /// `rdb-only 1`: it wants a snapshot and nothing after it.
+    pub only_copy: bool,
+    /// `rdb-filter-only`: what of the snapshot; `None`: everything.
+    pub filter: Option<Filter>,
+}
+
+/// What `REPLCONF rdb-filter-only` names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Libraries of functions.
+    pub functions: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Replica {
+    /// The number of its client.
+    pub client: u64,
+    /// Where it connects from, if that is known.
+    pub from: Option<IpAddr>,
+    announced: Mutex<Announced>,
+    phase: AtomicU8,
+    /// The stream is to be sent from here on; before that it is needed no more.
+    position: AtomicU64,
+    acked: AtomicU64,
+    synced: AtomicU64,
+    heard_us: AtomicU64,
+    /// Its snapshot.
+    copy: Mutex<Option<Arc<CopyQueue>>>,
+    /// The worker that has its connection.
+    worker: AtomicUsize,
+    /// The worker has heard that there is more to be sent.
+    is_called: AtomicBool,
+}
+
+impl Replica {
+    /// A client that says something of itself, at this time (monotonic, microseconds).
+    pub fn new(client: u64, from: Option<IpAddr>, now_us: u64) -> Replica {
+        Replica {
+            client,
+            from,
+            announced: Mutex::default(),
+            phase: AtomicU8::new(Phase::Greeting as u8),
+            position: AtomicU64::new(0),
+            acked: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            heard_us: AtomicU64::new(now_us),
+            copy: Mutex::default(),
+            worker: AtomicUsize::new(0),
+            is_called: AtomicBool::new(false),
+        }
+    }
+
+    /// What it has said of itself.
+    pub fn announced(&self) -> MutexGuard<'_, Announced> {
+        self.announced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where it is.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Greeting,
+            1 => Phase::Waiting,
+            2 => Phase::Copying,
+            3 => Phase::Online,
+            _ => Phase::Gone,
+        }
+    }
+
+    /// It is there now. One that has gone stays gone.
+    pub fn set_phase(&self, phase: Phase) {
+        let step = |now| (now != Phase::Gone as u8).then_some(phase as u8);
+        // Whoever has gone before stays so.
+        let _gone = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
+    }
+
+    /// The stream is to be sent from here on.
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Acquire)
+    }
+
+    /// See [`Replica::position`].
+    pub fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Release);
+    }
+
+    /// The snapshot that is sent before the stream, if any.
+    pub fn copy(&self) -> Option<Arc<CopyQueue>> {
+        self.copy.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// See [`Replica::copy`].
+    pub fn set_copy(&self, copy: Option<Arc<CopyQueue>>) {
+        *self.copy.lock().unwrap_or_else(PoisonError::into_inner) = copy;
+    }
+
+    /// It has all before `acked`, and in its file all before `synced`. A word that goes back is not
+    /// believed.
+    pub fn acknowledge(&self, acked: u64, synced: Option<u64>, now_us: u64) {
+        self.acked.fetch_max(acked, Ordering::AcqRel);
+        self.synced.fetch_max(synced.unwrap_or_default(), Ordering::AcqRel);
+        self.heard_us.fetch_max(now_us, Ordering::AcqRel);
+    }
+
+    /// It begins with all before this: what it said before is of another history.
+    pub fn begin_at(&self, position: u64, now_us: u64) {
+        self.set_position(position);
+        self.acked.store(position, Ordering::Release);
+        self.synced.store(0, Ordering::Release);
+        self.heard_us.store(now_us, Ordering::Release);
+    }
+
+    /// What it has said to have, and when (monotonic, microseconds).
+    pub fn acknowledged(&self) -> Acknowledged {
+        Acknowledged {
+            position: self.acked.load(Ordering::Acquire),
+            synced: self.synced.load(Ordering::Acquire),
+            heard_us: self.heard_us.load(Ordering::Acquire),
+        }
+    }
+
+    /// The worker that has its connection.
+    pub fn worker(&self) -> usize {
+        self.worker.load(Ordering::Acquire)
+    }
+
+    /// This worker has its connection from now on.
+    pub fn set_worker(&self, worker: usize) {
+        self.worker.store(worker, Ordering::Release);
+    }
+
+    /// Says that there is more for it; whether its worker has still to be told.
+    pub fn call(&self) -> bool {
+        !self.is_called.swap(true, Ordering::AcqRel)
+    }
+
+    /// Its worker looks now: to be said before the look.
+    pub fn hear(&self) {
+        self.is_called.store(false, Ordering::SeqCst);
+    }
+}
+
+/// What a replica has said to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// All before this position.
+    pub position: u64,
+    /// All before this position on its disk.
+    pub synced: u64,
+    /// When it said so last (monotonic, microseconds).
+    pub heard_us: u64,
+}
+
+/// Those who follow.
+#[derive(Debug, Default)]
+pub struct Replicas {
+    list: Mutex<Vec<Arc<Replica>>>,
+    count: AtomicUsize,
+}
+
+impl Replicas {
+    fn list(&self) -> MutexGuard<'_, Vec<Arc<Replica>>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is any. Asked by those who must not wait.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// One more; twice is once.
+    pub fn join(&self, replica: &Arc<Replica>) {
+        let mut list = self.list();
+        if !list.iter().any(|one| Arc::ptr_eq(one, replica)) {
+            list.push(Arc::clone(replica));
+        }
+        self.count.store(list.len(), Ordering::Relaxed);
+    }
+
+    /// One has gone.
+    pub fn leave(&self, replica: &Arc<Replica>) {
+        replica.set_phase(Phase::Gone);
+        if let Some(copy) = replica.copy() {
+            copy.break_off();
+        }
+        let mut list = self.list();
+        list.retain(|one| !Arc::ptr_eq(one, replica));
+        self.count.store(list.len(), Ordering::Relaxed);
+    }
+
+    /// All of them, in the order in which they came.
+    pub fn all(&self) -> Vec<Arc<Replica>> {
+        self.list().clone()
+    }
+
+    /// The smallest position from which somebody is still to be sent something.
+    pub fn needed(&self) -> Option<u64> {
+        let list = self.list();
+        let follow = |one: &&Arc<Replica>| matches!(one.phase(), Phase::Copying | Phase::Online);
+        list.iter().filter(follow).map(|one| one.position()).min()
+    }
+
+    /// How many have acknowledged all before this position: have it, or have it on their disks.
+    pub fn count_acknowledged(&self, position: u64, on_disk: bool) -> usize {
+        let list = self.list();
+        let has = |one: &&Arc<Replica>| {
+            let acked = one.acknowledged();
+            let said = if on_disk { acked.synced } else { acked.position };
+            one.phase() == Phase::Online && said >= position
+        };
+        list.iter().filter(has).count()
+    }
+
+    /// How many follow and were heard of since this time (monotonic, microseconds).
+    pub fn count_heard_since(&self, since_us: u64) -> usize {
+        let list = self.list();
+        let is_good = |one: &&Arc<Replica>| {
+            one.phase() == Phase::Online && one.acknowledged().heard_us >= since_us
+        };
+        list.iter().filter(is_good).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(client: u64, phase: Phase, position: u64) -> Arc<Replica> {
+        let replica = Arc::new(Replica::new(client, None, 0));
+        replica.begin_at(position, 0);
+        replica.set_phase(phase);
+        replica
+    }
+
+    #[test]
+    fn those_who_follow_count_with_what_they_have_said() {
+        let replicas = Replicas::default();
+        assert!(replicas.is_empty());
+        let (one, two) = (replica(1, Phase::Online, 100), replica(2, Phase::Copying, 70));
+        replicas.join(&one);
+        replicas.join(&two);
+        replicas.join(&two);
+        assert_eq!(replicas.all().len(), 2);
+        assert_eq!(replicas.needed(), Some(70));
+        assert_eq!(replicas.count_acknowledged(100, false), 1);
+        two.set_phase(Phase::Online);
+        two.acknowledge(150, Some(120), 9);
+        two.acknowledge(90, None, 8);
+        assert_eq!(replicas.count_acknowledged(100, false), 2);
+        assert_eq!(replicas.count_acknowledged(150, false), 1);
+        assert_eq!(replicas.count_acknowledged(120, true), 1);
+        assert_eq!(replicas.count_heard_since(9), 1);
+        replicas.leave(&two);
+        assert_eq!((replicas.needed(), replicas.all().len()), (Some(100), 1));
+    }
+
+    #[test]
+    fn who_has_gone_stays_gone_and_takes_nothing_more() {
+        let (replicas, one) = (Replicas::default(), replica(1, Phase::Copying, 5));
+        let copy = Arc::new(CopyQueue::default());
+        one.set_copy(Some(Arc::clone(&copy)));
+        replicas.join(&one);
+        replicas.leave(&one);
+        one.set_phase(Phase::Online);
+        assert_eq!(one.phase(), Phase::Gone);
+        assert!(copy.is_over() && replicas.is_empty());
+    }
+
+    #[test]
+    fn a_worker_is_called_once_for_what_it_has_not_looked_at() {
+        let one = replica(1, Phase::Online, 0);
+        assert!(one.call() && !one.call());
+        one.hear();
+        assert!(one.call());
+    }
+}

@@ -1,0 +1,394 @@
+//! The last bytes of the stream of changes, and the history they are of.
+//!
+//! ```text
+//! first ------- kept ------- end          positions
+//!   |  block  |  block  |  bl|
+//! ```
+//!
+//! A primary appends what its journal says, a replica what its primary sends. Who follows reads
+//! from where it is; blocks that nobody needs go once the rest is as long as
+//! `repl-backlog-size`.
+//!
+//! Invariants
+//! 1. What has left is never changed: at one position of one history stands one byte.
+//! 2. The second history is the one before the last change of role: it is told apart from the first
+//!    only after its end.
+//!
+//! Tests: at the foot.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::id::ReplicationId;
+
+/// Bytes of a block.
+const BLOCK_BYTES: usize = 64 << 10;
+/// So many emptied blocks are kept to be used again.
+const SPARE_BLOCKS: usize = 16;
+
+/// Whose data it is, and how far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// The history that is gone on with.
+    pub id: ReplicationId,
+    /// The one before, and how far this one is the same.
+    pub second: Option<(ReplicationId, u64)>,
+    /// Whether bytes are kept for those who come back.
+    pub is_kept: bool,
+    /// The position of the first byte that is kept.
+    pub first: u64,
+    /// The position after the last byte.
+    pub end: u64,
+    /// How many bytes are to be kept at least.
+    pub kept_bytes: u64,
+}
+
+/// Why a replica cannot go on where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It knows another history.
+    OtherHistory,
+    /// The bytes that it lacks are not kept, or it asks for some that are still to come.
+    NotKept,
+}
+
+/// Where a replica goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    /// The history from now on.
+    pub id: ReplicationId,
+    /// From this position.
+    pub position: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Stream {
+    state: Mutex<State>,
+    /// The same as in the state, for those who only look.
+    end: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    history: History,
+    blocks: VecDeque<Box<[u8]>>,
+    /// The position of the first byte of the first block.
+    base: u64,
+    spare: Vec<Box<[u8]>>,
+}
+
+impl Default for Stream {
+    fn default() -> Self {
+        let history = History {
+            id: ReplicationId::random(),
+            second: None,
+            is_kept: false,
+            first: 0,
+            end: 0,
+            kept_bytes: 0,
+        };
+        let state = State { history, blocks: VecDeque::new(), base: 0, spare: Vec::new() };
+        Stream { state: Mutex::new(state), end: AtomicU64::new(0) }
+    }
+}
+
+impl Stream {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The position after the last byte.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Whose data it is, and how far.
+    pub fn history(&self) -> History {
+        self.state().history
+    }
+
+    /// Memory that is taken for what is kept, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let state = self.state();
+        ((state.blocks.len() + state.spare.len()) * BLOCK_BYTES) as u64
+    }
+
+    /// So many bytes are to be kept, at least; fewer go with the next [`Stream::trim`].
+    pub fn keep_bytes(&self, bytes: u64) {
+        self.state().history.kept_bytes = bytes;
+    }
+
+    /// From now on bytes are kept.
+    pub fn begin_to_keep(&self) {
+        let mut state = self.state();
+        if !state.history.is_kept {
+            let end = state.history.end;
+            state.empty_at(end);
+            state.history.is_kept = true;
+        }
+    }
+
+    /// Bytes are kept no more, and nothing will be told of what changes meanwhile: what follows is
+    /// another history.
+    pub fn stop_keeping(&self) {
+        let mut state = self.state();
+        let end = state.history.end;
+        state.empty_at(end);
+        state.spare = Vec::new();
+        state.history.is_kept = false;
+        (state.history.id, state.history.second) = (ReplicationId::random(), None);
+    }
+
+    /// Adds bytes: whole commands. The position after them.
+    pub fn append(&self, bytes: &[u8]) -> u64 {
+        let mut state = self.state();
+        state.append(bytes);
+        self.end.store(state.history.end, Ordering::Release);
+        state.history.end
+    }
+
+    /// Appends to `out` what stands at `position`, about so many bytes at most; how many.
+    ///
+    /// # Errors
+    /// What stands there is not kept.
+    pub fn read(&self, position: u64, most: usize, out: &mut Vec<u8>) -> Result<usize, Lost> {
+        self.state().read(position, most, out)
+    }
+
+    /// Lets go of what is not to be kept and nobody needs: `needed` is the smallest position of
+    /// those who follow.
+    pub fn trim(&self, needed: Option<u64>) {
+        let mut state = self.state();
+        let History { first, end, kept_bytes, .. } = state.history;
+        let from = end.saturating_sub(kept_bytes).min(needed.unwrap_or(end)).max(first);
+        state.forget_before(from);
+    }
+
+    /// Whether a replica that knows the history `id` can go on at `position`.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn go_on(&self, id: ReplicationId, position: u64) -> Result<Continuation, Lost> {
+        let history = self.state().history;
+        let is_second =
+            || history.second.is_some_and(|(second, end)| second == id && position <= end);
+        if id != history.id && !is_second() {
+            return Err(Lost::OtherHistory);
+        }
+        if !history.is_kept || !(history.first..=history.end).contains(&position) {
+            return Err(Lost::NotKept);
+        }
+        Ok(Continuation { id: history.id, position })
+    }
+
+    /// A new history begins here; the one before is told apart only from here on. Its id.
+    pub fn branch(&self) -> ReplicationId {
+        let id = ReplicationId::random();
+        self.rename(id);
+        id
+    }
+
+    /// The primary's history has this name from here on.
+    pub fn rename(&self, id: ReplicationId) {
+        let history = &mut self.state().history;
+        if history.id != id {
+            history.second = Some((history.id, history.end));
+            history.id = id;
+        }
+    }
+
+    /// The data is that of another history, at this position: all of it was copied.
+    pub fn become_copy(&self, id: ReplicationId, position: u64) {
+        let mut state = self.state();
+        state.empty_at(position);
+        let history = &mut state.history;
+        (history.id, history.second, history.is_kept) = (id, None, true);
+        self.end.store(position, Ordering::Release);
+    }
+
+    /// What a file of the data says of it: this was the history and the position. A primary goes on
+    /// with a history of its own, and its replicas of before may come back.
+    pub fn resume(&self, id: ReplicationId, position: u64, is_primary: bool) {
+        let mut state = self.state();
+        state.empty_at(position);
+        let history = &mut state.history;
+        history.is_kept = true;
+        match is_primary {
+            true => history.second = Some((id, position)),
+            false => (history.id, history.second) = (id, None),
+        }
+        self.end.store(position, Ordering::Release);
+    }
+}
+
+impl State {
+    fn empty_at(&mut self, position: u64) {
+        self.blocks.clear();
+        self.base = position;
+        (self.history.first, self.history.end) = (position, position);
+    }
+
+    fn append(&mut self, mut bytes: &[u8]) {
+        if !self.history.is_kept {
+            self.history.end += bytes.len() as u64;
+            return self.empty_at(self.history.end);
+        }
+        while !bytes.is_empty() {
+            let at = (self.history.end - self.base) as usize;
+            if at == self.blocks.len() * BLOCK_BYTES {
+                let block = self.spare.pop();
+                self.blocks.push_back(block.unwrap_or_else(|| vec![0; BLOCK_BYTES].into()));
+            }
+            let inside = at % BLOCK_BYTES;
+            let part = bytes.len().min(BLOCK_BYTES - inside);
+            if let Some(block) = self.blocks.back_mut() {
+                block[inside..inside + part].copy_from_slice(&bytes[..part]);
+            }
+            self.history.end += part as u64;
+            bytes = &bytes[part..];
+        }
+    }
+
+    fn read(&self, position: u64, most: usize, out: &mut Vec<u8>) -> Result<usize, Lost> {
+        let History { first, end, .. } = self.history;
+        if !(first..=end).contains(&position) {
+            return Err(Lost::NotKept);
+        }
+        let bytes = most.min((end - position) as usize);
+        let (mut at, mut left) = ((position - self.base) as usize, bytes);
+        while left > 0
+            && let Some(block) = self.blocks.get(at / BLOCK_BYTES)
+        {
+            let inside = at % BLOCK_BYTES;
+            let part = left.min(BLOCK_BYTES - inside);
+            out.extend_from_slice(&block[inside..inside + part]);
+            (at, left) = (at + part, left - part);
+        }
+        Ok(bytes)
+    }
+
+    /// Whole blocks only: a little more is kept than is asked for.
+    fn forget_before(&mut self, position: u64) {
+        while position - self.base >= BLOCK_BYTES as u64
+            && let Some(block) = self.blocks.pop_front()
+        {
+            self.base += BLOCK_BYTES as u64;
+            if self.spare.len() < SPARE_BLOCKS {
+                self.spare.push(block);
+            }
+        }
+        self.history.first = self.history.first.max(self.base);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(bytes: u64) -> Stream {
+        let stream = Stream::default();
+        stream.keep_bytes(bytes);
+        stream.begin_to_keep();
+        stream
+    }
+
+    fn read(stream: &Stream, position: u64, most: usize) -> Result<Vec<u8>, Lost> {
+        let mut out = Vec::new();
+        let bytes = stream.read(position, most, &mut out)?;
+        assert_eq!(bytes, out.len());
+        Ok(out)
+    }
+
+    #[test]
+    fn what_was_appended_is_read_from_any_position() {
+        let stream = kept(u64::MAX);
+        let text: Vec<u8> = (0..200_000_u32).map(|n| n as u8).collect();
+        for part in text.chunks(7_777) {
+            stream.append(part);
+        }
+        for position in [0, 1, 65_535, 65_536, 131_072, 199_999, 200_000] {
+            let found = read(&stream, position as u64, 100_000).expect("it is kept");
+            assert_eq!(found, text[position..(position + 100_000).min(200_000)]);
+        }
+        assert_eq!(read(&stream, 200_001, 1), Err(Lost::NotKept));
+        assert_eq!(stream.end(), 200_000);
+    }
+
+    #[test]
+    fn as_much_is_kept_as_is_asked_for_or_somebody_needs() {
+        let stream = kept(100_000);
+        for _ in 0..100 {
+            stream.append(&[1; 10_000]);
+            stream.trim(Some(300_000));
+        }
+        let first = stream.history().first;
+        assert!(first <= 300_000 && first > 300_000 - BLOCK_BYTES as u64, "{first}");
+        assert!(read(&stream, 300_000, 10).is_ok());
+        stream.trim(None);
+        let first = stream.history().first;
+        assert!(first <= 900_000 && first > 900_000 - BLOCK_BYTES as u64, "{first}");
+        assert_eq!(read(&stream, 300_000, 10), Err(Lost::NotKept));
+        assert_eq!(read(&stream, 999_999, 10), Ok(vec![1]));
+        let most = (100_000 / BLOCK_BYTES + 2 + SPARE_BLOCKS) * BLOCK_BYTES;
+        assert!(stream.memory_bytes() <= most as u64);
+    }
+
+    #[test]
+    fn nothing_is_kept_before_it_is_asked_for_nor_after() {
+        let stream = Stream::default();
+        stream.append(b"abc");
+        assert_eq!((stream.end(), stream.memory_bytes()), (3, 0));
+        let id = stream.history().id;
+        assert_eq!(stream.go_on(id, 3), Err(Lost::NotKept));
+        stream.begin_to_keep();
+        assert_eq!(stream.go_on(id, 3), Ok(Continuation { id, position: 3 }));
+        assert_eq!(stream.go_on(id, 2), Err(Lost::NotKept));
+        stream.append(b"def");
+        assert_eq!(read(&stream, 3, 9), Ok(b"def".to_vec()));
+        stream.stop_keeping();
+        assert_eq!(stream.go_on(id, 6), Err(Lost::OtherHistory));
+        assert_eq!(stream.end(), 6);
+    }
+
+    #[test]
+    fn who_knows_the_history_before_goes_on_up_to_where_they_part() {
+        let stream = kept(1000);
+        stream.append(&[0; 100]);
+        let old = stream.history().id;
+        let id = stream.branch();
+        stream.append(&[0; 100]);
+        assert_eq!(stream.go_on(old, 100), Ok(Continuation { id, position: 100 }));
+        assert_eq!(stream.go_on(old, 101), Err(Lost::OtherHistory));
+        assert_eq!(stream.go_on(id, 200), Ok(Continuation { id, position: 200 }));
+        assert_eq!(stream.go_on(id, 201), Err(Lost::NotKept));
+        assert_eq!(stream.go_on(ReplicationId::random(), 0), Err(Lost::OtherHistory));
+    }
+
+    #[test]
+    fn a_copy_has_the_history_of_what_was_copied() {
+        let stream = kept(1000);
+        stream.append(&[0; 100]);
+        let (own, id) = (stream.history().id, ReplicationId::random());
+        stream.become_copy(id, 5_000);
+        assert_eq!(stream.go_on(own, 100), Err(Lost::OtherHistory));
+        assert_eq!(stream.go_on(id, 5_000), Ok(Continuation { id, position: 5_000 }));
+        assert_eq!(stream.append(b"a"), 5_001);
+        assert_eq!(read(&stream, 5_000, 9), Ok(b"a".to_vec()));
+    }
+
+    #[test]
+    fn after_a_restart_a_replica_goes_on_and_a_primary_knows_its_replicas() {
+        let id = ReplicationId::random();
+        let replica = kept(1000);
+        replica.resume(id, 70, false);
+        assert_eq!(replica.history().id, id);
+        let primary = kept(1000);
+        primary.resume(id, 70, true);
+        assert!(primary.go_on(id, 70).is_ok());
+        assert_eq!(primary.go_on(id, 71), Err(Lost::OtherHistory));
+        assert_eq!(primary.append(b"abc"), 73);
+    }
+}

@@ -1,0 +1,52 @@
+//! Replication: this server as a primary, and as a replica.
+//!
+//! ```text
+//! primary/  REPLCONF, PSYNC --> a connection becomes a replica's; its worker feeds it
+//!           full copies: one snapshot for all who wait
+//! feed      the journal's thread appends to the stream what the journal says
+//! replica/  a thread follows the primary: full copy, then the stream, applied and passed on
+//! ```
+//!
+//! Invariants
+//! 1. One at a time appends to the stream: the journal's thread at a primary, the link at a
+//!    replica.
+//! 2. A full copy and the stream after it meet at one position: nothing is missing, nothing twice.
+//!
+//! Not here: the stream itself, and who is a replica (`pantala_replication`).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pantala_replication::{Checkpoints, Phase, Replicas, Stream};
+
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Replication {
+    /// The last bytes of the stream.
+    pub stream: Stream,
+    /// Who follows.
+    pub replicas: Replicas,
+    /// Positions of the journal's steps.
+    pub checkpoints: Checkpoints,
+    /// How many wait until replicas have what was written.
+    pub awaiting: AtomicUsize,
+}
+
+impl Replication {
+    /// Whether somebody waits until replicas have what was written.
+    pub fn is_awaited(&self) -> bool {
+        self.awaiting.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// There is more of the stream: the workers that have replicas are called.
+pub fn call_workers(shared: &Shared) {
+    for replica in shared.replication.replicas.all() {
+        if replica.phase() == Phase::Online && replica.call() {
+            // One that has moved on is called by its new worker itself.
+            let _gone = shared.workers.post(replica.worker(), Message::StreamGrew);
+        }
+    }
+}
