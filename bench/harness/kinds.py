@@ -1,6 +1,13 @@
 """Which function measures which kind of scenario."""
 
-from . import measure, measure_cache, measure_crowd, measure_persistence, measure_types
+from . import (
+    measure,
+    measure_cache,
+    measure_crowd,
+    measure_persistence,
+    measure_replication,
+    measure_types,
+)
 
 KINDS = {
     "commands": measure.measure_commands,
@@ -16,6 +23,8 @@ KINDS = {
     "loading": measure_persistence.measure_loading,
     "journal": measure_persistence.measure_journal,
     "always": measure_persistence.measure_always,
+    "copy": measure_replication.measure_copy,
+    "stream": measure_replication.measure_stream,
     "hitrate": measure_cache.measure_hitrate,
     "wave": measure_cache.measure_wave,
     "comeback": measure_cache.measure_comeback,

@@ -98,6 +98,7 @@ class Scenario:
     scale: int = 1  # feeds, and the steps' requests and keys, are so many times smaller
     across: str = "median"  # how the parts of a scenario make one figure: median, mean, worst
     more: tuple = ()  # arguments of the servers
+    replica: str = ""  # the server that copies; "": another of the same kind
     certificate: str = ""  # the load speaks TLS with servers that show this one
     keeps_connections: bool = True  # else each request has one of its own
     traces: tuple = ()  # (name, arguments of pantala-traces)
@@ -146,6 +147,8 @@ UNITS = {
     "peak_growth": "x",
     "comeback": "x",
     "full_growth": "x",
+    "copy_s": "s",
+    "stream_growth": "x",
 }
 FIGURES = {
     "cpu_us": "server CPU per command",
@@ -160,14 +163,14 @@ FIGURES = {
     "bytes_over_payload": "RSS per element, less its payload",
     "rss_mb": "RSS",
     "p999_idle_ms": "p99.9 with an idle neighbour",
-    "p999_growth": "p99.9, with the neighbour, or the save, against without",
+    "p999_growth": "p99.9, with the neighbour, the save or the copy, against without",
     "idle_cpu_percent": "CPU while idle",
     "switches_per_s": "context switches while idle",
     "save_s": "time of a save",
     "load_s": "time from the start to the first answer",
     "load_cpu_s": "server CPU of a start",
     "max_ms": "longest wait",
-    "memory_growth": "peak memory while saving against before",
+    "memory_growth": "peak memory, while it saves or is copied, against before",
     "journal_growth": "CPU per command with the append-only file against without",
     "set_us": "time per SET, all clients together",
     "hit_percent": "hits",
@@ -175,5 +178,7 @@ FIGURES = {
     "peak_growth": "peak memory against that of the live keys",
     "comeback": "RSS 30 s after deletes against that of a server with what is left",
     "full_growth": "CPU per SET at the limit against below it",
+    "copy_s": "time until a replica follows",
+    "stream_growth": "CPU per command with a replica against without",
 }
 HIGHER_IS_BETTER = {"requests_per_s", "hit_percent"}

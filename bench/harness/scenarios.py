@@ -14,7 +14,7 @@ those of the architecture paper, section 5.
 
 import hashlib
 
-from . import cache, datatypes, persistence, tls
+from . import cache, datatypes, persistence, replication, tls
 from .scenario import ALL, KEY, VALUE, Budget, R, Scenario, Step
 
 SIZES = (1_000_000, 1_414_214, 2_000_000, 2_828_427, 4_000_000)
@@ -348,4 +348,4 @@ CROWDS = (
 )
 
 ROWS = CORE + MEMCACHED + FAMILIES + CROWDS
-SCENARIOS = ROWS + datatypes.ALL + persistence.ALL + cache.ROWS + tls.ROWS
+SCENARIOS = ROWS + datatypes.ALL + persistence.ALL + cache.ROWS + tls.ROWS + replication.ALL
