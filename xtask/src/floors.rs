@@ -7,7 +7,7 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 28] = [
+const FLOORS: [(&str, &[&str]); 30] = [
     ("crates/base", &[]),
     ("crates/acl", &["base"]),
     ("crates/sync", &["base"]),
@@ -84,7 +84,9 @@ const FLOORS: [(&str, &[&str]); 28] = [
             "engine",
         ],
     ),
-    ("crates/top", &["base", "protocol"]),
+    ("crates/client", &["base", "protocol"]),
+    ("crates/top", &["base", "protocol", "client"]),
+    ("crates/doctor", &["base", "memory", "protocol", "settings", "table", "client"]),
     (
         "crates/admin",
         &[
@@ -135,7 +137,9 @@ const ANY: &[&str] = &[
     "engine",
     "memcached",
     "persistence",
+    "client",
     "top",
+    "doctor",
     "admin",
     "server",
 ];

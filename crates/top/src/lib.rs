@@ -1,14 +1,13 @@
 //! `pantala top`: what a server of this protocol does, in the terminal. Ours, Valkey and Redis.
 //!
 //! ```text
-//! options --> client --> sample --> app (grid) --> screen
+//! options --> connection --> sample --> app (grid) --> screen
 //! ```
 //!
 //! | file | what |
 //! |---|---|
 //! | here | the loop: looks, keys, the terminal |
-//! | `options` | URL and flags |
-//! | `client` | a connection, with TLS |
+//! | `options` | what it is told |
 //! | `sample` | what a server says of itself at one moment |
 //! | `grid` | the tables, and how they are sorted |
 //! | `app` | what keys do |
@@ -21,7 +20,6 @@
 #![forbid(unsafe_code)]
 
 mod app;
-mod client;
 mod grid;
 pub mod options;
 mod print;
@@ -31,14 +29,13 @@ mod screen;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use pantala_protocol::value::Value;
+use pantala_client::{Connection, Value};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use app::{Action, App};
-use client::Client;
 pub use grid::FamilyOf;
-use options::{HELP, Options};
+use options::{Options, help};
 use sample::{HotKeys, Sample};
 
 /// How long a session of HOTKEYS lasts.
@@ -59,10 +56,10 @@ pub fn run(
     let options = Options::parse(words, password)?;
     let say = |error: io::Error| error.to_string();
     if options.is_help {
-        return output.write_all(HELP.as_bytes()).map_err(say);
+        return output.write_all(help().as_bytes()).map_err(say);
     }
-    let client = Client::connect(&options)?;
-    let app = App::new(options.place(), family_of);
+    let client = Connection::open(&options.address)?;
+    let app = App::new(options.address.place(), family_of);
     let mut top = Top { app, client: Some(client), options };
     if top.options.is_once {
         let (width, height) = PRINTED;
@@ -80,7 +77,7 @@ pub fn run(
 struct Top<'f> {
     app: App<'f>,
     /// `None`: it is to be connected again.
-    client: Option<Client>,
+    client: Option<Connection>,
     options: Options,
 }
 
@@ -136,7 +133,7 @@ impl Top<'_> {
         let client = match &mut self.client {
             Some(client) => client,
             empty => {
-                let client = empty.insert(Client::connect(&self.options)?);
+                let client = empty.insert(Connection::open(&self.options.address)?);
                 self.app.message.clear();
                 client
             }

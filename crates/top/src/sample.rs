@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use pantala_protocol::value::Value;
-
-use crate::client::Client;
+use pantala_client::{Connection, Value, fields_of, pairs_of, text_of};
 
 /// What is asked for beside INFO, which costs the server something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +75,7 @@ impl Sample {
     ///
     /// # Errors
     /// The connection is lost, or the server refuses INFO: a text for the operator.
-    pub fn take(client: &mut Client, asked: Asked) -> Result<Sample, String> {
+    pub fn take(client: &mut Connection, asked: Asked) -> Result<Sample, String> {
         let info = match client.ask(&["INFO", "everything"])? {
             Value::Error(why) => return Err(text_of(&Value::Error(why))),
             info => text_of(&info),
@@ -110,11 +108,12 @@ impl Sample {
 
     /// Adds what LATENCY HISTOGRAM says; an error says nothing.
     pub fn add_histograms(&mut self, reply: &Value) {
-        for (name, told) in pairs(reply) {
-            let told = pairs(told);
+        for (name, told) in pairs_of(reply) {
+            let told = pairs_of(told);
             let rows = told.iter().find(|(name, _)| text_of(name) == "histogram_usec");
             let Some((_, rows)) = rows else { continue };
-            let rows = pairs(rows).into_iter().map(|(us, count)| (number_of(us), number_of(count)));
+            let rows =
+                pairs_of(rows).into_iter().map(|(us, count)| (number_of(us), number_of(count)));
             self.commands.entry(text_of(name)).or_default().histogram = rows.collect();
         }
     }
@@ -200,12 +199,6 @@ fn list_of(text: &str) -> BTreeMap<&str, &str> {
     text.split(',').filter_map(|field| field.split_once('=')).collect()
 }
 
-/// `a=1 b=2`
-fn fields_of(line: &str) -> BTreeMap<String, String> {
-    let fields = line.split(' ').filter_map(|field| field.split_once('='));
-    fields.map(|(name, value)| (name.to_owned(), printable(value))).collect()
-}
-
 fn hot_keys(reply: &Value) -> HotKeys {
     let report = match reply {
         Value::Error(why) => return HotKeys::Unknown(String::from_utf8_lossy(why).into_owned()),
@@ -214,13 +207,13 @@ fn hot_keys(reply: &Value) -> HotKeys {
         _ => return HotKeys::Off,
     };
     let (mut is_running, mut keys) = (false, BTreeMap::<String, HotKey>::new());
-    for (name, value) in pairs(report) {
+    for (name, value) in pairs_of(report) {
         let name = text_of(name);
         is_running |= name == "tracking-active" && number_of(value) > 0;
         if !matches!(name.as_str(), "by-cpu-time-us" | "by-net-bytes") {
             continue;
         }
-        for (key, weight) in pairs(value) {
+        for (key, weight) in pairs_of(value) {
             let key = text_of(key);
             let hot = keys.entry(key.clone()).or_insert(HotKey { key, us: 0, bytes: 0 });
             match name.as_str() {
@@ -232,36 +225,11 @@ fn hot_keys(reply: &Value) -> HotKeys {
     HotKeys::Told(is_running, keys.into_values().collect())
 }
 
-/// Names and values of a map, in either version of the protocol.
-fn pairs(value: &Value) -> Vec<(&Value, &Value)> {
-    match value {
-        Value::Map(pairs) => pairs.iter().map(|(name, value)| (name, value)).collect(),
-        Value::Array(both) => both.chunks_exact(2).map(|pair| (&pair[0], &pair[1])).collect(),
-        _ => Vec::new(),
-    }
-}
-
 fn number_of(value: &Value) -> u64 {
     match value {
         Value::Int(number) => number.unsigned_abs(),
         other => text_of(other).parse().unwrap_or(0),
     }
-}
-
-/// A text that moves no terminal.
-fn text_of(value: &Value) -> String {
-    let bytes = match value {
-        Value::Simple(bytes) | Value::Error(bytes) | Value::Bulk(bytes) => bytes,
-        Value::Verbatim(_, bytes) => bytes,
-        _ => return String::new(),
-    };
-    printable(&String::from_utf8_lossy(bytes))
-}
-
-/// Control characters but ends of lines become `?`.
-fn printable(text: &str) -> String {
-    let shown = |char: char| if char.is_control() && !"\r\n".contains(char) { '?' } else { char };
-    text.chars().map(shown).collect()
 }
 
 #[cfg(test)]
