@@ -43,12 +43,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// `pantala check`, `journal`, `ping` and `top`, which start no server.
+/// `pantala check`, `journal`, `ping`, `top`, `doctor` and `sizing`, which start no server.
 fn inspect(args: &[String]) -> Option<ExitCode> {
-    if let [name, words @ ..] = args
-        && name == "top"
-    {
-        return Some(top(words));
+    if let [name, words @ ..] = args {
+        match name.as_str() {
+            "top" => return Some(top(words)),
+            "doctor" => return Some(doctor(words)),
+            "sizing" => return Some(sizing(words)),
+            _ => {}
+        }
     }
     if let Some(status) = ping::run(args, std::env::var("PANTALA_port").ok().as_deref()) {
         return Some(status);
@@ -75,14 +78,46 @@ fn top(words: &[String]) -> ExitCode {
         let name = name.split('|').next().unwrap_or_default();
         registry.find(name.as_bytes()).map(|found| found.row.group.name())
     };
-    let password = std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty());
-    match pantala_top::run(words, password, &family_of, &mut std::io::stdout()) {
+    match pantala_top::run(words, password(), &family_of, &mut std::io::stdout()) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure("top", &error),
+    }
+}
+
+/// `pantala doctor`, which examines another server: 1 if something stops the move, 2 if that could
+/// not be asked.
+fn doctor(words: &[String]) -> ExitCode {
+    let registry = registry();
+    let has = |name: &str| registry.find_full(name.as_bytes()).is_some();
+    match pantala_doctor::run(words, password(), &has, &mut std::io::stdout()) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::FAILURE,
         Err(error) => {
-            let _unread = writeln!(std::io::stderr(), "pantala top: {error}");
-            ExitCode::FAILURE
+            failure("doctor", &error);
+            ExitCode::from(2)
         }
     }
+}
+
+/// `pantala sizing`, which calculates.
+fn sizing(words: &[String]) -> ExitCode {
+    match pantala_doctor::sizing::run(words) {
+        Ok(text) => {
+            let _reader_has_gone = std::io::stdout().write_all(text.as_bytes());
+            ExitCode::SUCCESS
+        }
+        Err(error) => failure("sizing", &error),
+    }
+}
+
+/// The password that the environment has for tools.
+fn password() -> Option<String> {
+    std::env::var("REDISCLI_AUTH").ok().filter(|password| !password.is_empty())
+}
+
+fn failure(tool: &str, error: &str) -> ExitCode {
+    let _unread = writeln!(std::io::stderr(), "pantala {tool}: {error}");
+    ExitCode::FAILURE
 }
 
 fn run(launch: Launch) -> Result<(), String> {

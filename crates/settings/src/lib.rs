@@ -40,7 +40,7 @@ mod users;
 pub use active::Settings;
 pub use disk::Disk;
 pub use pages::{Page, pages};
-pub use row::{Change, Effect, Group, OnChange, Row, find, rows};
+pub use row::{Carried, Change, Effect, Group, OnChange, Row, find, rows};
 pub use snapshot::{Caller, SetError};
 pub use start::{Launch, Rename, Sources, Start, UsageError};
 pub use users::{KeptUser, UserLine};

@@ -7,7 +7,8 @@
 //!
 //! Not here: the rows themselves (`active`, `inert`, `dragonfly`). Tests: at the foot.
 
-use crate::{Settings, active, dragonfly, inert, kind::Kind};
+use crate::kind::{Kind, Reading};
+use crate::{Settings, active, dragonfly, inert};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -29,6 +30,21 @@ pub enum Effect {
     Active,
     /// Accepted and kept, so that files load and CONFIG GET answers; nothing acts on it yet.
     Inert,
+}
+
+/// See [`Row::carried`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// It is the default.
+    Default,
+    /// It acts, in this canonical form.
+    Acts(String),
+    /// It is kept, and nothing acts on it.
+    Idle,
+    /// The start is refused: it promises what nothing keeps yet.
+    Refused,
+    /// The start is refused: the setting does not allow it, for this reason.
+    Invalid(String),
 }
 
 /// What the server does once CONFIG SET has changed a setting, in this order.
@@ -261,6 +277,17 @@ impl Row {
         canonical != self.default && self.promise.is_some_and(|promise| promise(canonical))
     }
 
+    /// What a start here would make of another server's value.
+    pub fn carried(&self, value: &str) -> Carried {
+        match self.kind.canonical(value, self.default, Reading::Lenient) {
+            Err(why) => Carried::Invalid(why.0.into_owned()),
+            Ok(canonical) if canonical == self.default => Carried::Default,
+            Ok(canonical) if self.refuses(&canonical) => Carried::Refused,
+            Ok(_) if self.effect == Effect::Inert => Carried::Idle,
+            Ok(canonical) => Carried::Acts(canonical),
+        }
+    }
+
     pub(crate) const fn acting(mut self, read: Read, write: Write) -> Self {
         self.effect = Effect::Active;
         self.field = Some((read, write));
@@ -337,7 +364,6 @@ pub fn find(name: &str) -> Option<&'static Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::Reading;
 
     #[test]
     fn a_name_belongs_to_one_row() {
@@ -366,6 +392,16 @@ mod tests {
             assert!(row.promise.is_none() || row.effect == Effect::Inert, "{}", row.name);
             assert!(!row.refuses(row.default), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn it_is_known_what_becomes_of_a_value() {
+        let carried = |name, value| find(name).expect("there is one").carried(value);
+        assert_eq!(carried("maxmemory", "0"), Carried::Default);
+        assert_eq!(carried("maxmemory", "1gb"), Carried::Acts("1073741824".into()));
+        assert_eq!(carried("io-threads", "4"), Carried::Idle);
+        assert_eq!(carried("unixsocketgroup", "redis"), Carried::Refused);
+        assert!(matches!(carried("maxmemory-policy", "lrx"), Carried::Invalid(_)));
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub use record::MAX_STRING_BYTES;
 pub use renewal::{PARTS_PER_STEP, Renewal, RenewalCursor};
 pub use table::{Full, Place, Table};
 pub use tail::{CAS_MAX, Tail};
+pub use text::string_bytes;
 pub use walk::{Cursor, SweepCursor, Swept};
 pub use word::HOTTEST;
 

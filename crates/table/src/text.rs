@@ -15,7 +15,7 @@ use std::ptr;
 
 use pantala_base::UnixMs;
 
-use crate::class::{room_bytes, room_code, size_class};
+use crate::class::{class_bytes, room_bytes, room_code, size_class};
 use crate::number::{IntText, as_int, int_width};
 use crate::record::{
     LONG_PART_BYTES, MAX_STRING_BYTES, Record, allocate, reallocate, record_class, release,
@@ -69,6 +69,15 @@ fn part_bytes(plan: Plan, len: usize) -> usize {
         Plan::Inline => len,
         Plan::Long => LONG_PART_BYTES,
     }
+}
+
+/// Bytes that a record takes with all it owns, by the lengths of its key and of a string that is no
+/// number's text.
+pub fn string_bytes(key_bytes: usize, value_bytes: usize, has_deadline: bool) -> usize {
+    let value_at = value_offset(key_bytes, has_deadline);
+    let plan = plan_bytes(value_at, value_bytes);
+    let block = if plan == Plan::Long { size_class(value_bytes) } else { 0 };
+    class_bytes(record_class(value_at + part_bytes(plan, value_bytes))) + block
 }
 
 /// Whether a block of `room` bytes is too much for `need`.

@@ -381,3 +381,17 @@ fn a_value_is_taken_and_leaves_an_empty_one() {
     let record = table.remove(place);
     assert_eq!(record.saved_mark(), table.saved_mark());
 }
+
+#[test]
+fn what_a_string_will_cost_is_known_from_lengths() {
+    for key_bytes in [0, 1, 16, 254, 255, 300] {
+        for value_bytes in [0, 1, 8, 63, 64, 100, 1_024, 2_049, 40_000, 65_535, 65_536, 1 << 20] {
+            for deadline in [None, Some(UnixMs(5))] {
+                let (key, value) = (vec![b'k'; key_bytes], vec![b'v'; value_bytes]);
+                let record = OwnedRecord::<Thing>::new_string(&key, &value, deadline);
+                let told = pantala_table::string_bytes(key_bytes, value_bytes, deadline.is_some());
+                assert_eq!(told, record.bytes(), "{key_bytes} {value_bytes} {deadline:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What `pantala doctor` is told: where the server is, and how to tell of it.
+
+use pantala_client::{ADDRESS_HELP, Address};
+
+const HELP_BEGIN: &str = "\
+pantala doctor [URL] [FLAGS]: what would differ for whom moves here from a server that runs now
+                       (Redis, Valkey, KeyDB, Dragonfly, Garnet); it is only read
+
+";
+const HELP_END: &str = "\
+  --sample N             so many keys are looked at for the estimate of memory (200)
+  --json                 prints JSON
+  --help                 prints this
+
+Exit status: 0 if nothing stops the move, 1 if something does, 2 if the server could not be asked.
+";
+
+/// So many keys are looked at.
+const SAMPLE: usize = 200;
+/// More keys would take the other server's time, and tell no more.
+const SAMPLE_MOST: usize = 10_000;
+
+/// The help text.
+pub fn help() -> String {
+    [HELP_BEGIN, ADDRESS_HELP, HELP_END].concat()
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The server.
+    pub address: Address,
+    /// So many keys are looked at.
+    pub sample: usize,
+    /// Prints JSON.
+    pub is_json: bool,
+    /// Prints the help.
+    pub is_help: bool,
+}
+
+impl Options {
+    /// What the words after `doctor` say; `password` is that of the environment.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn parse(words: &[String], password: Option<String>) -> Result<Options, String> {
+        let address = Address { password, ..Address::default() };
+        let mut options = Options { address, sample: SAMPLE, is_json: false, is_help: false };
+        let mut words = words.iter().cloned();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--sample" => {
+                    let text = words.next().unwrap_or_default();
+                    let count = text.parse().ok().filter(|count| *count <= SAMPLE_MOST);
+                    let wrong = || format!("--sample {text}: not from 0 to {SAMPLE_MOST}");
+                    options.sample = count.ok_or_else(wrong)?;
+                }
+                "--json" => options.is_json = true,
+                "--help" => options.is_help = true,
+                path if path.starts_with('/') => options.address.socket = Some(path.into()),
+                _ if options.address.take(&word, &mut words)? => {}
+                other => return Err(format!("{other}: unknown; see pantala doctor --help")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Options, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        Options::parse(&words, None)
+    }
+
+    #[test]
+    fn words_are_understood() {
+        let options = parse(&["redis://old:7000", "--json", "--sample", "5"]).expect("sound");
+        assert_eq!(options.address.place(), "old:7000");
+        assert_eq!((options.is_json, options.sample), (true, 5));
+        assert_eq!(parse(&["/run/s"]).map(|it| it.address.place()), Ok("/run/s".into()));
+        for words in [&["--sample"][..], &["--sample", "99999"], &["what"], &["http://x"]] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
+    }
+}
