@@ -164,6 +164,22 @@ fn settings_are_judged_and_secrets_are_not_shown() {
 }
 
 #[test]
+fn who_is_around_it_may_stop_the_move() {
+    let (stops, text) = report(|command| match command {
+        "INFO everything" => {
+            let info = INFO.replace("cluster_enabled:0", "cluster_enabled:1");
+            Some(bulk(&info.replace("connected_slaves:0", "connected_slaves:2")))
+        }
+        "CLIENT LIST" => Some(bulk("id=3 name=sentinel-abc-cmd cmd=ping user=app\n")),
+        _ => None,
+    });
+    assert!(stops, "{text}");
+    for part in ["node of a cluster", "it has 2 replicas", "Sentinels watch it", "users other"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+}
+
+#[test]
 fn other_products_are_told_apart() {
     for (line, name) in [
         ("valkey_version:9.1.2", "Valkey 9.1.2"),

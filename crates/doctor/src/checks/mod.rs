@@ -37,7 +37,7 @@ pub fn examine(facts: &Facts, has: Has<'_>) -> Report {
     let estimate = Estimate::of(facts);
     let mut findings = commands::check(facts, product, has);
     findings.extend(data::check(facts, product, estimate));
-    findings.extend(surroundings::check(facts, product));
+    findings.extend(surroundings::check(facts, product, has));
     findings.extend(configuration::check(facts, product));
     findings.sort_by_key(|finding| finding.severity);
     Report { product, estimate, findings }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::acts;
+use crate::Has;
 use crate::facts::Facts;
 use crate::finding::Finding;
 use crate::print::counted;
@@ -14,17 +15,17 @@ const VALKEY_TRIED: u64 = 9;
 /// Libraries that are named.
 const LIBRARIES_MOST: usize = 10;
 
-pub fn check(facts: &Facts, product: Product) -> Vec<Finding> {
-    let mut findings = vec![moving(facts, product)];
+pub fn check(facts: &Facts, product: Product, has: Has<'_>) -> Vec<Finding> {
+    let mut findings = vec![moving(facts, product, has)];
     findings.extend(cluster(facts));
-    findings.extend(replicas(facts));
+    findings.extend(replicas(facts, has));
     findings.extend(tls(facts));
     findings.extend(clients(facts));
     findings
 }
 
 /// How the data gets here.
-fn moving(facts: &Facts, product: Product) -> Finding {
+fn moving(facts: &Facts, product: Product, has: Has<'_>) -> Finding {
     let (name, version) = (product.name(), product.version(facts));
     let major = product.major(facts);
     let is_newer = match product {
@@ -32,7 +33,7 @@ fn moving(facts: &Facts, product: Product) -> Finding {
         Product::Valkey => major.is_some_and(|major| major > VALKEY_TRIED),
         _ => false,
     };
-    let following = if acts("replicaof") && product != Product::Garnet {
+    let following = if has("replicaof") && product != Product::Garnet {
         " Or without a pause: REPLICAOF it, then REPLICAOF NO ONE."
     } else {
         ""
@@ -78,7 +79,7 @@ fn cluster(facts: &Facts) -> Option<Finding> {
     Some(Finding::stops("cluster", says).advice(advice))
 }
 
-fn replicas(facts: &Facts) -> Option<Finding> {
+fn replicas(facts: &Facts, has: Has<'_>) -> Option<Finding> {
     let count = facts.number("connected_slaves");
     let is_replica = facts.text("role") == "slave";
     let clients = facts.clients.as_deref().unwrap_or_default();
@@ -86,7 +87,7 @@ fn replicas(facts: &Facts) -> Option<Finding> {
         client.get("name").is_some_and(|name| name.starts_with("sentinel-"))
     };
     let is_watched = clients.iter().any(is_sentinel);
-    if acts("replicaof") || (count == 0 && !is_replica && !is_watched) {
+    if has("replicaof") || (count == 0 && !is_replica && !is_watched) {
         return None;
     }
     let mut items = Vec::new();
