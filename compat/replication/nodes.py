@@ -45,12 +45,15 @@ class Node:
         self.kind, self.program = kind, program
         self.directory = Path(tempfile.mkdtemp(prefix="replication-"))
         self.port = free_port()
-        self.settings = {**COMMON, **OF_KIND.get(kind, {}), **dict(settings)}
+        self.settings = self.defaults() | dict(settings)
         # User and password of the test's own connections.
         self.credentials = ()
         # Words behind the name of the configuration file.
         self.words = ()
         self.process = None
+
+    def defaults(self):
+        return COMMON | OF_KIND.get(self.kind, {})
 
     def __repr__(self):
         return f"{self.kind}:{self.port}"

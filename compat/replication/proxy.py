@@ -26,6 +26,8 @@ class Proxy:
         self.connections, self.refuses = 0, False
         # Bytes a second downwards; None is no limit.
         self.bytes_a_second = None
+        # How long each piece is under way.
+        self.latency_s = 0
         self._cut_at = None
         self._open, self._lock = [], threading.RLock()
         self._flows, self._closed = threading.Event(), threading.Event()
@@ -111,6 +113,8 @@ class Proxy:
         try:
             while piece := source.recv(self._most(way)):
                 self._flows.wait()
+                if self.latency_s:
+                    self._closed.wait(self.latency_s)
                 keeps, is_last = self._counted(piece, way)
                 sink.sendall(piece[:keeps])
                 if is_last:

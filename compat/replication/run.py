@@ -79,23 +79,22 @@ def chosen(options):
     found = []
     for body in SCENARIOS:
         if body.__name__ in names or not names and (options.long or not body.is_long):
-            rows = [row for row in rows_of(body, options)
-                    if not body.kinds or row.split(">")[0] in body.kinds]
-            found += [(body, row) for row in rows]
+            found += [(body, row) for row in rows_of(body, options)]
     return found
 
 
 def rows_of(body, options):
     if options.ends:
         return [row for row in options.ends.split(",") if len(row.split(">")) == body.ends]
-    return [row for row in ROWS[body.ends] if is_usual(row, options)]
+    every = options.long or body.is_long
+    return [row for row in body.rows or ROWS[body.ends] if is_usual(row, every, options)]
 
 
-def is_usual(row, options):
+def is_usual(row, every, options):
     """Whether a row runs when none is named."""
     kinds = row.split(">")
     if "pantala" not in kinds:
-        return options.long or row in CONTROLS
+        return every or row in CONTROLS
     return bool(options.server) and needed(kinds) <= set(BUILT)
 
 

@@ -22,12 +22,12 @@ class Skip(Exception):
     """The scenario does not apply to these servers; the text says why."""
 
 
-def scenario(ends=2, long=False, kinds=()):
+def scenario(ends=2, long=False, rows=()):
     """Declares a scenario for so many servers in a row, the primary first. `long`: it runs with
-    --long, or when it is named. `kinds`: only rows that begin with one of these."""
+    --long, or when it is named. `rows`: those it is for, when not all of that length."""
 
     def declare(body):
-        body.ends, body.is_long, body.kinds = ends, long, kinds
+        body.ends, body.is_long, body.rows = ends, long, rows
         SCENARIOS.append(body)
         return body
 
@@ -53,7 +53,10 @@ class Trial:
     def not_started(self, place, **settings):
         kind = self.kinds[place]
         named = {name.replace("_", "-"): value for name, value in settings.items()}
-        node = Node(kind, self.programs[kind], named)
+        return self.keep(Node(kind, self.programs[kind], named))
+
+    def keep(self, node):
+        """Ends it with the scenario."""
         self.nodes.append(node)
         return node
 
@@ -79,8 +82,8 @@ class Trial:
 
     def writers(self, node, **options):
         """Random writers; to be ended by the scenario, or by `with`."""
-        fields = knows_field_deadlines(*self.nodes)
-        return Writers(node, self.seed, fields=fields, **options)
+        options.setdefault("fields", knows_field_deadlines(*self.nodes))
+        return Writers(node, self.seed, **options)
 
     def need(self, node, *command):
         """Leaves the scenario out where a server does not know this command."""

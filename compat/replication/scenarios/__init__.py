@@ -1,5 +1,6 @@
 """The scenarios, by what they are about. A new module is imported here; it declares its own."""
 
 from . import (  # noqa: F401
-    access, chains, copies, expiry, guarantees, links, processes, roles, rubbish, steps,
+    access, chains, clients, copies, expiry, guarantees, large, links, processes, roles, rubbish,
+    sentinel, steps, tools,
 )

@@ -103,3 +103,59 @@ def nobody_there(trial):
     fill(primary, 20)
     linked(replica)
     assert equal(primary, replica) == 20
+
+
+@scenario()
+def far_away(trial):
+    """Each piece takes its time on the way: a copy, the stream, WAIT and cuts as ever."""
+    primary, replica = trial.node(0), trial.node(1)
+    fill(primary, 500)
+    proxy = trial.proxy(primary.address)
+    proxy.latency_s = 0.02
+    replica.follow(proxy.address)
+    linked(replica)
+    with trial.writers(primary) as writers:
+        writers.wait_for(1_000)
+        proxy.cut()
+        wait_for_partial(primary, 0)
+        writers.wait_for(500).end()
+    with primary.client() as client:
+        client.want(b"OK", "SET", "k", "v")
+        client.want(1, "WAIT", 1, 0)
+    equal(primary, replica)
+
+
+@scenario()
+def killed_by_command(trial):
+    """CLIENT KILL at either side ends the link; the replica goes on where it was."""
+    primary, replica = trial.pair()
+    with trial.writers(primary) as writers:
+        for node, kind in ((primary, "replica"), (primary, "slave"), (replica, "master")):
+            before = primary.stat("sync_partial_ok")
+            node.want(1, "CLIENT", "KILL", "TYPE", kind)
+            wait_for_partial(primary, before)
+            linked(replica)
+        writers.wait_for(300).end()
+    equal(primary, replica)
+    listed = primary.call("CLIENT", "LIST", "TYPE", "replica").decode()
+    assert listed.count("\n") == 1 and " flags=S " in listed, listed
+    listed = replica.call("CLIENT", "LIST", "TYPE", "master").decode()
+    assert listed.count("\n") == 1 and " flags=M " in listed, listed
+
+
+@scenario()
+def circles(trial):
+    """A server that follows itself, and two that follow each other, stay up and can be told."""
+    one, other = trial.node(0), trial.node(1)
+    fill(one, 20)
+    one.follow(one.address)
+    one.want(b"PONG", "PING")
+    one.lead()
+    one.follow(other.address)
+    other.follow(one.address)
+    for node in (one, other):
+        until(lambda: node.info()["master_link_status"] == "down", "there is no link")
+        node.want(b"PONG", "PING")
+    one.lead()
+    linked(other)
+    equal(one, other)

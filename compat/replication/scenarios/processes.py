@@ -2,6 +2,7 @@
 
 from contents import equal
 from nodes import linked, settle, until
+from scenarios.roles import Counter
 from trial import fill, scenario
 
 
@@ -71,3 +72,42 @@ def append_only_replica(trial):
     replica.follow(primary.address)
     linked(replica)
     assert equal(primary, replica) == count
+
+
+@scenario()
+def shut_down_under_load(trial):
+    """SHUTDOWN of the primary waits for its replica: nothing that was acknowledged is missing."""
+    primary, replica, proxy = trial.proxied(primary={"repl_ping_replica_period": 3_600})
+    proxy.latency_s = 0.02
+    counter = Counter(primary)
+    try:
+        until(lambda: counter.acknowledged > 200, "some writes")
+        primary.shut_down("NOSAVE")
+    finally:
+        counter.end()
+    until(lambda: not replica.is_linked(), "the replica sees it")
+    found = int(replica.call("GET", "counter"))
+    assert found >= counter.acknowledged, f"{found} of {counter.acknowledged}"
+
+
+@scenario()
+def rewritten(trial):
+    """CONFIG REWRITE keeps what is followed, and by whom: after a restart it holds."""
+    primary, replica = trial.node(0, requirepass="secret"), trial.node(1)
+    primary.credentials = ("secret",)
+    fill(primary, 30)
+    replica.set("masterauth", "secret")
+    replica.set("replica-priority", 7)
+    replica.follow(primary.address)
+    linked(replica)
+    replica.want(b"OK", "CONFIG", "REWRITE")
+    replica.kill()
+    replica.start()
+    linked(replica)
+    assert replica.info()["slave_priority"] == "7"
+    assert equal(primary, replica) == 30
+    replica.lead()
+    replica.want(b"OK", "CONFIG", "REWRITE")
+    replica.kill()
+    replica.start()
+    assert replica.info()["role"] == "master"
