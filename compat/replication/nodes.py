@@ -25,6 +25,8 @@ COMMON = {
     "save": '""',
     "repl-diskless-sync-delay": "0",
     "repl-ping-replica-period": "1",
+    # Enough for whoever is away for seconds while others write.
+    "repl-backlog-size": "64mb",
     "enable-debug-command": "yes",
 }
 OF_KIND = {"pantala": {"threads": "2"}}

@@ -44,7 +44,8 @@ def swapped(trial):
     """Primary and replica change places, and again: each time the other goes on where it was."""
     one, other = trial.pair(QUIET, QUIET)
     for turn in range(4):
-        with trial.writers(one) as writers:
+        # What expires is told later: then one would be ahead of the other.
+        with trial.writers(one, short=False) as writers:
             writers.wait_for(500).end()
         equal(one, other)
         full, partial = other.stat("sync_full"), other.stat("sync_partial_ok")
@@ -67,7 +68,7 @@ def sibling_promoted(trial):
     for replica in (first, second):
         replica.follow(primary.address)
     linked(first, second)
-    with trial.writers(primary) as writers:
+    with trial.writers(primary, short=False) as writers:
         writers.wait_for(500).end()
     equal(primary, first, second)
     old = primary.info()["master_replid"]
