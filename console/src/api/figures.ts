@@ -13,7 +13,7 @@ export interface Figures {
     max?: number;
     peak?: number;
     notCounted?: number;
-    byDb?: { db: number; keys: number; expires?: number; bytes?: number }[];
+    byDb?: DatabaseFigures[];
   };
   keys?: { hits?: number; misses?: number; expired?: number; evicted?: number };
   net?: {
@@ -30,7 +30,13 @@ export interface Figures {
   families?: FamilyFigures[];
   persistence?: Record<string, string | number | boolean>;
   replication?: { role: string; replicas?: number };
-  types?: Record<string, { keys?: number; bytes?: number }>;
+}
+
+/** A database that has keys. */
+export interface DatabaseFigures {
+  db: number;
+  keys: number;
+  expires?: number;
 }
 
 export interface WorkerFigures {

@@ -65,6 +65,10 @@ const UNITS: [string, number][] = [
 export const percent = (share: number): string =>
   Number.isFinite(share) ? `${three(share * 100)} %` : '–';
 
+/** A figure that may be absent. */
+export const known = (value: number | undefined, format: (value: number) => string): string =>
+  value === undefined || Number.isNaN(value) ? '–' : format(value);
+
 /** HH:MM:SS of this machine's clock. */
 export const clock = (ms: number): string => new Date(ms).toLocaleTimeString('en-GB');
 

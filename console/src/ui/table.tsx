@@ -16,6 +16,7 @@ export interface Column<Row> {
   /** What the column is sorted by. */
   by?: (row: Row) => number | string;
   number?: boolean;
+  /** In pixels; in a short table also in percent. */
   width?: string;
   /** Its name is heard, not seen. */
   silent?: boolean;
@@ -36,7 +37,7 @@ export function Table<Row>(props: {
   const { box, first, last } = useWindow(rows.length);
   return (
     <div class="table-box" ref={box} tabIndex={0} role="region" aria-label={props.label}>
-      <table style={{ '--columns': props.columns.length }}>
+      <table style={{ minWidth: `max(100%, ${leastWidthOf(props.columns)}px)` }}>
         <thead>
           <tr>
             {props.columns.map((column) => (
@@ -76,6 +77,47 @@ export function Table<Row>(props: {
     </div>
   );
 }
+
+/** A short table: all of its rows exist, in the order in which they are given. */
+export function PlainTable<Row>(props: {
+  rows: Row[];
+  columns: Column<Row>[];
+  rowId: (row: Row) => string | number;
+}) {
+  return (
+    <table class="plain">
+      <thead>
+        <tr>
+          {props.columns.map(({ name, number, width }) => (
+            <th key={name} scope="col" style={{ width }} class={number ? 'number' : ''}>
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {props.rows.map((row) => (
+          <tr key={props.rowId(row)}>
+            {props.columns.map(({ name, number, cell }) => (
+              <td key={name} class={number ? 'number' : ''}>
+                {cell(row)}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** A column without a width gets what is left, but never less than this. */
+const LEAST_COLUMN_PX = 130;
+
+const leastWidthOf = <Row,>(columns: Column<Row>[]): number =>
+  columns.reduce(
+    (sum, { width }) => sum + (width ? Number.parseInt(width, 10) : LEAST_COLUMN_PX),
+    0,
+  );
 
 type Order = { column: string; down: boolean } | undefined;
 
