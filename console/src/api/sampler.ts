@@ -17,6 +17,8 @@ export interface Sampled {
 /** Commands that are under way together. */
 const BATCH_KEYS = 200;
 
+export type AskAll = (all: Word[][], db: number) => Promise<Reply[]>;
+
 export class Sampler {
   /** Keys that were looked at. */
   looked = 0;
@@ -25,7 +27,7 @@ export class Sampler {
 
   constructor(
     run: Run,
-    private readonly askAll: (all: Word[][], db: number) => Promise<Reply[]>,
+    private readonly askAll: AskAll,
     private readonly db: number,
     pattern = '',
   ) {
@@ -42,7 +44,7 @@ export class Sampler {
       for (let at = 0; at < keys.length && !this.stopped; at += BATCH_KEYS) {
         const batch = keys.slice(at, at + BATCH_KEYS);
         this.looked += batch.length;
-        found(await this.lookAt(batch));
+        found(await lookAt(batch, this.askAll, this.db));
       }
     });
   }
@@ -51,19 +53,19 @@ export class Sampler {
     this.stopped = true;
     this.scan.stop();
   }
+}
 
-  /** A key that has gone in between is left out. */
-  private async lookAt(keys: Word[]): Promise<Sampled[]> {
-    const asked = keys.flatMap((key): Word[][] => [
-      ['MEMORY', 'USAGE', key],
-      ['TYPE', key],
-      ['PTTL', key],
-    ]);
-    const replies = await this.askAll(asked, this.db);
-    return keys.flatMap((key, index) => {
-      const [bytes, type, ttl] = replies.slice(index * 3, index * 3 + 3);
-      if (bytes === null || bytes === undefined || errorOf(bytes) !== undefined) return [];
-      return [{ key, type: asText(type), bytes: asNumber(bytes), ttlMs: asNumber(ttl) }];
-    });
-  }
+/** What keys of one database are; one that has gone in between is left out. */
+export async function lookAt(keys: Word[], askAll: AskAll, db: number): Promise<Sampled[]> {
+  const asked = keys.flatMap((key): Word[][] => [
+    ['MEMORY', 'USAGE', key],
+    ['TYPE', key],
+    ['PTTL', key],
+  ]);
+  const replies = await askAll(asked, db);
+  return keys.flatMap((key, index) => {
+    const [bytes, type, ttl] = replies.slice(index * 3, index * 3 + 3);
+    if (bytes === null || bytes === undefined || errorOf(bytes) !== undefined) return [];
+    return [{ key, type: asText(type), bytes: asNumber(bytes), ttlMs: asNumber(ttl) }];
+  });
 }

@@ -52,7 +52,7 @@ export class Scan {
     let left = budget.keys;
     this.stopped = false;
     while (!this.done && !this.stopped) {
-      const keys = await this.call();
+      const keys = await this.call(left);
       await found(keys);
       left -= keys.length;
       if (left <= 0 || this.now() - began >= budget.ms) return;
@@ -64,21 +64,27 @@ export class Scan {
     this.stopped = true;
   }
 
-  private async call(): Promise<Word[]> {
-    const words: Word[] = ['SCAN', this.cursor, 'COUNT', String(this.count)];
+  private async call(left: number): Promise<Word[]> {
+    // What is looked at is what is found, unless there is a filter.
+    const isPlain = this.scope.pattern === '' && this.scope.type === '';
+    const asked = isPlain ? Math.min(this.count, left) : this.count;
+    const words: Word[] = ['SCAN', this.cursor, 'COUNT', String(asked)];
     if (this.scope.pattern !== '') words.push('MATCH', this.scope.pattern);
     if (this.scope.type !== '') words.push('TYPE', this.scope.type);
     const began = this.now();
-    const asked = this.count;
     const [cursor, page] = asArray(await this.run(words, this.scope.db));
     if (this.now() - began < QUICK_MS) this.count = Math.min(this.count * 2, LAST_COUNT);
     this.looked += asked;
     this.cursor = asText(cursor);
     this.done = this.cursor === '0';
     const all = asArray(page).map(asWord);
-    if (!this.keeps) return all;
+    return this.keeps ? this.add(all) : all;
+  }
+
+  /** Keeps keys, also such as were found in another way; gives back those that are new. */
+  add(keys: Word[]): Word[] {
     const fresh: Word[] = [];
-    for (const key of all) {
+    for (const key of keys) {
       const id = wordId(key);
       if (this.seen.has(id)) continue;
       this.seen.add(id);
@@ -92,9 +98,16 @@ export class Scan {
 /** Text as a pattern that matches it alone. */
 export const literal = (text: string): string => text.replace(/[\\*?[\]^]/g, '\\$&');
 
+/** The key that has the name that was typed, if it may be one: neither nothing nor a pattern. */
+export function nameOf(typed: string): string | undefined {
+  const text = typed.trim();
+  return text === '' || /[*?[]/.test(text) ? undefined : text;
+}
+
 /** What was typed as a pattern: plain text is looked for anywhere in a key. */
 export function patternOf(typed: string): string {
+  const name = nameOf(typed);
+  if (name !== undefined) return `*${literal(name)}*`;
   const text = typed.trim();
-  if (text === '' || text === '*') return '';
-  return /[*?[]/.test(text) ? text : `*${literal(text)}*`;
+  return text === '*' ? '' : text;
 }

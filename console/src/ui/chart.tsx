@@ -12,6 +12,8 @@ export interface Series {
   color: string;
   values: number[];
   dash?: boolean;
+  /** In a stacked chart: the whole, which stands on nothing. */
+  frame?: boolean;
 }
 
 export interface ChartProps {
@@ -85,21 +87,23 @@ export function Chart(props: ChartProps) {
 const valueText = (value: number | undefined, format: (value: number) => string) =>
   value === undefined || Number.isNaN(value) ? '–' : format(value);
 
-/** What uPlot draws: a gap is null; stacked values are sums, the top one first. */
+/** What uPlot draws: a gap is null; stacked values are sums. */
 function dataOf(props: ChartProps): uPlot.AlignedData {
-  const columns = props.series.map((series) =>
-    series.values.map((value) => (Number.isFinite(value) ? value : null)),
-  );
-  if (!props.stacked) return [props.times, ...columns];
   const sums: number[] = new Array(props.times.length).fill(0);
-  const stacked = columns.map((column) => {
-    column.forEach((value, index) => {
-      sums[index] = (sums[index] ?? 0) + (value ?? 0);
-    });
-    return [...sums];
-  });
-  return [props.times, ...stacked.reverse()];
+  const columns = props.series.map((series) =>
+    series.values.map((value, index) => {
+      if (!Number.isFinite(value)) return null;
+      if (!props.stacked || series.frame) return value;
+      sums[index] = (sums[index] ?? 0) + value;
+      return sums[index] ?? null;
+    }),
+  );
+  return [props.times, ...inOrder(props, columns)];
 }
+
+/** The order in which lines are drawn: of those that are stacked the top one first. */
+const inOrder = <One,>(props: ChartProps, ones: One[]): One[] =>
+  props.stacked ? [...ones].reverse() : ones;
 
 function optionsOf(
   latest: { current: ChartProps },
@@ -109,13 +113,14 @@ function optionsOf(
   const props = latest.current;
   const soft = cssColor('--soft');
   const line = cssColor('--grid');
-  const drawn = props.stacked ? [...props.series].reverse() : props.series;
+  const drawn = inOrder(props, props.series);
   const axis = { stroke: soft, font: '11px system-ui', grid: { stroke: line, width: 1 } };
   return {
     width,
     height: HEIGHT_PX,
     legend: { show: false },
-    padding: [8, 6, 0, 0],
+    // The last moment's label hangs over the end of the axis by half its length.
+    padding: [8, 26, 0, 0],
     cursor: { sync: { key: SYNC.key }, drag: { x: false, y: false }, points: { size: 5 } },
     hooks: { setCursor: [(chart) => onPoint(chart.cursor.idx ?? null)] },
     scales: {
@@ -138,7 +143,7 @@ function optionsOf(
           values.map((value) => (value === null ? '' : latest.current.format(value))),
       },
     ],
-    series: [{}, ...drawn.map((series) => lineOf(series, props.stacked === true))],
+    series: [{}, ...drawn.map((series) => lineOf(series, props.stacked === true && !series.frame))],
   };
 }
 

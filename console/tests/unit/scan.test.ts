@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Reply, Word } from '../../src/api/reply';
-import { literal, patternOf, Scan } from '../../src/api/scan';
+import { literal, nameOf, patternOf, Scan } from '../../src/api/scan';
 
 const SCOPE = { db: 2, pattern: 'a*', type: 'hash' };
 
@@ -52,6 +52,24 @@ test('a step ends when its budget is spent, and the next goes on', async () => {
   assert.deepEqual(scan.keys, ['a1', 'a2', 'a3']);
 });
 
+test('a key that was found by its name is not found again', async () => {
+  const { run } = server([['a1'], ['a2']]);
+  const scan = new Scan(run, SCOPE, true, () => 0);
+  assert.deepEqual(scan.add(['a2']), ['a2']);
+  await scan.step(WIDE);
+  assert.deepEqual(scan.keys, ['a2', 'a1']);
+});
+
+test('without a filter no more is asked for than the budget has', async () => {
+  const { asked, run } = server([['a1'], ['a2'], ['a3']]);
+  const all = { db: 2, pattern: '', type: '' };
+  await new Scan(run, all, true, () => 0).step({ keys: 2, ms: 1_000 });
+  assert.deepEqual(
+    asked.map((words) => words[3]),
+    ['2', '1'],
+  );
+});
+
 test('a stopped step ends after its call', async () => {
   const { asked, run } = server([['a1'], ['a2'], ['a3']]);
   const scan = new Scan(run, SCOPE, false, () => 0);
@@ -65,5 +83,8 @@ test('plain text is looked for anywhere, a pattern is left as it is', () => {
   assert.equal(patternOf('user:*'), 'user:*');
   assert.equal(patternOf('*'), '');
   assert.equal(patternOf(''), '');
+  assert.equal(nameOf(' user '), 'user');
+  assert.equal(nameOf('user:*'), undefined);
+  assert.equal(nameOf(' '), undefined);
   assert.equal(literal('a*b[c]\\'), 'a\\*b\\[c\\]\\\\');
 });

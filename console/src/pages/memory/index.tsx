@@ -1,8 +1,9 @@
-// Where the memory goes: the whole, and by prefix from a sample of the keys, with advice.
+// Where the memory goes: the whole; by type and database, live; by prefix from a sample of the keys,
+// with advice.
 
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { bytes, count, percent, short } from '../../api/format';
+import { bytes, count, known, percent, short } from '../../api/format';
 import { asRecord, asText } from '../../api/reply';
 import { literal } from '../../api/scan';
 import { addressOf } from '../../router';
@@ -10,6 +11,7 @@ import { database, figures, run } from '../../state';
 import { Bar, Choice, Empty, PageHead, Panel, Tile, TypeBadge, useRefresh } from '../../ui/parts';
 import { SampleButtons, sampleNote, useSample } from '../../ui/sample';
 import { type Column, Table } from '../../ui/table';
+import { LiveMemory } from './live';
 import { adviceOn, type Prefix, Prefixes } from './prefixes';
 
 const DEPTHS = [
@@ -24,6 +26,7 @@ export function Memory() {
     <>
       <PageHead title="Memory" />
       <Whole />
+      <LiveMemory />
       <ByPrefix />
       <Doctor />
     </>
@@ -32,19 +35,22 @@ export function Memory() {
 
 function Whole() {
   const memory = figures.value?.memory;
-  const known = (value: number | undefined) => (value === undefined ? '–' : bytes(value));
   const max = memory?.max ?? 0;
   const rssShare = memory?.used && memory.rss ? `${percent(memory.rss / memory.used)} of used` : '';
   return (
     <div class="tiles">
-      <Tile name="Used" value={known(memory?.used)} note={`at most ${known(memory?.peak)}`} />
+      <Tile
+        name="Used"
+        value={known(memory?.used, bytes)}
+        note={`at most ${known(memory?.peak, bytes)}`}
+      />
       <Tile
         name="Limit"
         value={max > 0 ? bytes(max) : 'none'}
         note={max > 0 ? `${percent((memory?.used ?? 0) / max)} used` : 'maxmemory 0'}
       />
-      <Tile name="RSS" value={known(memory?.rss)} note={rssShare} />
-      <Tile name="Not counted" value={known(memory?.notCounted)} note="does not evict" />
+      <Tile name="RSS" value={known(memory?.rss, bytes)} note={rssShare} />
+      <Tile name="Not counted" value={known(memory?.notCounted, bytes)} note="does not evict" />
     </div>
   );
 }
