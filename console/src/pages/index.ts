@@ -10,6 +10,7 @@ import { Memory } from './memory';
 import { Overview } from './overview';
 import { Persistence } from './persistence';
 import { PublishSubscribe } from './publish_subscribe';
+import { ReplicationPage } from './replication';
 import { SlowLog } from './slow_log';
 
 export interface Page {
@@ -78,6 +79,13 @@ export const PAGES: Page[] = [
     letter: 'b',
     icon: 'M4 3h10l3 3v11H4zm3 0v5h6V3M7 17v-5h7v5',
     draw: Persistence,
+  },
+  {
+    id: 'replication',
+    title: 'Replication',
+    letter: 'r',
+    icon: 'M8 4H3v4h5zM17 12h-5v4h5zM8 6h6.500v6M12 14H5.500V8',
+    draw: ReplicationPage,
   },
   {
     id: 'configuration',

@@ -4,7 +4,7 @@ import { useSignal } from '@preact/signals';
 import { bytes, count, duration, moment } from '../api/format';
 import { infoOf } from '../api/info';
 import { asRecord, asText } from '../api/reply';
-import { figures, run } from '../state';
+import { run } from '../state';
 import { Bar, PageHead, Panel, Tile, useRefresh, WriteButton } from '../ui/parts';
 import { attempt, say } from '../ui/toast';
 
@@ -21,7 +21,6 @@ export function Persistence() {
       Object.entries(told).map(([name, value]) => [name, asText(value)]),
     );
   }, REFRESH_MS);
-  const replication = figures.value?.replication;
   return (
     <>
       <PageHead title="Persistence" note={settings.value.dir} />
@@ -29,14 +28,6 @@ export function Persistence() {
         <Snapshot info={info.value} settings={settings.value} onChanged={refresh} />
         <AppendOnly info={info.value} settings={settings.value} onChanged={refresh} />
       </div>
-      {replication && (
-        <Panel title="Replication">
-          <p class="facts">
-            <span>{replication.role}</span>
-            <span>{count(replication.replicas ?? 0)} replicas</span>
-          </p>
-        </Panel>
-      )}
     </>
   );
 }
