@@ -5,7 +5,7 @@ import { rowsOf, treeOf } from '../../src/pages/keys/tree';
 const KEYS = ['user:10', 'user:9', 'user:9:name', 'plain', 'a:', ':b', { base64: '/zph' }];
 
 const shown = (open: string[]) =>
-  rowsOf(treeOf(KEYS, ':'), new Set(open)).map((row) =>
+  rowsOf(treeOf(KEYS, ':'), (prefix) => open.includes(prefix)).map((row) =>
     row.kind === 'folder'
       ? `${row.folder.prefix} ${row.folder.count}`
       : `${row.depth} ${row.label}`,
@@ -21,7 +21,7 @@ test('an open folder shows folders and keys, in the order of numbers', () => {
 });
 
 test('without a separator there are no folders', () => {
-  const rows = rowsOf(treeOf(KEYS, ''), new Set());
+  const rows = rowsOf(treeOf(KEYS, ''), () => false);
   assert.ok(rows.every((row) => row.kind === 'key'));
   assert.equal(rows.length, KEYS.length);
 });

@@ -3,8 +3,8 @@
 import { useComputed, useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { count } from '../../api/format';
-import { asNumber, type Word, wordId, wordOfId } from '../../api/reply';
-import { literal, patternOf, Scan } from '../../api/scan';
+import { asNumber, asText, type Word, wordId, wordOfId } from '../../api/reply';
+import { literal, nameOf, patternOf, Scan } from '../../api/scan';
 import { go, replace, route } from '../../router';
 import { database, figures, run } from '../../state';
 import { Choice, Empty, PageHead, Search, WriteButton } from '../../ui/parts';
@@ -16,11 +16,16 @@ import { KeyRows } from './rows';
 import { rowsOf, treeOf } from './tree';
 
 const FIRST_BUDGET = { keys: 5_000, ms: 1_500 };
+/** What is rare is looked for until it is found, or for a while. */
+const SEARCH_BUDGET = { keys: 5_000, ms: 10_000 };
 const MORE_BUDGET = { keys: 20_000, ms: 10_000 };
+/** When a walk has found no more, all prefixes are open. */
+const FEW_KEYS = 20;
 /** More rows than anybody reads, and than a browser holds with ease. */
 const MAX_KEYS = 200_000;
-/** The list is drawn again at most so often while a walk goes on. */
-const REDRAW_MS = 250;
+/** The list is drawn again at most so often while a walk goes on; a long one, which takes long to
+ * put in order, less often. */
+const redrawMs = (keys: number) => Math.max(250, keys / 100);
 
 const TYPES = ['', 'string', 'hash', 'list', 'set', 'zset', 'stream'];
 const SHAPES = [
@@ -33,10 +38,10 @@ export function Keys() {
   const typed = useSignal(params.get('find') ?? '');
   const type = useSignal('');
   const separator = useSignal<(typeof SHAPES)[number][0]>(':');
-  const open = useSignal<ReadonlySet<string>>(new Set());
+  const turned = useSignal<Turned>(new Map());
   const dialog = useSignal<'' | 'new' | 'delete'>('');
   const { scan, found, total, busy, begin, more } = useKeyScan(typed, type);
-  const rows = useRows(found, separator, open);
+  const rows = useRows(found, separator, turned, busy);
   const chosen = params.get('key');
   const choose = (key: Word) =>
     go('keys', { db: String(database.value), find: typed.value, key: wordId(key) });
@@ -85,7 +90,7 @@ export function Keys() {
           <KeyRows
             rows={rows.value}
             chosen={chosen ?? ''}
-            onToggle={(prefix) => (open.value = toggled(open.value, prefix))}
+            onTurn={(prefix, open) => (turned.value = new Map(turned.value).set(prefix, open))}
             onChoose={choose}
             onOnly={onlyPrefix}
           />
@@ -131,12 +136,8 @@ export function Keys() {
   );
 }
 
-function toggled(open: ReadonlySet<string>, prefix: string): ReadonlySet<string> {
-  const next = new Set(open);
-  if (!next.delete(prefix)) next.add(prefix);
-  return next;
-}
-
+/** The prefixes that somebody has opened or closed. */
+type Turned = ReadonlyMap<string, boolean>;
 type TextSignal = { value: string };
 
 /** The walk through the keys that match, and what begins it and goes on with it. */
@@ -152,7 +153,7 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
       walk.step(budget, () => {
         if (walk.keys.length >= MAX_KEYS) walk.stop();
         const now = performance.now();
-        if (scan.value !== walk || now - drawnAt.current < REDRAW_MS) return;
+        if (scan.value !== walk || now - drawnAt.current < redrawMs(walk.keys.length)) return;
         drawnAt.current = now;
         found.value = [...walk.keys];
       }),
@@ -160,6 +161,16 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
     if (scan.value !== walk) return;
     found.value = [...walk.keys];
     busy.value = false;
+  };
+  /** The key with exactly this name is there at once, wherever the walk would meet it. */
+  const findByName = async (walk: Scan) => {
+    const name = nameOf(typed.value);
+    if (name === undefined) return;
+    const kind = await run(['TYPE', name], walk.scope.db).then(asText, () => 'none');
+    const isWanted = walk.scope.type === '' || walk.scope.type === kind;
+    if (kind === 'none' || !isWanted || scan.value !== walk) return;
+    walk.add([name]);
+    found.value = [...walk.keys];
   };
   const begin = () => {
     scan.value?.stop();
@@ -175,7 +186,8 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
       (size) => (total.value = asNumber(size)),
       () => {},
     );
-    void step(walk, FIRST_BUDGET);
+    void findByName(walk);
+    void step(walk, walk.scope.pattern || walk.scope.type ? SEARCH_BUDGET : FIRST_BUDGET);
   };
   const more = () => {
     const walk = scan.value;
@@ -195,10 +207,15 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
 function useRows(
   found: { value: Word[] },
   separator: TextSignal,
-  open: { value: ReadonlySet<string> },
+  turned: { value: Turned },
+  busy: { value: boolean },
 ) {
   const tree = useComputed(() => treeOf(found.value, separator.value));
-  return useComputed(() => rowsOf(tree.value, open.value));
+  return useComputed(() => {
+    const others = !busy.value && found.value.length <= FEW_KEYS;
+    const now = turned.value;
+    return rowsOf(tree.value, (prefix) => now.get(prefix) ?? others);
+  });
 }
 
 function DatabaseChoice(props: { onChange: () => void }) {

@@ -16,7 +16,7 @@ const INDENT_PX = 16;
 export function KeyRows(props: {
   rows: Row[];
   chosen: string;
-  onToggle: (prefix: string) => void;
+  onTurn: (prefix: string, open: boolean) => void;
   onChoose: (key: Word) => void;
   onOnly: (prefix: string) => void;
 }) {
@@ -36,7 +36,7 @@ export function KeyRows(props: {
     if (bottom > element.scrollTop) element.scrollTop = bottom;
   };
   const activate = (row: Row) =>
-    row.kind === 'folder' ? props.onToggle(row.folder.prefix) : props.onChoose(row.key);
+    row.kind === 'folder' ? props.onTurn(row.folder.prefix, !row.open) : props.onChoose(row.key);
   const pressed = (event: KeyboardEvent) => {
     const move = moveOf(event.key, rows, active, box.current?.clientHeight ?? 0);
     const row = rows[active];

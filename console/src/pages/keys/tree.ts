@@ -59,14 +59,14 @@ export function treeOf(keys: Word[], separator: string): Folder {
 }
 
 /** The rows that are seen: folders first, each in order of names. */
-export function rowsOf(root: Folder, open: ReadonlySet<string>): Row[] {
+export function rowsOf(root: Folder, isOpen: (prefix: string) => boolean): Row[] {
   const rows: Row[] = [];
   const visit = (folder: Folder, depth: number) => {
     for (const name of [...folder.folders.keys()].sort(byText)) {
       const child = folder.folders.get(name) as Folder;
-      const isOpen = open.has(child.prefix);
-      rows.push({ kind: 'folder', id: `/${child.prefix}`, depth, folder: child, open: isOpen });
-      if (isOpen) visit(child, depth + 1);
+      const open = isOpen(child.prefix);
+      rows.push({ kind: 'folder', id: `/${child.prefix}`, depth, folder: child, open });
+      if (open) visit(child, depth + 1);
     }
     const named = folder.keys.map((key) => ({ key, text: asText(key) }));
     const order = named.length > MAX_COLLATED ? byCodes : byText;
