@@ -94,25 +94,25 @@ function matches(client: Client, text: string): boolean {
 }
 
 const COLUMNS: Column<Client>[] = [
-  { name: 'Id', cell: (one) => one.id, by: (one) => Number(one.id), width: '70px' },
-  { name: 'Address', cell: (one) => one.addr, by: (one) => one.addr, width: '150px' },
+  { name: 'Id', cell: (one) => one.id, by: (one) => Number(one.id), width: '60px' },
+  { name: 'Address', cell: (one) => one.addr, by: (one) => one.addr, width: '140px' },
   { name: 'Name', cell: (one) => one.name || one.library, by: (one) => one.name || one.library },
-  { name: 'User', cell: (one) => one.user, by: (one) => one.user, width: '90px' },
+  { name: 'User', cell: (one) => one.user, by: (one) => one.user, width: '80px' },
   { name: 'Db', cell: (one) => one.db, by: (one) => one.db, number: true, width: '50px' },
-  { name: 'Last command', cell: (one) => one.cmd, by: (one) => one.cmd, width: '120px' },
+  { name: 'Last command', cell: (one) => one.cmd, by: (one) => one.cmd, width: '115px' },
   {
     name: 'Age',
-    cell: (one) => duration(one.age),
+    cell: (one) => duration(one.age, 1),
     by: (one) => one.age,
     number: true,
-    width: '90px',
+    width: '75px',
   },
   {
     name: 'Idle',
-    cell: (one) => duration(one.idle),
+    cell: (one) => duration(one.idle, 1),
     by: (one) => one.idle,
     number: true,
-    width: '90px',
+    width: '70px',
   },
   {
     name: 'Memory',
@@ -211,7 +211,7 @@ function LiveTraffic(props: { id: string }) {
           {on.value ? 'Nothing yet.' : 'Watching uses MONITOR, which costs the server something.'}
         </Empty>
       ) : (
-        <ol class="log">
+        <ol class="log" tabIndex={0} aria-label="Live traffic">
           {lines.value.map((one, index) => (
             <li key={index}>
               <time>{clock(one.atMs)}</time>

@@ -52,10 +52,11 @@ function Messages() {
   const own = useSubscriber((message) => {
     messages.value = [message, ...messages.value.slice(0, MAX_MESSAGES - 1)];
   }, subscriptions);
-  const subscribe = async () => {
+  const subscribe = async (isUnlocked: boolean) => {
     const wanted = { name: name.value.trim(), command: kind.value };
     if (wanted.name === '') return;
-    const done = await attempt(() => own.run([wanted.command, wanted.name]));
+    // Unlocking opens the socket anew, which then subscribes to what stands in the list.
+    const done = isUnlocked || (await attempt(() => own.run([wanted.command, wanted.name])));
     if (!done || subscriptions.value.some((one) => isSame(one, wanted))) return;
     subscriptions.value = [...subscriptions.value, wanted];
     name.value = '';
@@ -78,7 +79,7 @@ function Messages() {
         class="view-bar"
         onSubmit={(event) => {
           event.preventDefault();
-          void subscribe();
+          void subscribe(false);
         }}
       >
         <Choice
@@ -97,7 +98,7 @@ function Messages() {
           value={name.value}
           onInput={(event) => (name.value = event.currentTarget.value)}
         />
-        <WriteButtonOrSubmit />
+        <SubscribeButton onUnlocked={() => void subscribe(true)} />
       </form>
       {subscriptions.value.length > 0 && (
         <ul class="chips">
@@ -128,13 +129,13 @@ function Messages() {
 }
 
 /** Subscribing needs a login as changing does. */
-const WriteButtonOrSubmit = () =>
+const SubscribeButton = (props: { onUnlocked: () => void }) =>
   mayWrite.value ? (
     <button type="submit" class="primary">
       Subscribe
     </button>
   ) : (
-    <WriteButton class="primary" onClick={() => {}}>
+    <WriteButton class="primary" onClick={props.onUnlocked}>
       Subscribe
     </WriteButton>
   );

@@ -57,7 +57,7 @@ const OTHERS: [string, string][] = [
 export function KeyboardHelp() {
   if (!helpShown.value) return null;
   return (
-    <Dialog title="Keyboard" onClose={() => (helpShown.value = false)}>
+    <Dialog title="Keyboard" wide onClose={() => (helpShown.value = false)}>
       <dl class="shortcuts">
         {PAGES.map((page) => (
           <div key={page.id}>

@@ -16,6 +16,7 @@ const PAGES = [
   'memory',
   'publish-subscribe',
   'persistence',
+  'replication',
   'configuration',
 ];
 
@@ -199,7 +200,6 @@ test('each database has its own keys', async () => {
   await page.reload();
   await page.getByRole('option', { name: 'db 3' }).waitFor({ state: 'attached' });
   await page.getByLabel('Database').selectOption('3');
-  await page.getByRole('treeitem', { name: 'third:' }).click();
   await page.getByRole('treeitem', { name: 'only' }).click();
   await page.getByRole('heading', { name: 'third:only' }).waitFor();
   assert.match(page.url(), /db=3/);
@@ -274,7 +274,7 @@ test('slow commands are listed', async () => {
 });
 
 test('messages of a channel are shown', async () => {
-  const page = await unlocked('publish-subscribe');
+  const page = await open('publish-subscribe');
   await page.getByLabel('Channel or pattern').fill('news');
   await button(page, 'Subscribe').click();
   await button(page, 'Unsubscribe from news').waitFor();
@@ -306,6 +306,22 @@ test('a snapshot is written', async () => {
   await button(page, 'Write one now').click();
   await page.getByText('A snapshot is being written.').waitFor();
   await page.locator('.tile', { hasText: 'Last' }).getByText(/ago/).first().waitFor();
+});
+
+test('memory is shown by type and by database while it changes', async () => {
+  const page = await open('memory');
+  const legend = (title) => page.locator('figure.chart', { hasText: title }).getByRole('listitem');
+  await legend('By type').filter({ hasText: 'stream' }).waitFor();
+  await legend('By database').filter({ hasText: 'db 0' }).waitFor();
+  await legend('By database').filter({ hasText: 'used' }).waitFor();
+  await page.getByText(/^Keys take .* Added up from all/).waitFor();
+});
+
+test('replication tells the role, the replicas and the history', async () => {
+  const page = await open('replication');
+  await page.getByText('a primary', { exact: true }).waitFor();
+  await page.getByText('No replica is connected.').waitFor();
+  await page.getByText(/^[0-9a-f]{40}$/).waitFor();
 });
 
 test('memory is added up by prefix, and big keys are found', async () => {

@@ -112,20 +112,23 @@ export function Collection(props: Props) {
   );
 }
 
+/** A score may have seventeen digits. */
+const NUMBER_WIDTHS: Record<string, string> = { Score: '180px', Index: '110px' };
+
 function columnsOf(
   kind: Kind,
   deadlines: ReadonlyMap<string, number>,
   remove: (element: Element) => void,
 ): Column<Element>[] {
   const columns: Column<Element>[] = kind.columns.map((title, index) => {
-    const isNumber = title === 'Score' || title === 'Index';
+    const isNumber = title in NUMBER_WIDTHS;
     return {
       name: title,
       cell: (element) => <code>{shownText(element.cells[index])}</code>,
       by: (element) =>
         isNumber ? Number(asText(element.cells[index])) : asText(element.cells[index]),
       number: isNumber,
-      width: isNumber ? '120px' : undefined,
+      width: isNumber ? NUMBER_WIDTHS[title] : undefined,
     };
   });
   if (deadlines.size > 0) {

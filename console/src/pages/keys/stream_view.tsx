@@ -137,7 +137,7 @@ function Entries(props: Props & { choice: preact.JSX.Element }) {
 
 const entryColumns = (remove: (entry: Entry) => void): Column<Entry>[] => [
   { name: 'Id', cell: (entry) => <code>{entry.id}</code>, width: '190px' },
-  { name: 'Time', cell: (entry) => moment(Number(entry.id.split('-')[0])), width: '185px' },
+  { name: 'Time', cell: (entry) => moment(Number(entry.id.split('-')[0])), width: '170px' },
   { name: 'Fields', cell: (entry) => <code>{lineOf(entry.words)}</code> },
   {
     name: 'Remove',
@@ -197,7 +197,7 @@ function Groups(props: Props) {
   }, [props.length]);
   if (groups.value?.length === 0) return <Empty>This stream has no groups.</Empty>;
   return (
-    <>
+    <div class="groups">
       <Table
         label="Groups"
         rows={groups.value ?? []}
@@ -207,7 +207,7 @@ function Groups(props: Props) {
         onOpen={(group) => (open.value = open.value === group.name ? '' : group.name)}
       />
       {open.value && <Consumers key={open.value} name={name} db={db} group={open.value} />}
-    </>
+    </div>
   );
 }
 
@@ -283,7 +283,7 @@ function Consumers(props: { name: Word; db: number; group: string }) {
     });
   }, [props.group]);
   return (
-    <>
+    <div class="groups">
       <h3>Consumers of {props.group}</h3>
       <Table
         label="Consumers"
@@ -300,7 +300,7 @@ function Consumers(props: { name: Word; db: number; group: string }) {
         rowId={(one) => one.id}
         empty="Nothing is pending."
       />
-    </>
+    </div>
   );
 }
 
