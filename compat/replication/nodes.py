@@ -29,6 +29,8 @@ COMMON = {
     "repl-backlog-size": "64mb",
     "enable-debug-command": "yes",
 }
+# How often an offset is looked at, some ten milliseconds apart, until it is believed.
+LOOKS = 15
 OF_KIND = {"pantala": {"threads": "2"}}
 
 
@@ -195,10 +197,24 @@ def settle(primary, *replicas):
                 return False
         return place(primary.info()) == place(here)
 
+    until_told(primary)
     try:
         until(agree, "the replicas are as far as the primary")
     except AssertionError as error:
         raise AssertionError(f"{error}: {seen}") from None
+
+
+def until_told(primary):
+    """Waits until what a primary of ours has answered is counted in its offset: a thread of its own
+    does that, a few milliseconds later. So the offset has to stay for a while."""
+    seen = []
+
+    def stays():
+        seen.append(place(primary.info()))
+        return len(set(seen[-LOOKS:])) == 1 and len(seen) >= LOOKS
+
+    if primary.kind == "pantala":
+        until(stays, "the offset stays")
 
 
 def place(info):
