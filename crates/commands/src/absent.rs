@@ -46,9 +46,6 @@ pub const ABSENT: &[&str] = &[
     "module|load",
     "module|loadex",
     "module|unload",
-    "psync",
-    "replconf",
     "replicaof",
     "slaveof",
-    "sync",
 ];

@@ -102,11 +102,7 @@ impl AtTimeout {
         match self {
             AtTimeout::Null => reply.null(),
             AtTimeout::NullArray => reply.null_array(),
-            AtTimeout::Acknowledged { local } => {
-                reply.array(2);
-                reply.int(i64::from(local));
-                reply.int(0);
-            }
+            AtTimeout::Acknowledged(told) => told.reply(reply),
         }
     }
 }
@@ -118,12 +114,39 @@ pub enum AtTimeout {
     Null,
     /// Null, as an array in RESP2.
     NullArray,
-    /// How many servers have it in their logs: this one or not, and none of the replicas (WAITAOF).
-    /// It waits for the journal, not for keys.
-    Acknowledged {
-        /// Whether this one has.
-        local: bool,
-    },
+    /// How many servers have what was written (WAIT, WAITAOF). It waits for the journal and for
+    /// replicas, not for keys.
+    Acknowledged(Acknowledged),
+}
+
+/// How many servers have what a connection wrote, and how many of them it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// In their logs (WAITAOF), not only in memory (WAIT).
+    pub on_disk: bool,
+    /// Whether this server is waited for, too.
+    pub wants_local: bool,
+    /// So many replicas are waited for.
+    pub wanted: u64,
+    /// Whether this server has it.
+    pub local: bool,
+    /// So many replicas have it.
+    pub replicas: u64,
+}
+
+impl Acknowledged {
+    /// Whether all have it that are waited for.
+    pub fn is_enough(self) -> bool {
+        self.replicas >= self.wanted && (self.local || !self.wants_local)
+    }
+
+    fn reply(self, reply: &mut Reply<'_>) {
+        if self.on_disk {
+            reply.array(2);
+            reply.int(i64::from(self.local));
+        }
+        reply.int(self.replicas.cast_signed());
+    }
 }
 
 impl From<ClientError> for Stop {

@@ -132,6 +132,7 @@ pub fn flags(session: &Session, waits: bool) -> String {
     let is_tracking = |how: fn(&Tracking) -> bool| session.tracking.as_deref().is_some_and(how);
     let shown = [
         (session.monitor, 'O'),
+        (session.is_replica(), 'S'),
         (session.is_subscribed(), 'P'),
         (waits, 'b'),
         (session.multi.is_some(), 'x'),

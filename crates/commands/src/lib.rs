@@ -46,7 +46,9 @@ pub mod syntax;
 mod test_support;
 
 pub use absent::ABSENT;
-pub use call::{AtTimeout, Call, Done, KeyWait, Lane, Locking, Park, Server, Stop, WaitedKeys};
+pub use call::{
+    Acknowledged, AtTimeout, Call, Done, KeyWait, Lane, Locking, Park, Server, Stop, WaitedKeys,
+};
 pub use command::{Category, Command, Flags, FlagsOf, Group, Handler, IsSecret, Program};
 pub use errand::{Errand, WayBack};
 pub use error::ClientError;

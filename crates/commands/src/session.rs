@@ -8,7 +8,7 @@ use pantala_acl::{DEFAULT_NAME, InForce, Refusal};
 use pantala_journal::Stamp;
 use pantala_keyspace::DbIndex;
 use pantala_protocol::Version;
-use pantala_replication::Replica;
+use pantala_replication::{Phase, Replica};
 
 use crate::client_line::Meters;
 use crate::errand::Errand;
@@ -316,6 +316,11 @@ impl Session {
     /// Whether it is one of those RESP2 connections that may do little but subscribe.
     pub fn is_confined(&self) -> bool {
         self.is_subscribed() && self.version == Version::Resp2
+    }
+
+    /// Whether it follows this server, or waits for that.
+    pub fn is_replica(&self) -> bool {
+        self.replica.as_ref().is_some_and(|replica| replica.phase() != Phase::Greeting)
     }
 
     /// Counts its subscriptions anew.

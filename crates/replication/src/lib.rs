@@ -31,5 +31,5 @@ pub mod stream;
 pub use checkpoints::Checkpoints;
 pub use copy::{CopyQueue, Taken};
 pub use id::ReplicationId;
-pub use replicas::{Acknowledged, Phase, Replica, Replicas};
+pub use replicas::{Acknowledged, Announced, Filter, Phase, Replica, Replicas};
 pub use stream::{Continuation, History, Lost, Stream};

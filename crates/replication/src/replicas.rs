@@ -39,6 +39,8 @@ pub struct Announced {
     pub takes_new_id: bool,
     /// `version`, of Valkey's replicas.
     pub version: Option<String>,
+    /// `capa pantala`: it reads what only Pantala writes.
+    pub takes_own: bool,
     /// `rdb-only 1`: it wants a snapshot and nothing after it.
     pub only_copy: bool,
     /// `rdb-filter-only`: what of the snapshot; `None`: everything.
@@ -68,6 +70,10 @@ pub struct Replica {
     heard_us: AtomicU64,
     /// Its snapshot.
     copy: Mutex<Option<Arc<CopyQueue>>>,
+    /// The stream follows the snapshot only after its first word.
+    starts_on_word: AtomicBool,
+    /// It never says how far it is (SYNC).
+    is_silent: AtomicBool,
     /// The worker that has its connection.
     worker: AtomicUsize,
     /// The worker has heard that there is more to be sent.
@@ -87,6 +93,8 @@ impl Replica {
             synced: AtomicU64::new(0),
             heard_us: AtomicU64::new(now_us),
             copy: Mutex::default(),
+            starts_on_word: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
             worker: AtomicUsize::new(0),
             is_called: AtomicBool::new(false),
         }
@@ -135,6 +143,46 @@ impl Replica {
         *self.copy.lock().unwrap_or_else(PoisonError::into_inner) = copy;
     }
 
+    /// Its snapshot comes without a length: the stream follows when it has said that it has it all.
+    pub fn start_on_word(&self, starts: bool) {
+        self.starts_on_word.store(starts, Ordering::Release);
+    }
+
+    /// See [`Replica::start_on_word`].
+    pub fn starts_on_word(&self) -> bool {
+        self.starts_on_word.load(Ordering::Acquire)
+    }
+
+    /// It will never say how far it is: it knows SYNC only.
+    pub fn is_to_be_silent(&self) {
+        self.is_silent.store(true, Ordering::Release);
+    }
+
+    /// See [`Replica::is_to_be_silent`].
+    pub fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Acquire)
+    }
+
+    /// Its snapshot has been sent, all of it, and nothing else yet.
+    pub fn has_copy(&self) -> bool {
+        self.phase() == Phase::Copying && self.starts_on_word() && self.copy().is_none()
+    }
+
+    /// How the protocol calls where it is.
+    pub fn state_name(&self) -> &'static str {
+        match self.phase() {
+            Phase::Online => "online",
+            Phase::Copying if self.has_copy() => "online",
+            Phase::Copying if !self.starts_on_word() => "send_bulk",
+            _ => "wait_bgsave",
+        }
+    }
+
+    /// It was heard of, at this time (monotonic, microseconds).
+    pub fn is_heard(&self, now_us: u64) {
+        self.heard_us.fetch_max(now_us, Ordering::AcqRel);
+    }
+
     /// It has all before `acked`, and in its file all before `synced`. A word that goes back is not
     /// believed.
     pub fn acknowledge(&self, acked: u64, synced: Option<u64>, now_us: u64) {
@@ -149,6 +197,11 @@ impl Replica {
         self.acked.store(position, Ordering::Release);
         self.synced.store(0, Ordering::Release);
         self.heard_us.store(now_us, Ordering::Release);
+    }
+
+    /// How much of the stream it is still to be sent, where that ends at `end`.
+    pub fn left_bytes(&self, end: u64) -> u64 {
+        end.saturating_sub(self.position())
     }
 
     /// What it has said to have, and when (monotonic, microseconds).

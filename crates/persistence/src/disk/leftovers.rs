@@ -1,4 +1,5 @@
-//! Files that a server has left which was killed while it wrote a snapshot: `temp-PID.rdb`.
+//! Files that a server has left which was killed while it wrote a snapshot: `temp-PID.rdb`, or one
+//! for replicas: `temp-repl-PID.rdb`, before that `temp-repl-PID.rdb.part`.
 //!
 //! Invariants
 //! 1. Only regular files of exactly these names are removed, in the one directory.
@@ -14,7 +15,11 @@ use std::path::Path;
 
 /// The process that writes, or has written, a file of this name.
 fn writer_of(name: &str) -> Option<u32> {
-    let digits = name.strip_prefix("temp-")?.strip_suffix(".rdb")?;
+    let number = name.strip_prefix("temp-")?;
+    let digits = match number.strip_prefix("repl-") {
+        Some(number) => number.strip_suffix(".part").unwrap_or(number).strip_suffix(".rdb")?,
+        None => number.strip_suffix(".rdb")?,
+    };
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.starts_with('0');
     digits.parse().ok().filter(|_| is_number)
 }

@@ -57,6 +57,9 @@ pub struct Plan {
     pub has_checksum: bool,
     /// Whether it is synced in steps.
     pub syncs_in_steps: bool,
+    /// The version that its head names, where that can not be mended at the end; `None`: the oldest
+    /// that has all that is in it.
+    pub fixed_version: Option<u16>,
 }
 
 /// Why there is no file.
@@ -141,7 +144,8 @@ fn write_temporary(
             file.sync().map_err(at("sync"))?;
         }
     }
-    let bytes = writing.end(&mut *shape, version()).map_err(at("write"))?;
+    let version = plan.fixed_version.unwrap_or_else(version);
+    let bytes = writing.end(&mut *shape, version).map_err(at("write"))?;
     file.sync().map_err(at("sync"))?;
     Ok(bytes)
 }
@@ -163,7 +167,8 @@ struct RdbShape {
 
 impl RdbShape {
     fn begin(plan: &Plan, facts: &Facts, out: &mut Vec<u8>) -> RdbShape {
-        let mut writer = Writer::begin(OLDEST_WRITTEN, plan.has_checksum, out);
+        let version = plan.fixed_version.unwrap_or(OLDEST_WRITTEN);
+        let mut writer = Writer::begin(version, plan.has_checksum, out);
         for (name, value) in &facts.aux {
             writer.aux(name.as_bytes(), value.as_bytes(), out);
         }
@@ -290,6 +295,7 @@ mod tests {
             strings: Strings::Plain,
             has_checksum: true,
             syncs_in_steps: true,
+            fixed_version: None,
         }
     }
 

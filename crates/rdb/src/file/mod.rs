@@ -73,4 +73,4 @@ pub use write::{EntryWriting, HEAD_BYTES, Head, Sizes, Writer, write_entry};
 /// The version in a head that everything is written as, unless something newer is in the file.
 pub const OLDEST_WRITTEN: u16 = 10;
 /// The first version of Valkey's own, whose head has Valkey's name.
-const FIRST_OF_VALKEY: u16 = 80;
+pub const FIRST_OF_VALKEY: u16 = 80;

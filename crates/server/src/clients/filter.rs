@@ -34,9 +34,10 @@ impl ClientKind {
     }
 
     fn of(connection: &Connection) -> ClientKind {
-        match connection.session.is_subscribed() {
-            true => ClientKind::PubSub,
-            false => ClientKind::Normal,
+        match &connection.session {
+            session if session.is_replica() => ClientKind::Replica,
+            session if session.is_subscribed() => ClientKind::PubSub,
+            _ => ClientKind::Normal,
         }
     }
 }

@@ -43,7 +43,10 @@ impl Worker {
         let shared = std::sync::Arc::clone(&self.shared);
         let sum = || shared.engine.stats.tallies.sum(|tally| tally.client_bytes.get());
         while sum() >= self.limited.most_client_bytes {
-            let may_go = |one: &&Connection| !one.session.no_evict && one.life == Life::Open;
+            let may_go = |one: &&Connection| {
+                let is_kept = one.session.no_evict || one.session.is_replica();
+                !is_kept && one.life == Life::Open
+            };
             let all = self.connections.iter().flatten().map(Box::as_ref).filter(may_go);
             let largest = all.max_by_key(|one| one.counts.counted_bytes);
             let largest = largest.map(|one| (one.token, one.session.id, one.counts.counted_bytes));

@@ -76,6 +76,10 @@ pub(super) struct Account {
     pub overhead: u64,
     /// Of connections and their buffers.
     pub clients: u64,
+    /// The stream that is kept for replicas.
+    pub backlog: u64,
+    /// Copies of the data on their way to replicas.
+    pub copies: u64,
     /// Of scripts and functions.
     pub scripts: ScriptBytes,
     /// What the allocator says.
@@ -124,13 +128,20 @@ impl Account {
         let clients = shared.engine.stats.tallies.sum(|tally| tally.client_bytes.get());
         let scripts = ScriptBytes::take(shared);
         let databases = (0..shared.engine.space.database_count()).map(DbIndex);
+        let replication = &shared.replication;
+        let copies = replication.replicas.all();
+        let copies = copies.iter().filter_map(|replica| replica.copy());
+        let copies = copies.map(|copy| copy.bytes() as u64).sum::<u64>();
+        let backlog = replication.stream.memory_bytes();
         let tables: u64 = databases.map(|db| shared.engine.space.index_bytes(db)).sum();
         Account {
             used,
             peak: shared.engine.condition.memory.peak(),
             startup,
-            overhead: startup + clients + scripts.all() + tables,
+            overhead: startup + clients + backlog + copies + scripts.all() + tables,
             clients,
+            backlog,
+            copies,
             scripts,
             allocator: pantala_memory::report().unwrap_or_default(),
         }
@@ -183,18 +194,20 @@ fn statistics(call: &mut Call<'_, '_>) -> Done {
     use Figure::{Bytes, Share};
     let shared = Shared::of(call);
     let account = Account::take(shared);
-    let Account { used, peak, startup, overhead, clients, scripts, allocator } = account;
+    let Account { used, peak, startup, overhead, clients, backlog, copies, .. } = account;
+    let Account { scripts, allocator, .. } = account;
     let (rss, dataset) = (rss_bytes(), account.dataset());
     let databases = used_databases(shared);
     let keys: u64 = databases.iter().map(|(_, keys, _)| keys).sum();
     let difference = |larger: u64, smaller: u64| Bytes(larger.saturating_sub(smaller));
+    let not_tables = startup + clients + backlog + copies + scripts.all();
     let before = [
         ("peak.allocated", Bytes(peak)),
         ("total.allocated", Bytes(used)),
         ("startup.allocated", Bytes(startup)),
-        ("replication.backlog", Bytes(0)),
+        ("replication.backlog", Bytes(backlog)),
         ("replicas.repl.buffer", Bytes(0)),
-        ("clients.slaves", Bytes(0)),
+        ("clients.slaves", Bytes(copies)),
         ("clients.normal", Bytes(clients)),
         ("cluster.links", Bytes(0)),
         ("cluster.slot_import", Bytes(0)),
@@ -204,7 +217,7 @@ fn statistics(call: &mut Call<'_, '_>) -> Done {
         ("functions.caches", Bytes(scripts.libraries)),
     ];
     let after = [
-        ("overhead.db.hashtable.lut", difference(overhead, startup + clients + scripts.all())),
+        ("overhead.db.hashtable.lut", difference(overhead, not_tables)),
         ("overhead.db.hashtable.rehashing", Bytes(0)),
         ("overhead.total", Bytes(overhead)),
         ("db.dict.rehashing.count", Bytes(0)),

@@ -15,6 +15,7 @@ mod memcached;
 mod memory;
 mod migrate;
 mod monitor;
+mod replication;
 mod server;
 
 use pantala_commands::{Command, Registry, Session, families};
@@ -61,6 +62,7 @@ pub fn families() -> Vec<&'static [Command]> {
         monitor::ROWS,
         pantala_engine::pubsub::commands::ROWS,
         pantala_engine::scripts::ROWS,
+        replication::ROWS,
         server::ROWS,
     ]
 }

@@ -48,12 +48,6 @@ pub const ROWS: &[Command] = &[
         .categories(OPERATORS)
         .tips(&["nondeterministic_output"])
         .summary("Tells when the data was last saved, in seconds of Unix time."),
-    Command::new("ROLE", role, Group::Server)
-        .arity(1)
-        .flags(FAST.and(Flags::NOSCRIPT))
-        .categories(OPERATORS)
-        .since("2.8.12")
-        .summary("Tells the server's part in replication."),
     Command::new("SHUTDOWN", shut_down, Group::Server)
         .arity(-1)
         .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
@@ -133,14 +127,6 @@ fn rewrite_in_background(call: &mut Call<'_, '_>) -> Done {
 /// As in Redis, the start counts where nothing has been saved yet.
 fn last_save(call: &mut Call<'_, '_>) -> Done {
     call.reply.int(Shared::of(call).saves.history().last_good_s);
-    Ok(())
-}
-
-fn role(call: &mut Call<'_, '_>) -> Done {
-    call.reply.array(3);
-    call.reply.bulk(b"master");
-    call.reply.int(0);
-    call.reply.array(0);
     Ok(())
 }
 

@@ -109,7 +109,7 @@ impl Host for Server {
             cpu_s: info::cpu_seconds(),
             persistence: info::persistence(shared),
             role: "master",
-            replicas: 0,
+            replicas: shared.replication.replicas.all().len() as u64,
         }
     }
 }

@@ -111,8 +111,8 @@ fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
     let rewrite = writer.begin_rewrite(kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
     let save = Save::default();
-    let purpose = Purpose { is_base: "1", form, at_cut: &mut |_| {} };
-    let written = saving::write_snapshot(shared, &save, purpose, || {
+    let purpose = Purpose { is_base: "1", form, is_portable: false, at_cut: &mut |_| {} };
+    let written = saving::write_snapshot(shared, &save, purpose, |_, _| {
         Ok((Box::new(RealDisk), saving::plan_at(&shared.engine.settings.current(), path, form)))
     });
     let bytes = written.inspect_err(|_| writer.abandon_rewrite(&rewrite))?;
@@ -150,8 +150,8 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
     let (number, coming) = shared.appending.expect_rewrite(form);
     let save = Save::default();
     let mut at_cut = |cut: &CutInfo| shared.appending.cut(journal, cut.stamp, number);
-    let purpose = Purpose { is_base: "1", form, at_cut: &mut at_cut };
-    saving::write_snapshot(shared, &save, purpose, || {
+    let purpose = Purpose { is_base: "1", form, is_portable: false, at_cut: &mut at_cut };
+    saving::write_snapshot(shared, &save, purpose, |_, _| {
         let rewrite = coming.recv_timeout(BEGIN_MOST).ok().flatten();
         let rewrite = rewrite.ok_or("the file after it could not be begun")?;
         let path = begun.insert(rewrite).base_path.clone();

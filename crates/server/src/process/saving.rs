@@ -136,7 +136,7 @@ fn end(shared: &Shared, save: &Save, ended: Ended) {
 }
 
 /// What stands in the file before the keys, but for what is known at the cut.
-fn facts(is_base: &str) -> Facts {
+pub fn facts(is_base: &str) -> Facts {
     let used = pantala_memory::allocated();
     let aux = vec![
         ("redis-ver", REDIS_VERSION.to_owned()),
@@ -160,6 +160,7 @@ fn plan(settings: &Settings, directory: &Path, name: &str) -> write::Plan {
         form: Form::Rdb,
         strings: strings(settings),
         has_checksum: settings.rdbchecksum,
+        fixed_version: None,
         syncs_in_steps: settings.rdb_save_incremental_fsync,
     }
 }
@@ -185,8 +186,9 @@ fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
     let place = place::for_file(&settings, &name).map_err(Unsaved::Failed)?;
     let plan = plan(&settings, &place.directory, &name);
     let mut at_cut = |_: &CutInfo| save.changes.store(shared.changes(), Ordering::Relaxed);
-    let of_file = Purpose { is_base: "0", form: Form::Rdb, at_cut: &mut at_cut };
-    write_snapshot(shared, save, of_file, || Ok((place.disk, plan)))
+    let (form, is_portable) = (Form::Rdb, false);
+    let of_file = Purpose { is_base: "0", form, is_portable, at_cut: &mut at_cut };
+    write_snapshot(shared, save, of_file, |_, _| Ok((place.disk, plan)))
 }
 
 /// What a snapshot is for.
@@ -195,11 +197,14 @@ pub struct Purpose<'p> {
     pub is_base: &'static str,
     /// What the file is made of.
     pub form: Form,
+    /// Whether others must be able to read it, whatever `snapshot_portable` says.
+    pub is_portable: bool,
     /// What is done at the cut.
     pub at_cut: &'p mut dyn FnMut(&CutInfo),
 }
 
-/// Writes a snapshot as `plan` says, which is asked for after the cut. The bytes of the file.
+/// Writes a snapshot as `plan` says, which is asked for after the cut, and may add to what stands
+/// before the keys. The bytes of the file.
 ///
 /// # Errors
 /// There is no file.
@@ -207,13 +212,14 @@ pub fn write_snapshot(
     shared: &Shared,
     save: &Save,
     purpose: Purpose<'_>,
-    plan: impl FnOnce() -> Result<(Box<dyn Disk>, write::Plan), String>,
+    plan: impl FnOnce(&mut Facts, &Arc<Queue>) -> Result<(Box<dyn Disk>, write::Plan), String>,
 ) -> Result<u64, Unsaved> {
     let engine = &*shared.engine;
     let settings = engine.settings.current();
-    let Purpose { is_base, form, at_cut } = purpose;
+    let Purpose { is_base, form, is_portable, at_cut } = purpose;
     let queue = Arc::new(Queue::default());
-    let (target, version) = target(&settings, form, &queue);
+    let is_portable = is_portable || settings.snapshot_portable;
+    let (target, version) = target(&settings, (form, is_portable), &queue);
     let mut facts = facts(is_base);
     let mut libraries = None;
     let snapshot = engine.space.begin_snapshot(target, &mut |cut| {
@@ -229,7 +235,7 @@ pub fn write_snapshot(
     facts.functions = libraries.map(|library| library.code.clone()).collect();
     let snapshot = save.cut(snapshot);
     let written = std::thread::scope(|scope| {
-        let plan = plan();
+        let plan = plan(&mut facts, &queue);
         let walkers = 0..settings.snapshot_thread_count();
         let started = walkers.filter(|_| start_walker(scope, shared, snapshot, &queue)).count();
         if started == 0 {
@@ -275,10 +281,10 @@ pub fn rest(us: u64, is_over: &dyn Fn() -> bool) {
 /// Who knows how keys are written in this form, and who then tells which version they need.
 fn target(
     settings: &Settings,
-    form: Form,
+    (form, is_portable): (Form, bool),
     queue: &Arc<Queue>,
 ) -> (Arc<dyn SnapshotTarget>, Box<dyn Fn() -> u16>) {
-    let (queue, now, is_portable) = (Arc::clone(queue), unix_ms(), settings.snapshot_portable);
+    let (queue, now) = (Arc::clone(queue), unix_ms());
     match form {
         Form::Rdb => {
             let style = Style { strings: strings(settings), is_portable };

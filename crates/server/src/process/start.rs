@@ -14,6 +14,7 @@ use pantala_settings::Settings;
 use pantala_settings::field::IoEngine;
 
 use crate::commands::acl;
+use crate::replication::primary;
 use crate::shared::{Launch, Shared};
 use crate::worker::WorkerThread;
 use crate::workers::MAX_WORKERS;
@@ -105,6 +106,7 @@ pub fn start_with(
     let change_sink = None;
     let shared = Shared::new(Launch { settings, file, seed, registry, change_sink, supervisor });
     *shared.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
+    primary::settings_changed(&shared);
     let settings = shared.engine.settings.current();
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;
     prepare_ports(&shared)?;
@@ -265,6 +267,7 @@ impl Running {
         self.shared.appending.end(&self.shared.engine.journal);
         // What is not finished is worth nothing.
         self.shared.saves.cancel_and_wait();
+        self.shared.replication.primary.cancel_and_wait();
         let settings = self.shared.engine.settings.current();
         listening::close(&settings);
         pidfile::remove(&settings);

@@ -116,6 +116,7 @@ fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
     if shared.saves.cancel_and_wait() {
         tracing::info!("the snapshot that was being written is written anew");
     }
+    shared.replication.primary.cancel_and_wait();
     let saved = keep_from_rewriting(shared, preparing).and_then(|()| {
         save_watched(shared, preparing).inspect_err(|_| shared.appending.forgo_rewrite())
     });

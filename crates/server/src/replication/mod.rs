@@ -14,15 +14,18 @@
 //!
 //! Not here: the stream itself, and who is a replica (`pantala_replication`).
 
+pub mod primary;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pantala_replication::{Checkpoints, Phase, Replicas, Stream};
 
+use self::primary::Primary;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Replication {
     /// The last bytes of the stream.
     pub stream: Stream,
@@ -30,11 +33,23 @@ pub struct Replication {
     pub replicas: Replicas,
     /// Positions of the journal's steps.
     pub checkpoints: Checkpoints,
+    /// This server as their primary.
+    pub primary: Primary,
     /// How many wait until replicas have what was written.
     pub awaiting: AtomicUsize,
 }
 
 impl Replication {
+    /// Whether this server follows another one.
+    pub fn is_replica(&self) -> bool {
+        false
+    }
+
+    /// Whether others may follow: one that follows another one must have its data.
+    pub fn may_be_followed(&self) -> bool {
+        true
+    }
+
     /// Whether somebody waits until replicas have what was written.
     pub fn is_awaited(&self) -> bool {
         self.awaiting.load(Ordering::Relaxed) > 0
@@ -44,7 +59,8 @@ impl Replication {
 /// There is more of the stream: the workers that have replicas are called.
 pub fn call_workers(shared: &Shared) {
     for replica in shared.replication.replicas.all() {
-        if replica.phase() == Phase::Online && replica.call() {
+        let follows = matches!(replica.phase(), Phase::Copying | Phase::Online);
+        if follows && replica.call() {
             // One that has moved on is called by its new worker itself.
             let _gone = shared.workers.post(replica.worker(), Message::StreamGrew);
         }

@@ -12,6 +12,7 @@ use pantala_reactor::{ListenerId, Ops, Token, net};
 use pantala_settings::field::PortSharing;
 
 use crate::process::listening::ListenerKind;
+use crate::replication::primary;
 use crate::worker::Worker;
 use crate::worker::connection::{Connection, Life, Next};
 use crate::workers::inbox::Message;
@@ -130,6 +131,9 @@ impl Worker {
         match seated {
             Some((token, transit)) => {
                 self.told_in_transit(token.index, &transit);
+                if session.is_replica() {
+                    self.arrive_as_replica(token.index);
+                }
                 self.resume(token.index);
             }
             None => self.end_session(&session),
@@ -195,6 +199,9 @@ impl Worker {
         if session.monitor {
             self.shared.engine.notices.monitors.forget(session.id);
         }
+        if let Some(replica) = session.replica.as_ref().filter(|_| session.is_replica()) {
+            primary::leave(&self.shared, replica);
+        }
         self.shared.engine.notices.directory.leave(session.id);
         self.shared.engine.end_tracking(session.id);
     }
@@ -206,6 +213,7 @@ impl Worker {
         }
         self.take_off(conn.index);
         self.depart_as_monitor(conn.index);
+        self.depart_as_replica(conn.index);
         let Some(mut connection) = self.connections[conn.index as usize].take() else { return };
         self.open_count -= 1;
         let counted = std::mem::take(&mut connection.counts.counted_bytes);

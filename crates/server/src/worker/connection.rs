@@ -35,6 +35,8 @@ pub enum Waiting {
     /// Its command, which the lane ran, waited for keys and is to run again; that was heard before
     /// the lane's word that it waits.
     Called,
+    /// It is a replica's: its commands are read elsewhere, and not answered.
+    Replica,
     /// It has given a wrong password: what it is answered is held back for a while.
     Penalty,
 }
@@ -229,7 +231,9 @@ impl Connection {
     pub fn can_leave(&self) -> bool {
         let is_still = match self.waits.parked.map(|parked| parked.waiting) {
             // It would only try again.
-            None | Some(Waiting::Partition | Waiting::Pause | Waiting::Room) => true,
+            None | Some(Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Replica) => {
+                true
+            }
             Some(Waiting::Lane | Waiting::Keys | Waiting::Called | Waiting::Penalty) => false,
         };
         is_still && self.is_between()
@@ -361,6 +365,8 @@ impl Connection {
         self.counts.told += 1;
         let waiting = self.waits.parked.map(|parked| parked.waiting);
         let out = match waiting {
+            // The stream goes on unbroken.
+            Some(Waiting::Replica) => return,
             Some(Waiting::Lane | Waiting::Called) => &mut self.output.kept,
             _ => &mut self.output.bytes,
         };

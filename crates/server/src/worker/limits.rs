@@ -16,6 +16,7 @@ use pantala_commands::Session;
 use pantala_engine::limits::Limited;
 
 use super::connection::Connection;
+use super::replicas::is_replica;
 
 /// A client that has yet to authenticate may leave so much of what it was answered unread: what
 /// Valkey allows it, a reply buffer and a kilobyte.
@@ -66,6 +67,10 @@ impl Judge for Limited {
             && connection.unsent_bytes() > UNAUTHENTICATED_OUTPUT_BYTES
         {
             return Judgement::TooMuchOutput;
+        }
+        if is_replica(connection) {
+            // That counts the stream, too (`replicas`).
+            return Judgement::Fine;
         }
         let limits = &self.settings.client_output_buffer_limit;
         let mut output = limits.normal;

@@ -57,7 +57,7 @@ impl Worker {
                 self.send_kept();
                 self.wake_for_journal();
             }
-            Message::StreamGrew => {}
+            Message::StreamGrew => self.look_at_replicas(),
             Message::EvictClients => self.chores.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
             Message::Listen(sockets) => {
@@ -104,8 +104,8 @@ impl Worker {
         match parked.waiting {
             Waiting::Keys => self.run_again(index),
             Waiting::Lane => parked.waiting = Waiting::Called,
-            // Only time ends that.
-            Waiting::Penalty => {}
+            // Only time ends that, or nothing.
+            Waiting::Penalty | Waiting::Replica => {}
             Waiting::Partition | Waiting::Pause | Waiting::Room | Waiting::Called => {
                 connection.waits.parked = None;
                 if connection.peer.is_done {

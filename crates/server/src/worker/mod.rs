@@ -27,6 +27,7 @@ mod logins;
 mod messages;
 mod monitors;
 mod published;
+mod replicas;
 mod secured;
 mod sending;
 pub(crate) mod serving;
@@ -83,6 +84,8 @@ pub struct Lists {
     pub awaiting: Vec<u32>,
     /// They watch all commands.
     pub monitors: Vec<u32>,
+    /// They are replicas'.
+    pub replicas: Vec<u32>,
     /// They speak HTTP: others serve them.
     pub to_http: Vec<u32>,
     /// Places of lost connections whose subscriptions are being ended.
@@ -249,7 +252,9 @@ impl Worker {
     }
 
     fn has_chores(&self) -> bool {
-        let timed = self.settings.timeout_s > 0 || self.chores.is_over_soft;
+        let timed = self.settings.timeout_s > 0
+            || self.chores.is_over_soft
+            || !self.lists.replicas.is_empty();
         self.open_count > 0 && (self.is_retiring || timed)
     }
 
@@ -481,6 +486,7 @@ impl Worker {
         self.chores.next_us = self.now_us + interval_us;
         let timeout_us = u64::from(self.settings.timeout_s) * 1_000_000;
         self.chores.is_over_soft = false;
+        self.keep_replicas_alive();
         for index in 0..self.connections.len() {
             let now_us = self.now_us;
             let is_retiring = self.is_retiring;

@@ -24,6 +24,7 @@ use pantala_keyspace::Garbage;
 use pantala_reactor::{Ops, Receipt, Token};
 
 use super::limits::{Judge, UNAUTHENTICATED_INPUT_BYTES};
+use super::replicas::{Served, is_replica};
 use crate::worker::Worker;
 use crate::worker::connection::{Life, Waiting};
 use crate::worker::limits::Judgement;
@@ -80,6 +81,14 @@ impl Worker {
             return;
         }
         let token = connection.token;
+        let mut served = Served::All;
+        if is_replica(connection) && connection.life == Life::Open {
+            served = self.serve_replica(index);
+            if served == Served::Lost {
+                return self.drop_connection(token, ops);
+            }
+        }
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         let (before, bytes) = (connection.counts.counted_bytes, connection.memory_bytes() as u64);
         if before != bytes {
             connection.counts.counted_bytes = bytes;
@@ -129,6 +138,7 @@ impl Worker {
             let is_awaited = is_last
                 || connection.output.is_throttled
                 || self.is_retiring
+                || served == Served::Some
                 || connection.has_output();
             let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
             ops.send(token, output, receipt);
@@ -227,9 +237,12 @@ impl Worker {
         let client = connection.session.id;
         let is_idle = connection.output.in_flight == 0;
         let goodbye = connection.tls.as_mut().filter(|_| is_idle).map(|tls| tls.goodbye());
-        let watched = connection.session.monitor;
+        let (watched, is_replica) = (connection.session.monitor, connection.session.is_replica());
         if watched {
             self.end_monitoring(conn.index);
+        }
+        if is_replica {
+            self.end_following(conn.index);
         }
         self.count_bytes(counted, 0);
         self.end_subscriptions(is_subscribed, place);

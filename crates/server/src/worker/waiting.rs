@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use pantala_commands::{AtTimeout, ClientError, Locking, ReplyMode};
+use pantala_commands::{Acknowledged, AtTimeout, ClientError, Locking, ReplyMode};
 use pantala_engine::execute::suppress_reply;
 use pantala_engine::lane::Job;
 use pantala_engine::waiting::{Blocked, Pending};
@@ -15,14 +16,17 @@ use pantala_protocol::Reply;
 
 use super::Worker;
 use super::connection::{Connection, Life, Waiting};
+use crate::replication::primary;
 
 /// When a command is looked at again whose time is over while the lane runs it.
 const LOOK_AGAIN_US: u64 = 10_000;
 
-/// Whether its command waits until the journal is durable.
-fn waits_for_journal(connection: Option<&mut Connection>) -> bool {
-    let blocked = connection.and_then(|connection| connection.waits.blocked.as_ref());
-    blocked.is_some_and(|blocked| matches!(blocked.at_timeout, AtTimeout::Acknowledged { .. }))
+/// For how many servers its command waits, if it is one that does (WAIT, WAITAOF).
+fn awaits(connection: Option<&mut Connection>) -> Option<Acknowledged> {
+    match connection?.waits.blocked.as_ref()?.at_timeout {
+        AtTimeout::Acknowledged(asked) => Some(asked),
+        AtTimeout::Null | AtTimeout::NullArray => None,
+    }
 }
 
 /// The moments at which waiting ends in vain, of one worker: time and connection.
@@ -49,31 +53,43 @@ impl Worker {
         if let Some(until_us) = until_us {
             self.timeouts.due.insert((until_us, handle), number);
         }
-        if waits_for_journal(self.at(index)) {
+        if let Some(asked) = awaits(self.at(index)) {
             self.lists.awaiting.push(index);
+            if asked.wanted > 0 {
+                self.shared.replication.awaiting.fetch_add(1, Ordering::Relaxed);
+                self.shared.appending.ask_replicas(&self.shared.engine.journal);
+            }
             // What was to call it may have come before.
-            self.run_if_kept(index);
+            self.answer_if_enough(index);
         }
     }
 
-    /// More of the journal is durable: who waits for that looks again.
+    /// More of the journal is durable, or a replica has more of it: who waits for that looks again.
     pub(super) fn wake_for_journal(&mut self) {
         for index in take(&mut self.lists.awaiting) {
-            if waits_for_journal(self.at(index)) {
+            if awaits(self.at(index)).is_some() {
                 self.lists.awaiting.push(index);
-                self.run_if_kept(index);
+                self.answer_if_enough(index);
             }
         }
     }
 
-    fn run_if_kept(&mut self, index: u32) {
-        let Some(connection) = self.at(index) else { return };
-        let (step, blocked) = (connection.session.last_step, &connection.waits.blocked);
-        let at_timeout = blocked.as_ref().map(|blocked| blocked.at_timeout);
-        let is_told = at_timeout == Some(AtTimeout::Acknowledged { local: true });
-        if !is_told && self.shared.engine.journal.is_durable(step) {
-            self.run_again(index);
+    /// Answers WAIT or WAITAOF, if all have what they wait for.
+    fn answer_if_enough(&mut self, index: u32) {
+        if self.count_acknowledged(index).is_some_and(Acknowledged::is_enough) {
+            self.unblock(index, None);
         }
+    }
+
+    /// How many have what WAIT or WAITAOF waits for now; the connection knows it, too.
+    fn count_acknowledged(&mut self, index: u32) -> Option<Acknowledged> {
+        let shared = Arc::clone(&self.shared);
+        let asked = awaits(self.at(index))?;
+        let connection = self.at(index)?;
+        let told = primary::acknowledged(&shared, connection.session.last_step, asked);
+        let blocked = connection.waits.blocked.as_mut()?;
+        blocked.at_timeout = AtTimeout::Acknowledged(told);
+        Some(told)
     }
 
     /// The connection's command waits no longer: it is forgotten here.
@@ -83,6 +99,9 @@ impl Worker {
         self.shared.engine.blocked.leave();
         if let Some(until_us) = blocked.until_us {
             self.timeouts.due.remove(&(until_us, handle));
+        }
+        if matches!(blocked.at_timeout, AtTimeout::Acknowledged(asked) if asked.wanted > 0) {
+            self.shared.replication.awaiting.fetch_sub(1, Ordering::Relaxed);
         }
         Some(blocked)
     }
@@ -140,6 +159,8 @@ impl Worker {
     /// Ends the waiting of a connection with the reply of a timeout or with an error; false if it
     /// does not wait, or is being served.
     pub(crate) fn unblock(&mut self, index: u32, error: Option<&ClientError>) -> bool {
+        // What is answered at the end of the time is true then.
+        self.count_acknowledged(index);
         let Some(blocked) = self.give_up(index) else { return false };
         let (engine, tally) = (Arc::clone(&self.shared.engine), Arc::clone(&self.tally));
         let has_histogram = self.limited.has_histograms;

@@ -12,7 +12,6 @@
 //! | `transfer` | what MIGRATE does here |
 //! | `object` | OBJECT |
 //! | `stick` | STICK, UNSTICK |
-//! | `wait` | WAIT, WAITAOF |
 //!
 //! Tests: compat/transcripts/generic.
 
@@ -26,7 +25,6 @@ mod scan;
 mod stick;
 pub mod transfer;
 mod ttl;
-mod wait;
 
 pub use dump::rdb_limits;
 
@@ -63,6 +61,4 @@ pub const ROWS: &[Command] = &[
     object::OBJECT,
     stick::STICK,
     stick::UNSTICK,
-    wait::WAIT,
-    wait::WAITAOF,
 ];

@@ -3,11 +3,12 @@
 //! Names and order are Valkey's, so that clients and dashboards find what they look for. What this
 //! server has no counterpart of answers what is true of it: nothing, mostly zero.
 //!
-//! Not here: sections of figures that count (`counts`), those that describe (`state`), the one that
-//! looks at keys (`keysizes`).
+//! Not here: sections of figures that count (`counts`), those that describe (`state`, `replication`), the
+//! one that looks at keys (`keysizes`).
 
 mod counts;
 mod keysizes;
+mod replication;
 mod state;
 
 pub(crate) use counts::{calls, cpu_seconds};
@@ -108,7 +109,7 @@ const SECTIONS: [Section; 19] = [
     section("memory", "Memory", Shown::Always, state::memory),
     section("persistence", "Persistence", Shown::Always, state::persistence),
     section("stats", "Stats", Shown::Always, counts::stats),
-    section("replication", "Replication", Shown::Always, state::replication),
+    section("replication", "Replication", Shown::Always, replication::replication),
     section("cpu", "CPU", Shown::Always, counts::cpu),
     section("modules", "Modules", Shown::Always, |_, _| {}),
     section("commandstats", "Commandstats", Shown::InAll, counts::commands),

@@ -16,7 +16,6 @@ use pantala_engine::states::States;
 
 /// The version of Valkey whose answers are the measure.
 const VALKEY_VERSION: &str = "9.1.2";
-const ZEROS: &str = "0000000000000000000000000000000000000000";
 
 pub(super) fn server(shared: &Shared, page: &mut Page) {
     let settings = shared.engine.settings.current();
@@ -94,7 +93,8 @@ pub(super) fn tls(shared: &Shared, page: &mut Page) {
 }
 
 pub(super) fn clients(shared: &Shared, page: &mut Page) {
-    page.line("connected_clients", shared.workers.connection_count());
+    let replicas = shared.replication.replicas.all().len();
+    page.line("connected_clients", shared.workers.connection_count().saturating_sub(replicas));
     page.line("cluster_connections", 0);
     page.line("maxclients", shared.engine.settings.current().maxclients);
     page.each(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);
@@ -160,9 +160,10 @@ pub(super) fn memory(shared: &Shared, page: &mut Page) {
     fragmentation(page, "rss_overhead", rss, allocator.resident);
     fragmentation(page, "mem_fragmentation", rss, used);
     page.line("mem_not_counted_for_evict", shared.engine.unwritten_bytes());
-    page.line("mem_replication_backlog", 0);
-    page.each(&["mem_total_replication_buffers", "mem_replicas_repl_buffer"], 0);
-    page.line("mem_clients_slaves", 0);
+    page.line("mem_replication_backlog", account.backlog);
+    page.line("mem_total_replication_buffers", account.backlog + account.copies);
+    page.line("mem_replicas_repl_buffer", 0);
+    page.line("mem_clients_slaves", account.copies);
     page.line("mem_clients_normal", account.clients);
     page.each(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"], 0);
     page.line("mem_aof_buffer", shared.engine.journal.waiting_bytes());
@@ -264,19 +265,6 @@ fn loading(shared: &Shared, page: &mut Page) {
     page.line("loading_loaded_perc", format!("{:.2}", done * 100.0));
     let eta_s = eta_us / u128::from(progress.loaded_bytes.max(1)) / 1_000_000;
     page.line("loading_eta_seconds", eta_s);
-}
-
-pub(super) fn replication(shared: &Shared, page: &mut Page) {
-    page.line("role", "master");
-    page.each(&["connected_slaves", "replicas_waiting_psync"], 0);
-    page.line("master_failover_state", "no-failover");
-    page.line("master_replid", &shared.run.id);
-    page.line("master_replid2", ZEROS);
-    page.line("master_repl_offset", 0);
-    page.line("second_repl_offset", -1);
-    page.line("repl_backlog_active", 0);
-    page.line("repl_backlog_size", setting(shared, "repl-backlog-size"));
-    page.each(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"], 0);
 }
 
 pub(super) fn engines(_: &Shared, page: &mut Page) {

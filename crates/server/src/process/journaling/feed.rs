@@ -28,6 +28,8 @@ pub(super) struct Feed {
     called_to: u64,
     /// Replicas are to say how far they are.
     asks: bool,
+    /// So far they have been asked, of the stream.
+    asked_to: u64,
     /// When the last ping was (monotonic, microseconds).
     pinged_us: u64,
     /// Who waits for the stream's end, once nothing more is to come.
@@ -43,6 +45,7 @@ impl Feed {
             out: Vec::new(),
             called_to: 0,
             asks: false,
+            asked_to: 0,
             pinged_us: 0,
             endings: Vec::new(),
         }
@@ -126,8 +129,12 @@ impl Feed {
             self.pinged_us = now_us;
             push_command(&mut self.out, &[b"PING"]);
         }
-        if std::mem::take(&mut self.asks) {
+        // Whoever waits may wait for what this round has brought.
+        let replication = &self.shared.replication;
+        let has_news = replication.is_awaited() && replication.stream.end() > self.asked_to;
+        if std::mem::take(&mut self.asks) || has_news {
             push_command(&mut self.out, &[b"REPLCONF", b"GETACK", b"*"]);
+            self.asked_to = replication.stream.end() + self.out.len() as u64;
         }
         self.flush();
     }

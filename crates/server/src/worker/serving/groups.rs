@@ -249,6 +249,7 @@ impl Worker {
         }
         if flags.has(CHANGING_USERS) {
             self.look_at_users();
+            self.begin_to_follow(index);
         }
         if flags.has(LOGGING_IN) {
             // What follows a wrong password in its pipeline waits too.

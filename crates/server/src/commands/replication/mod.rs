@@ -1,0 +1,21 @@
+//! Commands of replication: what replicas say and ask, and what clients ask of replicas.
+//!
+//! | file | commands |
+//! |---|---|
+//! | `replconf` | REPLCONF |
+//! | `psync` | PSYNC, SYNC |
+//! | `wait` | WAIT, WAITAOF |
+//! | `role` | ROLE |
+//!
+//! Tests: compat/transcripts/replication, compat/replication.
+
+mod psync;
+mod replconf;
+mod role;
+mod wait;
+
+use pantala_commands::Command;
+
+/// The rows of this family.
+pub const ROWS: &[Command] =
+    &[replconf::REPLCONF, psync::PSYNC, psync::SYNC, wait::WAIT, wait::WAITAOF, role::ROLE];

@@ -1,0 +1,139 @@
+//! PSYNC and SYNC: a connection becomes a replica's.
+//!
+//! Where the stream still has what the replica lacks it goes on there; else it waits for a full
+//! copy (`replication/primary`). After this its worker sends it nothing else
+//! (`worker/replicas.rs`).
+
+use std::sync::Arc;
+
+use pantala_base::clock::monotonic_us;
+use pantala_base::number::parse_i64;
+use pantala_commands::{
+    Call, ClientError, Command, Done, Flags, Group, ReplyMode, error, options::is_word,
+};
+use pantala_replication::{Phase, Replica, ReplicationId};
+
+use super::replconf::replica_of;
+use crate::replication::primary;
+use crate::shared::Shared;
+
+const SYNCS: Flags =
+    Flags::ADMIN.and(Flags::NO_MULTI).and(Flags::NOSCRIPT).and(Flags::NO_ASYNC_LOADING);
+
+const NOT_EOF: ClientError = ClientError::text("ERR Filtered replica requires EOF capability");
+const IS_TOLD: ClientError = ClientError::text(
+    "ERR SYNC and PSYNC are not allowed on a connection that has subscribed to something or \
+     tracks keys",
+);
+const NOT_CONNECTED: ClientError =
+    ClientError::text("NOMASTERLINK Can't SYNC while not connected with my master");
+const NOT_A_REPLICA: ClientError =
+    ClientError::text("ERR PSYNC FAILOVER can't be sent to a master.");
+
+pub(super) const PSYNC: Command = Command::new("PSYNC", psync, Group::Server)
+    .arity(-3)
+    .flags(SYNCS)
+    .since("2.8.0")
+    .complexity("O(1)")
+    .syntax("replicationid offset:int")
+    .summary("A replica goes on with the stream where it was, or begins with a full copy.");
+
+pub(super) const SYNC: Command = Command::new("SYNC", sync, Group::Server)
+    .arity(1)
+    .flags(SYNCS)
+    .complexity("O(1)")
+    .summary("An old replica begins with a full copy.");
+
+fn psync(call: &mut Call<'_, '_>) -> Done {
+    if call.session.is_replica() || call.session.monitor {
+        return Ok(());
+    }
+    let shared = Shared::of(call);
+    if call.args.get(3).is_some_and(|word| is_word(word, "FAILOVER")) {
+        return Err(NOT_A_REPLICA.into());
+    }
+    let replica = begin(call)?;
+    tracing::info!(replica = primary::name(&replica), "a replica asks for synchronization");
+    let number = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
+    let counts = &shared.replication.primary.counts;
+    match go_on(shared, &replica, call.args[1], number) {
+        Some(answer) => {
+            counts.partial.count();
+            call.reply.simple(&answer);
+        }
+        None => {
+            if !call.args[1].starts_with(b"?") {
+                counts.refused.count();
+            }
+            primary::wait_for_copy(shared, &replica);
+        }
+    }
+    Ok(())
+}
+
+fn sync(call: &mut Call<'_, '_>) -> Done {
+    if call.session.is_replica() || call.session.monitor {
+        return Ok(());
+    }
+    let replica = begin(call)?;
+    replica.is_to_be_silent();
+    tracing::info!(replica = primary::name(&replica), "an old replica asks for synchronization");
+    primary::wait_for_copy(Shared::of(call), &replica);
+    Ok(())
+}
+
+/// What both look at first.
+fn begin(call: &mut Call<'_, '_>) -> Result<Arc<Replica>, ClientError> {
+    if call.session.is_subscribed() || call.session.tracking.is_some() {
+        return Err(IS_TOLD);
+    }
+    if !Shared::of(call).replication.may_be_followed() {
+        return Err(NOT_CONNECTED);
+    }
+    let worker = usize::from(call.session.place.worker);
+    let replica = Arc::clone(replica_of(call.session));
+    let announced = replica.announced();
+    if announced.filter.is_some() && !announced.takes_eof {
+        return Err(NOT_EOF);
+    }
+    drop(announced);
+    replica.set_worker(worker);
+    call.session.reply_mode = ReplyMode::On;
+    Ok(replica)
+}
+
+/// Lets a replica go on at the byte of this number, if it can; what it is told.
+fn go_on(shared: &Shared, replica: &Arc<Replica>, id: &[u8], number: i64) -> Option<String> {
+    let position = u64::try_from(number).ok()?.checked_sub(1)?;
+    let id = ReplicationId::parse(id)?;
+    let replication = &shared.replication;
+    if replica.announced().only_copy {
+        return None;
+    }
+    // Before the look: what it needs is kept from now on.
+    replica.begin_at(position, monotonic_us());
+    replica.set_phase(Phase::Online);
+    replication.replicas.join(replica);
+    let answer = match replication.stream.go_on(id, position) {
+        Ok(_) if !replica.announced().takes_new_id => "CONTINUE".to_owned(),
+        Ok(continuation) => format!("CONTINUE {}", continuation.id),
+        Err(why) => {
+            tracing::info!(
+                replica = primary::name(replica),
+                position,
+                ?why,
+                "no partial resynchronization"
+            );
+            replica.set_phase(Phase::Waiting);
+            return None;
+        }
+    };
+    let left = replica.left_bytes(replication.stream.end());
+    tracing::info!(
+        replica = primary::name(replica),
+        position,
+        "a replica goes on: {left} bytes of the backlog are sent"
+    );
+    primary::followers_changed(shared);
+    Some(answer)
+}

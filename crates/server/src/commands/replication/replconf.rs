@@ -1,0 +1,113 @@
+//! REPLCONF: what a replica says of itself before it asks for data.
+//!
+//! What it says once it follows (ACK) its worker reads (`worker/replicas.rs`). Texts of errors are
+//! word for word the oracle's.
+
+use std::sync::Arc;
+
+use pantala_base::clock::monotonic_us;
+use pantala_base::number::parse_i64;
+use pantala_commands::{
+    Call, ClientError, Command, Done, Flags, Group, Session, error, options::is_word,
+};
+use pantala_replication::{Filter, Replica};
+
+/// A host name is shorter.
+const HOST_BYTES: usize = 256;
+const NOT_PORT: ClientError = error::NOT_INTEGER;
+const NO_FILTER: ClientError = ClientError::text("ERR Missing rdb-filter-only values");
+
+pub(super) const REPLCONF: Command = Command::new("REPLCONF", replconf, Group::Server)
+    .arity(-1)
+    .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::LOADING).and(Flags::STALE))
+    .flags(Flags::ALLOW_BUSY)
+    .since("3.0.0")
+    .complexity("O(1)")
+    .summary("A replica says of itself what its primary has to know.");
+
+fn replconf(call: &mut Call<'_, '_>) -> Done {
+    if call.args.len().is_multiple_of(2) {
+        return Err(error::SYNTAX.into());
+    }
+    for pair in call.args[1..].chunks_exact(2) {
+        let (option, value) = (pair[0], pair[1]);
+        if is_word(option, "ACK") || is_word(option, "GETACK") {
+            // Neither is ever answered. A replica's own word its worker takes, and a primary's comes
+            // with its stream.
+            return Ok(());
+        }
+        say(call.session, option, value)?;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// What is known of a client that says something of itself as a replica.
+pub(super) fn replica_of(session: &mut Session) -> &Arc<Replica> {
+    let Session { id, peer, replica, .. } = session;
+    replica.get_or_insert_with(|| {
+        let ip = peer.rsplit_once(':').map_or("", |(ip, _)| ip).trim_matches(['[', ']']);
+        Arc::new(Replica::new(*id, ip.parse().ok(), monotonic_us()))
+    })
+}
+
+fn say(session: &mut Session, option: &[u8], value: &[u8]) -> Result<(), ClientError> {
+    let mut announced = replica_of(session).announced();
+    match option {
+        option if is_word(option, "LISTENING-PORT") => {
+            let port = parse_i64(value).ok_or(NOT_PORT)?;
+            announced.port = port as u16;
+        }
+        option if is_word(option, "IP-ADDRESS") => {
+            if value.len() >= HOST_BYTES {
+                return Err(ClientError::new(format!(
+                    "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
+                    value.len()
+                )));
+            }
+            announced.address = Some(printable(value)).filter(|address| !address.is_empty());
+        }
+        option if is_word(option, "CAPA") => {
+            announced.takes_eof |= is_word(value, "EOF");
+            announced.takes_new_id |= is_word(value, "PSYNC2");
+            announced.takes_own |= is_word(value, "PANTALA");
+        }
+        option if is_word(option, "VERSION") => announced.version = Some(printable(value)),
+        option if is_word(option, "RDB-ONLY") => {
+            let wanted = parse_i64(value).ok_or(error::NOT_INTEGER)?;
+            if !(0..=1).contains(&wanted) {
+                return Err(error::NOT_ZERO_OR_ONE);
+            }
+            announced.only_copy = wanted == 1;
+        }
+        option if is_word(option, "RDB-FILTER-ONLY") => announced.filter = Some(filter(value)?),
+        // A slot's migration and a second channel are not done: who asks for them goes on without.
+        option if is_word(option, "SET-CLUSTER-NODE-ID") => {}
+        unknown => {
+            let mut text = b"ERR Unrecognized REPLCONF option: ".to_vec();
+            text.extend_from_slice(unknown);
+            return Err(ClientError::bytes(text));
+        }
+    }
+    Ok(())
+}
+
+/// What a replica calls itself goes into lines that others read.
+fn printable(text: &[u8]) -> String {
+    let text = &text[..text.len().min(HOST_BYTES)];
+    text.iter().filter(|byte| byte.is_ascii_graphic()).map(|byte| char::from(*byte)).collect()
+}
+
+/// Which parts of a snapshot are wanted. As in Redis the words stand until one is not known.
+fn filter(value: &[u8]) -> Result<Filter, ClientError> {
+    let words = std::str::from_utf8(value).map_err(|_| NO_FILTER)?;
+    let mut filter = Filter::default();
+    for word in words.split_ascii_whitespace() {
+        if !is_word(word.as_bytes(), "FUNCTIONS") {
+            let text = format!("ERR Unsupported rdb-filter-only option: {word}");
+            return Err(ClientError::new(text));
+        }
+        filter.functions = true;
+    }
+    Ok(filter)
+}

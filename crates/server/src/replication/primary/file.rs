@@ -1,0 +1,110 @@
+//! A full copy that lies in a file before it is sent: `repl-diskless-sync no`, or a replica that
+//! wants to know the length first.
+//!
+//! The file has no name by the time it is sent: each replica has a thread that reads it.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
+use pantala_keyspace::snapshot::CutInfo;
+use pantala_persistence::disk::RealDisk;
+use pantala_persistence::snapshot::Form;
+use pantala_replication::{CopyQueue, Replica};
+
+use super::copy::{Moment, note};
+use super::riders::{Rider, Riders};
+use super::{call, close, name};
+use crate::process::place;
+use crate::process::saving::{self, Purpose, Unsaved};
+use crate::shared::Shared;
+
+/// So much is read at a time.
+const PIECE_BYTES: usize = 64 << 10;
+/// How often it is looked whether the replica is still there.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Writes the file and begins to send it.
+pub(super) fn make(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Unsaved> {
+    let settings = shared.engine.settings.current();
+    let path = place::beside_data(&settings, &name_of_file());
+    let moment = std::cell::RefCell::new(Moment::to_come());
+    let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(shared, cut.stamp);
+    let purpose = Purpose {
+        is_base: "0",
+        form: Form::Rdb,
+        is_portable: riders.wants_portable(),
+        at_cut: &mut at_cut,
+    };
+    let bytes = saving::write_snapshot(shared, &riders.save, purpose, |facts, _| {
+        let (id, position) = moment.borrow().position(shared)?;
+        note(facts, (id, position));
+        riders.begin(shared, id, position);
+        Ok((Box::new(RealDisk), saving::plan_at(&settings, path.clone(), Form::Rdb)))
+    })?;
+    riders.has_begun();
+    let sent = riders.present().try_for_each(|rider| send(shared, rider, &path));
+    // Those who read it have it open.
+    let _removed = fs::remove_file(&path);
+    sent.map_err(|error| Unsaved::Failed(format!("cannot read {}: {error}", path.display())))?;
+    Ok(bytes)
+}
+
+/// One that a server which was killed has left is removed like one of BGSAVE.
+fn name_of_file() -> PathBuf {
+    format!("temp-repl-{}.rdb", std::process::id()).into()
+}
+
+/// Has a thread send it to one replica.
+fn send(shared: &Arc<Shared>, rider: &Rider, path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let (shared, replica) = (Arc::clone(shared), Arc::clone(&rider.replica));
+    let queue = Arc::clone(&rider.queue);
+    let life = move || {
+        pantala_base::os::yield_to_others();
+        queue.put(format!("${length}\r\n").into_bytes().into());
+        let read = read(&shared, (&replica, &queue), file.take(length));
+        match read {
+            Ok(()) => queue.finish(),
+            Err(why) => {
+                let replica_name = name(&replica);
+                tracing::warn!(replica = replica_name, "a full copy was not sent: {why}");
+                close(&shared, &replica);
+            }
+        }
+        call(&shared, &replica);
+        pantala_memory::release_seat();
+    };
+    Builder::new().name("copy-send".into()).spawn(life).map(drop)
+}
+
+fn read(
+    shared: &Shared,
+    (replica, queue): (&Replica, &CopyQueue),
+    mut file: impl Read,
+) -> Result<(), String> {
+    let most_us = u64::from(shared.engine.settings.current().repl_timeout_s) * 1_000_000;
+    let mut bytes = vec![0; PIECE_BYTES];
+    loop {
+        let count = file.read(&mut bytes).map_err(|error| error.to_string())?;
+        if count == 0 {
+            return Ok(());
+        }
+        queue.put(bytes[..count].into());
+        call(shared, replica);
+        let since_us = monotonic_us();
+        while !queue.wait_for_room(LOOK) {
+            if queue.is_over() || shared.engine.condition.shutdown.is_final() {
+                return Err("the replica is gone".into());
+            }
+            if monotonic_us() - since_us > most_us {
+                return Err("the replica takes nothing".into());
+            }
+        }
+    }
+}

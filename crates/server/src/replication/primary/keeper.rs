@@ -1,0 +1,133 @@
+//! What time brings to replicas: copies that are due, silence, a stream that nobody follows.
+//!
+//! It sleeps while nobody follows and nothing is kept. Tests: compat/replication.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
+use pantala_replication::{Phase, Replica};
+use pantala_settings::Settings;
+
+use super::riders::{Riders, Way};
+use super::{close, copy, count_good, name};
+use crate::process::journaling;
+use crate::shared::Shared;
+
+/// How often it looks while somebody follows.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Its life.
+pub(super) fn run(shared: &Weak<Shared>, woken: &Receiver<()>) {
+    let mut alone_since_us = None;
+    while let Some(shared) = shared.upgrade() {
+        if shared.engine.condition.shutdown.is_final() {
+            break;
+        }
+        let pause = look(&shared, &mut alone_since_us);
+        drop(shared);
+        let heard = match pause {
+            Some(pause) => woken.recv_timeout(pause),
+            None => woken.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        if heard == Err(RecvTimeoutError::Disconnected) {
+            break;
+        }
+        while woken.try_recv().is_ok() {}
+    }
+    pantala_memory::release_seat();
+}
+
+/// Does what is due; when it is to look again.
+fn look(shared: &Arc<Shared>, alone_since_us: &mut Option<u64>) -> Option<Duration> {
+    let now_us = monotonic_us();
+    let settings = shared.engine.settings.current();
+    let replicas = shared.replication.replicas.all();
+    replicas.iter().for_each(|replica| end_if_silent(shared, replica, now_us));
+    if let Some(riders) = shared.replication.primary.copying() {
+        riders.keep_alive(shared);
+    }
+    count_good(shared);
+    if replicas.is_empty() {
+        return free_if_unused(shared, alone_since_us, now_us);
+    }
+    *alone_since_us = None;
+    let soon = begin_copy_if_due(shared, &settings, &replicas, now_us);
+    Some(soon.unwrap_or(TICK).min(TICK))
+}
+
+/// Closes a replica that has said nothing for `repl-timeout`.
+fn end_if_silent(shared: &Shared, replica: &Arc<Replica>, now_us: u64) {
+    let most_us = u64::from(shared.engine.settings.current().repl_timeout_s) * 1_000_000;
+    let follows = replica.phase() == Phase::Online || replica.has_copy();
+    let may_be_silent = replica.is_silent() || replica.announced().only_copy;
+    let silent_us = now_us.saturating_sub(replica.acknowledged().heard_us);
+    if follows && !may_be_silent && silent_us > most_us {
+        tracing::warn!(replica = name(replica), "disconnecting a replica that is silent");
+        close(shared, replica);
+    }
+}
+
+/// Begins the next full copy, if somebody waits and none is being made; when that is due, if it is
+/// not yet.
+fn begin_copy_if_due(
+    shared: &Arc<Shared>,
+    settings: &Settings,
+    replicas: &[Arc<Replica>],
+    now_us: u64,
+) -> Option<Duration> {
+    let waits = |replica: &&Arc<Replica>| replica.phase() == Phase::Waiting;
+    let first = replicas.iter().find(waits)?;
+    let is_stopping = shared.engine.condition.shutdown.is_preparing();
+    if shared.replication.primary.copying().is_some() || is_stopping {
+        // Its end wakes this thread.
+        return None;
+    }
+    let way = Way::of(settings, first);
+    let alike = |replica: &&Arc<Replica>| waits(replica) && Way::of(settings, replica) == way;
+    let together: Vec<_> = replicas.iter().filter(alike).cloned().collect();
+    if way.is_direct {
+        let since_us = together.iter().map(|one| one.acknowledged().heard_us).min();
+        let due_us =
+            since_us.unwrap_or(now_us) + u64::from(settings.repl_diskless_sync_delay_s) * 1_000_000;
+        let most = settings.repl_diskless_sync_max_replicas as usize;
+        let is_full = most > 0 && together.len() >= most;
+        if !is_full && now_us < due_us {
+            return Some(Duration::from_micros(due_us - now_us));
+        }
+    }
+    let riders = Arc::new(Riders::new(together, way));
+    if shared.replication.primary.begin_copy(&riders) {
+        copy::begin(shared, riders);
+    }
+    None
+}
+
+/// Frees what is kept for replicas once there has been none for `repl-backlog-ttl`; when that will
+/// be.
+fn free_if_unused(
+    shared: &Shared,
+    alone_since_us: &mut Option<u64>,
+    now_us: u64,
+) -> Option<Duration> {
+    let ttl_s = shared.engine.settings.current().repl_backlog_ttl_s;
+    let replication = &shared.replication;
+    let is_kept = replication.stream.history().is_kept && !replication.is_replica();
+    if ttl_s == 0 || !is_kept {
+        *alone_since_us = None;
+        return None;
+    }
+    let since_us = *alone_since_us.get_or_insert(now_us);
+    let left_us = since_us.saturating_add(ttl_s.saturating_mul(1_000_000)).saturating_sub(now_us);
+    if left_us > 0 {
+        return Some(Duration::from_micros(left_us));
+    }
+    *alone_since_us = None;
+    // In this order: who would go on is refused before it would miss something.
+    replication.stream.stop_keeping();
+    journaling::stop_feeding(shared);
+    replication.checkpoints.forget();
+    tracing::info!("the replication backlog is freed: nobody has followed for {ttl_s} s");
+    None
+}

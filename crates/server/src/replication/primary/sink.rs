@@ -1,0 +1,131 @@
+//! A disk that is replicas: what is appended to its one file goes to all who get a full copy.
+//!
+//! While one of them is slow the snapshot waits, as for a slow disk. Where commands would have to
+//! wait for that in the end, the bytes are kept for it instead, as many as
+//! `client-output-buffer-limit replica` allows; then it is closed.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
+use pantala_keyspace::snapshot::Room;
+use pantala_persistence::disk::{Disk, DiskFile};
+use pantala_persistence::snapshot::Queue;
+
+use super::riders::{Rider, Riders};
+use super::{close, name};
+use crate::shared::Shared;
+
+/// How often it is looked whether commands wait.
+const LOOK: Duration = Duration::from_millis(20);
+/// A long piece is cut: others may be quicker.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// See the module.
+pub struct Sink {
+    /// The server.
+    pub shared: Arc<Shared>,
+    /// To whom.
+    pub riders: Arc<Riders>,
+    /// Where the pieces come from.
+    pub source: Arc<Queue>,
+}
+
+fn absent<T>() -> io::Result<T> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+impl Disk for Sink {
+    fn create(&self, _: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let (shared, riders) = (Arc::clone(&self.shared), Arc::clone(&self.riders));
+        Ok(Arc::new(Sink { shared, riders, source: Arc::clone(&self.source) }))
+    }
+
+    fn open_to_append(&self, _: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        absent()
+    }
+
+    fn open_to_read(&self, _: &Path) -> io::Result<Box<dyn io::Read + Send>> {
+        absent()
+    }
+
+    fn size(&self, _: &Path) -> io::Result<u64> {
+        absent()
+    }
+
+    fn truncate(&self, _: &Path, _: u64) -> io::Result<()> {
+        absent()
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
+        absent()
+    }
+
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+        absent()
+    }
+
+    fn list_with_times(&self, _: &Path) -> io::Result<Vec<(i64, String)>> {
+        absent()
+    }
+}
+
+impl DiskFile for Sink {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        for piece in bytes.chunks(PIECE_BYTES) {
+            self.riders.put(&self.shared, piece);
+            self.riders.present().for_each(|rider| self.wait_for_room(rider));
+            if self.riders.are_gone() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn write_over_start(&self, _: &[u8]) -> io::Result<()> {
+        absent()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink {
+    fn wait_for_room(&self, rider: &Rider) {
+        let settings = self.shared.engine.settings.current();
+        let most_us = u64::from(settings.repl_timeout_s) * 1_000_000;
+        let most_bytes = settings.client_output_buffer_limit.replica.hard_bytes;
+        let (mut moved_us, mut left) = (monotonic_us(), rider.queue.bytes());
+        while !rider.queue.wait_for_room(LOOK) && !rider.queue.is_over() {
+            let now = rider.queue.bytes();
+            if now < left {
+                (moved_us, left) = (monotonic_us(), now);
+            }
+            let is_stuck = monotonic_us().saturating_sub(moved_us) > most_us;
+            let is_too_much = most_bytes > 0 && now as u64 > most_bytes;
+            if is_stuck || is_too_much || self.riders.save.is_cancelled() {
+                let replica = name(&rider.replica);
+                tracing::warn!(replica, "disconnecting a replica that is slow to take its copy");
+                return close(&self.shared, &rider.replica);
+            }
+            if self.source.room() == Room::Overfull {
+                return;
+            }
+        }
+    }
+}

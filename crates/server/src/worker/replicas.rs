@@ -1,0 +1,274 @@
+//! The replicas of one worker: connections that are sent a copy of the data and then the stream.
+//!
+//! ```text
+//! PSYNC --begin_to_follow--> parked for good: its input is read here, its output written here
+//! StreamGrew, what was sent, what it says --touch--> flush --serve_replica--> output
+//! ```
+//!
+//! Invariants
+//! 1. A replica's output holds what it is to be sent, in order, and nothing else: no reply, no
+//!    message.
+//! 2. No more than [`UNSENT_BYTES`] and a piece lie in its output; the rest is taken from the stream
+//!    when that is sent.
+//!
+//! Not here: who gets a copy and when (`replication/primary`). Tests: compat/replication.
+
+use std::mem::take;
+use std::sync::Arc;
+
+use pantala_base::number::parse_i64;
+use pantala_commands::options::is_word;
+use pantala_protocol::{Arena, Step};
+use pantala_replication::{Phase, Replica, Taken};
+
+use super::Worker;
+use super::connection::{Connection, Life, Waiting};
+use crate::replication::primary;
+
+/// So much lies in a replica's output at most, and one piece more.
+const UNSENT_BYTES: usize = 256 << 10;
+/// What is taken from the stream at a time.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// What came of a look at a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    /// There is nothing more for it now.
+    All,
+    /// There is more, once something was sent.
+    Some,
+    /// Its connection is to be closed.
+    Lost,
+}
+
+impl Worker {
+    /// A connection is a replica's from now on, if its last command has made it one.
+    pub(super) fn begin_to_follow(&mut self, index: u32) {
+        let Some(connection) = self.at(index).filter(|one| one.session.is_replica()) else {
+            return;
+        };
+        if connection.waits.parked.is_none() {
+            self.arrive_as_replica(index);
+        }
+    }
+
+    /// A replica is this worker's from now on.
+    pub(super) fn arrive_as_replica(&mut self, index: u32) {
+        let worker = self.index;
+        let Some(connection) = self.at(index) else { return };
+        let Some(replica) = connection.session.replica.clone() else { return };
+        connection.park(Waiting::Replica);
+        replica.set_worker(worker);
+        self.lists.replicas.push(index);
+        // What was said before found the worker of before.
+        self.touch(index);
+    }
+
+    /// A replica goes to another worker, or ends.
+    pub(super) fn depart_as_replica(&mut self, index: u32) {
+        self.lists.replicas.retain(|one| *one != index);
+    }
+
+    /// There is more for replicas.
+    pub(super) fn look_at_replicas(&mut self) {
+        for at in 0..self.lists.replicas.len() {
+            self.touch(self.lists.replicas[at]);
+        }
+    }
+
+    /// Each second: those who wait for a copy hear that they are not forgotten.
+    pub(super) fn keep_replicas_alive(&mut self) {
+        for at in 0..self.lists.replicas.len() {
+            let index = self.lists.replicas[at];
+            let Some(connection) = self.at(index) else { continue };
+            let Some(replica) = connection.session.replica.clone() else { continue };
+            let waits = match replica.phase() {
+                Phase::Waiting => true,
+                Phase::Copying => replica.copy().is_none() && !replica.starts_on_word(),
+                _ => false,
+            };
+            if waits && connection.output.bytes.is_empty() {
+                connection.output.bytes.push(b'\n');
+            }
+            self.touch(index);
+        }
+    }
+
+    /// Hears what a replica says, and writes what it is to be sent, as far as there is room.
+    pub(super) fn serve_replica(&mut self, index: u32) -> Served {
+        let Some(replica) = self.at(index).and_then(|one| one.session.replica.clone()) else {
+            return Served::Lost;
+        };
+        replica.hear();
+        let is_heard = self.hear_replica(index, &replica);
+        let Some(connection) = self.at(index) else { return Served::Lost };
+        if !is_heard || connection.peer.is_done || connection.peer.has_hung_up {
+            return Served::Lost;
+        }
+        let served = self.feed_replica(index, &replica);
+        if served != Served::Lost && self.is_too_far(index, &replica) {
+            let name = primary::name(&replica);
+            tracing::warn!(
+                replica = name,
+                "disconnecting a replica that is behind further than its output buffer limit"
+            );
+            self.tally.output_limit.add(1);
+            return Served::Lost;
+        }
+        served
+    }
+
+    /// Takes what a replica has sent; whether that was something that a replica says.
+    fn hear_replica(&mut self, index: u32, replica: &Arc<Replica>) -> bool {
+        let (shared, now_us) = (Arc::clone(&self.shared), self.now_us);
+        let limited = Arc::clone(&self.limited);
+        let Some(connection) = self.at(index) else { return false };
+        if connection.input.bytes.is_empty() {
+            return true;
+        }
+        let Connection { session, input, .. } = connection;
+        let (bytes, mut at) = (take(&mut input.bytes), take(&mut input.done));
+        let limits = limited.parser.of(session);
+        let arena = Arena::default();
+        let (mut is_known, mut has_acked) = (true, false);
+        while is_known && at < bytes.len() {
+            let mut args = Vec::new();
+            match input.parser.parse(&bytes[at..], &limits, &arena, &mut args) {
+                Step::Command { consumed } => {
+                    at += consumed;
+                    let word = word(&args, replica, now_us);
+                    has_acked |= word == Some(true);
+                    is_known = word.is_some();
+                }
+                // A newline: it is busy with its copy.
+                Step::Empty { consumed } => {
+                    at += consumed;
+                    replica.is_heard(now_us);
+                }
+                Step::Busy => {}
+                Step::Incomplete { .. } => break,
+                Step::Long { .. } | Step::Error(_) => is_known = false,
+            }
+        }
+        input.bytes = bytes[at..].to_vec();
+        self.keep_buffer(bytes);
+        if has_acked {
+            if replica.has_copy() {
+                replica.set_phase(Phase::Online);
+                tracing::info!(replica = primary::name(replica), "a replica is online");
+                primary::count_good(&shared);
+            }
+            primary::heard(&shared);
+        }
+        if !is_known {
+            let name = primary::name(replica);
+            tracing::warn!(replica = name, "disconnecting a replica that sent a command");
+        }
+        is_known
+    }
+
+    /// Writes what a replica is to be sent, as far as there is room.
+    fn feed_replica(&mut self, index: u32, replica: &Arc<Replica>) -> Served {
+        let shared = Arc::clone(&self.shared);
+        let counts = &shared.replication.primary.counts;
+        let Some(connection) = self.at(index) else { return Served::Lost };
+        while connection.unsent_bytes() < UNSENT_BYTES {
+            let out = &mut connection.output.bytes;
+            let bytes = match (replica.phase(), replica.copy()) {
+                (Phase::Gone | Phase::Greeting, _) => return Served::Lost,
+                (Phase::Copying, Some(copy)) => match copy.take(PIECE_BYTES, out) {
+                    Taken::Broken => return Served::Lost,
+                    Taken::Bytes(bytes) => bytes,
+                    Taken::End(bytes) => {
+                        end_copy(replica);
+                        counts.sent_bytes.add(bytes as u64);
+                        continue;
+                    }
+                },
+                (Phase::Online, _) => {
+                    let position = replica.position();
+                    let read = shared.replication.stream.read(position, PIECE_BYTES, out);
+                    let Ok(bytes) = read else { return Served::Lost };
+                    replica.set_position(position + bytes as u64);
+                    bytes
+                }
+                (Phase::Waiting | Phase::Copying, _) => return Served::All,
+            };
+            counts.sent_bytes.add(bytes as u64);
+            if bytes == 0 {
+                return Served::All;
+            }
+        }
+        Served::Some
+    }
+
+    /// Whether a replica has more to get than `client-output-buffer-limit replica` allows. As in
+    /// Redis that is at least what is kept for those who come back.
+    fn is_too_far(&mut self, index: u32, replica: &Replica) -> bool {
+        let (settings, now_us) = (Arc::clone(&self.settings), self.now_us);
+        let end = self.shared.replication.stream.end();
+        let Some(connection) = self.at(index) else { return true };
+        let follows = matches!(replica.phase(), Phase::Copying | Phase::Online);
+        let left = if follows { replica.left_bytes(end) } else { 0 };
+        let bytes = connection.unsent_bytes() as u64 + left;
+        let limit = settings.client_output_buffer_limit.replica;
+        let least = |limit: u64| if limit == 0 { u64::MAX } else { limit };
+        if bytes > least(limit.hard_bytes).max(settings.repl_backlog_bytes) {
+            return true;
+        }
+        if bytes <= least(limit.soft_bytes).max(settings.repl_backlog_bytes) {
+            connection.output.over_soft_since_us = None;
+            return false;
+        }
+        let since_us = *connection.output.over_soft_since_us.get_or_insert(now_us);
+        now_us - since_us > u64::from(limit.soft_s) * 1_000_000
+    }
+
+    /// A replica's connection ends.
+    pub(super) fn end_following(&mut self, index: u32) {
+        let replica = self.at(index).filter(|one| one.session.is_replica());
+        let Some(replica) = replica.and_then(|one| one.session.replica.clone()) else { return };
+        self.depart_as_replica(index);
+        primary::leave(&self.shared, &replica);
+    }
+}
+
+/// All of a copy was given out: what follows it.
+fn end_copy(replica: &Replica) {
+    replica.set_copy(None);
+    if replica.announced().only_copy {
+        // Nothing does, and nothing is kept for it.
+        replica.start_on_word(true);
+        replica.set_position(u64::MAX);
+    } else if !replica.starts_on_word() {
+        replica.set_phase(Phase::Online);
+        tracing::info!(replica = primary::name(replica), "a replica is online");
+    }
+}
+
+/// Whether a replica has said how far it is; `None`: it has sent what a replica does not say.
+fn word(args: &[&[u8]], replica: &Replica, now_us: u64) -> Option<bool> {
+    match args {
+        [name, rest @ ..] if is_word(name, "REPLCONF") => match rest {
+            [ack, position, rest @ ..] if is_word(ack, "ACK") => {
+                let position = parse_i64(position).and_then(|it| u64::try_from(it).ok());
+                let synced = match rest {
+                    [fack, synced, ..] if is_word(fack, "FACK") => parse_i64(synced),
+                    _ => None,
+                };
+                let synced = synced.and_then(|it| u64::try_from(it).ok());
+                replica.acknowledge(position?, synced, now_us);
+                Some(true)
+            }
+            _ => Some(false),
+        },
+        [name] if is_word(name, "PING") => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether a connection is a replica's.
+pub(super) fn is_replica(connection: &Connection) -> bool {
+    let waiting = connection.waits.parked.map(|parked| parked.waiting);
+    waiting == Some(Waiting::Replica) && connection.life != Life::Closing
+}
