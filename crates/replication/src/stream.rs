@@ -191,6 +191,12 @@ impl Stream {
         id
     }
 
+    /// The history has another name, and nobody who knows the one before goes on with it.
+    pub fn change_id(&self) {
+        let history = &mut self.state().history;
+        (history.id, history.second) = (ReplicationId::random(), None);
+    }
+
     /// The primary's history has this name from here on.
     pub fn rename(&self, id: ReplicationId) {
         let history = &mut self.state().history;
@@ -364,6 +370,9 @@ mod tests {
         assert_eq!(stream.go_on(old, 101), Err(Lost::OtherHistory));
         assert_eq!(stream.go_on(id, 200), Ok(Continuation { id, position: 200 }));
         assert_eq!(stream.go_on(id, 201), Err(Lost::NotKept));
+        stream.change_id();
+        assert_eq!(stream.go_on(id, 200), Err(Lost::OtherHistory));
+        assert_eq!(stream.go_on(old, 100), Err(Lost::OtherHistory));
         assert_eq!(stream.go_on(ReplicationId::random(), 0), Err(Lost::OtherHistory));
     }
 

@@ -137,6 +137,11 @@ impl ShutdownWords {
     pub fn is_forced(self) -> bool {
         self.has("force")
     }
+
+    /// Whether replicas are not waited for.
+    pub fn is_now(self) -> bool {
+        self.has("now")
+    }
 }
 
 impl Field for ShutdownWords {

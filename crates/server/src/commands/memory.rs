@@ -389,6 +389,8 @@ mod tests {
             peak: used,
             startup: 0,
             overhead: 0,
+            backlog: 0,
+            copies: 0,
             clients: 0,
             scripts: NO_SCRIPTS,
             allocator: Report::default(),

@@ -177,7 +177,7 @@ fn shut_down(call: &mut Call<'_, '_>) -> Done {
         return Ok(());
     }
     let saves = if options.no_save { Some(false) } else { options.save.then_some(true) };
-    let how = How { saves, is_forced: options.force };
+    let how = How { saves, is_forced: options.force, is_now: options.now };
     if how.prepares(shared) {
         if call.lane == Lane::Worker {
             return Err(Stop::Lane);

@@ -56,7 +56,8 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
                 SIGINT => settings.shutdown_on_sigint,
                 _ => settings.shutdown_on_sigterm,
             };
-            let how = How { saves: words.saves(), is_forced: words.is_forced() };
+            let how =
+                How { saves: words.saves(), is_forced: words.is_forced(), is_now: words.is_now() };
             if !how.prepares(&shared) {
                 // First, because the line may have to wait for whoever reads the log.
                 shared.engine.condition.shutdown.begin();

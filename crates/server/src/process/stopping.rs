@@ -1,4 +1,5 @@
-//! Stopping on demand: by SHUTDOWN, or by a signal. What is to be saved is saved first.
+//! Stopping on demand: by SHUTDOWN, or by a signal. Replicas get what they lack, for as long as
+//! `shutdown-timeout` allows, and what is to be saved is saved first.
 //!
 //! While that lasts changes of data wait, so that what was acknowledged is in the file; reads go
 //! on. If saving fails the server runs on, unless it was told to end all the same.
@@ -9,17 +10,21 @@
 //!
 //! Tests: compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
 
-use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
 use pantala_engine::shutdown::Preparing;
 use pantala_engine::states::States;
+use pantala_replication::Replica;
 
+use super::journaling;
 use super::saving::{self, Unsaved};
 use super::supervision::News;
+use crate::replication::primary::name;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
@@ -36,6 +41,8 @@ pub struct How {
     pub saves: Option<bool>,
     /// Whether to end also where saving fails.
     pub is_forced: bool,
+    /// Whether replicas are not waited for.
+    pub is_now: bool,
 }
 
 /// Why the server runs on.
@@ -59,7 +66,14 @@ impl How {
 
     /// Whether something is to be done before the end.
     pub fn prepares(self, shared: &Shared) -> bool {
-        self.saves(shared) || (!self.is_forced && How::awaits_file(shared))
+        let awaits_file = !self.is_forced && How::awaits_file(shared);
+        self.saves(shared) || awaits_file || self.awaits_replicas(shared)
+    }
+
+    /// Whether replicas are waited for.
+    fn awaits_replicas(self, shared: &Shared) -> bool {
+        let timeout_s = shared.engine.settings.current().shutdown_timeout_s;
+        !self.is_now && timeout_s > 0 && !shared.replication.replicas.is_empty()
     }
 
     /// Whether the first append-only file is being written.
@@ -76,33 +90,81 @@ impl How {
 /// The server runs on.
 pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
     let shutdown = &shared.engine.condition.shutdown;
+    if !how.prepares(shared) {
+        shutdown.begin();
+        return Ok(());
+    }
+    let Some(preparing) = shutdown.prepare() else {
+        return if shutdown.wait_for_preparing() { Ok(()) } else { Err(RunsOn::Unsaved) };
+    };
+    let holds_writes = how.awaits_replicas(shared);
+    if holds_writes {
+        wait_for_replicas(shared, &preparing);
+    }
+    let prepared = prepare(shared, how, &preparing);
+    if prepared.is_err() && holds_writes {
+        let_writes_go_on(shared);
+    }
+    prepared?;
+    // Before `preparing` ends: who waits for it must not take this for a failure.
+    shutdown.begin();
+    Ok(())
+}
+
+/// Sees to it that nothing is lost that is to be kept.
+fn prepare(shared: &Shared, how: How, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+    if preparing.is_aborted() {
+        return Err(RunsOn::Aborted);
+    }
     if how.saves(shared) {
-        let Some(preparing) = shutdown.prepare() else {
-            return if shutdown.wait_for_preparing() { Ok(()) } else { Err(RunsOn::Unsaved) };
-        };
-        match save(shared, &preparing) {
+        match save(shared, preparing) {
             Err(why) if !how.is_forced || why == RunsOn::Aborted => return Err(why),
             Err(_) => tracing::error!("the server stops all the same: what is not saved is lost"),
             Ok(()) => {}
         }
-        // Before `preparing` ends: who waits for it must not take this for a failure.
-        shutdown.begin();
-        return Ok(());
-    }
-    if !how.is_forced
-        && How::awaits_file(shared)
-        && let Some(preparing) = shutdown.prepare()
-    {
+    } else if !how.is_forced && How::awaits_file(shared) {
         tracing::info!("the append-only file is being begun: the server stops when it is there");
         while How::awaits_file(shared) && !preparing.is_aborted() {
-            shutdown.pause_for(LOOK);
-        }
-        if preparing.is_aborted() {
-            return Err(RunsOn::Aborted);
+            shared.engine.condition.shutdown.pause_for(LOOK);
         }
     }
-    shutdown.begin();
-    Ok(())
+    if preparing.is_aborted() { Err(RunsOn::Aborted) } else { Ok(()) }
+}
+
+/// Holds changes of data back from now on, and waits until replicas have those before, or for
+/// `shutdown-timeout`.
+fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>) {
+    let timeout_s = shared.engine.settings.current().shutdown_timeout_s;
+    let until_us = monotonic_us() + u64::from(timeout_s) * 1_000_000;
+    tracing::info!("waiting for replicas before the server stops");
+    shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
+    let replication = &shared.replication;
+    // Who has begun before that ends first.
+    let end = match replication.is_replica() {
+        true => Ok(replication.stream.end()),
+        false => journaling::begin_to_feed(shared),
+    };
+    let Ok(end) = end else { return };
+    let is_behind = |replica: &Arc<Replica>| replica.acknowledged().position < end;
+    replication.awaiting.fetch_add(1, Ordering::Relaxed);
+    shared.appending.ask_replicas(&shared.engine.journal);
+    while !preparing.is_aborted()
+        && monotonic_us() < until_us
+        && replication.replicas.all().iter().any(is_behind)
+    {
+        shared.engine.condition.shutdown.pause_for(LOOK);
+    }
+    replication.awaiting.fetch_sub(1, Ordering::Relaxed);
+    for replica in replication.replicas.all().iter().filter(|replica| is_behind(replica)) {
+        let (replica, offset) = (name(replica), replica.acknowledged().position);
+        tracing::warn!(replica, offset, "a replica has not got everything");
+    }
+}
+
+fn let_writes_go_on(shared: &Shared) {
+    shared.engine.resume_writes();
+    shared.workers.post_all(|| Message::PauseChanged);
+    shared.supervisor.runs_on();
 }
 
 /// Saves with all changes of data held back; on an error they go on.
@@ -121,9 +183,7 @@ fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
         save_watched(shared, preparing).inspect_err(|_| shared.appending.forgo_rewrite())
     });
     if saved.is_err() {
-        shared.engine.resume_writes();
-        shared.workers.post_all(|| Message::PauseChanged);
-        shared.supervisor.runs_on();
+        let_writes_go_on(shared);
     }
     drop(held);
     saved

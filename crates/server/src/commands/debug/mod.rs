@@ -24,6 +24,7 @@ use pantala_settings::field::Permission;
 use pantala_table::{Encoding, ValueRef};
 
 use super::is_local;
+use crate::shared::Shared;
 use pantala_engine::Engine;
 
 /// The rows of this family.
@@ -59,7 +60,7 @@ const ANY: usize = usize::MAX;
 
 const FORMS: [Form; 22] = [
     form("CLIENT-ENFORCE-REPLY-LIST", (1, 1), fine, "(0 | 1)", "Accepted, without effect."),
-    form("CHANGE-REPL-ID", (0, 0), fine, "", "Accepted; there is no replication yet."),
+    form("CHANGE-REPL-ID", (0, 0), change_history, "", "Gives the history of the data another id."),
     form("DIGEST", (0, 0), digest::digest, "", "What all data comes down to."),
     form("DIGEST-VALUE", (1, ANY), digest::of_values, "key [key ...]", "The same for values."),
     form("ERROR", (1, 1), fail, "text", "Answers this error."),
@@ -165,6 +166,12 @@ fn help(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn fine(call: &mut Call<'_, '_>) -> Done {
+    call.reply.ok();
+    Ok(())
+}
+
+fn change_history(call: &mut Call<'_, '_>) -> Done {
+    Shared::of(call).replication.stream.change_id();
     call.reply.ok();
     Ok(())
 }

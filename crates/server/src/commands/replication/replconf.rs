@@ -72,7 +72,14 @@ fn say(session: &mut Session, option: &[u8], value: &[u8]) -> Result<(), ClientE
             announced.takes_new_id |= is_word(value, "PSYNC2");
             announced.takes_own |= is_word(value, "PANTALA");
         }
-        option if is_word(option, "VERSION") => announced.version = Some(printable(value)),
+        option if is_word(option, "VERSION") => {
+            let text = printable(value);
+            if !is_version(&text) {
+                let text = format!("ERR Unrecognized version format: {text}");
+                return Err(ClientError::new(text));
+            }
+            announced.version = Some(text);
+        }
         option if is_word(option, "RDB-ONLY") => {
             let wanted = parse_i64(value).ok_or(error::NOT_INTEGER)?;
             if !(0..=1).contains(&wanted) {
@@ -96,6 +103,12 @@ fn say(session: &mut Session, option: &[u8], value: &[u8]) -> Result<(), ClientE
 fn printable(text: &[u8]) -> String {
     let text = &text[..text.len().min(HOST_BYTES)];
     text.iter().filter(|byte| byte.is_ascii_graphic()).map(|byte| char::from(*byte)).collect()
+}
+
+/// Whether it is three numbers.
+fn is_version(text: &str) -> bool {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    text.split('.').count() == 3 && text.split('.').all(is_number)
 }
 
 /// Which parts of a snapshot are wanted. As in Redis the words stand until one is not known.
