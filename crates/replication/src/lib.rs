@@ -16,6 +16,7 @@
 //! | `replicas` | who follows, and how far each is |
 //! | `copy` | the bytes of a snapshot on their way to one replica |
 //! | `checkpoints` | which position a step of the journal has |
+//! | `link` | what a replica and its primary say to each other |
 //!
 //! Not here: threads, sockets, commands (the server), the snapshot itself (`persistence`).
 //! Tests: at the foot of each file.
@@ -25,6 +26,7 @@
 pub mod checkpoints;
 pub mod copy;
 pub mod id;
+pub mod link;
 pub mod replicas;
 pub mod stream;
 

@@ -1,0 +1,311 @@
+//! The stream of a primary, cut into steps: single commands, and MULTI ... EXEC whole.
+//!
+//! ```text
+//! window   | whole step | whole step | half a step
+//!          0                         whole        parsed up to `at`
+//! ```
+//!
+//! Half a step is not gone through again when more of it comes, so that the work is linear.
+//!
+//! Tests: at the foot.
+
+use std::fmt;
+use std::ops::Range;
+
+/// The longest line of a number, with its mark and its end.
+const MOST_NUMBER_BYTES: usize = 22;
+/// More arguments than a command can have.
+const MOST_ARGS: u64 = i32::MAX as u64;
+/// No argument is longer; servers take no longer ones from clients.
+const MOST_ARG_BYTES: u64 = 4 << 30;
+
+/// Bytes that can not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Where, counted from the first byte that the cutter was given.
+    pub offset: u64,
+    /// What had to be there.
+    pub expected: &'static str,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "byte {} of the stream: expected {}", self.offset, self.expected)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Cutter {
+    window: Vec<u8>,
+    /// Bytes that were taken away before the window.
+    before: u64,
+    /// Parsed so far.
+    at: usize,
+    /// Where the steps end that are whole.
+    whole: usize,
+    /// The arguments of all commands since the window's begin.
+    args: Vec<Range<usize>>,
+    /// Where each command's end in `args`.
+    ends: Vec<usize>,
+    /// The steps that are whole.
+    steps: Vec<Part>,
+    /// Arguments that are still to come of the command under way.
+    missing: usize,
+    /// The command of MULTI that has had no EXEC yet, among `ends`.
+    multi: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Part {
+    commands: Range<usize>,
+    is_transaction: bool,
+}
+
+/// A step.
+#[derive(Clone, Debug)]
+pub struct Step<'c> {
+    cutter: &'c Cutter,
+    part: &'c Part,
+}
+
+impl<'c> Step<'c> {
+    /// Whether MULTI and EXEC stand around it.
+    pub fn is_transaction(&self) -> bool {
+        self.part.is_transaction
+    }
+
+    /// Its commands, without MULTI and EXEC: each its arguments, one at least.
+    pub fn commands(
+        &self,
+    ) -> impl ExactSizeIterator<Item = impl Iterator<Item = &'c [u8]> + use<'c>> + use<'c> {
+        let cutter = self.cutter;
+        self.part.commands.clone().map(move |command| {
+            let from = command.checked_sub(1).map_or(0, |before| cutter.ends[before]);
+            let args = &cutter.args[from..cutter.ends[command]];
+            args.iter().map(move |arg| &cutter.window[arg.clone()])
+        })
+    }
+}
+
+impl Cutter {
+    /// More of the stream.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.window.extend_from_slice(bytes);
+    }
+
+    /// Cuts what there is into steps.
+    ///
+    /// # Errors
+    /// What is there is no command; nothing of it is to be used.
+    pub fn cut(&mut self) -> Result<(), Broken> {
+        while self.command()? {
+            self.take_command()?;
+        }
+        Ok(())
+    }
+
+    /// The steps that are whole.
+    pub fn steps(&self) -> impl ExactSizeIterator<Item = Step<'_>> {
+        self.steps.iter().map(|part| Step { cutter: self, part })
+    }
+
+    /// Their bytes, as they came.
+    pub fn whole(&self) -> &[u8] {
+        &self.window[..self.whole]
+    }
+
+    /// Bytes of a step that is not whole.
+    pub fn rest_bytes(&self) -> usize {
+        self.window.len() - self.whole
+    }
+
+    /// Lets go of the steps that are whole.
+    pub fn forget_whole(&mut self) {
+        if self.whole == 0 {
+            return;
+        }
+        let commands = self.steps.last().map_or(0, |_| self.multi.unwrap_or(self.ends.len()));
+        let args = commands.checked_sub(1).map_or(0, |last| self.ends[last]);
+        let bytes = self.whole;
+        self.window.drain(..bytes);
+        self.args.drain(..args);
+        self.args.iter_mut().for_each(|arg| *arg = arg.start - bytes..arg.end - bytes);
+        self.ends.drain(..commands);
+        self.ends.iter_mut().for_each(|end| *end -= args);
+        self.multi = self.multi.map(|multi| multi - commands);
+        self.before += bytes as u64;
+        self.at -= bytes;
+        self.whole = 0;
+        self.steps.clear();
+    }
+
+    /// Goes on with the command under way; whether it is whole.
+    fn command(&mut self) -> Result<bool, Broken> {
+        if self.missing == 0 {
+            let Some((count, next)) = self.number(b'*', "'*' and a number of arguments")? else {
+                return Ok(false);
+            };
+            if count == 0 || count > MOST_ARGS {
+                return Err(self.broken("a command of one argument at least"));
+            }
+            (self.missing, self.at) = (count as usize, next);
+        }
+        while self.missing > 0 {
+            let Some((len, begin)) = self.number(b'$', "'$' and the length of an argument")? else {
+                return Ok(false);
+            };
+            if len > MOST_ARG_BYTES {
+                return Err(self.broken("an argument of a length that can be"));
+            }
+            let end = begin + len as usize;
+            match self.window.get(end..end + 2) {
+                None => return Ok(false),
+                Some(b"\r\n") => {}
+                Some(_) => return Err(self.broken("CR and LF after an argument")),
+            }
+            self.args.push(begin..end);
+            (self.missing, self.at) = (self.missing - 1, end + 2);
+        }
+        self.ends.push(self.args.len());
+        Ok(true)
+    }
+
+    /// What the command that has just become whole is to its step.
+    fn take_command(&mut self) -> Result<(), Broken> {
+        let number = self.ends.len() - 1;
+        let from = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let is_single = self.args.len() == from + 1;
+        let name = &self.window[self.args[from].clone()];
+        let is = |word: &[u8]| is_single && name.eq_ignore_ascii_case(word);
+        let part = match (self.multi, is(b"MULTI"), is(b"EXEC")) {
+            (None, true, _) => {
+                self.multi = Some(number);
+                return Ok(());
+            }
+            (Some(_), true, _) => return Err(self.broken("EXEC before the next MULTI")),
+            (None, _, true) => return Err(self.broken("MULTI before EXEC")),
+            (Some(_), _, false) => return Ok(()),
+            (Some(multi), _, true) => Part { commands: multi + 1..number, is_transaction: true },
+            (None, _, _) => Part { commands: number..number + 1, is_transaction: false },
+        };
+        self.multi = None;
+        self.steps.push(part);
+        self.whole = self.at;
+        Ok(())
+    }
+
+    /// A mark, a number, CR and LF at the present place: the number, and where what follows begins.
+    fn number(&self, mark: u8, what: &'static str) -> Result<Option<(u64, usize)>, Broken> {
+        let rest = &self.window[self.at..];
+        let looked = &rest[..rest.len().min(MOST_NUMBER_BYTES)];
+        if looked.first().is_some_and(|first| *first != mark) {
+            return Err(self.broken(what));
+        }
+        let Some(end) = looked.iter().position(|byte| *byte == b'\n') else {
+            return match looked.len() < MOST_NUMBER_BYTES {
+                true => Ok(None),
+                false => Err(self.broken(what)),
+            };
+        };
+        let digits = looked[1..end].strip_suffix(b"\r").filter(|digits| !digits.is_empty());
+        let is_number = |digits: &&[u8]| digits.iter().all(u8::is_ascii_digit);
+        let digits = digits.filter(is_number).and_then(|digits| std::str::from_utf8(digits).ok());
+        let number = digits.and_then(|digits| digits.parse().ok());
+        number.map(|number| Some((number, self.at + end + 1))).ok_or_else(|| self.broken(what))
+    }
+
+    #[cold]
+    fn broken(&self, expected: &'static str) -> Broken {
+        Broken { offset: self.before + self.at as u64, expected }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The steps as text: commands apart by `|`, transactions in braces.
+    fn shown(cutter: &Cutter) -> Vec<String> {
+        let show = |step: Step<'_>| {
+            let commands = step.commands().map(|args| {
+                let args: Vec<_> = args.map(|arg| String::from_utf8_lossy(arg)).collect();
+                args.join(" ")
+            });
+            let text = commands.collect::<Vec<_>>().join("|");
+            if step.is_transaction() { format!("{{{text}}}") } else { text }
+        };
+        cutter.steps().map(show).collect()
+    }
+
+    const STREAM: &[u8] = b"*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\n\
+        \r\n\r\n*1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nDEL\r\n$1\r\nb\r\n*2\r\n$4\r\nINCR\r\n$1\r\nc\r\n\
+        *1\r\n$4\r\nexec\r\n*1\r\n$4\r\nPING\r\n";
+    const STEPS: [&str; 4] = ["SELECT 3", "SET a \r\n", "{DEL b|INCR c}", "PING"];
+
+    #[test]
+    fn any_pieces_give_the_same_steps_and_the_same_bytes() {
+        for size in 1..=STREAM.len() {
+            for forgets in [false, true] {
+                let (mut cutter, mut steps, mut bytes) = (Cutter::default(), vec![], vec![]);
+                for piece in STREAM.chunks(size) {
+                    cutter.add(piece);
+                    cutter.cut().expect("a stream");
+                    if forgets {
+                        steps.extend(shown(&cutter));
+                        bytes.extend_from_slice(cutter.whole());
+                        cutter.forget_whole();
+                    }
+                }
+                steps.extend(shown(&cutter));
+                bytes.extend_from_slice(cutter.whole());
+                assert_eq!(steps, STEPS, "{size} {forgets}");
+                assert_eq!(bytes, STREAM, "{size} {forgets}");
+                assert_eq!(cutter.rest_bytes(), 0);
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(bytes: &[u8], offset: u64, expected: &str) {
+        for size in 1..=bytes.len() {
+            let mut cutter = Cutter::default();
+            let mut pieces = bytes.chunks(size);
+            let broken = pieces.find_map(|piece| {
+                cutter.add(piece);
+                let broken = cutter.cut().err();
+                cutter.forget_whole();
+                broken
+            });
+            let broken = broken.expect("an error");
+            assert_eq!((broken.offset, broken.expected), (offset, expected), "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_stream_is_told_with_its_place() {
+        check(b"hello\r\n", 0, "'*' and a number of arguments");
+        check(b"*1\r\n$4\r\nPING\r\n\n", 14, "'*' and a number of arguments");
+        check(b"*0\r\n", 0, "a command of one argument at least");
+        check(b"*-1\r\n", 0, "'*' and a number of arguments");
+        check(b"*99999999999\r\n", 0, "a command of one argument at least");
+        check(b"*1111111111111111111111111", 0, "'*' and a number of arguments");
+        check(b"*1\r\n:1\r\n", 4, "'$' and the length of an argument");
+        check(b"*1\r\n$99999999999\r\n", 4, "an argument of a length that can be");
+        check(b"*1\r\n$1\r\nabc", 4, "CR and LF after an argument");
+        check(b"*1\r\n$4\r\nEXEC\r\n", 14, "MULTI before EXEC");
+        let twice = b"*1\r\n$5\r\nMULTI\r\n*1\r\n$5\r\nMULTI\r\n";
+        check(twice, 30, "EXEC before the next MULTI");
+    }
+
+    #[test]
+    fn a_promise_takes_no_memory() {
+        let mut cutter = Cutter::default();
+        cutter.add(b"*2147483647\r\n$4294967296\r\nx");
+        cutter.cut().expect("it may come");
+        assert_eq!(shown(&cutter), [""; 0]);
+        assert!(cutter.args.capacity() < 16 && cutter.window.capacity() < 1024);
+    }
+}

@@ -1,0 +1,293 @@
+//! What a replica says to its primary before the stream, in Valkey's order.
+//!
+//! ```text
+//! PING                                             +PONG, or an error that asks for a password
+//! AUTH, REPLCONF listening-port ... version        one answer each; only AUTH's counts
+//! PSYNC id offset                                  empty lines until the answer is known
+//! ```
+//!
+//! Tests: at the foot.
+
+use pantala_journal::resp::push_command;
+
+use crate::id::ReplicationId;
+
+/// The version that is said: of the server whose replicas these messages are.
+const VERSION: &[u8] = b"9.1.2";
+
+/// What a replica says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Greeting {
+    /// User name and password; without a name the default user's.
+    pub login: Option<(String, String)>,
+    /// The port where it listens.
+    pub port: u16,
+    /// Where it is, if not where it connects from.
+    pub address: String,
+}
+
+/// What a replica has, and asks to go on with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The history.
+    pub id: ReplicationId,
+    /// All before this position is there.
+    pub position: u64,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// These bytes are to be sent.
+    Send(Vec<u8>),
+    /// The next line is to be read.
+    Read,
+    /// It is over.
+    Over(Answer),
+}
+
+/// How the handshake ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A snapshot comes, and then the stream from this position on.
+    FullCopy(ReplicationId, u64),
+    /// The stream goes on where it was wanted; the history may have another name.
+    Continue(Option<ReplicationId>),
+    /// Not now: it is to be tried again.
+    Later(String),
+    /// Something is wrong, which the operator should know; it is tried again all the same.
+    Refused(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Begin,
+    Ping,
+    /// AUTH was sent, and so many answers come after its own.
+    Login(usize),
+    /// So many answers to REPLCONF come.
+    Told(usize),
+    Psync,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Handshake {
+    greeting: Greeting,
+    wanted: Option<Wanted>,
+    is_failover: bool,
+    at: At,
+}
+
+impl Handshake {
+    /// One that has not begun. `is_failover`: the primary is asked to become a replica of this.
+    pub fn new(greeting: Greeting, wanted: Option<Wanted>, is_failover: bool) -> Handshake {
+        Handshake { greeting, wanted, is_failover, at: At::Begin }
+    }
+
+    /// What is said first.
+    pub fn begin(&mut self) -> Vec<u8> {
+        self.at = At::Ping;
+        command(&[b"PING"])
+    }
+
+    /// Takes a line that the primary has sent.
+    pub fn take(&mut self, line: &[u8]) -> Next {
+        let is_error = line.first() == Some(&b'-');
+        match self.at {
+            At::Begin => Next::Over(Answer::Refused("it spoke first".into())),
+            At::Ping => self.pinged(line),
+            At::Login(more) => match is_error {
+                true => Next::Over(Answer::Refused(format!("AUTH: {}", text(line)))),
+                false => self.told(more),
+            },
+            // An old server does not know all that may be said, and need not.
+            At::Told(more) => self.told(more - 1),
+            At::Psync if line.is_empty() => Next::Read,
+            At::Psync => Next::Over(self.answered(line)),
+        }
+    }
+
+    fn pinged(&mut self, line: &[u8]) -> Next {
+        let asks_for_login = [&b"-NOAUTH"[..], b"-NOPERM", b"-ERR operation not permitted"];
+        if line.first() != Some(&b'+') && !asks_for_login.iter().any(|code| line.starts_with(code))
+        {
+            return Next::Over(Answer::Later(format!("PING: {}", text(line))));
+        }
+        let mut out = Vec::new();
+        if let Some((user, password)) = &self.greeting.login {
+            match user.is_empty() {
+                true => push_command(&mut out, &[b"AUTH", password.as_bytes()]),
+                false => push_command(&mut out, &[b"AUTH", user.as_bytes(), password.as_bytes()]),
+            }
+        }
+        let port = self.greeting.port.to_string();
+        push_command(&mut out, &[b"REPLCONF", b"listening-port", port.as_bytes()]);
+        let mut told = 3;
+        if !self.greeting.address.is_empty() {
+            let address = self.greeting.address.as_bytes();
+            push_command(&mut out, &[b"REPLCONF", b"ip-address", address]);
+            told += 1;
+        }
+        let capabilities: [&[u8]; 7] =
+            [b"REPLCONF", b"capa", b"eof", b"capa", b"psync2", b"capa", b"pantala"];
+        push_command(&mut out, &capabilities);
+        push_command(&mut out, &[b"REPLCONF", b"version", VERSION]);
+        self.at = if self.greeting.login.is_some() { At::Login(told) } else { At::Told(told) };
+        Next::Send(out)
+    }
+
+    /// So many answers are still to come.
+    fn told(&mut self, more: usize) -> Next {
+        if more > 0 {
+            self.at = At::Told(more);
+            return Next::Read;
+        }
+        self.at = At::Psync;
+        let (id, number) = match self.wanted {
+            Some(wanted) => (wanted.id.to_string(), (wanted.position + 1).to_string()),
+            None => ("?".to_owned(), "-1".to_owned()),
+        };
+        let mut args: Vec<&[u8]> = vec![b"PSYNC", id.as_bytes(), number.as_bytes()];
+        if self.is_failover {
+            args.push(b"FAILOVER");
+        }
+        Next::Send(command(&args))
+    }
+
+    fn answered(&self, line: &[u8]) -> Answer {
+        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+        match (words.next().unwrap_or_default(), words.next(), words.next()) {
+            (b"+FULLRESYNC", Some(id), Some(position)) => {
+                let position =
+                    std::str::from_utf8(position).ok().and_then(|text| text.parse().ok());
+                match (ReplicationId::parse(id), position) {
+                    (Some(id), Some(position)) if i64::try_from(position).is_ok() => {
+                        Answer::FullCopy(id, position)
+                    }
+                    _ => Answer::Refused(format!("PSYNC: {}", text(line))),
+                }
+            }
+            (b"+CONTINUE", id, _) if self.wanted.is_some() => {
+                let id = id.map(ReplicationId::parse);
+                match id {
+                    None => Answer::Continue(None),
+                    Some(Some(id)) => Answer::Continue(Some(id)),
+                    Some(None) => Answer::Refused(format!("PSYNC: {}", text(line))),
+                }
+            }
+            (b"-NOMASTERLINK" | b"-LOADING", _, _) => Answer::Later(text(line)),
+            _ => Answer::Refused(format!("PSYNC: {}", text(line))),
+        }
+    }
+}
+
+fn command(args: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_command(&mut out, args);
+    out
+}
+
+/// A line for the log.
+fn text(line: &[u8]) -> String {
+    /// So much of it is shown.
+    const SHOWN_BYTES: usize = 200;
+    line[..line.len().min(SHOWN_BYTES)].escape_ascii().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789012345678901234567890123456789";
+
+    fn id() -> ReplicationId {
+        ReplicationId::parse(ID.as_bytes()).expect("forty digits")
+    }
+
+    /// What is sent, as words, when the primary answers like this; and how it ends.
+    fn speak(mut handshake: Handshake, answers: &[&str]) -> (Vec<String>, Option<Answer>) {
+        let words = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).expect("text");
+            let lines = text.split("\r\n").filter(|line| !line.starts_with(['*', '$']));
+            lines.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+        };
+        let mut sent = vec![words(handshake.begin())];
+        for answer in answers {
+            match handshake.take(answer.as_bytes()) {
+                Next::Send(bytes) => sent.push(words(bytes)),
+                Next::Read => {}
+                Next::Over(answer) => return (sent, Some(answer)),
+            }
+        }
+        (sent, None)
+    }
+
+    #[test]
+    fn a_new_replica_asks_for_everything() {
+        let greeting = Greeting { port: 7000, ..Greeting::default() };
+        let answer = format!("+FULLRESYNC {ID} 42");
+        let answers = ["+PONG", "+OK", "+OK", "-ERR unknown", "", "", &answer];
+        let (sent, ended) = speak(Handshake::new(greeting, None, false), &answers);
+        assert_eq!(
+            sent,
+            [
+                "PING",
+                "REPLCONF listening-port 7000 REPLCONF capa eof capa psync2 capa pantala \
+                 REPLCONF version 9.1.2",
+                "PSYNC ? -1"
+            ]
+        );
+        assert_eq!(ended, Some(Answer::FullCopy(id(), 42)));
+    }
+
+    #[test]
+    fn one_that_comes_back_logs_in_and_says_what_it_has() {
+        let greeting = Greeting {
+            login: Some(("anna".into(), "secret".into())),
+            port: 7000,
+            address: "10.0.0.1".into(),
+        };
+        let wanted = Some(Wanted { id: id(), position: 99 });
+        let handshake = Handshake::new(greeting, wanted, true);
+        let answers = ["-NOAUTH", "+OK", "+OK", "+OK", "+OK", "+OK", "+CONTINUE"];
+        let (sent, ended) = speak(handshake, &answers);
+        assert!(sent[1].starts_with("AUTH anna secret REPLCONF listening-port 7000 REPLCONF ip-"));
+        assert_eq!(sent[2], format!("PSYNC {ID} 100 FAILOVER"));
+        assert_eq!(ended, Some(Answer::Continue(None)));
+    }
+
+    #[test]
+    fn what_the_primary_answers_ends_it_in_its_way() {
+        let answered = |line: &str| {
+            let wanted = Some(Wanted { id: id(), position: 1 });
+            let handshake = Handshake::new(Greeting::default(), wanted, false);
+            speak(handshake, &["+PONG", "+OK", "+OK", "+OK", line]).1.expect("an end")
+        };
+        let continued = answered(&format!("+CONTINUE {}", "a".repeat(40)));
+        assert!(matches!(continued, Answer::Continue(Some(_))));
+        assert!(matches!(answered("-NOMASTERLINK no"), Answer::Later(_)));
+        assert!(matches!(answered("-LOADING now"), Answer::Later(_)));
+        for line in [
+            "+CONTINUE x",
+            "+FULLRESYNC",
+            "+FULLRESYNC x 1",
+            &format!("+FULLRESYNC {ID} -1"),
+            &format!("+FULLRESYNC {ID} 18446744073709551615"),
+            "-ERR unknown command",
+            "*3",
+        ] {
+            assert!(matches!(answered(line), Answer::Refused(_)), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_password_ends_it() {
+        let login = Some((String::new(), "wrong".into()));
+        let handshake = Handshake::new(Greeting { login, ..Greeting::default() }, None, false);
+        let (_, ended) = speak(handshake, &["-NOAUTH", "-WRONGPASS no"]);
+        assert_eq!(ended, Some(Answer::Refused("AUTH: -WRONGPASS no".into())));
+        let handshake = Handshake::new(Greeting::default(), None, false);
+        assert!(matches!(speak(handshake, &["-ERR"]).1, Some(Answer::Later(_))));
+    }
+}

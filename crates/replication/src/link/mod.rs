@@ -1,0 +1,58 @@
+//! The link of a replica to its primary, sans-IO: what is said, and what the bytes mean that come.
+//!
+//! ```text
+//! Handshake   PING, AUTH, REPLCONF ..., PSYNC --> +FULLRESYNC, +CONTINUE, an error
+//! Transfer    $length or $EOF:mark, then the snapshot, and where it ends
+//! Cutter      the stream, cut into whole steps
+//! ```
+//!
+//! Invariants
+//! 1. However the bytes are cut into pieces, the same is found in them.
+//! 2. Nothing is allocated for what a number only promises, and lines are bounded.
+//!
+//! Not here: sockets, threads, what is done with a step (the server). Tests: at the foot of each
+//! file.
+
+pub mod cutter;
+pub mod handshake;
+pub mod transfer;
+
+pub use cutter::{Broken, Cutter, Step};
+pub use handshake::{Answer, Greeting, Handshake, Next, Wanted};
+pub use transfer::{Begun, Frame, Transfer};
+
+/// The longest line that a primary may send.
+pub const MOST_LINE_BYTES: usize = 16 << 10;
+
+/// The first line of these bytes without its end, and what it takes with it.
+///
+/// # Errors
+/// It is longer than any line.
+pub fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, TooLong> {
+    let looked = &bytes[..bytes.len().min(MOST_LINE_BYTES)];
+    match looked.iter().position(|byte| *byte == b'\n') {
+        Some(end) => {
+            let line = &bytes[..end];
+            Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1)))
+        }
+        None if bytes.len() >= MOST_LINE_BYTES => Err(TooLong),
+        None => Ok(None),
+    }
+}
+
+/// A line that does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_ends_with_lf_and_may_have_cr() {
+        assert_eq!(line(b"+OK\r\nrest"), Ok(Some((&b"+OK"[..], 5))));
+        assert_eq!(line(b"\n"), Ok(Some((&b""[..], 1))));
+        assert_eq!(line(b"+half\r"), Ok(None));
+        assert_eq!(line(&[b'x'; MOST_LINE_BYTES]), Err(TooLong));
+    }
+}

@@ -1,0 +1,196 @@
+//! The snapshot that a primary sends: where it begins and where it ends.
+//!
+//! ```text
+//! \n \n ...               the primary is still there
+//! $<bytes>\r\n            so long, then the stream
+//! $EOF:<40 bytes>\r\n     until these bytes come again, then the stream
+//! ```
+//!
+//! Tests: at the foot.
+
+use super::{TooLong, line};
+
+/// How long a mark is.
+const MARK_BYTES: usize = 40;
+
+/// How the end of the snapshot is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// After so many bytes.
+    Length(u64),
+    /// After this mark.
+    Mark([u8; MARK_BYTES]),
+}
+
+/// What a line before the snapshot says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// The primary is not ready yet.
+    Waits,
+    /// It begins.
+    Begins(Frame),
+    /// There will be none: why.
+    Refused(String),
+}
+
+impl Begun {
+    /// Reads what these bytes begin with; so many bytes are used up. `None`: more are needed.
+    ///
+    /// # Errors
+    /// The line is longer than any.
+    pub fn read(bytes: &[u8]) -> Result<Option<(Begun, usize)>, TooLong> {
+        let Some((line, used)) = line(bytes)? else { return Ok(None) };
+        let begun = match line {
+            [] => Begun::Waits,
+            [b'$', rest @ ..] => match frame(rest) {
+                Some(frame) => Begun::Begins(frame),
+                None => Begun::Refused(format!("no length: ${}", rest.escape_ascii())),
+            },
+            _ => Begun::Refused(line.escape_ascii().to_string()),
+        };
+        Ok(Some((begun, used)))
+    }
+}
+
+fn frame(text: &[u8]) -> Option<Frame> {
+    match text.strip_prefix(b"EOF:") {
+        Some(mark) => Some(Frame::Mark(mark.try_into().ok()?)),
+        None => {
+            let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+            let text = std::str::from_utf8(text).ok().filter(|_| is_number)?;
+            // An offset of a file, too.
+            text.parse().ok().filter(|bytes| *bytes <= i64::MAX as u64).map(Frame::Length)
+        }
+    }
+}
+
+/// The bytes of the snapshot, told from what follows.
+#[derive(Debug)]
+pub struct Transfer {
+    frame: Frame,
+    /// What has come and may be the mark's begin.
+    held: Vec<u8>,
+    /// Bytes of the snapshot so far.
+    bytes: u64,
+    is_over: bool,
+}
+
+impl Transfer {
+    /// It begins.
+    pub fn new(frame: Frame) -> Transfer {
+        let is_over = frame == Frame::Length(0);
+        Transfer { frame, held: Vec::new(), bytes: 0, is_over }
+    }
+
+    /// Takes what has come: what of it is the snapshot is appended to `out`. How many bytes were
+    /// used up; the rest belongs to the stream.
+    pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+        if self.is_over {
+            return 0;
+        }
+        let before = out.len();
+        let used = match self.frame {
+            Frame::Length(length) => {
+                let left = (length - self.bytes).min(bytes.len() as u64) as usize;
+                out.extend_from_slice(&bytes[..left]);
+                self.is_over = self.bytes + left as u64 == length;
+                left
+            }
+            Frame::Mark(mark) => self.take_to_mark(&mark, bytes, out),
+        };
+        self.bytes += (out.len() - before) as u64;
+        used
+    }
+
+    fn take_to_mark(&mut self, mark: &[u8; MARK_BYTES], bytes: &[u8], out: &mut Vec<u8>) -> usize {
+        let held = self.held.len();
+        self.held.extend_from_slice(bytes);
+        let found = self.held.windows(MARK_BYTES).position(|window| window == mark);
+        if let Some(at) = found {
+            out.extend_from_slice(&self.held[..at]);
+            self.held = Vec::new();
+            self.is_over = true;
+            // A mark that was whole before would have been found before.
+            return at + MARK_BYTES - held;
+        }
+        let sure = self.held.len().saturating_sub(MARK_BYTES - 1);
+        out.extend_from_slice(&self.held[..sure]);
+        self.held.drain(..sure);
+        bytes.len()
+    }
+
+    /// Whether all of it has come.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Bytes of the snapshot so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many there will be, if that is known.
+    pub fn length(&self) -> Option<u64> {
+        match self.frame {
+            Frame::Length(length) => Some(length),
+            Frame::Mark(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn begun(bytes: &[u8]) -> Option<(Begun, usize)> {
+        Begun::read(bytes).expect("no long line")
+    }
+
+    #[test]
+    fn the_line_before_says_how_the_end_is_found() {
+        assert_eq!(begun(b"\n\n$1"), Some((Begun::Waits, 1)));
+        assert_eq!(begun(b"$12\r\nREDIS"), Some((Begun::Begins(Frame::Length(12)), 5)));
+        assert_eq!(begun(b"$1"), None);
+        let mut line = b"$EOF:".to_vec();
+        line.extend_from_slice(&[b'm'; MARK_BYTES]);
+        line.extend_from_slice(b"\r\n");
+        let frame = Frame::Mark([b'm'; MARK_BYTES]);
+        assert_eq!(begun(&line), Some((Begun::Begins(frame), line.len())));
+        for refused in ["-ERR no", "$", "$-1", "$EOF:short", "$99999999999999999999", "+OK", "$1x"]
+        {
+            let line = format!("{refused}\r\n");
+            assert!(matches!(begun(line.as_bytes()), Some((Begun::Refused(_), _))), "{refused}");
+        }
+        assert_eq!(Begun::read(&[b'$'; 1 << 20]), Err(TooLong));
+    }
+
+    #[track_caller]
+    fn check(frame: &Frame, sent: &[u8], snapshot: &[u8], stream: &[u8]) {
+        for size in 1..=sent.len() {
+            let mut transfer = Transfer::new(frame.clone());
+            let (mut out, mut rest) = (Vec::new(), Vec::new());
+            for piece in sent.chunks(size) {
+                let used = transfer.take(piece, &mut out);
+                rest.extend_from_slice(&piece[used..]);
+            }
+            assert!(transfer.is_over(), "{size}");
+            assert_eq!((&*out, &*rest), (snapshot, stream), "{size}");
+            assert_eq!(transfer.bytes(), snapshot.len() as u64);
+        }
+    }
+
+    #[test]
+    fn any_pieces_give_the_same_snapshot_and_the_same_rest() {
+        check(&Frame::Length(5), b"hello*1", b"hello", b"*1");
+        check(&Frame::Length(0), b"*1", b"", b"*1");
+        let mut mark = [b'm'; MARK_BYTES];
+        mark[MARK_BYTES - 1] = b'n';
+        // Something that nearly is the mark, too.
+        let mut sent = [b'm'; 100].to_vec();
+        sent.extend_from_slice(b"hello");
+        let snapshot = sent.clone();
+        sent.extend_from_slice(&mark);
+        sent.extend_from_slice(b"*1\r\n");
+        check(&Frame::Mark(mark), &sent, &snapshot, b"*1\r\n");
+    }
+}
