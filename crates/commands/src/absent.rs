@@ -46,6 +46,4 @@ pub const ABSENT: &[&str] = &[
     "module|load",
     "module|loadex",
     "module|unload",
-    "replicaof",
-    "slaveof",
 ];

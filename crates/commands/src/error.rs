@@ -63,6 +63,8 @@ errors! {
     NO_AUTH = "NOAUTH Authentication required.";
     EXEC_WITHOUT_MULTI = "ERR EXEC without MULTI";
     EXEC_ABORTED = "EXECABORT Transaction discarded because of previous errors.";
+    ROLE_CHANGED = "UNBLOCKED force unblock from blocking operation, instance state changed \
+                    (master -> replica?)";
     UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
     BUSY_KEY = "BUSYKEY Target key name already exists.";
     SAME_OBJECT = "ERR source and destination objects are the same";

@@ -11,7 +11,7 @@ use pantala_settings::Settings;
 use crate::condition::Condition;
 use crate::engine::{Engine, Notices, Stats};
 use crate::functions::store::Functions;
-use crate::lane::{Compensate, LANE_SLOTS, Lane};
+use crate::lane::{Compensate, GATE_SLOTS, Lane};
 use crate::mailbox::{MAX_WORKERS, WorkerSet};
 use crate::scripts::Scripts;
 use crate::settings_cell::SettingsCell;
@@ -44,7 +44,7 @@ impl Engine {
             seed: parts.seed,
             databases: parts.settings.databases,
             worker_slots: MAX_WORKERS,
-            lane_slots: LANE_SLOTS,
+            lane_slots: GATE_SLOTS,
         };
         let engine = Arc::new(Engine {
             space: Keyspace::new(config),

@@ -18,7 +18,7 @@ use crate::process::logging;
 use crate::process::place;
 use crate::process::start::set_workers;
 use crate::process::whole_file;
-use crate::replication::primary;
+use crate::replication::{primary, replica};
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
@@ -191,7 +191,10 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
             shared.saves.apply(&shared.engine);
             shared.engine.condition.shutdown.wake();
         }
-        OnChange::Replication => primary::settings_changed(shared),
+        OnChange::Replication => {
+            primary::settings_changed(shared);
+            replica::settings_changed(shared, now);
+        }
         OnChange::AppendOnly => journaling::settings_changed(shared, now)?,
         OnChange::Tls => {
             apply_tls(shared)?;

@@ -13,7 +13,7 @@
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, Scope};
@@ -59,6 +59,8 @@ pub struct LoadState {
     used_bytes: AtomicU64,
     /// Of how many parts one of Dragonfly's says it is.
     parts: AtomicU64,
+    /// The database that the primary's stream had selected.
+    stream_db: AtomicU32,
     last: Mutex<Inserted>,
 }
 
@@ -85,6 +87,7 @@ impl LoadState {
         self.loaded_bytes.store(0, Ordering::Relaxed);
         self.used_bytes.store(0, Ordering::Relaxed);
         self.parts.store(0, Ordering::Relaxed);
+        self.stream_db.store(0, Ordering::Relaxed);
     }
 
     /// How far it is.
@@ -230,7 +233,7 @@ fn load_file(shared: &Shared, path: &Path, replaces: bool) -> Result<(Inserted, 
     let (mut sum, mut bytes) = (Inserted::default(), 0);
     for (path, &file_bytes) in files.iter().zip(&sizes) {
         let mut file = disk.open_to_read(path).map_err(Fault::Disk)?;
-        let loaded = load_from(shared, &mut file, file_bytes, (replaces, now));
+        let loaded = load_from(shared, &mut file, Some(file_bytes), (replaces, now));
         let (inserted, read) = loaded.map_err(|fault| in_part(&files, path, fault))?;
         sum.add(inserted);
         bytes += read;
@@ -256,7 +259,7 @@ fn in_part(files: &[PathBuf], path: &Path, fault: Fault) -> Fault {
 fn load_from(
     shared: &Shared,
     file: &mut dyn Read,
-    file_bytes: u64,
+    file_bytes: Option<u64>,
     (replaces, now): (bool, UnixMs),
 ) -> Result<(Inserted, u64), Fault> {
     let engine = &shared.engine;
@@ -281,8 +284,7 @@ fn load_from(
         VersionCheck::Strict => Versions::Known,
         VersionCheck::Relaxed => Versions::All,
     };
-    let options =
-        ReadOptions { versions, checks: settings.rdbchecksum, file_bytes: Some(file_bytes) };
+    let options = ReadOptions { versions, checks: settings.rdbchecksum, file_bytes };
     let threads = settings.snapshot_thread_count();
     let (batches, receiver) = sync_channel(threads * BATCHES_PER_THREAD);
     let receiver = Mutex::new(receiver);
@@ -311,13 +313,30 @@ fn load_from(
     Ok((loading.inserted.into_inner().unwrap_or_else(PoisonError::into_inner), bytes))
 }
 
+/// Loads a primary's snapshot into an empty server, keys whose time is over too: the stream says
+/// when they are gone. The database that the stream begins in.
+///
+/// # Errors
+/// A text for the operator; then some of it may be there.
+pub fn load_copy(shared: &Shared, input: &mut dyn Read, bytes: Option<u64>) -> Result<u32, String> {
+    let began_us = monotonic_us();
+    shared.loading.begin(bytes.unwrap_or_default());
+    let loaded = load_from(shared, input, bytes, (false, UnixMs(i64::MIN)));
+    let (inserted, _) = loaded.map_err(|fault| fault.to_string())?;
+    *shared.loading.last.lock().unwrap_or_else(PoisonError::into_inner) = inserted;
+    shared.saves.loaded(shared.changes());
+    let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
+    tracing::info!(keys = inserted.loaded, took_ms, "loaded the primary's snapshot");
+    Ok(shared.loading.stream_db.load(Ordering::Relaxed))
+}
+
 /// Loads the base of an append-only file, with the keys that have expired: steps follow that say
 /// when they are gone.
 struct Bases<'s>(&'s Shared);
 
 impl LoadSnapshot for Bases<'_> {
     fn load(&mut self, file: &mut dyn Read, file_bytes: u64) -> Result<u64, String> {
-        let loaded = load_from(self.0, file, file_bytes, (false, UnixMs(i64::MIN)));
+        let loaded = load_from(self.0, file, Some(file_bytes), (false, UnixMs(i64::MIN)));
         loaded.map(|(_, bytes)| bytes).map_err(|fault| fault.to_string())
     }
 }
@@ -387,6 +406,10 @@ impl Taking<'_, '_> {
                 let number = number.unwrap_or_default();
                 match &*name {
                     b"used-mem" => shared.loading.used_bytes.store(number, Ordering::Relaxed),
+                    b"repl-stream-db" => {
+                        let db = u32::try_from(number).unwrap_or_default();
+                        shared.loading.stream_db.store(db, Ordering::Relaxed);
+                    }
                     b"shard-count" => shared.loading.parts.store(number, Ordering::Relaxed),
                     _ => {}
                 }

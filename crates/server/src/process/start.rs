@@ -14,7 +14,7 @@ use pantala_settings::Settings;
 use pantala_settings::field::IoEngine;
 
 use crate::commands::acl;
-use crate::replication::primary;
+use crate::replication::{primary, replica};
 use crate::shared::{Launch, Shared};
 use crate::worker::WorkerThread;
 use crate::workers::MAX_WORKERS;
@@ -117,6 +117,7 @@ pub fn start_with(
     if to_load.is_some() {
         shared.engine.condition.lasting.begin(States::LOADING);
     }
+    replica::prepare(&shared);
     let mut threads = Vec::new();
     let (to_reclaimer, garbage) = background::reclaimer();
     shared.engine.space.set_reclaimer(Box::new(to_reclaimer));
@@ -176,7 +177,16 @@ impl Running {
     /// A text for the operator: the server is not to go on, as its data would be a part of what is
     /// in the file.
     pub fn load(&mut self) -> Result<(), String> {
-        let Some(to_load) = self.to_load.take() else { return Ok(()) };
+        if let Some(to_load) = self.to_load.take() {
+            self.load_first(to_load)?;
+        }
+        match self.shared.engine.condition.shutdown.is_final() {
+            true => Ok(()),
+            false => replica::begin(&self.shared),
+        }
+    }
+
+    fn load_first(&self, to_load: ToLoad) -> Result<(), String> {
         self.shared.supervisor.tell(News::Loading);
         let loading = AnswersLoading::begin(&self.shared);
         let loaded = self.load_from(to_load);
@@ -264,6 +274,7 @@ impl Running {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
+        replica::end(&self.shared);
         self.shared.appending.end(&self.shared.engine.journal);
         // What is not finished is worth nothing.
         self.shared.saves.cancel_and_wait();

@@ -15,6 +15,7 @@
 //! Not here: the stream itself, and who is a replica (`pantala_replication`).
 
 pub mod primary;
+pub mod replica;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -35,6 +36,8 @@ pub struct Replication {
     pub checkpoints: Checkpoints,
     /// This server as their primary.
     pub primary: Primary,
+    /// Whom this server follows, if anybody.
+    pub following: replica::Following,
     /// How many wait until replicas have what was written.
     pub awaiting: AtomicUsize,
 }
@@ -42,12 +45,12 @@ pub struct Replication {
 impl Replication {
     /// Whether this server follows another one.
     pub fn is_replica(&self) -> bool {
-        false
+        self.following.is_replica()
     }
 
     /// Whether others may follow: one that follows another one must have its data.
     pub fn may_be_followed(&self) -> bool {
-        true
+        !self.is_replica() || self.following.is_connected()
     }
 
     /// Whether somebody waits until replicas have what was written.

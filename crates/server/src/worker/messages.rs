@@ -58,6 +58,7 @@ impl Worker {
                 self.wake_for_journal();
             }
             Message::StreamGrew => self.look_at_replicas(),
+            Message::RoleChanged => self.end_all_waiting(),
             Message::EvictClients => self.chores.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
             Message::Listen(sockets) => {
@@ -132,6 +133,15 @@ impl Worker {
         let found = self.connections.iter().flatten().find(|one| is_meant(one));
         let Some(index) = found.map(|connection| connection.token.index) else { return false };
         self.unblock(index, with_error.then_some(&error::UNBLOCKED))
+    }
+
+    /// Nobody waits for keys any more: this server follows another one.
+    fn end_all_waiting(&mut self) {
+        let blocked = self.connections.iter().flatten();
+        let indexes: Vec<u32> = blocked.map(|connection| connection.token.index).collect();
+        for index in indexes {
+            self.unblock(index, Some(&error::ROLE_CHANGED));
+        }
     }
 
     fn lane_done(&mut self, handle: u64, parking: u32, session: Session, reply: Vec<u8>) {

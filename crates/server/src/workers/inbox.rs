@@ -70,6 +70,8 @@ pub enum Message {
     PauseChanged,
     /// More of the journal is durable.
     JournalKept,
+    /// This server follows another one from now on: who waits for keys waits no longer.
+    RoleChanged,
     /// There is more to be sent to replicas.
     StreamGrew,
     /// Clients take too much memory together, and the largest may be one of this worker.

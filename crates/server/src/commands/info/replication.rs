@@ -5,13 +5,24 @@ use pantala_replication::{History, Phase, Replica};
 
 use super::Page;
 use crate::replication::primary::{address, good_count};
+use crate::replication::replica::{self, LinkPhase, Told};
 use crate::shared::Shared;
 
 /// The id of a history that there is not.
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
 pub(super) fn replication(shared: &Shared, page: &mut Page) {
-    page.line("role", "master");
+    let settings = shared.engine.settings.current();
+    match replica::told(shared) {
+        None => page.line("role", "master"),
+        Some(told) => {
+            page.line("role", "slave");
+            of_replica(&told, page);
+            page.line("slave_priority", settings.replica_priority);
+            page.line("slave_read_only", u8::from(settings.replica_read_only));
+            page.line("replica_announced", u8::from(settings.replica_announced));
+        }
+    }
     followers(shared, page);
     page.line("master_failover_state", "no-failover");
     history(shared, page);
@@ -56,4 +67,27 @@ fn history(shared: &Shared, page: &mut Page) {
     page.line("repl_backlog_size", kept_bytes);
     page.line("repl_backlog_first_byte_offset", if is_kept { first + 1 } else { 0 });
     page.line("repl_backlog_histlen", end - first);
+}
+
+fn of_replica(told: &Told, page: &mut Page) {
+    page.line("master_host", &told.primary.host);
+    page.line("master_port", told.primary.port);
+    let is_up = told.phase == LinkPhase::Connected;
+    page.line("master_link_status", if is_up { "up" } else { "down" });
+    page.line("master_last_io_seconds_ago", told.heard_s);
+    page.line("master_sync_in_progress", u8::from(told.copy.is_some()));
+    page.line("slave_read_repl_offset", told.position);
+    page.line("slave_repl_offset", told.position);
+    page.each(&["replicas_repl_buffer_size", "replicas_repl_buffer_peak"], 0);
+    if let Some((total, bytes)) = told.copy {
+        page.line("master_sync_total_bytes", total);
+        page.line("master_sync_read_bytes", bytes);
+        page.line("master_sync_left_bytes", total.saturating_sub(bytes));
+        let done = bytes as f64 / (total.max(1)) as f64 * 100.0;
+        page.line("master_sync_perc", format!("{done:.2}"));
+        page.line("master_sync_last_io_seconds_ago", told.heard_s.max(0));
+    }
+    if !is_up {
+        page.line("master_link_down_since_seconds", told.down_s);
+    }
 }

@@ -4,6 +4,7 @@ use pantala_commands::{Call, Category, Command, Done, Flags, Group};
 use pantala_replication::Phase;
 
 use crate::replication::primary::address;
+use crate::replication::replica::{self, LinkPhase, Told};
 use crate::shared::Shared;
 
 pub(super) const ROLE: Command = Command::new("ROLE", role, Group::Server)
@@ -15,6 +16,10 @@ pub(super) const ROLE: Command = Command::new("ROLE", role, Group::Server)
 
 fn role(call: &mut Call<'_, '_>) -> Done {
     let replication = &Shared::of(call).replication;
+    if let Some(told) = replica::told(Shared::of(call)) {
+        of_replica(call, &told);
+        return Ok(());
+    }
     let mut replicas = replication.replicas.all();
     replicas.retain(|replica| replica.phase() == Phase::Online || replica.has_copy());
     let reply = &mut call.reply;
@@ -30,4 +35,15 @@ fn role(call: &mut Call<'_, '_>) -> Done {
         reply.bulk(replica.acknowledged().position.to_string().as_bytes());
     }
     Ok(())
+}
+
+fn of_replica(call: &mut Call<'_, '_>, told: &Told) {
+    let reply = &mut call.reply;
+    reply.array(5);
+    reply.bulk(b"slave");
+    reply.bulk(told.primary.host.as_bytes());
+    reply.int(told.primary.port.into());
+    reply.bulk(told.phase.word().as_bytes());
+    let is_connected = told.phase == LinkPhase::Connected;
+    reply.int(if is_connected { told.position.cast_signed() } else { -1 });
 }

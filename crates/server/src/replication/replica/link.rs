@@ -1,0 +1,184 @@
+//! The thread that follows the primary.
+//!
+//! ```text
+//! connect --> Handshake --> full copy, or go on --> read, cut, apply, append, acknowledge
+//!    ^------------------- a second later ------------------------------- whatever ends it
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pantala_journal::resp::push_command;
+use pantala_replication::link::{Answer, Cutter, Greeting, Handshake, Next, Wanted};
+
+use super::apply::Applier;
+use super::copy::FullCopy;
+use super::socket::{Socket, TICK};
+use super::{LinkPhase, relock, set_phase};
+use crate::shared::Shared;
+
+/// How soon it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// More is not applied at once: who waits for `applying` waits for this.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// The life of the link with this number.
+pub fn run(shared: &Arc<Shared>, number: u64) {
+    let following = &shared.replication.following;
+    let mut link = Link {
+        shared,
+        number,
+        applier: Applier::new(Arc::clone(shared)),
+        cutter: Cutter::default(),
+    };
+    link.applier.select(following.stream_db());
+    while following.is_in_force(number) {
+        let Some(primary) = following.primary() else { break };
+        let ended = link.follow(&primary);
+        following.set_socket(number, None);
+        if !following.is_in_force(number) {
+            break;
+        }
+        set_phase(shared, number, LinkPhase::Connect);
+        if let Err(why) = ended {
+            let (host, port) = (primary.host, primary.port);
+            tracing::warn!(host, port, "the link to the primary has ended: {why}");
+        }
+        following.rest(number, RETRY);
+    }
+}
+
+struct Link<'l> {
+    shared: &'l Arc<Shared>,
+    number: u64,
+    applier: Applier,
+    cutter: Cutter,
+}
+
+impl Link<'_> {
+    fn follow(&mut self, primary: &super::Primary) -> Result<(), String> {
+        let (shared, number) = (self.shared, self.number);
+        let following = &shared.replication.following;
+        let settings = shared.engine.settings.current();
+        let silence = Duration::from_secs(settings.repl_timeout_s.into());
+        set_phase(shared, number, LinkPhase::Connecting);
+        let (mut socket, other) =
+            Socket::open(primary, silence).map_err(|error| error.to_string())?;
+        if !following.set_socket(number, Some(other)) {
+            return Ok(());
+        }
+        set_phase(shared, number, LinkPhase::Handshake);
+        let history = shared.replication.stream.history();
+        let wanted = history.is_kept.then_some(Wanted { id: history.id, position: history.end });
+        let answer = self.greet(&mut socket, wanted).map_err(|error| error.to_string())?;
+        match answer {
+            Answer::Later(why) | Answer::Refused(why) => return Err(why),
+            Answer::Continue(id) => {
+                tracing::info!(position = history.end, "the stream goes on where it was");
+                if let Some(id) = id.filter(|id| *id != history.id) {
+                    shared.replication.stream.rename(id);
+                    super::drop_replicas(shared);
+                }
+            }
+            Answer::FullCopy(id, position) => {
+                set_phase(shared, number, LinkPhase::Sync);
+                tracing::info!(%id, position, "a full copy begins");
+                let copy = FullCopy { shared, number, id, position };
+                let db = copy.take(&mut socket)?;
+                self.applier.select(db);
+                tracing::info!(position, "the full copy has ended");
+            }
+        }
+        self.cutter = Cutter::default();
+        following.heard();
+        set_phase(shared, number, LinkPhase::Connected);
+        self.stream(&mut socket)
+    }
+
+    fn greet(&self, socket: &mut Socket, wanted: Option<Wanted>) -> io::Result<Answer> {
+        let settings = self.shared.engine.settings.current();
+        let has_login = !settings.primaryauth.is_empty();
+        let login = has_login.then(|| (settings.primaryuser.clone(), settings.primaryauth.clone()));
+        let own_port = if settings.tls_replication { settings.tls_port } else { settings.port };
+        let greeting = Greeting {
+            login,
+            port: match settings.replica_announce_port {
+                0 => own_port,
+                announced => announced,
+            },
+            address: settings.replica_announce_ip.clone(),
+        };
+        let mut handshake = Handshake::new(greeting, wanted, false);
+        let first = handshake.begin();
+        socket.send(&first)?;
+        loop {
+            let Some(line) = socket.line()? else {
+                if !self.shared.replication.following.is_in_force(self.number) {
+                    return Ok(Answer::Later("another primary is to be followed".into()));
+                }
+                socket.fill()?;
+                continue;
+            };
+            match handshake.take(&line) {
+                Next::Send(bytes) => socket.send(&bytes)?,
+                Next::Read => {}
+                Next::Over(answer) => return Ok(answer),
+            }
+        }
+    }
+
+    /// Follows the stream until the link ends.
+    fn stream(&mut self, socket: &mut Socket) -> Result<(), String> {
+        let following = &self.shared.replication.following;
+        let mut acked = Instant::now();
+        // The first word makes the primary send the stream.
+        self.acknowledge(socket)?;
+        loop {
+            let input = socket.take_input();
+            for piece in input.chunks(BATCH_BYTES) {
+                self.cutter.add(piece);
+                if !self.apply()? {
+                    return Ok(());
+                }
+            }
+            if self.applier.take_asked() || acked.elapsed() >= TICK {
+                acked = Instant::now();
+                self.acknowledge(socket)?;
+            }
+            if socket.fill().map_err(|error| error.to_string())? {
+                following.heard();
+            }
+            if !following.is_in_force(self.number) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Applies what is whole of what has come; false: another link is in force.
+    fn apply(&mut self) -> Result<bool, String> {
+        let replication = &self.shared.replication;
+        let cut = self.cutter.cut();
+        if self.cutter.steps().len() > 0 {
+            let _applying = relock(&replication.following.applying);
+            if !replication.following.is_in_force(self.number) {
+                return Ok(false);
+            }
+            self.applier.apply(&self.cutter);
+            replication.stream.append(self.cutter.whole());
+            replication.stream.trim(replication.replicas.needed());
+        }
+        if !self.cutter.whole().is_empty() {
+            self.cutter.forget_whole();
+            crate::replication::call_workers(self.shared);
+        }
+        cut.map_err(|broken| broken.to_string()).map(|()| true)
+    }
+
+    fn acknowledge(&self, socket: &mut Socket) -> Result<(), String> {
+        let position = self.shared.replication.stream.end().to_string();
+        let mut out = Vec::new();
+        push_command(&mut out, &[b"REPLCONF", b"ACK", position.as_bytes()]);
+        socket.send(&out).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,377 @@
+//! This server as a replica: whom it follows, and how it begins and ends to.
+//!
+//! ```text
+//! REPLICAOF host port   writes refused --> the stream's end is known --> a thread follows (link.rs)
+//! link                  connect, PSYNC --> full copy (copy.rs) --> steps applied (apply.rs)
+//! REPLICAOF NO ONE      the link ends between two steps --> a new history --> writes again
+//! ```
+//!
+//! Invariants
+//! 1. The role changes under `changing`, and under `applying`: between two batches of steps.
+//! 2. A link whose number is not in force any more does nothing to data and stream: it looks after
+//!    it has taken `applying`.
+//! 3. While this is a replica nothing expires or is evicted by itself: the primary says it.
+//!
+//! Not here: what is said to a primary (`pantala_replication::link`). Tests: compat/replication.
+
+mod apply;
+mod copy;
+mod link;
+mod socket;
+mod told;
+
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
+use pantala_engine::states::States;
+use pantala_keyspace::HideReason;
+use pantala_settings::Settings;
+
+use crate::process::journaling;
+use crate::replication::primary;
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+pub use told::{Told, told};
+
+/// A primary's address, as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Primary {
+    /// Name or number.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// How far the link is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkPhase {
+    /// It is to connect.
+    #[default]
+    Connect,
+    /// It connects.
+    Connecting,
+    /// It says who it is.
+    Handshake,
+    /// The snapshot comes.
+    Sync,
+    /// The stream is followed.
+    Connected,
+}
+
+impl LinkPhase {
+    /// As ROLE says it.
+    pub fn word(self) -> &'static str {
+        match self {
+            LinkPhase::Connect => "connect",
+            LinkPhase::Connecting => "connecting",
+            LinkPhase::Handshake => "handshake",
+            LinkPhase::Sync => "sync",
+            LinkPhase::Connected => "connected",
+        }
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Following {
+    /// Held by whoever changes the role.
+    changing: Mutex<()>,
+    /// Held while steps are applied, or the data is replaced: who takes it finds data and stream at
+    /// one moment.
+    pub applying: Mutex<()>,
+    /// The link in force.
+    number: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+    is_replica: AtomicBool,
+    is_connected: AtomicBool,
+    /// The database that the stream has selected.
+    db: AtomicU32,
+    /// When something came last (monotonic, microseconds).
+    heard_us: AtomicU64,
+    /// Since when there is no link, likewise; 0: there was none.
+    down_us: AtomicU64,
+    /// Commands of the stream that have failed.
+    errors: AtomicU64,
+    copying: Copying,
+}
+
+#[derive(Default)]
+struct State {
+    primary: Option<Primary>,
+    phase: LinkPhase,
+    socket: Option<TcpStream>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How far the snapshot is.
+#[derive(Default)]
+struct Copying {
+    /// Its bytes; 0: not known.
+    total: AtomicU64,
+    bytes: AtomicU64,
+}
+
+fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Following {
+    fn state(&self) -> MutexGuard<'_, State> {
+        relock(&self.state)
+    }
+
+    /// Whether this server is a replica.
+    #[inline]
+    pub fn is_replica(&self) -> bool {
+        self.is_replica.load(Ordering::Acquire)
+    }
+
+    /// Whether it follows its primary's stream.
+    pub fn is_connected(&self) -> bool {
+        self.is_connected.load(Ordering::Acquire)
+    }
+
+    /// The database that the stream has selected.
+    pub fn stream_db(&self) -> u32 {
+        self.db.load(Ordering::Acquire)
+    }
+
+    /// Whom it follows.
+    pub fn primary(&self) -> Option<Primary> {
+        self.state().primary.clone()
+    }
+
+    /// Whether the link of this number is the one in force.
+    fn is_in_force(&self, number: u64) -> bool {
+        self.number.load(Ordering::Acquire) == number
+    }
+
+    /// The link in force is so no more: it ends as soon as it can. The number of the next one.
+    fn interrupt(&self) -> u64 {
+        let number = self.number.fetch_add(1, Ordering::AcqRel) + 1;
+        let state = self.state();
+        if let Some(socket) = &state.socket {
+            // It may be closed already.
+            let _closed = socket.shutdown(Shutdown::Both);
+        }
+        drop(state);
+        self.changed.notify_all();
+        number
+    }
+
+    /// The link of this number has this socket now; whether it is in force.
+    fn set_socket(&self, number: u64, socket: Option<TcpStream>) -> bool {
+        let mut state = self.state();
+        let is_in_force = self.is_in_force(number);
+        if is_in_force {
+            state.socket = socket;
+        }
+        is_in_force
+    }
+
+    /// Waits so long, or until the link of this number is no more in force.
+    fn rest(&self, number: u64, most: Duration) {
+        let is_in_force = |_: &mut State| self.is_in_force(number);
+        let waited = self.changed.wait_timeout_while(self.state(), most, is_in_force);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn heard(&self) {
+        self.heard_us.store(monotonic_us(), Ordering::Relaxed);
+    }
+}
+
+/// The link of this number is so far.
+fn set_phase(shared: &Shared, number: u64, phase: LinkPhase) {
+    let following = &shared.replication.following;
+    let mut state = following.state();
+    if !following.is_in_force(number) {
+        return;
+    }
+    let was_connected = state.phase == LinkPhase::Connected;
+    state.phase = phase;
+    let is_connected = phase == LinkPhase::Connected;
+    following.is_connected.store(is_connected, Ordering::Release);
+    if was_connected && !is_connected {
+        following.down_us.store(monotonic_us(), Ordering::Relaxed);
+    }
+    apply_states(shared, &shared.engine.settings.current());
+}
+
+/// The states of a replica, by the settings and the link. With the state locked, or the role fixed.
+fn apply_states(shared: &Shared, settings: &Settings) {
+    let following = &shared.replication.following;
+    let lasting = &shared.engine.condition.lasting;
+    let is_replica = following.is_replica();
+    let is_stale = !settings.replica_serve_stale_data && !following.is_connected();
+    for (state, is_so) in
+        [(States::READ_ONLY, settings.replica_read_only), (States::STALE, is_stale)]
+    {
+        match is_replica && is_so {
+            true => lasting.begin(state),
+            false => lasting.end(state),
+        }
+    }
+}
+
+/// CONFIG SET has changed something.
+pub fn settings_changed(shared: &Shared, now: &Settings) {
+    let _state = shared.replication.following.state();
+    apply_states(shared, now);
+}
+
+/// Follows this primary from now on; false: it does so already. Only on a thread that may wait,
+/// outside the gate.
+///
+/// # Errors
+/// A text for the operator.
+pub fn follow(shared: &Arc<Shared>, primary: &Primary) -> Result<bool, String> {
+    let following = &shared.replication.following;
+    let _changing = relock(&following.changing);
+    if following.primary().as_ref() == Some(primary) {
+        return Ok(false);
+    }
+    let number = following.interrupt();
+    let _between_steps = relock(&following.applying);
+    if !following.is_replica() {
+        end_as_primary(shared)?;
+    }
+    {
+        let mut state = following.state();
+        (state.primary, state.phase) = (Some(primary.clone()), LinkPhase::Connect);
+        following.is_connected.store(false, Ordering::Release);
+        following.down_us.store(0, Ordering::Relaxed);
+        apply_states(shared, &shared.engine.settings.current());
+    }
+    tracing::info!(host = primary.host, port = primary.port, "this server becomes a replica");
+    start_link(shared, number)?;
+    Ok(true)
+}
+
+/// No client changes anything any more, and all that was changed is in the stream.
+fn end_as_primary(shared: &Shared) -> Result<(), String> {
+    let (engine, following) = (&shared.engine, &shared.replication.following);
+    following.is_replica.store(true, Ordering::Release);
+    engine.space.hide_expired(HideReason::Replica, true);
+    apply_states(shared, &engine.settings.current());
+    // Turns that began before have ended after this.
+    if engine.space.at_one_moment(|_| {}).is_err() {
+        engine.space.hide_expired(HideReason::Replica, false);
+        following.is_replica.store(false, Ordering::Release);
+        apply_states(shared, &engine.settings.current());
+        return Err("a script does not end".into());
+    }
+    if shared.appending.is_fed() {
+        journaling::stop_feeding(shared);
+    }
+    shared.workers.post_all(|| Message::RoleChanged);
+    Ok(())
+}
+
+fn start_link(shared: &Arc<Shared>, number: u64) -> Result<(), String> {
+    let of_thread = Arc::clone(shared);
+    let life = move || {
+        link::run(&of_thread, number);
+        pantala_memory::release_seat();
+    };
+    let spawned = Builder::new().name("replica-link".into()).spawn(life);
+    let thread = spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
+    // The one before ends by itself.
+    shared.replication.following.state().thread = Some(thread);
+    Ok(())
+}
+
+/// Follows nobody from now on: the data goes its own way. Only on a thread that may wait, outside
+/// the gate.
+///
+/// # Errors
+/// A text for the operator.
+pub fn promote(shared: &Shared) -> Result<(), String> {
+    let following = &shared.replication.following;
+    let _changing = relock(&following.changing);
+    if !following.is_replica() {
+        return Ok(());
+    }
+    following.interrupt();
+    let _between_steps = relock(&following.applying);
+    let replication = &shared.replication;
+    // Before anybody writes: what is written is in the stream.
+    if replication.stream.history().is_kept {
+        journaling::begin_to_feed(shared)?;
+    }
+    let id = replication.stream.branch();
+    {
+        let mut state = following.state();
+        (state.primary, state.socket) = (None, None);
+        following.is_connected.store(false, Ordering::Release);
+        following.is_replica.store(false, Ordering::Release);
+        apply_states(shared, &shared.engine.settings.current());
+    }
+    shared.engine.space.hide_expired(HideReason::Replica, false);
+    drop_replicas(shared);
+    tracing::info!(%id, position = replication.stream.end(), "this server becomes a primary");
+    Ok(())
+}
+
+/// Closes the connections of all replicas: they come back, and learn of the new history.
+fn drop_replicas(shared: &Shared) {
+    for replica in shared.replication.replicas.all() {
+        primary::close(shared, &replica);
+    }
+}
+
+/// The server stops: the link ends.
+pub fn end(shared: &Shared) {
+    let following = &shared.replication.following;
+    following.interrupt();
+    let thread = following.state().thread.take();
+    if let Some(thread) = thread {
+        // One that panicked has said so.
+        let _ended = thread.join();
+    }
+}
+
+/// Before there is a client: writes are refused if the settings name a primary.
+pub fn prepare(shared: &Shared) {
+    let settings = shared.engine.settings.current();
+    if named(&settings.replicaof).is_some() {
+        shared.replication.following.is_replica.store(true, Ordering::Release);
+        shared.engine.space.hide_expired(HideReason::Replica, true);
+        apply_states(shared, &settings);
+    }
+}
+
+/// Begins as the settings say, once all is loaded.
+///
+/// # Errors
+/// A text for the operator.
+pub fn begin(shared: &Arc<Shared>) -> Result<(), String> {
+    let settings = shared.engine.settings.current();
+    match named(&settings.replicaof) {
+        Some(primary) => follow(shared, &primary).map(drop),
+        None => Ok(()),
+    }
+}
+
+/// The primary that the setting names.
+pub fn named(text: &str) -> Option<Primary> {
+    let (host, port) = text.rsplit_once(' ')?;
+    Some(Primary { host: host.to_owned(), port: port.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_setting_names_a_primary_or_none() {
+        assert_eq!(named(""), None);
+        assert_eq!(named("::1 7000"), Some(Primary { host: "::1".into(), port: 7000 }));
+    }
+}
