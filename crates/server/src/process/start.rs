@@ -114,10 +114,7 @@ pub fn start_with(
         // Before anybody changes anything: keys may expire as soon as all is loaded.
         shared.engine.journal.turn(true);
     }
-    if to_load.is_some() {
-        shared.engine.condition.lasting.begin(States::LOADING);
-    }
-    replica::prepare(&shared);
+    prepare_states(&shared, to_load.is_some());
     let mut threads = Vec::new();
     let (to_reclaimer, garbage) = background::reclaimer();
     shared.engine.space.set_reclaimer(Box::new(to_reclaimer));
@@ -157,6 +154,14 @@ pub fn start_with(
         threads.push(spawn("sign-of-life", life)?);
     }
     Ok(Running { shared, threads, sweeper_waker, to_load })
+}
+
+/// What is refused before there is a client.
+fn prepare_states(shared: &Shared, is_loading: bool) {
+    if is_loading {
+        shared.engine.condition.lasting.begin(States::LOADING);
+    }
+    replica::prepare(shared);
 }
 
 /// What connections need that speak more than RESP: certificates, and who serves HTTP.

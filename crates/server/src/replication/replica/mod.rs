@@ -1,7 +1,7 @@
 //! This server as a replica: whom it follows, and how it begins and ends to.
 //!
 //! ```text
-//! REPLICAOF host port   writes refused --> the stream's end is known --> a thread follows (link.rs)
+//! REPLICAOF host port   writes refused --> the stream's end is known --> a thread follows (link)
 //! link                  connect, PSYNC --> full copy (copy.rs) --> steps applied (apply.rs)
 //! REPLICAOF NO ONE      the link ends between two steps --> a new history --> writes again
 //! ```
