@@ -8,7 +8,7 @@
 //! Invariants
 //! 1. A replica's output holds what it is to be sent, in order, and nothing else: no reply, no
 //!    message.
-//! 2. No more than [`UNSENT_BYTES`] and a piece lie in its output; the rest is taken from the stream
+//! 2. No more than [`UNSENT_BYTES`] and a piece lie in its output; the rest comes from the stream
 //!    when that is sent.
 //!
 //! Not here: who gets a copy and when (`replication/primary`). Tests: compat/replication.

@@ -74,6 +74,16 @@ impl Worker {
         }
     }
 
+    /// Counts what a connection takes now.
+    fn recount(&mut self, index: u32) {
+        let Some(connection) = self.at(index) else { return };
+        let (before, bytes) = (connection.counts.counted_bytes, connection.memory_bytes() as u64);
+        if before != bytes {
+            connection.counts.counted_bytes = bytes;
+            self.count_bytes(before, bytes);
+        }
+    }
+
     fn flush_one(&mut self, index: u32, ops: &mut Ops<'_>) {
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         connection.marks.is_touched = false;
@@ -81,19 +91,12 @@ impl Worker {
             return;
         }
         let token = connection.token;
-        let mut served = Served::All;
-        if is_replica(connection) && connection.life == Life::Open {
-            served = self.serve_replica(index);
-            if served == Served::Lost {
-                return self.drop_connection(token, ops);
-            }
+        let follows = is_replica(connection) && connection.life == Life::Open;
+        let served = if follows { self.serve_replica(index) } else { Served::All };
+        if served == Served::Lost {
+            return self.drop_connection(token, ops);
         }
-        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
-        let (before, bytes) = (connection.counts.counted_bytes, connection.memory_bytes() as u64);
-        if before != bytes {
-            connection.counts.counted_bytes = bytes;
-            self.count_bytes(before, bytes);
-        }
+        self.recount(index);
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         match self.limited.judge(connection, self.now_us) {
             Judgement::Fine => {

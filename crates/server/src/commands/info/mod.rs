@@ -3,8 +3,8 @@
 //! Names and order are Valkey's, so that clients and dashboards find what they look for. What this
 //! server has no counterpart of answers what is true of it: nothing, mostly zero.
 //!
-//! Not here: sections of figures that count (`counts`), those that describe (`state`, `replication`), the
-//! one that looks at keys (`keysizes`).
+//! Not here: sections of figures that count (`counts`), those that describe (`state`,
+//! `replication`), the one that looks at keys (`keysizes`).
 
 mod counts;
 mod keysizes;

@@ -32,7 +32,7 @@ fn replconf(call: &mut Call<'_, '_>) -> Done {
     for pair in call.args[1..].chunks_exact(2) {
         let (option, value) = (pair[0], pair[1]);
         if is_word(option, "ACK") || is_word(option, "GETACK") {
-            // Neither is ever answered. A replica's own word its worker takes, and a primary's comes
+            // Neither is ever answered: the worker takes a replica's own word; a primary's comes
             // with its stream.
             return Ok(());
         }

@@ -13,7 +13,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `keeper` | what time brings: copies that are due, replicas that are silent, a stream for nobody |
+//! | `keeper` | what time brings: copies that are due, replicas that are silent, unused streams |
 //! | `copy` | one full copy |
 //! | `riders` | those who get it |
 //! | `sink` | a disk that is these |
@@ -109,7 +109,7 @@ impl Primary {
         self.copied.notify_all();
     }
 
-    /// Calls off the copy that is being made, and waits for its end. Only on a thread that may wait.
+    /// Calls off the copy that is being made, and waits for its end. Only where one may wait.
     pub fn cancel_and_wait(&self) {
         let mut copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(riders) = copying.as_ref() {
