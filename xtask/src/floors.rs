@@ -7,7 +7,7 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 30] = [
+const FLOORS: [(&str, &[&str]); 31] = [
     ("crates/base", &[]),
     ("crates/acl", &["base"]),
     ("crates/sync", &["base"]),
@@ -86,6 +86,7 @@ const FLOORS: [(&str, &[&str]); 30] = [
     ),
     ("crates/client", &["base", "protocol"]),
     ("crates/top", &["base", "protocol", "client"]),
+    ("crates/import", &["protocol", "client"]),
     ("crates/doctor", &["base", "memory", "protocol", "settings", "table", "client"]),
     (
         "crates/admin",
@@ -140,6 +141,7 @@ const ANY: &[&str] = &[
     "client",
     "top",
     "doctor",
+    "import",
     "admin",
     "server",
 ];

@@ -43,13 +43,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// `pantala check`, `journal`, `ping`, `top`, `doctor` and `sizing`, which start no server.
+/// `pantala check`, `journal`, `ping`, `top`, `doctor`, `sizing` and `import`, which start no
+/// server.
 fn inspect(args: &[String]) -> Option<ExitCode> {
     if let [name, words @ ..] = args {
         match name.as_str() {
             "top" => return Some(top(words)),
             "doctor" => return Some(doctor(words)),
             "sizing" => return Some(sizing(words)),
+            "import" => return Some(import(words)),
             _ => {}
         }
     }
@@ -107,6 +109,17 @@ fn sizing(words: &[String]) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => failure("sizing", &error),
+    }
+}
+
+/// `pantala import`, which moves a server's data to another one.
+fn import(words: &[String]) -> ExitCode {
+    match pantala_import::run(words, password(), &mut std::io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            failure("import", &error);
+            ExitCode::from(2)
+        }
     }
 }
 

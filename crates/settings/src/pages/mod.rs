@@ -28,12 +28,13 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// The first words of the command line that are no settings: name, what follows, and purpose.
-const TOOLS: [(&str, &str, &str); 6] = [
+const TOOLS: [(&str, &str, &str); 7] = [
     ("check", "FILE...", "Says what is in files of data, and where they break."),
     ("journal", "FILE", "Prints the steps of an append-only file, as lines of JSON."),
     ("top", "[URL]", "Shows what a server does, in the terminal."),
     ("doctor", "[URL]", "Asks another server what would differ here."),
     ("sizing", "--keys N", "Calculates how much memory and how many cores are needed."),
+    ("import", "URL", "Moves the data of a running server to a Pantala that runs."),
     ("ping", "[ADDRESS]", "Tells whether a server serves, and ends with 0 if it does."),
 ];
 

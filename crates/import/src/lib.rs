@@ -1,0 +1,68 @@
+//! `pantala import`: moves the data of a running server here, while it is written to.
+//!
+//! ```text
+//! follow    NEW: REPLICAOF OLD            until the copy is there and the link is up
+//! switch    OLD: CLIENT PAUSE WRITE       clients that write there wait
+//!           until NEW has all of OLD's stream
+//!           NEW: REPLICAOF NO ONE         writes are taken here
+//!           OLD: REPLICAOF NEW, CLIENT UNPAUSE: who still writes there is refused, not lost
+//! ```
+//!
+//! Both are servers that run; the tool only tells them what to do, over connections of its own.
+//!
+//! Invariants
+//! 1. Before the switch nothing has changed at OLD.
+//! 2. Whatever fails during the switch, OLD is written to again, or NEW is: never both, never none.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options` | what the command line says |
+//! | `server` | one of the two servers, as the tool sees it |
+//! | `copy` | until NEW follows |
+//! | `switch` | the change of roles |
+//!
+//! Tests: at the foot of `switch`, and compat/replication (import).
+
+#![forbid(unsafe_code)]
+
+mod copy;
+mod options;
+mod server;
+mod switch;
+
+use std::io::Write;
+
+use self::options::Options;
+use self::server::{Server, Steady};
+
+pub use self::options::help;
+
+/// Runs the tool. `words` is what follows `import`; `password` that of the environment, for OLD.
+///
+/// # Errors
+/// A text for the operator.
+pub fn run(words: &[String], password: Option<String>, out: &mut dyn Write) -> Result<(), String> {
+    let options = Options::parse(words, password)?;
+    let mut say = |line: String| {
+        // Nobody reads any more: the work goes on.
+        let _unread = writeln!(out, "{line}").and_then(|()| out.flush());
+    };
+    if options.is_help {
+        say(help().trim_end().to_owned());
+        return Ok(());
+    }
+    let mut old = Server::open("the old server", &options.old)?;
+    let mut new = Server::open("the new server", &options.new)?;
+    let mut steady = Steady;
+    copy::follow(&mut old, &mut new, &options, &mut steady, &mut say)?;
+    if options.switches {
+        switch::switch(&mut old, &mut new, &options, &mut steady, &mut say)?;
+    } else {
+        say(format!(
+            "{} follows {}. To change over: pantala import ... --switch",
+            options.new.place(),
+            options.old.place()
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! One of the two servers, as the tool sees it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use pantala_client::{Address, Connection, text_of};
+use pantala_protocol::value::Value;
+
+/// A server that takes commands.
+pub trait Ask {
+    /// Sends a command; its reply, which is no error.
+    ///
+    /// # Errors
+    /// A text for the operator: what the server said, or that it is lost.
+    fn ask(&mut self, words: &[&str]) -> Result<Value, String>;
+
+    /// The fields of a section of INFO.
+    ///
+    /// # Errors
+    /// As for [`Ask::ask`].
+    fn info(&mut self, section: &str) -> Result<BTreeMap<String, String>, String> {
+        let text = text_of(&self.ask(&["INFO", section])?);
+        let fields = text.lines().filter_map(|line| line.split_once(':'));
+        Ok(fields.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
+    }
+
+    /// A field of INFO's section about replication, as a number.
+    ///
+    /// # Errors
+    /// As for [`Ask::ask`], or it is not there.
+    fn offset(&mut self, name: &str) -> Result<u64, String> {
+        let fields = self.info("replication")?;
+        let value = fields.get(name).and_then(|value| value.parse().ok());
+        value.ok_or_else(|| format!("INFO replication has no {name}"))
+    }
+}
+
+/// Time, and what passes it.
+pub trait Clock {
+    /// Since any moment.
+    fn now(&mut self) -> Duration;
+
+    /// Waits.
+    fn pause(&mut self, pause: Duration);
+}
+
+/// A server over a connection.
+pub struct Server {
+    name: &'static str,
+    connection: Connection,
+}
+
+impl Server {
+    /// Connects.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn open(name: &'static str, address: &Address) -> Result<Server, String> {
+        let connection = Connection::open(address).map_err(|why| format!("{name}: {why}"))?;
+        Ok(Server { name, connection })
+    }
+}
+
+impl Ask for Server {
+    fn ask(&mut self, words: &[&str]) -> Result<Value, String> {
+        let said = |why: String| format!("{}, {}: {why}", self.name, words.join(" "));
+        match self.connection.ask(words).map_err(|why| said(why))? {
+            Value::Error(why) => Err(said(String::from_utf8_lossy(&why).into_owned())),
+            value => Ok(value),
+        }
+    }
+}
+
+/// The system's clock.
+pub struct Steady;
+
+impl Clock for Steady {
+    fn now(&mut self) -> Duration {
+        static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        BEGIN.get_or_init(Instant::now).elapsed()
+    }
+
+    fn pause(&mut self, pause: Duration) {
+        std::thread::sleep(pause);
+    }
+}
