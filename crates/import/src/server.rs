@@ -64,7 +64,7 @@ impl Server {
 impl Ask for Server {
     fn ask(&mut self, words: &[&str]) -> Result<Value, String> {
         let said = |why: String| format!("{}, {}: {why}", self.name, words.join(" "));
-        match self.connection.ask(words).map_err(|why| said(why))? {
+        match self.connection.ask(words).map_err(&said)? {
             Value::Error(why) => Err(said(String::from_utf8_lossy(&why).into_owned())),
             value => Ok(value),
         }
