@@ -68,6 +68,11 @@ impl Reader {
         Stamp::first_of(until)
     }
 
+    /// The largest stamp that was gathered so far.
+    pub fn gathered(&self) -> Stamp {
+        self.highest
+    }
+
     /// Lets everything leave that is complete, with the cuts where they belong.
     pub fn take(&mut self, until: Stamp, leave: &mut dyn FnMut(Item<'_>)) {
         while let Some(cut) = self.journal.next_cut(until) {

@@ -27,6 +27,8 @@ pub enum Order {
     /// Tell the stream's replicas no more of what is recorded after this; its end, when all that
     /// was recorded before is in it.
     EndFeed(Sender<u64>),
+    /// Tell the stream's end, when all that was handed over before is in it.
+    Position(Sender<u64>),
     /// Ask the stream's replicas how far they are.
     AskReplicas,
     /// Write what there is, and end.
@@ -281,6 +283,17 @@ impl Appending {
             let _thread_is_there = orders.send(Order::EndFeed(end));
         }
         drop(state);
+        journal.wake_reader();
+        coming
+    }
+
+    /// Where the stream is when all that was handed over before is in it. Only on a thread that may
+    /// wait, with no step of its own open.
+    pub fn position(&self, journal: &Journal) -> Receiver<u64> {
+        let (position, coming) = channel();
+        if let Some(orders) = &self.state().orders {
+            let _thread_is_there = orders.send(Order::Position(position));
+        }
         journal.wake_reader();
         coming
     }

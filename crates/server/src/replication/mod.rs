@@ -18,12 +18,17 @@ pub mod primary;
 pub mod replica;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use pantala_commands::{Call, Lane, Stop};
 use pantala_replication::{Checkpoints, Phase, Replicas, Stream};
 
 use self::primary::Primary;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
+
+/// So long a client that asks where the stream is waits for it at most.
+const CATCH_UP_MOST: Duration = Duration::from_millis(100);
 
 /// See the module.
 #[derive(Default)]
@@ -57,6 +62,26 @@ impl Replication {
     pub fn is_awaited(&self) -> bool {
         self.awaiting.load(Ordering::Relaxed) > 0
     }
+}
+
+/// Before a client is told where the stream is: all that clients were answered is in it. Only on a
+/// thread that may wait.
+///
+/// # Errors
+/// This is no such thread: the command goes to the lane.
+pub fn catch_up(call: &Call<'_, '_>) -> Result<(), Stop> {
+    let shared = Shared::of(call);
+    // Within a transaction its own changes hold the stream back.
+    if !call.may_wait || !shared.appending.is_fed() {
+        return Ok(());
+    }
+    if call.lane == Lane::Worker {
+        return Err(Stop::Lane);
+    }
+    let coming = shared.appending.position(&shared.engine.journal);
+    // What is told then is a little old.
+    let _late = coming.recv_timeout(CATCH_UP_MOST);
+    Ok(())
 }
 
 /// There is more of the stream: the workers that have replicas are called.

@@ -19,6 +19,7 @@ use pantala_base::UnixMs;
 use pantala_base::clock::unix_ms;
 use pantala_commands::{Call, Category, Command, Done, Flags, Group, Lane, Stop};
 
+use crate::replication::catch_up;
 use crate::shared::Shared;
 
 /// The rows of this family.
@@ -139,6 +140,9 @@ fn info(call: &mut Call<'_, '_>) -> Done {
         && keysizes::takes_long(shared)
     {
         return Err(Stop::Lane);
+    }
+    if SECTIONS.iter().zip(&wanted).any(|(one, wanted)| *wanted && one.name == "replication") {
+        catch_up(call)?;
     }
     let mut page = Page::new(call.now());
     for (section, _) in SECTIONS.iter().zip(wanted).filter(|(_, wanted)| *wanted) {

@@ -3,6 +3,7 @@
 use pantala_commands::{Call, Category, Command, Done, Flags, Group};
 use pantala_replication::Phase;
 
+use crate::replication::catch_up;
 use crate::replication::primary::address;
 use crate::replication::replica::{self, LinkPhase, Told};
 use crate::shared::Shared;
@@ -20,6 +21,7 @@ fn role(call: &mut Call<'_, '_>) -> Done {
         of_replica(call, &told);
         return Ok(());
     }
+    catch_up(call)?;
     let mut replicas = replication.replicas.all();
     replicas.retain(|replica| replica.phase() == Phase::Online || replica.has_copy());
     let reply = &mut call.reply;

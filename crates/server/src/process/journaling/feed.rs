@@ -34,6 +34,8 @@ pub(super) struct Feed {
     pinged_us: u64,
     /// Who waits for the stream's end, once nothing more is to come.
     endings: Vec<Sender<u64>>,
+    /// Who wants to know where the stream is, once it has all up to this stamp.
+    asked: Vec<(Option<Stamp>, Sender<u64>)>,
 }
 
 impl Feed {
@@ -48,6 +50,7 @@ impl Feed {
             asked_to: 0,
             pinged_us: 0,
             endings: Vec::new(),
+            asked: Vec::new(),
         }
     }
 
@@ -82,9 +85,21 @@ impl Feed {
         true
     }
 
-    /// Everything before `until` has come.
-    pub fn end_round(&mut self, until: Stamp) {
+    /// Somebody wants to know where the stream is when it has all that was handed over by now.
+    pub fn ask_position(&mut self, asked: Sender<u64>) {
+        self.asked.push((None, asked));
+    }
+
+    /// Everything before `until` has come; `gathered` is the largest stamp that was handed over.
+    pub fn end_round(&mut self, until: Stamp, gathered: Stamp) {
         self.flush();
+        let end = self.shared.replication.stream.end();
+        self.asked.retain_mut(|(last, asked)| {
+            let is_in_it = *last.get_or_insert(gathered) < until;
+            // Who has asked may have gone.
+            let _told = is_in_it.then(|| asked.send(end));
+            !is_in_it
+        });
         if self.is_on {
             let replication = &self.shared.replication;
             replication.checkpoints.note(until, replication.stream.end());

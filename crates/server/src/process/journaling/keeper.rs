@@ -103,7 +103,7 @@ impl Keeper {
         if let Some(file) = file {
             file.end_round(until);
         }
-        feed.end_round(until);
+        feed.end_round(until, reader.gathered());
         self.reader.done();
         if self.shared.engine.journal.calls_held_back() {
             self.shared.workers.post_all(|| Message::PauseChanged);
@@ -124,6 +124,7 @@ impl Keeper {
                 Order::Close(closed) => self.closings.push(closed),
                 Order::Flush(flushed) => self.flushes.push(flushed),
                 Order::EndFeed(ended) => self.feed.end(ended),
+                Order::Position(asked) => self.feed.ask_position(asked),
                 Order::AskReplicas => self.feed.ask(),
                 Order::End => self.is_ending = true,
                 Order::Rewritten(_) | Order::Removed(_) => {
