@@ -1,7 +1,7 @@
 # Completion of pantala for bash.
 # Written by `cargo xtask docs` from the rows in crates/settings.
 
-_pantala_tools="check journal top doctor sizing ping"
+_pantala_tools="check journal top doctor sizing import ping"
 _pantala_flags="
 --acl-pubsub-default=
 --aclfile=

@@ -6,6 +6,7 @@ complete -c pantala -n __fish_is_first_token -a journal -d 'Prints the steps of 
 complete -c pantala -n __fish_is_first_token -a top -d 'Shows what a server does, in the terminal.'
 complete -c pantala -n __fish_is_first_token -a doctor -d 'Asks another server what would differ here.'
 complete -c pantala -n __fish_is_first_token -a sizing -d 'Calculates how much memory and how many cores are needed.'
+complete -c pantala -n __fish_is_first_token -a import -d 'Moves the data of a running server to a Pantala that runs.'
 complete -c pantala -n __fish_is_first_token -a ping -d 'Tells whether a server serves, and ends with 0 if it does.'
 complete -c pantala -l acl-pubsub-default -x -a 'allchannels resetchannels' -d 'Channels that a new user may use.'
 complete -c pantala -l aclfile -r -F -d 'File of users, beside the data; empty means that users stand in the configuration file.'
