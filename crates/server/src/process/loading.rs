@@ -34,11 +34,13 @@ use pantala_persistence::loading::{Batch, Fault, Inserted, Inserter, Part, read_
 use pantala_persistence::snapshot::name;
 use pantala_rdb::file::ReadOptions;
 use pantala_rdb::payload::Versions;
+use pantala_replication::ReplicationId;
 use pantala_settings::Settings;
 use pantala_settings::field::VersionCheck;
 
 use super::place;
 use super::saving::{now_s, rest};
+use crate::replication::moment::Place;
 use crate::shared::Shared;
 
 /// Batches that wait, for each thread that inserts them.
@@ -61,6 +63,10 @@ pub struct LoadState {
     parts: AtomicU64,
     /// The database that the primary's stream had selected.
     stream_db: AtomicU32,
+    /// Whose history the data is, if the file says it.
+    history: Mutex<Option<ReplicationId>>,
+    /// The position in it, plus one.
+    position: AtomicU64,
     last: Mutex<Inserted>,
 }
 
@@ -88,6 +94,8 @@ impl LoadState {
         self.used_bytes.store(0, Ordering::Relaxed);
         self.parts.store(0, Ordering::Relaxed);
         self.stream_db.store(0, Ordering::Relaxed);
+        *self.history.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.position.store(0, Ordering::Relaxed);
     }
 
     /// How far it is.
@@ -99,6 +107,13 @@ impl LoadState {
             used_bytes: self.used_bytes.load(Ordering::Relaxed),
             took_us: monotonic_us().saturating_sub(self.began_us.load(Ordering::Relaxed)),
         }
+    }
+
+    /// Where in which history the data is, if the file says it.
+    pub fn place(&self) -> Option<Place> {
+        let id = (*self.history.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let position = self.position.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(Place { id, position, db: self.stream_db.load(Ordering::Relaxed) })
     }
 
     /// What became of the last file.
@@ -229,7 +244,8 @@ fn load_file(shared: &Shared, path: &Path, replaces: bool) -> Result<(Inserted, 
     let sizes: Result<Vec<u64>, _> = files.iter().map(|file| disk.size(file)).collect();
     let sizes = sizes.map_err(Fault::Disk)?;
     shared.loading.begin(sizes.iter().sum());
-    let now = unix_ms();
+    // A replica's keys go when its primary says so.
+    let now = if shared.replication.is_replica() { UnixMs(i64::MIN) } else { unix_ms() };
     let (mut sum, mut bytes) = (Inserted::default(), 0);
     for (path, &file_bytes) in files.iter().zip(&sizes) {
         let mut file = disk.open_to_read(path).map_err(Fault::Disk)?;
@@ -409,6 +425,16 @@ impl Taking<'_, '_> {
                     b"repl-stream-db" => {
                         let db = u32::try_from(number).unwrap_or_default();
                         shared.loading.stream_db.store(db, Ordering::Relaxed);
+                    }
+                    b"repl-id" => {
+                        let history = &shared.loading.history;
+                        *history.lock().unwrap_or_else(PoisonError::into_inner) =
+                            ReplicationId::parse(&value);
+                    }
+                    b"repl-offset" => {
+                        // Less than there are bytes in the world.
+                        let next = u64::checked_add(number, 1).unwrap_or_default();
+                        shared.loading.position.store(next, Ordering::Relaxed);
                     }
                     b"shard-count" => shared.loading.parts.store(number, Ordering::Relaxed),
                     _ => {}

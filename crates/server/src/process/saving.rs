@@ -12,6 +12,7 @@
 //!
 //! Tests: at the foot; compat/transcripts/server/save.txt; compat/bad_days.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use pantala_settings::Settings;
 
 use super::place;
 use crate::commands::REDIS_VERSION;
+use crate::replication::moment::{Moment, note};
 use crate::saves::{Ended, Save};
 use crate::shared::Shared;
 use crate::tls::Watch;
@@ -185,10 +187,19 @@ fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
     let name = name::at(&settings.dbfilename, now_s());
     let place = place::for_file(&settings, &name).map_err(Unsaved::Failed)?;
     let plan = plan(&settings, &place.directory, &name);
-    let mut at_cut = |_: &CutInfo| save.changes.store(shared.changes(), Ordering::Relaxed);
+    let moment = RefCell::new(Moment::for_file(shared));
+    let mut at_cut = |cut: &CutInfo| {
+        save.changes.store(shared.changes(), Ordering::Relaxed);
+        moment.borrow_mut().is_now(cut.stamp);
+    };
     let (form, is_portable) = (Form::Rdb, false);
     let of_file = Purpose { is_base: "0", form, is_portable, at_cut: &mut at_cut };
-    write_snapshot(shared, save, of_file, |_, _| Ok((place.disk, plan)))
+    write_snapshot(shared, save, of_file, |facts, _| {
+        if let Some(place) = moment.borrow().place()? {
+            note(facts, place);
+        }
+        Ok((place.disk, plan))
+    })
 }
 
 /// What a snapshot is for.

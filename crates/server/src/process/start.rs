@@ -209,7 +209,7 @@ impl Running {
             ToLoad::Snapshot(path) => {
                 loading::load(shared, &path, false)?;
                 if !settings.appendonly {
-                    return Ok(());
+                    return replica::resume(shared);
                 }
                 // Before anybody writes: until the first file is there nothing is kept.
                 journaling::begin_anew(shared)?;

@@ -14,6 +14,7 @@
 //!
 //! Not here: the stream itself, and who is a replica (`pantala_replication`).
 
+pub mod moment;
 pub mod primary;
 pub mod replica;
 

@@ -6,15 +6,13 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::thread::Builder;
 use std::time::Duration;
 
-use pantala_journal::Stamp;
 use pantala_keyspace::Aborted;
 use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::disk::Disk;
-use pantala_persistence::snapshot::{Facts, Form, Queue, write};
+use pantala_persistence::snapshot::{Form, Queue, write};
 use pantala_replication::ReplicationId;
 
 use super::riders::Riders;
@@ -22,6 +20,7 @@ use super::sink::Sink;
 use super::{file, name};
 use crate::process::journaling;
 use crate::process::saving::{self, Purpose, Unsaved};
+use crate::replication::moment::{Moment, Place, note};
 use crate::shared::Shared;
 
 /// How soon it is tried again while another snapshot is being written.
@@ -84,34 +83,9 @@ fn make(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Unsaved> {
     }
 }
 
-/// What is known of a moment once nobody is inside the gate.
-pub(super) struct Moment(Option<Receiver<u64>>);
-
-impl Moment {
-    /// Before it.
-    pub(super) fn to_come() -> Moment {
-        Moment(None)
-    }
-
-    /// Now: what is recorded from here on goes to replicas.
-    pub(super) fn is_now(&mut self, shared: &Shared, stamp: Stamp) {
-        self.0 = Some(journaling::feed_from(shared, stamp));
-    }
-
-    /// The history, and the position of the stream, once the journal's thread has come to it.
-    pub(super) fn position(&self, shared: &Shared) -> Result<(ReplicationId, u64), String> {
-        let coming = self.0.as_ref().ok_or("there was no moment")?;
-        let position = coming.recv().map_err(|_| "the server stops")?;
-        Ok((shared.replication.stream.history().id, position))
-    }
-}
-
-/// What a copy says of itself beside what any snapshot says.
-pub(super) fn note(facts: &mut Facts, (id, position): (ReplicationId, u64)) {
-    facts.aux.retain(|(name, _)| !name.starts_with("repl-"));
-    facts.aux.push(("repl-stream-db", "0".to_owned()));
-    facts.aux.push(("repl-id", id.to_string()));
-    facts.aux.push(("repl-offset", position.to_string()));
+/// Where the copy is in the history; there is one once somebody is to follow.
+pub(super) fn place(moment: &Moment<'_>) -> Result<Place, String> {
+    moment.place()?.ok_or_else(|| "this server has no data of its primary".into())
 }
 
 /// The plan of a copy that is sent as it is made.
@@ -139,8 +113,8 @@ impl Mark {
 }
 
 fn make_directly(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Unsaved> {
-    let moment = std::cell::RefCell::new(Moment::to_come());
-    let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(shared, cut.stamp);
+    let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
+    let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
     let purpose = Purpose {
         is_base: "0",
         form: Form::Rdb,
@@ -149,9 +123,9 @@ fn make_directly(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Unsa
     };
     let mut mark = None;
     let bytes = saving::write_snapshot(shared, &riders.save, purpose, |facts, source| {
-        let (id, position) = moment.borrow().position(shared)?;
-        note(facts, (id, position));
-        riders.begin(shared, id, position);
+        let place = place(&moment.borrow())?;
+        note(facts, place);
+        riders.begin(shared, place.id, place.position);
         mark = Some(Mark::begin(shared, riders));
         Ok((sink(shared, riders, source), plan(shared, riders)))
     })?;
@@ -168,17 +142,17 @@ fn sink(shared: &Arc<Shared>, riders: &Arc<Riders>, source: &Arc<Queue>) -> Box<
 
 /// A copy without data, perhaps with functions.
 fn make_without_keys(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Unsaved> {
-    let mut moment = Moment::to_come();
-    let cut = shared.engine.space.at_one_moment(|stamp| moment.is_now(shared, stamp));
+    let mut moment = Moment::for_replicas(shared);
+    let cut = shared.engine.space.at_one_moment(|stamp| moment.is_now(stamp));
     cut.map_err(|Aborted(_)| Unsaved::Held)?;
-    let (id, position) = moment.position(shared).map_err(Unsaved::Failed)?;
+    let place = place(&moment).map_err(Unsaved::Failed)?;
     let mut facts = saving::facts("0");
-    note(&mut facts, (id, position));
+    note(&mut facts, place);
     if riders.way.filter.is_some_and(|filter| filter.functions) {
         let libraries = shared.engine.functions.current();
         facts.functions = libraries.iter().map(|library| library.code.clone()).collect();
     }
-    riders.begin(shared, id, position);
+    riders.begin(shared, place.id, place.position);
     let mark = Mark::begin(shared, riders);
     let source = Arc::new(Queue::default());
     source.complete();

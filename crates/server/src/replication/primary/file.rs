@@ -16,11 +16,12 @@ use pantala_persistence::disk::RealDisk;
 use pantala_persistence::snapshot::Form;
 use pantala_replication::{CopyQueue, Replica};
 
-use super::copy::{Moment, note};
+use super::copy::place;
 use super::riders::{Rider, Riders};
 use super::{call, close, name};
 use crate::process::place;
 use crate::process::saving::{self, Purpose, Unsaved};
+use crate::replication::moment::{Moment, note};
 use crate::shared::Shared;
 
 /// So much is read at a time.
@@ -32,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) fn make(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Unsaved> {
     let settings = shared.engine.settings.current();
     let path = place::beside_data(&settings, &name_of_file());
-    let moment = std::cell::RefCell::new(Moment::to_come());
-    let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(shared, cut.stamp);
+    let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
+    let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
     let purpose = Purpose {
         is_base: "0",
         form: Form::Rdb,
@@ -41,9 +42,9 @@ pub(super) fn make(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Un
         at_cut: &mut at_cut,
     };
     let bytes = saving::write_snapshot(shared, &riders.save, purpose, |facts, _| {
-        let (id, position) = moment.borrow().position(shared)?;
-        note(facts, (id, position));
-        riders.begin(shared, id, position);
+        let place = place(&moment.borrow())?;
+        note(facts, place);
+        riders.begin(shared, place.id, place.position);
         Ok((Box::new(RealDisk), saving::plan_at(&settings, path.clone(), Form::Rdb)))
     })?;
     riders.has_begun();

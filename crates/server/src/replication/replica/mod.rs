@@ -340,11 +340,31 @@ pub fn end(shared: &Shared) {
 /// Before there is a client: writes are refused if the settings name a primary.
 pub fn prepare(shared: &Shared) {
     let settings = shared.engine.settings.current();
-    if named(&settings.replicaof).is_some() {
+    if let Some(primary) = named(&settings.replicaof) {
+        shared.replication.following.state().primary = Some(primary);
         shared.replication.following.is_replica.store(true, Ordering::Release);
         shared.engine.space.hide_expired(HideReason::Replica, true);
         apply_states(shared, &settings);
     }
+}
+
+/// After the data was loaded from a file: a replica goes on where that was, and the replicas of a
+/// primary may come back.
+///
+/// # Errors
+/// A text for the operator.
+pub fn resume(shared: &Shared) -> Result<(), String> {
+    let Some(place) = shared.loading.place() else { return Ok(()) };
+    let (replication, is_primary) = (&shared.replication, !shared.replication.is_replica());
+    replication.stream.resume(place.id, place.position, is_primary);
+    replication.following.db.store(place.db, Ordering::Release);
+    tracing::info!(id = %place.id, position = place.position, "the data is of this history");
+    if is_primary {
+        // Nobody has changed anything yet.
+        journaling::begin_to_feed(shared)?;
+        primary::settings_changed(shared);
+    }
+    Ok(())
 }
 
 /// Begins as the settings say, once all is loaded.
@@ -352,11 +372,10 @@ pub fn prepare(shared: &Shared) {
 /// # Errors
 /// A text for the operator.
 pub fn begin(shared: &Arc<Shared>) -> Result<(), String> {
-    let settings = shared.engine.settings.current();
-    match named(&settings.replicaof) {
-        Some(primary) => follow(shared, &primary).map(drop),
-        None => Ok(()),
-    }
+    let following = &shared.replication.following;
+    let _changing = relock(&following.changing);
+    let begins = following.is_replica() && following.state().thread.is_none();
+    if begins { start_link(shared, following.interrupt()) } else { Ok(()) }
 }
 
 /// The primary that the setting names.

@@ -1,0 +1,99 @@
+//! The moment of a snapshot, as the stream has it: what is in the snapshot, and what comes after.
+//!
+//! ```text
+//! to_come -- no step is being applied -- the cut: is_now -- steps go on -- place
+//! ```
+//!
+//! At a primary the journal's thread says the position once it has come to the cut; at a replica
+//! the moment lies between two steps, and the position is the stream's end.
+
+use std::sync::mpsc::Receiver;
+use std::sync::{MutexGuard, PoisonError};
+
+use pantala_journal::Stamp;
+use pantala_persistence::snapshot::Facts;
+use pantala_replication::ReplicationId;
+
+use crate::process::journaling;
+use crate::shared::Shared;
+
+/// Where in which history a snapshot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The history.
+    pub id: ReplicationId,
+    /// All before this position is in the snapshot.
+    pub position: u64,
+    /// The database that the stream has selected there.
+    pub db: u32,
+}
+
+/// See the module.
+pub struct Moment<'m> {
+    shared: &'m Shared,
+    /// Held until it is over: the role stays, and no step is half applied.
+    between_steps: Option<MutexGuard<'m, ()>>,
+    /// The stream is to be fed from then on, whether or not it was before.
+    is_for_replicas: bool,
+    found: Found,
+}
+
+enum Found {
+    /// There is no history.
+    Nothing,
+    Told(Receiver<u64>),
+    Known(Place),
+}
+
+impl<'m> Moment<'m> {
+    /// Before it, of a copy for replicas: what is recorded from then on goes to them. On a thread
+    /// that may wait, outside the gate.
+    pub fn for_replicas(shared: &'m Shared) -> Moment<'m> {
+        Moment { is_for_replicas: true, ..Moment::for_file(shared) }
+    }
+
+    /// The same for a file: it says its place if there is a history.
+    pub fn for_file(shared: &'m Shared) -> Moment<'m> {
+        let applying = &shared.replication.following.applying;
+        let between_steps = Some(applying.lock().unwrap_or_else(PoisonError::into_inner));
+        Moment { shared, between_steps, is_for_replicas: false, found: Found::Nothing }
+    }
+
+    /// Now, with nobody inside the gate.
+    pub fn is_now(&mut self, stamp: Stamp) {
+        let replication = &self.shared.replication;
+        let history = replication.stream.history();
+        if replication.is_replica() {
+            let db = replication.following.stream_db();
+            let place = Place { id: history.id, position: history.end, db };
+            if history.is_kept {
+                self.found = Found::Known(place);
+            }
+        } else if self.is_for_replicas || history.is_kept && self.shared.appending.is_fed() {
+            self.found = Found::Told(journaling::feed_from(self.shared, stamp));
+        }
+        self.between_steps = None;
+    }
+
+    /// Where that was, if there is a history; waits for the journal's thread.
+    ///
+    /// # Errors
+    /// A text for the log.
+    pub fn place(&self) -> Result<Option<Place>, String> {
+        let position = match &self.found {
+            Found::Nothing => return Ok(None),
+            Found::Known(place) => return Ok(Some(*place)),
+            Found::Told(coming) => coming.recv().map_err(|_| "the server stops")?,
+        };
+        let id = self.shared.replication.stream.history().id;
+        // After a cut the stream says anew which database it means.
+        Ok(Some(Place { id, position, db: 0 }))
+    }
+}
+
+/// What a snapshot says of its place beside what any snapshot says.
+pub fn note(facts: &mut Facts, place: Place) {
+    facts.aux.push(("repl-stream-db", place.db.to_string()));
+    facts.aux.push(("repl-id", place.id.to_string()));
+    facts.aux.push(("repl-offset", place.position.to_string()));
+}
