@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use pantala_engine::Engine;
 use pantala_settings::Settings;
 use pantala_settings::field::TlsClients;
-use pantala_tls::{Acceptor, ClientCertificates, Options};
+use pantala_tls::{Acceptor, ClientCertificates, Connector, Options};
 
 /// See the module.
 #[derive(Default)]
@@ -150,7 +150,19 @@ fn acceptor(settings: &Settings, asks_for_login: bool) -> Result<Option<Acceptor
             return Err(format!("TLS needs {name}"));
         }
     }
-    let options = Options {
+    Acceptor::new(&options(settings, asks_for_login)).map(Some)
+}
+
+/// How other servers are spoken to.
+///
+/// # Errors
+/// A text for the operator.
+pub fn connector(settings: &Settings) -> Result<Connector, String> {
+    Connector::new(&options(settings, false))
+}
+
+fn options(settings: &Settings, asks_for_login: bool) -> Options<'_> {
+    Options {
         certificate_file: &settings.tls_cert_file,
         key_file: &settings.tls_key_file,
         key_password: &settings.tls_key_file_pass,
@@ -162,8 +174,7 @@ fn acceptor(settings: &Settings, asks_for_login: bool) -> Result<Option<Acceptor
         newer_suites: &settings.tls_ciphersuites,
         prefers_own_order: settings.tls_prefer_server_ciphers,
         ticket_life_s: settings.tls_session_caching.then_some(settings.tls_session_cache_timeout_s),
-    };
-    Acceptor::new(&options).map(Some)
+    }
 }
 
 /// Dragonfly's `--tls` asks for certificates only where it is said whom to believe, and for a

@@ -118,7 +118,7 @@ fn valid(kind: &str, path: &str, der: &CertificateDer<'_>) -> Result<Brief, Stri
 }
 
 /// Whom to believe, and which of them expires first.
-fn roots(options: &Options<'_>) -> Result<(RootCertStore, Option<Brief>), String> {
+pub(crate) fn roots(options: &Options<'_>) -> Result<(RootCertStore, Option<Brief>), String> {
     let mut found = Vec::new();
     if !options.ca_file.is_empty() {
         let of_file = |der| (options.ca_file, der);
@@ -161,7 +161,7 @@ fn verifier(
     Ok(verifier)
 }
 
-fn crypto(options: &Options<'_>) -> Result<CryptoProvider, String> {
+pub(crate) fn crypto(options: &Options<'_>) -> Result<CryptoProvider, String> {
     let mut suites = names::newer_suites(options.newer_suites)
         .map_err(|why| format!("tls-ciphersuites: {why}"))?;
     suites.extend(

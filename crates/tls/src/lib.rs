@@ -17,13 +17,15 @@
 //! 2. A session that has failed or was closed opens nothing more.
 //! 3. No password and no key appears in an error's text.
 //!
-//! Not here: sockets, time limits, how many handshakes a turn computes (`server/worker/secured`),
-//! connections to others.
+//! A [`Connector`] speaks to another server over whatever is read and written there.
+//!
+//! Not here: sockets, time limits, how many handshakes a turn computes (`server/worker/secured`).
 //!
 //! | file | what |
 //! |---|---|
 //! | `acceptor` | what all connections of a port share |
 //! | `session` | one connection |
+//! | `connector` | connections to other servers |
 //! | `files` | certificates and keys, from PEM files |
 //! | `certificate` | what a certificate says of its owner |
 //! | `names` | versions and ciphers by the names of OpenSSL |
@@ -34,12 +36,14 @@
 
 mod acceptor;
 mod certificate;
+mod connector;
 mod files;
 mod names;
 mod session;
 
 pub use acceptor::{Acceptor, ClientCertificates, Options};
 pub use certificate::{Brief, NameField};
+pub use connector::Connector;
 pub use session::{Fault, Opened, TlsSession};
 
 /// The first byte of whoever begins a handshake: the type of a record of it.

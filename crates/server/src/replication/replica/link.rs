@@ -17,6 +17,7 @@ use super::copy::FullCopy;
 use super::socket::{Socket, TICK};
 use super::{LinkPhase, relock, set_phase};
 use crate::shared::Shared;
+use crate::tls;
 
 /// How soon it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -63,8 +64,9 @@ impl Link<'_> {
         let settings = shared.engine.settings.current();
         let silence = Duration::from_secs(settings.repl_timeout_s.into());
         set_phase(shared, number, LinkPhase::Connecting);
+        let tls = settings.tls_replication.then(|| tls::connector(&settings)).transpose()?;
         let (mut socket, other) =
-            Socket::open(primary, silence).map_err(|error| error.to_string())?;
+            Socket::open(primary, silence, tls.as_ref()).map_err(|error| error.to_string())?;
         if !following.set_socket(number, Some(other)) {
             return Ok(());
         }

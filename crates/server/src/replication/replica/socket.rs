@@ -5,6 +5,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use pantala_replication::link;
+use pantala_tls::Connector;
 
 use super::Primary;
 
@@ -38,7 +39,11 @@ impl Socket {
     ///
     /// # Errors
     /// There is no connection.
-    pub fn open(primary: &Primary, silence: Duration) -> io::Result<(Socket, TcpStream)> {
+    pub fn open(
+        primary: &Primary,
+        silence: Duration,
+        tls: Option<&Connector>,
+    ) -> io::Result<(Socket, TcpStream)> {
         let mut last = Error::new(ErrorKind::NotFound, "the name has no address");
         for address in (&*primary.host, primary.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, silence.min(MOST_CONNECT)) {
@@ -47,7 +52,14 @@ impl Socket {
                     stream.set_write_timeout(Some(silence))?;
                     stream.set_nodelay(true)?;
                     let other = stream.try_clone()?;
-                    return Ok((Socket::over(Box::new(stream), silence), other));
+                    let wire: Box<dyn Wire> = match tls {
+                        None => Box::new(stream),
+                        Some(tls) => {
+                            let sealed = tls.connect(&primary.host, stream);
+                            Box::new(sealed.map_err(Error::other)?)
+                        }
+                    };
+                    return Ok((Socket::over(wire, silence), other));
                 }
                 Err(error) => last = error,
             }

@@ -1,0 +1,125 @@
+//! What connections to other servers share: whom to believe, and what is shown there.
+//!
+//! As in Redis and Valkey, the other side's certificate must be signed by who is believed, and may
+//! be for any name: servers follow each other by numbers as often as by names.
+//!
+//! Tests: `tests/connections.rs`.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
+    SignatureScheme, StreamOwned,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use crate::acceptor::{Options, crypto, roots};
+use crate::{files, names};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Connector {
+    config: Arc<ClientConfig>,
+}
+
+impl Connector {
+    /// Reads the files. Without a file for a certificate none is shown.
+    ///
+    /// # Errors
+    /// A text for the operator: which file or setting, and why.
+    pub fn new(options: &Options<'_>) -> Result<Connector, String> {
+        let (roots, _) = roots(options)?;
+        if roots.is_empty() {
+            return Err(
+                "tls-ca-cert-file or tls-ca-cert-dir must say which servers to believe".into()
+            );
+        }
+        let crypto = Arc::new(crypto(options)?);
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&crypto));
+        let verifier = verifier.build().map_err(|error| format!("tls-ca-cert-file: {error}"))?;
+        let config = ClientConfig::builder_with_provider(crypto)
+            .with_protocol_versions(&names::versions(options.versions)?)
+            .map_err(|error| format!("tls-protocols, tls-ciphers: {error}"))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(OfAnyName(verifier)));
+        let config = match options.certificate_file {
+            "" => config.with_no_client_auth(),
+            file => {
+                let chain = files::certificates(file)?;
+                let key = files::private_key(options.key_file, options.key_password)?;
+                config
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|error| format!("'{file}' and '{}': {error}", options.key_file))?
+            }
+        };
+        Ok(Connector { config: Arc::new(config) })
+    }
+
+    /// Speaks TLS over `socket` to the server of this name. The handshake comes with the first
+    /// bytes.
+    ///
+    /// # Errors
+    /// The name can be that of no server.
+    pub fn connect<S: Read + Write>(
+        &self,
+        host: &str,
+        socket: S,
+    ) -> Result<impl Read + Write + use<S>, String> {
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|_| format!("'{host}' is no name of a server"))?;
+        let connection = ClientConnection::new(Arc::clone(&self.config), name)
+            .map_err(|error| error.to_string())?;
+        Ok(StreamOwned::new(connection, socket))
+    }
+}
+
+/// Believes a certificate whatever its name.
+#[derive(Debug)]
+struct OfAnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for OfAnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verified =
+            self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match verified {
+            // Told last, when everything else is sound.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
