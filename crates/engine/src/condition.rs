@@ -47,7 +47,7 @@ impl Condition {
     #[inline]
     pub fn states(&self, most_bytes: u64, not_counted: impl Fn() -> u64, now_us: u64) -> States {
         let mut states = self.lasting.now();
-        if self.memory.is_full(most_bytes, not_counted) {
+        if !states.has(States::UNLIMITED) && self.memory.is_full(most_bytes, not_counted) {
             states = states.and(States::FULL);
         }
         match self.pause.state(now_us) {

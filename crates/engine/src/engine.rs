@@ -183,7 +183,8 @@ impl Engine {
     /// Whether more memory is used than may be.
     #[inline]
     pub fn is_full(&self, most_bytes: u64) -> bool {
-        self.condition.memory.is_full(most_bytes, || self.not_counted_bytes())
+        !self.condition.lasting.now().has(States::UNLIMITED)
+            && self.condition.memory.is_full(most_bytes, || self.not_counted_bytes())
     }
 
     /// The states of this moment (monotonic, microseconds), with this limit of memory.

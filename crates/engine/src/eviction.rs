@@ -234,7 +234,8 @@ fn keeps_data(states: States) -> bool {
 }
 
 /// States in which nothing is evicted.
-const KEEPS: States = States::LOADING.and(States::PAUSED_WRITES).and(States::PAUSED_ALL);
+const KEEPS: States =
+    States::LOADING.and(States::PAUSED_WRITES).and(States::PAUSED_ALL).and(States::UNLIMITED);
 
 impl Turn<'_> {
     /// Before commands run, with nothing held: makes room if it is needed. Memory was looked at

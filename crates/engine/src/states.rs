@@ -45,6 +45,9 @@ impl States {
     /// So much is to be written to the append-only file that writes wait for it.
     pub const JOURNAL_FULL: States = States(1 << 10);
 
+    /// It follows a primary, which sees to it that data has room (`replica-ignore-maxmemory`).
+    pub const UNLIMITED: States = States(1 << 11);
+
     /// Those of either.
     pub const fn and(self, more: States) -> States {
         States(self.0 | more.0)

@@ -340,7 +340,7 @@ settings! {
     /// Leave eviction to the primary.
     replica_ignore_maxmemory: bool = live(
         "replica-ignore-maxmemory", Kind::Bool, "yes", Replication)
-        .also(&["slave-ignore-maxmemory"]);
+        .also(&["slave-ignore-maxmemory"]).on_change(OnChange::Replication);
     /// Rank for Sentinel: the lowest is promoted first, 0 never.
     replica_priority: u32 = live("replica-priority", COUNT, "100", Replication)
         .also(&["slave-priority"]);

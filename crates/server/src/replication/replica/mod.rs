@@ -210,9 +210,11 @@ fn apply_states(shared: &Shared, settings: &Settings) {
     let lasting = &shared.engine.condition.lasting;
     let is_replica = following.is_replica();
     let is_stale = !settings.replica_serve_stale_data && !following.is_connected();
-    for (state, is_so) in
-        [(States::READ_ONLY, settings.replica_read_only), (States::STALE, is_stale)]
-    {
+    for (state, is_so) in [
+        (States::READ_ONLY, settings.replica_read_only),
+        (States::STALE, is_stale),
+        (States::UNLIMITED, settings.replica_ignore_maxmemory),
+    ] {
         match is_replica && is_so {
             true => lasting.begin(state),
             false => lasting.end(state),
