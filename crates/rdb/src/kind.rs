@@ -28,6 +28,16 @@ impl Kind {
         }
     }
 
+    /// What stands for it where only kinds are written that Redis 7.0 knows: a hash without the
+    /// deadlines of its fields, a stream whose consumers have one time.
+    pub fn old(self) -> Kind {
+        match self.portable() {
+            Kind::HASH_2 => Kind::HASH,
+            Kind::STREAM_3 => Kind::STREAM_2,
+            known => known,
+        }
+    }
+
     /// What TYPE answers for its values; a module's name is not known here.
     pub fn type_name(self) -> &'static str {
         match self {
@@ -109,4 +119,21 @@ kinds! {
     SET_WITH_DEADLINES = 112, 80, "Ours: a set, members and deadlines as in `HASH_2`.";
     SORTED_SET_WITH_DEADLINES = 113, 80, "Ours: as `SORTED_SET_2`, a deadline after each score.";
     HASH_BEFORE_RELEASE = 222, 12, "Our name for what was 22 before Redis 7.4 was released.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_for_old_servers_they_know() {
+        for number in 0..=u8::MAX {
+            let old = Kind(number).old();
+            let written = [Kind::HASH_2, Kind::STREAM_3, Kind::SET_WITH_DEADLINES]
+                .contains(&Kind(number))
+                || Kind(number) == Kind::SORTED_SET_WITH_DEADLINES;
+            assert_eq!(old != Kind(number), written, "{number}");
+            assert!(!written || old.version().is_some_and(|version| version <= 10), "{number}");
+        }
+    }
 }

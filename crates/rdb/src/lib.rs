@@ -170,10 +170,14 @@ pub struct Writing {
 impl Writing {
     /// Looks at the value. What has expired at `now` is left out.
     pub fn begin(value: &ValueRef<'_, Object>, now: UnixMs, style: impl Into<Style>) -> Writing {
-        let Style { strings, is_portable } = style.into();
-        let kind = kind_of(value, now);
+        let Style { strings, is_portable, is_old } = style.into();
+        let kind = match kind_of(value, now) {
+            kind if is_old => kind.old(),
+            kind if is_portable => kind.portable(),
+            kind => kind,
+        };
         Writing {
-            kind: if is_portable { kind.portable() } else { kind },
+            kind,
             now,
             strings,
             from: 0,

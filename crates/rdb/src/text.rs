@@ -53,11 +53,13 @@ pub struct Style {
     /// Only in kinds that other servers know, without what those lack: see
     /// [`Kind::portable`](crate::Kind::portable).
     pub is_portable: bool,
+    /// Only in kinds that Redis 7.0 knows, too: see [`Kind::old`](crate::Kind::old).
+    pub is_old: bool,
 }
 
 impl From<Strings> for Style {
     fn from(strings: Strings) -> Style {
-        Style { strings, is_portable: false }
+        Style { strings, ..Style::default() }
     }
 }
 

@@ -20,7 +20,7 @@ use pantala_persistence::disk::RealDisk;
 use pantala_persistence::snapshot::Form;
 
 use super::journaling;
-use super::saving::{self, Purpose, Unsaved};
+use super::saving::{self, Purpose, Readers, Unsaved};
 use crate::appending::{Order, Rewritten};
 use crate::saves::Save;
 use crate::shared::Shared;
@@ -111,7 +111,7 @@ fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
     let rewrite = writer.begin_rewrite(kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
     let save = Save::default();
-    let purpose = Purpose { is_base: "1", form, is_portable: false, at_cut: &mut |_| {} };
+    let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut |_| {} };
     let written = saving::write_snapshot(shared, &save, purpose, |_, _| {
         Ok((Box::new(RealDisk), saving::plan_at(&shared.engine.settings.current(), path, form)))
     });
@@ -150,7 +150,7 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
     let (number, coming) = shared.appending.expect_rewrite(form);
     let save = Save::default();
     let mut at_cut = |cut: &CutInfo| shared.appending.cut(journal, cut.stamp, number);
-    let purpose = Purpose { is_base: "1", form, is_portable: false, at_cut: &mut at_cut };
+    let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut at_cut };
     saving::write_snapshot(shared, &save, purpose, |_, _| {
         let rewrite = coming.recv_timeout(BEGIN_MOST).ok().flatten();
         let rewrite = rewrite.ok_or("the file after it could not be begun")?;

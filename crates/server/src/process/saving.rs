@@ -192,8 +192,8 @@ fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
         save.changes.store(shared.changes(), Ordering::Relaxed);
         moment.borrow_mut().is_now(cut.stamp);
     };
-    let (form, is_portable) = (Form::Rdb, false);
-    let of_file = Purpose { is_base: "0", form, is_portable, at_cut: &mut at_cut };
+    let (form, readers) = (Form::Rdb, Readers::Pantala);
+    let of_file = Purpose { is_base: "0", form, readers, at_cut: &mut at_cut };
     write_snapshot(shared, save, of_file, |facts, _| {
         if let Some(place) = moment.borrow().place()? {
             note(facts, place);
@@ -202,14 +202,25 @@ fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
     })
 }
 
+/// Who is to read a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Pantala, and who `snapshot_portable` says.
+    Pantala,
+    /// Valkey 9, too.
+    Valkey,
+    /// Redis 7.0, too.
+    Redis,
+}
+
 /// What a snapshot is for.
 pub struct Purpose<'p> {
     /// Whether it is the base of an append-only file, as the file itself says it.
     pub is_base: &'static str,
     /// What the file is made of.
     pub form: Form,
-    /// Whether others must be able to read it, whatever `snapshot_portable` says.
-    pub is_portable: bool,
+    /// Who is to read it.
+    pub readers: Readers,
     /// What is done at the cut.
     pub at_cut: &'p mut dyn FnMut(&CutInfo),
 }
@@ -227,10 +238,9 @@ pub fn write_snapshot(
 ) -> Result<u64, Unsaved> {
     let engine = &*shared.engine;
     let settings = engine.settings.current();
-    let Purpose { is_base, form, is_portable, at_cut } = purpose;
+    let Purpose { is_base, form, readers, at_cut } = purpose;
     let queue = Arc::new(Queue::default());
-    let is_portable = is_portable || settings.snapshot_portable;
-    let (target, version) = target(&settings, (form, is_portable), &queue);
+    let (target, version) = target(&settings, (form, readers), &queue);
     let mut facts = facts(is_base);
     let mut libraries = None;
     let snapshot = engine.space.begin_snapshot(target, &mut |cut| {
@@ -292,13 +302,15 @@ pub fn rest(us: u64, is_over: &dyn Fn() -> bool) {
 /// Who knows how keys are written in this form, and who then tells which version they need.
 fn target(
     settings: &Settings,
-    (form, is_portable): (Form, bool),
+    (form, readers): (Form, Readers),
     queue: &Arc<Queue>,
 ) -> (Arc<dyn SnapshotTarget>, Box<dyn Fn() -> u16>) {
     let (queue, now) = (Arc::clone(queue), unix_ms());
+    let (is_old, is_foreign) = (readers == Readers::Redis, readers != Readers::Pantala);
+    let is_portable = is_foreign || settings.snapshot_portable;
     match form {
         Form::Rdb => {
-            let style = Style { strings: strings(settings), is_portable };
+            let style = Style { strings: strings(settings), is_portable, is_old };
             let target = Arc::new(RdbTarget::new(queue, style, now));
             (target.clone(), Box::new(move || target.version()))
         }

@@ -115,12 +115,8 @@ impl Mark {
 fn make_directly(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Unsaved> {
     let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
-    let purpose = Purpose {
-        is_base: "0",
-        form: Form::Rdb,
-        is_portable: riders.wants_portable(),
-        at_cut: &mut at_cut,
-    };
+    let purpose =
+        Purpose { is_base: "0", form: Form::Rdb, readers: riders.way.readers, at_cut: &mut at_cut };
     let mut mark = None;
     let bytes = saving::write_snapshot(shared, &riders.save, purpose, |facts, source| {
         let place = place(&moment.borrow())?;

@@ -35,12 +35,8 @@ pub(super) fn make(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Un
     let path = place::beside_data(&settings, &name_of_file());
     let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
-    let purpose = Purpose {
-        is_base: "0",
-        form: Form::Rdb,
-        is_portable: riders.wants_portable(),
-        at_cut: &mut at_cut,
-    };
+    let purpose =
+        Purpose { is_base: "0", form: Form::Rdb, readers: riders.way.readers, at_cut: &mut at_cut };
     let bytes = saving::write_snapshot(shared, &riders.save, purpose, |facts, _| {
         let place = place(&moment.borrow())?;
         note(facts, place);

@@ -8,6 +8,7 @@ use pantala_replication::{CopyQueue, Filter, Phase, Replica, ReplicationId};
 use pantala_settings::Settings;
 
 use super::{call, close};
+use crate::process::saving::Readers;
 use crate::saves::Save;
 use crate::shared::Shared;
 
@@ -18,6 +19,8 @@ pub struct Way {
     pub is_direct: bool,
     /// What of it; `None`: everything.
     pub filter: Option<Filter>,
+    /// What they read.
+    pub readers: Readers,
 }
 
 impl Way {
@@ -25,7 +28,15 @@ impl Way {
     pub fn of(settings: &Settings, replica: &Replica) -> Way {
         let announced = replica.announced();
         let wants_direct = settings.repl_diskless_sync || announced.filter.is_some();
-        Way { is_direct: wants_direct && announced.takes_eof, filter: announced.filter }
+        let version = announced.version.as_ref();
+        let major = version.and_then(|text| text.split('.').next()?.parse::<u32>().ok());
+        let readers = match major {
+            _ if announced.takes_own => Readers::Pantala,
+            Some(9..) => Readers::Valkey,
+            _ => Readers::Redis,
+        };
+        let is_direct = wants_direct && announced.takes_eof;
+        Way { is_direct, filter: announced.filter, readers }
     }
 }
 
@@ -71,16 +82,11 @@ impl Riders {
         self.present().next().is_none()
     }
 
-    /// Whether one of them reads only what others write, too.
-    pub fn wants_portable(&self) -> bool {
-        self.present().any(|rider| !rider.replica.announced().takes_own)
-    }
-
     /// The version that the head of a copy without a file names: it cannot be mended later.
     pub fn version(&self) -> u16 {
-        match self.present().all(|rider| is_new(&rider.replica)) {
-            true => FIRST_OF_VALKEY,
-            false => OLDEST_WRITTEN,
+        match self.way.readers {
+            Readers::Pantala | Readers::Valkey => FIRST_OF_VALKEY,
+            Readers::Redis => OLDEST_WRITTEN,
         }
     }
 
@@ -152,11 +158,4 @@ impl Riders {
     pub fn break_off(&self, shared: &Shared) {
         self.present().for_each(|rider| close(shared, &rider.replica));
     }
-}
-
-/// Whether it reads what Valkey 9 writes.
-fn is_new(replica: &Replica) -> bool {
-    let announced = replica.announced();
-    let major = announced.version.as_ref().and_then(|text| text.split('.').next()?.parse().ok());
-    announced.takes_own || major.is_some_and(|major: u32| major >= 9)
 }
