@@ -42,7 +42,6 @@ pub const ABSENT: &[&str] = &[
     "cluster|slot-stats",
     "cluster|slots",
     "cluster|syncslots",
-    "failover",
     "module|load",
     "module|loadex",
     "module|unload",

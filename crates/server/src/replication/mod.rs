@@ -14,6 +14,7 @@
 //!
 //! Not here: the stream itself, and who is a replica (`pantala_replication`).
 
+pub mod failover;
 pub mod moment;
 pub mod primary;
 pub mod replica;
@@ -44,6 +45,8 @@ pub struct Replication {
     pub primary: Primary,
     /// Whom this server follows, if anybody.
     pub following: replica::Following,
+    /// The roles of this server and a replica are being swapped.
+    pub failover: failover::Failover,
     /// How many wait until replicas have what was written.
     pub awaiting: AtomicUsize,
 }

@@ -171,6 +171,7 @@ impl Worker {
         if is_new_monitor {
             self.begin_to_monitor(index);
         }
+        self.begin_to_follow(index);
         // They may have changed while the lane worked for it.
         self.renew_login(index);
         self.resume(index);

@@ -24,7 +24,7 @@ pub(super) fn replication(shared: &Shared, page: &mut Page) {
         }
     }
     followers(shared, page);
-    page.line("master_failover_state", "no-failover");
+    page.line("master_failover_state", shared.replication.failover.step().word());
     history(shared, page);
 }
 

@@ -14,6 +14,7 @@ use pantala_commands::{
 use pantala_replication::{Phase, Replica, ReplicationId};
 
 use super::replconf::replica_of;
+use super::takeover;
 use crate::replication::primary;
 use crate::shared::Shared;
 
@@ -27,8 +28,6 @@ const IS_TOLD: ClientError = ClientError::text(
 );
 const NOT_CONNECTED: ClientError =
     ClientError::text("NOMASTERLINK Can't SYNC while not connected with my master");
-const NOT_A_REPLICA: ClientError =
-    ClientError::text("ERR PSYNC FAILOVER can't be sent to a master.");
 
 pub(super) const PSYNC: Command = Command::new("PSYNC", psync, Group::Server)
     .arity(-3)
@@ -50,7 +49,7 @@ fn psync(call: &mut Call<'_, '_>) -> Done {
     }
     let shared = Shared::of(call);
     if call.args.get(3).is_some_and(|word| is_word(word, "FAILOVER")) {
-        return Err(NOT_A_REPLICA.into());
+        takeover::take_over(call, call.args[1])?;
     }
     let replica = begin(call)?;
     tracing::info!(replica = primary::name(&replica), "a replica asks for synchronization");

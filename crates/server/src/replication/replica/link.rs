@@ -74,6 +74,8 @@ impl Link<'_> {
         let history = shared.replication.stream.history();
         let wanted = history.is_kept.then_some(Wanted { id: history.id, position: history.end });
         let answer = self.greet(&mut socket, wanted).map_err(|error| error.to_string())?;
+        let is_taken = matches!(answer, Answer::Continue(_) | Answer::FullCopy(..));
+        shared.replication.failover.answered(is_taken);
         match answer {
             Answer::Later(why) | Answer::Refused(why) => return Err(why),
             Answer::Continue(id) => {
@@ -111,7 +113,8 @@ impl Link<'_> {
             },
             address: settings.replica_announce_ip.clone(),
         };
-        let mut handshake = Handshake::new(greeting, wanted, false);
+        let mut handshake =
+            Handshake::new(greeting, wanted, self.shared.replication.failover.is_asking());
         let first = handshake.begin();
         socket.send(&first)?;
         loop {

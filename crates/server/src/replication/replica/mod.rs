@@ -239,11 +239,32 @@ pub fn follow(shared: &Arc<Shared>, primary: &Primary) -> Result<bool, String> {
     if following.primary().as_ref() == Some(primary) {
         return Ok(false);
     }
+    follow_now(shared, primary, &|| {}).map(|()| true)
+}
+
+/// The same for a primary that hands its role over to this replica: `wait` is called when nothing
+/// is added to the stream any more.
+///
+/// # Errors
+/// A text for the operator.
+pub fn hand_over(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Result<(), String> {
+    let _changing = relock(&shared.replication.following.changing);
+    if shared.replication.is_replica() {
+        return Err("this server follows another one".into());
+    }
+    follow_now(shared, primary, wait)
+}
+
+/// With `changing` held.
+fn follow_now(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Result<(), String> {
+    let following = &shared.replication.following;
     let number = following.interrupt();
     let _between_steps = relock(&following.applying);
     if !following.is_replica() {
         end_as_primary(shared)?;
+        wait();
     }
+    set_setting(shared, &format!("{} {}", primary.host, primary.port))?;
     {
         let mut state = following.state();
         (state.primary, state.phase) = (Some(primary.clone()), LinkPhase::Connect);
@@ -252,8 +273,13 @@ pub fn follow(shared: &Arc<Shared>, primary: &Primary) -> Result<bool, String> {
         apply_states(shared, &shared.engine.settings.current());
     }
     tracing::info!(host = primary.host, port = primary.port, "this server becomes a replica");
-    start_link(shared, number)?;
-    Ok(true)
+    start_link(shared, number)
+}
+
+/// What CONFIG GET and CONFIG REWRITE say from now on.
+fn set_setting(shared: &Shared, text: &str) -> Result<(), String> {
+    let changed = shared.engine.settings.change(|now| now.clone().with("replicaof", text));
+    changed.map(drop).map_err(|refused| refused.to_string())
 }
 
 /// No client changes anything any more, and all that was changed is in the stream.
@@ -307,6 +333,7 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
     if replication.stream.history().is_kept {
         journaling::begin_to_feed(shared)?;
     }
+    set_setting(shared, "")?;
     let id = replication.stream.branch();
     {
         let mut state = following.state();

@@ -1,0 +1,69 @@
+//! PSYNC ... FAILOVER: a primary asks this replica to take its place.
+//!
+//! The role changes on a thread of its own, while the command waits for it on none: like MIGRATE it
+//! is on an errand, and goes on as any PSYNC when that is over.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::thread::Builder;
+
+use pantala_commands::{Call, ClientError, Errand, Lane, Park, Stop, WayBack};
+
+use crate::replication::replica;
+use crate::shared::Shared;
+
+const NOT_A_REPLICA: ClientError =
+    ClientError::text("ERR PSYNC FAILOVER can't be sent to a master.");
+const OTHER_HISTORY: ClientError =
+    ClientError::text("ERR PSYNC FAILOVER replid must match my replid.");
+
+/// See the module.
+struct TakeOver(Arc<Shared>);
+
+impl std::fmt::Debug for TakeOver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TakeOver")
+    }
+}
+
+impl Errand for TakeOver {
+    fn begin(self: Arc<Self>, way_back: WayBack) {
+        let life = move || {
+            if let Err(why) = replica::promote(&self.0) {
+                tracing::error!("this server does not take over: {why}");
+            }
+            drop(way_back);
+            pantala_memory::release_seat();
+        };
+        let spawned = Builder::new().name("role".into()).spawn(life);
+        if let Err(error) = spawned {
+            tracing::error!("this server does not take over: cannot start a thread: {error}");
+        }
+    }
+
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+/// Returns once this server is a primary, as it was asked to be with the history `id`.
+pub(super) fn take_over(call: &mut Call<'_, '_>, id: &[u8]) -> Result<(), Stop> {
+    let shared = Shared::of(call);
+    let has_tried = call.session.errand.take().is_some();
+    match (shared.replication.is_replica(), has_tried) {
+        (false, true) => return Ok(()),
+        (false, false) => return Err(NOT_A_REPLICA.into()),
+        (true, true) => return Err(ClientError::text("ERR the role can not be changed").into()),
+        (true, false) => {}
+    }
+    if shared.replication.stream.history().id.as_str().as_bytes() != id {
+        return Err(OTHER_HISTORY.into());
+    }
+    if call.lane == Lane::Worker {
+        return Err(Stop::Lane);
+    }
+    let shared = shared.arc().ok_or(ClientError::text("ERR the server stops"))?;
+    tracing::info!("the primary asks this server to take its place");
+    call.session.errand = Some(Arc::new(TakeOver(shared)));
+    Err(Stop::Park(Park::Errand))
+}

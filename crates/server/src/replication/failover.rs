@@ -1,0 +1,228 @@
+//! FAILOVER: this primary and one of its replicas change places, and nothing is lost.
+//!
+//! ```text
+//! WaitingForSync   writes wait; a replica has all that was written, or the time is over
+//! InProgress       this server follows it, and asks it to take over: PSYNC id position FAILOVER
+//! ```
+//!
+//! Invariants
+//! 1. From the first step to the last no client changes anything.
+//! 2. However it ends, writes go on: here, or refused because this is a replica.
+//!
+//! Tests: compat/replication.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use pantala_engine::states::States;
+use pantala_keyspace::HideReason;
+use pantala_replication::{Phase, Replica};
+
+use super::primary::address;
+use super::replica::{self, Primary};
+use crate::process::journaling;
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+/// How often it is looked how far replicas are.
+const LOOK: Duration = Duration::from_millis(5);
+/// So long the last bytes may take to the replica: what the server says by itself.
+const MOST_LAST: Duration = Duration::from_secs(3);
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Step {
+    /// There is none.
+    #[default]
+    Nothing,
+    /// A replica is to have everything.
+    WaitingForSync,
+    /// It is asked to take over.
+    InProgress,
+}
+
+impl Step {
+    /// As INFO says it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Step::Nothing => "no-failover",
+            Step::WaitingForSync => "waiting-for-sync",
+            Step::InProgress => "failover-in-progress",
+        }
+    }
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Which replica; `None`: the first that has everything.
+    pub target: Option<Primary>,
+    /// How long to wait for it.
+    pub timeout: Option<Duration>,
+    /// It takes over even if it lacks something by then.
+    pub is_forced: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Failover {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    step: Step,
+    is_aborted: bool,
+    /// What the replica has answered: whether it takes over.
+    answer: Option<bool>,
+}
+
+impl Failover {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far it is.
+    pub fn step(&self) -> Step {
+        self.state().step
+    }
+
+    /// It is to end; false: there is none.
+    pub fn abort(&self) -> bool {
+        let mut state = self.state();
+        state.is_aborted = true;
+        self.changed.notify_all();
+        state.step != Step::Nothing
+    }
+
+    /// The replica that was asked to take over has answered.
+    pub fn answered(&self, takes_over: bool) {
+        let mut state = self.state();
+        if state.step == Step::InProgress {
+            state.answer = Some(takes_over);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Whether the replica is to be asked to take over.
+    pub fn is_asking(&self) -> bool {
+        let state = self.state();
+        state.step == Step::InProgress && state.answer.is_none()
+    }
+}
+
+/// Begins on a thread of its own; false: one is under way.
+///
+/// # Errors
+/// The system has no thread.
+pub fn begin(shared: &Arc<Shared>, wanted: Wanted) -> Result<bool, String> {
+    let failover = &shared.replication.failover;
+    {
+        let mut state = failover.state();
+        if state.step != Step::Nothing {
+            return Ok(false);
+        }
+        *state = State { step: Step::WaitingForSync, ..State::default() };
+    }
+    let of_thread = Arc::clone(shared);
+    let life = move || {
+        run(&of_thread, &wanted);
+        pantala_memory::release_seat();
+    };
+    let spawned = Builder::new().name("failover".into()).spawn(life);
+    spawned.map(|_detached| true).map_err(|error| {
+        *failover.state() = State::default();
+        format!("cannot start a thread: {error}")
+    })
+}
+
+fn run(shared: &Arc<Shared>, wanted: &Wanted) {
+    // Who holds writes back for another reason ends first.
+    let _held = shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
+    shared.engine.space.hide_expired(HideReason::Replica, true);
+    match hand_over(shared, wanted) {
+        Ok(to) => tracing::info!(to, "FAILOVER: the roles have changed"),
+        Err(why) => {
+            tracing::warn!("FAILOVER was given up: {why}");
+            if let Err(why) = replica::promote(shared) {
+                tracing::error!("this server stays a replica: {why}");
+            }
+        }
+    }
+    if !shared.replication.is_replica() {
+        shared.engine.space.hide_expired(HideReason::Replica, false);
+    }
+    *shared.replication.failover.state() = State::default();
+    shared.engine.resume_writes();
+    shared.workers.post_all(|| Message::PauseChanged);
+}
+
+fn hand_over(shared: &Arc<Shared>, wanted: &Wanted) -> Result<String, String> {
+    let end = journaling::begin_to_feed(shared)?;
+    let target = wait_for_replica(shared, wanted, end)?;
+    let failover = &shared.replication.failover;
+    failover.state().step = Step::InProgress;
+    let (host, port) = address(&target);
+    let name = format!("{host}:{port}");
+    replica::hand_over(shared, &Primary { host: host.to_string(), port }, &|| {
+        // What the server has said by itself meanwhile; without it all would be copied.
+        let since = Instant::now();
+        while !has_all(&target, shared.replication.stream.end()) && since.elapsed() < MOST_LAST {
+            std::thread::sleep(LOOK);
+        }
+    })?;
+    let waits = |state: &mut State| state.answer.is_none() && !state.is_aborted;
+    let waited = failover.changed.wait_while(failover.state(), waits);
+    match waited.unwrap_or_else(PoisonError::into_inner).answer {
+        Some(true) => Ok(name),
+        Some(false) => Err(format!("{name} does not take over")),
+        None => Err("it was aborted".into()),
+    }
+}
+
+fn has_all(replica: &Replica, end: u64) -> bool {
+    replica.phase() == Phase::Online && replica.acknowledged().position >= end
+}
+
+/// Whether this is the replica that was meant.
+pub fn is_meant(replica: &Replica, target: &Primary) -> bool {
+    let (host, port) = address(replica);
+    port == target.port && host.to_string().eq_ignore_ascii_case(&target.host)
+}
+
+/// The replica that has all before `end`, or is taken all the same.
+fn wait_for_replica(shared: &Shared, wanted: &Wanted, end: u64) -> Result<Arc<Replica>, String> {
+    let (replication, began) = (&shared.replication, Instant::now());
+    shared.appending.ask_replicas(&shared.engine.journal);
+    loop {
+        let is_wanted =
+            |one: &&Arc<Replica>| wanted.target.as_ref().is_none_or(|target| is_meant(one, target));
+        let all = replication.replicas.all();
+        if let Some(ready) = all.iter().filter(is_wanted).find(|one| has_all(one, end)) {
+            return Ok(Arc::clone(ready));
+        }
+        let is_late = wanted.timeout.is_some_and(|timeout| began.elapsed() >= timeout);
+        if is_late && wanted.is_forced {
+            let target = all.iter().find(is_wanted);
+            return target.cloned().ok_or_else(|| "the replica has gone".into());
+        }
+        if is_late {
+            return Err("no replica has everything in time".into());
+        }
+        let state = failover_pause(shared);
+        if state || shared.engine.condition.shutdown.is_final() {
+            return Err("it was aborted".into());
+        }
+    }
+}
+
+/// Waits a little; whether it is to end.
+fn failover_pause(shared: &Shared) -> bool {
+    let failover = &shared.replication.failover;
+    let waits = |state: &mut State| !state.is_aborted;
+    let waited = failover.changed.wait_timeout_while(failover.state(), LOOK, waits);
+    waited.unwrap_or_else(PoisonError::into_inner).0.is_aborted
+}
