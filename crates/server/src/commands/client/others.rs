@@ -17,6 +17,7 @@ use pantala_commands::{Call, ClientError, Command, Done, Flags, error};
 use super::words::Known;
 use super::{sub, words};
 use crate::clients::filter::ClientFilter;
+use crate::replication::replica;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
@@ -99,6 +100,7 @@ fn lines_of(shared: &Shared, filter: ClientFilter) -> BTreeMap<u64, String> {
         lines.extend(answer);
         true
     });
+    lines.extend(replica::line(shared, &filter));
     lines
 }
 
@@ -183,6 +185,7 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
         killed.extend(answer);
         true
     });
+    killed.extend(replica::kill(Shared::of(call), &filter));
     if is_old_form && killed.is_empty() {
         return Err(ClientError::text("ERR No such client").into());
     }

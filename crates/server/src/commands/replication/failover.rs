@@ -15,7 +15,7 @@ pub(super) const FAILOVER: Command = Command::new("FAILOVER", hand_over, Group::
     .flags(Flags::ADMIN.and(Flags::NOSCRIPT).and(Flags::STALE))
     .since("6.2.0")
     .complexity("O(1)")
-    .syntax("[target: TO host port:int [FORCE]] [ABORT] [TIMEOUT milliseconds:int]")
+    .syntax("[TO (target: host port:int [FORCE])] [ABORT] [TIMEOUT milliseconds:int]")
     .summary("Hands the role of primary over to a replica.");
 
 const BAD_TIMEOUT: ClientError = ClientError::text("ERR FAILOVER timeout must be greater than 0");

@@ -27,7 +27,7 @@ use pantala_engine::states::States;
 use pantala_engine::stats::tallies::ThreadTally;
 use pantala_engine::waiting::ReplyTarget;
 use pantala_engine::{Mailbox, Message};
-use pantala_journal::Recorder;
+use pantala_journal::{Recorder, Stamp};
 use pantala_keyspace::{DbIndex, Inbox};
 use pantala_replication::link::{Cutter, Step};
 use pantala_sync::gate::Role;
@@ -100,6 +100,11 @@ impl Applier {
         self.session = Session::new(0);
         self.session.db = DbIndex(db);
         self.shared.replication.following.db.store(db, Ordering::Release);
+    }
+
+    /// The last step that was recorded here.
+    pub fn last_step(&self) -> Stamp {
+        self.recorder.last()
     }
 
     /// Whether the primary has asked how far this is, since the last time.

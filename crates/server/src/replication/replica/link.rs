@@ -5,11 +5,13 @@
 //!    ^------------------- a second later ------------------------------- whatever ends it
 //! ```
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pantala_journal::resp::push_command;
+use pantala_journal::{Journal, Stamp};
 use pantala_replication::link::{Answer, Cutter, Greeting, Handshake, Next, Wanted};
 
 use super::apply::Applier;
@@ -32,12 +34,13 @@ pub fn run(shared: &Arc<Shared>, number: u64) {
         number,
         applier: Applier::new(Arc::clone(shared)),
         cutter: Cutter::default(),
+        on_disk: OnDisk::default(),
     };
     link.applier.select(following.stream_db());
     while following.is_in_force(number) {
         let Some(primary) = following.primary() else { break };
         let ended = link.follow(&primary);
-        following.set_socket(number, None);
+        following.set_socket(shared, number, None);
         if !following.is_in_force(number) {
             break;
         }
@@ -55,6 +58,38 @@ struct Link<'l> {
     number: u64,
     applier: Applier,
     cutter: Cutter,
+    on_disk: OnDisk,
+}
+
+/// How far the stream is in this server's own append-only file.
+#[derive(Default)]
+struct OnDisk {
+    /// The last step of this thread, and the position of the stream after it.
+    notes: VecDeque<(Stamp, u64)>,
+    position: u64,
+}
+
+impl OnDisk {
+    /// After so many notes the last one is moved on.
+    const MOST: usize = 4096;
+
+    fn note(&mut self, step: Stamp, position: u64) {
+        if self.notes.len() >= OnDisk::MOST {
+            self.notes.pop_back();
+        }
+        self.notes.push_back((step, position));
+    }
+
+    /// All before this position is there.
+    fn position(&mut self, journal: &Journal) -> u64 {
+        while let Some((step, position)) = self.notes.front().copied()
+            && journal.is_durable(step)
+        {
+            self.position = position;
+            self.notes.pop_front();
+        }
+        self.position
+    }
 }
 
 impl Link<'_> {
@@ -67,7 +102,7 @@ impl Link<'_> {
         let tls = settings.tls_replication.then(|| tls::connector(&settings)).transpose()?;
         let (mut socket, other) =
             Socket::open(primary, silence, tls.as_ref()).map_err(|error| error.to_string())?;
-        if !following.set_socket(number, Some(other)) {
+        if !following.set_socket(shared, number, Some(other)) {
             return Ok(());
         }
         set_phase(shared, number, LinkPhase::Handshake);
@@ -91,6 +126,7 @@ impl Link<'_> {
                 let copy = FullCopy { shared, number, id, position };
                 let db = copy.take(&mut socket)?;
                 self.applier.select(db);
+                self.on_disk = OnDisk::default();
                 tracing::info!(position, "the full copy has ended");
             }
         }
@@ -172,6 +208,7 @@ impl Link<'_> {
             self.applier.apply(&self.cutter);
             replication.stream.append(self.cutter.whole());
             replication.stream.trim(replication.replicas.needed());
+            self.on_disk.note(self.applier.last_step(), replication.stream.end());
         }
         if !self.cutter.whole().is_empty() {
             self.cutter.forget_whole();
@@ -180,10 +217,16 @@ impl Link<'_> {
         cut.map_err(|broken| broken.to_string()).map(|()| true)
     }
 
-    fn acknowledge(&self, socket: &mut Socket) -> Result<(), String> {
-        let position = self.shared.replication.stream.end().to_string();
+    fn acknowledge(&mut self, socket: &mut Socket) -> Result<(), String> {
+        let shared = self.shared;
+        let position = shared.replication.stream.end().to_string();
+        let mut args: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", position.as_bytes()];
+        let on_disk = self.on_disk.position(&shared.engine.journal).to_string();
+        if shared.appending.is_running() && shared.appending.is_kept() {
+            args.extend_from_slice(&[b"FACK", on_disk.as_bytes()]);
+        }
         let mut out = Vec::new();
-        push_command(&mut out, &[b"REPLCONF", b"ACK", position.as_bytes()]);
+        push_command(&mut out, &args);
         socket.send(&out).map_err(|error| error.to_string())
     }
 }

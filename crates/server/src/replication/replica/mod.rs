@@ -15,6 +15,7 @@
 //! Not here: what is said to a primary (`pantala_replication::link`). Tests: compat/replication.
 
 mod apply;
+mod client;
 mod copy;
 mod link;
 mod socket;
@@ -31,11 +32,13 @@ use pantala_engine::states::States;
 use pantala_keyspace::HideReason;
 use pantala_settings::Settings;
 
+use self::client::LinkClient;
 use crate::process::journaling;
 use crate::replication::primary;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
+pub use client::{kill, line};
 pub use told::{Told, told};
 
 /// A primary's address, as it was given.
@@ -106,6 +109,7 @@ struct State {
     primary: Option<Primary>,
     phase: LinkPhase,
     socket: Option<TcpStream>,
+    client: Option<LinkClient>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -166,10 +170,11 @@ impl Following {
     }
 
     /// The link of this number has this socket now; whether it is in force.
-    fn set_socket(&self, number: u64, socket: Option<TcpStream>) -> bool {
+    fn set_socket(&self, shared: &Shared, number: u64, socket: Option<TcpStream>) -> bool {
         let mut state = self.state();
         let is_in_force = self.is_in_force(number);
         if is_in_force {
+            state.client = socket.as_ref().map(|socket| LinkClient::new(shared, socket));
             state.socket = socket;
         }
         is_in_force
@@ -337,7 +342,7 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
     let id = replication.stream.branch();
     {
         let mut state = following.state();
-        (state.primary, state.socket) = (None, None);
+        (state.primary, state.socket, state.client) = (None, None, None);
         following.is_connected.store(false, Ordering::Release);
         following.is_replica.store(false, Ordering::Release);
         apply_states(shared, &shared.engine.settings.current());

@@ -1,0 +1,80 @@
+//! The connection to the primary as a client: what CLIENT LIST shows, and CLIENT KILL ends.
+
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::Ordering;
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::Session;
+use pantala_commands::client_line::{self, Meters};
+use pantala_keyspace::DbIndex;
+
+use crate::clients::filter::{ClientFilter, ClientKind, Traits};
+use crate::shared::Shared;
+
+/// What is known of it.
+pub(super) struct LinkClient {
+    id: u64,
+    peer: String,
+    local: String,
+    since_us: u64,
+}
+
+impl LinkClient {
+    /// One that has just connected.
+    pub(super) fn new(shared: &Shared, socket: &TcpStream) -> LinkClient {
+        let text = |address: std::io::Result<std::net::SocketAddr>| {
+            address.map(|address| address.to_string()).unwrap_or_default()
+        };
+        LinkClient {
+            id: shared.next_client_id(),
+            peer: text(socket.peer_addr()),
+            local: text(socket.local_addr()),
+            since_us: monotonic_us(),
+        }
+    }
+
+    fn is_meant(&self, wanted: &Traits) -> bool {
+        let Traits { ids, kind, address, local_address, .. } = wanted;
+        // What else may be asked for it does not have.
+        let Traits { user, name, flags, lib_name, lib_version, db, capabilities, ip, .. } = wanted;
+        let others = [user, name, flags, lib_name, lib_version, capabilities, ip];
+        let is = |wanted: &Option<Vec<u8>>, found: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == found.as_bytes())
+        };
+        ids.as_ref().is_none_or(|ids| ids.contains(&self.id))
+            && kind.is_none_or(|kind| kind == ClientKind::Primary)
+            && is(address, &self.peer)
+            && is(local_address, &self.local)
+            && db.is_none()
+            && others.iter().all(|trait_| trait_.is_none())
+    }
+}
+
+/// Its number and its line, if the filter means it.
+pub fn line(shared: &Shared, filter: &ClientFilter) -> Option<(u64, String)> {
+    let following = &shared.replication.following;
+    let state = following.state();
+    let client = state.client.as_ref().filter(|client| {
+        let is_unwanted = filter.unwanted.kind == Some(ClientKind::Primary);
+        !is_unwanted && client.is_meant(&filter.wanted)
+    })?;
+    let mut session = Session::new(client.id);
+    session.peer.clone_from(&client.peer);
+    session.local.clone_from(&client.local);
+    (session.since_us, session.db) = (client.since_us, DbIndex(following.stream_db()));
+    drop(state);
+    let active_us = following.heard_us.load(Ordering::Relaxed);
+    let meters = Meters { active_us, ..Meters::default() };
+    let line = client_line::line(&session, &meters, "NULL", monotonic_us(), usize::MAX);
+    Some((session.id, line.replacen(" flags=N ", " flags=M ", 1)))
+}
+
+/// Ends it, if the filter means it: it comes back. Its number.
+pub fn kill(shared: &Shared, filter: &ClientFilter) -> Option<u64> {
+    let (id, _) = line(shared, filter)?;
+    if let Some(socket) = &shared.replication.following.state().socket {
+        // It may have ended meanwhile.
+        let _closed = socket.shutdown(Shutdown::Both);
+    }
+    Some(id)
+}
