@@ -10,6 +10,8 @@ from trial import DEPLOY, DIST, ROOT, Skip, check, folder, needs, run, until, wa
 
 # Of 100, where 0 is best; `systemd-analyze security` tells what is left.
 EXPOSED_AT_MOST = 15
+# Of the binary without its symbols. 12 MB are wanted: this goes down with it, and not up.
+BYTES_AT_MOST = 16_000_000
 
 
 @check()
@@ -119,6 +121,8 @@ def stripped(server):
     want(len(number) == 1, "the debug information is another build's")
     sections = run("readelf", "--wide", "--section-headers", DIST / "pantala")
     want(".gnu_debuglink" in sections and ".debug_info" not in sections, sections)
+    want(size < BYTES_AT_MOST, f"{size:,} bytes are more than {BYTES_AT_MOST:,}: see Cargo.toml, "
+         "what is small rather than fast, and `cargo tree` for what is new")
     return f"{size:,} bytes"
 
 
