@@ -78,6 +78,17 @@ impl CopyQueue {
         self.state().end.get_or_insert(End::Whole);
     }
 
+    /// This is the last of it. Who takes it knows that at once: what a replica answers to it finds
+    /// the copy ended.
+    pub fn finish_with(&self, piece: Arc<[u8]>) {
+        let mut state = self.state();
+        if state.end.is_none() {
+            state.bytes += piece.len();
+            state.pieces.push_back(piece);
+            state.end = Some(End::Whole);
+        }
+    }
+
     /// It will never be whole, or the replica has gone.
     pub fn break_off(&self) {
         let mut state = self.state();
@@ -136,6 +147,16 @@ mod tests {
         assert_eq!(queue.take(7, &mut out), Taken::End(2));
         assert_eq!(out, b"hello world");
         assert_eq!(queue.bytes(), 0);
+    }
+
+    #[test]
+    fn the_last_piece_is_taken_together_with_the_end() {
+        let (queue, mut out) = (CopyQueue::default(), Vec::new());
+        queue.put((*b"hello").into());
+        queue.finish_with((*b" world").into());
+        queue.finish_with((*b"too late").into());
+        assert_eq!(queue.take(100, &mut out), Taken::End(11));
+        assert_eq!(out, b"hello world");
     }
 
     #[test]

@@ -163,9 +163,11 @@ impl Replica {
         self.is_silent.load(Ordering::Acquire)
     }
 
-    /// Its snapshot has been sent, all of it, and nothing else yet.
+    /// Its snapshot has been sent, all of it, and the stream is to follow.
     pub fn has_copy(&self) -> bool {
-        self.phase() == Phase::Copying && self.starts_on_word() && self.copy().is_none()
+        let is_sent =
+            self.phase() == Phase::Copying && self.starts_on_word() && self.copy().is_none();
+        is_sent && !self.announced().only_copy
     }
 
     /// How the protocol calls where it is.

@@ -311,7 +311,8 @@ settings! {
     repl_backlog_bytes: u64 = live("repl-backlog-size", BACKLOG, "10485760", Replication)
         .on_change(OnChange::Replication);
     /// Seconds without replicas after which the backlog is freed; 0 means never.
-    repl_backlog_ttl_s: u64 = live("repl-backlog-ttl", LONG, "3600", Replication);
+    repl_backlog_ttl_s: u64 = live("repl-backlog-ttl", LONG, "3600", Replication)
+        .on_change(OnChange::Replication);
     /// Send a full copy straight to the socket, else from a file.
     repl_diskless_sync: bool = live("repl-diskless-sync", Kind::Bool, "yes", Replication);
     /// Seconds to wait for more replicas before a full copy.

@@ -107,8 +107,7 @@ impl Mark {
     }
 
     fn end(&self, shared: &Shared, riders: &Riders) {
-        riders.put(shared, self.0.as_str().as_bytes());
-        riders.finish(shared);
+        riders.finish_with(shared, self.0.as_str().as_bytes());
     }
 }
 

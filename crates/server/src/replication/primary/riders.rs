@@ -146,10 +146,11 @@ impl Riders {
         }
     }
 
-    /// All of it was put in.
-    pub fn finish(&self, shared: &Shared) {
+    /// These bytes are the last of it.
+    pub fn finish_with(&self, shared: &Shared, bytes: &[u8]) {
+        let piece: Arc<[u8]> = bytes.into();
         for Rider { replica, queue } in self.present() {
-            queue.finish();
+            queue.finish_with(Arc::clone(&piece));
             call(shared, replica);
         }
     }

@@ -1,0 +1,412 @@
+//! Replicas of a whole server, byte by byte: what a replica is sent, and what it may say.
+//!
+//! The server runs in this process, with a directory and a Unix socket of its own; the replicas are
+//! this test. Real ones follow in compat/replication.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use pantala_server::process::start::{Running, start};
+use pantala_settings::{Disk, Settings, Start};
+
+/// So long anything may take on a busy machine.
+const GENEROUS: Duration = Duration::from_secs(120);
+
+/// A server with a directory of its own, ended and removed with this.
+struct Server {
+    running: Option<Running>,
+    directory: PathBuf,
+}
+
+impl Server {
+    fn new(more: &[&str]) -> Server {
+        static NUMBERS: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pantala-replicas-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).expect("a directory for the test");
+        let (dir, socket) = (directory.display().to_string(), directory.join("s"));
+        let socket = socket.display().to_string();
+        let mut args = vec!["--dir", &dir, "--unixsocket", &socket, "--port", "0", "--save", ""];
+        args.extend(["--threads", "3", "--repl-diskless-sync-delay", "0"]);
+        args.extend(["--repl-ping-replica-period", "3600", "--shutdown-timeout", "0"]);
+        args.extend(more);
+        let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
+        let start_up = Settings::from_args(&args, std::iter::empty(), &mut Disk).expect("words");
+        let Start::Run(launch) = start_up else { panic!("there is nothing to print") };
+        let running = Some(start(launch.settings, None).expect("it starts"));
+        Server { running, directory }
+    }
+
+    fn connect(&self) -> Peer {
+        let stream = UnixStream::connect(self.directory.join("s")).expect("it listens");
+        stream.set_read_timeout(Some(GENEROUS)).expect("a time");
+        Peer { stream, received: Vec::new() }
+    }
+
+    /// One that has asked for a copy, and has been told the history and the position.
+    fn replica(&self, more: &[&str]) -> (Peer, String, u64) {
+        let mut replica = self.connect();
+        for words in more.iter().chain(&["REPLCONF capa eof capa psync2"]) {
+            assert_eq!(replica.ask(words), "+OK", "{words}");
+        }
+        replica.say("PSYNC ? -1");
+        let line = replica.line_after_newlines();
+        let mut words = line.split(' ');
+        assert_eq!(words.next(), Some("+FULLRESYNC"), "{line}");
+        let id = words.next().expect("an id").to_owned();
+        let position = words.next().and_then(|word| word.parse().ok()).expect("a position");
+        (replica, id, position)
+    }
+
+    fn has_temporary_file(&self) -> bool {
+        let files = std::fs::read_dir(&self.directory).expect("it is there").flatten();
+        files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("temp"))
+    }
+
+    /// Waits until INFO has this line.
+    fn until(&self, line: &str) {
+        let (mut client, begun) = (self.connect(), Instant::now());
+        loop {
+            client.say("INFO replication");
+            let info = client.bulk();
+            if info.lines().any(|one| one.contains(line)) {
+                return;
+            }
+            assert!(begun.elapsed() < GENEROUS, "{line} in {info}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop();
+            running.wait();
+        }
+        // Nothing depends on it.
+        let _best_effort = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A client, or a replica.
+struct Peer {
+    stream: UnixStream,
+    received: Vec<u8>,
+}
+
+impl Peer {
+    fn say(&mut self, command: &str) {
+        self.stream.write_all(format!("{command}\r\n").as_bytes()).expect("it reads");
+    }
+
+    fn ask(&mut self, command: &str) -> String {
+        self.say(command);
+        self.line()
+    }
+
+    /// Whether there is more.
+    fn receive(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        let count = loop {
+            match self.stream.read(&mut bytes) {
+                // A read with a time may be interrupted for nothing.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read.unwrap_or_default(),
+            }
+        };
+        self.received.extend_from_slice(&bytes[..count]);
+        count > 0
+    }
+
+    fn take(&mut self, count: usize) -> Vec<u8> {
+        while self.received.len() < count {
+            assert!(self.receive(), "it was closed after {:?}", self.received);
+        }
+        self.received.drain(..count).collect()
+    }
+
+    fn line(&mut self) -> String {
+        loop {
+            if let Some(end) = self.received.windows(2).position(|pair| pair == b"\r\n") {
+                let line = self.take(end + 2);
+                return String::from_utf8(line[..end].to_vec()).expect("text");
+            }
+            assert!(self.receive(), "it was closed after {:?}", self.received);
+        }
+    }
+
+    fn line_after_newlines(&mut self) -> String {
+        self.line().trim_start_matches('\n').to_owned()
+    }
+
+    fn bulk(&mut self) -> String {
+        let count = self.line()[1..].parse().expect("a length");
+        let text = self.take(count);
+        self.take(2);
+        String::from_utf8(text).expect("text")
+    }
+
+    /// A snapshot that ends with its mark.
+    fn marked_copy(&mut self) -> Vec<u8> {
+        let line = self.line_after_newlines();
+        let mark = line.strip_prefix("$EOF:").expect("a mark").as_bytes().to_vec();
+        assert_eq!(mark.len(), 40);
+        let end = loop {
+            if let Some(end) = self.received.windows(40).position(|bytes| bytes == mark) {
+                break end;
+            }
+            assert!(self.receive(), "it was closed");
+        };
+        let copy = self.take(end);
+        self.take(40);
+        copy
+    }
+
+    /// The commands that come next of the stream: words, and how many bytes.
+    fn command(&mut self) -> (String, u64) {
+        let header = self.line();
+        let count: usize = header[1..].parse().expect("a count");
+        let (mut words, mut bytes) = (Vec::new(), header.len() + 2);
+        for _ in 0..count {
+            let word = self.bulk();
+            bytes += format!("${}\r\n{word}\r\n", word.len()).len();
+            words.push(word);
+        }
+        (words.join(" "), bytes as u64)
+    }
+
+    fn expect_command(&mut self, expected: &str) -> u64 {
+        let (command, bytes) = self.command();
+        assert_eq!(command, expected);
+        bytes
+    }
+
+    /// Says of all that comes after this position that it is there, until the connection ends.
+    fn follow(mut self, position: u64) {
+        loop {
+            let at = position + self.received.len() as u64;
+            let words = format!("REPLCONF ACK {at} FACK {at}\r\n");
+            if self.stream.write_all(words.as_bytes()).is_err() || !self.receive() {
+                return;
+            }
+        }
+    }
+
+    fn is_closed(&mut self) -> bool {
+        while self.receive() {}
+        true
+    }
+}
+
+fn has_key(copy: &[u8], key: &str) -> bool {
+    copy.windows(key.len()).any(|bytes| bytes == key.as_bytes())
+}
+
+#[test]
+fn the_stream_goes_on_where_the_copy_ends() {
+    let server = Server::new(&[]);
+    let mut client = server.connect();
+    assert_eq!(client.ask("SET before 1"), "+OK");
+    let (mut replica, id, position) = server.replica(&[]);
+    let copy = replica.marked_copy();
+    assert!(copy.starts_with(b"REDIS0010") && has_key(&copy, "before"));
+    assert_eq!(client.ask("SET after 2"), "+OK");
+    server.until("state=online");
+    // Nothing of the stream comes before the word that the copy is there.
+    assert!(replica.received.is_empty());
+    replica.say(&format!("REPLCONF ACK {position}"));
+    let mut at = position + replica.expect_command("SELECT 0");
+    at += replica.expect_command("SET after 2");
+    replica.say(&format!("REPLCONF ACK {at}"));
+    server.until(&format!("offset={at}"));
+    drop(replica);
+
+    // What it lacks is kept for it.
+    server.until("connected_slaves:0");
+    assert_eq!(client.ask("SET meanwhile 3"), "+OK");
+    let mut replica = server.connect();
+    assert_eq!(replica.ask("REPLCONF capa eof capa psync2"), "+OK");
+    assert_eq!(replica.ask(&format!("PSYNC {id} {}", at + 1)), format!("+CONTINUE {id}"));
+    replica.expect_command("SET meanwhile 3");
+
+    // Another history is not gone on with.
+    let mut other = server.connect();
+    assert_eq!(other.ask("REPLCONF capa eof capa psync2"), "+OK");
+    other.say(&format!("PSYNC {} {}", "0".repeat(40), at + 1));
+    assert!(other.line_after_newlines().starts_with("+FULLRESYNC"));
+}
+
+#[test]
+fn who_waits_for_replicas_is_answered_when_they_say_so() {
+    let server = Server::new(&[]);
+    let (mut replica, _, at) = server.replica(&[]);
+    replica.marked_copy();
+    replica.say(&format!("REPLCONF ACK {at}"));
+    server.until("state=online");
+    let mut client = server.connect();
+    assert_eq!(client.ask("SET a 1"), "+OK");
+    assert_eq!(client.ask("WAIT 1 1"), ":0", "nobody has said so");
+    let following = std::thread::spawn(move || replica.follow(at));
+    assert_eq!(client.ask("WAIT 1 0"), ":1");
+    assert_eq!(client.ask("SET a 2"), "+OK");
+    assert_eq!(client.ask("WAITAOF 0 1 0"), "*2");
+    assert_eq!((client.line(), client.line()), (":0".into(), ":1".into()));
+    assert_eq!(client.ask("CLIENT KILL TYPE replica"), ":1");
+    following.join().expect("it was closed");
+}
+
+#[test]
+fn a_copy_by_file_has_its_length_and_the_stream_follows_at_once() {
+    let server = Server::new(&["--repl-diskless-sync", "no"]);
+    let mut client = server.connect();
+    assert_eq!(client.ask("SET before 1"), "+OK");
+    let (mut replica, _, _) = server.replica(&[]);
+    let line = replica.line_after_newlines();
+    let length: usize = line[1..].parse().expect("a length");
+    assert!(has_key(&replica.take(length), "before"));
+    assert_eq!(client.ask("SET after 2"), "+OK");
+    replica.expect_command("SELECT 0");
+    replica.expect_command("SET after 2");
+    let begun = Instant::now();
+    while server.has_temporary_file() {
+        assert!(begun.elapsed() < GENEROUS);
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_part_of_a_copy_is_what_was_asked_for() {
+    let server = Server::new(&[]);
+    let mut client = server.connect();
+    assert_eq!(client.ask("SET before 1"), "+OK");
+    let library = "\"#!lua name=lib\\nredis.register_function('f', function() return 1 end)\"";
+    client.say(&format!("FUNCTION LOAD {library}"));
+    assert_eq!(client.bulk(), "lib");
+    let words = ["REPLCONF rdb-only 1", "REPLCONF rdb-filter-only functions"];
+    let (mut replica, _, _) = server.replica(&words);
+    let copy = replica.marked_copy();
+    assert!(has_key(&copy, "register_function") && !has_key(&copy, "before"));
+    let (mut replica, _, _) = server.replica(&["REPLCONF rdb-only 1"]);
+    assert!(has_key(&replica.marked_copy(), "before"));
+    replica.say("REPLCONF ACK 0");
+    assert_eq!(client.ask("SET after 2"), "+OK");
+    assert_eq!(client.ask("CLIENT KILL TYPE replica"), ":2");
+    assert!(replica.is_closed() && replica.received.is_empty(), "it wanted nothing after the copy");
+}
+
+#[test]
+fn a_replica_that_sends_commands_is_closed() {
+    let server = Server::new(&[]);
+    let (mut replica, _, at) = server.replica(&[]);
+    replica.marked_copy();
+    replica.say(&format!("\nPING\r\nREPLCONF ACK {at}"));
+    server.until("state=online");
+    replica.say("SET a 1");
+    assert!(replica.is_closed());
+    server.until("connected_slaves:0");
+    assert_eq!(server.connect().ask("EXISTS a"), ":0");
+    assert!(replica.received.is_empty(), "nothing was answered");
+}
+
+#[test]
+fn one_that_is_silent_or_behind_is_closed() {
+    let limit = ["--client-output-buffer-limit", "replica 100kb 0 0"];
+    let more = ["--repl-backlog-size", "16kb", "--repl-timeout", "3600"];
+    let server = Server::new(&[&limit[..], &more[..]].concat());
+    let (mut replica, _, at) = server.replica(&[]);
+    replica.marked_copy();
+    let mut client = server.connect();
+    let text = "x".repeat(50_000);
+    for number in 0..4 {
+        assert_eq!(client.ask(&format!("SET key:{number} {text}")), "+OK");
+    }
+    assert!(replica.is_closed(), "it has not said that it has the copy");
+    server.until("connected_slaves:0");
+
+    let (mut replica, _, at_now) = server.replica(&[]);
+    assert!(at_now > at);
+    replica.marked_copy();
+    replica.say(&format!("REPLCONF ACK {at_now}"));
+    server.until("state=online");
+    assert_eq!(client.ask("CONFIG SET repl-timeout 1"), "+OK");
+    assert!(replica.is_closed());
+    server.until("connected_slaves:0");
+}
+
+#[test]
+fn a_replica_that_moves_to_another_worker_misses_nothing() {
+    let server = Server::new(&["--threads", "4"]);
+    let replicas: Vec<_> = (0..4).map(|_| server.replica(&[])).collect();
+    let mut replicas: Vec<_> = replicas
+        .into_iter()
+        .map(|(mut replica, _, at)| {
+            replica.marked_copy();
+            replica.say(&format!("REPLCONF ACK {at}"));
+            replica
+        })
+        .collect();
+    let mut client = server.connect();
+    for number in 0..300 {
+        assert_eq!(client.ask(&format!("SET key {number}")), "+OK");
+        match number {
+            100 => assert_eq!(client.ask("CONFIG SET threads 1"), "+OK"),
+            200 => assert_eq!(client.ask("CONFIG SET threads 4"), "+OK"),
+            _ => {}
+        }
+    }
+    for replica in &mut replicas {
+        let mut wanted = 0;
+        while wanted < 300 {
+            let (command, _) = replica.command();
+            if command != "SELECT 0" {
+                assert_eq!(command, format!("SET key {wanted}"));
+                wanted += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_nobody_follows_is_freed() {
+    let server = Server::new(&[]);
+    let (mut replica, id, at) = server.replica(&[]);
+    replica.marked_copy();
+    server.until("repl_backlog_active:1");
+    drop(replica);
+    server.until("connected_slaves:0");
+    let mut client = server.connect();
+    assert_eq!(client.ask("CONFIG SET repl-backlog-ttl 1"), "+OK");
+    server.until("repl_backlog_active:0");
+    let mut replica = server.connect();
+    assert_eq!(replica.ask("REPLCONF capa eof capa psync2"), "+OK");
+    replica.say(&format!("PSYNC {id} {}", at + 1));
+    assert!(replica.line_after_newlines().starts_with("+FULLRESYNC"));
+}
+
+#[test]
+fn writes_are_refused_while_too_few_follow() {
+    let server = Server::new(&["--min-replicas-to-write", "1"]);
+    let mut client = server.connect();
+    let refused = "-NOREPLICAS Not enough good replicas to write.";
+    assert_eq!(client.ask("SET a 1"), refused);
+    let (mut replica, _, at) = server.replica(&[]);
+    replica.marked_copy();
+    replica.say(&format!("REPLCONF ACK {at}"));
+    server.until("min_slaves_good_slaves:1");
+    let begun = Instant::now();
+    while client.ask("SET a 1") != "+OK" {
+        assert!(begun.elapsed() < GENEROUS);
+    }
+    drop(replica);
+    server.until("connected_slaves:0");
+    while client.ask("SET a 1") != refused {
+        assert!(begun.elapsed() < GENEROUS);
+    }
+    assert_eq!(client.ask("CONFIG SET min-replicas-to-write 0"), "+OK");
+    assert_eq!(client.ask("SET a 1"), "+OK");
+}
