@@ -314,6 +314,18 @@ fn a_replica_that_sends_commands_is_closed() {
 }
 
 #[test]
+fn nobody_else_becomes_a_replica() {
+    let server = Server::new(&[]);
+    let mut client = server.connect();
+    // So long that it does not run where it has arrived.
+    let id = "x".repeat(3 << 20);
+    client.say(&format!("*3\r\n$5\r\nPSYNC\r\n${}\r\n{id}\r\n$1\r\n1", id.len()));
+    assert_eq!(client.line(), "-ERR SYNC and PSYNC are for connections of replicas only");
+    assert_eq!(client.ask("PING"), "+PONG");
+    server.until("connected_slaves:0");
+}
+
+#[test]
 fn one_that_is_silent_or_behind_is_closed() {
     let limit = ["--client-output-buffer-limit", "replica 100kb 0 0"];
     let more = ["--repl-backlog-size", "16kb", "--repl-timeout", "3600"];

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, ReplyMode, error, options::is_word,
+    Call, ClientError, Command, Done, Flags, Group, Lane, ReplyMode, error, options::is_word,
 };
 use pantala_replication::{Phase, Replica, ReplicationId};
 
@@ -26,6 +26,9 @@ const IS_TOLD: ClientError = ClientError::text(
     "ERR SYNC and PSYNC are not allowed on a connection that has subscribed to something or \
      tracks keys",
 );
+/// Its worker makes a connection a replica's: not what a primary's stream, or HTTP, asks for.
+const NOT_FROM_HERE: ClientError =
+    ClientError::text("ERR SYNC and PSYNC are for connections of replicas only");
 const NOT_CONNECTED: ClientError =
     ClientError::text("NOMASTERLINK Can't SYNC while not connected with my master");
 
@@ -83,6 +86,9 @@ fn sync(call: &mut Call<'_, '_>) -> Done {
 
 /// What both look at first.
 fn begin(call: &mut Call<'_, '_>) -> Result<Arc<Replica>, ClientError> {
+    if call.lane != Lane::Worker {
+        return Err(NOT_FROM_HERE);
+    }
     if call.session.is_subscribed() || call.session.tracking.is_some() {
         return Err(IS_TOLD);
     }
