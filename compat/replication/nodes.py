@@ -147,7 +147,12 @@ class Node:
 
     def info(self, section="replication"):
         """A section of INFO, as texts by name."""
-        return fields(self.call("INFO", section))
+        try:
+            return fields(self.call("INFO", section))
+        except (Closed, ConnectionError):
+            # Who changes its role, or is told to, ends the connections that are there.
+            assert self.is_alive(), f"{self} has ended: {self.log_text()[-600:]}"
+            return fields(self.call("INFO", section))
 
     def stat(self, name):
         return int(self.info("stats")[name])

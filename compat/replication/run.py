@@ -26,8 +26,6 @@ sys.path.append(str(Path(__file__).parents[1] / "bad_days"))
 import scenarios  # noqa: E402,F401  (its modules declare themselves)
 from trial import SCENARIOS, Skip, Trial  # noqa: E402
 
-# What of Pantala is there: rows with it are in the list where its place in them is.
-BUILT = ()
 # Nobody but a newer Valkey reads what Valkey 9 sends for a full copy: Redis is never its replica.
 ROWS = {
     1: ["valkey", "redis", "pantala"],
@@ -37,8 +35,9 @@ ROWS = {
         "pantala>pantala>redis", "valkey>pantala>pantala", "redis>pantala>redis",
         "pantala>pantala>pantala"],
 }
-# The rows without Pantala that run each time; all of them with --long.
-CONTROLS = ("valkey", "redis", "valkey>valkey", "redis>redis", "redis>redis>valkey")
+# Those that run each time; all of them with --long. Without a server of ours: the real ones alone.
+USUAL = ("pantala", "pantala>valkey", "redis>pantala", "pantala>pantala",
+         "pantala>pantala>redis", "valkey>pantala>pantala")
 
 
 def main():
@@ -63,11 +62,11 @@ def main():
 
 def parse():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--server", default="", help="the binary of Pantala")
+    options.add_argument("--server", default="", help="the binary of Pantala; else without it")
     options.add_argument("--only", default="", metavar="NAME", help="scenarios, with commas")
     options.add_argument("--ends", default="", metavar="ROWS", help="rows, with commas")
     options.add_argument("--long", action="store_true", help="all scenarios, all rows")
-    options.add_argument("--jobs", type=int, default=4, help="how many at a time; most wait")
+    options.add_argument("--jobs", type=int, default=6, help="how many at a time; most wait")
     options.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     options.add_argument("--list", action="store_true", help="names the scenarios")
     return options.parse_args()
@@ -87,25 +86,15 @@ def rows_of(body, options):
     if options.ends:
         return [row for row in options.ends.split(",") if len(row.split(">")) == body.ends]
     every = options.long or body.is_long
-    return [row for row in body.rows or ROWS[body.ends] if is_usual(row, every, options)]
+    rows = body.rows or ROWS[body.ends]
+    return [row for row in rows if is_wanted(row, every, options)]
 
 
-def is_usual(row, every, options):
+def is_wanted(row, every, options):
     """Whether a row runs when none is named."""
-    kinds = row.split(">")
-    if "pantala" not in kinds:
-        return every or row in CONTROLS
-    return bool(options.server) and needed(kinds) <= set(BUILT)
-
-
-def needed(kinds):
-    """What Pantala has to be in such a row: `primary`, `replica`."""
-    wants = set()
-    for place, kind in enumerate(kinds):
-        if kind == "pantala":
-            wants |= {"primary"} if place < len(kinds) - 1 else set()
-            wants |= {"replica"} if place > 0 else set()
-    return wants
+    if not options.server:
+        return "pantala" not in row
+    return every or row in USUAL
 
 
 def run_one(options, whole, body, row):
