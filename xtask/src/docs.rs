@@ -1,6 +1,7 @@
-//! Files that derive from the code.
+//! Files that derive from the code: of settings, which are known here, and of commands, which only
+//! the server knows: an example of its writes them.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use pantala_settings::pages;
 
@@ -19,6 +20,26 @@ pub fn write() -> ExitCode {
         println!("wrote {path}");
     }
     ExitCode::SUCCESS
+}
+
+/// Has the pages of commands written. That builds the server, so it is asked for by itself; the
+/// server's `tests/pages.rs` keeps them current.
+pub fn commands() -> ExitCode {
+    const EXAMPLE: [&str; 6] =
+        ["run", "--quiet", "--package", "pantala-server", "--example", "command_pages"];
+    let mut cargo = Command::new(env!("CARGO"));
+    // What `cargo xtask` has set for this program: build scripts that look at it (ring's) would run
+    // again, and all that is above them.
+    for (name, _) in std::env::vars_os() {
+        let is_of_program = |text: &str| {
+            ["CARGO_MANIFEST", "CARGO_PKG_"].iter().any(|begin| text.starts_with(begin))
+        };
+        if name.to_str().is_some_and(is_of_program) {
+            cargo.env_remove(name);
+        }
+    }
+    let run = cargo.args(EXAMPLE).current_dir(crate::root()).status();
+    if run.is_ok_and(|status| status.success()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Compares every file with what would be written.

@@ -23,6 +23,7 @@ Usage: cargo xtask tidy               check the house rules
        cargo xtask tidy --tighten     lower the numbers of tidy.toml to what is found
        cargo xtask tidy --wrap        wrap comment lines beyond 100 columns
        cargo xtask docs [--check]     write, or only compare, the pages that derive from the code
+       cargo xtask docs commands      write the pages of commands, for which the server is built
        cargo xtask hardened FILE      check what a binary was linked with against its own holes
 ";
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         ["tidy", "--wrap"] => tidy::wrap(),
         ["docs"] => docs::write(),
         ["docs", "--check"] => docs::check(),
+        ["docs", "commands"] => docs::commands(),
         ["hardened", file] => hardened::run(file),
         _ => {
             eprint!("{USAGE}");

@@ -96,6 +96,10 @@ mod tests {
         for line in &lines {
             assert!(!line.what.is_empty() && !line.whose.is_empty(), "{line:?}");
         }
+        let mut said = BTreeSet::new();
+        for line in &lines {
+            assert!(said.insert((line.whose, line.what)), "it is said twice: {}", line.what);
+        }
         let whose: BTreeSet<&str> = lines.iter().map(|line| line.whose).collect();
         assert!(whose.contains("Valkey 9.1.2"), "{whose:?}");
     }

@@ -15,6 +15,7 @@ mod memcached;
 mod memory;
 mod migrate;
 mod monitor;
+pub mod pages;
 mod replication;
 mod server;
 
