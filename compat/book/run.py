@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""The pages for people: every one has its place, every link leads somewhere, every example works.
+
+    python3 compat/book/run.py --server target/release/pantala [--only docs/quick-start.md]
+
+Examples are fenced blocks marked `console`: a line that begins with `$ ` is typed, the lines after it
+are what must come (standard output). `...` within a line stands for anything, on a line of its own
+for any lines. The blocks of one page run one after the other in one shell, in an empty folder. Ports
+6379, 6380 and 11211 stand for free ones, and redis-cli goes to the first. Where no example of a page
+starts a server on 6379 there is one already.
+
+Prints `ok NAME` or `FAILED NAME` for each check, last how many, and ends with 1 if any failed.
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+import examples  # noqa: E402
+import links  # noqa: E402
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def pages():
+    """The pages whose examples run."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--server", required=True, type=pathlib.Path)
+    options.add_argument("--only", metavar="PAGE", help="the examples of one page, and no links")
+    options = options.parse_args()
+    server = pathlib.Path(os.path.abspath(options.server))
+    outcomes = []
+    if not options.only:
+        outcomes += [("summary", links.summary(ROOT)), ("links", links.check(ROOT))]
+    for page in pages():
+        name = str(page.relative_to(ROOT))
+        blocks = examples.blocks(page.read_text())
+        if blocks and options.only in (None, name):
+            outcomes.append((name, examples.run(blocks, server)))
+    for name, wrong in outcomes:
+        print(f"{'FAILED' if wrong else 'ok'} {name}")
+        for line in wrong:
+            print(f"    {line}")
+    failed = sum(bool(wrong) for _, wrong in outcomes)
+    print(f"{len(outcomes) - failed} passed, {failed} failed")
+    return 1 if failed or not outcomes else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
