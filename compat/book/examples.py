@@ -56,9 +56,12 @@ def run(steps, server):
                             "until pantala ping 2>/dev/null; do sleep 0.1; done >/dev/null"):
                 shell.run(command)
         for command, expected in steps:
-            came = shell.run(command)
+            came, status = shell.run(command)
             if came is None:
                 return [f"$ {command}", "it does not end", shell.errors()]
+            # What is to fail shows its error.
+            if status != 0 and "2>&1" not in command:
+                return [f"$ {command}", f"status {status}", shell.errors()]
             if not matches(expected, came):
                 lines = [f"- {line}" for line in expected] + [f"+ {line}" for line in came]
                 return [f"$ {command}", *lines, shell.errors()]
@@ -91,26 +94,27 @@ class Shell:
                                           stderr=errors, start_new_session=True)
 
     def run(self, command):
-        """The lines that a command prints; None if it does not end."""
+        """The lines that a command prints, None if it does not end; and its status."""
         for port, free in self.ports.items():
             command = re.sub(rf"\b{port}\b", free, command)
-        text = f"{{ {command}\n}} </dev/null\necho; echo {END}\n"
+        text = f"{{ {command}\n}} </dev/null\nstatus=$?; echo; echo {END} $status\n"
         self.shell.stdin.write(text.encode())
         self.shell.stdin.flush()
-        printed = b""
+        printed = ""
         end = time.monotonic() + PATIENCE_SECONDS
-        while not printed.endswith(f"\n{END}\n".encode()):
-            ready, _, _ = select.select([self.shell.stdout], [], [], end - time.monotonic())
+        while not (ended := re.search(rf"\n{END} (\d+)\n$", printed)):
+            left = max(0, end - time.monotonic())
+            ready, _, _ = select.select([self.shell.stdout], [], [], left)
             part = os.read(self.shell.stdout.fileno(), 1 << 16) if ready else b""
             if not part:
-                return None
-            printed += part
-        text = printed.decode(errors="replace").removesuffix(f"\n{END}\n")
+                return None, 0
+            printed += part.decode(errors="replace")
+        text = printed[:ended.start()]
         for port, free in self.ports.items():
             text = re.sub(rf"\b{free}\b", port, text)
         # Lines of INFO end with CR; redis-cli ends what it prints with an empty line.
         text = text.replace("\r\n", "\n").rstrip("\n")
-        return text.split("\n") if text else []
+        return text.split("\n") if text else [], int(ended[1])
 
     def errors(self):
         return self.error_file.read_text(errors="replace")[-2000:]

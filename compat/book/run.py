@@ -16,6 +16,7 @@ import argparse
 import os
 import pathlib
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
@@ -30,6 +31,28 @@ def pages():
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def itself():
+    """What this script would miss: mistakes made on purpose that it does not find."""
+    page = "# A title\n```console\n$ echo a\na\n$ echo b; echo c\n...\nc\n```\n"
+    wrong = []
+    if examples.blocks(page) != [("echo a", ["a"]), ("echo b; echo c", ["...", "c"])]:
+        wrong.append("blocks are not read")
+    for expected, came, is_it in ((["a...c", "..."], ["abc"], True), (["..."], [], True),
+                                  (["...", "c"], ["a", "b"], False), (["a"], ["a", "b"], False),
+                                  ([], ["a"], False), (["a.c"], ["abc"], False)):
+        if examples.matches(expected, came) != is_it:
+            wrong.append(f"{expected} and {came}")
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "docs").mkdir()
+        (root / "docs" / "SUMMARY.md").write_text("- [gone](gone.md)\n- [a](a.md)\n")
+        (root / "docs" / "a.md").write_text("# A `title`\n[x](b.md) [y](a.md#a-title) [z](#b)\n")
+        (root / "docs" / "c.md").write_text("")
+        if len(links.summary(root)) != 2 or len(links.check(root)) != 3:
+            wrong.append(f"links: {links.summary(root)} {links.check(root)}")
+    return wrong
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--server", required=True, type=pathlib.Path)
@@ -38,7 +61,8 @@ def main():
     server = pathlib.Path(os.path.abspath(options.server))
     outcomes = []
     if not options.only:
-        outcomes += [("summary", links.summary(ROOT)), ("links", links.check(ROOT))]
+        outcomes += [("itself", itself()), ("summary", links.summary(ROOT)),
+                     ("links", links.check(ROOT))]
     for page in pages():
         name = str(page.relative_to(ROOT))
         blocks = examples.blocks(page.read_text())

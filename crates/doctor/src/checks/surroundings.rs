@@ -33,8 +33,8 @@ fn moving(facts: &Facts, product: Product, has: Has<'_>) -> Finding {
         Product::Valkey => major.is_some_and(|major| major > VALKEY_TRIED),
         _ => false,
     };
-    let following = if has("replicaof") && product != Product::Garnet {
-        " Or without a pause: REPLICAOF it, then REPLICAOF NO ONE."
+    let following = if has("replicaof") {
+        " Or while it is written to: pantala import --help."
     } else {
         ""
     };
@@ -51,7 +51,7 @@ fn moving(facts: &Facts, product: Product, has: Has<'_>) -> Finding {
         Product::Dragonfly => {
             let advice = "SAVE there, copy the files, start here with --load NAME-summary.dfs.";
             let says = format!("the snapshots of Dragonfly {version} are read");
-            Finding::note("data", says).advice(format!("{advice}{following}"))
+            Finding::note("data", says).advice(advice)
         }
         Product::KeyDb => {
             let says = format!("a snapshot of KeyDB {version} has the form of Redis 6; not tried");
