@@ -120,10 +120,10 @@ class Shell:
         return self.error_file.read_text(errors="replace")[-2000:]
 
     def end(self):
-        """Ends the shell and all that it has started."""
+        """Ends the shell and all that it has started; nothing of it is to be kept."""
         self.shell.stdin.close()
         try:
-            os.killpg(self.shell.pid, signal.SIGTERM)
+            os.killpg(self.shell.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
         self.shell.wait()
