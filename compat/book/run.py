@@ -3,11 +3,12 @@
 
     python3 compat/book/run.py --server target/release/pantala [--only docs/quick-start.md]
 
-Examples are fenced blocks marked `console`: a line that begins with `$ ` is typed, the lines after it
-are what must come (standard output). `...` within a line stands for anything, on a line of its own
-for any lines. The blocks of one page run one after the other in one shell, in an empty folder. Ports
-6379, 6380 and 11211 stand for free ones, and redis-cli goes to the first. Where no example of a page
-starts a server on 6379 there is one already.
+Examples are fenced blocks marked `console`: a line that begins with `$ ` is typed, the lines after
+it are what must come (standard output). `...` within a line stands for anything, on a line of its
+own for any lines. A command that ends with another status than 0 is wrong, unless it has `2>&1` to
+show its error. The blocks of one page run one after the other in one shell, in an empty folder.
+Ports 6379, 6380 and 11211 stand for free ones, and redis-cli goes to the first. Where no example of
+a page starts a server on 6379 there is one already.
 
 Prints `ok NAME` or `FAILED NAME` for each check, last how many, and ends with 1 if any failed.
 """

@@ -33,11 +33,8 @@ fn moving(facts: &Facts, product: Product, has: Has<'_>) -> Finding {
         Product::Valkey => major.is_some_and(|major| major > VALKEY_TRIED),
         _ => false,
     };
-    let following = if has("replicaof") {
-        " Or while it is written to: pantala import --help."
-    } else {
-        ""
-    };
+    let following =
+        if has("replicaof") { " Or while it is written to: pantala import --help." } else { "" };
     let file = match facts.setting("dbfilename") {
         "" => "dump.rdb",
         file => file,
