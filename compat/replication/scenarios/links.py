@@ -155,7 +155,7 @@ def circles(trial):
     other.follow(one.address)
     for node in (one, other):
         assert node.info()["role"] == "slave"
-        node.want(b"PONG", "PING")
+        until(lambda: node.call("PING") == b"PONG", f"{node} answers")
     # They may copy from each other all the time, and who loads is not told anything.
     until(lambda: not is_error(one.call("REPLICAOF", "NO", "ONE"), "LOADING"), "it leads")
     linked(other)
