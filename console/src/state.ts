@@ -22,6 +22,7 @@ export const mustLogIn = computed(() => {
 export const socketAddress = () => `${location.origin.replace(/^http/, 'ws')}/api/socket`;
 export const socket = new Socket(socketAddress, () => void refreshSession());
 export const run = socket.run.bind(socket);
+export const read = socket.read.bind(socket);
 
 /** Figures come each second; this many samples are kept: an hour. */
 export const FIGURES_MS = 1_000;
@@ -85,7 +86,7 @@ export const loginDialog = signal<{ reason: string } | undefined>(undefined);
 /** Logs in; throws the server's reason when it refuses. */
 export async function logIn(user: string, password: string): Promise<void> {
   await login(user, password);
-  socket.close();
+  openSocket();
   await refreshSession();
   loginDialog.value = undefined;
 }

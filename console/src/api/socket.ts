@@ -99,6 +99,17 @@ export class Socket {
     return orThrow(await this.ask(words, db));
   }
 
+  /** The reply of a command that only reads: it is asked again when the socket is opened anew. */
+  async read(words: Word[], db?: number): Promise<Reply> {
+    for (;;) {
+      try {
+        return await this.run(words, db);
+      } catch (error) {
+        if (!(error instanceof LostError) || this.state.value === 'closed') throw error;
+      }
+    }
+  }
+
   /** The reply of a command, also when it is an error. */
   ask(words: Word[], db?: number): Promise<Reply> {
     if (this.state.value === 'closed') return Promise.reject(new LostError());

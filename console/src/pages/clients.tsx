@@ -97,7 +97,7 @@ const COLUMNS: Column<Client>[] = [
   { name: 'Id', cell: (one) => one.id, by: (one) => Number(one.id), width: '60px' },
   { name: 'Address', cell: (one) => one.addr, by: (one) => one.addr, width: '140px' },
   { name: 'Name', cell: (one) => one.name || one.library, by: (one) => one.name || one.library },
-  { name: 'User', cell: (one) => one.user, by: (one) => one.user, width: '80px' },
+  { name: 'User', cell: (one) => one.user, by: (one) => one.user, width: '75px' },
   { name: 'Db', cell: (one) => one.db, by: (one) => one.db, number: true, width: '50px' },
   { name: 'Last command', cell: (one) => one.cmd, by: (one) => one.cmd, width: '115px' },
   {
@@ -119,7 +119,7 @@ const COLUMNS: Column<Client>[] = [
     cell: (one) => bytes(one.memory),
     by: (one) => one.memory,
     number: true,
-    width: '80px',
+    width: '86px',
   },
 ];
 

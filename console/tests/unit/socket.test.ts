@@ -67,6 +67,24 @@ test('what waits is told when the socket is lost or closed', async () => {
   await assert.rejects(socket.run(['PING']), LostError);
 });
 
+test('what only reads is asked again when the socket is opened anew', async () => {
+  const { socket, fake } = opened();
+  fake.onopen();
+  const reading = socket.read(['SCAN', '0']);
+  socket.open();
+  const next = FakeSocket.all[1] as FakeSocket;
+  await Promise.resolve();
+  await Promise.resolve();
+  next.onopen();
+  const asked = next.sent.map((text) => JSON.parse(text) as { id: number; run?: string[] });
+  assert.deepEqual(asked[0]?.run, ['SCAN', '0']);
+  next.receive({ id: asked[0]?.id, reply: ['0', []] });
+  assert.deepEqual(await reading, ['0', []]);
+  const again = socket.read(['SCAN', '0']);
+  socket.close();
+  await assert.rejects(again, LostError);
+});
+
 test('what comes unasked is heard until one forgets', () => {
   const { socket, fake } = opened();
   const heard: unknown[] = [];

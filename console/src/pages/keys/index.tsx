@@ -6,7 +6,7 @@ import { count } from '../../api/format';
 import { asNumber, asText, type Word, wordId, wordOfId } from '../../api/reply';
 import { literal, nameOf, patternOf, Scan } from '../../api/scan';
 import { go, replace, route } from '../../router';
-import { database, figures, run } from '../../state';
+import { database, figures, read, run } from '../../state';
 import { Choice, Empty, PageHead, Search, WriteButton } from '../../ui/parts';
 import { attempt } from '../../ui/toast';
 import { BulkDelete } from './bulk_delete';
@@ -174,7 +174,7 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
   };
   const begin = () => {
     scan.value?.stop();
-    const walk = new Scan(run, {
+    const walk = new Scan(read, {
       db: database.value,
       pattern: patternOf(typed.value),
       type: type.value,

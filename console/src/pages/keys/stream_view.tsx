@@ -137,7 +137,7 @@ function Entries(props: Props & { choice: preact.JSX.Element }) {
 
 const entryColumns = (remove: (entry: Entry) => void): Column<Entry>[] => [
   { name: 'Id', cell: (entry) => <code>{entry.id}</code>, width: '190px' },
-  { name: 'Time', cell: (entry) => moment(Number(entry.id.split('-')[0])), width: '170px' },
+  { name: 'Time', cell: (entry) => moment(Number(entry.id.split('-')[0])), width: '185px' },
   { name: 'Fields', cell: (entry) => <code>{lineOf(entry.words)}</code> },
   {
     name: 'Remove',
