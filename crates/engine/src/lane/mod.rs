@@ -38,5 +38,5 @@
 pub mod queue;
 mod run;
 
-pub use queue::{CompensatingThread, GATE_SLOTS, Job, LANE_SLOTS, LINK_SLOT, Lane};
+pub use queue::{CompensatingThread, GATE_SLOTS, Job, LANE_SLOTS, LINK_SLOTS, Lane};
 pub use run::{Compensate, run, run_job, run_operators};

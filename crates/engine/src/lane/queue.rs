@@ -12,10 +12,10 @@ use crate::waiting::Waited;
 
 /// The most threads the lane can have.
 pub const LANE_SLOTS: usize = 64;
-/// The slot of the gate of whoever applies what a primary has sent, behind those of the lane.
-pub const LINK_SLOT: usize = LANE_SLOTS;
-/// Slots of the gate for long work in all.
-pub const GATE_SLOTS: usize = LANE_SLOTS + 1;
+/// So many threads at most apply what a primary has sent.
+pub const LINK_SLOTS: usize = 16;
+/// Slots of the gate for long work: those of the lane, and behind them those of a link.
+pub const GATE_SLOTS: usize = LANE_SLOTS + LINK_SLOTS;
 
 /// A command on its way through the lane.
 pub struct Job {

@@ -1,294 +1,214 @@
-//! Steps of the stream, run on this server's data: as commands of a client that nothing is refused.
+//! The stream applied: by one thread, or by several where the keys allow it.
 //!
-//! Keys are there until the stream says that they are gone, whatever their deadlines. Events,
-//! messages and invalidations reach this server's clients, and its own append-only file has all.
+//! ```text
+//! batch   SET a | INCR b | SELECT 2 | SET c | ... | MULTI ... EXEC | DEL x y | SET a | ...
+//!         a run: spread by partition over the runners | one after the other    | a run
+//! ```
+//!
+//! A run is commands that change one key each. The others see the end of all before them.
 //!
 //! Invariants
-//! 1. A transaction is one step for all who read.
-//! 2. A command that fails, or that this server does not know, is counted and told, as Redis does;
-//!    the next one runs.
-//! 3. Who waits for a partition waits outside the gate.
+//! 1. What is done to a key is done in the order of the stream.
+//! 2. When a batch has been applied all of it was: positions lie between batches.
 //!
-//! Tests: compat/replication.
+//! Not here: how a step runs (`run`). Tests: at the foot; compat/replication.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 
-use pantala_base::UnixMs;
-use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{
-    CommandRef, Flags, Lane, Locking, OwnedArgs, Park, Queue, Session, options::is_word,
-};
-use pantala_engine::execute::{Turn, Verdict};
-use pantala_engine::lane::LINK_SLOT;
-use pantala_engine::limits::Limited;
-use pantala_engine::states::States;
-use pantala_engine::stats::tallies::ThreadTally;
-use pantala_engine::waiting::ReplyTarget;
-use pantala_engine::{Mailbox, Message};
-use pantala_journal::{Recorder, Stamp};
-use pantala_keyspace::{DbIndex, Inbox};
+use pantala_base::number::parse_i64;
+use pantala_commands::{Databases, Flags, key_positions, options::is_word};
+use pantala_engine::lane::LINK_SLOTS;
+use pantala_journal::Stamp;
+use pantala_keyspace::PartitionId;
 use pantala_replication::link::{Cutter, Step};
-use pantala_sync::gate::Role;
 
+use super::run::Runner;
 use crate::shared::Shared;
 
-/// Every deadline is behind this.
-const BEFORE_ALL: UnixMs = UnixMs(0);
-/// So many steps run before whoever waits to be alone has a chance.
-const TURN_STEPS: usize = 128;
-/// So often a busy partition is looked at before the thread sleeps between two looks.
-const QUICK_LOOKS: u32 = 32;
-const SLOW_LOOK: Duration = Duration::from_micros(100);
-/// So many failures of a link are told one by one.
-const TOLD_ERRORS: u64 = 10;
+/// A shorter run is not worth a second thread.
+const SHORTEST_RUN: usize = 512;
 
-/// Nobody is called here: what is applied never waits.
-struct NoMailbox;
-
-impl Inbox for NoMailbox {
-    fn unpark(&self, _connection: u64, _parking: u32) {}
-
-    fn wake(&self) {}
-}
-
-impl Mailbox for NoMailbox {
-    fn leave(&self, _message: Message) {}
-}
+/// Commands that may be about more than their key, or are to be alone.
+const NOT_SPREAD: Flags = Flags::WHOLE
+    .and(Flags::OUTSIDE)
+    .and(Flags::OPERATOR)
+    .and(Flags::SCRIPT)
+    .and(Flags::TRANSACTION)
+    .and(Flags::OTHER_DB)
+    .and(Flags::MAY_REPLICATE);
 
 /// See the module.
 pub struct Applier {
     shared: Arc<Shared>,
-    tally: Arc<ThreadTally>,
-    recorder: Recorder,
-    limited: Limited,
-    settings_version: u64,
-    session: Session,
-    inbox: Arc<dyn Mailbox>,
-    output: Vec<u8>,
-    /// The primary wants to know how far this is.
-    asks: bool,
+    /// The first one is the link's own.
+    runners: Vec<Runner>,
 }
 
-/// How running a step ended.
-enum Ran {
-    Done,
-    /// It has done nothing: somebody holds what it needs.
-    Again(Locking),
+/// What a step is for its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// It is about one key, of this partition.
+    Of(usize),
+    /// It selects this database.
+    Selects(u32),
+    /// It runs when all before it have, and before all after it.
+    Alone,
 }
 
 impl Applier {
-    /// For a thread of its own, which is the only one.
+    /// For the link, whose thread it works on.
     pub fn new(shared: Arc<Shared>) -> Applier {
-        let engine = &shared.engine;
-        Applier {
-            tally: engine.stats.tallies.join(),
-            recorder: engine.journal.join(),
-            limited: Limited::new(engine.settings.current()),
-            settings_version: engine.settings.version(),
-            session: Session::new(0),
-            inbox: Arc::new(NoMailbox),
-            output: Vec::new(),
-            asks: false,
-            shared,
-        }
+        let count = shared.engine.settings.current().worker_count().clamp(1, LINK_SLOTS);
+        let runners = (0..count).map(|number| Runner::new(Arc::clone(&shared), number));
+        Applier { runners: runners.collect(), shared }
     }
 
     /// The stream is in this database now.
     pub fn select(&mut self, db: u32) {
-        self.session = Session::new(0);
-        self.session.db = DbIndex(db);
+        self.runners.iter_mut().for_each(|runner| runner.select(db));
         self.shared.replication.following.db.store(db, Ordering::Release);
     }
 
     /// The last step that was recorded here.
     pub fn last_step(&self) -> Stamp {
-        self.recorder.last()
+        self.runners.iter().map(Runner::last_step).max().unwrap_or_default()
     }
 
     /// Whether the primary has asked how far this is, since the last time.
     pub fn take_asked(&mut self) -> bool {
-        std::mem::take(&mut self.asks)
+        self.runners.iter_mut().fold(false, |asked, runner| runner.take_asked() || asked)
     }
 
     /// Runs the steps.
     pub fn apply(&mut self, cutter: &Cutter) {
-        let engine = Arc::clone(&self.shared.engine);
-        if self.settings_version != engine.settings.version() {
-            self.settings_version = engine.settings.version();
-            self.limited = Limited::new(engine.settings.current());
+        let steps: Vec<Step<'_>> = cutter.steps().collect();
+        if steps.len() < SHORTEST_RUN || self.runners.len() < 2 {
+            self.run_alone(&steps, 0..steps.len());
+        } else {
+            self.spread(&steps);
         }
-        let mut steps = cutter.steps().peekable();
-        let (mut locking, mut looks) = (Locking::Upfront, 0);
-        while steps.peek().is_some() {
-            match self.turn(&mut steps, locking) {
-                Ran::Done => (locking, looks) = (Locking::Upfront, 0),
-                Ran::Again(wanted) => {
-                    locking = wanted;
-                    looks += 1;
-                    match looks < QUICK_LOOKS {
-                        true => std::thread::yield_now(),
-                        false => std::thread::sleep(SLOW_LOOK),
-                    }
-                }
-            }
-        }
-        let db = self.session.db.0;
+        let db = self.runners[0].db();
         self.shared.replication.following.db.store(db, Ordering::Release);
     }
 
-    /// Runs some steps inside the gate, or one that has to be outside.
-    fn turn<'c>(
-        &mut self,
-        steps: &mut std::iter::Peekable<impl Iterator<Item = Step<'c>>>,
-        mut locking: Locking,
-    ) -> Ran {
-        let shared = Arc::clone(&self.shared);
-        let gate = shared.engine.space.gate();
-        let mut inside = None;
-        for _ in 0..TURN_STEPS {
-            let Some(step) = steps.peek() else { break };
-            let is_outside = self.is_outside(step);
-            if is_outside && inside.is_some() {
-                break;
-            }
-            if !is_outside && inside.is_none() {
-                inside = Some(gate.enter(Role::Lane, LINK_SLOT));
-            }
-            let ran = self.run_step(&shared, step, is_outside, locking);
-            if let Ran::Again(_) = ran {
-                self.recorder.hand_over();
-                return ran;
-            }
-            locking = Locking::Upfront;
-            steps.next();
-            if is_outside {
-                break;
-            }
-        }
-        // Before the gate is left.
-        self.recorder.hand_over();
-        drop(inside);
-        Ran::Done
+    fn run_alone(&mut self, steps: &[Step<'_>], range: Range<usize>) {
+        self.runners[0].run_all(steps[range].iter().cloned());
     }
 
-    fn is_outside(&self, step: &Step<'_>) -> bool {
-        if step.is_transaction() {
-            return false;
-        }
-        step.commands().next().is_some_and(|args| {
-            let args: Vec<&[u8]> = args.take(2).collect();
-            let found = self.shared.engine.registry.resolve_recorded(&args);
-            found.is_some_and(|found| found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR)))
-        })
-    }
-
-    fn run_step(
-        &mut self,
-        shared: &Shared,
-        step: &Step<'_>,
-        is_outside: bool,
-        locking: Locking,
-    ) -> Ran {
-        if step.is_transaction() {
-            return self.run_together(shared, step, locking);
-        }
-        let Some(args) = step.commands().next() else { return Ran::Done };
-        let args: smallvec::SmallVec<[&[u8]; 8]> = args.collect();
-        match &*args {
-            [name] if is_word(name, "PING") => Ran::Done,
-            [name, what, ..] if is_word(name, "REPLCONF") => {
-                self.asks |= is_word(what, "GETACK");
-                Ran::Done
+    fn spread(&mut self, steps: &[Step<'_>]) {
+        let places: Vec<Place> = steps.iter().map(|step| place(&self.shared, step)).collect();
+        for run in runs(&places) {
+            let is_long = run.len() >= SHORTEST_RUN && places[run.start] != Place::Alone;
+            match is_long {
+                true => self.run_together(steps, &places, run),
+                false => self.run_alone(steps, run),
             }
-            args => match self.known(shared, args) {
-                Some(found) => self.run(shared, found, args, is_outside, locking),
-                None => Ran::Done,
-            },
         }
     }
 
-    /// The command, if it is one; else that is told.
-    fn known(&mut self, shared: &Shared, args: &[&[u8]]) -> Option<CommandRef> {
-        let found = shared.engine.registry.resolve_recorded(args);
-        let found = found.filter(|found| found.row.accepts(args.len()));
-        if found.is_none() {
-            self.note_error(args, b"this server knows no such command");
-        }
-        found
-    }
-
-    /// A transaction: nothing of it runs where one of its commands is unknown, as in Redis.
-    fn run_together(&mut self, shared: &Shared, step: &Step<'_>, locking: Locking) -> Ran {
-        let mut queue = Queue::default();
-        for args in step.commands() {
-            let args: Vec<&[u8]> = args.collect();
-            let Some(found) = self.known(shared, &args) else { return Ran::Done };
-            queue.push(found, OwnedArgs::of(&args), args.len());
-        }
-        if queue.commands.is_empty() {
-            return Ran::Done;
-        }
-        let Some(exec) = shared.engine.registry.resolve_recorded(&[b"EXEC"]) else {
-            return Ran::Done;
-        };
-        self.session.multi = Some(Arc::new(queue));
-        self.run(shared, exec, &[b"EXEC"], false, locking)
-    }
-
-    fn run(
-        &mut self,
-        shared: &Shared,
-        found: CommandRef,
-        args: &[&[u8]],
-        is_outside: bool,
-        locking: Locking,
-    ) -> Ran {
-        let now = (unix_ms(), monotonic_us());
-        let thread = (&*self.tally, &self.recorder);
-        let turn = Turn::new(shared, thread, &self.limited, Lane::Slow, now);
-        let turn = Turn {
-            // Outside the gate the journal may be turned on at any moment.
-            recorder: if is_outside { Some(&self.recorder) } else { turn.recorder },
-            now: BEFORE_ALL,
-            states: States::NONE,
-            is_timed: false,
-            may_wait: false,
-            sees_expired: true,
-            locking,
-            ..turn
-        };
-        let target = ReplyTarget { inbox: &self.inbox, connection: 0, parking: 0, waited: None };
-        self.output.clear();
-        let verdict = turn.run(&mut self.session, found, args, &mut self.output, &target);
-        match verdict {
-            Verdict::Finished => {}
-            Verdict::Parked(Park::Token(wanted)) => return Ran::Again(wanted),
-            Verdict::Parked(_) => return Ran::Again(Locking::Upfront),
-            Verdict::Lane | Verdict::Blocked(_) => {
-                self.note_error(args, b"it would wait");
-                return Ran::Done;
+    /// A run, by all runners.
+    fn run_together(&mut self, steps: &[Step<'_>], places: &[Place], run: Range<usize>) {
+        let count = self.runners.len();
+        let mut db = self.runners[0].db();
+        let mut shares: Vec<Vec<(u32, usize)>> = vec![Vec::new(); count];
+        for at in run {
+            match places[at] {
+                Place::Of(partition) => shares[partition % count].push((db, at)),
+                Place::Selects(selected) => db = selected,
+                Place::Alone => {}
             }
         }
-        if self.output.first() == Some(&b'-') {
-            let answer = std::mem::take(&mut self.output);
-            self.note_error(args, answer.trim_ascii_end());
-            self.output = answer;
+        let begun: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
+        std::thread::scope(|scope| {
+            let mut all = self.runners.iter_mut().zip(shares.iter().zip(&begun));
+            let own = all.next();
+            for (runner, (share, begun)) in all.filter(|(_, (share, _))| !share.is_empty()) {
+                let life = move || {
+                    begun.store(true, Ordering::Relaxed);
+                    run_share(runner, steps, share);
+                    pantala_memory::release_seat();
+                };
+                // Where the system has no thread the share is run below.
+                let _spawned =
+                    Builder::new().name("replica-apply".into()).spawn_scoped(scope, life);
+            }
+            if let Some((runner, (share, begun))) = own {
+                begun.store(true, Ordering::Relaxed);
+                run_share(runner, steps, share);
+            }
+        });
+        for (runner, (share, begun)) in self.runners.iter_mut().zip(shares.iter().zip(&begun)) {
+            if !begun.load(Ordering::Relaxed) {
+                run_share(runner, steps, share);
+            }
         }
-        // What it answers is for nobody, however long it is.
-        (self.session.closing, self.session.multi) = (false, None);
-        Ran::Done
+        self.runners[0].select(db);
     }
+}
 
-    #[cold]
-    fn note_error(&mut self, args: &[&[u8]], why: &[u8]) {
-        let errors = &self.shared.replication.following.errors;
-        if errors.fetch_add(1, Ordering::Relaxed) < TOLD_ERRORS {
-            let name = args.first().map(|name| name[..name.len().min(64)].escape_ascii());
-            let (name, why) = (name.map(|name| name.to_string()), why.escape_ascii());
-            let command = name.unwrap_or_default();
-            tracing::error!(command, "a command of the primary has failed here: {why}");
-        }
+fn run_share(runner: &mut Runner, steps: &[Step<'_>], share: &[(u32, usize)]) {
+    for of_one_db in share.chunk_by(|one, next| one.0 == next.0) {
+        runner.select(of_one_db[0].0);
+        runner.run_all(of_one_db.iter().map(|(_, at)| steps[*at].clone()));
+    }
+}
+
+fn place(shared: &Shared, step: &Step<'_>) -> Place {
+    if step.is_transaction() {
+        return Place::Alone;
+    }
+    let Some(args) = step.commands().next() else { return Place::Alone };
+    let args: smallvec::SmallVec<[&[u8]; 8]> = args.collect();
+    let engine = &shared.engine;
+    let found = engine.registry.resolve_recorded(&args);
+    let Some(found) = found.filter(|found| found.row.accepts(args.len())) else {
+        return Place::Alone;
+    };
+    if matches!(found.row.databases, Databases::Selects) {
+        let db = args.get(1).filter(|_| is_word(args[0], "SELECT"));
+        let db = db.and_then(|text| parse_i64(text)).and_then(|db| u32::try_from(db).ok());
+        let db = db.filter(|db| *db < engine.space.database_count());
+        return db.map_or(Place::Alone, Place::Selects);
+    }
+    let flags = found.row.flags;
+    if !flags.has(Flags::WRITE) || flags.has(NOT_SPREAD) {
+        return Place::Alone;
+    }
+    match key_positions(found.row, &args).as_deref() {
+        Some([position]) => Place::Of(PartitionId::of(engine.space.hash(args[*position])).index()),
+        _ => Place::Alone,
+    }
+}
+
+/// Ranges of steps that are about one key each, and those between them.
+fn runs(places: &[Place]) -> impl Iterator<Item = Range<usize>> {
+    let is_alone = |place: &Place| *place == Place::Alone;
+    let mut begin = 0;
+    places.chunk_by(move |one, next| is_alone(one) == is_alone(next)).map(move |chunk| {
+        let run = begin..begin + chunk.len();
+        begin = run.end;
+        run
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_alone_parts_the_runs() {
+        let places = [
+            Place::Of(1),
+            Place::Selects(2),
+            Place::Of(3),
+            Place::Alone,
+            Place::Alone,
+            Place::Of(1),
+        ];
+        assert_eq!(runs(&places).collect::<Vec<_>>(), [0..3, 3..5, 5..6]);
+        assert_eq!(runs(&[]).count(), 0);
     }
 }

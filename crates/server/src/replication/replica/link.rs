@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,17 +30,18 @@ const BATCH_BYTES: usize = 256 << 10;
 /// The life of the link with this number.
 pub fn run(shared: &Arc<Shared>, number: u64) {
     let following = &shared.replication.following;
-    let mut link = Link {
-        shared,
-        number,
-        applier: Applier::new(Arc::clone(shared)),
-        cutter: Cutter::default(),
-        on_disk: OnDisk::default(),
-    };
-    link.applier.select(following.stream_db());
+    let mut link = Link::new(shared, number);
     while following.is_in_force(number) {
         let Some(primary) = following.primary() else { break };
-        let ended = link.follow(&primary);
+        let ended = match catch_unwind(AssertUnwindSafe(|| link.follow(&primary))) {
+            Ok(ended) => ended,
+            Err(_) => {
+                // Nobody knows what of the last steps was done: all is copied anew.
+                shared.replication.stream.stop_keeping();
+                link = Link::new(shared, number);
+                Err("a panic of ours".into())
+            }
+        };
         following.set_socket(shared, number, None);
         if !following.is_in_force(number) {
             break;
@@ -92,7 +94,14 @@ impl OnDisk {
     }
 }
 
-impl Link<'_> {
+impl<'l> Link<'l> {
+    fn new(shared: &'l Arc<Shared>, number: u64) -> Link<'l> {
+        let mut applier = Applier::new(Arc::clone(shared));
+        applier.select(shared.replication.following.stream_db());
+        let (cutter, on_disk) = (Cutter::default(), OnDisk::default());
+        Link { shared, number, applier, cutter, on_disk }
+    }
+
     fn follow(&mut self, primary: &super::Primary) -> Result<(), String> {
         let (shared, number) = (self.shared, self.number);
         let following = &shared.replication.following;

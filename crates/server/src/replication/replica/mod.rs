@@ -18,6 +18,7 @@ mod apply;
 mod client;
 mod copy;
 mod link;
+mod run;
 mod socket;
 mod told;
 
