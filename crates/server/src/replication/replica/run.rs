@@ -1,5 +1,5 @@
-//! Steps of the stream, run on this server's data by one thread: as commands of a client that nothing
-//! is refused.
+//! Steps of the stream, run by one thread on this server's data: as commands of a client to whom
+//! nothing is refused.
 //!
 //! Keys are there until the stream says that they are gone, whatever their deadlines. Events,
 //! messages and invalidations reach this server's clients, and its own append-only file has all.
