@@ -7,7 +7,7 @@
 //! Invariants
 //! 1. A transaction is one step for all who read.
 //! 2. A command that fails, or that this server does not know, is counted and told, as Redis does;
-//!    the next one runs.
+//!    the next one runs. So it is with what is about no data: a primary has no say in the rest.
 //! 3. Who waits for a partition waits outside the gate.
 //!
 //! Tests: compat/replication.
@@ -19,7 +19,7 @@ use std::time::Duration;
 use pantala_base::UnixMs;
 use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_commands::{
-    CommandRef, Flags, Lane, Locking, OwnedArgs, Park, Queue, Session, options::is_word,
+    CommandRef, Databases, Flags, Lane, Locking, OwnedArgs, Park, Queue, Session, options::is_word,
 };
 use pantala_engine::execute::{Turn, Verdict};
 use pantala_engine::lane::LANE_SLOTS;
@@ -131,6 +131,8 @@ impl Runner {
         while steps.peek().is_some() {
             match self.turn(&mut steps, locking) {
                 Ran::Done => (locking, looks) = (Locking::Upfront, 0),
+                // What is not done now is asked for again after the start.
+                Ran::Again(_) if engine.condition.shutdown.is_final() => return,
                 Ran::Again(wanted) => {
                     locking = wanted;
                     looks += 1;
@@ -218,8 +220,13 @@ impl Runner {
     fn known(&mut self, shared: &Shared, args: &[&[u8]]) -> Option<CommandRef> {
         let found = shared.engine.registry.resolve_recorded(args);
         let found = found.filter(|found| found.row.accepts(args.len()));
-        if found.is_none() {
-            self.note_error(args, b"this server knows no such command");
+        match found {
+            None => self.note_error(args, b"this server knows no such command"),
+            Some(found) if !is_about_data(found) => {
+                self.note_error(args, b"no command for a stream");
+                return None;
+            }
+            Some(_) => {}
         }
         found
     }
@@ -270,11 +277,12 @@ impl Runner {
         match verdict {
             Verdict::Finished => {}
             Verdict::Parked(Park::Token(wanted)) => return Ran::Again(wanted),
-            Verdict::Parked(_) => return Ran::Again(Locking::Upfront),
-            Verdict::Lane | Verdict::Blocked(_) => {
+            Verdict::Lane | Verdict::Blocked(_) | Verdict::Parked(Park::Errand | Park::Keys(_)) => {
+                self.session.errand = None;
                 self.note_error(args, b"it would wait");
                 return Ran::Done;
             }
+            Verdict::Parked(_) => return Ran::Again(Locking::Upfront),
         }
         if self.output.first() == Some(&b'-') {
             let answer = std::mem::take(&mut self.output);
@@ -296,4 +304,13 @@ impl Runner {
             tracing::error!(command, "a command of the primary has failed here: {why}");
         }
     }
+}
+
+/// Whether a primary may tell a replica to do this: what changes data or is told to others, and the
+/// choice of a database.
+fn is_about_data(found: CommandRef) -> bool {
+    let flags = found.row.flags;
+    let is_meant = flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE).and(Flags::SCRIPT))
+        || matches!(found.row.databases, Databases::Selects);
+    is_meant && !flags.has(Flags::ADMIN)
 }
