@@ -79,7 +79,8 @@ impl Applier {
 
     /// Whether the primary has asked how far this is, since the last time.
     pub fn take_asked(&mut self) -> bool {
-        self.runners.iter_mut().fold(false, |asked, runner| runner.take_asked() || asked)
+        // All of them: the question is answered once.
+        self.runners.iter_mut().filter_map(|runner| runner.take_asked().then_some(())).count() > 0
     }
 
     /// Runs the steps.
