@@ -192,9 +192,11 @@ impl Engine {
         self.space.pending_bytes() + self.unwritten_bytes()
     }
 
-    /// Those of them that are on their way to files: the journal, and what a snapshot has copied.
+    /// Those of them that are on their way to files or replicas: the journal, what a snapshot has
+    /// copied, what a slow replica has still to get.
     pub fn unwritten_bytes(&self) -> u64 {
-        self.journal.held_bytes() + self.space.unwritten_bytes()
+        let unsent = self.condition.memory.unsent();
+        self.journal.held_bytes() + self.space.unwritten_bytes() + unsent
     }
 
     /// How much more is used than may be.

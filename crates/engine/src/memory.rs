@@ -42,6 +42,8 @@ pub struct MemoryGuard {
     /// What the cgroup lets `used` be, by the last look: 0 above the limit, all while far from it.
     group_most: AtomicU64,
     peak: AtomicU64,
+    /// Of `used`: what waits for replicas, beside what is kept for them anyway.
+    unsent: AtomicU64,
     startup: u64,
 }
 
@@ -52,6 +54,7 @@ impl Default for MemoryGuard {
             cgroup_limit: cgroup_memory_limit(),
             group_most: AtomicU64::new(u64::MAX),
             peak: AtomicU64::new(0),
+            unsent: AtomicU64::new(0),
             startup: pantala_memory::allocated(),
         }
     }
@@ -71,6 +74,17 @@ impl MemoryGuard {
     /// The most that `used` has ever answered.
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
+    }
+
+    /// So much of what is used waits for replicas. Nothing is evicted for it: that would only have
+    /// more wait.
+    pub fn set_unsent(&self, bytes: u64) {
+        self.unsent.store(bytes, Ordering::Relaxed);
+    }
+
+    /// See [`MemoryGuard::set_unsent`].
+    pub fn unsent(&self) -> u64 {
+        self.unsent.load(Ordering::Relaxed)
     }
 
     /// What was used before there was data.
@@ -160,6 +174,7 @@ mod tests {
             cgroup_limit,
             group_most: AtomicU64::new(u64::MAX),
             peak: AtomicU64::new(0),
+            unsent: AtomicU64::new(0),
             startup: 0,
         }
     }

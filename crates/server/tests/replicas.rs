@@ -350,6 +350,37 @@ fn one_that_is_silent_or_behind_is_closed() {
     server.until("connected_slaves:0");
 }
 
+/// A figure of INFO.
+fn figure(client: &mut Peer, name: &str) -> u64 {
+    client.say("INFO memory");
+    let info = client.bulk();
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.and_then(|value| value.parse().ok()).expect("a number")
+}
+
+#[test]
+fn nothing_is_evicted_for_what_waits_for_a_replica() {
+    let server = Server::new(&["--repl-backlog-size", "16kb"]);
+    let (mut replica, _, at) = server.replica(&[]);
+    replica.marked_copy();
+    replica.say(&format!("REPLCONF ACK {at}"));
+    server.until("state=online");
+    let mut client = server.connect();
+    let text = "x".repeat(50_000);
+    for _ in 0..100 {
+        assert_eq!(client.ask(&format!("SET key {text}")), "+OK");
+    }
+    let begun = Instant::now();
+    while figure(&mut client, "mem_not_counted_for_evict") < 3_000_000 {
+        assert!(begun.elapsed() < GENEROUS, "the replica reads nothing");
+    }
+    drop(replica);
+    server.until("connected_slaves:0");
+    while figure(&mut client, "mem_not_counted_for_evict") > 2_000_000 {
+        assert!(begun.elapsed() < GENEROUS, "nobody waits any more");
+    }
+}
+
 #[test]
 fn a_replica_that_moves_to_another_worker_misses_nothing() {
     let server = Server::new(&["--threads", "4"]);

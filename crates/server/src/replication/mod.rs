@@ -90,6 +90,7 @@ pub fn catch_up(call: &Call<'_, '_>) -> Result<(), Stop> {
 
 /// There is more of the stream: the workers that have replicas are called.
 pub fn call_workers(shared: &Shared) {
+    primary::tell_memory(shared);
     for replica in shared.replication.replicas.all() {
         let follows = matches!(replica.phase(), Phase::Copying | Phase::Online);
         if follows && replica.call() {

@@ -166,8 +166,23 @@ pub fn leave(shared: &Shared, replica: &Arc<Replica>) {
     if replica.phase() != Phase::Gone {
         tracing::info!(replica = name(replica), "the connection with a replica is lost");
     }
-    shared.replication.replicas.leave(replica);
+    let replication = &shared.replication;
+    replication.replicas.leave(replica);
+    // What only it needed goes.
+    replication.stream.trim(replication.replicas.needed());
+    tell_memory(shared);
     followers_changed(shared);
+}
+
+/// Tells how much memory waits for replicas, beside what is kept for those who come back.
+pub fn tell_memory(shared: &Shared) {
+    let replication = &shared.replication;
+    let kept = shared.engine.settings.current().repl_backlog_bytes;
+    let stream = replication.stream.memory_bytes().saturating_sub(kept);
+    let copies = replication.replicas.all();
+    let copies = copies.iter().filter_map(|replica| replica.copy());
+    let copies: u64 = copies.map(|copy| copy.bytes() as u64).sum();
+    shared.engine.condition.memory.set_unsent(stream + copies);
 }
 
 /// Has the connection of a replica closed by its worker.

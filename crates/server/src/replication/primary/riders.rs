@@ -7,7 +7,7 @@ use pantala_rdb::file::{FIRST_OF_VALKEY, OLDEST_WRITTEN};
 use pantala_replication::{CopyQueue, Filter, Phase, Replica, ReplicationId};
 use pantala_settings::Settings;
 
-use super::{call, close};
+use super::{call, close, tell_memory};
 use crate::process::saving::Readers;
 use crate::saves::Save;
 use crate::shared::Shared;
@@ -94,8 +94,9 @@ impl Riders {
     pub fn reserve(&self, shared: &Shared) {
         for rider in self.present() {
             rider.replica.start_on_word(self.way.is_direct);
-            rider.replica.begin_at(shared.replication.stream.end(), monotonic_us());
+            // In this order: what was written meanwhile is kept.
             rider.replica.set_phase(Phase::Copying);
+            rider.replica.begin_at(shared.replication.stream.end(), monotonic_us());
         }
     }
 
@@ -144,6 +145,7 @@ impl Riders {
             queue.put(Arc::clone(&piece));
             call(shared, replica);
         }
+        tell_memory(shared);
     }
 
     /// These bytes are the last of it.
