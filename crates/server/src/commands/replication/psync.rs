@@ -51,10 +51,12 @@ fn psync(call: &mut Call<'_, '_>) -> Done {
         return Ok(());
     }
     let shared = Shared::of(call);
-    if call.args.get(3).is_some_and(|word| is_word(word, "FAILOVER")) {
+    let takes_over = call.args.get(3).is_some_and(|word| is_word(word, "FAILOVER"));
+    if takes_over {
         takeover::take_over(call, call.args[1])?;
     }
-    let replica = begin(call)?;
+    // Who takes over has waited for that on the lane.
+    let replica = begin(call, takes_over)?;
     tracing::info!(replica = primary::name(&replica), "a replica asks for synchronization");
     let number = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     let counts = &shared.replication.primary.counts;
@@ -77,7 +79,7 @@ fn sync(call: &mut Call<'_, '_>) -> Done {
     if call.session.is_replica() || call.session.monitor {
         return Ok(());
     }
-    let replica = begin(call)?;
+    let replica = begin(call, false)?;
     replica.is_to_be_silent();
     tracing::info!(replica = primary::name(&replica), "an old replica asks for synchronization");
     primary::wait_for_copy(Shared::of(call), &replica);
@@ -85,8 +87,8 @@ fn sync(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// What both look at first.
-fn begin(call: &mut Call<'_, '_>) -> Result<Arc<Replica>, ClientError> {
-    if call.lane != Lane::Worker {
+fn begin(call: &mut Call<'_, '_>, may_be_on_lane: bool) -> Result<Arc<Replica>, ClientError> {
+    if call.lane != Lane::Worker && !may_be_on_lane {
         return Err(NOT_FROM_HERE);
     }
     if call.session.is_subscribed() || call.session.tracking.is_some() {
