@@ -7,13 +7,14 @@
 use crate::rules::{File, Finding, UNSAFE_HOMES};
 
 /// A crate's directory, and the crates of ours that it may depend on.
-const FLOORS: [(&str, &[&str]); 31] = [
+const FLOORS: [(&str, &[&str]); 32] = [
     ("crates/base", &[]),
     ("crates/acl", &["base"]),
     ("crates/sync", &["base"]),
     ("crates/journal", &["base", "sync"]),
     ("crates/memory", &["base"]),
-    ("crates/objects", &[]),
+    ("crates/http", &[]),
+    ("crates/objects", &["http"]),
     ("crates/settings", &["base"]),
     ("crates/protocol", &["base"]),
     ("crates/memcached", &["base"]),
@@ -121,6 +122,7 @@ const ANY: &[&str] = &[
     "acl",
     "base",
     "journal",
+    "http",
     "objects",
     "memory",
     "sync",

@@ -12,6 +12,7 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::runtime::Handle;
 
+use crate::connector::Connector;
 use crate::download::Download;
 use crate::place::{Place, Scheme};
 use crate::upload::Upload;
@@ -56,8 +57,6 @@ impl Bucket {
     /// # Errors
     /// The environment's credentials can not be read.
     pub fn open(place: &Place, runtime: Handle) -> Result<Bucket, Fault> {
-        // The first one counts; it is the only one we have.
-        let _is_set = rustls::crypto::ring::default_provider().install_default();
         let stores = match place.scheme {
             Scheme::S3 => s3(&place.bucket)?,
             Scheme::Gcs => gcs(&place.bucket)?,
@@ -163,6 +162,7 @@ fn s3(bucket: &str) -> Result<Stores, Fault> {
     let builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_retry(retrying())
+        .with_http_connector(Connector)
         .with_client_options(client(may_be_plain));
     Ok(Stores::of(builder.build()?))
 }
@@ -171,6 +171,7 @@ fn gcs(bucket: &str) -> Result<Stores, Fault> {
     let builder = GoogleCloudStorageBuilder::from_env()
         .with_bucket_name(bucket)
         .with_retry(retrying())
+        .with_http_connector(Connector)
         .with_client_options(client(names_gcs_endpoint()));
     Ok(Stores::of(builder.build()?))
 }
@@ -186,6 +187,7 @@ fn azure(container: &str) -> Result<Stores, Fault> {
     let builder = MicrosoftAzureBuilder::from_env()
         .with_container_name(container)
         .with_retry(retrying())
+        .with_http_connector(Connector)
         .with_client_options(client(is_set("AZURE_STORAGE_USE_EMULATOR")));
     Ok(Stores::of(builder.build()?))
 }

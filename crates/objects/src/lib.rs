@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `place` | `s3://bucket/prefix` and its kin, read |
 //! | `bucket` | a place that is open: what lies there, what is removed |
+//! | `connector` | how storage is spoken to over HTTP |
 //! | `upload`, `download` | one file, both ways, for threads that may block |
 //!
 //! Invariants
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod bucket;
+mod connector;
 mod download;
 mod place;
 mod upload;

@@ -1,0 +1,105 @@
+//! The way to another machine: direct, or through a proxy; with TLS or without.
+
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_tokio::client::legacy::connect::HttpConnector;
+use hyper_tokio::client::legacy::connect::proxy::Tunnel;
+use hyper_tokio::client::proxy::matcher::Matcher;
+use hyper_tokio::rt::TokioIo;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use crate::fault::{Fault, Kind};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Stream = TokioIo<TcpStream>;
+
+/// What brings bytes there and back: by TCP, by a tunnel where a proxy is to be used.
+#[derive(Clone)]
+pub(crate) struct Route {
+    direct: HttpConnector,
+    proxies: Arc<Matcher>,
+}
+
+/// The same, with TLS where the address says so.
+pub(crate) type SecureRoute = HttpsConnector<Route>;
+
+impl Route {
+    /// `may_be_plain`: addresses without TLS are taken, too.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub(crate) fn open(
+        may_be_plain: bool,
+        connect_timeout: Duration,
+        proxies: Arc<Matcher>,
+    ) -> Result<SecureRoute, Fault> {
+        let mut direct = HttpConnector::new();
+        direct.enforce_http(false);
+        direct.set_connect_timeout(Some(connect_timeout));
+        direct.set_nodelay(true);
+        let builder = HttpsConnectorBuilder::new().with_tls_config(client_config()?);
+        let builder = match may_be_plain {
+            true => builder.https_or_http(),
+            false => builder.https_only(),
+        };
+        Ok(builder.enable_http1().wrap_connector(Route { direct, proxies }))
+    }
+}
+
+impl Service<Uri> for Route {
+    type Response = Stream;
+    type Error = Failure;
+    type Future = Pin<Box<dyn Future<Output = Result<Stream, Failure>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Service::<Uri>::poll_ready(&mut self.direct, context).map_err(Into::into)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let is_sealed = to.scheme_str() == Some("https");
+        let Some(proxy) = is_sealed.then(|| self.proxies.intercept(&to)).flatten() else {
+            let connecting = self.direct.call(to);
+            return Box::pin(async { Ok(connecting.await?) });
+        };
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), self.direct.clone());
+        if let Some(login) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(login.clone());
+        }
+        let connecting = tunnel.call(to);
+        Box::pin(async { Ok(connecting.await?) })
+    }
+}
+
+/// Those that the environment names.
+pub(crate) fn usual_proxies() -> Arc<Matcher> {
+    static USUAL: LazyLock<Arc<Matcher>> = LazyLock::new(|| Arc::new(Matcher::from_env()));
+    Arc::clone(&USUAL)
+}
+
+/// Trusts whom this machine trusts, or `SSL_CERT_FILE`; read once, as the files are large.
+fn client_config() -> Result<ClientConfig, Fault> {
+    static CONFIG: OnceLock<ClientConfig> = OnceLock::new();
+    if let Some(config) = CONFIG.get() {
+        return Ok(config.clone());
+    }
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (taken, _passed_over) = roots.add_parsable_certificates(found.certs);
+    if taken == 0 {
+        tracing::warn!("this machine has no certificates of authorities: TLS to others will fail");
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Fault::of(Kind::Other, &error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(CONFIG.get_or_init(|| config).clone())
+}

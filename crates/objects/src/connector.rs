@@ -1,0 +1,85 @@
+//! How storage is spoken to over HTTP: the crate `object_store` says what, `pantala_http` carries it.
+//!
+//! Without this the crate brings a client of its own, with HTTP/2 and a megabyte of code.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http_bodies::BodyExt;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService,
+};
+use pantala_http::{Client, Fault, Kind, Limits};
+
+use crate::STALL_TIME;
+
+/// Makes clients.
+#[derive(Debug)]
+pub(crate) struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let generic = |source: Fault| object_store::Error::Generic {
+            store: "HTTP",
+            source: Box::new(source),
+        };
+        Ok(HttpClient::new(Service(Client::new(limits(options)).map_err(generic)?)))
+    }
+}
+
+/// What the options say: those of whoever opens a place, or shorter ones, where the crate asks the
+/// machine itself for credentials.
+fn limits(options: &ClientOptions) -> Limits {
+    use object_store::ClientConfigKey::{AllowHttp, ConnectTimeout};
+    let connect = options.get_config_value(&ConnectTimeout).and_then(|text| seconds(&text));
+    Limits {
+        may_be_plain: options.get_config_value(&AllowHttp).as_deref() == Some("true"),
+        connect: connect.unwrap_or(STALL_TIME),
+        stall: STALL_TIME,
+    }
+}
+
+/// The crate tells times as texts: `30s`.
+fn seconds(text: &str) -> Option<Duration> {
+    text.strip_suffix('s')?.parse().ok().map(Duration::from_secs)
+}
+
+/// One client, as the crate wants it.
+#[derive(Debug)]
+struct Service(Client);
+
+#[async_trait]
+impl HttpService for Service {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let answer = self.0.send(request).await.map_err(error)?;
+        Ok(answer.map(|body| HttpResponseBody::new(body.map_err(error))))
+    }
+}
+
+/// As the crate has it, which decides by the kind whether to try again.
+fn error(fault: Fault) -> HttpError {
+    let kind = match fault.kind {
+        Kind::Connect => HttpErrorKind::Connect,
+        Kind::Timeout => HttpErrorKind::Timeout,
+        Kind::Interrupted => HttpErrorKind::Interrupted,
+        Kind::Other => HttpErrorKind::Unknown,
+    };
+    HttpError::new(kind, fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_crates_options_become_limits() {
+        let second = Duration::from_secs(1);
+        let options = ClientOptions::new().with_allow_http(true).with_connect_timeout(second);
+        let told = limits(&options);
+        assert!(told.may_be_plain && told.connect == second, "{told:?}");
+        let told = limits(&ClientOptions::new().with_connect_timeout(STALL_TIME));
+        assert!(!told.may_be_plain && told.connect == STALL_TIME, "{told:?}");
+    }
+}
