@@ -94,6 +94,7 @@ const FLOORS: [(&str, &[&str]); 32] = [
         &[
             "acl",
             "base",
+            "http",
             "journal",
             "replication",
             "memory",

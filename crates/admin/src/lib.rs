@@ -6,6 +6,7 @@
 //!   assets        the console's files                            GET /               <+
 //!   api           login, commands, live figures                  /api/...            <+
 //!   metrics       for Prometheus                                 GET /metrics        <+
+//!   otlp          the same figures, and traces, to a collector, on its own accord
 //!   health        is it alive, is it ready                       GET /healthz ...    <+
 //! ```
 //!
@@ -37,6 +38,7 @@ mod health;
 mod host;
 mod link;
 mod metrics;
+mod otlp;
 mod reply;
 mod scan;
 mod serve;
@@ -46,5 +48,6 @@ mod stream;
 pub use host::{
     Facts, Figures, Host, LaneFigures, MemoryFigures, NewClient, NotReady, WorkerFigures,
 };
+pub use otlp::export;
 pub use serve::{Admin, Incoming, Peer};
 pub use stream::ByteStream;

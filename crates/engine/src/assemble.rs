@@ -15,7 +15,7 @@ use crate::lane::{Compensate, GATE_SLOTS, Lane};
 use crate::mailbox::{MAX_WORKERS, WorkerSet};
 use crate::scripts::Scripts;
 use crate::settings_cell::SettingsCell;
-use crate::stats::{ErrorCounts, HotKeys, LatencyMonitor, Logs, Tallies};
+use crate::stats::{ErrorCounts, HotKeys, LatencyMonitor, Logs, Tallies, Telemetry};
 use crate::tracking::notifier::Notifier;
 use crate::waiting::BlockedCount;
 
@@ -54,6 +54,7 @@ impl Engine {
                 logs: Logs::default(),
                 latency_monitor: LatencyMonitor::default(),
                 hot_keys: HotKeys::default(),
+                telemetry: Telemetry::default(),
             },
             acl: Acl::new(users),
             registry,

@@ -32,6 +32,7 @@ use crate::stats::hot_keys::HotKeys;
 use crate::stats::latency_monitor::LatencyMonitor;
 use crate::stats::logs::{Kind, Logs};
 use crate::stats::tallies::Tallies;
+use crate::stats::telemetry::Telemetry;
 use crate::tracking::trackers::{Trackers, most_keys};
 use crate::waiting::blocked::BlockedCount;
 
@@ -78,6 +79,8 @@ pub struct Stats {
     pub latency_monitor: LatencyMonitor,
     /// Keys that cost much: HOTKEYS.
     pub hot_keys: HotKeys,
+    /// Commands for traces.
+    pub telemetry: Telemetry,
 }
 
 /// What is told to clients without being asked for: messages, events, changed keys, commands.

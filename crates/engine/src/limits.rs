@@ -43,6 +43,8 @@ pub struct Limited {
     pub is_timed: bool,
     /// How long commands take is counted by duration.
     pub has_histograms: bool,
+    /// One turn in so many is traced; 0: none is.
+    pub traced_turns: u32,
     /// Commands that take at least so long have to be logged, in microseconds.
     pub slow_us: u64,
     /// What the buffers of all clients may take together; 0: no limit.
@@ -71,6 +73,10 @@ impl Limited {
             most_output_bytes,
             memory: MemoryRules::of(&settings),
             most_worker_bytes: WORKER_OUTPUT_BYTES.min(most_output_bytes),
+            traced_turns: match settings.otlp_endpoint.is_empty() {
+                true => 0,
+                false => u32::try_from(settings.otlp_sample).unwrap_or(0),
+            },
             slow_us: u64::try_from(slow_us).unwrap_or(u64::MAX),
             most_client_bytes: settings.maxmemory_clients.bytes(settings.memory_limit()),
             has_histograms: settings.latency_tracking,

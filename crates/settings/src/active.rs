@@ -483,6 +483,26 @@ settings! {
     /// Entries the log of large replies keeps.
     commandlog_large_reply_max_len: u64 = live(
         "commandlog-large-reply-max-len", LONG, "128", Observe).on_change(OnChange::Logs);
+    /// Where metrics and traces are exported to, by OTLP over HTTP: `http://host:4318`; empty
+    /// exports none.
+    otlp_endpoint: String = start(
+        "otlp_endpoint", Kind::Checked(shapes::http_address, "http://host:port"), "", Observe)
+        .beyond_redis();
+    /// Headers of each export, such as a password's: `name=value`, commas between.
+    otlp_headers: String = start(
+        "otlp_headers", Kind::Checked(shapes::header_list, "name=value,..."), "", Observe)
+        .beyond_redis().secret();
+    /// Attributes of this server in each export: `service.name=sessions`, commas between.
+    otlp_attributes: String = start(
+        "otlp_attributes", Kind::Checked(shapes::attribute_list, "name=value,..."), "", Observe)
+        .beyond_redis();
+    /// Seconds between two exports.
+    otlp_interval_s: u32 = live("otlp_interval", Kind::Int(1, 3_600), "10", Observe)
+        .beyond_redis();
+    /// Trace about one command in so many, beside those of the slow log; 0 traces only these, -1
+    /// none.
+    otlp_sample: i64 = live("otlp_sample", Kind::Int(-1, 1_000_000_000), "0", Observe)
+        .beyond_redis();
     /// Milliseconds from which LATENCY records an event; 0 turns it off.
     latency_monitor_threshold_ms: u64 = live("latency-monitor-threshold", LONG, "0", Observe)
         .on_change(OnChange::Logs);

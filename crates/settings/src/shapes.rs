@@ -211,6 +211,43 @@ pub(crate) fn metrics_names(text: &str, _: &str) -> Canonical {
     Ok(words.join(" "))
 }
 
+/// Nothing, or where HTTP is spoken.
+pub(crate) fn http_address(text: &str, _: &str) -> Canonical {
+    let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let is_address = host.is_some_and(|host| {
+        !host.starts_with(['/', ':']) && !host.is_empty() && host.bytes().all(|b| b.is_ascii_graphic())
+    });
+    match text.is_empty() || is_address {
+        true => Ok(text.into()),
+        false => Err(Refusal::of("an address is http://host:port or https://host")),
+    }
+}
+
+/// `name=value`, commas between; names and values of headers.
+pub(crate) fn header_list(text: &str, _: &str) -> Canonical {
+    let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let is_value = |value: &str| value.bytes().all(|b| (b' '..0x7f).contains(&b));
+    named_values(text, |name, value| is_name(name) && is_value(value))
+}
+
+/// The same with anything for values.
+pub(crate) fn attribute_list(text: &str, _: &str) -> Canonical {
+    named_values(text, |_, _| true)
+}
+
+fn named_values(text: &str, is_good: impl Fn(&str, &str) -> bool) -> Canonical {
+    let is_pair = |word: &str| {
+        word.split_once('=').is_some_and(|(name, value)| {
+            let name = name.trim();
+            !name.is_empty() && is_good(name, value.trim())
+        })
+    };
+    match text.is_empty() || text.split(',').all(is_pair) {
+        true => Ok(text.into()),
+        false => Err(Refusal::of("a list is name=value, with commas between")),
+    }
+}
+
 /// `host port`, or `no one`, or nothing.
 pub(crate) fn primary(text: &str, _: &str) -> Canonical {
     if text.is_empty() || text.eq_ignore_ascii_case("no one") {
@@ -400,6 +437,21 @@ mod tests {
         );
         assert!(shutdown_words("nosave save", "").is_err());
         assert!(shutdown_words("", "").is_err());
+    }
+
+    #[test]
+    fn telemetry_goes_to_an_address_with_names_and_values() {
+        for good in ["", "http://collector:4318", "https://[::1]/otlp"] {
+            check(http_address, &[(good, good)]);
+        }
+        for bad in ["collector:4318", "http://", "http:///x", "http://:1", "http://a b"] {
+            assert!(http_address(bad, "").is_err(), "{bad}");
+        }
+        check(header_list, &[("", ""), ("a-b=c d,e=f=g", "a-b=c d,e=f=g")]);
+        check(attribute_list, &[("service.name=\u{e9}t\u{e9}", "service.name=\u{e9}t\u{e9}")]);
+        for bad in ["a", "=b", "a=b,", "a b=c", "a=\r\nb:c"] {
+            assert!(header_list(bad, "").is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! tiering) is left out.
 
 use super::table::{Metric, Sample};
-use super::text::Kind::{self, Counter, Gauge};
-use super::text::Samples;
+use super::samples::Kind::{self, Counter, Gauge};
+use super::samples::Samples;
 
 const fn each(name: &'static str, kind: Kind, each: fn(&Sample<'_>, &mut Samples<'_>)) -> Metric {
     Metric::each(name, kind, "As Dragonfly's.", each)
@@ -16,7 +16,7 @@ const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
 /// All of them.
 pub(super) const METRICS: &[Metric] = &[
     each("dragonfly_version", Gauge, |sample, samples| {
-        samples.labelled(&[("version", sample.facts.version)], 1);
+        samples.labelled(&[("version", sample.facts.version)], 1u64);
     }),
     each("dragonfly_master", Gauge, |sample, samples| {
         samples.value(u8::from(sample.figures.role == "master"));
@@ -67,7 +67,7 @@ pub(super) const METRICS: &[Metric] = &[
         samples.value(sample.sum(|tally| tally.writes.get()));
     }),
     each("dragonfly_commands_processed_total", Counter, |sample, samples| {
-        let calls = sample.info("total_commands_processed").unwrap_or("0");
+        let calls = sample.number("total_commands_processed").unwrap_or(0.0);
         samples.labelled(&[("listener", "main")], calls);
     }),
     each("dragonfly_commands_total", Counter, |sample, samples| {

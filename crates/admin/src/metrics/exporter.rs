@@ -2,8 +2,8 @@
 //! names. What INFO does not have here is left out.
 
 use super::table::{Metric, Sample};
-use super::text::Kind::{Counter, Gauge};
-use super::text::{Kind, Samples};
+use super::samples::Kind::{Counter, Gauge};
+use super::samples::{Kind, Samples};
 
 const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
     Metric::field(name, kind, "", field)
@@ -11,7 +11,7 @@ const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
 
 /// All of them.
 pub(super) const METRICS: &[Metric] = &[
-    Metric::each("redis_up", Gauge, "Whether the server answers.", |_, samples| samples.value(1)),
+    Metric::each("redis_up", Gauge, "Whether the server answers.", |_, samples| samples.value(1u64)),
     Metric::each("redis_instance_info", Gauge, "What this server is.", instance),
     Metric::each(
         "redis_start_time_seconds",
@@ -169,7 +169,7 @@ fn instance(sample: &Sample<'_>, samples: &mut Samples<'_>) {
         "process_id",
     ];
     let labels = FIELDS.map(|name| (name, sample.info(name).unwrap_or_default()));
-    samples.labelled(&labels, 1);
+    samples.labelled(&labels, 1u64);
 }
 
 /// Of each line `dbN:keys=..,expires=..` one part.

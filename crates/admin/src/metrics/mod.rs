@@ -5,11 +5,13 @@
 //! |---|---|
 //! | `table` | what a metric is, and where its samples come from |
 //! | `ours`, `dragonfly`, `exporter` | the names of each kind |
+//! | `samples` | what takes the samples |
 //! | `text` | the two formats |
 
 mod dragonfly;
 mod exporter;
 mod ours;
+mod samples;
 mod table;
 mod text;
 
@@ -24,6 +26,7 @@ use crate::answer::{Refusal, plain};
 use crate::api::Basic;
 use crate::host::Host;
 use crate::serve::{Admin, Peer};
+pub(crate) use samples::{Kind, Number, Sink};
 use table::{Metric, Sample};
 use text::{Form, Page};
 
@@ -98,13 +101,24 @@ fn kinds(names: Vec<&str>) -> Result<Vec<&'static [Metric]>, Refusal> {
 }
 
 fn text(host: &dyn Host, kinds: &[&[Metric]], form: Form) -> String {
+    let mut page = Page::new(form);
+    tell(host, kinds, &mut page);
+    page.finish()
+}
+
+/// The metrics of the names that the settings choose.
+pub(crate) fn usual(host: &dyn Host) -> Vec<&'static [Metric]> {
+    let settings = host.engine().settings.current();
+    kinds(settings.metrics_names.split(' ').collect()).unwrap_or_default()
+}
+
+/// Tells what these metrics are now.
+pub(crate) fn tell(host: &dyn Host, kinds: &[&[Metric]], to: &mut dyn Sink) {
     let info = host.info();
     let sample = Sample::new(host.engine(), (host.facts(), host.figures()), &info);
-    let mut page = Page::new(form);
     for metric in kinds.iter().copied().flatten() {
-        metric.write(&sample, &mut page);
+        metric.tell(&sample, to);
     }
-    page.end()
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! Our names: base units, `_total` on what only grows, one name for each thing. docs/metrics.md is
 //! this table.
 
+use std::sync::atomic::Ordering;
+
 use pantala_acl::Reason;
 use pantala_engine::pubsub;
 use pantala_keyspace::DbIndex;
 
 use super::table::{Metric, Sample};
-use super::text::Kind::{Counter, Gauge, Histogram};
-use super::text::Samples;
+use super::samples::Kind::{Counter, Gauge, Histogram};
+use super::samples::Samples;
 use crate::host::WorkerFigures;
 
 /// All of them.
@@ -19,7 +21,7 @@ pub(super) const METRICS: &[Metric] = &[
         |sample, samples| {
             let labels =
                 [("version", sample.facts.version), ("event_loop", &sample.facts.event_loop)];
-            samples.labelled(&labels, 1);
+            samples.labelled(&labels, 1u64);
         },
     ),
     Metric::each(
@@ -148,6 +150,25 @@ pub(super) const METRICS: &[Metric] = &[
             for (code, count) in sample.engine.stats.errors.all() {
                 samples.labelled(&[("code", &code)], count);
             }
+        },
+    ),
+    Metric::each(
+        "pantala_otlp_exports_total",
+        Counter,
+        "Requests to the collector of `otlp_endpoint`, by outcome.",
+        |sample, samples| {
+            let telemetry = &sample.engine.stats.telemetry;
+            for (outcome, count) in [("ok", &telemetry.exported), ("failed", &telemetry.failed)] {
+                samples.labelled(&[("outcome", outcome)], count.load(Ordering::Relaxed));
+            }
+        },
+    ),
+    Metric::each(
+        "pantala_otlp_spans_dropped_total",
+        Counter,
+        "Spans that were not exported: too many, or not taken.",
+        |sample, samples| {
+            samples.value(sample.engine.stats.telemetry.dropped.load(Ordering::Relaxed));
         },
     ),
     Metric::each(

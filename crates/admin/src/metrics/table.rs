@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use pantala_engine::Engine;
 use pantala_engine::stats::tallies::ThreadTally;
 
-use super::text::{Kind, Page, Samples};
+use super::samples::{Kind, Samples, Sink};
 use crate::host::{Facts, Figures};
 
 /// One row of a table.
-pub(super) struct Metric {
+pub(crate) struct Metric {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     /// Without one: which field of INFO it is.
@@ -92,21 +92,26 @@ impl Metric {
         Metric { name, kind, help, source: Source::Info(field) }
     }
 
-    /// Writes its samples.
-    pub(super) fn write(&self, sample: &Sample<'_>, page: &mut Page) {
-        match self.source {
-            Source::Each(each) => {
-                page.family((self.name, self.kind, self.help), |samples| each(sample, samples));
+    /// Tells its samples.
+    pub(super) fn tell(&self, sample: &Sample<'_>, to: &mut dyn Sink) {
+        let known_as;
+        let help = match self.source {
+            Source::Info(field) if self.help.is_empty() => {
+                known_as = format!("INFO's {field}.");
+                &known_as
             }
+            _ => self.help,
+        };
+        to.begin(self.name, self.kind, help);
+        let mut samples = Samples { sink: to };
+        match self.source {
+            Source::Each(each) => each(sample, &mut samples),
             Source::Info(field) => {
-                let known_as = format!("INFO's {field}.");
-                let help = if self.help.is_empty() { &known_as } else { self.help };
-                page.family((self.name, self.kind, help), |samples| {
-                    if let Some(number) = sample.number(field) {
-                        samples.value(number);
-                    }
-                });
+                if let Some(number) = sample.number(field) {
+                    samples.value(number);
+                }
             }
         }
+        to.end(self.name, self.kind, help);
     }
 }

@@ -10,6 +10,8 @@
 
 use std::fmt::{Display, Write};
 
+use super::samples::{Kind, Number, Sink};
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -37,115 +39,37 @@ impl Form {
     }
 }
 
-/// What a figure is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Only grows, until the server starts anew.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Counts by size.
-    Histogram,
-}
-
-impl Kind {
-    /// Its name in both formats.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
-        }
-    }
-}
-
 /// A page that is being written.
 pub(super) struct Page {
     text: String,
     form: Form,
+    metric: Begun,
+}
+
+/// The metric that is being written.
+#[derive(Default)]
+struct Begun {
+    name: String,
+    /// What a sample's name has beside it.
+    suffix: &'static str,
+    /// Where its header begins and ends: without samples it is taken back.
+    header: std::ops::Range<usize>,
 }
 
 impl Page {
     pub(super) fn new(form: Form) -> Page {
-        Page { text: String::with_capacity(32 << 10), form }
+        Page { text: String::with_capacity(32 << 10), form, metric: Begun::default() }
     }
 
-    /// All samples of one name; nothing, if there are none.
-    pub(super) fn family(
-        &mut self,
-        (name, kind, help): (&str, Kind, &str),
-        fill: impl FnOnce(&mut Samples<'_>),
-    ) {
-        let start = self.text.len();
-        let family = match self.form {
-            Form::OpenMetrics if kind == Kind::Counter => name.trim_end_matches("_total"),
-            _ => name,
-        };
-        // Writing to a string cannot fail.
-        let _ = write!(self.text, "# HELP {family} {help}\n# TYPE {family} {}\n", kind.name());
-        let header_end = self.text.len();
-        // In OpenMetrics a counter's sample has the suffix whatever the name is.
-        let suffix = match self.form {
-            Form::OpenMetrics if kind == Kind::Counter && family == name => "_total",
-            _ => "",
-        };
-        fill(&mut Samples { text: &mut self.text, name, suffix });
-        if self.text.len() == header_end {
-            self.text.truncate(start);
-        }
-    }
-
-    pub(super) fn end(mut self) -> String {
+    pub(super) fn finish(mut self) -> String {
         if self.form == Form::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
     }
-}
-
-/// The samples of one name.
-pub(super) struct Samples<'p> {
-    text: &'p mut String,
-    name: &'p str,
-    suffix: &'static str,
-}
-
-impl Samples<'_> {
-    /// The only one.
-    pub(super) fn value(&mut self, value: impl Display) {
-        self.labelled(&[], value);
-    }
-
-    /// One of several, which differ by labels.
-    pub(super) fn labelled(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        let suffix = self.suffix;
-        self.line(suffix, labels, value);
-    }
-
-    /// A histogram: counts by their upper bounds, ascending and without those below, the last of
-    /// which may be infinite; the sum of all that was counted.
-    pub(super) fn histogram(
-        &mut self,
-        labels: &[(&str, &str)],
-        buckets: impl Iterator<Item = (f64, u64)>,
-        sum: f64,
-    ) {
-        let mut all = 0;
-        for (bound, count) in buckets {
-            all += count;
-            if bound.is_infinite() {
-                break;
-            }
-            let bound = bound.to_string();
-            self.line("_bucket", &[labels, &[("le", &bound)]].concat(), all);
-        }
-        self.line("_bucket", &[labels, &[("le", "+Inf")]].concat(), all);
-        self.line("_sum", labels, sum);
-        self.line("_count", labels, all);
-    }
 
     fn line(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.text.push_str(self.name);
+        self.text.push_str(&self.metric.name);
         self.text.push_str(suffix);
         for (at, (label, text)) in labels.iter().enumerate() {
             self.text.push(if at == 0 { '{' } else { ',' });
@@ -172,20 +96,71 @@ impl Samples<'_> {
     }
 }
 
+impl Sink for Page {
+    fn begin(&mut self, name: &str, kind: Kind, help: &str) {
+        let start = self.text.len();
+        let family = match self.form {
+            Form::OpenMetrics if kind == Kind::Counter => name.trim_end_matches("_total"),
+            _ => name,
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "# HELP {family} {help}\n# TYPE {family} {}\n", kind.name());
+        // In OpenMetrics a counter's sample has the suffix whatever the name is.
+        let suffix = match self.form {
+            Form::OpenMetrics if kind == Kind::Counter && family == name => "_total",
+            _ => "",
+        };
+        self.metric = Begun { name: name.into(), suffix, header: start..self.text.len() };
+    }
+
+    fn sample(&mut self, labels: &[(&str, &str)], value: Number) {
+        let suffix = self.metric.suffix;
+        self.line(suffix, labels, value);
+    }
+
+    fn histogram(
+        &mut self,
+        labels: &[(&str, &str)],
+        buckets: &mut dyn Iterator<Item = (f64, u64)>,
+        sum: f64,
+    ) {
+        let mut all = 0;
+        for (bound, count) in buckets {
+            all += count;
+            if bound.is_infinite() {
+                break;
+            }
+            let bound = bound.to_string();
+            self.line("_bucket", &[labels, &[("le", &bound)]].concat(), all);
+        }
+        self.line("_bucket", &[labels, &[("le", "+Inf")]].concat(), all);
+        self.line("_sum", labels, sum);
+        self.line("_count", labels, all);
+    }
+
+    fn end(&mut self, _: &str, _: Kind, _: &str) {
+        let header = &self.metric.header;
+        if self.text.len() == header.end {
+            self.text.truncate(header.start);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn page(form: Form) -> String {
         let mut page = Page::new(form);
-        page.family(("p_calls_total", Kind::Counter, "Calls."), |samples| {
-            samples.labelled(&[("cmd", "a\"b\\c\nd")], 3);
-        });
-        page.family(("p_nothing", Kind::Gauge, "Nothing."), |_| {});
-        page.family(("p_seconds", Kind::Histogram, "Time."), |samples| {
-            samples.histogram(&[("f", "x")], [(0.5, 1), (1.0, 2)].into_iter(), 1.75);
-        });
-        page.end()
+        page.begin("p_calls_total", Kind::Counter, "Calls.");
+        page.sample(&[("cmd", "a\"b\\c\nd")], Number::Whole(3));
+        page.end("p_calls_total", Kind::Counter, "Calls.");
+        page.begin("p_nothing", Kind::Gauge, "Nothing.");
+        page.end("p_nothing", Kind::Gauge, "Nothing.");
+        page.begin("p_seconds", Kind::Histogram, "Time.");
+        page.histogram(&[("f", "x")], &mut [(0.5, 1), (1.0, 2)].into_iter(), 1.75);
+        page.end("p_seconds", Kind::Histogram, "Time.");
+        page.finish()
     }
 
     #[test]

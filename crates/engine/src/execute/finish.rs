@@ -27,7 +27,17 @@ impl Turn<'_> {
     pub fn finish(&self, session: &Session, ended: Ended<'_>) {
         self.count_time(ended.found, ended.took_us * 1000);
         self.note_keys(ended);
+        if self.is_traced {
+            self.trace(session, ended);
+        }
         self.engine.log_ended(session, ended);
+    }
+
+    /// Keeps a command for a trace.
+    #[cold]
+    pub(super) fn trace(&self, session: &Session, ended: Ended<'_>) {
+        let stats = &self.engine.stats;
+        stats.telemetry.note(&stats.logs, session, ended);
     }
 
     /// Adds what a command has cost to its keys, if HOTKEYS asks for it. What is undone later was

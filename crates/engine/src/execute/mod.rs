@@ -39,6 +39,7 @@ use crate::presence;
 use crate::states::States;
 use crate::stats::hot_keys::Plan;
 use crate::stats::tallies::ThreadTally;
+use crate::stats::telemetry::is_sampled;
 use crate::waiting::{Blocked, ReplyTarget};
 use finish::Ended;
 
@@ -76,6 +77,8 @@ pub struct Turn<'r> {
     pub is_monitored: bool,
     /// Every command is timed by itself.
     pub is_timed: bool,
+    /// Its commands are kept for traces.
+    pub is_traced: bool,
     /// What HOTKEYS tracks, if anything.
     pub hot_keys: Plan,
     /// A snapshot runs, or keys are pinned: see `saving`.
@@ -125,6 +128,7 @@ impl<'r> Turn<'r> {
     ) -> Self {
         let engine = Engine::of_server(server);
         let hot_keys = engine.stats.hot_keys.plan(now);
+        let is_traced = is_sampled(limited.traced_turns, now_us);
         Turn {
             engine,
             server,
@@ -135,7 +139,8 @@ impl<'r> Turn<'r> {
             now,
             states: engine.states(limited.memory.most_bytes, now_us),
             is_monitored: engine.notices.monitors.is_used(),
-            is_timed: limited.is_timed || hot_keys.is_on(),
+            is_timed: limited.is_timed || hot_keys.is_on() || is_traced,
+            is_traced,
             hot_keys,
             writes_ask: engine.space.writes_ask(),
             may_wait: true,
@@ -198,8 +203,14 @@ impl<'r> Turn<'r> {
             recorder.follow(session.last_step);
         }
         if found.row.flags.has(Flags::TRANSACTION) {
+            let began_us = self.is_traced.then(monotonic_us);
             let verdict = self.run_transaction(session, found, output);
             self.note_step(session);
+            if let Some(began_us) = began_us {
+                // The log and the counts have its commands; a trace shows the whole.
+                let took_us = monotonic_us() - began_us;
+                self.trace(session, Ended { found, args, took_us, reply_bytes: 0 });
+            }
             if self.is_monitored {
                 self.show(session, found, args, &verdict);
             }

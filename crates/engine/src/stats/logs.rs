@@ -30,8 +30,8 @@ pub enum Kind {
 pub struct Entry {
     /// Its number; never used twice in its log.
     pub id: u64,
-    /// When (Unix, seconds).
-    pub unix_s: i64,
+    /// When it ended (Unix, microseconds).
+    pub unix_us: i64,
     /// Microseconds, or bytes.
     pub value: i64,
     /// The arguments, shortened.
@@ -45,10 +45,15 @@ pub struct Entry {
 impl Entry {
     /// Of now; its log gives it a number.
     #[cold]
-    fn new(session: &Session, found: CommandRef, args: &[&[u8]], value: i64) -> Self {
+    pub(super) fn new(
+        session: &Session,
+        found: CommandRef,
+        args: &[&[u8]],
+        value: i64,
+    ) -> Self {
         Entry {
             id: 0,
-            unix_s: unix_us() / 1_000_000,
+            unix_us: unix_us(),
             value,
             args: shorten(found, args),
             peer: session.peer.clone(),
@@ -102,7 +107,7 @@ impl Log {
     }
 
     #[inline]
-    fn wants(&self, value: i64) -> bool {
+    pub(super) fn wants(&self, value: i64) -> bool {
         let threshold = self.threshold.load(Ordering::Relaxed);
         threshold >= 0 && value >= threshold
     }
@@ -114,8 +119,9 @@ impl Log {
     #[cold]
     fn add(&self, mut entry: Entry) {
         let most = self.most();
-        entry.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        // With the lock, so that their order is that of their numbers.
+        entry.id = self.next_id.fetch_add(1, Ordering::Relaxed);
         entries.push_front(entry);
         entries.truncate(most);
     }
@@ -133,6 +139,15 @@ impl Log {
     pub fn newest(&self, count: usize) -> Vec<Entry> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.iter().take(count).cloned().collect()
+    }
+
+    /// The entries from this number on, the oldest first, and the number that the next will have.
+    pub fn since(&self, id: u64) -> (Vec<Entry>, u64) {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newer: Vec<Entry> =
+            entries.iter().take_while(|entry| entry.id >= id).cloned().collect();
+        newer.reverse();
+        (newer, self.next_id.load(Ordering::Relaxed))
     }
 
     /// How many entries there are.

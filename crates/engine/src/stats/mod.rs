@@ -8,6 +8,7 @@
 //! | `hot_keys` | HOTKEYS: which keys cost most |
 //! | `errors` | error replies by code |
 //! | `logs` | COMMANDLOG: slow, large |
+//! | `telemetry` | commands for traces |
 //! | `latency_monitor` | LATENCY: what took very long |
 
 pub mod errors;
@@ -17,6 +18,7 @@ pub mod hot_keys;
 pub mod latency_monitor;
 pub mod logs;
 pub mod tallies;
+pub mod telemetry;
 
 pub use errors::ErrorCounts;
 pub use families::Family;
@@ -25,3 +27,4 @@ pub use hot_keys::HotKeys;
 pub use latency_monitor::LatencyMonitor;
 pub use logs::Logs;
 pub use tallies::{Tallies, ThreadTally};
+pub use telemetry::Telemetry;

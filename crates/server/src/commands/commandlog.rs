@@ -153,7 +153,7 @@ fn reply_entries(call: &mut Call<'_, '_>, entries: &[Entry]) {
     for entry in entries {
         reply.array(6);
         reply.int(entry.id.cast_signed());
-        reply.int(entry.unix_s);
+        reply.int(entry.unix_us / 1_000_000);
         reply.int(entry.value);
         reply.array(entry.args.len());
         entry.args.iter().for_each(|arg| reply.bulk(arg));

@@ -76,7 +76,8 @@ impl Http {
     /// A text for the operator.
     pub fn begin(&self, shared: &Arc<Shared>) -> Result<(), String> {
         let settings = shared.engine.settings.current();
-        if !settings.primary_port_http_enabled && settings.admin_port == 0 {
+        let exports = !settings.otlp_endpoint.is_empty();
+        if !settings.primary_port_http_enabled && settings.admin_port == 0 && !exports {
             return Ok(());
         }
         let service = Service {
@@ -85,6 +86,10 @@ impl Http {
             shared: Arc::clone(shared),
             stops: watch::Sender::new(false),
         };
+        if exports {
+            let host = Arc::new(Server(Arc::clone(shared)));
+            service.runtime.spawn(pantala_admin::export(host, service.stops.subscribe()));
+        }
         *self.service.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(service));
         Ok(())
     }

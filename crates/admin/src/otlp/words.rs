@@ -1,0 +1,59 @@
+//! Attributes and numbers as OTLP's JSON has them, and lists of names and values in settings.
+
+use serde_json::{Value, json};
+
+use crate::host::Host;
+
+/// `a=1,b=2`: names and values, without what is around them.
+pub(super) fn pairs(list: &str) -> Vec<(String, String)> {
+    let pair = |word: &str| {
+        let (name, value) = word.split_once('=')?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    list.split(',').filter_map(pair).collect()
+}
+
+/// One attribute.
+pub(super) fn attribute(name: &str, value: &str) -> Value {
+    json!({"key": name, "value": {"stringValue": value}})
+}
+
+/// The same with a number. Whole numbers of 64 bits are texts in this encoding.
+pub(super) fn number_attribute(name: &str, value: i64) -> Value {
+    json!({"key": name, "value": {"intValue": value.to_string()}})
+}
+
+/// Who we are: what is known, and what the operator says, which counts more.
+pub(super) fn resource(said: &str, host: &dyn Host) -> Value {
+    let info = host.info();
+    let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default();
+    let mut attributes = vec![
+        ("service.name".to_owned(), "pantala".to_owned()),
+        ("service.version".to_owned(), host.facts().version.to_owned()),
+        ("service.instance.id".to_owned(), run_id.trim().to_owned()),
+    ];
+    for (name, value) in pairs(said) {
+        attributes.retain(|(known, _)| *known != name);
+        attributes.push((name, value));
+    }
+    let attributes: Vec<Value> =
+        attributes.iter().map(|(name, value)| attribute(name, value)).collect();
+    json!({ "attributes": attributes })
+}
+
+/// Whose measurements they are.
+pub(super) fn scope() -> Value {
+    json!({"name": "pantala", "version": env!("CARGO_PKG_VERSION")})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_have_names_and_values() {
+        let wanted = [("a", "1"), ("b", "x=y")].map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(pairs("a=1, b = x=y,nothing"), wanted);
+        assert_eq!(pairs(""), []);
+    }
+}
