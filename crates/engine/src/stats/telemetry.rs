@@ -54,7 +54,9 @@ impl Telemetry {
     pub(crate) fn note(&self, logs: &Logs, session: &Session, ended: Ended<'_>) {
         let Ended { found, args, took_us, .. } = ended;
         let took_us = took_us.cast_signed();
-        if found.row.flags.has(Flags::SKIP_COMMANDLOG) || logs.of(Kind::Slow).wants(took_us) {
+        // The slow log passes over EXEC, as it has its commands.
+        let is_in_log = !found.row.flags.has(Flags::SKIP_COMMANDLOG);
+        if is_in_log && logs.of(Kind::Slow).wants(took_us) {
             return;
         }
         let entry = Entry::new(session, found, args, took_us);
