@@ -1,4 +1,5 @@
-//! How storage is spoken to over HTTP: the crate `object_store` says what, `pantala_http` carries it.
+//! How storage is spoken to over HTTP: the crate `object_store` says what, `pantala_http` carries
+//! it.
 //!
 //! Without this the crate brings a client of its own, with HTTP/2 and a megabyte of code.
 

@@ -215,7 +215,9 @@ pub(crate) fn metrics_names(text: &str, _: &str) -> Canonical {
 pub(crate) fn http_address(text: &str, _: &str) -> Canonical {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
     let is_address = host.is_some_and(|host| {
-        !host.starts_with(['/', ':']) && !host.is_empty() && host.bytes().all(|b| b.is_ascii_graphic())
+        !host.starts_with(['/', ':'])
+            && !host.is_empty()
+            && host.bytes().all(|b| b.is_ascii_graphic())
     });
     match text.is_empty() || is_address {
         true => Ok(text.into()),
@@ -225,7 +227,8 @@ pub(crate) fn http_address(text: &str, _: &str) -> Canonical {
 
 /// `name=value`, commas between; names and values of headers.
 pub(crate) fn header_list(text: &str, _: &str) -> Canonical {
-    let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let is_name =
+        |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
     let is_value = |value: &str| value.bytes().all(|b| (b' '..0x7f).contains(&b));
     named_values(text, |name, value| is_name(name) && is_value(value))
 }

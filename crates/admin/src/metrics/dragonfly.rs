@@ -1,9 +1,9 @@
 //! Dragonfly's names, for dashboards made for it. What has no counterpart here (fibers, hops,
 //! tiering) is left out.
 
-use super::table::{Metric, Sample};
 use super::samples::Kind::{self, Counter, Gauge};
 use super::samples::Samples;
+use super::table::{Metric, Sample};
 
 const fn each(name: &'static str, kind: Kind, each: fn(&Sample<'_>, &mut Samples<'_>)) -> Metric {
     Metric::each(name, kind, "As Dragonfly's.", each)

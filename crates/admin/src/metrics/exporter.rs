@@ -1,9 +1,9 @@
 //! The names of redis_exporter, by which most dashboards know a Redis: fields of INFO under other
 //! names. What INFO does not have here is left out.
 
-use super::table::{Metric, Sample};
 use super::samples::Kind::{Counter, Gauge};
 use super::samples::{Kind, Samples};
+use super::table::{Metric, Sample};
 
 const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
     Metric::field(name, kind, "", field)
@@ -11,7 +11,9 @@ const fn field(name: &'static str, kind: Kind, field: &'static str) -> Metric {
 
 /// All of them.
 pub(super) const METRICS: &[Metric] = &[
-    Metric::each("redis_up", Gauge, "Whether the server answers.", |_, samples| samples.value(1u64)),
+    Metric::each("redis_up", Gauge, "Whether the server answers.", |_, samples| {
+        samples.value(1u64)
+    }),
     Metric::each("redis_instance_info", Gauge, "What this server is.", instance),
     Metric::each(
         "redis_start_time_seconds",

@@ -7,9 +7,9 @@ use pantala_acl::Reason;
 use pantala_engine::pubsub;
 use pantala_keyspace::DbIndex;
 
-use super::table::{Metric, Sample};
 use super::samples::Kind::{Counter, Gauge, Histogram};
 use super::samples::Samples;
+use super::table::{Metric, Sample};
 use crate::host::WorkerFigures;
 
 /// All of them.

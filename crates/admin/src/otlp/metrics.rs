@@ -100,10 +100,9 @@ impl Sink for Export {
                     "isMonotonic": true,
                 }),
             ),
-            Kind::Histogram => (
-                "histogram",
-                json!({"dataPoints": points, "aggregationTemporality": CUMULATIVE}),
-            ),
+            Kind::Histogram => {
+                ("histogram", json!({"dataPoints": points, "aggregationTemporality": CUMULATIVE}))
+            }
         };
         self.metrics.push(json!({"name": name, "description": help, what: data}));
     }
@@ -115,12 +114,8 @@ mod tests {
 
     #[test]
     fn samples_become_points() {
-        let mut export = Export {
-            metrics: Vec::new(),
-            points: Vec::new(),
-            start: "1".into(),
-            now: "2".into(),
-        };
+        let mut export =
+            Export { metrics: Vec::new(), points: Vec::new(), start: "1".into(), now: "2".into() };
         export.begin("calls", Kind::Counter, "Calls.");
         export.sample(&[("command", "GET")], Number::Whole(u64::MAX));
         export.end("calls", Kind::Counter, "Calls.");

@@ -45,12 +45,7 @@ pub struct Entry {
 impl Entry {
     /// Of now; its log gives it a number.
     #[cold]
-    pub(super) fn new(
-        session: &Session,
-        found: CommandRef,
-        args: &[&[u8]],
-        value: i64,
-    ) -> Self {
+    pub(super) fn new(session: &Session, found: CommandRef, args: &[&[u8]], value: i64) -> Self {
         Entry {
             id: 0,
             unix_us: unix_us(),
