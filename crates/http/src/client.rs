@@ -222,15 +222,18 @@ mod tests {
     #[test]
     fn what_takes_too_long_ends() {
         const SHORT: Duration = Duration::from_millis(50);
-        for sent in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"] {
-            let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
-            let address = listener.local_addr().expect("it has an address");
-            let serving = std::thread::spawn(move || {
-                let (mut stream, _) = listener.accept().expect("somebody comes");
-                stream.write_all(sent.as_bytes()).expect("it is read");
-                // Until it has given up.
-                stream.read_to_end(&mut Vec::new()).map(|_| ()).unwrap_or_default();
-            });
+        // Each is held open until the client has given up.
+        let say_nothing = |mut stream: TcpStream| {
+            stream.read_to_end(&mut Vec::new()).map(drop).unwrap_or_default();
+        };
+        let say_half = |mut stream: TcpStream| {
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab")
+                .expect("it is read");
+            stream.read_to_end(&mut Vec::new()).map(drop).unwrap_or_default();
+        };
+        for then in [say_nothing as fn(TcpStream), say_half] {
+            let (address, serving) = serving(then);
             let fault = fault_of(limits(SHORT), &format!("http://{address}/"));
             assert_eq!(fault.kind, Kind::Timeout, "{fault}");
             serving.join().expect("it has served");
