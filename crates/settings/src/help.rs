@@ -17,6 +17,7 @@ Usage: pantala [REDIS.CONF | -] [--name=value | --name value | --switch | --nosw
   pantala check FILE...                 says what is in files of data, and where they break
   pantala journal FILE                  the steps of an append-only file, as lines of JSON
   pantala top [URL]                     what a server does, in the terminal; top --help
+  pantala import URL [--switch]         moves the data of a running server; import --help
   pantala doctor [URL]                  what would differ from another server; doctor --help
   pantala sizing --keys N               how much memory and how many cores are needed
   pantala ping [ADDRESS]                whether a server serves: HOST:PORT, or a socket's path
