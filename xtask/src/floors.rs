@@ -42,7 +42,7 @@ const FLOORS: [(&str, &[&str]); 32] = [
             "keyspace",
         ],
     ),
-    ("crates/replication", &["base", "journal"]),
+    ("crates/replication", &["base", "journal", "sync"]),
     ("crates/scripting", &["base", "protocol"]),
     (
         "crates/engine",
@@ -87,7 +87,7 @@ const FLOORS: [(&str, &[&str]); 32] = [
     ),
     ("crates/client", &["base", "protocol"]),
     ("crates/top", &["base", "protocol", "client"]),
-    ("crates/import", &["protocol", "client"]),
+    ("crates/import", &["base", "protocol", "client"]),
     ("crates/doctor", &["base", "memory", "protocol", "settings", "table", "client"]),
     (
         "crates/admin",

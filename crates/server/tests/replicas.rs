@@ -367,16 +367,17 @@ fn nothing_is_evicted_for_what_waits_for_a_replica() {
     server.until("state=online");
     let mut client = server.connect();
     let text = "x".repeat(50_000);
-    for _ in 0..100 {
+    for _ in 0..400 {
         assert_eq!(client.ask(&format!("SET key {text}")), "+OK");
     }
     let begun = Instant::now();
-    while figure(&mut client, "mem_not_counted_for_evict") < 3_000_000 {
+    while figure(&mut client, "mem_not_counted_for_evict") < 12_000_000 {
         assert!(begun.elapsed() < GENEROUS, "the replica reads nothing");
     }
     drop(replica);
     server.until("connected_slaves:0");
-    while figure(&mut client, "mem_not_counted_for_evict") > 2_000_000 {
+    // The journal keeps some room to be used again.
+    while figure(&mut client, "mem_not_counted_for_evict") > 10_000_000 {
         assert!(begun.elapsed() < GENEROUS, "nobody waits any more");
     }
 }
