@@ -11,7 +11,8 @@ def primary_killed_in_the_stream(trial):
     """kill -9 of the primary under load; it comes back with an older file: so does the replica."""
     primary, replica = trial.pair()
     fill(primary, 300)
-    primary.want(b"OK", "SAVE")
+    # The child that has made the full copy may not be gone yet.
+    until(lambda: primary.call("SAVE") == b"OK", "it saves")
     with trial.writers(primary, may_fail=True) as writers:
         writers.wait_for(1_000)
         primary.kill()

@@ -147,6 +147,7 @@ def not_handed_over(trial):
         assert is_error(answer, "ERR"), f"FAILOVER {words}: {answer}"
     answer = replica.call("FAILOVER")
     assert is_error(answer, "ERR"), answer
+    until(lambda: "state=online" in primary.info()["slave0"], "the replica is online")
     proxy.hold()
     primary.want(b"OK", "SET", "k", "held up")
     primary.want(b"OK", "FAILOVER", "TO", *replica.address, "TIMEOUT", 300)
