@@ -142,7 +142,10 @@ fn encode_back_len(len: usize, out: &mut Encoded) {
     }
 }
 
-/// Bytes of the length after an entry of `len` bytes.
+/// The longest entries whose length takes two, three and four bytes.
+const LAST_THAT_FIT: [usize; 3] = [16_383, 2_097_151, 268_435_455];
+
+/// Bytes of the length after an entry of `len` bytes, as Valkey writes it.
 #[inline]
 fn back_len_bytes(len: usize) -> usize {
     match len {
@@ -282,13 +285,18 @@ pub fn split_first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.get(..head)?;
     let (begin, len) = extent(bytes);
     let len = begin.checked_add(len)?;
-    let (entry, behind) = bytes.split_at_checked(len + back_len_bytes(len))?;
-    let back = entry.get(len..)?;
-    let is_right = back.iter().rev().enumerate().all(|(index, byte)| {
-        let more = if index + 1 == back.len() { 0 } else { 0x80 };
-        *byte == (len >> (7 * index)) as u8 & 0x7f | more
-    });
-    is_right.then_some((entry, behind))
+    let split = |back_bytes: usize| {
+        let (entry, behind) = bytes.split_at_checked(len + back_bytes)?;
+        let back = entry.get(len..)?;
+        let is_right = back.iter().rev().enumerate().all(|(index, byte)| {
+            let more = if index + 1 == back.len() { 0 } else { 0x80 };
+            *byte == (len >> (7 * index)) as u8 & 0x7f | more
+        });
+        is_right.then_some((entry, behind))
+    };
+    let usual = back_len_bytes(len);
+    // Redis takes a byte more than Valkey for the last length that would fit.
+    split(usual).or_else(|| LAST_THAT_FIT.contains(&len).then(|| split(usual + 1))?)
 }
 
 #[cfg(test)]
@@ -304,6 +312,23 @@ mod tests {
         assert_eq!(total_len(&out), out.len());
         out.insert(0, 0xff);
         assert_eq!(last_len(&out), expected_len);
+    }
+
+    #[test]
+    fn what_redis_writes_with_a_byte_more_is_read() {
+        for len in &LAST_THAT_FIT[..2] {
+            let text = vec![b'x'; len - 5];
+            let mut valkeys = Encoded::new();
+            encode(Element::Bytes(&text), &mut valkeys);
+            let mut redis = valkeys[..*len].to_vec();
+            redis.push(0);
+            redis.resize(len + back_len_bytes(*len), 0xff);
+            redis.push(0xff);
+            let (entry, behind) = split_first(&redis).expect("whole");
+            assert_eq!((entry.len(), behind.len()), (redis.len(), 0));
+            assert_eq!(decode(entry).to_vec(), text);
+            assert_eq!(count_canonical(&redis), None, "it is encoded anew");
+        }
     }
 
     #[test]
