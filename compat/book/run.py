@@ -10,6 +10,8 @@ show its error. The blocks of one page run one after the other in one shell, in 
 Ports 6379, 6380 and 11211 stand for free ones, and redis-cli goes to the first. Where no example of
 a page starts a server on 6379 there is one already.
 
+Where there is mdbook the book is built, and the links of what it has made are looked at.
+
 Prints `ok NAME` or `FAILED NAME` for each check, last how many, and ends with 1 if any failed.
 """
 
@@ -21,6 +23,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
+import built  # noqa: E402
 import examples  # noqa: E402
 import links  # noqa: E402
 
@@ -49,6 +52,9 @@ def itself():
         (root / "docs" / "SUMMARY.md").write_text("- [gone](gone.md)\n- [a](a.md)\n")
         (root / "docs" / "a.md").write_text("# A `title`\n[x](b.md) [y](a.md#a-title) [z](#b)\n")
         (root / "docs" / "c.md").write_text("")
+        (root / "x.html").write_text('<a id="b" href="x.html#b"></a> <a href="#c"> <a href="y.md">')
+        if len(built.links(root)) != 2:
+            wrong.append(f"links of HTML: {built.links(root)}")
         if len(links.summary(root)) != 2 or len(links.check(root)) != 3:
             wrong.append(f"links: {links.summary(root)} {links.check(root)}")
     return wrong
@@ -64,6 +70,11 @@ def main():
     if not options.only:
         outcomes += [("itself", itself()), ("summary", links.summary(ROOT)),
                      ("links", links.check(ROOT))]
+        mdbook = built.mdbook(ROOT)
+        if mdbook:
+            outcomes.append(("built", built.check(mdbook, ROOT)))
+        else:
+            print("no mdbook: the book is not built")
     for page in pages():
         name = str(page.relative_to(ROOT))
         blocks = examples.blocks(page.read_text())

@@ -67,7 +67,7 @@ def main():
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(2**32)
     print(f"seed {seed}")
     # Redis 7.0 does not know what is newer.
-    ages = ["old"] if "redis-server" in server else ["old", "new"]
+    ages = ["redis"] if "redis-server" in server else ["old", "new"]
     wrong = 0
     for age in ages:
         for strings in ["plain", "compressed"]:

@@ -99,6 +99,10 @@ class Node:
         """The process is gone from one moment to the next."""
         self._end(signal.SIGKILL)
 
+    def end(self):
+        """SIGTERM; waits for the end."""
+        self._end(signal.SIGTERM)
+
     def shut_down(self, *words):
         """SHUTDOWN with these words; waits for the end."""
         try:

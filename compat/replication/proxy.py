@@ -24,11 +24,13 @@ class Proxy:
         self.target = target
         self.passed = {"up": 0, "down": 0}
         self.connections, self.refuses = 0, False
+        # More are refused while so many are open; None is no limit.
+        self.most_connections = None
         # Bytes a second downwards; None is no limit.
         self.bytes_a_second = None
         # How long each piece is under way.
         self.latency_s = 0
-        self._cut_at = None
+        self._cut_at, self._refuses_then = None, False
         self._open, self._lock = [], threading.RLock()
         self._flows, self._closed = threading.Event(), threading.Event()
         self._flows.set()
@@ -62,10 +64,22 @@ class Proxy:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
 
-    def cut_after(self, count):
-        """Cuts when the primary has sent so many more bytes; once."""
+    def cut_newest(self):
+        """Ends the connection that came last."""
         with self._lock:
-            self._cut_at = self.passed["down"] + count
+            pair = self._open.pop()
+        for end in pair:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _is_full(self):
+        with self._lock:
+            return self.most_connections is not None and len(self._open) >= self.most_connections
+
+    def cut_after(self, count, refuses=False):
+        """Cuts when the primary has sent so many more bytes; once. Then it may refuse everybody."""
+        with self._lock:
+            self._cut_at, self._refuses_then = self.passed["down"] + count, refuses
 
     def has_cut(self):
         return self._cut_at is None
@@ -91,7 +105,7 @@ class Proxy:
                 replica, _ = self._listener.accept()
             except OSError:
                 return
-            if self.refuses:
+            if self.refuses or self._is_full():
                 replica.close()
                 continue
             try:
@@ -142,5 +156,6 @@ class Proxy:
                 room = self._cut_at - self.passed["down"]
                 if room <= keeps:
                     keeps, is_last, self._cut_at = max(room, 0), True, None
+                    self.refuses |= self._refuses_then
             self.passed[way] += keeps
             return keeps, is_last

@@ -17,6 +17,8 @@ from network import Case
 HERE = pathlib.Path(__file__).resolve().parent
 TAGS = "-slow -needs:repl -large-memory"
 FLAGS = ["--durable", "--timeout", "300", "--ignore-encoding", "--tags", TAGS]
+# Copies are made by threads of the server: its processor time is no child's.
+FLAGS_OF_REPLICATION = [*FLAGS[:-1], "-large-memory", "--no-latency"]
 UNIT_S = 900
 
 # What is about files and the process. All else is played by `redis_tcl`, with one server.
@@ -71,10 +73,33 @@ UNITS_OVER_TLS = [
     "integration/redis-cli",
 ]
 
+# A primary and its replicas, all of them ours.
+UNITS_OF_REPLICATION = [
+    "integration/block-repl",
+    "integration/failover",
+    "integration/psync2",
+    "integration/psync2-master-restart",
+    "integration/psync2-pingoff",
+    "integration/psync2-reg",
+    "integration/replication",
+    "integration/replication-buffer",
+    "integration/replication-2",
+    "integration/replication-3",
+    "integration/replication-4",
+    "integration/replication-psync",
+    "integration/shutdown",
+    "unit/wait",
+]
+
 
 def suite(expected):
     folder = bring.debian_source("redis", redis_tcl.VERSION, redis_tcl.SUM)
     return players(folder, expected, UNITS, FLAGS)
+
+
+def of_replication(expected):
+    folder = bring.debian_source("redis", redis_tcl.VERSION, redis_tcl.SUM)
+    return players(folder, expected, UNITS_OF_REPLICATION, FLAGS_OF_REPLICATION)
 
 
 def over_tls(expected):
@@ -111,6 +136,22 @@ REFUSALS = [
 ]
 NO_CHANNEL = (re.compile(r"\*NOPERM\*channels\*"), "*NOPERM*channel*")
 
+FREEZE = """proc freeze {client seconds {meanwhile {}}} {
+    set pid [getInfoProperty [$client info server] process_id]
+    exec kill -SIGSTOP $pid
+    uplevel 1 $meanwhile
+    after [expr {int($seconds * 1000)}]
+    exec kill -SIGCONT $pid
+}
+"""
+SLEEP = (re.compile(r"(?!\$rd\b)(\$\w+|\br) debug sleep (\S+)"), r"freeze \1 \2")
+BLOCKED = (
+    re.compile(r"set info_clients .*\n.*connected_clients:3\*.*\n.*blocked_clients:2\*.*"),
+    "wait_for_condition 50 100 {"
+    "[string match *connected_clients:3*blocked_clients:2* [$master info clients]]"
+    "} else {fail {they do not wait}}",
+)
+
 # What a log says of damage is in the log's own words, and which process writes a file, too.
 PATCHES = {
     "unit/acl.tcl": [
@@ -122,7 +163,33 @@ PATCHES = {
     "integration/corrupt-dump.tcl": [
         (re.compile(r'^ *verify_log_message 0 "\*.*integrity check failed\*" 0\n', re.M), ""),
     ],
+    # In a transaction it has no number: it is stopped, and its link is cut from the other end.
+    "integration/replication-psync.tcl": [
+        (
+            re.compile(r"\$slave multi\s[^}]*\$slave debug sleep \$delay\s+\$slave exec"),
+            "freeze $slave $delay {$master client kill type replica}",
+        ),
+    ],
+    "integration/replication.tcl": [
+        SLEEP,
+        (re.compile(r"\$loglines 1 1\b"), "$loglines 100 10"),
+        # The link is still the one of before, for a moment.
+        (
+            re.compile(r'100 100 \{(\s+\[s -1 master_link_status\] eq "up")'),
+            r'600 100 {\1 && ![catch {$replica get mykey} kept] && $kept eq ""',
+        ),
+        # A command has its own name in the log, without that of a subcommand.
+        (re.compile(r"'(xinfo|slowlog)\|\w+'"), r"'\1'"),
+    ],
+    # used_memory has the table's growth, too: one buffer for all is less than two.
+    "integration/replication-buffer.tcl": [
+        (re.compile(r"\$extra_mem < 2\*\$repl_buf_mem"), "$repl_buf_mem < 2*1024*1024"),
+    ],
+    # SHUTDOWN goes to another thread before it waits.
+    "integration/shutdown.tcl": [BLOCKED],
     "support/util.tcl": [
+        # DEBUG SLEEP holds up nobody but who asks for it: the process is stopped instead.
+        (re.compile(r"\A"), FREEZE),
         (re.compile(r"proc get_child_pid \{idx\} \{\n"), r"\g<0>    return [srv $idx pid]\n"),
     ],
 }

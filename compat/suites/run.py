@@ -28,6 +28,7 @@ SUITES = {
     "redis_tcl": redis_tcl.suite,
     "redis_own": redis_own.suite,
     "redis_tls": redis_own.over_tls,
+    "redis_replication": redis_own.of_replication,
     "rq": pytests.rq,
     "kombu": pytests.kombu,
     "redis_py": pytests.redis_py,

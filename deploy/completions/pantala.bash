@@ -100,6 +100,7 @@ _pantala_flags="
 --rdbcompression=
 --repl-backlog-size=
 --repl-backlog-ttl=
+--repl-copy-compression=
 --repl-diskless-load=
 --repl-diskless-sync=
 --repl-diskless-sync-delay=
@@ -148,6 +149,9 @@ _pantala_flags="
 --tls-cert-file=
 --tls-ciphers=
 --tls-ciphersuites=
+--tls-client-cert-file=
+--tls-client-key-file=
+--tls-client-key-file-pass=
 --tls-key-file=
 --tls-key-file-pass=
 --tls-port=
@@ -285,6 +289,9 @@ _pantala() {
         --rdbcompression)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
+        --repl-copy-compression)
+            mapfile -t COMPREPLY < <(compgen -W "auto yes no" -- "$word")
+            ;;
         --repl-diskless-load)
             mapfile -t COMPREPLY < <(compgen -W "disabled on-empty-db swapdb flush-before-load" -- "$word")
             ;;
@@ -343,6 +350,12 @@ _pantala() {
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             ;;
         --tls-cert-file)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --tls-client-cert-file)
+            mapfile -t COMPREPLY < <(compgen -f -- "$word")
+            ;;
+        --tls-client-key-file)
             mapfile -t COMPREPLY < <(compgen -f -- "$word")
             ;;
         --tls-key-file)

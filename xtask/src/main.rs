@@ -8,6 +8,7 @@ mod acting;
 mod docs;
 mod elf;
 mod floors;
+mod folders;
 mod hardened;
 mod holes;
 mod ratchet;

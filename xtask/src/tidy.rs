@@ -1,11 +1,11 @@
 //! `cargo xtask tidy`: the house rules, checked over the whole tree. Also a test.
 //!
-//! Not here: the rules (`rules`, `floors`), the tolerated exceptions (`ratchet`).
+//! Not here: the rules (`rules`, `floors`, `folders`), the tolerated exceptions (`ratchet`).
 
 use crate::ratchet::Ratchet;
 use crate::rules::{File, Finding, RULES};
 use crate::wrap::wrapped;
-use crate::{acting, floors, holes, root};
+use crate::{acting, floors, folders, holes, root};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -95,6 +95,9 @@ impl Report {
         }
         for (path, findings) in &by_path {
             report.judge(floors::RULE, floors::SAYS, path, findings);
+        }
+        for (folder, findings) in folders::check(&files) {
+            report.judge(folders::RULE, folders::SAYS, &folder, &findings);
         }
         report.judge(acting::RULE, acting::SAYS, acting::TABLE, &acting::check(&files));
         report.judge(holes::RULE, holes::SAYS, holes::TABLE, &holes::check(&files));

@@ -15,7 +15,7 @@ from client import abort, connect, encode
 from server import MB, until
 from trial import Stopwatch, scenario
 
-from .unauthenticated import PASSWORD, locked
+from .unauthenticated import PASSWORD, locked, stat
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 # The server ends a head that takes longer, and answers this many connections at a time.
@@ -76,8 +76,11 @@ class Socket:
 
     def say(self, value):
         text = json.dumps(value).encode()
-        is_long = len(text) > 125
-        length = struct.pack(">BH", 0xFE, len(text)) if is_long else bytes([0x80 | len(text)])
+        if len(text) <= 125:
+            length = bytes([0x80 | len(text)])
+        else:
+            is_longer = len(text) >= 1 << 16
+            length = struct.pack(">BQ" if is_longer else ">BH", 0xFE + is_longer, len(text))
         self.sock.sendall(b"\x81" + length + b"\0\0\0\0" + text)
 
     def hear(self):
@@ -310,3 +313,33 @@ def sockets_that_read_nothing(trial):
                 pass
             abort(sock.sock)
         client.want(1, "DEL", "long")
+
+
+@scenario(slack_mb=None)
+def batches_that_nobody_reads(trial):
+    """Who asks for a gigabyte by each of five sockets, and reads nothing, has made what fits into
+    one message of each; most of what was asked for is not even read."""
+    count, runs, keys = 5, 30, [f"k{number}" for number in range(2_000)]
+    with trial.client() as client:
+        for key in keys:
+            client.want(b"OK", "SET", key, b"x" * 1_000)
+        before = stat(client, "used_memory")
+        browser = Browser(trial)
+        assert browser.log_in("default", "") == 204
+        sockets = [Socket(browser) for _ in range(count)]
+        for sock in sockets:
+            sock.sock.settimeout(0.5)
+            with contextlib.suppress(TimeoutError):
+                for number in range(20):
+                    sock.say({"id": number, "runs": [["MGET", *keys]] * runs})
+        wanted = runs * len(keys) * count
+        until(lambda: stat(client, "keyspace_hits") >= wanted, "the first batches have run")
+        each = (stat(client, "used_memory_peak") - before) / count / MB
+        trial.note(f"{each:.0f} MB a socket at the most")
+        assert each < 32, f"{each:.0f} MB were taken for a socket that reads nothing"
+        for sock in sockets:
+            sock.sock.settimeout(60)
+            replies = sock.hear()["replies"]
+            whole = [reply for reply in replies if isinstance(reply, list)]
+            assert len(replies) == runs and len(whole) == 4, (len(replies), len(whole))
+            abort(sock.sock)

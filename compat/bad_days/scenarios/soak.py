@@ -16,8 +16,9 @@ RSS_PART, RSS_MORE_MB = 1.2, 48
 # So much larger the second half may find it than the first: a peak of chance.
 GROWTH_MB = 16
 CLIENTS, AT_ONCE = 8, 40
-# What these clients have sent, and what one window of each worker takes: a dozen large values each.
-BESIDE_MB = 16
+# What these clients have sent, what one window of each worker takes, a dozen large values each, and
+# what is removed and not freed yet where other programs have the cores.
+BESIDE_MB = 24
 # The numbers in names of keys: some times what there is room for.
 NAMES = 400_000
 

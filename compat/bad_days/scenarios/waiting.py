@@ -55,6 +55,15 @@ def has_reply(client):
     return bool(select.select([client.sock], [], [], 0)[0])
 
 
+def is_held(trial, client, key):
+    """Whether a script on the lane has this key: who asks for it is parked, and nobody else is."""
+    before = figure(client, "parked_commands")
+    with trial.client() as probe:
+        probe.write(encode("EXISTS", key))
+        until(lambda: has_reply(probe) or figure(client, "parked_commands") > before, "it is asked")
+        return not has_reply(probe)
+
+
 @scenario()
 def time_of_who_runs_again(trial):
     """A command that waits is run again and again, by SWAPDB here: its time ends all the same."""
@@ -85,6 +94,7 @@ def time_of_who_runs_again_on_the_lane(trial):
         until(lambda: b"blocked_clients:2" in client.call("INFO", "clients"), "both wait")
         script.write(encode("EVAL", "redis.call('GET', KEYS[1]) while true do end", "1", "held"))
         until(lambda: figure(client, "lane_running") == 1, "the script runs")
+        until(lambda: is_held(trial, client, "held"), "it has its key")
         client.want(1, "RPUSH", "source", "a")
         assert short.read() is None
         until(lambda: client.call("CLIENT", "UNBLOCK", number) == 1, "it is there to be unblocked")

@@ -1,6 +1,7 @@
 """The scenarios, by what they are about. A new module is imported here; it declares its own."""
 
 from . import (  # noqa: F401
-    access, chains, clients, copies, expiry, guarantees, large, links, processes, roles, rubbish,
-    sentinel, steps, tools,
+    access, beside, chains, clients, copies, expiry, followers, guarantees, hostile, large, links,
+    moving,
+    parts, processes, roles, rubbish, sealed, sentinel, steps, tools,
 )

@@ -55,6 +55,22 @@ def own_data_is_replaced(trial):
 
 
 @scenario()
+def entries_of_all_lengths(trial):
+    """Long elements around the length at which Redis and Valkey write listpacks differently."""
+    checks = {} if trial.kinds[1] == "pantala" else {"sanitize_dump_payload": "yes"}
+    primary, replica = trial.node(0), trial.node(1, **checks)
+    with primary.client() as client:
+        for length in range(16_374, 16_384):
+            value = "x" * length
+            client.call("XADD", f"stream:{length}", "1-1", "f", value)
+            client.call("XADD", f"stream:{length}", "1-2", "f", "after it")
+            client.want(3, "RPUSH", f"list:{length}", "a", value, "b")
+    replica.follow(primary.address)
+    linked(replica)
+    assert equal(primary, replica) == 20
+
+
+@scenario()
 def several_at_once(trial):
     """Three replicas ask for a full copy at the same time, while clients write."""
     primary = trial.node(0)
@@ -108,6 +124,50 @@ def primary_killed_during_the_copy(trial):
     primary.start()
     linked(replica)
     assert equal(primary, replica) == KEYS
+
+
+@scenario(long=True)
+def primary_killed_at_each_phase(trial):
+    """kill -9 of the primary at each phase: in each line of the handshake, at the head of the copy,
+    in its midst, at its very end, in the stream; it comes back with what it had saved."""
+    primary, replica = trial.node(0), trial.node(1)
+    fill(primary, KEYS, SIZE)
+    primary.want(b"OK", "SAVE")
+    proxy = trial.proxy(primary.address)
+    replica.follow(proxy.address)
+    linked(replica)
+    whole = proxy.passed["down"]
+    points = [*range(1, 240, 16), *(whole * part // 6 for part in range(1, 6)),
+              *(whole - left for left in (60, 41, 20, 1)), whole + 20]
+    for count in points:
+        primary.kill()
+        proxy.cut_after(count)
+        primary.start()
+        until(proxy.has_cut, f"the copy is at byte {count} of {whole}")
+        replica.call("PING")
+    primary.kill()
+    primary.start()
+    linked(replica)
+    assert equal(primary, replica) == KEYS
+    trial.note(f"killed {len(points)} times")
+
+
+@scenario()
+def all_leave_while_a_file_is_written(trial):
+    """A copy that goes into a file first ends when nobody waits for it any more."""
+    primary = trial.node(0, repl_diskless_sync="no", rdb_key_save_delay=1_000_000)
+    replica = trial.node(1)
+    fill(primary, 300)
+    replica.follow(primary.address)
+    state = lambda: primary.info().get("slave0", "")
+    is_writing = lambda: primary.info("persistence")["rdb_bgsave_in_progress"] == "1"
+    until(lambda: "state=wait_bgsave" in state() and is_writing(), "the file is written")
+    replica.lead()
+    until(lambda: not is_writing(), "nobody writes it")
+    primary.set("rdb-key-save-delay", 0)
+    replica.follow(primary.address)
+    linked(replica)
+    equal(primary, replica)
 
 
 @scenario()

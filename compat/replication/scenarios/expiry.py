@@ -1,7 +1,7 @@
 """Expiry and eviction: a replica hides what has expired, and removes it only when it is told."""
 
 from contents import equal
-from nodes import settle, until
+from nodes import linked, settle, until
 from trial import scenario
 
 HIDDEN = (("GET", b"k", None), ("EXISTS", b"k", 0), ("TTL", b"k", -2), ("PEXPIRETIME", b"k", -2),
@@ -95,3 +95,32 @@ def evicted_by_the_primary(trial):
     assert count > 100, count
     assert replica.stat("evicted_keys") == 0, replica.info("stats")
     trial.note(f"{count} of 6000 keys are left")
+
+
+@scenario()
+def expired_while_the_primary_was_away(trial):
+    """Keys that expire while a primary is down are gone at its replica, which goes on by itself."""
+    primary, replica = trial.pair()
+    with primary.client() as client:
+        for number in range(300):
+            client.want(b"OK", "SET", f"ends:{number}", "v", "PX", 4_000)
+            client.want(b"OK", "SET", f"stays:{number}", "v", "EX", 10_000)
+        client.want(b"OK", "SELECT", 7)
+        client.want(b"OK", "SET", "ends", "v", "PX", 4_000)
+        client.want(2, "HSET", "hash", "f", "v", "g", "v")
+    settle(primary, replica)
+    primary.shut_down("SAVE")
+    with replica.client() as client:
+        client.want(b"OK", "SELECT", 7)
+        until(lambda: client.call("GET", "ends") is None, "the last one has expired")
+    assert replica.call("DBSIZE") == 600, "a replica has removed them by itself"
+    primary.start()
+    linked(replica)
+    settle(primary, replica)
+    sizes = primary.call("DBSIZE"), replica.call("DBSIZE")
+    assert sizes == (300, 300), (sizes, primary.info("stats"))
+    assert equal(primary, replica) == 301
+    assert primary.stat("sync_full") == 0, primary.info("stats")
+    assert primary.stat("sync_partial_ok") == 1, primary.info("stats")
+    replica.lead()
+    assert replica.call("DBSIZE") == 300

@@ -126,3 +126,28 @@ def enough_good_replicas(trial):
     replica.lead()
     until(lambda: primary.info()["connected_slaves"] == "0", "it is gone")
     primary.want(b"OK", "SET", "k", 5)
+
+
+@scenario()
+def scripts_say_what_they_are(trial):
+    """A script that says of itself that it may write is refused before it runs, where writes are;
+    one that says that it does not runs, and without a primary one that allows for that."""
+    primary, replica = trial.pair()
+    primary.set("min-replicas-to-write", 3)
+    for node, refusal in ((primary, "NOREPLICAS"), (replica, "READONLY")):
+        for command in ("EVAL", "EVAL_RO"):
+            answer = node.call(command, "#!lua\nreturn 1", 0)
+            assert is_error(answer, refusal), f"{node} {command}: {answer}"
+        for script in ("return 1", "#!lua flags=no-writes\nreturn 1"):
+            node.want(1, "EVAL", script, 0)
+        with node.client() as client:
+            client.want(b"OK", "MULTI")
+            assert is_error(client.call("EVAL", "#!lua\nreturn 1", 0), refusal)
+            assert is_error(client.call("EXEC"), "EXECABORT")
+    replica.set("replica-serve-stale-data", "no")
+    primary.kill()
+    until(lambda: not replica.is_linked(), "the primary is away")
+    for script in ("return 1", "#!lua flags=no-writes\nreturn 1"):
+        assert is_error(replica.call("EVAL", script, 0), "MASTERDOWN"), script
+    replica.want(1, "EVAL", "#!lua flags=no-writes,allow-stale\nreturn 1", 0)
+    replica.set("replica-serve-stale-data", "yes")

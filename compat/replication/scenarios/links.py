@@ -1,5 +1,8 @@
 """Links that break while the stream runs: cut, half closed, silent, too slow."""
 
+import time
+
+from client import encode
 from contents import equal
 from nodes import linked, until
 from trial import fill, is_error, scenario
@@ -29,6 +32,39 @@ def cut_again_and_again(trial):
     equal(primary, replica)
     assert primary.stat("sync_full") == full, primary.info("stats")
     trial.note(f"{primary.stat('sync_partial_ok')} partial")
+
+
+@scenario()
+def back_at_once(trial):
+    """A link that had worked and is lost is made anew at once, not with the next look a second
+    later: else what the primary keeps may not reach far enough."""
+    primary, replica, proxy = trial.proxied()
+    took = []
+    for turn in range(8):
+        primary.want(b"OK", "SET", "turn", turn)
+        until(lambda: replica.call("GET", "turn") == b"%d" % turn, "the link works")
+        before, began = primary.stat("sync_partial_ok"), time.monotonic()
+        proxy.cut()
+        wait_for_partial(primary, before)
+        linked(replica)
+        took.append(time.monotonic() - began)
+    # On a busy machine some of them may take longer.
+    assert min(took) < 0.5, took
+    trial.note(f"{min(took) * 1000:.0f} ms at best")
+
+
+@scenario()
+def pinged_after_a_copy(trial):
+    """A primary to which nobody writes says each second that it is there, from the end of the full
+    copy on, also of one that took a while."""
+    primary, replica = trial.node(0, repl_timeout=3_600), trial.node(1, repl_timeout=3_600)
+    fill(primary, 2_000, 1_000)
+    proxy = trial.proxy(primary.address)
+    proxy.bytes_a_second = 2_000_000
+    replica.follow(proxy.address)
+    linked(replica)
+    goal = proxy.passed["down"] + 3 * len(encode("PING"))
+    until(lambda: proxy.passed["down"] >= goal, "three pings")
 
 
 @scenario()
@@ -73,6 +109,30 @@ def too_slow_a_reader(trial):
     until(lambda: primary.stat("sync_full") >= 2, "a second full copy")
     linked(replica)
     equal(primary, replica)
+
+
+@scenario()
+def behind_is_told(trial):
+    """A replica that takes nothing for a while: the primary tells how far and how long it is
+    behind, and keeps no more than that; then the replica catches up without a new copy."""
+    primary, replica, proxy = trial.proxied(primary={"repl_backlog_size": "1mb"})
+    until(lambda: state(primary)["lag"] in ("0", "1"), "it has said how far it is")
+    proxy.hold()
+    fill(primary, 2_000, 10_000)
+    until(lambda: int(state(primary)["lag"]) >= 3, "it has not been heard of for seconds")
+    told, end = state(primary), int(primary.info()["master_repl_offset"])
+    assert end - int(told["offset"]) > 19_000_000, (told, end)
+    assert told["state"] == "online", told
+    proxy.release()
+    until(lambda: int(state(primary)["offset"]) >= end, "it has caught up")
+    until(lambda: state(primary)["lag"] in ("0", "1"), "it is heard of")
+    assert equal(primary, replica) == 2_000
+    assert primary.stat("sync_full") == 1, primary.info("stats")
+
+
+def state(primary):
+    """What a primary tells of its replica."""
+    return dict(word.split("=", 1) for word in primary.info()["slave0"].split(","))
 
 
 @scenario(long=True)

@@ -2,7 +2,7 @@
 
 from contents import contents, differences, equal
 from nodes import linked, settle, until
-from scenarios.roles import Counter
+from scenarios.roles import QUIET, Counter
 from trial import fill, scenario
 
 
@@ -41,6 +41,64 @@ def replica_shut_down(trial):
     assert primary.stat("sync_partial_ok") == 1, primary.info("stats")
 
 
+SAVES = {"save": "3600 1"}
+
+
+@scenario()
+def primary_ended_by_a_signal(trial):
+    """SIGTERM of a primary that saves, whose replica has everything: nothing is added to the stream
+    any more, and the replica goes on where it was."""
+    primary, replica = trial.pair(primary=QUIET | SAVES)
+    fill(primary, 50)
+    settle(primary, replica)
+    end = primary.info()["master_repl_offset"]
+    until(lambda: f"offset={end}," in primary.info()["slave0"], "the replica has said so")
+    primary.end()
+    primary.start()
+    linked(replica)
+    assert primary.info()["master_repl_offset"] == end, (end, primary.info())
+    assert (primary.stat("sync_full"), primary.stat("sync_partial_ok")) == (0, 1)
+
+
+@scenario()
+def primary_saves_slowly_at_its_end(trial):
+    """While a primary saves before its end no ping goes out, with which the replica would be ahead
+    of the file."""
+    primary, replica = trial.pair(primary=SAVES)
+    fill(primary, 30)
+    settle(primary, replica)
+    primary.set("rdb-key-save-delay", 100_000)
+    primary.end()
+    primary.start()
+    linked(replica)
+    assert (primary.stat("sync_full"), primary.stat("sync_partial_ok")) == (0, 1)
+    assert equal(primary, replica) == 30
+
+
+@scenario()
+def expired_meanwhile(trial):
+    """Keys whose time passes while their primary is away are gone at the replica, too, which goes
+    on where it was; CONFIG RESETSTAT begins to count anew."""
+    primary, replica = trial.pair(primary=QUIET)
+    fill(primary, 50)
+    trial.need(primary, "DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    primary.want(b"OK", "DEBUG", "SET-ACTIVE-EXPIRE", 0)
+    with primary.client() as client:
+        for number in range(200):
+            client.want(b"OK", "SET", f"short:{number}", "v", "PX", 1)
+    settle(primary, replica)
+    assert replica.call("DBSIZE") == 250
+    primary.shut_down("SAVE", "NOW")
+    primary.start()
+    linked(replica)
+    for node in (primary, replica):
+        until(lambda: node.call("DBSIZE") == 50, f"the keys are gone from {node}")
+    assert equal(primary, replica) == 50
+    assert (primary.stat("sync_full"), primary.stat("sync_partial_ok")) == (0, 1)
+    primary.want(b"OK", "CONFIG", "RESETSTAT")
+    assert primary.stat("sync_partial_ok") == 0
+
+
 @scenario()
 def replica_killed_in_the_stream(trial):
     """kill -9 of a replica under load: it comes back with a full copy."""
@@ -75,6 +133,65 @@ def append_only_replica(trial):
     replica.follow(primary.address)
     linked(replica)
     equal(primary, replica)
+
+
+FILE = {"appendonly": "yes"}
+
+
+@scenario(rows=("pantala>pantala", "redis>pantala", "valkey>pantala"))
+def append_only_replica_shut_down(trial):
+    """A replica with an append-only file goes on where it was, after a shutdown under load; killed,
+    it takes a full copy."""
+    primary, replica = trial.pair(replica=FILE)
+    replica.settings["replicaof"] = "{} {}".format(*primary.address)
+    replica.write_file()
+    until(lambda: replica.info("persistence")["aof_rewrite_in_progress"] == "0", "a file")
+    with trial.writers(primary) as writers:
+        for _ in range(2):
+            writers.wait_for(800)
+            replica.shut_down("NOSAVE")
+            writers.wait_for(800)
+            replica.start()
+            linked(replica)
+        writers.wait_for(300).end()
+    equal(primary, replica)
+    counts = primary.stat("sync_full"), primary.stat("sync_partial_ok")
+    assert counts == (1, 2), (counts, replica.log_text()[-600:])
+    replica.kill()
+    primary.want(b"OK", "SET", "k", "v")
+    replica.start()
+    linked(replica)
+    equal(primary, replica)
+    assert primary.stat("sync_full") == 2, primary.info("stats")
+
+
+@scenario(rows=("pantala>pantala", "pantala>redis", "pantala>valkey"))
+def append_only_primary_shut_down(trial):
+    """Replicas of a primary with an append-only file go on where they were, after its shutdown; and
+    hear of what has expired meanwhile."""
+    primary, replica = trial.pair(primary=FILE)
+    until(lambda: primary.info("persistence")["aof_rewrite_in_progress"] == "0", "a file")
+    for _ in range(2):
+        with trial.writers(primary) as writers:
+            writers.wait_for(800).end()
+        with primary.client() as client:
+            for number in range(100):
+                client.want(b"OK", "SET", f"ends:{number}", "v", "PX", 3_000)
+        settle(primary, replica)
+        primary.shut_down("NOSAVE")
+        until(lambda: replica.call("GET", "ends:99") is None, "they have expired")
+        primary.start()
+        linked(replica)
+        equal(primary, replica)
+        until(lambda: primary.call("DBSIZE") == replica.call("DBSIZE"), "the same keys")
+        counts = primary.stat("sync_full"), primary.stat("sync_partial_ok")
+        assert counts == (0, 1), (counts, primary.log_text()[-600:])
+    primary.want(b"OK", "SET", "k", "v")
+    primary.kill()
+    primary.start()
+    linked(replica)
+    equal(primary, replica)
+    assert primary.stat("sync_full") == 1, primary.info("stats")
 
 
 @scenario()

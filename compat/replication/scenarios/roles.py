@@ -1,5 +1,7 @@
 """Roles that change: promotion under load, swapped roles, siblings, FAILOVER."""
 
+import os
+import signal
 import threading
 
 from client import Closed, ErrorReply
@@ -161,3 +163,49 @@ def not_handed_over(trial):
     settle(primary, replica)
     assert primary.info()["role"] == "master"
     replica.want(b"at last", "GET", "k")
+
+
+@scenario()
+def target_refuses(trial):
+    """FAILOVER to a replica that does not take over: who writes meanwhile waits, and goes on."""
+    primary, replica = trial.pair()
+    trial.need(primary, "FAILOVER", "ABORT")
+    until(lambda: "state=online" in primary.info()["slave0"], "the replica is online")
+    replica.want(b"OK", "ACL", "SETUSER", "default", "-psync")
+    counter = Counter(primary)
+    try:
+        for _ in range(3):
+            until(lambda: counter.acknowledged > 100 or counter.why, "it counts")
+            primary.want(b"OK", "FAILOVER")
+            until(lambda: primary.info()["master_failover_state"] == "no-failover", "it is over")
+            goal = counter.acknowledged + 100
+            until(lambda: counter.acknowledged > goal or counter.why, "it counts on")
+            until(lambda: "state=online" in primary.info().get("slave0", ""), "it is back")
+    finally:
+        counter.end()
+    assert not counter.why, counter.why
+    linked(replica)
+    equal(primary, replica)
+
+
+@scenario()
+def forced(trial):
+    """FAILOVER with FORCE to a replica that is stopped: there is no primary then, not two, until
+    it goes on."""
+    primary, replica = trial.pair()
+    trial.need(primary, "FAILOVER", "ABORT")
+    until(lambda: "state=online" in primary.info()["slave0"], "the replica is online")
+    os.kill(replica.process.pid, signal.SIGSTOP)
+    try:
+        primary.want(b"OK", "SET", "k", "v")
+        primary.want(b"OK", "FAILOVER", "TO", *replica.address, "TIMEOUT", 50, "FORCE")
+        until(lambda: primary.info()["master_failover_state"] == "failover-in-progress", "forced")
+        assert primary.info()["role"] == "slave", primary.info()
+    finally:
+        os.kill(replica.process.pid, signal.SIGCONT)
+    until(lambda: primary.info()["master_failover_state"] == "no-failover", "it is over")
+    assert replica.info()["role"] == "master", replica.info()
+    linked(primary)
+    equal(replica, primary)
+    # What the replica had not got before it was stopped, it gets before it takes over, or never.
+    assert replica.call("GET", "k") == primary.call("GET", "k")

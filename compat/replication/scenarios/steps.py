@@ -1,11 +1,16 @@
 """The stream itself: everything that can be written, in steps that nobody sees halves of."""
 
+import random
+
+from client import encode
 from contents import equal
 from nodes import settle, until
 from transfers import ACCOUNTS, START, Transfers
 from trial import scenario
 
 LOOKS = 300
+# Long enough for a run that several threads share.
+RUN, RUN_KEYS = 6_000, 60
 
 
 @scenario()
@@ -49,6 +54,39 @@ def halves_are_not_seen(trial):
 def settle_once(primary, replica):
     """Until the replica has what was there before the transfers began."""
     until(lambda: replica.call("EXISTS", f"a{ACCOUNTS - 1}") == 1, "the accounts arrive")
+
+
+@scenario()
+def long_runs(trial):
+    """Pipelines of thousands of commands, each about one key, in several databases, transactions
+    among them: each key has all that was appended to it, in order."""
+    primary, replica = trial.pair()
+    rng, parts, count = random.Random(trial.seed), {}, 0
+    with primary.client() as client:
+        for _ in range(40 if trial.is_long else 8):
+            commands, db = [], 0
+            commands.append(("SELECT", db))
+            for _ in range(RUN):
+                key, number = f"k{rng.randrange(RUN_KEYS)}", count
+                count += 1
+                parts.setdefault((db, key), []).append(number)
+                commands.append(("RPUSH", key, number))
+                if rng.random() < 0.002:
+                    db = rng.randrange(3)
+                    commands.append(("SELECT", db))
+                if rng.random() < 0.001:
+                    commands += [("MULTI",), ("INCR", "sum"), ("INCR", "sum"), ("EXEC",)]
+                if rng.random() < 0.001:
+                    commands.append(("INCR", key))
+            client.write(b"".join(encode(*command) for command in commands))
+            for _ in commands:
+                client.read()
+    settle(primary, replica)
+    with replica.client() as client:
+        for (db, key), numbers in parts.items():
+            client.call("SELECT", db)
+            assert list(map(int, client.call("LRANGE", key, 0, -1))) == numbers, (db, key)
+    trial.note(f"{equal(primary, replica)} keys after {count} commands")
 
 
 @scenario()

@@ -29,7 +29,8 @@ export interface Figures {
   lane?: { threads?: number; waiting?: number; jobs?: number };
   families?: FamilyFigures[];
   persistence?: Record<string, string | number | boolean>;
-  replication?: { role: string; replicas?: number };
+  /** The link of a replica to its primary. */
+  replication?: { role: string; replicas?: number; link?: 'up' | 'down' };
 }
 
 /** A database that has keys. */
@@ -176,7 +177,8 @@ export function sampleOf(now: Figures, before: Figures): Sample | undefined {
     load: (now.workers ?? []).map((worker) =>
       Math.min(1, since(worker.busyUs, earlier.get(worker.id)?.busyUs) / 1e6),
     ),
-    keys: total(now.memory?.byDb?.map((db) => db.keys)) ?? Number.NaN,
+    // An empty server has no database.
+    keys: now.memory?.byDb?.reduce((sum, db) => sum + db.keys, 0) ?? Number.NaN,
   };
 }
 

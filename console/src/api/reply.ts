@@ -26,6 +26,9 @@ export type Reply =
 /** What the server refused, in its own words. */
 export class CommandError extends Error {}
 
+/** The reply was too long to be sent. */
+export class TooLargeError extends CommandError {}
+
 const isObject = (
   reply: Reply,
 ): reply is Exclude<Reply, string | number | boolean | null | Reply[]> =>
@@ -41,7 +44,7 @@ export function orThrow(reply: Reply): Reply {
   const error = errorOf(reply);
   if (error !== undefined) throw new CommandError(error);
   if (isObject(reply) && 'tooLarge' in reply) {
-    throw new CommandError(`The reply has ${reply.tooLarge} bytes, which is too much to show.`);
+    throw new TooLargeError(`The reply has ${reply.tooLarge} bytes, which is too much to show.`);
   }
   return reply;
 }

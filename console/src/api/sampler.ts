@@ -14,7 +14,7 @@ export interface Sampled {
   ttlMs: number;
 }
 
-/** Commands that are under way together. */
+/** What one message asks about; the next is under way while one is added up. */
 const BATCH_KEYS = 200;
 
 export type AskAll = (all: Word[][], db: number) => Promise<Reply[]>;
@@ -24,6 +24,8 @@ export class Sampler {
   looked = 0;
   private readonly scan: Scan;
   private stopped = false;
+  /** What SCAN has named and a stop has left. */
+  private rest: Word[] = [];
 
   constructor(
     run: Run,
@@ -35,18 +37,30 @@ export class Sampler {
   }
 
   get done(): boolean {
-    return this.scan.done;
+    return this.scan.done && this.rest.length === 0;
   }
 
   async step(budget: Budget, found: (batch: Sampled[]) => void): Promise<void> {
     this.stopped = false;
-    await this.scan.step(budget, async (keys) => {
-      for (let at = 0; at < keys.length && !this.stopped; at += BATCH_KEYS) {
-        const batch = keys.slice(at, at + BATCH_KEYS);
-        this.looked += batch.length;
-        found(await lookAt(batch, this.askAll, this.db));
-      }
-    });
+    await this.lookAtAll(this.rest, found);
+    if (!this.stopped) await this.scan.step(budget, (keys) => this.lookAtAll(keys, found));
+  }
+
+  private async lookAtAll(keys: Word[], found: (batch: Sampled[]) => void): Promise<void> {
+    const look = (at: number) => lookAt(keys.slice(at, at + BATCH_KEYS), this.askAll, this.db);
+    let next = look(0);
+    for (let at = 0; at < keys.length; at += BATCH_KEYS) {
+      this.rest = keys.slice(at);
+      if (this.stopped) return;
+      const now = next;
+      next = look(at + BATCH_KEYS);
+      // Whether it fails is seen in its own turn.
+      next.catch(() => {});
+      const batch = await now;
+      this.looked += Math.min(BATCH_KEYS, keys.length - at);
+      found(batch);
+    }
+    this.rest = [];
   }
 
   stop(): void {

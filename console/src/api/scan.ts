@@ -1,9 +1,10 @@
 // Walks through the keys by SCAN, in steps with a budget of keys and of time, never by KEYS.
 //
-// COUNT grows while a reply comes quickly, so that a rare pattern among millions of keys needs few
-// round trips, and no call holds a worker for long. Tests: tests/unit/scan.test.ts.
+// COUNT grows while a reply comes quickly and is short, so that a rare pattern among millions of keys
+// needs few round trips. A large COUNT holds no worker: the server runs it beside them, and lets go
+// of the keys between some thousand. Tests: tests/unit/scan.test.ts.
 
-import { asArray, asText, asWord, type Reply, type Word, wordId } from './reply';
+import { asArray, asText, asWord, type Reply, TooLargeError, type Word, wordId } from './reply';
 
 export type Run = (words: Word[], db?: number) => Promise<Reply>;
 
@@ -21,8 +22,11 @@ export interface Budget {
 }
 
 const FIRST_COUNT = 500;
-const LAST_COUNT = 5_000;
-const QUICK_MS = 25;
+const LAST_COUNT = 100_000;
+/** Keys of one reply that are no burden to the page. */
+const FEW_KEYS = 5_000;
+const QUICK_MS = 50;
+const SLOW_MS = 200;
 
 export class Scan {
   /** What was found, without doubles (SCAN may say a key twice), if it is kept. */
@@ -64,21 +68,40 @@ export class Scan {
     this.stopped = true;
   }
 
+  /** A page of keys; names may be so long that only a short page can be sent. */
   private async call(left: number): Promise<Word[]> {
+    for (;;) {
+      try {
+        return await this.page(left);
+      } catch (error) {
+        if (!(error instanceof TooLargeError) || this.count === 1) throw error;
+        this.count = Math.ceil(this.count / 10);
+      }
+    }
+  }
+
+  private async page(left: number): Promise<Word[]> {
     // What is looked at is what is found, unless there is a filter.
     const isPlain = this.scope.pattern === '' && this.scope.type === '';
-    const asked = isPlain ? Math.min(this.count, left) : this.count;
+    const asked = isPlain ? Math.min(this.count, left, FEW_KEYS) : this.count;
     const words: Word[] = ['SCAN', this.cursor, 'COUNT', String(asked)];
     if (this.scope.pattern !== '') words.push('MATCH', this.scope.pattern);
     if (this.scope.type !== '') words.push('TYPE', this.scope.type);
     const began = this.now();
     const [cursor, page] = asArray(await this.run(words, this.scope.db));
-    if (this.now() - began < QUICK_MS) this.count = Math.min(this.count * 2, LAST_COUNT);
     this.looked += asked;
     this.cursor = asText(cursor);
     this.done = this.cursor === '0';
     const all = asArray(page).map(asWord);
+    this.adapt(this.now() - began, all.length);
     return this.keeps ? this.add(all) : all;
+  }
+
+  private adapt(tookMs: number, found: number): void {
+    if (tookMs < QUICK_MS && found < FEW_KEYS) this.count = Math.min(this.count * 2, LAST_COUNT);
+    else if (tookMs > SLOW_MS || found > FEW_KEYS) {
+      this.count = Math.max(Math.floor(this.count / 2), FIRST_COUNT);
+    }
   }
 
   /** Keeps keys, also such as were found in another way; gives back those that are new. */

@@ -1,7 +1,7 @@
 // The one socket to the server: commands and their replies, figures, messages, traffic.
 //
 // Invariants
-// 1. Each `run` settles once: by its reply, or by `LostError` when the socket ends.
+// 1. Each `run`, and each batch, settles once: by its reply, or by `LostError` when the socket ends.
 // 2. A lost socket is opened again, at first soon, then every few seconds; figures and the watched
 //    client are asked for again, subscriptions are not (their page does it).
 //
@@ -39,6 +39,7 @@ export interface Listener {
 type Message = {
   id?: number;
   reply?: Reply;
+  replies?: Reply[];
   push?: Reply[];
   figures?: Figures;
   traffic?: Traffic;
@@ -47,10 +48,13 @@ type Message = {
 };
 
 interface Waiting {
-  resolve(reply: Reply): void;
+  resolve(message: Message): void;
   reject(error: Error): void;
 }
 
+/** Of one message; the server takes 1,000, and 1 MB of a visitor. */
+const BATCH_COMMANDS = 600;
+const BATCH_LETTERS = 250_000;
 const FIRST_RETRY_MS = 300;
 const LAST_RETRY_MS = 5_000;
 
@@ -111,19 +115,18 @@ export class Socket {
   }
 
   /** The reply of a command, also when it is an error. */
-  ask(words: Word[], db?: number): Promise<Reply> {
-    if (this.state.value === 'closed') return Promise.reject(new LostError());
-    const id = this.nextId;
-    this.nextId += 1;
-    return new Promise((resolve, reject) => {
-      this.waiting.set(id, { resolve, reject });
-      this.send(db === undefined ? { id, run: words } : { id, run: words, db });
-    });
+  async ask(words: Word[], db?: number): Promise<Reply> {
+    const { reply, error } = await this.request({ run: words }, db);
+    return error === undefined ? (reply ?? null) : { error };
   }
 
-  /** The replies of commands that are sent without waiting in between. */
-  askAll(all: Word[][], db?: number): Promise<Reply[]> {
-    return Promise.all(all.map((words) => this.ask(words, db)));
+  /** The replies of commands, asked by few messages: each costs more than a command. */
+  async askAll(all: Word[][], db?: number): Promise<Reply[]> {
+    const parts = batchesOf(all).map(async (runs) => {
+      const { replies, error } = await this.request({ runs }, db);
+      return replies ?? runs.map((): Reply => ({ error: error ?? 'no replies' }));
+    });
+    return (await Promise.all(parts)).flat();
   }
 
   /** Asks for figures each so many milliseconds; 0 ends them. */
@@ -146,6 +149,16 @@ export class Socket {
     };
   }
 
+  private request(what: object, db: number | undefined): Promise<Message> {
+    if (this.state.value === 'closed') return Promise.reject(new LostError());
+    const id = this.nextId;
+    this.nextId += 1;
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject });
+      this.send({ id, ...what, db });
+    });
+  }
+
   private send(message: object): void {
     const text = JSON.stringify(message);
     if (this.state.value === 'open') this.socket?.send(text);
@@ -163,13 +176,8 @@ export class Socket {
   }
 
   private received(message: Message): void {
-    if (message.id !== undefined && message.reply !== undefined) {
-      this.waiting.get(message.id)?.resolve(message.reply);
-      this.waiting.delete(message.id);
-      return;
-    }
-    if (message.id !== undefined && message.error !== undefined) {
-      this.waiting.get(message.id)?.resolve({ error: message.error });
+    if (message.id !== undefined) {
+      this.waiting.get(message.id)?.resolve(message);
       this.waiting.delete(message.id);
       return;
     }
@@ -192,6 +200,27 @@ export class Socket {
     for (const one of waiting) one.reject(new LostError());
   }
 }
+
+/** Commands in messages that are not too large. */
+function batchesOf(all: Word[][]): Word[][][] {
+  const batches: Word[][][] = [];
+  let batch: Word[][] = [];
+  let letters = 0;
+  for (const words of all) {
+    const length = words.reduce((sum, word) => sum + lettersOf(word), 0);
+    const isFull = batch.length === BATCH_COMMANDS || letters + length > BATCH_LETTERS;
+    if (isFull && batch.length > 0) {
+      batches.push(batch);
+      [batch, letters] = [[], 0];
+    }
+    batch.push(words);
+    letters += length;
+  }
+  if (batch.length > 0) batches.push(batch);
+  return batches;
+}
+
+const lettersOf = (word: Word) => (typeof word === 'string' ? word : word.base64).length + 3;
 
 function tell(listener: Listener, message: Message): void {
   if (message.figures) listener.figures?.(message.figures);

@@ -65,6 +65,10 @@ function quoted(line: string, start: number, quote: string): [Word, number] {
   throw new LineError('A quote is not closed.');
 }
 
+/** Text whose control characters are seen. */
+export const visible = (text: string): string =>
+  text.replace(/\p{Cc}/gu, (c) => NAMED[c] ?? `\\x${hex(c.charCodeAt(0))}`);
+
 /** A word as it would have to be typed. */
 export function typed(word: Word): string {
   if (typeof word === 'string' && /^[^\s"'\\\p{C}]+$/u.test(word)) return word;

@@ -22,6 +22,9 @@ const KINDS = [
 ] as const;
 type Kind = (typeof KINDS)[number][0];
 
+/** Who is watched by this number is everybody. */
+const EVERYBODY = '0';
+
 /** The list of many clients is long; it is read less often. */
 const REFRESH_MS = 2_000;
 const CROWD = 1_000;
@@ -52,11 +55,14 @@ export function Clients() {
           options={KINDS}
           onChange={(now) => (kind.value = now)}
         />
+        <button type="button" onClick={() => (chosen.value = EVERYBODY)}>
+          All traffic
+        </button>
         <button type="button" onClick={refresh}>
           Refresh
         </button>
       </PageHead>
-      <div class={open ? 'split' : 'single'}>
+      <div class={open || chosen.value === EVERYBODY ? 'split' : 'single'}>
         <Table
           label="Clients"
           rows={shown}
@@ -67,6 +73,23 @@ export function Clients() {
           sorted={{ column: 'Id', down: false }}
           empty="No client matches."
         />
+        {chosen.value === EVERYBODY && (
+          <Panel
+            title="All clients"
+            actions={
+              <button
+                type="button"
+                class="quiet"
+                aria-label="Close"
+                onClick={() => (chosen.value = '')}
+              >
+                ×
+              </button>
+            }
+          >
+            <LiveTraffic id={EVERYBODY} />
+          </Panel>
+        )}
         {open && (
           <Details
             key={open.id}
@@ -166,7 +189,7 @@ function Details(props: { client: Client; onClose: () => void; onKilled: () => v
 
 const MAX_TRAFFIC = 200;
 
-/** What one client sends, as long as it is asked for: MONITOR costs the server something. */
+/** What one client sends, or all, as long as it is asked for: MONITOR costs the server something. */
 function LiveTraffic(props: { id: string }) {
   const on = useSignal(false);
   const lines = useSignal<Traffic[]>([]);
@@ -175,7 +198,8 @@ function LiveTraffic(props: { id: string }) {
     if (!on.value) return;
     const forget = socket.listen({
       traffic(one) {
-        if (one.client === props.id) lines.value = [...lines.value.slice(1 - MAX_TRAFFIC), one];
+        const isWanted = props.id === EVERYBODY || one.client === props.id;
+        if (isWanted) lines.value = [...lines.value.slice(1 - MAX_TRAFFIC), one];
       },
       dropped: (more) => {
         dropped.value += more;
@@ -215,6 +239,7 @@ function LiveTraffic(props: { id: string }) {
           {lines.value.map((one, index) => (
             <li key={index}>
               <time>{clock(one.atMs)}</time>
+              {props.id === EVERYBODY && <span class="note">{one.addr} </span>}
               <code>{lineOf(one.command)}</code>
             </li>
           ))}

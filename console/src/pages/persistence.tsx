@@ -68,8 +68,8 @@ function Snapshot({ info, settings, onChanged }: Props) {
         />
         <Tile
           name="Result"
-          value={info.rdb_last_bgsave_status ?? '–'}
-          note={tookText(info.rdb_last_bgsave_time_sec)}
+          value={resultText(info.rdb_last_bgsave_status)}
+          note={failed ? 'the log tells why' : tookText(info.rdb_last_bgsave_time_sec)}
           warn={failed}
         />
         <Tile
@@ -90,6 +90,9 @@ function Snapshot({ info, settings, onChanged }: Props) {
     </Panel>
   );
 }
+
+/** How something ended, of which servers say `ok` or `err`. */
+const resultText = (status: string | undefined) => (status === 'err' ? 'failed' : (status ?? '–'));
 
 const tookText = (seconds: string | undefined) =>
   numberOf(seconds) >= 0 ? `took ${duration(numberOf(seconds))}` : '';
@@ -135,9 +138,9 @@ function AppendOnly({ info, settings, onChanged }: Props) {
         />
         <Tile
           name="Last write"
-          value={info.aof_last_write_status ?? '–'}
-          note={`writing anew: ${info.aof_last_bgrewrite_status ?? '–'}`}
-          warn={failed}
+          value={isEnabled ? resultText(info.aof_last_write_status) : '–'}
+          note={isEnabled ? `writing anew: ${resultText(info.aof_last_bgrewrite_status)}` : ''}
+          warn={isEnabled && failed}
         />
         <Tile
           name="Size"
@@ -151,4 +154,4 @@ function AppendOnly({ info, settings, onChanged }: Props) {
 
 const sizeText = (text: string | undefined) => (text === undefined ? '–' : bytes(Number(text)));
 const baseText = (text: string | undefined) =>
-  text === undefined ? '' : `${bytes(Number(text))} when it was written anew`;
+  text === undefined || text === '0' ? '' : `${bytes(Number(text))} when it was written anew`;

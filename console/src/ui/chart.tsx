@@ -35,6 +35,10 @@ export interface ChartProps {
 
 const HEIGHT_PX = 150;
 const AXIS_PX = 66;
+/** A chart shows no less than this, so that the first samples have room. */
+const LEAST_S = 10;
+/** Below the chart: the times, with a gap to the lowest value. */
+const TIMES_PX = 27;
 const SYNC = uPlot.sync('charts');
 
 const cssColor = (name: string) =>
@@ -119,16 +123,25 @@ function optionsOf(
     width,
     height: HEIGHT_PX,
     legend: { show: false },
-    // The last moment's label hangs over the end of the axis by half its length.
-    padding: [8, 26, 0, 0],
+    // The last moment's label hangs over the end of the axis by half its length. While there is no
+    // moment there is no axis of times, and the lowest value would hang over the end of the canvas.
+    padding: [8, 26, (_, side, sidesWithAxes) => (sidesWithAxes[side] ? 0 : TIMES_PX), 0],
     cursor: { sync: { key: SYNC.key }, drag: { x: false, y: false }, points: { size: 5 } },
     hooks: { setCursor: [(chart) => onPoint(chart.cursor.idx ?? null)] },
     scales: {
-      x: { time: true },
+      x: { time: true, range: (_, first, last) => timesOf(first, last) },
       y: { distr: props.logarithmic ? 3 : 1, range: (_, low, high) => rangeOf(props, low, high) },
     },
     axes: [
-      { ...axis, ticks: { show: false }, size: 24, space: 70, values: timeLabels },
+      {
+        ...axis,
+        ticks: { show: false },
+        size: TIMES_PX,
+        gap: 8,
+        space: 70,
+        incrs: STEPS_S,
+        values: timeLabels,
+      },
       {
         ...axis,
         ticks: { show: false },
@@ -146,6 +159,13 @@ function optionsOf(
     series: [{}, ...drawn.map((series) => lineOf(series, props.stacked === true && !series.frame))],
   };
 }
+
+/** Between two labels: no second has two. */
+const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400];
+
+/** From when to when: nothing before the first sample. */
+const timesOf = (first: number | null, last: number | null): [number | null, number | null] =>
+  first === null || last === null ? [null, null] : [Math.min(first, last - LEAST_S), last];
 
 const BINARY_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 

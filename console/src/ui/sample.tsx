@@ -25,7 +25,8 @@ export interface Sample<Sum> {
   stop: () => void;
 }
 
-const REDRAW_MS = 300;
+/** What is found is drawn again at most so often; much, which takes long to sort, less often. */
+const redrawMs = (looked: number) => Math.max(250, looked / 100);
 
 /** `fresh` makes an empty sum, `add` adds to it. */
 export function useSample<Sum>(
@@ -52,7 +53,7 @@ export function useSample<Sum>(
       try {
         await now.sampler.step(budget, (batch) => {
           add(now.sum, batch);
-          if (performance.now() - drawnAt > REDRAW_MS) show();
+          if (performance.now() - drawnAt > redrawMs(now.sampler.looked)) show();
         });
       } finally {
         show();

@@ -21,10 +21,11 @@ export class Browser {
     return browser;
   }
 
-  /** A page in a profile of its own. */
-  async page(address, path = '', { size = WIDE, colours = 'light' } = {}) {
+  /** A page in a profile of its own; `first` runs in it before its own scripts. */
+  async page(address, path = '', { size = WIDE, colours = 'light', first = () => {} } = {}) {
     const context = await this.inner.newContext({ viewport: size, colorScheme: colours });
     await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await context.addInitScript(first);
     const page = await context.newPage();
     page.setDefaultTimeout(20_000);
     page.on('pageerror', (error) => this.faults.push(error.stack));

@@ -2,9 +2,11 @@
 // one server, whose keys of a prefix belong to one test.
 
 import assert from 'node:assert/strict';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { Browser, PHONE, WIDE } from './browser.mjs';
-import { Client, Server } from './server.mjs';
+import { Client, freePort, Server } from './server.mjs';
 
 const PAGES = [
   'overview',
@@ -88,6 +90,31 @@ test('the overview shows what happens', async () => {
   await tile.getByText(/[1-9]/).first().waitFor();
   await button(page, 'Pause').click();
   await button(page, 'Go on').waitFor();
+});
+
+/** Keeps which texts on a canvas lie in it, and which do not. */
+function watchLabels() {
+  globalThis.labels = { inside: [], outside: [] };
+  const prototype = CanvasRenderingContext2D.prototype;
+  const drawn = prototype.fillText;
+  prototype.fillText = function fillText(text, x, y) {
+    const box = this.measureText(text);
+    const { width, height } = this.canvas;
+    const [left, right] = [x - box.actualBoundingBoxLeft, x + box.actualBoundingBoxRight];
+    const [top, bottom] = [y - box.actualBoundingBoxAscent, y + box.actualBoundingBoxDescent];
+    const isInside = left >= 0 && top >= 0 && right <= width && bottom <= height;
+    globalThis.labels[isInside ? 'inside' : 'outside'].push(text);
+    drawn.call(this, text, x, y);
+  };
+}
+
+test('the labels of charts lie within them, from the first moment on', async () => {
+  const page = await open('overview', { size: { width: 1200, height: 800 }, first: watchLabels });
+  // Times are there with the second figures.
+  await page.waitForFunction(() => labels.inside.some((text) => /^\d\d:\d\d:\d\d$/.test(text)));
+  const { inside, outside } = await page.evaluate(() => globalThis.labels);
+  assert.deepEqual(outside, []);
+  for (const lowest of ['0/s', '0 %', '1 µs']) assert.ok(inside.includes(lowest), lowest);
 });
 
 test('letters lead to pages, and ? tells which', async () => {
@@ -193,6 +220,16 @@ test('a value that has changed meanwhile is not overwritten', async () => {
   assert.match(await server.run(['GET', 'race:a']), /theirs/);
 });
 
+test('a key that has the very name stands first, a long name is shortened', async () => {
+  const long = `exact:${'part/'.repeat(100)}end`;
+  await server.run(['SET', 'exact:1', 'x'], ['SET', 'exact:10', 'x'], ['SET', long, 'x']);
+  const page = await open('keys?find=exact:1');
+  await page.getByRole('treeitem').first().getByText('exact:1', { exact: true }).waitFor();
+  await openKey(page, long.slice(0, 160));
+  await button(page, 'Whole name').click();
+  await page.getByRole('heading', { name: long }).waitFor();
+});
+
 test('each database has its own keys', async () => {
   await server.run(['SELECT', '3'], ['SET', 'third:only', 'x']);
   const page = await open('keys?db=0&find=only&key=%3Dtypes%3Aset');
@@ -264,8 +301,19 @@ test('a client is watched and killed', async () => {
   await client.closed;
 });
 
+test('the traffic of all clients is shown', async () => {
+  const page = await unlocked('clients');
+  await button(page, 'All traffic').click();
+  await button(page, 'Watch').click();
+  const command = page.getByText('SET every:a b');
+  while (!(await command.first().isVisible())) await server.run(['SET', 'every:a', 'b']);
+  await button(page, 'Stop').click();
+});
+
 test('slow commands are listed', async () => {
-  await server.run(['CONFIG', 'SET', 'slowlog-log-slower-than', '0'], ['GET', 'slow:marker']);
+  // One by one: a setting may be in force only for what comes after its reply.
+  await server.run(['CONFIG', 'SET', 'slowlog-log-slower-than', '0']);
+  await server.run(['GET', 'slow:marker']);
   await server.run(['CONFIG', 'SET', 'slowlog-log-slower-than', '10000']);
   const page = await open('slow-log');
   await page.getByRole('searchbox').fill('slow:marker');
@@ -356,14 +404,33 @@ test('with a password nothing is seen before the login', async () => {
   const other = await Server.begin('--requirepass', 'right');
   const page = await browser.page(other.address, 'keys');
   await page.getByLabel('Password').fill('wrong');
+  assert.deepEqual(await browser.serious(page), []);
   await button(page, 'Log in').click();
   await page.getByRole('alert').waitFor();
   await page.getByLabel('Password').fill('right');
   await button(page, 'Log in').click();
   await page.getByRole('heading', { name: 'Keys', exact: true }).waitFor();
   await page.locator('.pill.write').waitFor();
+  await page.getByText('This database has no keys.').waitFor();
   await button(page, 'Lock').click();
   await page.getByLabel('Password').waitFor();
+  await other.end();
+});
+
+test('the overview tells of a link that is down and of a snapshot that failed', async () => {
+  const other = await Server.begin('--replicaof', `127.0.0.1 ${await freePort()}`);
+  // A folder in its place: no snapshot can be written there.
+  mkdirSync(join(other.directory, 'dump.rdb'));
+  const page = await browser.page(other.address, 'overview', { size: PHONE, colours: 'dark' });
+  await page.getByText('a replica, 0 replicas').waitFor();
+  await page.getByText('The link to the primary is not up').waitFor();
+  await other.run(['BGSAVE']);
+  const told = page.getByText('The last snapshot failed');
+  await told.waitFor();
+  assert.deepEqual(await browser.serious(page), []);
+  await told.getByRole('link').click();
+  await page.locator('.tile.warn', { hasText: 'failed' }).waitFor();
+  assert.deepEqual(await browser.serious(page), []);
   await other.end();
 });
 

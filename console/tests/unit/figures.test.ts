@@ -52,6 +52,22 @@ test('a counter that fell, or that nobody knows, has no rate', () => {
   assert.equal(sampleOf(before, before), undefined);
 });
 
+test('an empty server has no keys, and of one that does not tell nothing is known', () => {
+  const keysOf = (memory: Figures['memory']) => sampleOf({ ...now, memory }, before)?.keys;
+  assert.equal(keysOf({ used: 1, byDb: [] }), 0);
+  assert.equal(
+    keysOf({
+      used: 1,
+      byDb: [
+        { db: 0, keys: 2 },
+        { db: 3, keys: 5 },
+      ],
+    }),
+    7,
+  );
+  assert.ok(Number.isNaN(keysOf({ used: 1 })));
+});
+
 test('percentiles are of what happened in between', () => {
   const sample = sampleOf(now, before);
   assert.ok((sample?.p50 ?? 0) <= 2);

@@ -22,6 +22,14 @@ test('keys are summed up by the first parts of their names', () => {
   assert.deepEqual([...prefixes.types.values()], [{ type: 'string', keys: 5, bytes: 2_000 }]);
 });
 
+test('memory is summed up by when it expires', () => {
+  const prefixes = new Prefixes(1);
+  const HOUR_MS = 3_600_000;
+  const left = [0, HOUR_MS, HOUR_MS + 1, 25 * HOUR_MS, 1_000 * HOUR_MS, -1, -1];
+  for (const ttlMs of left) prefixes.add(one('a', { ttlMs }));
+  assert.deepEqual(prefixes.expires, [800, 400, 400, 400, 800]);
+});
+
 test('a healthy server gets no advice', () => {
   const prefixes = new Prefixes(1);
   for (let index = 0; index < 100; index += 1) prefixes.add(one(`a:${index}`));

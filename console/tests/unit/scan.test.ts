@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import type { Reply, Word } from '../../src/api/reply';
+import { type Reply, TooLargeError, type Word } from '../../src/api/reply';
 import { literal, nameOf, patternOf, Scan } from '../../src/api/scan';
 
 const SCOPE = { db: 2, pattern: 'a*', type: 'hash' };
@@ -29,16 +29,22 @@ test('a walk ends with the cursor 0 and leaves out doubles', async () => {
 });
 
 test('COUNT grows while replies come quickly, to its limit, and not else', async () => {
-  const pages = Array.from({ length: 6 }, () => []);
+  const pages = Array.from({ length: 10 }, () => []);
   const quick = server(pages);
   await new Scan(quick.run, SCOPE, true, () => 0).step(WIDE);
+  const counts = quick.asked.map((words) => words[3]);
+  assert.deepEqual(counts.slice(0, 3), ['500', '1000', '2000']);
+  assert.deepEqual(counts.slice(-3), ['64000', '100000', '100000']);
+  const long = Array.from({ length: 6_000 }, (_, index) => `a${index}`);
+  const full = server([[], long, [], []]);
+  await new Scan(full.run, SCOPE, true, () => 0).step(WIDE);
   assert.deepEqual(
-    quick.asked.map((words) => words[3]),
-    ['500', '1000', '2000', '4000', '5000', '5000'],
+    full.asked.map((words) => words[3]),
+    ['500', '1000', '500', '1000'],
   );
   const slow = server(pages);
   let clock = 0;
-  await new Scan(slow.run, SCOPE, true, () => (clock += 100)).step(WIDE);
+  await new Scan(slow.run, SCOPE, true, () => (clock += 60)).step(WIDE);
   assert.equal(slow.asked.at(-1)?.[3], '500');
 });
 
@@ -68,6 +74,18 @@ test('without a filter no more is asked for than the budget has', async () => {
     asked.map((words) => words[3]),
     ['2', '1'],
   );
+});
+
+test('when names are too long for one reply, fewer are asked for', async () => {
+  const { asked, run } = server([['a1']]);
+  const least = async (words: Word[], db?: number): Promise<Reply> => {
+    if (Number(words[3]) > 5) throw new TooLargeError('too much');
+    return run(words, db);
+  };
+  const scan = new Scan(least, SCOPE, true, () => 0);
+  await scan.step(WIDE);
+  assert.deepEqual(scan.keys, ['a1']);
+  assert.equal(asked[0]?.[3], '5');
 });
 
 test('a stopped step ends after its call', async () => {

@@ -56,6 +56,50 @@ test('replies find who asked, in any order; errors are thrown', async () => {
   await assert.rejects(second, CommandError);
 });
 
+test('commands that are asked together are few messages', async () => {
+  const { socket, fake } = opened();
+  fake.onopen();
+  const few = socket.askAll(
+    [
+      ['GET', 'a'],
+      ['TYPE', 'a'],
+    ],
+    2,
+  );
+  assert.deepEqual(JSON.parse(fake.sent[0] ?? ''), {
+    id: 1,
+    runs: [
+      ['GET', 'a'],
+      ['TYPE', 'a'],
+    ],
+    db: 2,
+  });
+  fake.receive({ id: 1, replies: [{ error: 'ERR no' }, 'none'] });
+  assert.deepEqual(await few, [{ error: 'ERR no' }, 'none']);
+  const many = socket.askAll([
+    ...Array.from({ length: 700 }, () => ['PING']),
+    ['SET', 'a', 'x'.repeat(1_000_000)],
+    ['PING'],
+  ]);
+  const lengths = fake.sent.slice(1).map((text) => JSON.parse(text).runs.length);
+  assert.deepEqual(lengths, [600, 100, 1, 1]);
+  lengths.forEach((_, index) => {
+    fake.receive({
+      id: 5 - index,
+      replies: Array.from({ length: lengths[3 - index] ?? 0 }, () => index),
+    });
+  });
+  const replies = await many;
+  assert.deepEqual([replies[0], replies[600], replies[700], replies[701]], [3, 2, 1, 0]);
+  assert.deepEqual(await socket.askAll([]), []);
+  const refused = socket.askAll([['PING'], ['PING']]);
+  fake.receive({ id: 6, error: 'too many' });
+  assert.deepEqual(await refused, [{ error: 'too many' }, { error: 'too many' }]);
+  const lost = socket.askAll([['PING']]);
+  fake.onclose();
+  await assert.rejects(lost, LostError);
+});
+
 test('what waits is told when the socket is lost or closed', async () => {
   const { socket, fake } = opened();
   fake.onopen();
@@ -73,8 +117,7 @@ test('what only reads is asked again when the socket is opened anew', async () =
   const reading = socket.read(['SCAN', '0']);
   socket.open();
   const next = FakeSocket.all[1] as FakeSocket;
-  await Promise.resolve();
-  await Promise.resolve();
+  await new Promise((resolve) => setImmediate(resolve));
   next.onopen();
   const asked = next.sent.map((text) => JSON.parse(text) as { id: number; run?: string[] });
   assert.deepEqual(asked[0]?.run, ['SCAN', '0']);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { LineError, lineOf, typed, wordsOf } from '../../src/api/words';
+import { LineError, lineOf, typed, visible, wordsOf } from '../../src/api/words';
 
 test('words are parted by blanks and kept by quotes', () => {
   assert.deepEqual(wordsOf('  SET  k  v '), ['SET', 'k', 'v']);
@@ -34,4 +34,8 @@ test('what is typed out is read back', () => {
   assert.deepEqual(wordsOf(lineOf(words)), words);
   assert.equal(typed('user:7'), 'user:7');
   assert.equal(typed({ base64: '/wBh' }), '"\\xff\\x00a"');
+});
+
+test('control characters are seen', () => {
+  assert.equal(visible('tab\tline\nbell\x07 é'), 'tab\\tline\\nbell\\x07 é');
 });

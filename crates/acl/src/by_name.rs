@@ -70,8 +70,8 @@ impl ByName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::Catalogue;
-    use crate::users::DefaultChannels;
+    use crate::rules::catalogue::Catalogue;
+    use crate::rules::patterns::DefaultChannels;
 
     #[test]
     fn it_is_what_one_map_would_be() {

@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::{RuleError, SetUserError};
-use crate::patterns::has_space;
+use crate::rules::patterns::DefaultChannels;
+use crate::rules::words::has_space;
 use crate::user::User;
-use crate::users::{DefaultChannels, Users, merged};
+use crate::users::{Users, merged};
 
 /// What ends every list of errors.
 const NOTHING_CHANGED: &str = "WARNING: ACL errors detected, no change to the previously active \

@@ -25,27 +25,21 @@
 
 mod acl;
 mod by_name;
-mod catalogue;
-mod category;
-mod commands;
-mod databases;
 mod error;
 mod file;
 mod log;
 mod password;
-mod patterns;
-mod request;
-mod selector;
+mod rules;
 mod user;
 mod users;
 
 pub use acl::{Acl, InForce};
-pub use catalogue::{Catalogue, CommandId, Entry};
-pub use category::{Categories, Category};
 pub use error::{RuleError, SetUserError};
 pub use log::{Context, Log, LogEntry, Reason, Refusal, TEXT_BYTES};
-pub use patterns::Access;
-pub use request::{ChannelKind, Database, Denied, Request};
-pub use selector::Selector;
+pub use rules::catalogue::{Catalogue, CommandId, Entry};
+pub use rules::category::{Categories, Category};
+pub use rules::patterns::DefaultChannels;
+pub use rules::request::{Access, ChannelKind, Database, Denied, Request};
+pub use rules::selector::Selector;
 pub use user::{User, UserId};
-pub use users::{DEFAULT_NAME, DefaultChannels, Users};
+pub use users::{DEFAULT_NAME, Users};

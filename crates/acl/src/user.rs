@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::catalogue::{Catalogue, CommandId};
 use crate::error::RuleError;
 use crate::password::Password;
-use crate::patterns::{Access, ChannelRules};
-use crate::request::{ChannelKind, Denied, Request};
-use crate::selector::Selector;
-use crate::users::DefaultChannels;
+use crate::rules::catalogue::{Catalogue, CommandId};
+use crate::rules::patterns::{ChannelRules, DefaultChannels};
+use crate::rules::request::{Access, ChannelKind, Denied, Request};
+use crate::rules::selector::Selector;
 
 /// Tells users of the same name apart: SETUSER and LOAD keep it, who is deleted and made again gets
 /// another.

@@ -3,21 +3,12 @@
 use std::sync::Arc;
 
 use crate::by_name::ByName;
-use crate::catalogue::Catalogue;
 use crate::error::SetUserError;
 use crate::password::Password;
-use crate::patterns::has_space;
+use crate::rules::catalogue::Catalogue;
+use crate::rules::patterns::DefaultChannels;
+use crate::rules::words::has_space;
 use crate::user::User;
-
-/// Channels of a new user, or after `reset`: `acl-pubsub-default`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DefaultChannels {
-    /// `resetchannels`
-    #[default]
-    None,
-    /// `allchannels`
-    All,
-}
 
 /// The name of the user that a connection begins as.
 pub const DEFAULT_NAME: &[u8] = b"default";

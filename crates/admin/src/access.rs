@@ -16,8 +16,8 @@ use axum::http::header::{COOKIE, HOST};
 use pantala_commands::{Flags, Login};
 use pantala_engine::Engine;
 
+use crate::admin::{Admin, Peer};
 use crate::answer::Refusal;
-use crate::serve::{Admin, Peer};
 
 /// The cookie's name, before the port.
 const COOKIE_NAME: &str = "pantala_session";

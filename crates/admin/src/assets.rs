@@ -11,8 +11,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
+use crate::admin::Admin;
 use crate::answer::{Refusal, plain};
-use crate::serve::Admin;
 
 /// One file.
 pub(crate) struct Asset {

@@ -26,8 +26,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Ve
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::admin::Admin;
 use crate::answer::Refusal;
-use crate::serve::Admin;
 
 /// What the console may load, and from where: from here.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \

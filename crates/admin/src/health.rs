@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 
+use crate::admin::Admin;
 use crate::answer::plain;
-use crate::serve::Admin;
 
 /// `ok`, while the process serves anything at all.
 pub(crate) async fn alive() -> Response {

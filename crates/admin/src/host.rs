@@ -95,8 +95,8 @@ pub struct Figures {
     pub cpu_s: [f64; 2],
     /// The lines of INFO about snapshots and the append-only file.
     pub persistence: Vec<(String, String)>,
-    /// `master` or `slave`.
-    pub role: &'static str,
+    /// Whether the link to the primary is up; `None`: this is one.
+    pub link_is_up: Option<bool>,
     /// How many follow this server.
     pub replicas: u64,
 }

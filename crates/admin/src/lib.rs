@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod admin;
 mod answer;
 mod api;
 mod assets;
@@ -45,9 +46,10 @@ mod serve;
 mod sessions;
 mod stream;
 
+pub use admin::{Admin, Peer};
 pub use host::{
     Facts, Figures, Host, LaneFigures, MemoryFigures, NewClient, NotReady, WorkerFigures,
 };
 pub use otlp::export;
-pub use serve::{Admin, Incoming, Peer};
+pub use serve::Incoming;
 pub use stream::ByteStream;

@@ -20,10 +20,10 @@ use pantala_commands::Login;
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
+use crate::admin::Peer;
 use crate::host::{Host, NewClient};
 use crate::reply::to_json;
 use crate::scan::{Broken, Scan, Scanned};
-use crate::serve::Peer;
 
 /// Read at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -34,7 +34,7 @@ const SUBSCRIBING: [&str; 6] =
 /// What is to be run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// What the asker knows it by: JSON.
+    /// What the asker knows it by: JSON, or nothing where order tells.
     pub id: String,
     /// The command with its arguments.
     pub args: Vec<Vec<u8>>,
@@ -42,6 +42,13 @@ pub(crate) struct Request {
     pub db: Option<u32>,
     /// The row's name in the command table.
     pub name: String,
+}
+
+impl Request {
+    /// What its arguments take.
+    fn bytes(&self) -> usize {
+        self.args.iter().map(|arg| size_of_val(arg) + arg.len()).sum()
+    }
 }
 
 /// What has come.
@@ -73,6 +80,8 @@ pub(crate) struct Link {
     awaited: VecDeque<Awaited>,
     /// They wait for the reply to a SELECT.
     held: VecDeque<Request>,
+    /// What their arguments take.
+    held_bytes: usize,
     is_selecting: bool,
     db: u32,
     heard: VecDeque<Heard>,
@@ -99,6 +108,7 @@ impl Link {
             out: Vec::new(),
             awaited: VecDeque::new(),
             held: VecDeque::new(),
+            held_bytes: 0,
             is_selecting: false,
             db: 0,
             heard: VecDeque::new(),
@@ -115,6 +125,7 @@ impl Link {
 
     /// Has a request run after those before it.
     pub fn ask(&mut self, request: Request) {
+        self.held_bytes += request.bytes();
         self.held.push_back(request);
         self.send_held();
     }
@@ -126,7 +137,7 @@ impl Link {
 
     /// How many bytes are still to be sent.
     pub fn unsent_bytes(&self) -> usize {
-        self.out.len()
+        self.out.len() + self.held_bytes
     }
 
     /// A command whose replies are what they are: MONITOR.
@@ -201,16 +212,23 @@ impl Link {
 
     fn send_held(&mut self) {
         while !self.is_selecting
-            && let Some(request) = self.held.pop_front()
+            && let Some(request) = self.held.front()
         {
             if let Some(db) = request.db.filter(|db| *db != self.db) {
                 self.is_selecting = true;
                 let number = db.to_string();
-                self.send(&[b"SELECT", number.as_bytes()], Awaited::Select(db, None));
-                return self.held.push_front(request);
+                return self.send(&[b"SELECT", number.as_bytes()], Awaited::Select(db, None));
             }
-            self.send_one(request);
+            if let Some(request) = self.take_held() {
+                self.send_one(request);
+            }
         }
+    }
+
+    fn take_held(&mut self) -> Option<Request> {
+        let request = self.held.pop_front()?;
+        self.held_bytes -= request.bytes();
+        Some(request)
     }
 
     fn send_one(&mut self, request: Request) {
@@ -275,7 +293,7 @@ impl Link {
                     true => json,
                     false => "{\"error\":\"ERR no other database within MULTI\"}".to_owned(),
                 };
-                if let Some(request) = self.held.pop_front() {
+                if let Some(request) = self.take_held() {
                     self.heard.push_back(Heard::Reply(request.id, why));
                 }
             }

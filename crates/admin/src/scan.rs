@@ -24,8 +24,11 @@ pub(crate) struct Broken;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Scan {
-    /// Received and not handed out: the reply at hand, and what came after it.
+    /// Received: what was handed out, the reply at hand, and what came after it.
     bytes: Vec<u8>,
+    /// Where the reply at hand begins: many short ones come together, and those after one are not
+    /// moved for each of them.
+    begin: usize,
     /// Up to here they have been looked at.
     at: usize,
     /// So much of the line at hand has no end.
@@ -43,6 +46,8 @@ pub(crate) struct Scan {
 impl Scan {
     /// More has come.
     pub fn take(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.begin);
+        self.at -= std::mem::take(&mut self.begin);
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -92,18 +97,24 @@ impl Scan {
     }
 
     fn hand_out(&mut self) -> Scanned {
-        let rest = self.bytes.split_off(self.at);
-        let reply = std::mem::replace(&mut self.bytes, rest);
-        self.at = 0;
+        let is_last = self.at == self.bytes.len();
+        let reply = match self.begin == 0 && is_last {
+            true => std::mem::take(&mut self.bytes),
+            false => self.bytes[self.begin..self.at].to_vec(),
+        };
+        if is_last {
+            (self.bytes, self.at) = (Vec::new(), 0);
+        }
+        self.begin = self.at;
         let length = std::mem::take(&mut self.dropped) + reply.len() as u64;
         if length > REPLY_BYTES as u64 { Scanned::TooLarge(length) } else { Scanned::Reply(reply) }
     }
 
     fn drop_what_is_too_long(&mut self) {
-        if self.dropped > 0 || self.at > REPLY_BYTES {
-            self.dropped += self.at as u64;
+        if self.dropped > 0 || self.at - self.begin > REPLY_BYTES {
+            self.dropped += (self.at - self.begin) as u64;
             self.bytes.drain(..self.at);
-            self.at = 0;
+            (self.begin, self.at) = (0, 0);
         }
     }
 }

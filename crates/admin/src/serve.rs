@@ -13,8 +13,7 @@ use hyper_tokio::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
 use tower_service::Service;
 
-use crate::host::Host;
-use crate::sessions::Sessions;
+use crate::admin::{Admin, Peer};
 use crate::stream::{ByteStream, Patient};
 use crate::{api, assets, guard, health, metrics};
 
@@ -25,14 +24,6 @@ const HEAD_MOST: Duration = Duration::from_secs(15);
 const HEAD_BYTES: usize = 32 << 10;
 /// Nor more.
 const HEAD_LINES: usize = 64;
-
-/// What all connections of a server share.
-pub struct Admin {
-    /// The server.
-    pub(crate) host: Arc<dyn Host>,
-    /// Who has logged in.
-    pub(crate) sessions: Sessions,
-}
 
 /// A connection that speaks HTTP.
 pub struct Incoming {
@@ -46,25 +37,7 @@ pub struct Incoming {
     pub seat: Box<dyn Send>,
 }
 
-/// The other end of a connection, and how it came here.
-#[derive(Clone, Debug, Default)]
-pub struct Peer {
-    /// Its address, as CLIENT LIST shows it.
-    pub address: String,
-    /// Our end.
-    pub local: String,
-    /// Whether it is encrypted.
-    pub is_tls: bool,
-    /// It came to where nobody is asked for a password.
-    pub needs_no_login: bool,
-}
-
 impl Admin {
-    /// For this server.
-    pub fn new(host: Arc<dyn Host>) -> Arc<Admin> {
-        Arc::new(Admin { host, sessions: Sessions::default() })
-    }
-
     /// Serves a connection to its end, or until `stops` says so. Within a runtime.
     pub async fn serve(self: Arc<Self>, incoming: Incoming, mut stops: watch::Receiver<bool>) {
         let Incoming { stream, received, peer, seat } = incoming;

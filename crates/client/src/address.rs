@@ -5,6 +5,7 @@ use std::path::PathBuf;
 /// The lines of a tool's help about these flags.
 pub const ADDRESS_HELP: &str = "\
   URL                    redis://[user:password@]host[:port], rediss:// for TLS, unix:///path
+  /path                  its Unix socket
   -h, --host HOST        where it is (127.0.0.1)
   -p, --port PORT        its port (6379)
   -s, --socket PATH      its Unix socket, in place of both
@@ -56,16 +57,16 @@ impl Default for Address {
 }
 
 impl Address {
-    /// Takes a word of the command line, with what follows it; whether it was one of these.
+    /// Takes a word of the command line, with what follows it (`value`); whether it was one of
+    /// these.
     ///
     /// # Errors
     /// A text for the operator.
     pub fn take(
         &mut self,
         word: &str,
-        following: &mut dyn Iterator<Item = String>,
+        value: &mut dyn FnMut() -> Result<String, String>,
     ) -> Result<bool, String> {
-        let mut value = || following.next().ok_or_else(|| format!("{word}: a value is missing"));
         match word {
             "-h" | "--host" => self.host = value()?,
             "-p" | "--port" => self.port = port(&value()?)?,
@@ -76,6 +77,7 @@ impl Address {
             "--cacert" => self.cacert = Some(value()?.into()),
             "--sni" => self.name = Some(value()?),
             url if url.contains("://") => self.read_url(url)?,
+            path if path.starts_with('/') => self.socket = Some(path.into()),
             _ => return Ok(false),
         }
         Ok(true)
@@ -170,7 +172,8 @@ mod tests {
         let mut address = Address::default();
         let mut words = words.iter().map(|word| (*word).to_owned());
         while let Some(word) = words.next() {
-            if !address.take(&word, &mut words)? {
+            let value = &mut || words.next().ok_or_else(|| format!("{word}: a value is missing"));
+            if !address.take(&word, value)? {
                 return Err(format!("{word}: unknown"));
             }
         }
@@ -202,6 +205,7 @@ mod tests {
         assert_eq!((address.user, address.password), (Some("me".into()), Some("p@ss".into())));
         assert_eq!(parse(&["unix:///run/s"]).map(|it| it.place()), Ok("/run/s".into()));
         assert_eq!(parse(&["-s", "/run/s"]), parse(&["unix:///run/s"]));
+        assert_eq!(parse(&["/run/s"]), parse(&["unix:///run/s"]));
     }
 
     #[test]

@@ -90,7 +90,11 @@ impl Connection {
         let mut part = vec![0; PART_BYTES];
         let mut looked_at = 0;
         loop {
-            let count = self.stream.read(&mut part)?;
+            let count = match self.stream.read(&mut part) {
+                // A signal that was for somebody else.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read?,
+            };
             if count == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }

@@ -2,7 +2,7 @@
 //! top` and `pantala doctor`; any server of this protocol.
 //!
 //! ```text
-//! words of a tool --> Address --> Connection::open --> ask(words) --> Value
+//! words of a tool --> Told --> Address --> Connection::open --> ask(words) --> Value
 //! ```
 //!
 //! | file | what |
@@ -10,6 +10,7 @@
 //! | `address` | URL and flags |
 //! | `connection` | commands out, replies in, with TLS |
 //! | `text` | replies, for people |
+//! | `words` | what a tool is told, beside words of its own |
 //!
 //! Invariants
 //! 1. Every wait has an end, and what is kept of a reply has a bound: the other side may be
@@ -23,8 +24,10 @@
 mod address;
 mod connection;
 mod text;
+mod words;
 
 pub use address::{ADDRESS_HELP, Address};
 pub use connection::Connection;
 pub use pantala_protocol::value::Value;
 pub use text::{fields_of, pairs_of, text_of};
+pub use words::Told;

@@ -17,49 +17,45 @@
 //! Not here: commands about the server itself (CLIENT, CONFIG, INFO, DEBUG ...): same rows, same
 //! calls, but they are in the crates `server` and `engine` (scripts, publishing), which know those
 //! things. Sockets, threads, clocks.
+//!
+//! | folder | what |
+//! |---|---|
+//! | `rows` | what a row says, and how it is found |
+//! | `calls` | one command being run |
+//! | `clients` | what is remembered of a client |
+//! | `families` | the commands |
+//! | `long_work` | how those of very many keys or elements hold up nobody |
 
 #![forbid(unsafe_code)]
 
-mod absent;
-mod by_partition;
-mod call;
-pub mod client_line;
-mod command;
-mod copy_and_swap;
-mod draws;
-mod errand;
+mod calls;
+mod clients;
 pub mod error;
 pub mod families;
-mod help;
-mod incremental;
-mod keys;
-mod login;
+mod long_work;
 pub mod options;
-mod owned_args;
-pub mod permission;
-mod queue;
-mod record;
-mod registry;
-mod session;
-pub mod syntax;
+mod rows;
 #[cfg(test)]
 mod test_support;
 
-pub use absent::ABSENT;
-pub use call::{
+pub use calls::call::{
     Acknowledged, AtTimeout, Call, Done, KeyWait, Lane, Locking, Park, Server, Stop, WaitedKeys,
 };
-pub use command::{Category, Command, Flags, FlagsOf, Group, Handler, IsSecret, Program};
-pub use errand::{Errand, WayBack};
+pub use calls::errand::{Errand, WayBack};
+pub use calls::owned_args::OwnedArgs;
+pub use clients::login::{Limits, Login};
+pub use clients::queue::{Queue, Queued, Watching};
+pub use clients::session::{
+    Place, Protocol, ReplyMode, Session, SharedText, Subscriptions, Tracking,
+};
+pub use clients::{client_line, permission};
 pub use error::ClientError;
-pub use help::{help, reply_help};
-pub use keys::{
+pub use rows::absent::ABSENT;
+pub use rows::command::{Category, Command, Flags, FlagsOf, Group, Handler, IsSecret, Program};
+pub use rows::help::{help, reply_help};
+pub use rows::keys::{
     Begin, ChannelSpec, Databases, Find, KeyAccess, KeyAccesses, KeyFlags, KeySpec, key_accesses,
     key_positions,
 };
-pub use login::{Limits, Login};
-pub use owned_args::OwnedArgs;
-
-pub use queue::{Queue, Queued, Watching};
-pub use registry::{CommandRef, Registry};
-pub use session::{Place, Protocol, ReplyMode, Session, SharedText, Subscriptions, Tracking};
+pub use rows::registry::{CommandRef, Registry};
+pub use rows::syntax;

@@ -14,7 +14,7 @@ use pantala_keyspace::{
 use pantala_protocol::{Reply, Version};
 use pantala_settings::Settings;
 
-use crate::call::{Call, Lane, Stop};
+use crate::calls::call::{Call, Lane, Stop};
 use crate::families::{
     bitmap, generic, geo, hash, hyperloglog, list, set, sort, stream, string, zset,
 };

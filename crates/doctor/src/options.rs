@@ -1,6 +1,6 @@
 //! What `pantala doctor` is told: where the server is, and how to tell of it.
 
-use pantala_client::{ADDRESS_HELP, Address};
+use pantala_client::{ADDRESS_HELP, Address, Told};
 
 const HELP_BEGIN: &str = "\
 pantala doctor [URL] [FLAGS]: what would differ for whom moves here from a server that runs now
@@ -44,26 +44,22 @@ impl Options {
     /// # Errors
     /// A text for the operator.
     pub fn parse(words: &[String], password: Option<String>) -> Result<Options, String> {
-        let address = Address { password, ..Address::default() };
-        let mut options = Options { address, sample: SAMPLE, is_json: false, is_help: false };
-        let mut words = words.iter().cloned();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--sample" => {
-                    let text = words.next().unwrap_or_default();
-                    let count = text.parse().ok().filter(|count| *count <= SAMPLE_MOST);
-                    let wrong = || format!("--sample {text}: not from 0 to {SAMPLE_MOST}");
-                    options.sample = count.ok_or_else(wrong)?;
-                }
-                "--json" => options.is_json = true,
-                "--help" => options.is_help = true,
-                path if path.starts_with('/') => options.address.socket = Some(path.into()),
-                _ if options.address.take(&word, &mut words)? => {}
-                other => return Err(format!("{other}: unknown; see pantala doctor --help")),
+        let (mut sample, mut is_json) = (SAMPLE, false);
+        let told = Told::read("doctor", words, password, &mut |word, value| {
+            match word {
+                "--sample" => sample = count(&value()?)?,
+                "--json" => is_json = true,
+                _ => return Ok(false),
             }
-        }
-        Ok(options)
+            Ok(true)
+        })?;
+        Ok(Options { address: told.address, sample, is_json, is_help: told.is_help })
     }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count <= SAMPLE_MOST);
+    count.ok_or_else(|| format!("--sample {text}: not from 0 to {SAMPLE_MOST}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! admit    known? allowed? memory? too long for a worker?        execute, lane
-//! lock     all partitions of its keys, or parked                 execute, transaction, scripts
+//! lock     all partitions of its keys, or parked                 execute, scripts
 //! handler  finds nothing: waits in the queues of its keys        waiting
 //! effects  become messages to other clients                      events, pubsub, tracking
 //! ```
@@ -17,41 +17,25 @@
 //! 2. It starts no thread: who drives it does, and gives it a way to ask for one more
 //!    (`lane::Lane::set_thread_starter`).
 //! 3. One place for each answer: whether a command may run (`execute`), whether the server is full
-//!    (`memory`), who is told of a change (`tracking::notifier`).
+//!    (`condition::memory`), who is told of a change (`tracking::notifier`).
 //!
 //! Not here: connections, listeners, the process (`pantala-server`); what a command does
 //! (`pantala-commands`); the interpreter (`pantala-scripting`).
 
 #![forbid(unsafe_code)]
 
-pub mod assemble;
-mod attempt;
+pub mod clients;
 pub mod condition;
-pub mod directory;
 pub mod engine;
-pub mod events;
-pub mod eviction;
 pub mod execute;
 pub mod functions;
 pub mod lane;
-pub mod limits;
-pub mod mailbox;
-pub mod memory;
-pub mod monitors;
-pub mod pause;
-pub mod permission;
-pub mod presence;
 pub mod pubsub;
 pub mod scripts;
-pub mod settings_cell;
-pub mod shutdown;
-pub mod states;
 pub mod stats;
-pub mod switches;
 pub mod tracking;
-pub mod transaction;
 pub mod waiting;
 
+pub use clients::mailbox::{Mailbox, Message, NoMailbox, WorkerSet};
 pub use engine::Engine;
-pub use mailbox::{Mailbox, Message, WorkerSet};
-pub use settings_cell::SettingsCell;
+pub use engine::settings_cell::SettingsCell;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::options::Options;
-use crate::server::{Ask, Clock};
+use crate::server::{Ask, Move};
 
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(200);
@@ -12,22 +12,16 @@ const TELL: Duration = Duration::from_secs(2);
 /// So long the new server may be without a link, before the copy and after it.
 const MOST_UNLINKED: Duration = Duration::from_secs(60);
 
-/// Lets `new` follow `old`; returns when it does.
+/// Lets the new server follow the old one; returns when it does.
 ///
 /// # Errors
 /// A text for the operator.
-pub fn follow(
-    old: &mut dyn Ask,
-    new: &mut dyn Ask,
-    options: &Options,
-    clock: &mut dyn Clock,
-    say: &mut dyn FnMut(String),
-) -> Result<(), String> {
+pub fn follow(Move { old, new, options, clock, say }: &mut Move<'_>) -> Result<(), String> {
     let (host, port) = options.way_to_old()?;
     old.offset("master_repl_offset")?;
-    if !follows(new, &host, port)? {
-        refuse_data(new, options)?;
-        set_login(new, options)?;
+    if !follows(*new, &host, port)? {
+        refuse_data(*new, options)?;
+        set_login(*new, options)?;
         new.ask(&["REPLICAOF", &host, &port.to_string()])?;
         say(format!("{} copies from {host}:{port}", options.new.place()));
     }
@@ -51,7 +45,7 @@ pub fn follow(
         if now - told >= TELL {
             told = now;
             say(match field("master_sync_in_progress") {
-                "1" => format!("copying, {} % read", percent(field("master_sync_perc"))),
+                "1" => format!("copying, {} read", read_so_far(&field)),
                 _ => "the new server has no link yet".into(),
             });
         }
@@ -62,8 +56,12 @@ pub fn follow(
     Ok(())
 }
 
-fn percent(text: &str) -> &str {
-    if text.is_empty() { "some" } else { text }
+/// How much of the copy has come: a part of it, if it is known how long it is.
+fn read_so_far<'f>(field: &dyn Fn(&str) -> &'f str) -> String {
+    match field("master_sync_total_bytes") {
+        "" | "0" => format!("{} bytes", field("master_sync_read_bytes")),
+        _ => format!("{} %", field("master_sync_perc")),
+    }
 }
 
 /// Whether it does already.

@@ -17,7 +17,7 @@
 //! | file | what |
 //! |---|---|
 //! | `options` | what the command line says |
-//! | `server` | one of the two servers, as the tool sees it |
+//! | `server` | the two servers, as the tool sees them |
 //! | `copy` | until NEW follows |
 //! | `switch` | the change of roles |
 //!
@@ -33,7 +33,7 @@ mod switch;
 use std::io::Write;
 
 use self::options::Options;
-use self::server::{Server, Steady};
+use self::server::{Move, Server, Steady};
 
 pub use self::options::help;
 
@@ -54,9 +54,11 @@ pub fn run(words: &[String], password: Option<String>, out: &mut dyn Write) -> R
     let mut old = Server::open("the old server", &options.old)?;
     let mut new = Server::open("the new server", &options.new)?;
     let mut steady = Steady;
-    copy::follow(&mut old, &mut new, &options, &mut steady, &mut say)?;
+    let mut of_all =
+        Move { old: &mut old, new: &mut new, options: &options, clock: &mut steady, say: &mut say };
+    copy::follow(&mut of_all)?;
     if options.switches {
-        switch::switch(&mut old, &mut new, &options, &mut steady, &mut say)?;
+        switch::switch(&mut of_all)?;
     } else {
         say(format!(
             "{} follows {}. To change over: pantala import ... --switch",

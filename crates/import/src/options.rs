@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pantala_client::{ADDRESS_HELP, Address};
+use pantala_client::{ADDRESS_HELP, Address, Told};
 
 const HELP_BEGIN: &str = "\
 pantala import OLD [FLAGS]: moves the data of a running server to a Pantala that runs, while it is
@@ -51,14 +51,10 @@ pub struct Options {
     pub is_help: bool,
 }
 
-impl Options {
-    /// What the words after `import` say; `password` is that of the environment.
-    ///
-    /// # Errors
-    /// A text for the operator.
-    pub fn parse(words: &[String], password: Option<String>) -> Result<Options, String> {
-        let mut options = Options {
-            old: Address { password, ..Address::default() },
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            old: Address::default(),
             new: Address::default(),
             from: None,
             back: None,
@@ -66,27 +62,33 @@ impl Options {
             pause: PAUSE,
             replaces: false,
             is_help: false,
-        };
-        let mut has_old = false;
-        let mut words = words.iter().cloned();
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word}: a value is missing"));
-            match word.as_str() {
+        }
+    }
+}
+
+impl Options {
+    /// What the words after `import` say; `password` is that of the environment.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn parse(words: &[String], password: Option<String>) -> Result<Options, String> {
+        let mut options = Options::default();
+        let told = Told::read("import", words, password, &mut |word, value| {
+            match word {
                 "--to" => options.new = url(&value()?)?,
                 "--from" => options.from = Some(place(&value()?)?),
                 "--back" => options.back = Some(place(&value()?)?),
                 "--pause-ms" => options.pause = pause(&value()?)?,
                 "--switch" => options.switches = true,
                 "--replace" => options.replaces = true,
-                "--help" => options.is_help = true,
-                _ if options.old.take(&word, &mut words)? => has_old = true,
-                other => return Err(format!("{other}: unknown; see pantala import --help")),
+                _ => return Ok(false),
             }
-        }
-        if !has_old && !options.is_help {
+            Ok(true)
+        })?;
+        if !told.is_named && !told.is_help {
             return Err("which server is to be moved? See pantala import --help".into());
         }
-        Ok(options)
+        Ok(Options { old: told.address, is_help: told.is_help, ..options })
     }
 
     /// Where the new server reaches the old one.
@@ -116,7 +118,7 @@ fn way(
 
 fn url(text: &str) -> Result<Address, String> {
     let mut address = Address::default();
-    match address.take(text, &mut std::iter::empty()) {
+    match address.take(text, &mut || Err(format!("{text}: no URL"))) {
         Ok(true) if text.contains("://") => Ok(address),
         Err(why) => Err(why),
         Ok(_) => Err(format!("{text}: no URL such as redis://127.0.0.1:6379")),

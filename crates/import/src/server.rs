@@ -1,10 +1,12 @@
-//! One of the two servers, as the tool sees it.
+//! The two servers, as the tool sees them, and who else takes part.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use pantala_client::{Address, Connection, text_of};
 use pantala_protocol::value::Value;
+
+use crate::options::Options;
 
 /// A server that takes commands.
 pub trait Ask {
@@ -42,6 +44,20 @@ pub trait Clock {
 
     /// Waits.
     fn pause(&mut self, pause: Duration);
+}
+
+/// Whom a step of the move speaks to.
+pub struct Move<'m> {
+    /// The server that has the data.
+    pub old: &'m mut dyn Ask,
+    /// The one that is to have it.
+    pub new: &'m mut dyn Ask,
+    /// What is wanted.
+    pub options: &'m Options,
+    /// The time.
+    pub clock: &'m mut dyn Clock,
+    /// The operator.
+    pub say: &'m mut dyn FnMut(String),
 }
 
 /// A server over a connection.

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use crate::options::Options;
-use crate::server::{Ask, Clock};
+use crate::server::{Ask, Move};
 
 /// How often it is looked whether the new server has all.
 const LOOK: Duration = Duration::from_millis(2);
@@ -16,18 +15,13 @@ const RESERVE: Duration = Duration::from_millis(200);
 /// # Errors
 /// A text for the operator: the old server is written to, and the new one follows it; or the change
 /// is done, and something after it failed, which the text says.
-pub fn switch(
-    old: &mut dyn Ask,
-    new: &mut dyn Ask,
-    options: &Options,
-    clock: &mut dyn Clock,
-    say: &mut dyn FnMut(String),
-) -> Result<(), String> {
-    let (host, port) = options.way_to_new()?;
-    let began = clock.now();
-    hold_writes(old, options.pause)?;
-    let promoted = catch_up(old, new, options, clock, began)
-        .and_then(|()| new.ask(&["REPLICAOF", "NO", "ONE"]).map(drop));
+pub fn switch(of_all: &mut Move<'_>) -> Result<(), String> {
+    let (host, port) = of_all.options.way_to_new()?;
+    let began = of_all.clock.now();
+    hold_writes(of_all.old, of_all.options.pause)?;
+    let promoted = catch_up(of_all, began)
+        .and_then(|()| of_all.new.ask(&["REPLICAOF", "NO", "ONE"]).map(drop));
+    let Move { old, new: _, options, clock, say } = of_all;
     if let Err(why) = promoted {
         // Those who wait write to the old server again, at the latest when the pause is over.
         let _at_the_latest_then = old.ask(&["CLIENT", "UNPAUSE"]);
@@ -68,10 +62,7 @@ fn hold_writes(old: &mut dyn Ask, pause: Duration) -> Result<(), String> {
 
 /// Waits until the new server has all that the old one has said.
 fn catch_up(
-    old: &mut dyn Ask,
-    new: &mut dyn Ask,
-    options: &Options,
-    clock: &mut dyn Clock,
+    Move { old, new, options, clock, .. }: &mut Move<'_>,
     began: Duration,
 ) -> Result<(), String> {
     let end = old.offset("master_repl_offset")?;
@@ -91,6 +82,8 @@ fn catch_up(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Options;
+    use crate::server::Clock;
     use pantala_protocol::value::Value;
     use std::cell::RefCell;
     use std::rc::Rc;
@@ -147,7 +140,13 @@ mod tests {
             (fake("old", fails_old, 1000, 0), fake("new", fails_new, 900, step));
         let words = ["redis://a:1", "--to", "redis://b:2", "--switch"].map(str::to_owned);
         let options = Options::parse(&words, None).expect("sound");
-        let done = switch(&mut old, &mut new, &options, &mut Ticks::default(), &mut |_| {});
+        let done = switch(&mut Move {
+            old: &mut old,
+            new: &mut new,
+            options: &options,
+            clock: &mut Ticks::default(),
+            say: &mut |_| {},
+        });
         let said = said.borrow().clone();
         (done.is_ok(), said)
     }

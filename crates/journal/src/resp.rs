@@ -76,9 +76,9 @@ fn push_header(out: &mut Vec<u8>, sign: u8, length: usize) {
         return out.extend_from_slice(&[sign, b'0' + tens, b'0' + ones, b'\r', b'\n']);
     }
     if length < 1000 {
-        let [hundreds, tens, ones] = [length / 100, length / 10 % 10, length % 10];
-        let [hundreds, tens, ones] = [hundreds, tens, ones].map(|digit| b'0' + digit as u8);
-        return out.extend_from_slice(&[sign, hundreds, tens, ones, b'\r', b'\n']);
+        let (hundreds, rest) = ((length / 100) as u8, (length % 100) as u8);
+        let (tens, ones) = (b'0' + rest / 10, b'0' + rest % 10);
+        return out.extend_from_slice(&[sign, b'0' + hundreds, tens, ones, b'\r', b'\n']);
     }
     out.push(sign);
     push_u64(out, length as u64);

@@ -12,9 +12,10 @@
 //! 1. A key is found only in the partition its hash names, in every database (debug builds check
 //!    that a key comes with its own hash).
 //! 2. Locks are taken all or none. Only who holds the [`Token`] waits for one partition while
-//!    holding others: see `token`. No worker ever waits (debug builds check): see `may_wait`.
-//! 3. A thread holds partitions for one command at a time (debug builds check): see `held`.
-//! 4. Every change of data is told before it is made and published after: see `change`.
+//!    holding others: see `access/token`. No worker ever waits (debug builds check): see
+//!    `access/may_wait`.
+//! 3. A thread holds partitions for one command at a time (debug builds check): `access/held`.
+//! 4. Every change of data is told before it is made and published after: `changes/change`.
 //!
 //! Not here: commands, replies, connections; reading clocks (time is an argument); threads.
 //! Tests: at the foot of each file, and `tests/` (the debug checks of 1 and 4: `funnel`; strict
@@ -22,31 +23,16 @@
 
 #![forbid(unsafe_code)]
 
-mod ageing;
-mod change;
+mod access;
+mod changes;
 mod crowd;
-mod effects;
-pub mod event;
-mod evict;
-mod expiry;
-mod held;
 mod key;
-mod locked;
-mod may_wait;
-mod opened;
+mod lifetime;
 mod partition;
 pub mod pins;
-mod plan;
-mod renewal;
 pub mod snapshot;
-mod sweep;
 mod tally;
-mod ticket;
-mod timed;
-mod token;
-mod undo;
-mod visit;
-mod walk;
+mod whole;
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -60,31 +46,33 @@ use pantala_table::{Discarded, OwnedRecord, Table};
 use pantala_values::Object;
 use smallvec::SmallVec;
 
-pub use change::{ChangeObserver, Changed, Db, Heard};
+pub use access::locked::{Locked, PREFETCHED, Scope};
+pub use access::may_wait::{Aborted, Awaited, LONG_WAIT, LongWaitObserver, NeverWaits};
+pub use access::opened::{Expiry, Opened, Suspended, WrongType};
+pub use access::plan::LockPlan;
+pub use access::ticket::{Inbox, Ready, Ticket, Waiter, Waker};
+pub use access::token::Token;
+pub use access::visit::Missed;
+pub use changes::change::{ChangeObserver, Changed, Db, Heard};
+pub use changes::effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
+pub use changes::event;
+pub use changes::undo::UndoLimits;
 pub use crowd::Crowd;
-pub use effects::{ChangeSink, ClientId, Effect, Effects, Readers, TrackedCounts, Wanted};
-pub use evict::{Freed, Pending};
-pub use expiry::HideReason;
 pub use key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
-pub use locked::{Locked, PREFETCHED, Scope};
-pub use may_wait::{Aborted, Awaited, LONG_WAIT, LongWaitObserver, NeverWaits};
-pub use opened::{Expiry, Opened, Suspended, WrongType};
+pub use lifetime::evict::{Freed, Pending};
+pub use lifetime::expiry::HideReason;
+pub use lifetime::sweep::{Found, Sweep, Sweeper};
 pub use partition::{Partition, Sizes, Waiters, Watch};
-pub use plan::LockPlan;
-pub use renewal::{RenewalWalk, Renewed};
-pub use sweep::{Found, Sweep, Sweeper};
 pub use tally::{Count, CountClass, Tally};
-pub use ticket::{Inbox, Ready, Ticket, Waiter, Waker};
-pub use token::Token;
-pub use undo::UndoLimits;
-pub use visit::Missed;
-pub use walk::{Busy, Met, ScanCursor};
+pub use whole::renewal::{RenewalWalk, Renewed};
+pub use whole::walk::{Busy, Met, ScanCursor};
 
 pub use pantala_table::{Choice, First};
 
-use evict::{Eviction, PendingGarbage};
-use expiry::HideReasons;
-use held::AllHeld;
+use access::held::AllHeld;
+use access::{locked, may_wait};
+use lifetime::evict::{Eviction, PendingGarbage};
+use lifetime::expiry::HideReasons;
 use partition::AllSizes;
 use pins::{AllPins, Asking};
 use snapshot::Current;

@@ -11,12 +11,12 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use pantala_journal::Stamp;
 
-use crate::change::{Databases, Db};
+use crate::access::ticket::Waiter;
+use crate::changes::change::{Databases, Db};
+use crate::changes::effects::{TrackedCounts, TrackedKeys};
 use crate::crowd::{Crowd, Crowds};
-use crate::effects::{TrackedCounts, TrackedKeys};
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
 use crate::snapshot::Saving;
-use crate::ticket::Waiter;
 
 /// See the module.
 #[derive(Default)]
@@ -371,7 +371,7 @@ mod tests {
 
     struct Nobody;
 
-    impl crate::ticket::Inbox for Nobody {
+    impl crate::access::ticket::Inbox for Nobody {
         fn unpark(&self, _connection: u64, _parking: u32) {}
 
         fn wake(&self) {}

@@ -29,9 +29,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pantala_sync::lock::Ticket as _;
 
 use crate::Keyspace;
+use crate::access::may_wait::Aborted;
+use crate::access::ticket::Ticket;
 use crate::key::{DbIndex, Key};
-use crate::may_wait::Aborted;
-use crate::ticket::Ticket;
 
 /// Why commands that write ask first whether they have to wait, as bits of one byte: a turn looks
 /// once.

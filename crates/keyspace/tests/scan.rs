@@ -41,6 +41,21 @@ fn crowded(space: &Keyspace, prefix: &str, partitions: u64, count: usize) -> Vec
 }
 
 #[test]
+fn a_large_count_goes_through_a_large_partition_in_one_call() {
+    let space = keyspace();
+    let all = crowded(&space, "key", 1, 10_000);
+    for name in &all {
+        set(&space, DB, name, "v", Expiry::Never);
+    }
+    let mut met = BTreeSet::new();
+    let next = step(&space, ScanCursor(0), 9_000, &mut met);
+    assert_eq!(next.partition(), ScanCursor(0).partition());
+    assert!((9_000..10_000).contains(&met.len()), "{}", met.len());
+    assert_eq!(step(&space, next, 9_000, &mut met), ScanCursor(0));
+    assert_eq!(met.len(), all.len());
+}
+
+#[test]
 fn what_stays_is_met_whatever_comes_and_goes() {
     for seed in 0..6 {
         let mut rng = Rng::from_seed(seed);

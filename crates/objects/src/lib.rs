@@ -37,6 +37,9 @@ mod download;
 mod place;
 mod upload;
 
+// Only its version matters, for `url`.
+use idna_adapter as _;
+
 use std::fmt;
 use std::time::Duration;
 

@@ -44,6 +44,7 @@ struct Fixture {
     layout: Layout,
     engine: Arc<Engine>,
     snapshots: SixBytes,
+    last_annotation: Option<String>,
 }
 
 impl Fixture {
@@ -69,7 +70,8 @@ impl Fixture {
             manifest.increments.push(part);
         }
         layout.store(&disk, &manifest).expect("stored");
-        Fixture { disk, layout, engine: engine(), snapshots: SixBytes(Vec::new()) }
+        let (engine, snapshots) = (engine(), SixBytes(Vec::new()));
+        Fixture { disk, layout, engine, snapshots, last_annotation: None }
     }
 
     fn load(&mut self, cuts_torn_end: bool) -> Result<String, String> {
@@ -84,6 +86,8 @@ impl Fixture {
             let loaded = loaded.map_err(|error| error.to_string())?;
             let errors = &replay.outcome().first_error;
             let cut = loaded.cut.map(|(_, torn)| torn.to_string());
+            self.last_annotation =
+                loaded.last_annotation.map(|text| text.escape_ascii().to_string());
             Ok(format!("{} steps, {} bytes, {errors:?}, {cut:?}", loaded.steps, loaded.bytes))
         })
     }
@@ -163,6 +167,26 @@ fn a_torn_end_is_cut_where_that_is_allowed() {
     let mut at = Fixture::new(b"", &[&bytes, b"#\n"]);
     let refused = at.load(true).expect_err("something follows");
     assert!(refused.contains("but files with steps that come after it follow"), "{refused}");
+}
+
+#[test]
+fn what_all_files_end_with_is_told() {
+    let step = resp("SET a 1");
+    let check = |base: &str, increments: &[&str], expected: Option<&str>| {
+        let increments: Vec<&[u8]> = increments.iter().map(|text| text.as_bytes()).collect();
+        let mut at = Fixture::new(base.as_bytes(), &increments);
+        at.load(true).expect("it loads");
+        assert_eq!(at.last_annotation.as_deref(), expected);
+    };
+    let (annotated, torn) = (format!("{step}#x:1\r\n"), format!("#x:1\r\n{}", &step[..9]));
+    check("", &[&annotated], Some("x:1"));
+    check("", &[&format!("{annotated}#y:2\r\n")], Some("y:2"));
+    check("", &[&annotated, ""], Some("x:1"));
+    check(&annotated, &["", ""], Some("x:1"));
+    check("", &[&annotated, &step], None);
+    check("", &[&format!("{annotated}{step}")], None);
+    check("", &[&torn], None);
+    check("", &[&step], None);
 }
 
 #[test]

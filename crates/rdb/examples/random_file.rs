@@ -1,5 +1,6 @@
-//! `random_file SEED KEYS plain|compressed old|new`: a snapshot file of random values, on standard
-//! output. `old` leaves out what Redis 7.0 does not know, `new` what Valkey 9 does not.
+//! `random_file SEED KEYS plain|compressed redis|old|new`: a snapshot file of random values, on
+//! standard output. `redis` and `old` leave out what Redis 7.0 does not know, `new` what Valkey 9
+//! does not; `redis` has long entries of listpacks as Redis has them, which Valkey refuses.
 //! For `compat/clients/rdb_files.py`.
 
 #[allow(dead_code, reason = "nothing is compared here")]
@@ -10,8 +11,8 @@ use std::io::{Write, stdout};
 
 use common::NOW;
 use pantala_base::{Rng, UnixMs};
-use pantala_rdb::Strings;
 use pantala_rdb::file::{HEAD_BYTES, Writer, write_entry};
+use pantala_rdb::{Strings, Style};
 
 const DATABASES: u32 = 3;
 /// After 2200.
@@ -20,12 +21,13 @@ const DEADLINE: UnixMs = UnixMs(8_000_000_000_000);
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [seed, keys, strings, age] = &args[..] else {
-        eprintln!("usage: random_file SEED KEYS plain|compressed old|new");
+        eprintln!("usage: random_file SEED KEYS plain|compressed redis|old|new");
         std::process::exit(2);
     };
     let mut rng = Rng::from_seed(seed.parse().expect("a number"));
     let strings = if strings == "plain" { Strings::Plain } else { Strings::Compressed };
-    let newest = if age == "old" { 10 } else { 80 };
+    let newest = if age == "new" { 80 } else { 10 };
+    let style = Style { strings, is_portable: false, is_old: age == "redis" };
     let mut out = Vec::new();
     let mut writer = Writer::begin(0, true, &mut out);
     writer.aux(b"redis-ver", b"7.0.15", &mut out);
@@ -42,7 +44,7 @@ fn main() {
         writer.database(rng.below(u64::from(DATABASES)) as u32, &mut out);
         let begin = out.len();
         let view = value.view();
-        let version = write_entry(key.as_bytes(), deadline, &view, NOW, strings, &mut out);
+        let version = write_entry(key.as_bytes(), deadline, &view, NOW, style, &mut out);
         writer.entries(&out[begin..], version);
     }
     if let Some(head) = writer.end(&mut out) {

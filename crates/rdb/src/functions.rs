@@ -9,7 +9,8 @@ use pantala_table::IntText;
 use crate::file::opcode::{FUNCTION, FUNCTION_BEFORE_RELEASE};
 use crate::input::Input;
 use crate::payload::Versions;
-use crate::{Strings, payload, text};
+use crate::scalars::text;
+use crate::{Strings, payload};
 
 const VERSION: u16 = 10;
 

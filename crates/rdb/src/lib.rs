@@ -21,10 +21,11 @@
 //! | file | what |
 //! |---|---|
 //! | `kind` | the numbers, and which servers know them |
-//! | `input`, `length`, `text`, `lzf` | bytes, lengths, strings, compressed strings |
-//! | `listpack`, `ziplist`, `intset` | packed elements, as they lie in a string |
-//! | `deadline`, `doubles` | what several types share |
-//! | `list`, `set`, `sorted_set`, `hash`, `stream`, `stream_node` | one type each, both ways |
+//! | `input` | bytes that are read |
+//! | `scalars` | lengths, strings, compressed strings, deadlines |
+//! | `packed` | packed elements, as they lie in a string |
+//! | `types` | one type of collection each, both ways |
+//! | `beside` | what stands before a key |
 //! | `payload` | version and checksum around one value |
 //! | `functions` | the code of libraries |
 //! | `file` | snapshot files |
@@ -45,25 +46,14 @@
 #![forbid(unsafe_code)]
 
 mod beside;
-mod deadline;
-mod doubles;
 pub mod file;
 pub mod functions;
-mod hash;
 mod input;
-mod intset;
 mod kind;
-mod length;
-mod list;
-mod listpack;
-mod lzf;
+mod packed;
 pub mod payload;
-mod set;
-mod sorted_set;
-mod stream;
-mod stream_node;
-mod text;
-mod ziplist;
+mod scalars;
+mod types;
 
 use pantala_base::UnixMs;
 use pantala_table::ValueRef;
@@ -77,7 +67,10 @@ use pantala_values::{Object, Variant};
 pub use beside::{Beside, write_flags};
 pub use input::{Input, Malformed};
 pub use kind::Kind;
-pub use text::{Strings, Style, Text};
+pub use scalars::text::{Strings, Style, Text};
+
+use scalars::text;
+use types::{hash, list, set, sorted_set, stream};
 
 /// What a value that is read may be, and the sizes up to which collections are packed.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +137,7 @@ struct Part {
     /// Where the last part ended; 0 at the beginning.
     from: usize,
     now: UnixMs,
-    strings: Strings,
+    style: Style,
     /// About this many bytes.
     most_bytes: usize,
 }
@@ -161,7 +154,7 @@ impl Part {
 pub struct Writing {
     kind: Kind,
     now: UnixMs,
-    strings: Strings,
+    style: Style,
     from: usize,
     text: text::Writing,
     stream: stream::Writing,
@@ -170,7 +163,7 @@ pub struct Writing {
 impl Writing {
     /// Looks at the value. What has expired at `now` is left out.
     pub fn begin(value: &ValueRef<'_, Object>, now: UnixMs, style: impl Into<Style>) -> Writing {
-        let Style { strings, is_portable, is_old } = style.into();
+        let style @ Style { is_portable, is_old, .. } = style.into();
         let kind = match kind_of(value, now) {
             kind if is_old => kind.old(),
             kind if is_portable => kind.portable(),
@@ -179,7 +172,7 @@ impl Writing {
         Writing {
             kind,
             now,
-            strings,
+            style,
             from: 0,
             text: text::Writing::default(),
             stream: stream::Writing::default(),
@@ -199,8 +192,8 @@ impl Writing {
         most_bytes: usize,
         out: &mut Vec<u8>,
     ) -> bool {
-        let Writing { kind, now, strings, from, .. } = *self;
-        let part = Part { kind, from, now, strings, most_bytes };
+        let Writing { kind, now, style, from, .. } = *self;
+        let part = Part { kind, from, now, style, most_bytes };
         let next = match value {
             ValueRef::Str(text) => return self.text.go_on(*text, part, out),
             ValueRef::Object(Object::Hash(hash)) => hash::write_part(hash.view(), part, out),

@@ -34,6 +34,8 @@ struct State {
     /// Bytes of the first piece that were taken.
     taken: usize,
     bytes: usize,
+    /// It lies in a file, which is whole.
+    is_in_file: bool,
     end: Option<End>,
 }
 
@@ -57,6 +59,16 @@ impl CopyQueue {
             state.pieces.push_back(piece);
         }
         state.bytes < MOST_BYTES
+    }
+
+    /// The copy lies in a file, which is whole: it is sent from now on.
+    pub fn begin_file(&self) {
+        self.state().is_in_file = true;
+    }
+
+    /// Whether it does.
+    pub fn is_in_file(&self) -> bool {
+        self.state().is_in_file
     }
 
     /// Waits until there is room, the replica has gone, or so much time has passed; whether the

@@ -14,6 +14,7 @@
 //! | `id` | the name of a history |
 //! | `stream` | the last bytes of the stream, and whose they are |
 //! | `replicas` | who follows, and how far each is |
+//! | `waiters` | who waits until replicas have something |
 //! | `copy` | the bytes of a snapshot on their way to one replica |
 //! | `checkpoints` | which position a step of the journal has |
 //! | `link` | what a replica and its primary say to each other |
@@ -27,11 +28,14 @@ pub mod checkpoints;
 pub mod copy;
 pub mod id;
 pub mod link;
+mod primitives;
 pub mod replicas;
 pub mod stream;
+pub mod waiters;
 
 pub use checkpoints::Checkpoints;
 pub use copy::{CopyQueue, Taken};
 pub use id::ReplicationId;
 pub use replicas::{Acknowledged, Announced, Filter, Phase, Replica, Replicas};
 pub use stream::{Continuation, History, Lost, Stream};
+pub use waiters::Waiters;

@@ -5,10 +5,12 @@
 //! Tests: at the foot.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::copy::CopyQueue;
+use crate::primitives::{
+    AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
+};
 
 /// Where a replica is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,10 @@ pub struct Announced {
     pub version: Option<String>,
     /// `capa pantala`: it reads what only Pantala writes.
     pub takes_own: bool,
+    /// `capa parts-<n>`: it takes a full copy over so many connections beside its own.
+    pub connections: usize,
+    /// It is one of those.
+    pub is_part: bool,
     /// `rdb-only 1`: it wants a snapshot and nothing after it.
     pub only_copy: bool,
     /// `rdb-filter-only`: what of the snapshot; `None`: everything.
@@ -175,7 +181,7 @@ impl Replica {
         match self.phase() {
             Phase::Online => "online",
             Phase::Copying if self.has_copy() => "online",
-            Phase::Copying if !self.starts_on_word() => "send_bulk",
+            Phase::Copying if self.copy().is_some_and(|copy| copy.is_in_file()) => "send_bulk",
             _ => "wait_bgsave",
         }
     }
@@ -318,7 +324,7 @@ impl Replicas {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -361,6 +367,17 @@ mod tests {
         one.set_phase(Phase::Online);
         assert_eq!(one.phase(), Phase::Gone);
         assert!(copy.is_over() && replicas.is_empty());
+    }
+
+    #[test]
+    fn a_copy_is_sent_once_its_file_is_there() {
+        let (one, copy) = (replica(1, Phase::Copying, 5), Arc::new(CopyQueue::default()));
+        one.set_copy(Some(Arc::clone(&copy)));
+        assert_eq!(one.state_name(), "wait_bgsave");
+        copy.begin_file();
+        assert_eq!(one.state_name(), "send_bulk");
+        one.set_phase(Phase::Online);
+        assert_eq!(one.state_name(), "online");
     }
 
     #[test]

@@ -24,8 +24,9 @@ use crate::id::ReplicationId;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64 << 10;
-/// So many emptied blocks are kept to be used again.
-const SPARE_BLOCKS: usize = 16;
+/// So many emptied blocks are kept to be used again: more than a replica that follows is behind for
+/// a moment, since the pages of new memory cost more than what is written there.
+const SPARE_BLOCKS: usize = 64;
 
 /// Whose data it is, and how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +74,11 @@ pub struct Stream {
 #[derive(Debug)]
 struct State {
     history: History,
-    blocks: VecDeque<Box<[u8]>>,
+    /// Each has room for a block; all but the last are full.
+    blocks: VecDeque<Vec<u8>>,
     /// The position of the first byte of the first block.
     base: u64,
-    spare: Vec<Box<[u8]>>,
+    spare: Vec<Vec<u8>>,
 }
 
 impl Default for Stream {
@@ -242,18 +244,15 @@ impl State {
             self.history.end += bytes.len() as u64;
             return self.empty_at(self.history.end);
         }
+        self.history.end += bytes.len() as u64;
         while !bytes.is_empty() {
-            let at = (self.history.end - self.base) as usize;
-            if at == self.blocks.len() * BLOCK_BYTES {
-                let block = self.spare.pop();
-                self.blocks.push_back(block.unwrap_or_else(|| vec![0; BLOCK_BYTES].into()));
+            if self.blocks.back().is_none_or(|block| block.len() == BLOCK_BYTES) {
+                let spare = self.spare.pop();
+                self.blocks.push_back(spare.unwrap_or_else(|| Vec::with_capacity(BLOCK_BYTES)));
             }
-            let inside = at % BLOCK_BYTES;
-            let part = bytes.len().min(BLOCK_BYTES - inside);
-            if let Some(block) = self.blocks.back_mut() {
-                block[inside..inside + part].copy_from_slice(&bytes[..part]);
-            }
-            self.history.end += part as u64;
+            let Some(block) = self.blocks.back_mut() else { return };
+            let part = bytes.len().min(BLOCK_BYTES - block.len());
+            block.extend_from_slice(&bytes[..part]);
             bytes = &bytes[part..];
         }
     }
@@ -265,6 +264,7 @@ impl State {
         }
         let bytes = most.min((end - position) as usize);
         let (mut at, mut left) = ((position - self.base) as usize, bytes);
+        out.reserve(bytes);
         while left > 0
             && let Some(block) = self.blocks.get(at / BLOCK_BYTES)
         {
@@ -279,10 +279,11 @@ impl State {
     /// Whole blocks only: a little more is kept than is asked for.
     fn forget_before(&mut self, position: u64) {
         while position - self.base >= BLOCK_BYTES as u64
-            && let Some(block) = self.blocks.pop_front()
+            && let Some(mut block) = self.blocks.pop_front()
         {
             self.base += BLOCK_BYTES as u64;
             if self.spare.len() < SPARE_BLOCKS {
+                block.clear();
                 self.spare.push(block);
             }
         }

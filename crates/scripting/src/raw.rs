@@ -22,7 +22,7 @@ use std::{ptr, slice};
 use mlua::LightUserData;
 use smallvec::SmallVec;
 
-use crate::api::{self, Emitted};
+use crate::globals::api::{self, Emitted};
 use crate::slot;
 
 /// As in lpantala.h.

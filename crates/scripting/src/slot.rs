@@ -9,7 +9,7 @@
 
 use scoped_tls_hkt::scoped_thread_local;
 
-use crate::api::Shared;
+use crate::globals::api::Shared;
 use crate::{Abort, Host, TICK_INSTRUCTIONS};
 
 /// What functions that Lua calls need of the run.

@@ -8,8 +8,8 @@
 //! 1. The bytes come from this server and are well formed; bytes that are not give an error.
 //! 2. Nesting is bounded by `MAX_DEPTH`.
 //!
-//! Not here: errors and statuses as whole replies, which need no table on this side (`api`).
-//! Tests: crates/scripting/tests/conversions.rs.
+//! Not here: errors and statuses as whole replies, which need no table on this side
+//! (`globals::api`). Tests: crates/scripting/tests/conversions.rs.
 
 use mlua::{Error, Lua, Result, Table, Value};
 use pantala_base::number;

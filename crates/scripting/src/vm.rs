@@ -20,7 +20,7 @@
 //!    handler. C charges its loops with `lua_charge`, Rust with `libs::budget`.
 //! 4. A reply is appended as a whole or, on `Abort`, not at all.
 //!
-//! Not here: what the globals are (`sandbox`), `redis.*` (`api`), conversions (`to_lua`,
+//! Not here: the globals and `redis.*` (`globals`), conversions (`to_lua`,
 //! `from_lua`). Tests: crates/scripting/tests.
 
 use std::collections::{HashMap, VecDeque};
@@ -31,14 +31,14 @@ use std::sync::Arc;
 use mlua::{Function, Lua, LuaOptions, StdLib, Value};
 use pantala_protocol::{Reply, Version};
 
-use crate::api::Shared;
 use crate::bridge::{ABORTED, DONE, EMITTED, LuaBridge};
-use crate::compiled::Compiled;
 use crate::from_lua::{Fault, Writer};
+use crate::globals::api::Shared;
+use crate::globals::loading::{self, Gathered};
+use crate::globals::sandbox::Sandbox;
 use crate::libs::budget::Budget;
-use crate::loading::{self, Gathered};
 use crate::raw::{Lists, Spans};
-use crate::sandbox::Sandbox;
+use crate::sources::compiled::Compiled;
 use crate::{Abort, ErrorText, Host, Library, Registered, Script, faults, libs, slot};
 
 /// What one VM may use.

@@ -272,6 +272,12 @@ impl Appending {
         Some(positions.swap_remove(at).1)
     }
 
+    /// Whether somebody waits for the stream's position at a cut.
+    #[cfg(test)]
+    pub fn awaits_cut(&self) -> bool {
+        !self.state().positions.is_empty()
+    }
+
     /// What is recorded from now on does not go to replicas; the stream's end, once all that was
     /// recorded before is in it.
     pub fn end_feed(&self, journal: &Journal) -> Receiver<u64> {

@@ -13,7 +13,7 @@ use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
 
 use crate::process::listening::ListenerKind;
-use crate::process::supervision::Supervisor;
+use crate::process::system::supervision::Supervisor;
 use crate::shared::{Launch, Shared};
 use crate::worker::Worker;
 use crate::worker::connection::Connection;
@@ -24,7 +24,7 @@ use pantala_engine::stats::tallies::ThreadTally;
 
 /// A server with one client.
 pub struct InProcess {
-    worker: Worker,
+    pub(crate) worker: Worker,
     lane_tally: Arc<ThreadTally>,
     lane_recorder: Recorder,
     reader: Reader,
@@ -62,16 +62,19 @@ impl InProcess {
         let lane_tally = shared.engine.stats.tallies.join();
         let lane_recorder = shared.engine.journal.join();
         let reader = Reader::new(Arc::clone(&shared.engine.journal), 0);
-        let mut worker = Worker::new(shared, 0, inbox);
-        let token = Token { index: 0, generation: 0 };
-        let session = Session::of_client(1, &worker.users);
-        worker.connections.push(Some(Box::new(Connection::new(
-            token,
-            session,
-            ListenerKind::Resp,
-            0,
-        ))));
-        Ok(InProcess { worker, lane_tally, lane_recorder, reader })
+        let worker = Worker::new(shared, 0, inbox);
+        let mut server = InProcess { worker, lane_tally, lane_recorder, reader };
+        server.join();
+        Ok(server)
+    }
+
+    /// One more client; its index.
+    pub(crate) fn join(&mut self) -> u32 {
+        let index = self.worker.connections.len() as u32;
+        let session = Session::of_client(u64::from(index) + 1, &self.worker.users);
+        let connection = Connection::new(token(index), session, ListenerKind::Resp, 0);
+        self.worker.connections.push(Some(Box::new(connection)));
+        index
     }
 
     /// Its client speaks another protocol from now on.
@@ -110,6 +113,11 @@ impl InProcess {
     }
 
     #[cfg(test)]
+    pub(crate) fn shared_arc(&self) -> &Arc<Shared> {
+        &self.worker.shared
+    }
+
+    #[cfg(test)]
     pub(crate) fn shared(&self) -> &Shared {
         &self.worker.shared
     }
@@ -117,11 +125,16 @@ impl InProcess {
     /// Runs the commands in `request` and appends their replies to `reply`. What is left of half a
     /// command waits for the next call.
     pub fn exchange(&mut self, request: &[u8], reply: &mut Vec<u8>) {
+        self.exchange_as(0, request, reply);
+    }
+
+    /// The same for the client with this index.
+    pub(crate) fn exchange_as(&mut self, index: u32, request: &[u8], reply: &mut Vec<u8>) {
         self.worker.refresh();
         // What waited may have what it waited for.
         self.run_lane();
         let mut chunks = Chunks::default();
-        self.worker.receive(Token { index: 0, generation: 0 }, request, &mut chunks);
+        self.worker.receive(token(index), request, &mut chunks);
         loop {
             self.worker.take_resumed(&mut chunks);
             if chunks.is_empty() {
@@ -132,10 +145,14 @@ impl InProcess {
             self.worker.serve(std::mem::take(&mut chunks));
             drop(guard);
             self.run_lane();
+            self.worker.refresh();
         }
-        self.worker.lists.touched.clear();
-        if let Some(connection) = self.worker.at(0) {
-            connection.marks.is_touched = false;
+        for touched in std::mem::take(&mut self.worker.lists.touched) {
+            if let Some(connection) = self.worker.at(touched) {
+                connection.marks.is_touched = false;
+            }
+        }
+        if let Some(connection) = self.worker.at(index) {
             connection.output.is_throttled = false;
             reply.append(&mut connection.output.bytes);
         }
@@ -155,6 +172,11 @@ impl InProcess {
         }
         self.worker.take_inner_messages();
     }
+}
+
+/// A client keeps its index for ever.
+fn token(index: u32) -> Token {
+    Token { index, generation: 0 }
 }
 
 #[cfg(test)]

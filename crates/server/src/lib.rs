@@ -6,7 +6,7 @@
 //!   lane     commands that take long                             pantala_engine::lane
 //!   sweep    expired keys, resident memory                       process::background
 //!   reclaim  large garbage                                       process::background
-//!   schedule saves by save points and times                      process::saving
+//!   schedule saves by save points and times                      process::files
 //! shared: the engine, the workers, and what stands around them
 //! ```
 //!

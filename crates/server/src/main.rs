@@ -8,7 +8,9 @@ use pantala_persistence::check::{self, Surroundings};
 use pantala_persistence::disk::RealDisk;
 use pantala_server::commands::registry;
 use pantala_server::ping;
-use pantala_server::process::{limits, logging, place, signals, start};
+use pantala_server::process::files::place;
+use pantala_server::process::system::limits;
+use pantala_server::process::{logging, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};
 
 #[global_allocator]

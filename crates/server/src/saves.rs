@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pantala_engine::Engine;
-use pantala_engine::states::States;
+use pantala_engine::condition::states::States;
 use pantala_keyspace::snapshot::{Snapshot, SnapshotProgress};
 use pantala_persistence::snapshot::History;
 

@@ -150,6 +150,10 @@ fn acceptor(settings: &Settings, asks_for_login: bool) -> Result<Option<Acceptor
             return Err(format!("TLS needs {name}"));
         }
     }
+    // It is read at the next link to a primary, too; what is not sound is told now.
+    if has_client_certificate(settings) {
+        Connector::check(&outgoing(settings))?;
+    }
     Acceptor::new(&options(settings, asks_for_login)).map(Some)
 }
 
@@ -158,7 +162,26 @@ fn acceptor(settings: &Settings, asks_for_login: bool) -> Result<Option<Acceptor
 /// # Errors
 /// A text for the operator.
 pub fn connector(settings: &Settings) -> Result<Connector, String> {
-    Connector::new(&options(settings, false))
+    Connector::new(&outgoing(settings))
+}
+
+/// As in Valkey, the client's certificate counts once its key is named, too.
+fn has_client_certificate(settings: &Settings) -> bool {
+    !settings.tls_client_cert_file.is_empty() && !settings.tls_client_key_file.is_empty()
+}
+
+/// What other servers are shown: the client's certificate, else the server's.
+fn outgoing(settings: &Settings) -> Options<'_> {
+    let as_server = options(settings, false);
+    if !has_client_certificate(settings) {
+        return as_server;
+    }
+    Options {
+        certificate_file: &settings.tls_client_cert_file,
+        key_file: &settings.tls_client_key_file,
+        key_password: &settings.tls_client_key_file_pass,
+        ..as_server
+    }
 }
 
 fn options(settings: &Settings, asks_for_login: bool) -> Options<'_> {

@@ -684,6 +684,21 @@ fn who_waits_for_a_key_goes_on_waiting_when_it_is_loaded() {
 }
 
 #[test]
+fn no_append_only_file_is_begun_with_a_part_of_what_is_loaded() {
+    let at = Directory::new();
+    let running = server(&at, &[]);
+    Client::new(&at.socket()).send(&["SET k v", "SAVE"]);
+    end(running);
+    let mut running = try_server(&at, &[]).expect("it starts");
+    let mut client = Client::new(&at.socket());
+    assert!(client.ask("CONFIG SET appendonly yes").starts_with("-LOADING"));
+    assert_eq!(client.ask("CONFIG SET maxclients 1000"), "+OK");
+    running.load().expect("it loads");
+    assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK");
+    end(running);
+}
+
+#[test]
 fn the_last_deadline_there_can_be_is_kept() {
     const LAST: i64 = i64::MAX;
     let at = Directory::new();

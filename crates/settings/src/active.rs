@@ -4,14 +4,15 @@
 //! Not here: settings that are only kept (`inert`, `dragonfly`). Tests: `row`, `snapshot`.
 
 use crate::field::{
-    AppendSync, ChannelDefault, DisklessLoad, EvictionPolicy, Facility, Field, IoEngine, LogFormat,
-    LogLevel, LogTimes, MemoryShare, Mode, OutputLimits, Percentiles, Permission, PortSharing,
-    SavePoints, ShutdownWords, Supervised, TlsClients, TlsUserField, VersionCheck,
+    AppendSync, ChannelDefault, CopyCompression, DisklessLoad, EvictionPolicy, Facility, Field,
+    IoEngine, LogFormat, LogLevel, LogTimes, MemoryShare, Mode, OutputLimits, Percentiles,
+    Permission, PortSharing, SavePoints, ShutdownWords, Supervised, TlsClients, TlsUserField,
+    VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
 use crate::shapes;
-use crate::users::UserLine;
+use crate::sources::users::UserLine;
 use Group::{
     Commands, Encodings, Memory, Network, Observe, Persistence, Process, Replication, Security,
     Threads, Tls,
@@ -321,6 +322,11 @@ settings! {
     /// Replicas that end the wait before a full copy; 0 means none do.
     repl_diskless_sync_max_replicas: u32 = live(
         "repl-diskless-sync-max-replicas", COUNT, "0", Replication);
+    /// Whether a full copy over several connections, between Pantalas, is compressed: `auto` does
+    /// it while the network is what it waits for.
+    repl_copy_compression: CopyCompression = live(
+        "repl-copy-compression", Kind::Word(CopyCompression::WORDS), "auto", Replication)
+        .beyond_redis();
     /// Whether a replica loads a full copy straight from the socket, and what becomes of its data.
     repl_diskless_load: DisklessLoad = live(
         "repl-diskless-load", Kind::Word(DisklessLoad::WORDS), "disabled", Replication);
@@ -402,6 +408,15 @@ settings! {
     tls_key_file: String = live("tls-key-file", Kind::Text, "", Tls).on_change(OnChange::Tls);
     /// Password of the server's key.
     tls_key_file_pass: String = live("tls-key-file-pass", Kind::Text, "", Tls)
+        .secret().on_change(OnChange::Tls);
+    /// File of the certificate that a primary is shown; empty means the server's.
+    tls_client_cert_file: String = live("tls-client-cert-file", Kind::Text, "", Tls)
+        .on_change(OnChange::Tls);
+    /// File of its key.
+    tls_client_key_file: String = live("tls-client-key-file", Kind::Text, "", Tls)
+        .on_change(OnChange::Tls);
+    /// Password of its key.
+    tls_client_key_file_pass: String = live("tls-client-key-file-pass", Kind::Text, "", Tls)
         .secret().on_change(OnChange::Tls);
     /// File of certificates that clients' must be signed by.
     tls_ca_cert_file: String = live("tls-ca-cert-file", Kind::Text, "", Tls)

@@ -312,6 +312,16 @@ words! {
         Never = "no",
     }
 
+    /// Whether what a full copy sends over several connections is compressed.
+    CopyCompression {
+        /// While the network is slower than what is sent, and it gets smaller.
+        Auto = "auto",
+        /// Wherever it gets smaller.
+        Yes = "yes",
+        /// Never.
+        No = "no",
+    }
+
     /// Whether a replica loads a full copy straight from the socket.
     DisklessLoad {
         /// It is written to a file first; the old data is served until that is whole.

@@ -164,12 +164,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("slot-migration-max-failover-repl-bytes", Kind::MemoryOrMinusOne, "0", Cluster)
         .doc("Bytes in flight up to which a migrated slot changes its owner; -1 means any."),
     start("socket-mark-id", Int(0, u32::MAX as i64), "0", Network).doc("Mark of outgoing packets."),
-    live("tls-client-cert-file", Text, "", Tls)
-        .doc("File of the certificate for outgoing connections."),
-    live("tls-client-key-file", Text, "", Tls).doc("File of the key for outgoing connections."),
-    live("tls-client-key-file-pass", Text, "", Tls)
-        .secret()
-        .doc("Password of the key for outgoing connections."),
     live("tls-cluster", Bool, "no", Tls).refused().doc("Use TLS between nodes."),
     live("tls-dh-params-file", Text, "", Tls).doc("File of Diffie-Hellman parameters."),
     live("tls-session-cache-size", COUNT, "20480", Tls).doc("Sessions that are cached."),

@@ -7,25 +7,22 @@
 //! ```text
 //!   argv  flag file  environment  redis.conf        CONFIG SET       CONFIG GET, REWRITE
 //!        \      |        |        /                     |                   ^
-//!         `---- start (precedence) ------> kind --> Settings (snapshot) ----'
+//!         `---- sources (precedence) ----> kind --> Settings (snapshot) ----'
 //! ```
 //!
 //! Invariants
 //! 1. A `Settings` is never changed in place once workers can see it: `set` makes a new one.
 //! 2. A value that a setting does not allow never enters a `Settings`.
 //!
-//! Not here: any clock or socket; files, but for `disk` (the rest gets them as `Sources`); acting
-//! on a setting.
+//! Not here: any clock or socket; files, but for `sources::disk` (the rest gets them as `Sources`);
+//! acting on a setting.
 //! Tests: at the foot of each file; `tests/reference.rs` compares with Valkey's CONFIG GET.
 
 #![forbid(unsafe_code)]
 
 mod active;
-mod conf;
-mod disk;
 mod dragonfly;
 pub mod field;
-mod flags;
 mod help;
 mod inert;
 pub mod kind;
@@ -34,13 +31,12 @@ mod rewrite;
 mod row;
 mod shapes;
 mod snapshot;
-mod start;
-mod users;
+mod sources;
 
 pub use active::Settings;
-pub use disk::Disk;
 pub use pages::{Page, pages};
 pub use row::{Carried, Change, Effect, Group, OnChange, Row, find, rows};
 pub use snapshot::{Caller, SetError};
-pub use start::{Launch, Rename, Sources, Start, UsageError};
-pub use users::{KeptUser, UserLine};
+pub use sources::disk::Disk;
+pub use sources::start::{Launch, Rename, Sources, Start, UsageError};
+pub use sources::users::{KeptUser, UserLine};

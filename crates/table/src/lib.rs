@@ -19,9 +19,8 @@
 //! | `segment` | buckets, stash, displacement |
 //! | `directory` | prefix to segment |
 //! | `hash`, `word`, `group` | bits of a hash, of a slot, and the SIMD of a bucket head |
-//! | `record`, `text`, `owned` | one record, its string, and what leaves the table |
-//! | `tail` | memcached's flags and cas number, beside a string |
-//! | `class`, `number` | allocator classes, integers as text |
+//! | `records` | one record, its string, and what leaves the table |
+//! | `class` | allocator classes |
 //!
 //! A lookup that hits touches a directory entry, one bucket (two cache lines) and one record.
 //!
@@ -33,15 +32,11 @@ mod directory;
 mod evict;
 mod group;
 mod hash;
-mod number;
-mod owned;
-mod record;
+mod records;
 mod renewal;
 mod segment;
 mod structure;
 mod table;
-mod tail;
-mod text;
 mod walk;
 mod word;
 
@@ -49,13 +44,13 @@ use pantala_base::UnixMs;
 
 pub use class::size_class;
 pub use evict::{Among, Choice, Evicted, First, Lately, MOST_VICTIMS};
-pub use number::IntText;
-pub use owned::{Discarded, Encoding, OwnedRecord, StrRef, ValueRef};
-pub use record::MAX_STRING_BYTES;
+pub use records::number::IntText;
+pub use records::owned::{Discarded, Encoding, OwnedRecord, StrRef, ValueRef};
+pub use records::record::MAX_STRING_BYTES;
+pub use records::tail::{CAS_MAX, Tail};
+pub use records::text::string_bytes;
 pub use renewal::{PARTS_PER_STEP, Renewal, RenewalCursor};
 pub use table::{Full, Place, Table};
-pub use tail::{CAS_MAX, Tail};
-pub use text::string_bytes;
 pub use walk::{Cursor, SweepCursor, Swept};
 pub use word::HOTTEST;
 

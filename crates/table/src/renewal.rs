@@ -12,7 +12,7 @@
 //! Not here: what is sparse, and when it is worth it. Tests: `tests/renewal.rs`.
 
 use crate::hash::PREFIX_BITS;
-use crate::record::renew_blocks;
+use crate::records::record::renew_blocks;
 use crate::{Object, Table};
 
 /// Says which blocks are to be allocated anew, and counts.

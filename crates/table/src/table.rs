@@ -28,15 +28,15 @@ use crate::directory::{Directory, Entry};
 use crate::evict::Standing;
 use crate::group::prefetch;
 use crate::hash::{position, trail};
-use crate::number::IntText;
-use crate::owned::{
+use crate::records::number::IntText;
+use crate::records::owned::{
     Discarded, Encoding, OwnedRecord, StrRef, ValueRef, bytes_of, create_object, encoding_of, free,
     value_of,
 };
-use crate::record::{self, Record};
+use crate::records::record::{self, Record};
+use crate::records::tail::{self, Tail};
+use crate::records::text;
 use crate::segment::{Header, SHAPES, Segment, UNIT_BYTES};
-use crate::tail::{self, Tail};
-use crate::text;
 use crate::walk::Cursor;
 use crate::word::{HOTTEST, Kind, Word};
 

@@ -12,7 +12,7 @@ use pantala_base::UnixMs;
 
 use crate::directory::{Entry, segment_prefix};
 use crate::hash::{POSITIONS, PREFIX_BITS, position};
-use crate::owned::OwnedRecord;
+use crate::records::owned::OwnedRecord;
 use crate::segment::{MOST_SLOTS, Segment, first_position, home_of};
 use crate::{Object, Place, Table};
 
@@ -199,7 +199,9 @@ impl<O: Object> Table<O> {
         self.outdate_places();
         strays.retain(|stray| {
             // SAFETY: T1: a stray's word owns a live record.
-            let Some(deadline) = unsafe { crate::record::Record::of(stray.word) }.deadline() else {
+            let Some(deadline) =
+                unsafe { crate::records::record::Record::of(stray.word) }.deadline()
+            else {
                 return true;
             };
             swept.visited += 1;

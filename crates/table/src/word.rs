@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Kind: an object is 16 + its type tag (1..=15); a string is the number of its encoding, in two
-//! bits, and 4 if it has a tail (`tail`); one bit is to spare, for packed text.
+//! bits, and 4 if it has a tail (`records::tail`); one bit is to spare, for packed text.
 //!
 //! The position bits and the window are bits of the key's hash ("trail"). They sharpen the
 //! fingerprint, so that a lookup touches a wrong record about once in thousands, and they let a

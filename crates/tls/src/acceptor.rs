@@ -77,18 +77,7 @@ impl Acceptor {
     /// # Errors
     /// A text for the operator: which file or setting, and why.
     pub fn new(options: &Options<'_>) -> Result<Acceptor, String> {
-        let chain = files::certificates(options.certificate_file)?;
-        let own = valid("certificate", options.certificate_file, &chain[0])?;
-        let key = files::private_key(options.key_file, options.key_password)?;
-        let key = provider::sign::any_supported_type(&key)
-            .map_err(|error| format!("the key in '{}': {error}", options.key_file))?;
-        let certified = CertifiedKey::new(chain, key);
-        if let Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) =
-            certified.keys_match()
-        {
-            let (certificate, key) = (options.certificate_file, options.key_file);
-            return Err(format!("the key in '{key}' is not that of '{certificate}'"));
-        }
+        let (certified, own) = certified(options)?;
         let (roots, authority) = roots(options)?;
         let crypto = Arc::new(crypto(options)?);
         let config = ServerConfig::builder_with_provider(Arc::clone(&crypto))
@@ -106,6 +95,23 @@ impl fmt::Debug for Acceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acceptor").field("own", &self.own).finish_non_exhaustive()
     }
+}
+
+/// The certificate and its key.
+pub(crate) fn certified(options: &Options<'_>) -> Result<(CertifiedKey, Brief), String> {
+    let chain = files::certificates(options.certificate_file)?;
+    let own = valid("certificate", options.certificate_file, &chain[0])?;
+    let key = files::private_key(options.key_file, options.key_password)?;
+    let key = provider::sign::any_supported_type(&key)
+        .map_err(|error| format!("the key in '{}': {error}", options.key_file))?;
+    let certified = CertifiedKey::new(chain, key);
+    if let Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) =
+        certified.keys_match()
+    {
+        let (certificate, key) = (options.certificate_file, options.key_file);
+        return Err(format!("the key in '{key}' is not that of '{certificate}'"));
+    }
+    Ok((certified, own))
 }
 
 /// A certificate that is valid today.

@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::sign::SingleCertAndKey;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
     SignatureScheme, StreamOwned,
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use crate::acceptor::{Options, crypto, roots};
-use crate::{files, names};
+use crate::acceptor::{Options, certified, crypto, roots};
+use crate::names;
 
 /// See the module.
 #[derive(Debug)]
@@ -48,15 +49,20 @@ impl Connector {
             .with_custom_certificate_verifier(Arc::new(OfAnyName(verifier)));
         let config = match options.certificate_file {
             "" => config.with_no_client_auth(),
-            file => {
-                let chain = files::certificates(file)?;
-                let key = files::private_key(options.key_file, options.key_password)?;
-                config
-                    .with_client_auth_cert(chain, key)
-                    .map_err(|error| format!("'{file}' and '{}': {error}", options.key_file))?
+            _ => {
+                let (own, _) = certified(options)?;
+                config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(own)))
             }
         };
         Ok(Connector { config: Arc::new(config) })
+    }
+
+    /// Whether the certificate that would be shown is valid and fits its key.
+    ///
+    /// # Errors
+    /// A text for the operator: which file, and why.
+    pub fn check(options: &Options<'_>) -> Result<(), String> {
+        certified(options).map(drop)
     }
 
     /// Speaks TLS over `socket` to the server of this name. The handshake comes with the first

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pantala_client::{ADDRESS_HELP, Address};
+use pantala_client::{ADDRESS_HELP, Address, Told};
 
 const HELP_BEGIN: &str = "\
 pantala top [URL] [FLAGS]: what a server of this protocol does, in the terminal
@@ -15,6 +15,9 @@ const HELP_END: &str = "\
 
 Keys: q ends, arrows or Tab move, s and r sort, k kills a client, h asks for hot keys.
 ";
+
+/// Between two looks, where nothing is said.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The help text.
 pub fn help() -> String {
@@ -40,26 +43,16 @@ impl Options {
     /// # Errors
     /// A text for the operator.
     pub fn parse(words: &[String], password: Option<String>) -> Result<Options, String> {
-        let mut options = Options {
-            address: Address { password, ..Address::default() },
-            interval: Duration::from_secs(1),
-            is_once: false,
-            is_help: false,
-        };
-        let mut words = words.iter().cloned();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "-i" | "--interval" => {
-                    let text = words.next().ok_or_else(|| format!("{word}: a value is missing"))?;
-                    options.interval = interval(&text)?;
-                }
-                "--once" => options.is_once = true,
-                "--help" => options.is_help = true,
-                _ if options.address.take(&word, &mut words)? => {}
-                other => return Err(format!("{other}: unknown; see pantala top --help")),
+        let (mut pause, mut is_once) = (INTERVAL, false);
+        let told = Told::read("top", words, password, &mut |word, value| {
+            match word {
+                "-i" | "--interval" => pause = interval(&value()?)?,
+                "--once" => is_once = true,
+                _ => return Ok(false),
             }
-        }
-        Ok(options)
+            Ok(true)
+        })?;
+        Ok(Options { address: told.address, interval: pause, is_once, is_help: told.is_help })
     }
 }
 

@@ -1,17 +1,21 @@
 // Deletes the keys that match a pattern: counts them first, asks, then frees them in the background
-// of the server by UNLINK, in batches, and can be stopped at any time.
+// of the server by UNLINK, in batches, and can be stopped at any time. Keys that were counted are
+// deleted as they were counted; of very many only the pattern is kept, and they are looked for again.
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { count } from '../../api/format';
-import { asNumber, asText, type Word } from '../../api/reply';
+import { asNumber, asText, orThrow, type Word } from '../../api/reply';
 import { Scan } from '../../api/scan';
-import { database, run } from '../../state';
+import { database, run, socket } from '../../state';
 import { Dialog } from '../../ui/dialog';
 import { Bar } from '../../ui/parts';
 import { say } from '../../ui/toast';
 
 const BATCH_KEYS = 500;
+/** Batches that are under way together. */
+const BATCHES = 4;
+const MAX_KEPT = 200_000;
 const EXAMPLES = 5;
 /** The walk goes on in steps, between which a stop is seen. */
 const STEP = { keys: Number.POSITIVE_INFINITY, ms: 500 };
@@ -27,6 +31,7 @@ export function BulkDelete(props: { pattern: string; type: string; onClose: () =
   const deleted = useSignal(0);
   const examples = useSignal<Word[]>([]);
   const typed = useSignal('');
+  const kept = useRef<Word[] | undefined>(undefined);
   const walk = useRef<Scan | undefined>(undefined);
   const ended = useRef(false);
   useEffect(
@@ -58,22 +63,41 @@ export function BulkDelete(props: { pattern: string; type: string; onClose: () =
     phase.value = 'counting';
     found.value = 0;
     examples.value = [];
+    kept.current = [];
     void go(async (keys) => {
       found.value += keys.length;
+      if (found.value > MAX_KEPT) kept.current = undefined;
+      kept.current?.push(...keys);
       if (examples.value.length < EXAMPLES) {
         examples.value = [...examples.value, ...keys].slice(0, EXAMPLES);
       }
     }, 'counted');
   };
+  const unlink = async (keys: Word[], goesOn: () => boolean) => {
+    const size = BATCH_KEYS * BATCHES;
+    for (let at = 0; at < keys.length && goesOn(); at += size) {
+      const commands: Word[][] = [];
+      for (let from = at; from < Math.min(at + size, keys.length); from += BATCH_KEYS) {
+        commands.push(['UNLINK', ...keys.slice(from, Math.min(from + BATCH_KEYS, at + size))]);
+      }
+      const replies = await socket.askAll(commands, database.value);
+      for (const reply of replies) deleted.value += asNumber(orThrow(reply));
+    }
+  };
   const deleteKeys = () => {
     phase.value = 'deleting';
     deleted.value = 0;
-    void go(async (keys) => {
-      for (let at = 0; at < keys.length && !ended.current; at += BATCH_KEYS) {
-        const batch = keys.slice(at, at + BATCH_KEYS);
-        deleted.value += asNumber(await run(['UNLINK', ...batch], database.value));
-      }
-    }, 'done');
+    const keys = kept.current;
+    const goesOn = () => phase.value === 'deleting' && !ended.current;
+    if (!keys) {
+      void go((some) => unlink(some, goesOn), 'done');
+      return;
+    }
+    unlink(keys, goesOn)
+      .catch((error: Error) => say(error.message, 'bad'))
+      .finally(() => {
+        phase.value = 'done';
+      });
   };
   const stop = () => {
     const scan = walk.current;
@@ -81,7 +105,10 @@ export function BulkDelete(props: { pattern: string; type: string; onClose: () =
     scan?.stop();
     phase.value = phase.value === 'deleting' ? 'done' : 'asked';
   };
-  const share = Math.min(1, looked.value / (total.value || 1));
+  const isWalk = phase.value === 'counting' || kept.current === undefined;
+  const share = isWalk
+    ? Math.min(1, looked.value / (total.value || 1))
+    : deleted.value / (found.value || 1);
   const isRunning = phase.value === 'counting' || phase.value === 'deleting';
   return (
     <Dialog title="Delete many keys" onClose={props.onClose}>
@@ -109,8 +136,13 @@ export function BulkDelete(props: { pattern: string; type: string; onClose: () =
             }}
           />
         </label>
-        {isRunning && <Bar share={share} label="Looked at" />}
-        {phase.value === 'counting' && <p class="note">{count(found.value)} keys match so far.</p>}
+        {isRunning && <Bar share={share} label={isWalk ? 'Looked at' : 'Deleted'} />}
+        {phase.value === 'counting' && (
+          <p class="note">
+            {count(found.value)} keys match so far; looked at{' '}
+            {count(Math.min(looked.value, total.value))} of {count(total.value)}.
+          </p>
+        )}
         {phase.value === 'counted' && (
           <>
             <p>
@@ -139,7 +171,8 @@ export function BulkDelete(props: { pattern: string; type: string; onClose: () =
         )}
         {phase.value === 'deleting' && (
           <p role="status">
-            {count(deleted.value)} of about {count(found.value)} deleted.
+            {count(deleted.value)} of {isWalk && 'about '}
+            {count(found.value)} deleted.
           </p>
         )}
         {phase.value === 'done' && <p role="status">{count(deleted.value)} keys were deleted.</p>}

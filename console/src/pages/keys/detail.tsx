@@ -4,6 +4,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { bytes, count, duration, moment } from '../../api/format';
 import { asNumber, asText, errorOf, type Word } from '../../api/reply';
+import { visible } from '../../api/words';
 import { database, run, socket } from '../../state';
 import { ask } from '../../ui/dialog';
 import { FormDialog } from '../../ui/form';
@@ -55,7 +56,7 @@ export function Detail(props: {
     <section class="panel detail" aria-label="Key">
       <header>
         {now && <TypeBadge type={now.type} />}
-        <h2 class="key-name">{asText(name)}</h2>
+        <KeyName name={visible(asText(name)) || '(empty)'} />
         <button type="button" class="quiet" aria-label="Close" onClick={props.onClose}>
           ×
         </button>
@@ -112,6 +113,24 @@ export function Detail(props: {
         />
       )}
     </section>
+  );
+}
+
+const LONG_NAME = 160;
+
+/** A long name is shortened until somebody asks for all of it. */
+function KeyName(props: { name: string }) {
+  const whole = useSignal(props.name.length <= LONG_NAME);
+  const shown = whole.value ? props.name : `${props.name.slice(0, LONG_NAME)}…`;
+  return (
+    <h2 class="key-name">
+      {shown}{' '}
+      {!whole.value && (
+        <button type="button" class="small" onClick={() => (whole.value = true)}>
+          Whole name
+        </button>
+      )}
+    </h2>
   );
 }
 

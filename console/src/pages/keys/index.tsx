@@ -13,11 +13,11 @@ import { BulkDelete } from './bulk_delete';
 import { Detail } from './detail';
 import { NewKey } from './new_key';
 import { KeyRows } from './rows';
-import { rowsOf, treeOf } from './tree';
+import { rowOf, rowsOf, treeOf } from './tree';
 
 const FIRST_BUDGET = { keys: 5_000, ms: 1_500 };
 /** What is rare is looked for until it is found, or for a while. */
-const SEARCH_BUDGET = { keys: 5_000, ms: 10_000 };
+const SEARCH_BUDGET = { keys: 5_000, ms: 60_000 };
 const MORE_BUDGET = { keys: 20_000, ms: 10_000 };
 /** When a walk has found no more, all prefixes are open. */
 const FEW_KEYS = 20;
@@ -40,8 +40,8 @@ export function Keys() {
   const separator = useSignal<(typeof SHAPES)[number][0]>(':');
   const turned = useSignal<Turned>(new Map());
   const dialog = useSignal<'' | 'new' | 'delete'>('');
-  const { scan, found, total, busy, begin, more } = useKeyScan(typed, type);
-  const rows = useRows(found, separator, turned, busy);
+  const { scan, found, named, total, busy, begin, more } = useKeyScan(typed, type);
+  const rows = useRows({ found, named, busy }, separator, turned);
   const chosen = params.get('key');
   const choose = (key: Word) =>
     go('keys', { db: String(database.value), find: typed.value, key: wordId(key) });
@@ -89,6 +89,7 @@ export function Keys() {
           <Progress scan={scan.value} total={total.value} busy={busy.value} onMore={more} />
           <KeyRows
             rows={rows.value}
+            empty={total.value === 0 ? 'This database has no keys.' : 'No key matches.'}
             chosen={chosen ?? ''}
             onTurn={(prefix, open) => (turned.value = new Map(turned.value).set(prefix, open))}
             onChoose={choose}
@@ -144,6 +145,7 @@ type TextSignal = { value: string };
 function useKeyScan(typed: TextSignal, type: TextSignal) {
   const scan = useSignal<Scan | undefined>(undefined);
   const found = useSignal<Word[]>([]);
+  const named = useSignal<Word | undefined>(undefined);
   const total = useSignal(Number.NaN);
   const busy = useSignal(false);
   const drawnAt = useRef(0);
@@ -170,6 +172,7 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
     const isWanted = walk.scope.type === '' || walk.scope.type === kind;
     if (kind === 'none' || !isWanted || scan.value !== walk) return;
     walk.add([name]);
+    named.value = name;
     found.value = [...walk.keys];
   };
   const begin = () => {
@@ -180,6 +183,7 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
       type: type.value,
     });
     scan.value = walk;
+    named.value = undefined;
     const params = Object.fromEntries(route.value.params);
     replace('keys', { ...params, db: String(database.value), find: typed.value });
     void run(['DBSIZE'], database.value).then(
@@ -201,20 +205,31 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
     begin();
     return () => scan.value?.stop();
   }, []);
-  return { scan, found, total, busy, begin, more };
+  return { scan, found, named, total, busy, begin, more };
+}
+
+/** What was found; the key that has the very name that was typed stands before all prefixes. */
+interface FoundKeys {
+  found: { value: Word[] };
+  named: { value: Word | undefined };
+  busy: { value: boolean };
 }
 
 function useRows(
-  found: { value: Word[] },
+  { found, named, busy }: FoundKeys,
   separator: TextSignal,
   turned: { value: Turned },
-  busy: { value: boolean },
 ) {
-  const tree = useComputed(() => treeOf(found.value, separator.value));
+  const tree = useComputed(() => {
+    const first = named.value;
+    const others = first === undefined ? found.value : found.value.filter((key) => key !== first);
+    return treeOf(others, separator.value);
+  });
   return useComputed(() => {
-    const others = !busy.value && found.value.length <= FEW_KEYS;
+    const isFew = !busy.value && found.value.length <= FEW_KEYS;
     const now = turned.value;
-    return rowsOf(tree.value, (prefix) => now.get(prefix) ?? others);
+    const rows = rowsOf(tree.value, (prefix) => now.get(prefix) ?? isFew);
+    return named.value === undefined ? rows : [rowOf(named.value), ...rows];
   });
 }
 

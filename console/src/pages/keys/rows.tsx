@@ -15,6 +15,8 @@ const INDENT_PX = 16;
 
 export function KeyRows(props: {
   rows: Row[];
+  /** What is said when there are no rows. */
+  empty: string;
   chosen: string;
   onTurn: (prefix: string, open: boolean) => void;
   onChoose: (key: Word) => void;
@@ -77,7 +79,7 @@ export function KeyRows(props: {
         />
       ))}
       <div role="presentation" style={{ height: `${(rows.length - last) * KEY_ROW_PX}px` }} />
-      {rows.length === 0 && <Empty>No key matches.</Empty>}
+      {rows.length === 0 && <Empty>{props.empty}</Empty>}
     </div>
   );
 }

@@ -3,6 +3,7 @@
 // Keys that are no text stand at the root. Tests: tests/unit/tree.test.ts.
 
 import { asText, type Word, wordId } from '../../api/reply';
+import { visible } from '../../api/words';
 
 export interface Folder {
   /** The last part of the prefix. */
@@ -72,13 +73,20 @@ export function rowsOf(root: Folder, isOpen: (prefix: string) => boolean): Row[]
     const order = named.length > MAX_COLLATED ? byCodes : byText;
     named.sort((a, b) => order(a.text, b.text));
     for (const { key, text } of named) {
-      const label = text.slice(folder.prefix.length) || '(empty)';
-      rows.push({ kind: 'key', id: wordId(key), depth, key, label });
+      rows.push(rowOf(key, depth, text.slice(folder.prefix.length)));
     }
   };
   visit(root, 0);
   return rows;
 }
+
+export const rowOf = (key: Word, depth = 0, label = asText(key)): Row => ({
+  kind: 'key',
+  id: wordId(key),
+  depth,
+  key,
+  label: visible(label) || '(empty)',
+});
 
 const COLLATOR = new Intl.Collator('en', { numeric: true });
 /** Above this the order of numbers costs more than it helps. */

@@ -12,14 +12,14 @@ import { Bar, Choice, Empty, PageHead, Panel, Tile, TypeBadge, useRefresh } from
 import { SampleButtons, sampleNote, useSample } from '../../ui/sample';
 import { type Column, Table } from '../../ui/table';
 import { LiveMemory } from './live';
-import { adviceOn, type Prefix, Prefixes } from './prefixes';
+import { adviceOn, EXPIRES, type Prefix, Prefixes } from './prefixes';
 
 const DEPTHS = [
   ['1', '1 part'],
   ['2', '2 parts'],
   ['3', '3 parts'],
 ] as const;
-const BUDGET = { keys: 20_000, ms: 15_000 };
+const BUDGET = { keys: 200_000, ms: 15_000 };
 
 export function Memory() {
   return (
@@ -89,7 +89,7 @@ function ByPrefix() {
       ) : (
         <Empty>
           Looks at up to {count(BUDGET.keys)} keys and adds up what they take, by prefix. It reads
-          only, and a little at a time.
+          only, a little at a time, shows what it has found so far, and can be stopped.
         </Empty>
       )}
     </Panel>
@@ -129,9 +129,17 @@ function Results(props: { prefixes: Prefixes; scale: number }) {
           .map((sum) => (
             <li key={sum.type}>
               <TypeBadge type={sum.type} /> <b>{bytes(sum.bytes * scale)}</b>{' '}
-              <span class="note">in {short(Math.round(sum.keys * scale))} keys</span>
+              <span class="note">in {keysText(Math.round(sum.keys * scale))}</span>
             </li>
           ))}
+      </ul>
+      <ul class="type-sums" aria-label="By expiry">
+        <li class="note">Expires</li>
+        {EXPIRES.map((name, index) => (
+          <li key={name}>
+            {name} <b>{bytes((prefixes.expires[index] ?? 0) * scale)}</b>
+          </li>
+        ))}
       </ul>
       {advice.length > 0 && (
         <ul class="advice">
@@ -145,6 +153,8 @@ function Results(props: { prefixes: Prefixes; scale: number }) {
     </>
   );
 }
+
+const keysText = (keys: number) => (keys === 1 ? '1 key' : `${short(keys)} keys`);
 
 const prefixLink = (prefix: Prefix) =>
   prefix.name.startsWith('(') ? (

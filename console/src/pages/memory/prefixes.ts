@@ -23,9 +23,15 @@ export interface TypeSum {
   bytes: number;
 }
 
+/** When memory is freed by expiry, soonest first; the last two are later, and never. */
+export const EXPIRES = ['within 1 h', 'within 1 d', 'within 7 d', 'later', 'never'] as const;
+const EXPIRES_MS = [3_600_000, 86_400_000, 604_800_000, Number.POSITIVE_INFINITY];
+
 export class Prefixes {
   readonly all = new Map<string, Prefix>();
   readonly types = new Map<string, TypeSum>();
+  /** Bytes by `EXPIRES`. */
+  readonly expires = EXPIRES.map(() => 0);
   keys = 0;
   bytes = 0;
 
@@ -44,6 +50,9 @@ export class Prefixes {
     }
     this.keys += 1;
     this.bytes += sampled.bytes;
+    const until = EXPIRES_MS.findIndex((ms) => sampled.ttlMs <= ms);
+    const place = sampled.ttlMs < 0 ? EXPIRES.length - 1 : until;
+    this.expires[place] = (this.expires[place] ?? 0) + sampled.bytes;
     const sum = this.types.get(sampled.type) ?? { type: sampled.type, keys: 0, bytes: 0 };
     sum.keys += 1;
     sum.bytes += sampled.bytes;
@@ -80,10 +89,14 @@ export interface Circumstances {
 /** Fewer keys tell nothing. */
 const MIN_KEYS = 50;
 const LARGE_BYTES = 1 << 20;
+/** More is not read. */
+const MAX_ADVICE = 12;
 
 export function adviceOn(prefixes: Prefixes, now: Circumstances): Advice[] {
   const advice = [...onServer(now)];
-  for (const prefix of prefixes.all.values()) {
+  const largestFirst = [...prefixes.all.values()].sort((a, b) => b.bytes - a.bytes);
+  for (const prefix of largestFirst) {
+    if (advice.length >= MAX_ADVICE) break;
     if (prefix.keys >= MIN_KEYS) advice.push(...onPrefix(prefix));
     const largest = prefix.largest;
     if (largest && largest.bytes > Math.max(LARGE_BYTES, prefixes.bytes / 10)) {

@@ -4,6 +4,8 @@ import { useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { Figures, Sample } from '../../api/figures';
 import { bytes, count, duration, known, micros, percent, short } from '../../api/format';
+import { troublesOf } from '../../api/troubles';
+import { addressOf } from '../../router';
 import { figures, samples, session } from '../../state';
 import { Choice, Empty, PageHead, Tile } from '../../ui/parts';
 import { Charts } from './charts';
@@ -40,6 +42,7 @@ export function Overview() {
           {paused.value ? 'Go on' : 'Pause'}
         </button>
       </PageHead>
+      <Troubles figures={now} />
       <Tiles figures={now} sample={all.at(-1)} />
       <Charts samples={all} seconds={Number(window.value)} figures={now} />
       <div class="columns">
@@ -65,7 +68,20 @@ function uptimeNote(now: Figures): string {
 function replicationNote(now: Figures['replication']): string {
   if (!now) return '';
   const role = now.role === 'slave' ? 'a replica' : 'a primary';
-  return `${role}, ${now.replicas ?? 0} replicas`;
+  const replicas = now.replicas ?? 0;
+  return `${role}, ${replicas} ${replicas === 1 ? 'replica' : 'replicas'}`;
+}
+
+function Troubles({ figures: now }: { figures: Figures }) {
+  return (
+    <div class="troubles" role="status">
+      {troublesOf(now).map(({ text, page }) => (
+        <p key={text} class="reason">
+          {text} <a href={addressOf(page)}>More</a>
+        </p>
+      ))}
+    </div>
+  );
 }
 
 function Tiles(props: { figures: Figures; sample: Sample | undefined }) {

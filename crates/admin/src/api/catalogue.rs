@@ -11,8 +11,8 @@ use pantala_settings::{Change, Row};
 use serde_json::{Value, json};
 
 use crate::access::Asker;
+use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer};
-use crate::serve::{Admin, Peer};
 
 /// `GET /api/commands`: all of them, those of containers by their full names.
 pub(super) async fn commands(

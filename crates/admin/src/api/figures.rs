@@ -14,9 +14,9 @@ use pantala_keyspace::DbIndex;
 use serde_json::{Map, Value, json};
 
 use crate::access::Asker;
+use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer};
 use crate::host::{Figures, Host};
-use crate::serve::{Admin, Peer};
 
 /// What stands for the bound of a histogram's last bucket, which has none.
 const LONGEST_US: f64 = 1e9;
@@ -36,7 +36,7 @@ pub(super) async fn page(
 pub(super) fn figures(host: &dyn Host) -> Value {
     let (engine, now) = (host.engine(), host.figures());
     let sum = |pick: fn(&ThreadTally) -> u64| engine.stats.tallies.sum_ever(pick);
-    let Figures { memory, lane, clients, cpu_s: [user_s, system_s], role, replicas, .. } = now;
+    let Figures { memory, lane, clients, cpu_s: [user_s, system_s], .. } = now;
     let persistence: Map<String, Value> =
         now.persistence.into_iter().map(|(name, value)| (name, number_or_text(value))).collect();
     let workers: Vec<Value> = now.workers.iter().map(worker).collect();
@@ -70,8 +70,18 @@ pub(super) fn figures(host: &dyn Host) -> Value {
         "lane": { "threads": lane.threads, "waiting": lane.waiting, "jobs": lane.jobs },
         "families": families(engine),
         "persistence": persistence,
-        "replication": { "role": role, "replicas": replicas },
+        "replication": replication(now.link_is_up, now.replicas),
     })
+}
+
+fn replication(link_is_up: Option<bool>, replicas: u64) -> Value {
+    match link_is_up {
+        None => json!({ "role": "master", "replicas": replicas }),
+        Some(is_up) => {
+            let link = if is_up { "up" } else { "down" };
+            json!({ "role": "slave", "link": link, "replicas": replicas })
+        }
+    }
 }
 
 fn worker(worker: &crate::host::WorkerFigures) -> Value {

@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::access::{Asker, cookie, cookie_name};
+use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer};
 use crate::link::{Heard, Link};
-use crate::serve::{Admin, Peer};
 
 use super::{BODY_BYTES, body};
 

@@ -1,5 +1,6 @@
 //! `/api`: what the console asks for, as JSON. docs/http.md says what each is.
 
+mod batch;
 mod catalogue;
 mod figures;
 mod login;
@@ -18,8 +19,8 @@ use axum::routing::{get, post};
 use http_bodies::{BodyExt, LengthLimitError, Limited};
 
 use crate::access::Asker;
+use crate::admin::Admin;
 use crate::answer::Refusal;
-use crate::serve::Admin;
 
 pub(crate) use login::Basic;
 

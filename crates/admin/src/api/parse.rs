@@ -18,19 +18,34 @@ pub(super) struct Command {
 /// # Errors
 /// A text for the user.
 pub(super) fn command(value: &Value) -> Result<Command, String> {
-    let words = value.get("run").and_then(Value::as_array).ok_or("run is to be a list")?;
+    let args = words(value.get("run").unwrap_or(&Value::Null))?;
+    Ok(Command { args, db: database(value)? })
+}
+
+/// The name and arguments of a command.
+///
+/// # Errors
+/// A text for the user.
+pub(super) fn words(value: &Value) -> Result<Vec<Vec<u8>>, String> {
+    let words = value.as_array().ok_or("run is to be a list")?;
     if words.is_empty() {
         return Err("run is empty".into());
     }
-    let args = words.iter().map(argument).collect::<Result<_, _>>()?;
-    let db = match value.get("db") {
-        None | Some(Value::Null) => None,
+    words.iter().map(argument).collect()
+}
+
+/// The database that is named beside a command, or beside many.
+///
+/// # Errors
+/// A text for the user.
+pub(super) fn database(value: &Value) -> Result<Option<u32>, String> {
+    match value.get("db") {
+        None | Some(Value::Null) => Ok(None),
         Some(db) => {
             let number = db.as_u64().and_then(|db| u32::try_from(db).ok());
-            Some(number.ok_or("db is to be the number of a database")?)
+            Ok(Some(number.ok_or("db is to be the number of a database")?))
         }
-    };
-    Ok(Command { args, db })
+    }
 }
 
 /// Text, a number, or `{"base64":"..."}`.

@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::access::Asker;
+use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer, json_text};
 use crate::link::{Heard, Link, Request};
-use crate::serve::{Admin, Peer};
 
 use super::{body, is_announced_too_long, most_bytes, parse};
 

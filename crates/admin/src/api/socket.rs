@@ -2,15 +2,18 @@
 //!
 //! ```text
 //! browser --{"id","run"}--> link --> worker        link --{"id","reply"}, {"push"}--> browser
+//!         --{"id","runs"}-> batches --> link      batches --{"id","replies"}-------->
 //!         --{"figures"}---> clock                  clock --{"figures"}-------------->
 //!         --{"watch"}-----> traffic (MONITOR)      traffic --{"traffic"}------------>
 //! ```
 //!
 //! Invariants
 //! 1. One thing is done at a time: while the browser does not take what it is sent nothing more is
-//!    read of anything, so that a slow one costs what is under way and no more; what the server
-//!    keeps for its client there its output limit ends.
-//! 2. Who asks is looked up again with each message, and from time to time without: a session that
+//!    read of anything, so that a slow one costs what is under way and no more: the message it does
+//!    not take, and what the worker lets a client leave unread.
+//! 2. Requests that wait take much more than the text they came in: above
+//!    [`MOST_WAITING_BYTES`] of it no more are read.
+//! 3. Who asks is looked up again with each message, and from time to time without: a session that
 //!    ends, ends its sockets.
 
 use std::future::pending;
@@ -26,18 +29,19 @@ use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::access::Asker;
+use crate::admin::{Admin, Peer};
 use crate::answer::Refusal;
 use crate::link::{Heard, Link, Request};
-use crate::serve::{Admin, Peer};
 
+use super::batch::Batches;
 use super::figures::figures;
 use super::traffic::Traffic;
 use super::{most_bytes, parse};
 
 /// Requests that wait for their replies; above this no more are read.
 const MOST_PENDING: usize = 1_000;
-/// Bytes that wait to be sent to the server; above this no more are read.
-const MOST_UNSENT_BYTES: usize = 64 << 20;
+/// Bytes of those that wait for their replies, or to be sent; above this no more are read.
+const MOST_WAITING_BYTES: usize = 256 << 10;
 /// How often the browser is asked whether it is there, and whether its session has ended.
 const LOOK: Duration = Duration::from_secs(20);
 /// How far figures may be apart, in milliseconds.
@@ -55,8 +59,9 @@ pub(super) async fn open(
     let login = Some(asker.login.clone());
     let link = Link::open(&*admin.host, &peer, login, None).map_err(Refusal::busy)?;
     let most_bytes = most_bytes(&asker);
+    let (batches, traffic, figures) = (Batches::default(), None, None);
     let conversation =
-        Conversation { admin, peer, headers, asker, link, traffic: None, figures: None };
+        Conversation { admin, peer, headers, asker, link, batches, traffic, figures };
     let upgrade = upgrade.max_message_size(most_bytes).max_frame_size(most_bytes);
     Ok(upgrade.on_upgrade(move |socket| conversation.go_on(socket, stops)))
 }
@@ -68,6 +73,7 @@ struct Conversation {
     headers: HeaderMap,
     asker: Asker,
     link: Link,
+    batches: Batches,
     traffic: Option<Traffic>,
     figures: Option<Interval>,
 }
@@ -78,6 +84,8 @@ enum Event {
     Said(Message),
     /// The server has.
     Heard(Heard),
+    /// Some of a batch may be sent to the server.
+    Feed,
     /// The watched clients have.
     Traffic(String),
     /// There is no more to watch.
@@ -115,8 +123,11 @@ impl Conversation {
         looks: &mut Interval,
         stops: &mut watch::Receiver<bool>,
     ) -> Event {
-        let has_room =
-            self.link.pending() < MOST_PENDING && self.link.unsent_bytes() < MOST_UNSENT_BYTES;
+        if self.batches.is_hungry() {
+            return Event::Feed;
+        }
+        let has_room = self.link.pending() + self.batches.waiting() < MOST_PENDING
+            && self.link.unsent_bytes() + self.batches.bytes() < MOST_WAITING_BYTES;
         let (traffic, figures) = (&mut self.traffic, &mut self.figures);
         tokio::select! {
             said = socket.recv(), if has_room => match said {
@@ -138,6 +149,9 @@ impl Conversation {
     fn answer(&mut self, event: Event) -> (Option<Message>, bool) {
         let text = |text: String| Some(Message::Text(text.into()));
         match event {
+            Event::Heard(Heard::Reply(id, reply)) if id.is_empty() => {
+                (self.batches.reply(reply).and_then(text), true)
+            }
             Event::Heard(Heard::Reply(id, reply)) => {
                 (text(format!("{{\"id\":{id},\"reply\":{reply}}}")), true)
             }
@@ -149,9 +163,12 @@ impl Conversation {
             }
             Event::End("") => (None, false),
             Event::End(why) => (text(json!({ "error": why }).to_string()), false),
-            Event::Said(_) | Event::Look | Event::Figures if !self.is_still_here() => {
+            Event::Said(_) | Event::Look | Event::Figures | Event::Feed
+                if !self.is_still_here() =>
+            {
                 (text(json!({ "error": "the session has ended" }).to_string()), false)
             }
+            Event::Feed => (self.feed().and_then(text), true),
             Event::Look => (Some(Message::Ping(Vec::new().into())), true),
             Event::Figures => {
                 let figures = figures(&*self.admin.host);
@@ -182,22 +199,24 @@ impl Conversation {
         if value.get("run").is_some() {
             return self.run(&value);
         }
+        if value.get("runs").is_some() {
+            let id = id_of(&value)?;
+            let taken = self.batches.take(&id, value, said.len()).err();
+            return Ok(taken.map(|why| format!("{{\"id\":{id},\"error\":{}}}", json!(why))));
+        }
         if let Some(every_ms) = value.get("figures") {
             return self.set_figures(every_ms.as_u64()).map(|()| None);
         }
         match value.get("watch") {
             Some(Value::Null) => self.traffic = None,
             Some(watched) => self.watch(watched)?,
-            None => return Err("one of run, figures and watch is to be said".into()),
+            None => return Err("one of run, runs, figures and watch is to be said".into()),
         }
         Ok(None)
     }
 
     fn run(&mut self, value: &Value) -> Result<Option<String>, String> {
-        let id = match value.get("id") {
-            Some(id @ (Value::Number(_) | Value::String(_))) => id.to_string(),
-            _ => return Err("id is to be a number or text".into()),
-        };
+        let id = id_of(value)?;
         let refused = |why: String| {
             let error = json!({ "error": why });
             Ok(Some(format!("{{\"id\":{id},\"reply\":{error}}}")))
@@ -213,6 +232,11 @@ impl Conversation {
             }
             Err(error) => refused(error),
         }
+    }
+
+    fn feed(&mut self) -> Option<String> {
+        let Conversation { admin, asker, link, batches, .. } = self;
+        batches.feed(link, &|args| asker.admit(admin.host.engine(), args))
     }
 
     fn set_figures(&mut self, every_ms: Option<u64>) -> Result<(), String> {
@@ -246,6 +270,17 @@ impl Conversation {
         let login = self.asker.login.clone();
         self.traffic = Some(Traffic::begin(&*self.admin.host, &self.peer, login, number)?);
         Ok(())
+    }
+}
+
+/// What a request is known by, as JSON.
+///
+/// # Errors
+/// A text for the user.
+fn id_of(value: &Value) -> Result<String, String> {
+    match value.get("id") {
+        Some(id @ (Value::Number(_) | Value::String(_))) => Ok(id.to_string()),
+        _ => Err("id is to be a number or text".into()),
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use pantala_commands::Login;
 
+use crate::admin::Peer;
 use crate::host::Host;
 use crate::link::Link;
 use crate::reply::push_bytes;
 use crate::scan::Scanned;
-use crate::serve::Peer;
 
 /// So many lines are shown in a second; the others are counted.
 const LINES_PER_S: u32 = 200;

@@ -19,7 +19,7 @@ pub(super) const METRICS: &[Metric] = &[
         samples.labelled(&[("version", sample.facts.version)], 1u64);
     }),
     each("dragonfly_master", Gauge, |sample, samples| {
-        samples.value(u8::from(sample.figures.role == "master"));
+        samples.value(u8::from(sample.figures.link_is_up.is_none()));
     }),
     each("dragonfly_uptime_in_seconds", Counter, |sample, samples| {
         samples.value(sample.facts.uptime_s);

@@ -22,10 +22,10 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::access::Asker;
+use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, plain};
 use crate::api::Basic;
 use crate::host::Host;
-use crate::serve::{Admin, Peer};
 pub(crate) use samples::{Kind, Number, Sink};
 use table::{Metric, Sample};
 use text::{Form, Page};

@@ -374,7 +374,58 @@ pub(super) const METRICS: &[Metric] = &[
     Metric::each("pantala_replicas", Gauge, "Replicas that follow.", |sample, samples| {
         samples.value(sample.figures.replicas);
     }),
+    Metric::field(
+        "pantala_replication_offset_bytes",
+        Gauge,
+        "Where the stream of changes is.",
+        "master_repl_offset",
+    ),
+    Metric::each(
+        "pantala_replica_behind_bytes",
+        Gauge,
+        "What a replica has not confirmed of the stream.",
+        |sample, samples| {
+            let end: u64 = sample.info("master_repl_offset").map_or(0, number);
+            each_replica(sample, |replica| {
+                let behind = end.saturating_sub(replica.offset);
+                samples.labelled(&[("replica", &replica.name)], behind);
+            });
+        },
+    ),
+    Metric::each(
+        "pantala_replica_silent_seconds",
+        Gauge,
+        "How long nothing was heard of a replica that follows.",
+        |sample, samples| {
+            each_replica(sample, |replica| {
+                samples.labelled(&[("replica", &replica.name)], replica.lag_s);
+            });
+        },
+    ),
 ];
+
+/// A replica as INFO tells of it.
+struct ReplicaLine {
+    name: String,
+    offset: u64,
+    lag_s: u64,
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_default()
+}
+
+fn each_replica(sample: &Sample<'_>, mut each: impl FnMut(ReplicaLine)) {
+    for at in 0..sample.figures.replicas {
+        let Some(line) = sample.info(&format!("slave{at}")) else { break };
+        let word = |name: &str| {
+            let mut words = line.split(',').filter_map(|word| word.split_once('='));
+            words.find(|word| word.0 == name).map_or("", |word| word.1)
+        };
+        let name = format!("{}:{}", word("ip"), word("port"));
+        each(ReplicaLine { name, offset: number(word("offset")), lag_s: number(word("lag")) });
+    }
+}
 
 /// Keys of each database that has some, by its number.
 pub(super) fn each_database(

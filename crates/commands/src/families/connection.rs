@@ -2,9 +2,9 @@
 
 use pantala_keyspace::DbIndex;
 
-use crate::call::{Call, Done};
-use crate::command::{Command, Databases, Flags, Group};
+use crate::calls::call::{Call, Done};
 use crate::error;
+use crate::rows::command::{Command, Databases, Flags, Group};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

@@ -5,10 +5,10 @@
 use pantala_base::number::parse_i64;
 use pantala_keyspace::DbIndex;
 
-use crate::call::{Call, Done};
-use crate::command::{Category, Command, Databases, Flags, Group, Handler};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Category, Command, Databases, Flags, Group, Handler};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

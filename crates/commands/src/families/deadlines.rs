@@ -8,9 +8,9 @@ use pantala_keyspace::{Opened, WrongType};
 use pantala_protocol::Reply;
 use pantala_values::{Collection, Hash, Set, SortedSet};
 
-use crate::call::Call;
+use crate::calls::call::Call;
+use crate::calls::record::Words;
 use crate::options::Conditions;
-use crate::record::Words;
 
 /// What the commands answer for one element.
 const MISSING: i64 = -2;

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::call::{Call, Done};
-use crate::command::{Category, Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
+use crate::clients::queue::{Queue, Watching};
 use crate::error::{self, ClientError};
-use crate::queue::{Queue, Watching};
+use crate::rows::command::{Category, Command, Flags, Group, KeyFlags, KeySpec};
 
 const DISCARD_WITHOUT: ClientError = ClientError::text("ERR DISCARD without MULTI");
 

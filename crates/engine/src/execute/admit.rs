@@ -6,10 +6,11 @@ use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, OwnedArgs, Queue, ReplyMode, Session, error,
 };
 use pantala_protocol::Reply;
+use pantala_scripting::Flags as ScriptFlags;
 
 use super::finish::suppress_reply;
 use super::{Turn, is_exec};
-use crate::states::{Answer, Concerned, PAUSED, States};
+use crate::condition::states::{Answer, Concerned, PAUSED, States};
 
 /// Why a command does not run now.
 pub enum Refusal {
@@ -110,11 +111,12 @@ impl Turn<'_> {
         // What is only kept waits with EXEC; what is aborted says so.
         let states = if at_once { self.states } else { self.states.without(PAUSED) };
         let states = if queue.is_aborted { states.without(States::FULL) } else { states };
-        if states.has(States::PAUSED_WRITES) && some.has(Flags::SCRIPT) {
-            let others = states.without(PAUSED);
-            self.judge(others, found, Concerned { some, all })?;
-            let some = self.flags_while_paused(queue);
-            self.judge(states.without(others), found, Concerned { some, all })?;
+        if !states.is_none() && some.has(Flags::SCRIPT) {
+            let concerned = match row.flags.has(Flags::TRANSACTION) {
+                true => Concerned { some: self.flags_of_queue(queue), all },
+                false => Concerned::one(self.flags_of_script(found, args)),
+            };
+            self.judge(states, found, concerned)?;
         } else {
             self.judge(states, found, Concerned { some, all })?;
         }
@@ -123,29 +125,32 @@ impl Turn<'_> {
 
     #[cold]
     fn judge_states(&self, found: CommandRef, args: &[&[u8]]) -> Result<(), Refusal> {
-        let flags = found.row.flags;
-        if !self.states.has(States::PAUSED_WRITES) || !flags.has(Flags::SCRIPT) {
-            return self.judge(self.states, found, Concerned::one(flags));
-        }
-        let others = self.states.without(PAUSED);
-        self.judge(others, found, Concerned::one(flags))?;
-        let flags = self.flags_of_script(found, args);
-        self.judge(self.states.without(others), found, Concerned::one(flags))
+        let flags = match found.row.flags {
+            flags if flags.has(Flags::SCRIPT) => self.flags_of_script(found, args),
+            flags => flags,
+        };
+        self.judge(self.states, found, Concerned::one(flags))
     }
 
-    /// What a script says of itself counts, if it does.
+    /// What a script says of itself counts, if it does. Whether there is memory for it is asked
+    /// when it runs.
     fn flags_of_script(&self, found: CommandRef, args: &[&[u8]]) -> Flags {
         let flags = found.row.flags;
-        match self.says_that_it_writes(found, args) {
-            Some(true) => flags.and(Flags::WRITE),
-            Some(false) => flags.without(Flags::WRITE.and(Flags::MAY_REPLICATE)),
-            None => flags,
+        let Some(said) = self.flags_said(found, args) else { return flags };
+        let flags = match said.has(ScriptFlags::ALLOW_STALE) {
+            true => flags.and(Flags::STALE),
+            false => flags.without(Flags::STALE),
+        };
+        match (said.has(ScriptFlags::COMPATIBLE), said.says_that_it_writes()) {
+            (true, _) => flags,
+            (_, true) => flags.and(Flags::WRITE),
+            (_, false) => flags.without(Flags::WRITE.and(Flags::MAY_REPLICATE)),
         }
     }
 
-    /// The flags of a transaction's commands.
+    /// The flags of a transaction's commands, those that one of them has.
     #[cold]
-    fn flags_while_paused(&self, queue: &Queue) -> Flags {
+    fn flags_of_queue(&self, queue: &Queue) -> Flags {
         let flags = queue.commands.iter().map(|one| match one.found.row.flags {
             flags if flags.has(Flags::SCRIPT) => {
                 self.flags_of_script(one.found, &one.args.slices())

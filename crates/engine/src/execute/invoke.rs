@@ -23,8 +23,9 @@ use super::{Request, Turn, Verdict};
 use crate::tracking::reading::{forget_caching, remember};
 
 impl<'r> Turn<'r> {
-    /// Runs a client's command whose partitions are held.
-    #[inline]
+    /// Runs a client's command whose partitions are held. Always inline, as what is to run in the
+    /// workers' loop is.
+    #[inline(always)]
     pub fn run_locked(
         &self,
         session: &mut Session,
@@ -45,7 +46,7 @@ impl<'r> Turn<'r> {
 
     /// Calls the handler of a command, whose partitions are held. `ready` is the key for which one
     /// is served that waited: then no other of its keys need be held.
-    #[inline]
+    #[inline(always)]
     pub fn invoke(
         &self,
         session: &mut Session,
@@ -91,7 +92,7 @@ impl<'r> Turn<'r> {
         verdict
     }
 
-    #[inline]
+    #[inline(always)]
     fn call(
         &self,
         session: &mut Session,

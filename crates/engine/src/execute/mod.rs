@@ -14,15 +14,19 @@
 //! | `invoke` | the one place where a handler is called |
 //! | `saving` | whether it waits for a snapshot first, or for a pinned key |
 //! | `finish` | what follows |
+//! | `transaction` | EXEC: several commands, all at one moment |
+//! | `attempt` | what a transaction or script leaves while it can be put back |
 //!
 //! Invariants
 //! 1. A command that ends with an error, parks or moves to the lane leaves no byte in the output.
 //! 2. Nothing here blocks on a worker; `Lane::Slow` may.
 
 pub mod admit;
+pub(crate) mod attempt;
 pub mod finish;
 pub mod invoke;
 mod saving;
+pub mod transaction;
 
 use pantala_base::UnixMs;
 use pantala_base::clock::monotonic_us;
@@ -33,22 +37,21 @@ use pantala_journal::Recorder;
 use pantala_keyspace::{Awaited, DbIndex, LockPlan, Locked, Missed, Scope};
 use smallvec::SmallVec;
 
+use crate::clients::presence;
+use crate::condition::states::States;
 use crate::engine::Engine;
-use crate::limits::Limited;
-use crate::presence;
-use crate::states::States;
+use crate::engine::limits::Limited;
 use crate::stats::hot_keys::Plan;
 use crate::stats::tallies::ThreadTally;
 use crate::stats::telemetry::is_sampled;
 use crate::waiting::{Blocked, ReplyTarget};
-use finish::Ended;
 
 /// How often a thread of the lane looks at a partition that visitors share, before it waits for its
 /// end.
 const LANE_LOOKS: u32 = 1_000;
 
 pub use admit::{Refusal, keep_for_exec};
-pub use finish::{report_panic, suppress_reply};
+pub use finish::{Ended, report_panic, suppress_reply};
 pub(crate) use saving::{asked, park_before};
 
 /// Hashes of one command's keys.
@@ -239,6 +242,26 @@ impl<'r> Turn<'r> {
         if self.is_monitored {
             self.show(session, found, args, &verdict);
         }
+        verdict
+    }
+
+    /// Runs one command of a group, for which `locked` was turned to its partition: a step of its
+    /// own. Always inline: workers and replicas call it, and either loop pays for a call.
+    #[inline(always)]
+    pub fn run_member(
+        &self,
+        session: &mut Session,
+        request: Request<'_>,
+        locked: &mut Locked<'r>,
+        output: &mut Vec<u8>,
+    ) -> Verdict {
+        let verdict = self.run_locked(session, request, locked, output);
+        if locked.has_ready() {
+            self.serve_ready(locked);
+            locked.end_step();
+        }
+        locked.end_grouped_step();
+        self.note_step(session);
         verdict
     }
 

@@ -80,6 +80,14 @@ pub fn load_libraries(engine: &Engine, codes: &[Vec<u8>], replaces: bool) -> Res
     engine.change_functions(|now: &Libraries<Kept>| now.merged(&libraries, replaces, keep))
 }
 
+/// The libraries of these codes.
+///
+/// # Errors
+/// One of the codes is refused, in these words.
+pub fn libraries_of(codes: &[Vec<u8>]) -> Result<Libraries<Kept>, ErrorText> {
+    Libraries::default().merged(&examine_all(codes)?, false, keep)
+}
+
 fn examine_all(codes: &[Vec<u8>]) -> Result<Vec<Arc<Library>>, ErrorText> {
     let examined = codes.iter().map(|code| examine(Header::parse(code)?, code));
     examined.collect()

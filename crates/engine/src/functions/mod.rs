@@ -25,8 +25,8 @@ use pantala_keyspace::{Busy, PartitionId};
 use crate::engine::Engine;
 use crate::scripts::{self, KillError, Kind};
 
-pub use load::load_libraries;
-pub use store::Functions;
+pub use load::{libraries_of, load_libraries};
+pub use store::{Functions, Kept};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

@@ -27,8 +27,8 @@
 //!    answered BUSY: aside ([`Engine::recheck_lane`]) or on a thread
 //!    (`LongWaitObserver::is_aborted`). So is what waits for a thread while such scripts have all
 //!    that there can be; the thread of operators tells it.
-//! 6. A job whose client has left before it began does not begin (`presence`). One that has sent an
-//!    errand out has begun; meanwhile it lies aside.
+//! 6. A job whose client has left before it began does not begin (`clients::presence`). One that
+//!    has sent an errand out has begun; meanwhile it lies aside.
 //! 7. While changes of data wait (a server that stops saves) a job that may change some lies aside:
 //!    it is asked inside the gate, so what ran before the snapshot's moment is in it.
 //! 8. Commands of operators (`OPERATOR`) wait for each other only.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use pantala_commands::{CommandRef, Flags, Locking, OwnedArgs, Session};
 use pantala_keyspace::Awaited;
 
-use crate::mailbox::Mailbox;
-use crate::presence::Applicant;
+use crate::clients::mailbox::Mailbox;
+use crate::clients::presence::Applicant;
 use crate::waiting::Waited;
 
 /// The most threads the lane can have.

@@ -12,12 +12,12 @@ use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
 use pantala_sync::gate::Role;
 
 use super::queue::{Aloof, Job, LANE_SLOTS, Task};
+use crate::clients::mailbox::Message;
+use crate::clients::presence::{self, AtHand};
+use crate::condition::states::States;
 use crate::engine::Engine;
+use crate::engine::limits::Limited;
 use crate::execute::{Turn, Verdict, report_panic};
-use crate::limits::Limited;
-use crate::mailbox::Message;
-use crate::presence::{self, AtHand};
-use crate::states::States;
 use crate::stats::tallies::ThreadTally;
 use crate::waiting::{Blocked, ReplyTarget};
 

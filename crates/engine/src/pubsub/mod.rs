@@ -30,12 +30,15 @@
 //! 6. A connection on its way between two workers is *in transit*, subscribers of a place of its
 //!    own, where publishers keep its messages.
 //!
+//! What happens to keys is told on channels too (`events`).
+//!
 //! Not here: the commands (`commands`), delivery to connections (the server). Tests:
 //! `tests`, compat/transcripts/pubsub, compat/bad_days.
 
 mod backpressure;
 mod channel_index;
 pub mod commands;
+pub mod events;
 mod indexed_list;
 pub mod message;
 pub mod name;
@@ -50,7 +53,7 @@ use pantala_base::hash::HashSeed;
 use pantala_commands::Place;
 use pantala_protocol::Version;
 
-use crate::mailbox::{MAX_WORKERS, WorkerSet};
+use crate::clients::mailbox::{MAX_WORKERS, WorkerSet};
 use channel_index::{ChannelIndex, Spread, total};
 use message::Message;
 use name::{Name, SubscriberId};

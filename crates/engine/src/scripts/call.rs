@@ -22,12 +22,12 @@ use pantala_scripting::{Abort, Host, Level};
 use smallvec::SmallVec;
 
 use super::running::{Fate, Kind, Running};
-use crate::attempt::Attempt;
+use crate::clients::mailbox::Message;
+use crate::clients::monitors::Monitors;
+use crate::condition::states::{Answer, Concerned, PAUSED, States};
+use crate::execute::attempt::Attempt;
 use crate::execute::{Request, Turn, Verdict, asked, park_before};
 use crate::lane::queue::CompensatingThread;
-use crate::mailbox::Message;
-use crate::monitors::Monitors;
-use crate::states::{Answer, Concerned, PAUSED, States};
 
 /// A worker's script that takes longer is undone and goes to the lane.
 pub(super) const WORKER_US: u64 = 2000;

@@ -12,7 +12,7 @@ use std::mem;
 
 use pantala_scripting::Level;
 
-use crate::monitors::Monitors;
+use crate::clients::monitors::Monitors;
 
 /// Lines that wait take so much at most.
 const HELD_BYTES: usize = 64 << 10;

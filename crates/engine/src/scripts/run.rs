@@ -16,10 +16,10 @@ use super::call::{Reason, Rights, Run, session_for};
 use super::known::{Known, Program};
 use super::running::Kind;
 use super::thread;
-use crate::attempt::Attempt;
+use crate::clients::monitors::Monitors;
+use crate::condition::states::States;
+use crate::execute::attempt::Attempt;
 use crate::execute::{Request, Turn, Verdict, suppress_reply};
-use crate::monitors::Monitors;
-use crate::states::States;
 use crate::tracking::reading::forget_caching;
 
 const NO_SCRIPT: ClientError = ClientError::text("NOSCRIPT No matching script.");
@@ -152,15 +152,14 @@ impl<'r> Turn<'r> {
         }
     }
 
-    /// Whether a script says that it may write; `None` if it says nothing, or is not known.
-    pub(crate) fn says_that_it_writes(&self, found: CommandRef, args: &[&[u8]]) -> Option<bool> {
-        let flags = match found.row.program? {
+    /// What a script says of itself; `None` if it is not known.
+    pub(crate) fn flags_said(&self, found: CommandRef, args: &[&[u8]]) -> Option<ScriptFlags> {
+        match found.row.program? {
             // One that can not be compiled is told so at once: only its first line counts.
-            Named::Body => pantala_scripting::Script::new(args.get(1)?).ok()?.flags(),
-            Named::Digest => thread::by_sha(&self.engine.scripts, args.get(1)?)?.flags,
-            Named::Function => self.engine.function(args.get(1)?).ok()?.flags,
-        };
-        (!flags.has(ScriptFlags::COMPATIBLE)).then(|| flags.says_that_it_writes())
+            Named::Body => pantala_scripting::Script::flags_said(args.get(1)?).ok(),
+            Named::Digest => Some(thread::by_sha(&self.engine.scripts, args.get(1)?)?.flags),
+            Named::Function => Some(self.engine.function(args.get(1)?).ok()?.flags),
+        }
     }
 
     /// Whether there is no memory for what a script says that it needs. It is refused before

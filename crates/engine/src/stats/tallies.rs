@@ -182,10 +182,18 @@ impl Tallies {
         Tallies { all: Mutex::new(Vec::new()), at_reset, rows }
     }
 
-    /// A new thread's tally.
+    /// A thread's tally: one that nobody counts in any more, with what it has, or a new one.
     pub fn join(&self) -> Arc<ThreadTally> {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        // Also orders what was counted there before what will be.
+        if let Some(left) = all.iter_mut().find_map(|tally| {
+            Arc::get_mut(tally)?;
+            Some(Arc::clone(tally))
+        }) {
+            return left;
+        }
         let tally = Arc::new(ThreadTally::new(self.rows));
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&tally));
+        all.push(Arc::clone(&tally));
         tally
     }
 
@@ -255,6 +263,20 @@ mod tests {
         assert_eq!(tallies.sum_ever(|tally| tally.reads.get()), 8);
         assert_eq!((tallies.row(1).calls.get(), tallies.row(1).times.total()), (2, 0));
         assert_eq!(tallies.row(0).calls.get(), 0);
+    }
+
+    #[test]
+    fn who_leaves_leaves_its_tally_to_the_next() {
+        let tallies = Tallies::new(1);
+        let stays = tallies.join();
+        for _ in 0..3 {
+            let leaves = tallies.join();
+            assert!(!Arc::ptr_eq(&leaves, &stays), "one writer each");
+            leaves.reads.add(1);
+        }
+        let mut count = 0;
+        tallies.each(&mut |_| count += 1);
+        assert_eq!((count, tallies.sum(|tally| tally.reads.get())), (2, 3));
     }
 
     /// Every count of a thread, of its keys and of one row.

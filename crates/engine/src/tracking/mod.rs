@@ -11,7 +11,7 @@
 //! 1. What a client reads reaches it before the word that it is stale: the reply is in the
 //!    connection's output, or on its way to its worker, before the key's partition is free. While
 //!    the slow lane runs a command of the client, such words are kept back until it has replied.
-//! 2. Word for a client that moves to another worker goes with it, see `directory`.
+//! 2. Word for a client that moves to another worker goes with it, see `clients::directory`.
 //! 3. Whether anybody tracks is known to the keyspace before the first key is remembered.
 //!
 //! | file | what |

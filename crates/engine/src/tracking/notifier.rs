@@ -7,9 +7,9 @@ use std::sync::{Arc, Weak};
 use pantala_keyspace::{ChangeSink, ClientId, Effect, Readers, Ticket};
 
 use super::trackers::Everybody;
-use crate::directory::Way;
+use crate::clients::directory::Way;
+use crate::clients::mailbox::{Keys, Message, Word};
 use crate::engine::Engine;
-use crate::mailbox::{Keys, Message, Word};
 use crate::pubsub::{Kind, WakeSet};
 
 /// The keyspace's way to the other clients.

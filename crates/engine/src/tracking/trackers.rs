@@ -9,7 +9,7 @@ use pantala_keyspace::event::EventClass;
 use pantala_keyspace::{ClientId, Keyspace, Wanted};
 use pantala_settings::Settings;
 
-use crate::settings_cell::SettingsCell;
+use crate::engine::settings_cell::SettingsCell;
 
 /// A client that tracks keys.
 #[derive(Clone, Debug)]

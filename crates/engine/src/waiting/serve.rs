@@ -12,10 +12,10 @@ use pantala_keyspace::{DbIndex, Key, Locked, Ready, Ticket, Waiter};
 use pantala_values::Type;
 
 use super::blocked::{Blocked, Waited};
+use crate::clients::mailbox::{Mailbox, Message};
 use crate::engine::Engine;
 use crate::execute::finish::Ended;
 use crate::execute::{Request, Turn, Verdict};
-use crate::mailbox::{Mailbox, Message};
 
 /// Where a command that may wait is called: its worker and its connection.
 pub struct ReplyTarget<'s> {

@@ -3,9 +3,9 @@
 use super::Room;
 use super::before::Saving;
 use crate::Keyspace;
+use crate::access::locked::Locked;
+use crate::access::ticket::Ticket;
 use crate::key::{Key, PartitionId};
-use crate::locked::Locked;
-use crate::ticket::Ticket;
 
 /// What a command waits for: that one of its keys is written, or that there is room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::parts::InParts;
 use super::shared::Shared;
 use super::unwritten::Unwritten;
 use super::{COPIED_BYTES, PIECE_BYTES, Pending, SMALL_BYTES, STREAMED_BYTES, SnapshotEntry};
+use crate::access::ticket::{Ticket, Woken};
 use crate::key::{DbIndex, PartitionId};
-use crate::ticket::{Ticket, Woken};
 
 /// In which way a record is about to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

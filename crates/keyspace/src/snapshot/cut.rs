@@ -9,8 +9,8 @@ use super::shared::Shared;
 use super::walk::Snapshot;
 use super::{SnapshotTarget, Target};
 use crate::Keyspace;
+use crate::access::may_wait::Aborted;
 use crate::key::{DbIndex, PARTITION_COUNT, PartitionId};
-use crate::may_wait::Aborted;
 
 /// Why there is no snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

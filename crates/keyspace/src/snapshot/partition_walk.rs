@@ -5,9 +5,9 @@ use std::mem::replace;
 use super::shared::Shared;
 use super::table_walk::{Portion, TableWalk};
 use crate::Keyspace;
+use crate::access::ticket::Ticket;
 use crate::key::{DbIndex, PartitionId};
 use crate::partition::Partition;
-use crate::ticket::Ticket;
 
 /// A walk through the tables of one partition.
 pub(crate) struct PartitionWalk {

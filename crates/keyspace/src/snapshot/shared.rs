@@ -15,9 +15,9 @@ use super::ask::SnapshotWait;
 use super::jobs::{Job, Jobs};
 use super::unwritten::{Unwritten, UnwrittenBytes};
 use super::{HANDED_BYTES, Pending, Piece, Room, SnapshotEntry, SnapshotTarget, Span, Target};
+use crate::access::ticket::Ticket;
 use crate::key::{PARTITION_COUNT, PartitionId};
 use crate::pins::Asking;
-use crate::ticket::Ticket;
 
 /// How a snapshot ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::parts::{InParts, Part};
 use super::shared::Shared;
 use super::{PIECE_BYTES, PORTION_BYTES, PORTION_RECORDS, Pending, STREAMED_BYTES, SnapshotEntry};
 use crate::Keyspace;
+use crate::changes::undo;
 use crate::key::DbIndex;
-use crate::undo;
 
 /// A record that takes more is copied, and written with the partition free: to compress it takes
 /// ten times as long, in which the walker may lose its core to others.

@@ -14,10 +14,10 @@ use super::shared::{Outcome, Shared, SnapshotProgress};
 use super::table_walk::{Portion, go_on_with};
 use super::{Room, STREAMED_BYTES, SnapshotEntry};
 use crate::Keyspace;
+use crate::access::ticket::Ticket;
 use crate::key::{DbIndex, PartitionId};
 use crate::partition::Partition;
-use crate::ticket::Ticket;
-use crate::walk::Busy;
+use crate::whole::walk::Busy;
 
 /// Walkers look for news at least so often.
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);

@@ -50,6 +50,8 @@ pub struct Loaded {
     pub bytes: u64,
     /// What was cut off, and of which file.
     pub cut: Option<(PathBuf, Torn)>,
+    /// The annotation that all of it ends with, if it does.
+    pub last_annotation: Option<Box<[u8]>>,
 }
 
 /// Why it was not loaded.
@@ -125,10 +127,11 @@ pub fn load(
     for file in files {
         let mut loading = Loading { disk, file, replay, snapshots, progress };
         let before = loaded.bytes;
-        let end = loading.load(before, &mut loaded.steps);
+        let end = loading.load(before, &mut loaded);
         let end = end.map_err(|what| LoadError { path: file.path.clone(), what })?;
         loaded.bytes = before + file.bytes;
         let Some(torn) = end else { continue };
+        loaded.last_annotation = None;
         let refused = |what| Err(LoadError { path: file.path.clone(), what });
         if !file.is_last || !cuts_torn_end {
             return refused(Fault::Torn(torn, file.is_last));
@@ -152,8 +155,11 @@ struct Loading<'l, 'r> {
 
 impl Loading<'_, '_> {
     /// Loads one file; what is torn at its end.
-    fn load(&mut self, before: u64, steps: &mut u64) -> Result<Option<Torn>, Fault> {
+    fn load(&mut self, before: u64, loaded: &mut Loaded) -> Result<Option<Torn>, Fault> {
         let mut reader = self.begin()?;
+        if self.file.is_base {
+            loaded.last_annotation = None;
+        }
         self.replay.begin_file();
         let mut near = 0;
         loop {
@@ -163,8 +169,11 @@ impl Loading<'_, '_> {
             }
             near -= 1;
             match reader.next()? {
-                Found::Step => *steps += 1,
-                Found::Annotation => continue,
+                Found::Step => (loaded.steps, loaded.last_annotation) = (loaded.steps + 1, None),
+                Found::Annotation => {
+                    loaded.last_annotation = Some(reader.annotation().into());
+                    continue;
+                }
                 Found::End => return Ok(None),
                 Found::Torn(torn) => return Ok(Some(torn)),
             }

@@ -16,12 +16,12 @@ use std::sync::Arc;
 use pantala_base::UnixMs;
 use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_commands::{Flags, Lane, Locking, Park, Server, Session};
+use pantala_engine::condition::states::States;
+use pantala_engine::engine::limits::Limited;
 use pantala_engine::execute::{Turn, Verdict};
-use pantala_engine::limits::Limited;
-use pantala_engine::states::States;
 use pantala_engine::waiting::ReplyTarget;
-use pantala_engine::{Engine, Mailbox, Message};
-use pantala_keyspace::{DbIndex, HideReason, Inbox, Keyspace, PREFETCHED};
+use pantala_engine::{Engine, Mailbox, NoMailbox};
+use pantala_keyspace::{DbIndex, HideReason, Keyspace, PREFETCHED};
 use pantala_sync::gate::Role;
 use smallvec::SmallVec;
 
@@ -47,19 +47,6 @@ pub struct Replay<'r> {
     inbox: Arc<dyn Mailbox>,
     output: Vec<u8>,
     outcome: Outcome,
-}
-
-/// Nobody is called here: what is replayed never waits.
-struct NoMailbox;
-
-impl Inbox for NoMailbox {
-    fn unpark(&self, _connection: u64, _parking: u32) {}
-
-    fn wake(&self) {}
-}
-
-impl Mailbox for NoMailbox {
-    fn leave(&self, _message: Message) {}
 }
 
 /// Keys that are needed soon.

@@ -316,6 +316,14 @@ impl Writer {
         self.push(steps)
     }
 
+    /// Appends an annotation: a line that those pass over who do not know it.
+    ///
+    /// # Errors
+    /// See [`Writer::append`].
+    pub fn annotate(&mut self, text: &str) -> Result<(), Fault> {
+        self.push(format!("#{text}\r\n").as_bytes())
+    }
+
     fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let Some(increment) = &mut self.increment else { return Ok(()) };
         match increment.file.file.append(bytes) {

@@ -3,7 +3,7 @@
 //! Tests: at the foot.
 
 use pantala_base::UnixMs;
-use pantala_keyspace::{Keyspace, LockPlan, Locked, PartitionId, Scope, Tally, event};
+use pantala_keyspace::{DbIndex, Keyspace, LockPlan, Locked, PartitionId, Scope, Tally, event};
 use pantala_rdb::file::{Content, Entries, Entry};
 use pantala_rdb::{Beside, Limits, Value};
 use pantala_table::{IntText, OwnedRecord, Tail, is_expired};
@@ -47,6 +47,8 @@ pub struct Inserter<'i> {
     pub skips_modules: bool,
     /// A key that is there already makes way; else it is a fault.
     pub replaces: bool,
+    /// Hears of keys that were left out because they have expired.
+    pub on_expired: &'i (dyn Fn(DbIndex, &[u8]) + Sync),
 }
 
 impl Inserter<'_> {
@@ -95,6 +97,7 @@ impl Inserter<'_> {
             Content::Module(module) => return Err(Fault::Module(offset, module.to_string())),
         };
         if deadline.is_some_and(|deadline| is_expired(deadline, self.now)) {
+            (self.on_expired)(scope.db, key.bytes(&mut IntText::new()));
             inserted.expired += 1;
             return Ok(());
         }

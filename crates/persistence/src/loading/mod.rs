@@ -119,8 +119,14 @@ pub(crate) mod tests {
     fn load(bytes: &[u8], replaces: bool) -> Result<(Inserted, Vec<u64>), String> {
         let (space, limits) = (space(), limits());
         let now = UnixMs(1000);
-        let inserter =
-            Inserter { space: &space, limits: &limits, now, skips_modules: false, replaces };
+        let inserter = Inserter {
+            space: &space,
+            limits: &limits,
+            now,
+            skips_modules: false,
+            replaces,
+            on_expired: &|_, _| {},
+        };
         let options = ReadOptions { versions: Versions::Known, checks: true, file_bytes: None };
         let (mut sum, mut fault, tally) = (Inserted::default(), None, Tally::default());
         let read = read_file(&mut &*bytes, options, &mut |part| {

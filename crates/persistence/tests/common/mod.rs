@@ -9,11 +9,11 @@ use pantala_base::hash::HashSeed;
 use pantala_commands::families::generic::rdb_limits;
 use pantala_commands::{Lane, Registry, Session, families, key_positions};
 use pantala_engine::Engine;
-use pantala_engine::assemble::Parts;
+use pantala_engine::clients::mailbox::NoWorkers;
+use pantala_engine::engine::assemble::Parts;
+use pantala_engine::engine::limits::Limited;
 use pantala_engine::execute::{Request, Turn};
 use pantala_engine::functions::load_libraries;
-use pantala_engine::limits::Limited;
-use pantala_engine::mailbox::NoWorkers;
 use pantala_keyspace::{DbIndex, LockPlan, Tally};
 use pantala_persistence::aof::load::LoadSnapshot;
 use pantala_persistence::loading::{Inserter, Part, read_file};
@@ -73,8 +73,14 @@ impl LoadSnapshot for SnapshotInto<'_> {
         let limits = rdb_limits(&Settings::defaults());
         let (space, tally) = (&self.0.space, Tally::default());
         let now = UnixMs(0);
-        let inserter =
-            Inserter { space, limits: &limits, now, skips_modules: false, replaces: false };
+        let inserter = Inserter {
+            space,
+            limits: &limits,
+            now,
+            skips_modules: false,
+            replaces: false,
+            on_expired: &|_, _| {},
+        };
         let options =
             ReadOptions { versions: Versions::Known, checks: true, file_bytes: Some(file_bytes) };
         let mut functions = Vec::new();

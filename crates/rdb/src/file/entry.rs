@@ -9,8 +9,9 @@ use super::skim::{Skimmed, Skimmer};
 use super::version::Version;
 use super::{opcode, shape};
 use crate::input::{Input, Malformed};
-use crate::text::{self, Text};
-use crate::{Beside, EMPTY, Kind, Limits, Value, length};
+use crate::scalars::length;
+use crate::scalars::text::{self, Text};
+use crate::{Beside, EMPTY, Kind, Limits, Value};
 
 /// A key with all that stands in the file for it.
 #[derive(Debug)]

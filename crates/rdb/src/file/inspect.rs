@@ -9,7 +9,7 @@ use super::entry::{Content, Entries};
 use super::module::ModuleType;
 use super::read::{FoundSection, Next, ReadOptions, Reader, Section};
 use super::version::Version;
-use crate::text::Text;
+use crate::scalars::text::Text;
 use crate::{Kind, Limits};
 
 /// What was found so far.

@@ -68,7 +68,7 @@ pub use inspect::{DatabaseSummary, Inspection, Summary};
 pub use module::ModuleType;
 pub use read::{FoundSection, Next, ReadOptions, Reader, Section};
 pub use version::{Dialect, Version};
-pub use write::{EntryWriting, HEAD_BYTES, Head, Sizes, Writer, write_entry};
+pub use write::{EntryWriting, HEAD_BYTES, Head, Sizes, Writer, write_database, write_entry};
 
 /// The version in a head that everything is written as, unless something newer is in the file.
 pub const OLDEST_WRITTEN: u16 = 10;

@@ -27,10 +27,11 @@ use super::opcode::{COMPRESSED_LZ4, COMPRESSED_ZSTD};
 use super::skim::{Fault, Skimmed, Skimmer};
 use super::version::Version;
 use super::{HEAD_BYTES, Sizes, dragonfly, opcode, shape};
+use crate::Kind;
 use crate::input::{Input, Malformed};
 use crate::payload::Versions;
-use crate::text::{self, Text};
-use crate::{Kind, length};
+use crate::scalars::length;
+use crate::scalars::text::{self, Text};
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug)]

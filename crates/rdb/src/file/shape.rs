@@ -14,7 +14,7 @@ pub type Shape = &'static [Item];
 pub enum Item {
     /// A string in any form.
     String,
-    /// A number as in `length`.
+    /// A number as in `scalars::length`.
     Length,
     /// So many bytes.
     Bytes(u8),

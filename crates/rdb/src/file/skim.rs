@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 use super::damage::Found;
 use super::shape::{Item, Shape};
 use crate::input::{Input, Malformed, TOO_SHORT};
-use crate::length::{self, Length};
-use crate::text;
+use crate::scalars::length::{self, Length};
+use crate::scalars::text;
 
 /// A mark of a module, and what follows it.
 const PART_END: u64 = 0;

@@ -10,8 +10,9 @@ use pantala_table::ValueRef;
 use pantala_values::Object;
 
 use super::{FIRST_OF_VALKEY, OLDEST_WRITTEN, opcode};
-use crate::text::{self, Strings, Style};
-use crate::{Kind, Writing, length};
+use crate::scalars::length;
+use crate::scalars::text::{self, Strings, Style};
+use crate::{Kind, Writing};
 
 /// Bytes of a head.
 pub const HEAD_BYTES: usize = 9;
@@ -90,10 +91,7 @@ impl Writer {
     pub fn database(&mut self, number: u32, out: &mut Vec<u8>) {
         if self.database != Some(number) {
             self.database = Some(number);
-            self.section(out, |out| {
-                out.push(opcode::DATABASE);
-                length::write(u64::from(number), out);
-            });
+            self.section(out, |out| write_database(number, out));
         }
     }
 
@@ -140,6 +138,12 @@ impl Writer {
         out.extend_from_slice(&checksum.unwrap_or_default().to_le_bytes());
         (self.needed > self.version).then_some(head)
     }
+}
+
+/// Appends of which database the next entries are.
+pub fn write_database(number: u32, out: &mut Vec<u8>) {
+    out.push(opcode::DATABASE);
+    length::write(u64::from(number), out);
 }
 
 /// An entry that is written in parts, between which its value does not change.

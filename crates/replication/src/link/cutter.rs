@@ -1,11 +1,12 @@
 //! The stream of a primary, cut into steps: single commands, and MULTI ... EXEC whole.
 //!
 //! ```text
-//! window   | whole step | whole step | half a step
-//!          0                         whole        parsed up to `at`
+//! window   | whole step | whole step | half a step      | room
+//!          0                         whole        `at`  filled
 //! ```
 //!
-//! Half a step is not gone through again when more of it comes, so that the work is linear.
+//! What comes is read into the room, so that nothing is copied but half a step, to the window's
+//! begin. Half a step is not gone through again when more of it comes, so that the work is linear.
 //!
 //! Tests: at the foot.
 
@@ -18,6 +19,9 @@ const MOST_NUMBER_BYTES: usize = 22;
 const MOST_ARGS: u64 = i32::MAX as u64;
 /// No argument is longer; servers take no longer ones from clients.
 const MOST_ARG_BYTES: u64 = 4 << 30;
+
+/// A longer window is not kept for the next steps.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// Bytes that can not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +43,10 @@ impl std::error::Error for Broken {}
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Cutter {
+    /// What has come, and room for more.
     window: Vec<u8>,
+    /// So much has come.
+    filled: usize,
     /// Bytes that were taken away before the window.
     before: u64,
     /// Parsed so far.
@@ -65,7 +72,7 @@ struct Part {
 }
 
 /// A step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Step<'c> {
     cutter: &'c Cutter,
     part: &'c Part,
@@ -93,7 +100,22 @@ impl<'c> Step<'c> {
 impl Cutter {
     /// More of the stream.
     pub fn add(&mut self, bytes: &[u8]) {
-        self.window.extend_from_slice(bytes);
+        self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        self.added(bytes.len());
+    }
+
+    /// Where so many bytes of the stream have room at least; [`Cutter::added`] tells how many came.
+    pub fn room(&mut self, least: usize) -> &mut [u8] {
+        if self.window.len() - self.filled < least {
+            self.window.resize(self.filled + least, 0);
+        }
+        &mut self.window[self.filled..]
+    }
+
+    /// So many bytes have come, into the room.
+    pub fn added(&mut self, bytes: usize) {
+        self.filled += bytes;
+        debug_assert!(self.filled <= self.window.len(), "they had room");
     }
 
     /// Cuts what there is into steps.
@@ -112,6 +134,11 @@ impl Cutter {
         self.steps.iter().map(|part| Step { cutter: self, part })
     }
 
+    /// The step of this number among them.
+    pub fn step(&self, number: usize) -> Step<'_> {
+        Step { cutter: self, part: &self.steps[number] }
+    }
+
     /// Their bytes, as they came.
     pub fn whole(&self) -> &[u8] {
         &self.window[..self.whole]
@@ -119,7 +146,7 @@ impl Cutter {
 
     /// Bytes of a step that is not whole.
     pub fn rest_bytes(&self) -> usize {
-        self.window.len() - self.whole
+        self.filled - self.whole
     }
 
     /// Lets go of the steps that are whole.
@@ -130,7 +157,13 @@ impl Cutter {
         let commands = self.steps.last().map_or(0, |_| self.multi.unwrap_or(self.ends.len()));
         let args = commands.checked_sub(1).map_or(0, |last| self.ends[last]);
         let bytes = self.whole;
-        self.window.drain(..bytes);
+        self.window.copy_within(bytes..self.filled, 0);
+        self.filled -= bytes;
+        if self.window.len() > KEPT_BYTES && self.filled < KEPT_BYTES {
+            // A long step was there.
+            self.window.truncate(KEPT_BYTES);
+            self.window.shrink_to(KEPT_BYTES);
+        }
         self.args.drain(..args);
         self.args.iter_mut().for_each(|arg| *arg = arg.start - bytes..arg.end - bytes);
         self.ends.drain(..commands);
@@ -161,7 +194,7 @@ impl Cutter {
                 return Err(self.broken("an argument of a length that can be"));
             }
             let end = begin + len as usize;
-            match self.window.get(end..end + 2) {
+            match self.window[..self.filled].get(end..end + 2) {
                 None => return Ok(false),
                 Some(b"\r\n") => {}
                 Some(_) => return Err(self.broken("CR and LF after an argument")),
@@ -198,8 +231,23 @@ impl Cutter {
     }
 
     /// A mark, a number, CR and LF at the present place: the number, and where what follows begins.
+    #[inline]
     fn number(&self, mark: u8, what: &'static str) -> Result<Option<(u64, usize)>, Broken> {
-        let rest = &self.window[self.at..];
+        let rest = &self.window[self.at..self.filled];
+        match short_number(rest, mark) {
+            Some((number, bytes)) => Ok(Some((number, self.at + bytes))),
+            None => self.any_number(rest, mark, what),
+        }
+    }
+
+    /// The same where it is long, not there yet, or broken.
+    #[cold]
+    fn any_number(
+        &self,
+        rest: &[u8],
+        mark: u8,
+        what: &'static str,
+    ) -> Result<Option<(u64, usize)>, Broken> {
         let looked = &rest[..rest.len().min(MOST_NUMBER_BYTES)];
         if looked.first().is_some_and(|first| *first != mark) {
             return Err(self.broken(what));
@@ -221,6 +269,24 @@ impl Cutter {
     fn broken(&self, expected: &'static str) -> Broken {
         Broken { offset: self.before + self.at as u64, expected }
     }
+}
+
+/// A mark, up to four digits, CR and LF: the number, and how many bytes that are.
+#[inline]
+fn short_number(rest: &[u8], mark: u8) -> Option<(u64, usize)> {
+    let (first, digits) = rest.split_first()?;
+    if *first != mark {
+        return None;
+    }
+    let mut number = 0;
+    for (at, byte) in digits.iter().enumerate().take(5) {
+        match byte {
+            b'0'..=b'9' => number = number * 10 + u64::from(byte - b'0'),
+            b'\r' if at > 0 && digits.get(at + 1) == Some(&b'\n') => return Some((number, at + 3)),
+            _ => return None,
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -251,7 +317,9 @@ mod tests {
             for forgets in [false, true] {
                 let (mut cutter, mut steps, mut bytes) = (Cutter::default(), vec![], vec![]);
                 for piece in STREAM.chunks(size) {
-                    cutter.add(piece);
+                    // More room than comes.
+                    cutter.room(size + 100)[..piece.len()].copy_from_slice(piece);
+                    cutter.added(piece.len());
                     cutter.cut().expect("a stream");
                     if forgets {
                         steps.extend(shown(&cutter));

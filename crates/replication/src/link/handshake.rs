@@ -3,7 +3,8 @@
 //! ```text
 //! PING                                             +PONG, or an error that asks for a password
 //! AUTH, REPLCONF listening-port ... version        one answer each; only AUTH's counts
-//! PSYNC id offset                                  empty lines until the answer is known
+//! PSYNC id offset                                  empty lines until the answer is known,
+//!                                                  perhaps +PARTS token n before it
 //! ```
 //!
 //! Tests: at the foot.
@@ -24,6 +25,20 @@ pub struct Greeting {
     pub port: u16,
     /// Where it is, if not where it connects from.
     pub address: String,
+    /// Over so many connections beside the link it takes a full copy; less than two: only over the
+    /// link.
+    pub connections: usize,
+    /// Who is asked to take over is to do so even if it lacks something.
+    pub forces: bool,
+}
+
+/// A primary has a full copy for connections beside the link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// What each of them says.
+    pub token: String,
+    /// How many.
+    pub connections: usize,
 }
 
 /// What a replica has, and asks to go on with.
@@ -42,6 +57,8 @@ pub enum Next {
     Send(Vec<u8>),
     /// The next line is to be read.
     Read,
+    /// These connections may be opened; then the next line is to be read.
+    Invited(Invitation),
     /// It is over.
     Over(Answer),
 }
@@ -104,6 +121,12 @@ impl Handshake {
             // An old server does not know all that may be said, and need not.
             At::Told(more) => self.told(more - 1),
             At::Psync if line.is_empty() => Next::Read,
+            At::Psync if self.greeting.connections > 1 && line.starts_with(b"+PARTS ") => {
+                match invitation(line).filter(|it| it.connections <= self.greeting.connections) {
+                    Some(invitation) => Next::Invited(invitation),
+                    None => Next::Over(Answer::Refused(format!("PSYNC: {}", text(line)))),
+                }
+            }
             At::Psync => Next::Over(self.answered(line)),
         }
     }
@@ -129,9 +152,21 @@ impl Handshake {
             push_command(&mut out, &[b"REPLCONF", b"ip-address", address]);
             told += 1;
         }
-        let capabilities: [&[u8]; 7] =
-            [b"REPLCONF", b"capa", b"eof", b"capa", b"psync2", b"capa", b"pantala"];
-        push_command(&mut out, &capabilities);
+        let parts = format!("parts-{}", self.greeting.connections);
+        // What a server does not know of these it passes over.
+        let capabilities: [&[u8]; 9] = [
+            b"REPLCONF",
+            b"capa",
+            b"eof",
+            b"capa",
+            b"psync2",
+            b"capa",
+            b"pantala",
+            b"capa",
+            parts.as_bytes(),
+        ];
+        let said = if self.greeting.connections > 1 { 9 } else { 7 };
+        push_command(&mut out, &capabilities[..said]);
         push_command(&mut out, &[b"REPLCONF", b"version", VERSION]);
         self.at = if self.greeting.login.is_some() { At::Login(told) } else { At::Told(told) };
         Next::Send(out)
@@ -151,6 +186,9 @@ impl Handshake {
         let mut args: Vec<&[u8]> = vec![b"PSYNC", id.as_bytes(), number.as_bytes()];
         if self.is_failover {
             args.push(b"FAILOVER");
+            if self.greeting.forces {
+                args.push(b"FORCE");
+            }
         }
         Next::Send(command(&args))
     }
@@ -180,6 +218,15 @@ impl Handshake {
             _ => Answer::Refused(format!("PSYNC: {}", text(line))),
         }
     }
+}
+
+/// What `+PARTS token n` says.
+fn invitation(line: &[u8]) -> Option<Invitation> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (token, connections) = line.strip_prefix("+PARTS ")?.split_once(' ')?;
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let connections = connections.parse().ok().filter(|count| *count > 0 && is_token)?;
+    Some(Invitation { token: token.to_owned(), connections })
 }
 
 fn command(args: &[&[u8]]) -> Vec<u8> {
@@ -217,6 +264,7 @@ mod tests {
             match handshake.take(answer.as_bytes()) {
                 Next::Send(bytes) => sent.push(words(bytes)),
                 Next::Read => {}
+                Next::Invited(to) => sent.push(format!("{} for {}", to.connections, to.token)),
                 Next::Over(answer) => return (sent, Some(answer)),
             }
         }
@@ -247,8 +295,13 @@ mod tests {
             login: Some(("anna".into(), "secret".into())),
             port: 7000,
             address: "10.0.0.1".into(),
+            connections: 1,
+            forces: false,
         };
         let wanted = Some(Wanted { id: id(), position: 99 });
+        let forcing = Greeting { forces: true, ..Greeting::default() };
+        let (sent, _) = speak(Handshake::new(forcing, wanted, true), &["+PONG", "", "", ""]);
+        assert_eq!(sent[2], format!("PSYNC {ID} 100 FAILOVER FORCE"));
         let handshake = Handshake::new(greeting, wanted, true);
         let answers = ["-NOAUTH", "+OK", "+OK", "+OK", "+OK", "+OK", "+CONTINUE"];
         let (sent, ended) = speak(handshake, &answers);
@@ -279,6 +332,26 @@ mod tests {
         ] {
             assert!(matches!(answered(line), Answer::Refused(_)), "{line}");
         }
+    }
+
+    #[test]
+    fn who_takes_parts_says_so_and_is_invited() {
+        let greeting = Greeting { connections: 4, ..Greeting::default() };
+        let full = format!("+FULLRESYNC {ID} 42");
+        let handshake = |answers: &[&str]| {
+            let before = ["+PONG", "+OK", "+OK", "+OK"];
+            speak(Handshake::new(greeting.clone(), None, false), &[&before, answers].concat())
+        };
+        let (sent, ended) = handshake(&["", "+PARTS 0a1b 3", "", &full]);
+        assert!(sent[1].contains("capa pantala capa parts-4 REPLCONF"), "{sent:?}");
+        assert_eq!(sent[3], "3 for 0a1b");
+        assert_eq!(ended, Some(Answer::FullCopy(id(), 42)));
+        for wrong in ["+PARTS 0a 5", "+PARTS 0a 0", "+PARTS 0a", "+PARTS  3", "+PARTS xyz 3"] {
+            assert!(matches!(handshake(&[wrong]).1, Some(Answer::Refused(_))), "{wrong}");
+        }
+        let alone = Handshake::new(Greeting::default(), None, false);
+        let (_, ended) = speak(alone, &["+PONG", "+OK", "+OK", "+OK", "+PARTS 0a1b 3"]);
+        assert!(matches!(ended, Some(Answer::Refused(_))), "nobody has asked for it");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! Handshake   PING, AUTH, REPLCONF ..., PSYNC --> +FULLRESYNC, +CONTINUE, an error
-//! Transfer    $length or $EOF:mark, then the snapshot, and where it ends
+//!             +PARTS token n, from a Pantala, before +FULLRESYNC: n connections more
+//! Transfer    $PARTS:n; $length or $EOF:mark, then the snapshot, and where it ends
+//! FrameReader what comes over the connections of a copy in parts
 //! Cutter      the stream, cut into whole steps
 //! ```
 //!
@@ -14,15 +16,20 @@
 //! file.
 
 pub mod cutter;
+pub mod frames;
 pub mod handshake;
 pub mod transfer;
 
 pub use cutter::{Broken, Cutter, Step};
-pub use handshake::{Answer, Greeting, Handshake, Next, Wanted};
+pub use frames::{FrameReader, FrameWriter};
+pub use handshake::{Answer, Greeting, Handshake, Invitation, Next, Wanted};
 pub use transfer::{Begun, Frame, Transfer};
 
 /// The longest line that a primary may send.
 pub const MOST_LINE_BYTES: usize = 16 << 10;
+
+/// A full copy comes over so many connections at most, beside the link.
+pub const MOST_CONNECTIONS: usize = 8;
 
 /// The first line of these bytes without its end, and what it takes with it.
 ///

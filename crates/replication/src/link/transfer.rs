@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! \n \n ...               the primary is still there
+//! $PARTS:<n>\r\n          its keys come over so many connections beside this one
 //! $<bytes>\r\n            so long, then the stream
 //! $EOF:<40 bytes>\r\n     until these bytes come again, then the stream
 //! ```
 //!
 //! Tests: at the foot.
 
-use super::{TooLong, line};
+use super::{MOST_CONNECTIONS, TooLong, line};
 
 /// How long a mark is.
 const MARK_BYTES: usize = 40;
@@ -27,6 +28,8 @@ pub enum Frame {
 pub enum Begun {
     /// The primary is not ready yet.
     Waits,
+    /// Its keys come over so many other connections.
+    Parts(usize),
     /// It begins.
     Begins(Frame),
     /// There will be none: why.
@@ -42,6 +45,13 @@ impl Begun {
         let Some((line, used)) = line(bytes)? else { return Ok(None) };
         let begun = match line {
             [] => Begun::Waits,
+            [b'$', b'P', b'A', b'R', b'T', b'S', b':', count @ ..] => {
+                let count = std::str::from_utf8(count).ok().and_then(|text| text.parse().ok());
+                match count.filter(|count| (1..=MOST_CONNECTIONS).contains(count)) {
+                    Some(count) => Begun::Parts(count),
+                    None => Begun::Refused("no number of parts".into()),
+                }
+            }
             [b'$', rest @ ..] => match frame(rest) {
                 Some(frame) => Begun::Begins(frame),
                 None => Begun::Refused(format!("no length: ${}", rest.escape_ascii())),
@@ -150,14 +160,25 @@ mod tests {
     fn the_line_before_says_how_the_end_is_found() {
         assert_eq!(begun(b"\n\n$1"), Some((Begun::Waits, 1)));
         assert_eq!(begun(b"$12\r\nREDIS"), Some((Begun::Begins(Frame::Length(12)), 5)));
+        assert_eq!(begun(b"$PARTS:4\r\n$EOF"), Some((Begun::Parts(4), 10)));
         assert_eq!(begun(b"$1"), None);
         let mut line = b"$EOF:".to_vec();
         line.extend_from_slice(&[b'm'; MARK_BYTES]);
         line.extend_from_slice(b"\r\n");
         let frame = Frame::Mark([b'm'; MARK_BYTES]);
         assert_eq!(begun(&line), Some((Begun::Begins(frame), line.len())));
-        for refused in ["-ERR no", "$", "$-1", "$EOF:short", "$99999999999999999999", "+OK", "$1x"]
-        {
+        for refused in [
+            "-ERR no",
+            "$",
+            "$-1",
+            "$EOF:short",
+            "$99999999999999999999",
+            "+OK",
+            "$1x",
+            "$PARTS:0",
+            "$PARTS:9",
+            "$PARTS:",
+        ] {
             let line = format!("{refused}\r\n");
             assert!(matches!(begun(line.as_bytes()), Some((Begun::Refused(_), _))), "{refused}");
         }

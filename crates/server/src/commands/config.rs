@@ -12,16 +12,17 @@ use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Lane, Sto
 use pantala_settings::{Caller, KeptUser, OnChange, Row, Settings, find};
 
 use super::{acl, is_local};
-use crate::process::journaling;
-use crate::process::limits::own_descriptors;
+use crate::process::files::journaling;
+use crate::process::files::place;
+use crate::process::files::whole_file;
 use crate::process::logging;
-use crate::process::place;
 use crate::process::start::set_workers;
-use crate::process::whole_file;
+use crate::process::system::limits::own_descriptors;
 use crate::replication::{primary, replica};
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
+use pantala_engine::condition::states::States;
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::LOADING).and(Flags::NOSCRIPT).and(Flags::STALE);
 const ALL_NODES: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
@@ -122,6 +123,7 @@ pub(super) fn apply(
     pairs: &[(&[u8], &[u8])],
     caller: Caller,
 ) -> Result<(), ClientError> {
+    refuse_while_loading(shared, pairs)?;
     let (mut reactions, mut old) = (Vec::new(), Vec::new());
     let now = shared.engine.settings.change(|before| {
         let next = before
@@ -152,6 +154,18 @@ pub(super) fn apply(
     // Whoever sleeps learns of new timeouts.
     shared.workers.post_all(|| Message::LookUp);
     done
+}
+
+/// What is still to be loaded would be missing in an append-only file that begins before.
+fn refuse_while_loading(shared: &Shared, pairs: &[(&[u8], &[u8])]) -> Result<(), ClientError> {
+    let now = shared.engine.condition.lasting.now();
+    let is_loading = now.has(States::LOADING) || now.has(States::LOADING_BESIDE);
+    let begins_file =
+        |(name, _): &(&[u8], &[u8])| named(name).is_some_and(|row| row.name == "appendonly");
+    match is_loading && pairs.iter().any(begins_file) {
+        true => Err(error::LOADING),
+        false => Ok(()),
+    }
 }
 
 /// The settings of a change that has failed are what they were.
@@ -267,6 +281,7 @@ fn reset_statistics(call: &mut Call<'_, '_>) -> Done {
     shared.engine.stats.tallies.reset();
     shared.engine.stats.errors.reset();
     shared.engine.condition.exceeded.reset();
+    shared.replication.primary.counts.reset();
     call.reply.ok();
     Ok(())
 }

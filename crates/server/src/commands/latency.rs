@@ -4,7 +4,7 @@
 use pantala_base::clock::unix_us;
 use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, help};
 
-use crate::process::host;
+use crate::process::system::host;
 use crate::shared::Shared;
 use pantala_engine::Engine;
 use pantala_engine::stats::Octaves;

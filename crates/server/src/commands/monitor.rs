@@ -1,4 +1,4 @@
-//! MONITOR. Who is shown what stands in `pantala_engine::monitors`.
+//! MONITOR. Who is shown what stands in `pantala_engine::clients::monitors`.
 
 use pantala_commands::{Call, Command, Done, Flags, Group};
 

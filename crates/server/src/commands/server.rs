@@ -4,9 +4,10 @@ use pantala_base::clock::unix_us;
 use pantala_commands::{
     Call, Category, ClientError, Command, Done, Flags, Group, Lane, Stop, error, options::is_word,
 };
+use pantala_engine::waiting::CountedAsBlocked;
 
-use crate::process::rewriting;
-use crate::process::saving::{self, Unsaved};
+use crate::process::files::rewriting;
+use crate::process::files::saving::{self, Unsaved};
 use crate::process::stopping::{self, How};
 use crate::shared::Shared;
 
@@ -173,6 +174,7 @@ fn shut_down(call: &mut Call<'_, '_>) -> Done {
         if !shutdown.abort() {
             return Err(ClientError::text("ERR No shutdown in progress.").into());
         }
+        tracing::info!(client = call.session.peer, "SHUTDOWN ABORT: the server runs on");
         call.reply.ok();
         return Ok(());
     }
@@ -183,6 +185,7 @@ fn shut_down(call: &mut Call<'_, '_>) -> Done {
             return Err(Stop::Lane);
         }
         let _others_run = shared.engine.lane.compensate();
+        let _waits = CountedAsBlocked::new(&shared.engine);
         tracing::info!(client = call.session.peer, "SHUTDOWN: the server saves and stops");
         stopping::stop(shared, how).map_err(|_| UNSAVED)?;
     } else {

@@ -10,7 +10,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_base::limits::rss_bytes;
 use pantala_commands::Session;
 use pantala_engine::Engine;
-use pantala_engine::states::States;
+use pantala_engine::condition::states::States;
 use pantala_engine::stats::tallies::ThreadTally;
 
 use crate::commands::info;
@@ -90,6 +90,7 @@ impl Host for Server {
     fn figures(&self) -> Figures {
         let shared = &*self.0;
         let engine = &shared.engine;
+        let following = &shared.replication.following;
         let laned = engine.stats.tallies.sum_ever(|tally| tally.laned.get());
         Figures {
             memory: MemoryFigures {
@@ -108,7 +109,7 @@ impl Host for Server {
             clients: shared.workers.connection_count() as u64,
             cpu_s: info::cpu_seconds(),
             persistence: info::persistence(shared),
-            role: "master",
+            link_is_up: following.is_replica().then(|| following.is_connected()),
             replicas: shared.replication.replicas.all().len() as u64,
         }
     }

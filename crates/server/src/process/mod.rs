@@ -1,22 +1,20 @@
-//! The process: its threads, its listening sockets, its log, its end.
+//! The process: its threads, its listening sockets, its files, its log, its end.
+//!
+//! | file | what |
+//! |---|---|
+//! | `start`, `stopping`, `signals` | how it begins and ends |
+//! | `listening` | its sockets |
+//! | `background/` | threads that keep house |
+//! | `files/` | what it keeps, and where |
+//! | `system/` | what the machine lets it have, and who started it |
+//! | `control`, `logging/` | an async runtime for what speaks to other machines; the log |
 
 pub mod background;
-mod confinement;
 pub mod control;
-pub mod flushing;
-pub(crate) mod host;
-pub mod journaling;
-pub mod limits;
+pub mod files;
 pub mod listening;
-pub mod loading;
 pub mod logging;
-pub(crate) mod pidfile;
-pub mod place;
-pub mod renewing;
-pub mod rewriting;
-pub mod saving;
 pub mod signals;
 pub mod start;
 pub mod stopping;
-pub mod supervision;
-pub mod whole_file;
+pub mod system;

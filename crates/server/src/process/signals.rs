@@ -16,8 +16,9 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
+use super::files::saving;
+use super::listening;
 use super::stopping::{self, How, RunsOn};
-use super::{listening, saving};
 use crate::shared::Shared;
 
 /// Beyond this after it was told to stop, the process ends without waiting for its threads. Less

@@ -7,6 +7,7 @@ use std::thread::{Builder, JoinHandle};
 
 use pantala_base::size::human;
 use pantala_commands::Registry;
+use pantala_keyspace::HideReason;
 use pantala_persistence::aof::Manifest;
 use pantala_persistence::disk::RealDisk;
 use pantala_reactor::{Config, EngineChoice, Reactor};
@@ -19,16 +20,16 @@ use crate::shared::{Launch, Shared};
 use crate::worker::WorkerThread;
 use crate::workers::MAX_WORKERS;
 use crate::workers::inbox::{Inbox, Message};
+use pantala_engine::condition::states::States;
 use pantala_engine::lane;
-use pantala_engine::states::States;
 
+use super::background::{self, renewing};
+use super::files::loading::{self, AnswersLoading};
+use super::files::{journaling, place, saving};
 use super::listening::Listening;
-use super::loading::{self, AnswersLoading};
-use super::supervision::{News, Supervisor};
-use super::{
-    background, confinement, host, journaling, limits, listening, pidfile, place, renewing, saving,
-    signals, supervision,
-};
+use super::system::supervision::{News, Supervisor};
+use super::system::{confinement, host, limits, pidfile, supervision};
+use super::{listening, signals};
 
 /// Receive buffers of a worker: all of them are touched in time, so they count as resident.
 const RECEIVE_BUFFERS: usize = 128;
@@ -207,19 +208,22 @@ impl Running {
         let settings = shared.engine.settings.current();
         match to_load {
             ToLoad::Snapshot(path) => {
-                loading::load(shared, &path, false)?;
                 if !settings.appendonly {
-                    return replica::resume(shared);
+                    let place = place::of(&settings)?;
+                    let load = || loading::load_at(shared, &*place.disk, &path, false);
+                    return load_with_history(shared, load);
                 }
+                loading::load(shared, &path, false)?;
                 // Before anybody writes: until the first file is there nothing is kept.
                 journaling::begin_anew(shared)?;
                 journaling::wait_for_first(shared)
             }
             ToLoad::Steps(manifest) => {
-                if let Some(manifest) = &manifest {
-                    loading::load_steps(shared, &journaling::layout(&settings), manifest)?;
-                }
-                journaling::begin(shared, manifest)
+                let Some(manifest) = manifest else { return journaling::begin(shared, None) };
+                load_with_history(shared, || {
+                    loading::load_steps(shared, &journaling::layout(&settings), &manifest)?;
+                    journaling::begin(shared, Some(manifest))
+                })
             }
         }
     }
@@ -293,6 +297,25 @@ impl Running {
     pub fn stop(&self) {
         self.shared.engine.condition.shutdown.begin();
     }
+}
+
+/// Loads data, and goes on with its history: replicas hear of all that has expired by then.
+///
+/// # Errors
+/// A text for the operator.
+pub(crate) fn load_with_history(
+    shared: &Shared,
+    load: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    let space = &shared.engine.space;
+    if !shared.replication.is_replica() {
+        shared.loading.note_expired();
+    }
+    // What expires meanwhile goes when the stream is fed with it.
+    space.hide_expired(HideReason::Starting, true);
+    let resumed = load().and_then(|()| replica::resume(shared));
+    space.hide_expired(HideReason::Starting, false);
+    resumed
 }
 
 fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {

@@ -10,20 +10,19 @@
 //!
 //! Tests: compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
 
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_engine::shutdown::Preparing;
-use pantala_engine::states::States;
+use pantala_engine::condition::shutdown::Preparing;
+use pantala_engine::condition::states::States;
 use pantala_replication::Replica;
 
-use super::journaling;
-use super::saving::{self, Unsaved};
-use super::supervision::News;
+use super::files::journaling;
+use super::files::saving::{self, Unsaved};
+use super::system::supervision::News;
 use crate::replication::primary::name;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
@@ -136,6 +135,7 @@ fn prepare(shared: &Shared, how: How, preparing: &Preparing<'_>) -> Result<(), R
 fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>) {
     let timeout_s = shared.engine.settings.current().shutdown_timeout_s;
     let until_us = monotonic_us() + u64::from(timeout_s) * 1_000_000;
+    preparing.wait_for_replicas(until_us);
     tracing::info!("waiting for replicas before the server stops");
     shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
     let replication = &shared.replication;
@@ -144,21 +144,28 @@ fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>) {
         true => Ok(replication.stream.end()),
         false => journaling::begin_to_feed(shared),
     };
-    let Ok(end) = end else { return };
+    let Ok(end) = end else { return preparing.wait_for_replicas(0) };
     let is_behind = |replica: &Arc<Replica>| replica.acknowledged().position < end;
-    replication.awaiting.fetch_add(1, Ordering::Relaxed);
-    shared.appending.ask_replicas(&shared.engine.journal);
-    while !preparing.is_aborted()
-        && monotonic_us() < until_us
-        && replication.replicas.all().iter().any(is_behind)
-    {
-        shared.engine.condition.shutdown.pause_for(LOOK);
+    let has_lagging = || replication.replicas.all().iter().any(is_behind);
+    // The question is in the stream itself: without need there is none.
+    if has_lagging() {
+        replication.waiters.join();
+        shared.appending.ask_replicas(&shared.engine.journal);
+        while !preparing.is_aborted() && monotonic_us() < until_us && has_lagging() {
+            shared.engine.condition.shutdown.pause_for(LOOK);
+        }
+        replication.waiters.leave();
     }
-    replication.awaiting.fetch_sub(1, Ordering::Relaxed);
-    for replica in replication.replicas.all().iter().filter(|replica| is_behind(replica)) {
-        let (replica, offset) = (name(replica), replica.acknowledged().position);
-        tracing::warn!(replica, offset, "a replica has not got everything");
-    }
+    preparing.wait_for_replicas(0);
+    let all = replication.replicas.all();
+    let behind = all.iter().filter(|replica| is_behind(replica));
+    let count = behind
+        .inspect(|replica| {
+            let (replica, offset) = (name(replica), replica.acknowledged().position);
+            tracing::warn!(replica, offset, "a replica has not got everything");
+        })
+        .count();
+    tracing::info!("{} of {} replicas have everything", all.len() - count, all.len());
 }
 
 fn let_writes_go_on(shared: &Shared) {

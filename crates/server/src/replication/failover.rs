@@ -9,24 +9,25 @@
 //! 1. From the first step to the last no client changes anything.
 //! 2. However it ends, writes go on: here, or refused because this is a replica.
 //!
-//! Tests: compat/replication.
+//! Tests: compat/replication, `replication/simulator`.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pantala_engine::states::States;
+use pantala_engine::condition::states::States;
 use pantala_keyspace::HideReason;
 use pantala_replication::{Phase, Replica};
 
 use super::primary::address;
 use super::replica::{self, Primary};
-use crate::process::journaling;
+use crate::process::files::journaling;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
 /// How often it is looked how far replicas are.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration =
+    if cfg!(test) { Duration::from_micros(50) } else { Duration::from_millis(5) };
 /// So long the last bytes may take to the replica: what the server says by itself.
 const MOST_LAST: Duration = Duration::from_secs(3);
 
@@ -75,8 +76,11 @@ pub struct Failover {
 struct State {
     step: Step,
     is_aborted: bool,
+    is_forced: bool,
     /// What the replica has answered: whether it takes over.
     answer: Option<bool>,
+    /// So often it was looked how far replicas are.
+    looks: u64,
 }
 
 impl Failover {
@@ -84,9 +88,17 @@ impl Failover {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How far it is.
+    /// How far it is. One that was aborted before the roles changed is none any more.
     pub fn step(&self) -> Step {
-        self.state().step
+        match &*self.state() {
+            State { step: Step::WaitingForSync, is_aborted: true, .. } => Step::Nothing,
+            state => state.step,
+        }
+    }
+
+    /// Whether there is one, and all writes wait for its end.
+    pub fn is_under_way(&self) -> bool {
+        self.state().step != Step::Nothing
     }
 
     /// It is to end; false: there is none.
@@ -97,6 +109,27 @@ impl Failover {
         state.step != Step::Nothing
     }
 
+    /// Whether it is to end.
+    #[cfg(test)]
+    pub fn is_aborted(&self) -> bool {
+        self.state().is_aborted
+    }
+
+    /// How often it was looked how far replicas are.
+    #[cfg(test)]
+    pub fn looks(&self) -> u64 {
+        self.state().looks
+    }
+
+    /// Waits until the next look; whether it is to end.
+    fn pause(&self) -> bool {
+        let mut state = self.state();
+        state.looks += 1;
+        let waits = |state: &mut State| !state.is_aborted;
+        let waited = self.changed.wait_timeout_while(state, LOOK, waits);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_aborted
+    }
+
     /// The replica that was asked to take over has answered.
     pub fn answered(&self, takes_over: bool) {
         let mut state = self.state();
@@ -104,6 +137,11 @@ impl Failover {
             state.answer = Some(takes_over);
             self.changed.notify_all();
         }
+    }
+
+    /// Whether it is to take over even if it lacks something.
+    pub fn is_forced(&self) -> bool {
+        self.state().is_forced
     }
 
     /// Whether the replica is to be asked to take over.
@@ -124,7 +162,8 @@ pub fn begin(shared: &Arc<Shared>, wanted: Wanted) -> Result<bool, String> {
         if state.step != Step::Nothing {
             return Ok(false);
         }
-        *state = State { step: Step::WaitingForSync, ..State::default() };
+        let (step, is_forced) = (Step::WaitingForSync, wanted.is_forced);
+        *state = State { step, is_forced, ..State::default() };
     }
     let of_thread = Arc::clone(shared);
     let life = move || {
@@ -156,6 +195,7 @@ fn run(shared: &Arc<Shared>, wanted: &Wanted) {
         shared.engine.space.hide_expired(HideReason::Replica, false);
     }
     *shared.replication.failover.state() = State::default();
+    replica::settings_changed(shared, &shared.engine.settings.current());
     shared.engine.resume_writes();
     shared.workers.post_all(|| Message::PauseChanged);
 }
@@ -164,15 +204,17 @@ fn hand_over(shared: &Arc<Shared>, wanted: &Wanted) -> Result<String, String> {
     let end = journaling::begin_to_feed(shared)?;
     let target = wait_for_replica(shared, wanted, end)?;
     let failover = &shared.replication.failover;
-    failover.state().step = Step::InProgress;
     let (host, port) = address(&target);
     let name = format!("{host}:{port}");
+    let had_all = has_all(&target, end);
     replica::hand_over(shared, &Primary { host: host.to_string(), port }, &|| {
         // What the server has said by itself meanwhile; without it all would be copied.
-        let since = Instant::now();
-        while !has_all(&target, shared.replication.stream.end()) && since.elapsed() < MOST_LAST {
-            std::thread::sleep(LOOK);
-        }
+        let following = &shared.replication.following;
+        let (since, end) = (following.now(), shared.replication.stream.end());
+        let is_late = || following.now().duration_since(since) >= MOST_LAST;
+        while had_all && !has_all(&target, end) && !is_late() && !failover.pause() {}
+        // Now that nobody takes this server for a primary any more.
+        failover.state().step = Step::InProgress;
     })?;
     let waits = |state: &mut State| state.answer.is_none() && !state.is_aborted;
     let waited = failover.changed.wait_while(failover.state(), waits);
@@ -195,7 +237,9 @@ pub fn is_meant(replica: &Replica, target: &Primary) -> bool {
 
 /// The replica that has all before `end`, or is taken all the same.
 fn wait_for_replica(shared: &Shared, wanted: &Wanted, end: u64) -> Result<Arc<Replica>, String> {
-    let (replication, began) = (&shared.replication, Instant::now());
+    let replication = &shared.replication;
+    let following = &replication.following;
+    let began = following.now();
     shared.appending.ask_replicas(&shared.engine.journal);
     loop {
         let is_wanted =
@@ -204,25 +248,18 @@ fn wait_for_replica(shared: &Shared, wanted: &Wanted, end: u64) -> Result<Arc<Re
         if let Some(ready) = all.iter().filter(is_wanted).find(|one| has_all(one, end)) {
             return Ok(Arc::clone(ready));
         }
-        let is_late = wanted.timeout.is_some_and(|timeout| began.elapsed() >= timeout);
+        let passed = following.now().duration_since(began);
+        let is_late = wanted.timeout.is_some_and(|timeout| passed >= timeout);
         if is_late && wanted.is_forced {
+            tracing::warn!("FAILOVER: the time is over, the replica is taken as it is");
             let target = all.iter().find(is_wanted);
             return target.cloned().ok_or_else(|| "the replica has gone".into());
         }
         if is_late {
             return Err("no replica has everything in time".into());
         }
-        let state = failover_pause(shared);
-        if state || shared.engine.condition.shutdown.is_final() {
+        if replication.failover.pause() || shared.engine.condition.shutdown.is_final() {
             return Err("it was aborted".into());
         }
     }
-}
-
-/// Waits a little; whether it is to end.
-fn failover_pause(shared: &Shared) -> bool {
-    let failover = &shared.replication.failover;
-    let waits = |state: &mut State| !state.is_aborted;
-    let waited = failover.changed.wait_timeout_while(failover.state(), LOOK, waits);
-    waited.unwrap_or_else(PoisonError::into_inner).0.is_aborted
 }

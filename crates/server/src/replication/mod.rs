@@ -18,12 +18,13 @@ pub mod failover;
 pub mod moment;
 pub mod primary;
 pub mod replica;
+#[cfg(test)]
+mod simulator;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pantala_commands::{Call, Lane, Stop};
-use pantala_replication::{Checkpoints, Phase, Replicas, Stream};
+use pantala_replication::{Checkpoints, Phase, Replicas, Stream, Waiters};
 
 use self::primary::Primary;
 use crate::shared::Shared;
@@ -47,8 +48,8 @@ pub struct Replication {
     pub following: replica::Following,
     /// The roles of this server and a replica are being swapped.
     pub failover: failover::Failover,
-    /// How many wait until replicas have what was written.
-    pub awaiting: AtomicUsize,
+    /// Who waits until replicas have what was written.
+    pub waiters: Waiters,
 }
 
 impl Replication {
@@ -60,11 +61,6 @@ impl Replication {
     /// Whether others may follow: one that follows another one must have its data.
     pub fn may_be_followed(&self) -> bool {
         !self.is_replica() || self.following.is_connected()
-    }
-
-    /// Whether somebody waits until replicas have what was written.
-    pub fn is_awaited(&self) -> bool {
-        self.awaiting.load(Ordering::Relaxed) > 0
     }
 }
 

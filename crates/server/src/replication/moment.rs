@@ -6,6 +6,9 @@
 //!
 //! At a primary the journal's thread says the position once it has come to the cut; at a replica
 //! the moment lies between two steps, and the position is the stream's end.
+//!
+//! An append-only file says its place at its end, when the server stops: what follows it then is
+//! another place.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{MutexGuard, PoisonError};
@@ -14,7 +17,7 @@ use pantala_journal::Stamp;
 use pantala_persistence::snapshot::Facts;
 use pantala_replication::ReplicationId;
 
-use crate::process::journaling;
+use crate::process::files::journaling;
 use crate::shared::Shared;
 
 /// Where in which history a snapshot is.
@@ -26,6 +29,39 @@ pub struct Place {
     pub position: u64,
     /// The database that the stream has selected there.
     pub db: u32,
+}
+
+/// What the annotation of an append-only file begins with that says its place.
+const ANNOTATION: &str = "REPL:";
+
+impl Place {
+    /// Where the data is that will not change any more, if it has a history: the server stops, and
+    /// nobody adds to the stream.
+    pub fn at_the_end(shared: &Shared) -> Option<Place> {
+        let replication = &shared.replication;
+        let history = replication.stream.history();
+        let db = match replication.is_replica() {
+            true => replication.following.stream_db(),
+            false => 0,
+        };
+        history.is_kept.then_some(Place { id: history.id, position: history.end, db })
+    }
+
+    /// As an append-only file says it.
+    pub fn annotation(self) -> String {
+        let Place { id, position, db } = self;
+        format!("{ANNOTATION}{id}:{position}:{db}")
+    }
+
+    /// What such an annotation says.
+    pub fn of_annotation(annotation: &[u8]) -> Option<Place> {
+        let text = std::str::from_utf8(annotation).ok()?.strip_prefix(ANNOTATION)?;
+        let mut words = text.split(':');
+        let id = ReplicationId::parse(words.next()?.as_bytes())?;
+        let position = words.next()?.parse().ok()?;
+        let db = words.next()?.parse().ok()?;
+        words.next().is_none().then_some(Place { id, position, db })
+    }
 }
 
 /// See the module.
@@ -96,4 +132,22 @@ pub fn note(facts: &mut Facts, place: Place) {
     facts.aux.push(("repl-stream-db", place.db.to_string()));
     facts.aux.push(("repl-id", place.id.to_string()));
     facts.aux.push(("repl-offset", place.position.to_string()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_back_from_its_annotation() {
+        let place = Place { id: ReplicationId::random(), position: u64::MAX, db: 7 };
+        let text = place.annotation();
+        assert!(text.len() < 120, "Redis reads such lines into a buffer of 128 bytes");
+        assert_eq!(Place::of_annotation(text.as_bytes()), Some(place));
+        for wrong in
+            [&text[1..], &text[..text.len() - 1], &format!("{text}:1"), "TS:1700000000", ""]
+        {
+            assert_eq!(Place::of_annotation(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{Login, Protocol, Session};
-use pantala_engine::directory::Transit;
+use pantala_engine::clients::directory::Transit;
 use pantala_reactor::{ListenerId, Ops, Token, net};
 use pantala_settings::field::PortSharing;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::Session;
-use pantala_engine::mailbox::Mailbox;
-use pantala_engine::presence::{Applicant, Presence};
+use pantala_engine::clients::mailbox::Mailbox;
+use pantala_engine::clients::presence::{Applicant, Presence};
 use pantala_engine::waiting::{Blocked, CountedAsBlocked, ReplyTarget, Waited};
 use pantala_protocol::{RequestParser, Version};
 use pantala_reactor::Token;

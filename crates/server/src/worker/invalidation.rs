@@ -7,8 +7,8 @@ use pantala_sync::gate::Role;
 
 use super::Worker;
 use pantala_engine::Message;
-use pantala_engine::directory::{Transit, Way};
-use pantala_engine::mailbox::Word;
+use pantala_engine::clients::directory::{Transit, Way};
+use pantala_engine::clients::mailbox::Word;
 
 /// The channel on which RESP2 clients hear of stale keys.
 const CHANNEL: &[u8] = b"__redis__:invalidate";

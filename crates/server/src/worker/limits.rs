@@ -13,7 +13,7 @@
 //! Tests: the bad days in `compat/bad_days/scenarios/unauthenticated.py` and `buffers.py`.
 
 use pantala_commands::Session;
-use pantala_engine::limits::Limited;
+use pantala_engine::engine::limits::Limited;
 
 use super::connection::Connection;
 use super::replicas::is_replica;

@@ -28,12 +28,31 @@ impl Worker {
             match message {
                 Message::Engine(message) => self.take_engine_message(message),
                 Message::Unpark { connection, parking } => self.unpark(connection, parking),
-                _ => {}
+                other => _ = self.take_word(&other),
             }
         }
     }
 
+    /// Takes a message that only says what is to be looked at; whether it was one.
+    fn take_word(&mut self, message: &Message) -> bool {
+        match message {
+            Message::PauseChanged => self.try_again(Waiting::Pause),
+            Message::JournalKept => {
+                self.send_kept();
+                self.wake_for_journal();
+            }
+            Message::StreamGrew => self.look_at_replicas(),
+            Message::RoleChanged => self.end_all_waiting(),
+            Message::EvictClients => self.chores.has_grown = true,
+            _ => return false,
+        }
+        true
+    }
+
     fn take_message(&mut self, message: Message, ops: &mut Ops<'_>) {
+        if self.take_word(&message) {
+            return;
+        }
         match message {
             Message::Engine(message) => self.take_engine_message(message),
             Message::Accepted { socket, session, kind } => {
@@ -52,14 +71,6 @@ impl Worker {
             Message::Unblock { client, with_error, answer } => {
                 let _ = answer.send(self.unblock_client(client, with_error));
             }
-            Message::PauseChanged => self.try_again(Waiting::Pause),
-            Message::JournalKept => {
-                self.send_kept();
-                self.wake_for_journal();
-            }
-            Message::StreamGrew => self.look_at_replicas(),
-            Message::RoleChanged => self.end_all_waiting(),
-            Message::EvictClients => self.chores.has_grown = true,
             Message::MoreDescriptors => ops.renew_accepts(),
             Message::Listen(sockets) => {
                 for (id, socket) in sockets {
@@ -69,7 +80,7 @@ impl Worker {
                 }
             }
             Message::Unlisten(ids) => ids.into_iter().for_each(|id| ops.unlisten(id)),
-            Message::Look { .. } | Message::LookUp => {}
+            _ => {}
         }
     }
 
@@ -118,7 +129,7 @@ impl Worker {
     }
 
     /// Ends a connection whose client has closed its side while its command waited for a script:
-    /// the command does not begin. See `pantala_engine::presence`.
+    /// the command does not begin. See `pantala_engine::clients::presence`.
     fn end_if_held_up(&mut self, index: u32) {
         let engine = std::sync::Arc::clone(&self.shared.engine);
         let now_us = self.now_us;

@@ -27,7 +27,7 @@ mod logins;
 mod messages;
 mod monitors;
 mod published;
-mod replicas;
+pub(crate) mod replicas;
 mod secured;
 mod sending;
 pub(crate) mod serving;
@@ -56,7 +56,7 @@ use crate::worker::connection::{Connection, Life, handle_of};
 use crate::worker::serving::{Chunk, Chunks, Scratch, begins_with_resp};
 use crate::worker::spare::SpareBuffers;
 use crate::workers::inbox::{Inbox, Message};
-use pantala_engine::limits::Limited;
+use pantala_engine::engine::limits::Limited;
 use pantala_engine::stats::tallies::ThreadTally;
 
 /// How often idle clients and soft limits are looked at, when there is anything to look at.

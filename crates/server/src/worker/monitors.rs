@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pantala_engine::monitors::Lines;
+use pantala_engine::clients::monitors::Lines;
 
 use super::Worker;
 use super::connection::{Connection, Life};

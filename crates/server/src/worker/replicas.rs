@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// What came of a look at a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Served {
+pub(crate) enum Served {
     /// There is nothing more for it now.
     All,
     /// There is more, once something was sent.
@@ -67,6 +67,10 @@ impl Worker {
     /// A replica goes to another worker, or ends.
     pub(super) fn depart_as_replica(&mut self, index: u32) {
         self.lists.replicas.retain(|one| *one != index);
+        if self.lists.replicas.is_empty() {
+            let unused = self.lists.spare.take_large();
+            self.keep_buffer(unused);
+        }
     }
 
     /// There is more for replicas.
@@ -77,7 +81,7 @@ impl Worker {
     }
 
     /// Each second: those who wait for a copy hear that they are not forgotten.
-    pub(super) fn keep_replicas_alive(&mut self) {
+    pub(crate) fn keep_replicas_alive(&mut self) {
         for at in 0..self.lists.replicas.len() {
             let index = self.lists.replicas[at];
             let Some(connection) = self.at(index) else { continue };
@@ -95,7 +99,7 @@ impl Worker {
     }
 
     /// Hears what a replica says, and writes what it is to be sent, as far as there is room.
-    pub(super) fn serve_replica(&mut self, index: u32) -> Served {
+    pub(crate) fn serve_replica(&mut self, index: u32) -> Served {
         let Some(replica) = self.at(index).and_then(|one| one.session.replica.clone()) else {
             return Served::Lost;
         };
@@ -130,7 +134,7 @@ impl Worker {
         let (bytes, mut at) = (take(&mut input.bytes), take(&mut input.done));
         let limits = limited.parser.of(session);
         let arena = Arena::default();
-        let (mut is_known, mut has_acked) = (true, false);
+        let (mut is_known, mut has_acked, mut command) = (true, false, String::new());
         while is_known && at < bytes.len() {
             let mut args = Vec::new();
             match input.parser.parse(&bytes[at..], &limits, &arena, &mut args) {
@@ -139,6 +143,9 @@ impl Worker {
                     let word = word(&args, replica, now_us);
                     has_acked |= word == Some(true);
                     is_known = word.is_some();
+                    if !is_known {
+                        command = name_of(&args);
+                    }
                 }
                 // A newline: it is busy with its copy.
                 Step::Empty { consumed } => {
@@ -162,7 +169,7 @@ impl Worker {
         }
         if !is_known {
             let name = primary::name(replica);
-            tracing::warn!(replica = name, "disconnecting a replica that sent a command");
+            tracing::warn!(replica = name, command, "disconnecting a replica that sent a command");
         }
         is_known
     }
@@ -225,7 +232,7 @@ impl Worker {
     }
 
     /// A replica's connection ends.
-    pub(super) fn end_following(&mut self, index: u32) {
+    pub(crate) fn end_following(&mut self, index: u32) {
         let replica = self.at(index).filter(|one| one.session.is_replica());
         let Some(replica) = replica.and_then(|one| one.session.replica.clone()) else { return };
         self.depart_as_replica(index);
@@ -265,6 +272,12 @@ fn word(args: &[&[u8]], replica: &Replica, now_us: u64) -> Option<bool> {
         [name] if is_word(name, "PING") => Some(false),
         _ => None,
     }
+}
+
+/// A command as the log calls it.
+fn name_of(args: &[&[u8]]) -> String {
+    let name = args.first().map(|name| name[..name.len().min(64)].escape_ascii().to_string());
+    name.unwrap_or_default()
 }
 
 /// Whether a connection is a replica's.

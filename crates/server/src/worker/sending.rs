@@ -39,8 +39,12 @@ const PARKED_INPUT_BYTES: usize = 1 << 20;
 impl Worker {
     /// The reactor has sent a buffer.
     pub(crate) fn sent(&mut self, conn: Token, buffer: Vec<u8>) {
-        self.keep_buffer(buffer);
         self.tally.writes.add(1);
+        let follows = self.find(conn).is_some_and(|connection| is_replica(connection));
+        let left = if follows { self.lists.spare.keep_large(buffer) } else { Some(buffer) };
+        if let Some(buffer) = left {
+            self.keep_buffer(buffer);
+        }
         let Some(connection) = self.find(conn) else { return };
         let bytes = take(&mut connection.output.in_flight) as u64;
         connection.counts.sent_bytes += bytes;
@@ -131,7 +135,8 @@ impl Worker {
                 // Who has read its last reply counts on it that nobody is told anything there.
                 self.shared.engine.notices.directory.leave(connection.session.id);
             }
-            let next = self.lists.spare.take();
+            let spare = &mut self.lists.spare;
+            let next = if follows { spare.take_large() } else { spare.take() };
             let output = match &mut connection.tls {
                 None => replace(&mut connection.output.bytes, next),
                 Some(tls) => tls.seal(&mut connection.output.bytes, next),

@@ -14,12 +14,17 @@ const BUFFER_BYTES: usize = 32 << 10;
 const MOST_BYTES: usize = 4 << 20;
 /// and this part of the limit of memory.
 const PART_OF_LIMIT: u64 = 128;
+/// Up to this size that of a replica is kept.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// See the module.
 #[derive(Default)]
 pub struct SpareBuffers {
     buffers: Vec<Vec<u8>>,
     bytes: usize,
+    /// What was sent last to a replica, while there is one: as large as its pieces, whose pages are
+    /// not to be had anew each time.
+    large: Vec<u8>,
 }
 
 impl SpareBuffers {
@@ -49,6 +54,21 @@ impl SpareBuffers {
             drop(self.take());
         }
         None
+    }
+
+    /// The one of replicas.
+    pub fn take_large(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.large)
+    }
+
+    /// Keeps the one of replicas; what is not kept comes back.
+    pub fn keep_large(&mut self, mut buffer: Vec<u8>) -> Option<Vec<u8>> {
+        if buffer.capacity() > LARGE_BYTES || buffer.capacity() <= self.large.capacity() {
+            return Some(buffer);
+        }
+        buffer.clear();
+        let before = std::mem::replace(&mut self.large, buffer);
+        (before.capacity() > 0).then_some(before)
     }
 }
 
@@ -89,5 +109,18 @@ mod tests {
         assert!(spare.keep(Vec::with_capacity(BUFFER_BYTES + 1), 0).is_some());
         assert!(spare.keep(Vec::new(), 0).is_some());
         assert_eq!(spare.bytes, 0);
+    }
+
+    #[test]
+    fn the_larger_one_of_replicas_is_kept() {
+        let mut spare = SpareBuffers::default();
+        assert_eq!(spare.keep_large(Vec::with_capacity(100_000)), None);
+        let back = spare.keep_large(Vec::with_capacity(50_000));
+        assert_eq!(back.map(|back| back.capacity()), Some(50_000));
+        let back = spare.keep_large(Vec::with_capacity(LARGE_BYTES));
+        assert_eq!(back.map(|back| back.capacity()), Some(100_000));
+        assert!(spare.keep_large(Vec::with_capacity(LARGE_BYTES + 1)).is_some());
+        assert_eq!(spare.take_large().capacity(), LARGE_BYTES);
+        assert_eq!(spare.take_large().capacity(), 0);
     }
 }

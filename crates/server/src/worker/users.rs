@@ -9,7 +9,7 @@
 //! 3. A connection whose user is gone, or which listens to a channel that its user may not listen
 //!    to any more, ends: it has its replies, and nothing more of it runs.
 //!
-//! Not here: whose rules hold for a command (`pantala_engine::permission`). Tests: `tests/acl.rs`.
+//! Not here: whose rules hold for a command (the engine's `permission`). Tests: `tests/acl.rs`.
 
 use std::mem::take;
 

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pantala_commands::{Acknowledged, AtTimeout, ClientError, Locking, ReplyMode};
 use pantala_engine::execute::suppress_reply;
@@ -56,7 +55,8 @@ impl Worker {
         if let Some(asked) = awaits(self.at(index)) {
             self.lists.awaiting.push(index);
             if asked.wanted > 0 {
-                self.shared.replication.awaiting.fetch_add(1, Ordering::Relaxed);
+                self.shared.replication.waiters.join();
+                self.inbox.for_replicas.join();
                 self.shared.appending.ask_replicas(&self.shared.engine.journal);
             }
             // What was to call it may have come before.
@@ -101,7 +101,8 @@ impl Worker {
             self.timeouts.due.remove(&(until_us, handle));
         }
         if matches!(blocked.at_timeout, AtTimeout::Acknowledged(asked) if asked.wanted > 0) {
-            self.shared.replication.awaiting.fetch_sub(1, Ordering::Relaxed);
+            self.inbox.for_replicas.leave();
+            self.shared.replication.waiters.leave();
         }
         Some(blocked)
     }

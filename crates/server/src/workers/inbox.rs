@@ -11,6 +11,7 @@ use crossbeam_queue::SegQueue;
 use pantala_commands::Session;
 use pantala_engine::Mailbox;
 use pantala_reactor::{ListenerId, Waker};
+use pantala_replication::Waiters;
 
 use crate::clients::filter::ClientFilter;
 use crate::process::listening::ListenerKind;
@@ -95,12 +96,14 @@ pub enum Message {
 pub struct Inbox {
     queue: SegQueue<Message>,
     waker: Waker,
+    /// Clients of the worker that wait until replicas have what they have written.
+    pub for_replicas: Waiters,
 }
 
 impl Inbox {
     /// The inbox of the reactor with this waker.
     pub fn new(waker: Waker) -> Self {
-        Inbox { queue: SegQueue::new(), waker }
+        Inbox { queue: SegQueue::new(), waker, for_replicas: Waiters::default() }
     }
 
     /// Puts a message in and wakes the worker.

@@ -12,7 +12,7 @@ use pantala_engine::{Mailbox, WorkerSet};
 
 use self::inbox::{Inbox, Message};
 
-pub use pantala_engine::mailbox::MAX_WORKERS;
+pub use pantala_engine::clients::mailbox::MAX_WORKERS;
 
 const VACANT: u32 = 0;
 const SERVING: u32 = 1;
@@ -285,11 +285,20 @@ impl Workers {
     }
 
     /// Puts a message into every worker's inbox; how many there are.
-    pub fn post_all(&self, mut message: impl FnMut() -> Message) -> usize {
+    pub fn post_all(&self, message: impl FnMut() -> Message) -> usize {
+        self.post_where(|_| true, message)
+    }
+
+    /// Puts one into the inboxes of which this is so; how many they are.
+    pub fn post_where(
+        &self,
+        is_meant: impl Fn(&Inbox) -> bool,
+        mut message: impl FnMut() -> Message,
+    ) -> usize {
         let mut count = 0;
         for one in &self.places {
             let place = one.inbox.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(inbox) = &*place {
+            if let Some(inbox) = place.as_ref().filter(|inbox| is_meant(inbox)) {
                 inbox.post(message());
                 count += 1;
             }

@@ -28,7 +28,7 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// The first words of the command line that are no settings: name, what follows, and purpose.
-const TOOLS: [(&str, &str, &str); 7] = [
+pub(crate) const TOOLS: [(&str, &str, &str); 7] = [
     ("check", "FILE...", "Says what is in files of data, and where they break."),
     ("journal", "FILE", "Prints the steps of an append-only file, as lines of JSON."),
     ("top", "[URL]", "Shows what a server does, in the terminal."),

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use super::duel::Way;
 use super::{Among, Choice, First, MOST_VICTIMS};
 use crate::group::prefetch;
-use crate::record::Record;
+use crate::records::record::Record;
 use crate::segment::{MOST_SLOTS, Segment};
 use crate::word::{HOTTEST, Word};
 

@@ -47,7 +47,7 @@ pub use lately::Lately;
 use crate::directory::Entry;
 use crate::group::prefetch;
 use crate::hash::{PREFIX_BITS, position};
-use crate::owned::OwnedRecord;
+use crate::records::owned::OwnedRecord;
 use crate::segment::{Ghost, Segment, home_of};
 use crate::word::{HOTTEST, Word};
 use crate::{Object, Table};

@@ -135,10 +135,14 @@ fn encode_text_head(len: usize, out: &mut Encoded) {
 }
 
 fn encode_back_len(len: usize, out: &mut Encoded) {
-    let bytes = back_len_bytes(len);
+    write_back_len(len, back_len_bytes(len), &mut |byte| out.push(byte));
+}
+
+/// The length in so many bytes.
+fn write_back_len(len: usize, bytes: usize, push: &mut dyn FnMut(u8)) {
     for byte in (0..bytes).rev() {
         let more = if byte + 1 == bytes { 0 } else { 0x80 };
-        out.push((len >> (7 * byte)) as u8 & 0x7f | more);
+        push((len >> (7 * byte)) as u8 & 0x7f | more);
     }
 }
 
@@ -299,6 +303,29 @@ pub fn split_first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     split(usual).or_else(|| LAST_THAT_FIT.contains(&len).then(|| split(usual + 1))?)
 }
 
+/// Appends these entries, which are what [`encode`] writes, as Redis reads them: those whose length
+/// would just fit have it in a byte more.
+pub fn push_as_redis(entries: &[u8], out: &mut Vec<u8>) {
+    let (mut rest, mut same_from) = (entries, entries);
+    while let Some((entry, behind)) = split_first(rest) {
+        let (begin, len) = extent(entry);
+        let len = begin + len;
+        if LAST_THAT_FIT.contains(&len) {
+            let same = same_from.len() - rest.len() + len;
+            out.extend_from_slice(&same_from[..same]);
+            write_back_len(len, back_len_bytes(len) + 1, &mut |byte| out.push(byte));
+            same_from = behind;
+        }
+        rest = behind;
+    }
+    out.extend_from_slice(same_from);
+}
+
+/// Whether [`push_as_redis`] may change anything in so many bytes.
+pub fn may_differ_for_redis(bytes: usize) -> bool {
+    bytes > LAST_THAT_FIT[0]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,7 +355,22 @@ mod tests {
             assert_eq!((entry.len(), behind.len()), (redis.len(), 0));
             assert_eq!(decode(entry).to_vec(), text);
             assert_eq!(count_canonical(&redis), None, "it is encoded anew");
+            let (short, mut ours, mut theirs) = (&b"\x81a\x02"[..], Vec::new(), Vec::new());
+            for (part, as_redis) in [(short, short), (&valkeys, &redis), (short, short)] {
+                ours.extend_from_slice(part);
+                theirs.extend_from_slice(as_redis);
+            }
+            let mut out = Vec::new();
+            push_as_redis(&ours, &mut out);
+            assert!(out == theirs, "{len}");
         }
+        let mut out = Vec::new();
+        let mut near = Encoded::new();
+        for len in [16_377, 16_379] {
+            encode(Element::Bytes(&vec![b'x'; len]), &mut near);
+        }
+        push_as_redis(&near, &mut out);
+        assert!(out[..] == near[..], "others are the same");
     }
 
     #[test]

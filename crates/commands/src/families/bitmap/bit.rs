@@ -5,9 +5,9 @@ use pantala_table::IntText;
 use pantala_values::bits;
 
 use super::{bit_offset, lengthen};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const GETBIT: Command = Command::read("GETBIT", getbit, Group::Bitmap)
     .arity(3)

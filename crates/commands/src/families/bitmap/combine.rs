@@ -5,7 +5,8 @@
 //! destination that is a source, too, is read before it is overwritten.
 //!
 //! Where others may have the partitions meanwhile, long strings are folded into a new one instead,
-//! some stretches at a time (`incremental.rs`), and that is put into the place of the destination.
+//! some stretches at a time (`long_work/incremental.rs`), and that is put into the place of the
+//! destination.
 
 use pantala_keyspace::{Expiry, Key, Suspended, event};
 use pantala_table::{IntText, OwnedRecord};
@@ -14,11 +15,11 @@ use pantala_values::bits::{BitOp, Fold};
 use smallvec::SmallVec;
 
 use super::{STEP_BYTES, check_lane};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
-use crate::incremental::Gathered;
+use crate::long_work::incremental::Gathered;
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const BITOP: Command = Command::write("BITOP", bitop, Group::Bitmap)
     .arity(-4)

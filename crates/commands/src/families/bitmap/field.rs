@@ -7,10 +7,10 @@ use pantala_values::bits::{Field, Overflow};
 use smallvec::SmallVec;
 
 use super::{bit_offset, lengthen};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const BITFIELD: Command = Command::write("BITFIELD", bitfield, Group::Bitmap)
     .arity(-2)

@@ -19,9 +19,9 @@ use pantala_base::number::parse_i64;
 use pantala_keyspace::{Expiry, Opened};
 use pantala_table::MAX_STRING_BYTES;
 
-use crate::call::{Done, Lane, Stop};
-use crate::command::Command;
+use crate::calls::call::{Done, Lane, Stop};
 use crate::error::{self, ClientError};
+use crate::rows::command::Command;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

@@ -7,11 +7,11 @@ use pantala_table::IntText;
 use pantala_values::bits;
 
 use super::check_lane;
-use crate::call::{Call, Done, Stop};
-use crate::command::{Command, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Stop};
 use crate::error::{self, ClientError};
-use crate::incremental::Gathered;
+use crate::long_work::incremental::Gathered;
 use crate::options::is_word;
+use crate::rows::command::{Command, Group, KeyFlags, KeySpec};
 
 pub(super) const BITCOUNT: Command = Command::read("BITCOUNT", bitcount, Group::Bitmap)
     .arity(-2)

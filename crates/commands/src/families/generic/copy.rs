@@ -3,10 +3,10 @@
 use pantala_keyspace::{DbIndex, Opened, event};
 use smallvec::{SmallVec, smallvec};
 
-use crate::call::{Call, Done, Lane, Stop};
-use crate::command::{Command, Databases, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::{database, is_word};
+use crate::rows::command::{Command, Databases, Flags, Group, KeyFlags, KeySpec};
 
 /// A value of more bytes than this is copied on the slow lane: it takes some 100 microseconds.
 const WORKER_COPY_BYTES: usize = 1 << 20;

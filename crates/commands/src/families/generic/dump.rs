@@ -8,12 +8,12 @@ use pantala_settings::Settings;
 use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord, Place, Table, Tail};
 use pantala_values::Object;
 
-use crate::call::{Call, Done, Lane, Stop, list_fill};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Lane, Stop, list_fill};
 use crate::error::{self, ClientError};
 use crate::families::{hash, set, stream, zset};
-use crate::incremental::Gathered;
+use crate::long_work::incremental::Gathered;
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 /// A value of more bytes than this is written on the slow lane: it takes some 500 microseconds.
 const WORKER_DUMP_BYTES: usize = 1 << 20;

@@ -3,9 +3,9 @@
 use pantala_base::UnixMs;
 use pantala_keyspace::{Key, Opened, event};
 
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::options::{Conditions, TimeForm, deadline};
+use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
 const KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::MODIFY)];
 

@@ -28,7 +28,7 @@ mod ttl;
 
 pub use dump::rdb_limits;
 
-use crate::command::Command;
+use crate::rows::command::Command;
 
 pub(in crate::families) use expire::{give_deadline, record_deadline};
 

@@ -6,10 +6,10 @@
 use pantala_keyspace::Opened;
 use pantala_table::{Encoding, ValueRef};
 
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error;
-use crate::help::help;
+use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::rows::help::help;
 
 pub(super) const OBJECT: Command = Command::container("OBJECT", Group::Generic, SUBCOMMANDS)
     .since("2.2.3")

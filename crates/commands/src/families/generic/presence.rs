@@ -3,8 +3,8 @@
 use pantala_keyspace::{Key, Locked, event};
 use pantala_values::Type;
 
-use crate::call::{Call, Done, Stop};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Stop};
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const SUMMED: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
 

@@ -2,9 +2,9 @@
 
 use pantala_keyspace::event;
 
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const RENAME: Command = Command::write("RENAME", rename, Group::Generic)
     .arity(3)

@@ -8,10 +8,10 @@ use pantala_base::number::{parse_i64, parse_u64};
 use pantala_keyspace::{Busy, Met, ScanCursor};
 use pantala_values::Type;
 
-use crate::call::{Call, Done, Lane, Stop};
-use crate::command::{Category, Command, Flags, Group};
+use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Category, Command, Flags, Group};
 
 /// A SCAN that is to look at more keys than this runs on the slow lane.
 const WORKER_COUNT: usize = 4096;

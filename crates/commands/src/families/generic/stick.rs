@@ -2,8 +2,8 @@
 //! it stays when the value changes, goes with the key when that is renamed, moved or copied, and
 //! ends with it.
 
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
+use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
 const KEYS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::MODIFY)];
 

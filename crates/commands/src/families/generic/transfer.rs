@@ -15,7 +15,7 @@ use pantala_keyspace::{Key, Watch, event};
 use pantala_rdb::payload;
 
 use super::dump::{Dumping, is_large};
-use crate::call::{Call, Stop};
+use crate::calls::call::{Call, Stop};
 
 /// After so many bytes others may have the partitions,
 const STEP_BYTES: usize = 256 << 10;

@@ -2,9 +2,9 @@
 
 use pantala_base::UnixMs;
 
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::families::deadlines::{NO_DEADLINE, seconds};
+use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
 const KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::READ)];
 

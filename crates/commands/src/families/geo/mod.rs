@@ -16,9 +16,9 @@ use pantala_base::number::{LongDouble, parse_f64, push_i64};
 use pantala_protocol::Reply;
 use pantala_values::geo::Position;
 
-use crate::command::{Command, KeyFlags, KeySpec};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Command, KeyFlags, KeySpec};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

@@ -4,11 +4,11 @@ use pantala_values::geo::{Position, distance};
 use smallvec::SmallVec;
 
 use super::{READS, position, reply_distance, reply_position, unit};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::families::zset::{self, add};
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const GEOADD: Command = Command::write("GEOADD", geoadd, Group::Geo)
     .arity(-5)

@@ -12,11 +12,11 @@ use smallvec::SmallVec;
 
 use super::query::{Form, Order, Query};
 use super::{READS, reply_distance, reply_position};
-use crate::call::{Call, Done, Lane, Stop};
-use crate::command::{Begin, Command, Find, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::error;
 use crate::families::zset;
-use crate::incremental::{Budget, Gathered};
+use crate::long_work::incremental::{Budget, Gathered};
+use crate::rows::command::{Begin, Command, Find, Flags, Group, KeyFlags, KeySpec};
 
 const fn overwrite(_args: &[&[u8]]) -> KeyFlags {
     KeyFlags::OVERWRITE

@@ -5,11 +5,11 @@ use pantala_values::Hash;
 
 use super::words::{counted, find_fields};
 use super::{check_arguments, open, reads, writes};
-use crate::call::{Call, Done, Stop};
-use crate::command::{Command, Flags, Handler};
+use crate::calls::call::{Call, Done, Stop};
 use crate::error;
 use crate::families::deadlines::{self, Form};
 use crate::options::{Conditions, TimeForm, field_deadline, is_word};
+use crate::rows::command::{Command, Flags, Handler};
 
 const fn asks(name: &'static str, handler: Handler) -> Command {
     reads(name, handler)

@@ -5,10 +5,10 @@ use pantala_base::UnixMs;
 use pantala_values::{Hash, Set, Type};
 
 use super::{check_arguments, clean, open, reads, writes};
-use crate::call::{Call, Done};
-use crate::command::{Category, Command, Flags};
+use crate::calls::call::{Call, Done};
 use crate::families::deadlines::{self, NO_DEADLINE, Timed as _, seconds};
 use crate::options::{Conditions, TimeForm, field_deadline};
+use crate::rows::command::{Category, Command, Flags};
 
 const NO_KEY: i64 = -2;
 const NO_FIELD: i64 = -3;

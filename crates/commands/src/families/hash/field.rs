@@ -5,9 +5,9 @@ use pantala_values::Hash;
 use pantala_values::hash::{Before, Lifetime};
 
 use super::{ADD, check_arguments, check_lane, grows, limits, open, reads, writes};
-use crate::call::{Call, Done, reply_string};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, reply_string};
 use crate::error;
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const CHANGE_REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
 const LOOK: &[KeySpec] = &[KeySpec::one(1, KeyFlags::LOOK)];

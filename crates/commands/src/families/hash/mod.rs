@@ -30,9 +30,9 @@ use pantala_table::is_expired;
 use pantala_values::hash::HashLimits;
 use pantala_values::{Collection, Hash};
 
-use crate::call::{Call, Lane, Stop};
-use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
-use crate::record::expire_all;
+use crate::calls::call::{Call, Lane, Stop};
+use crate::calls::record::expire_all;
+use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

@@ -7,9 +7,9 @@ use pantala_values::Hash;
 use pantala_values::hash::{Before, Lifetime};
 
 use super::{CHANGE, grows, limits, open};
-use crate::call::{Call, Done};
-use crate::command::Command;
+use crate::calls::call::{Call, Done};
 use crate::error;
+use crate::rows::command::Command;
 
 pub(super) const HINCRBY: Command = grows("HINCRBY", hincrby)
     .arity(4)

@@ -8,12 +8,12 @@ use pantala_table::StrRef;
 use pantala_values::Hash;
 
 use super::{check_lane, reads};
-use crate::call::{Call, Done, reply_string};
-use crate::command::Command;
-use crate::draws::{Selection, are_few};
+use crate::calls::call::{Call, Done, reply_string};
 use crate::error::{self, ClientError};
-use crate::incremental::{self, Aggregate, Header};
+use crate::long_work::draws::{Selection, are_few};
+use crate::long_work::incremental::{self, Aggregate, Header};
 use crate::options::is_word;
+use crate::rows::command::Command;
 
 /// How many fields, and how.
 struct Options {

@@ -8,12 +8,12 @@ use pantala_values::hash::{Before, HashRef, Lifetime};
 
 use super::words::{Presence, Time, Words, counted};
 use super::{ADD, CHANGE, check_arguments, clean, grows, limits, open, writes};
-use crate::call::{Call, Done, Stop, reply_string};
-use crate::command::{Command, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Stop, reply_string};
+use crate::calls::record;
 use crate::error;
 use crate::families::deadlines;
 use crate::options::is_word;
-use crate::record;
+use crate::rows::command::{Command, KeyFlags, KeySpec};
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 

@@ -7,11 +7,11 @@ use pantala_values::hash::HashRef;
 use pantala_values::{Collection as _, Hash};
 
 use super::{check_lane, reads};
-use crate::call::{Call, Done, Lane, Stop, reply_string};
-use crate::command::{Command, Flags};
+use crate::calls::call::{Call, Done, Lane, Stop, reply_string};
 use crate::error;
-use crate::incremental::{self, Aggregate, Header};
+use crate::long_work::incremental::{self, Aggregate, Header};
 use crate::options::{ElementScan, LeaveOut};
+use crate::rows::command::{Command, Flags};
 
 /// A hash of more bytes than this is read as a whole on the slow lane.
 const WORKER_BYTES: usize = 4 << 20;

@@ -6,7 +6,7 @@
 use pantala_base::UnixMs;
 use pantala_base::number::parse_i64;
 
-use crate::call::Call;
+use crate::calls::call::Call;
 use crate::error::{self, ClientError};
 use crate::options::{TimeForm, field_deadline, is_word};
 

@@ -9,8 +9,8 @@ use pantala_values::hyperloglog::{
 };
 
 use super::sketch;
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const PFADD: Command = Command::write("PFADD", pfadd, Group::HyperLogLog)
     .arity(-2)

@@ -6,9 +6,9 @@ use pantala_values::hyperloglog::{
 };
 
 use super::sketch;
-use crate::call::{Call, Done, Lane, Stop};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
-use crate::incremental::{FirstLooks, Gathered};
+use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::long_work::incremental::{FirstLooks, Gathered};
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const PFCOUNT: Command = Command::read("PFCOUNT", pfcount, Group::HyperLogLog)
     .arity(-2)

@@ -4,10 +4,10 @@ use pantala_keyspace::Opened;
 use pantala_values::hyperloglog::{Encoding, Registers, describe_sparse, self_test, to_dense};
 
 use super::sketch;
-use crate::call::{Call, Done, Stop};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const PFDEBUG: Command = Command::write("PFDEBUG", pfdebug, Group::HyperLogLog)
     .arity(3)

@@ -17,9 +17,9 @@ use pantala_keyspace::Opened;
 use pantala_table::StrRef;
 use pantala_values::hyperloglog::{Corrupt, Encoding, encoding};
 
-use crate::call::Stop;
-use crate::command::Command;
+use crate::calls::call::Stop;
 use crate::error;
+use crate::rows::command::Command;
 
 /// The rows of this family.
 pub const ROWS: &[Command] =

@@ -11,9 +11,9 @@ use pantala_values::{List, Type};
 use super::pop::{event_of, pop_word, take_from_first};
 use super::shift::{Ends, shift};
 use super::{FROM_TO, parse_end, reply_element};
-use crate::call::{AtTimeout, Call, Done, KeyWait, Park, Stop, WaitedKeys};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{AtTimeout, Call, Done, KeyWait, Park, Stop, WaitedKeys};
 use crate::options::{FromFirst, timeout};
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 const ALL_BUT_LAST: &[KeySpec] = &[KeySpec::range(1, -2, 1, KeyFlags::TAKE)];
 const WAIT_AND_PUSH: Flags = Flags::BLOCKING.and(Flags::DENYOOM);

@@ -29,11 +29,11 @@ use pantala_values::List;
 use pantala_values::list::{End, Way};
 use pantala_values::packed::Element;
 
-use crate::call::{Call, Done, Lane, Stop};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
-use crate::incremental::{self, Step};
+use crate::long_work::incremental::{self, Step};
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

@@ -8,10 +8,10 @@ use pantala_values::list::{End, Way};
 use std::ops::ControlFlow;
 
 use super::{parse_end, reply_element};
-use crate::call::{Call, Done, Stop};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Stop};
 use crate::error;
 use crate::options::FromFirst;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 

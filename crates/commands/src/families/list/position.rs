@@ -9,11 +9,11 @@ use pantala_values::list::Way;
 use pantala_values::packed::Element;
 
 use super::{READ, WORKER_ELEMENTS};
-use crate::call::{Call, Done, Lane, Stop};
-use crate::command::{Command, Group};
+use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
-use crate::incremental::{Aggregate, Budget, Gathered, Header};
+use crate::long_work::incremental::{Aggregate, Budget, Gathered, Header};
 use crate::options::is_word;
+use crate::rows::command::{Command, Group};
 
 /// What is asked for.
 struct Question {

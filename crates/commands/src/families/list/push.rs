@@ -7,8 +7,8 @@ use pantala_values::list::End;
 use pantala_values::packed::Element;
 
 use super::{ADD, storable};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group};
+use crate::calls::call::{Call, Done};
+use crate::rows::command::{Command, Flags, Group};
 
 const PUSH: Flags = Flags::DENYOOM.and(Flags::FAST);
 

@@ -8,9 +8,9 @@ use pantala_values::packed::Element;
 use smallvec::SmallVec;
 
 use super::{FROM_TO, parse_end, pop, push, reply_element};
-use crate::call::{Call, Done, Stop};
-use crate::command::{Command, Flags, Group};
+use crate::calls::call::{Call, Done, Stop};
 use crate::error::ClientError;
+use crate::rows::command::{Command, Flags, Group};
 
 /// Which end it leaves, and which end it goes to.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ use super::item::{self, Count, Counted, Deleted, Fetch, Store, Stored};
 use super::meta::mode_of;
 use super::refusal;
 use super::text::count_miss;
-use crate::call::{Call, Done, Stop};
+use crate::calls::call::{Call, Done, Stop};
 use reply::Failure;
 
 fn request<'a>(call: &Call<'a, '_>) -> Result<Request<'a>, Stop> {

@@ -14,7 +14,7 @@ use pantala_memcached::size::item_bytes;
 use pantala_protocol::Reply;
 use pantala_table::{IntText, StrRef, Tail};
 
-use crate::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::families::generic::{give_deadline, record_deadline};
 
 /// Copying more bytes than this is for the slow lane.

@@ -26,7 +26,7 @@ use pantala_table::IntText;
 use super::item::{self, Count, Counted, Deleted, Mode, Store, Stored, state};
 use super::refusal;
 use super::text::count_miss;
-use crate::call::{Call, Done, Lane, Stop};
+use crate::calls::call::{Call, Done, Lane, Stop};
 
 const LINE_END: &[u8] = b"\r\n";
 

@@ -10,7 +10,7 @@
 //!
 //! Items are the strings of database 0; what else is there is not seen by `get`s of several keys,
 //! and an error for everything else. What a client keeps beside a value (flags), and the number
-//! that `cas` compares, lie with the record (`pantala_table::tail`).
+//! that `cas` compares, lie with the record (`pantala_table::records::tail`).
 //!
 //! | file | what |
 //! |---|---|
@@ -40,8 +40,8 @@ mod refusal;
 mod text;
 mod words;
 
-use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
-use crate::registry::{CommandRef, Registry};
+use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::rows::registry::{CommandRef, Registry};
 
 pub use refusal::push_binary_refusal;
 pub use refusal::push_refusal;

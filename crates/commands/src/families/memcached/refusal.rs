@@ -14,8 +14,8 @@
 use pantala_memcached::binary::Parts;
 use pantala_memcached::binary::reply::{self, Failure};
 
+use crate::clients::session::Protocol;
 use crate::error::ClientError;
-use crate::session::Protocol;
 
 use super::words;
 

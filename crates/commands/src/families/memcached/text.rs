@@ -10,7 +10,7 @@ use pantala_table::IntText;
 use super::item::{self, Count, Counted, Deleted, Fetch, Item, Mode, Store, Stored};
 use super::refusal;
 use super::words::{LAST, MORE, is_answered};
-use crate::call::{Call, Done, Stop};
+use crate::calls::call::{Call, Done, Stop};
 use crate::error;
 
 /// The version of Memcached that this speaks like.

@@ -15,9 +15,9 @@ use super::{
     CommandRef, Place, Present, Sets, check_lane, combines, limits, many, read_all, sets_at,
     source_keys, store, stores,
 };
-use crate::call::{Call, Done, Lane, Stop};
-use crate::command::Command;
-use crate::incremental::{Budget, Gathered};
+use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::long_work::incremental::{Budget, Gathered};
+use crate::rows::command::Command;
 
 /// A union of more sets than this is collected before it is sent: a member is looked up in all the
 /// sets before its own otherwise.

@@ -13,11 +13,11 @@ use super::{
     Present, check_lane, combines, limits, many, read_all, reads, reply_member, sets_at,
     source_keys, store, stores,
 };
-use crate::call::{Call, Done, Stop};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Stop};
 use crate::error;
-use crate::incremental::{Aggregate, Gathered, Header};
+use crate::long_work::incremental::{Aggregate, Gathered, Header};
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const COUNTED: &[KeySpec] = &[KeySpec::counted(1, 1, KeyFlags::READ)];
 

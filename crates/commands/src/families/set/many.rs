@@ -23,8 +23,8 @@ use pantala_values::packed::Element;
 use pantala_values::set::{SetLimits, SetRef};
 
 use super::{CommandRef, Place, limits};
-use crate::call::{Call, Lane, Stop};
-use crate::incremental::{Budget, FirstLooks, Gathered};
+use crate::calls::call::{Call, Lane, Stop};
+use crate::long_work::incremental::{Budget, FirstLooks, Gathered};
 
 /// Whether a command has so many keys, where it may take its time.
 #[inline]

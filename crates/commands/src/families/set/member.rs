@@ -7,12 +7,12 @@ use pantala_values::Set;
 use pantala_values::set::SetLimits;
 
 use super::{check_lane, limits, open, reads, writes};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
+use crate::calls::record::Words;
 use crate::error;
 use crate::families::deadlines;
 use crate::options::{Conditions, TimeForm, field_deadline, is_word};
-use crate::record::Words;
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const MOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE), KeySpec::one(2, KeyFlags::ADD)];
 const CHANGE_REMOVE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];

@@ -32,10 +32,10 @@ use pantala_values::set::{Member, SetLimits, SetRef};
 use pantala_values::{Collection as _, Set};
 use smallvec::SmallVec;
 
-use crate::call::{Call, Lane, Stop};
-use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
-use crate::incremental::{Aggregate, Budget, Gathered, Header};
-use crate::record::expire_all;
+use crate::calls::call::{Call, Lane, Stop};
+use crate::calls::record::expire_all;
+use crate::long_work::incremental::{Aggregate, Budget, Gathered, Header};
+use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

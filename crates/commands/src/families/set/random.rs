@@ -7,12 +7,12 @@ use pantala_keyspace::{Expiry, event};
 use pantala_values::Set;
 
 use super::{ANY_OUTPUT, check_lane, limits, open, reads, reply_member, writes};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
-use crate::draws::{Selection, are_few};
+use crate::calls::call::{Call, Done};
+use crate::calls::record::Gone;
 use crate::error;
-use crate::incremental::{self, Aggregate, Header};
-use crate::record::Gone;
+use crate::long_work::draws::{Selection, are_few};
+use crate::long_work::incremental::{self, Aggregate, Header};
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 

@@ -8,11 +8,11 @@ use pantala_values::packed::Element;
 use pantala_values::set::SetRef;
 
 use super::{ANY_ORDER, ANY_OUTPUT, check_lane, reads, reply_member};
-use crate::call::{Call, Done};
-use crate::command::Command;
+use crate::calls::call::{Call, Done};
 use crate::error;
-use crate::incremental::{self, Aggregate, Header};
+use crate::long_work::incremental::{self, Aggregate, Header};
 use crate::options::{ElementScan, LeaveOut};
+use crate::rows::command::Command;
 
 pub(super) const SMEMBERS: Command = reads("SMEMBERS", smembers)
     .arity(2)

@@ -35,12 +35,12 @@ use pantala_values::list::Fill;
 use pantala_values::packed::Element;
 use pantala_values::{Hash, List};
 
-use crate::call::{Call, Done, Lane, Stop, reply_string};
-use crate::command::{Begin, Category, Command, Find, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Lane, Stop, reply_string};
+use crate::calls::record::expire_all;
+use crate::clients::permission;
 use crate::error;
-use crate::incremental::{Budget, Gathered};
-use crate::permission;
-use crate::record::expire_all;
+use crate::long_work::incremental::{Budget, Gathered};
+use crate::rows::command::{Begin, Category, Command, Find, Flags, Group, KeyFlags, KeySpec};
 
 use pattern::Pattern;
 use query::Query;

@@ -12,7 +12,7 @@ use pantala_table::{IntText, StrRef};
 use super::Meanings;
 use super::query::Weights;
 use super::texts::Texts;
-use crate::call::{Done, Stop};
+use crate::calls::call::{Done, Stop};
 use crate::error::ClientError;
 
 const NOT_NUMBERS: ClientError =

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::part;
 use super::pattern::Pattern;
-use crate::call::{Done, Lane, Stop};
+use crate::calls::call::{Done, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 

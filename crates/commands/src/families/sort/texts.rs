@@ -9,9 +9,9 @@ use pantala_values::packed::Element;
 use pantala_values::{List, Set, SortedSet, Type};
 
 use super::query::Query;
-use crate::call::{Call, Done, Stop};
+use crate::calls::call::{Call, Done, Stop};
 use crate::error;
-use crate::incremental::{Budget, Gathered};
+use crate::long_work::incremental::{Budget, Gathered};
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -8,10 +8,10 @@ use pantala_values::stream::{Counters, StreamId, next_id};
 use super::options::{self, AddOptions, NewId};
 use super::trimmed::Trimmed;
 use super::{fast, leave_if_long, limits, reply_id};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const XADD: Command = fast("XADD", xadd)
     .arity(-5)

@@ -11,10 +11,10 @@ use super::pending::idle_ms;
 use super::read::settle;
 use super::recorded::{Deliveries, Delivery};
 use super::{fast, leave_if_long, no_key_or_group, reply_entry, reply_id};
-use crate::call::{Call, Done};
-use crate::command::{Command, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Command, KeyFlags, KeySpec};
 
 pub(super) const XCLAIM: Command = fast("XCLAIM", xclaim)
     .arity(-6)

@@ -12,10 +12,10 @@ use smallvec::SmallVec;
 
 use super::options::{id, references};
 use super::{fast, record_ids};
-use crate::call::{Call, Done};
-use crate::command::{Command, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Command, KeyFlags, KeySpec};
 
 const KEY: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE_REMOVE)];
 

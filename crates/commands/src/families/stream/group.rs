@@ -6,11 +6,11 @@ use pantala_values::stream::{Group, StreamId};
 
 use super::options::{id, int};
 use super::{leave_if_long, no_group_of_key};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group as Chapter, Handler, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
-use crate::help::help;
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group as Chapter, Handler, KeyFlags, KeySpec};
+use crate::rows::help::help;
 
 pub(super) const XGROUP: Command = Command::container("XGROUP", Chapter::Stream, SUBCOMMANDS)
     .since("5.0.0")

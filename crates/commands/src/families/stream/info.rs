@@ -10,11 +10,11 @@ use pantala_values::Stream;
 use pantala_values::stream::{Consumer, Group, StreamId};
 
 use super::{leave_if_long, no_group_of_key, reply_entries, reply_entry, reply_id};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group as Chapter, Handler, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
-use crate::help::help;
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group as Chapter, Handler, KeyFlags, KeySpec};
+use crate::rows::help::help;
 
 pub(super) const XINFO: Command = Command::container("XINFO", Chapter::Stream, SUBCOMMANDS)
     .since("5.0.0")

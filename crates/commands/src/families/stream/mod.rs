@@ -35,9 +35,9 @@ use pantala_settings::Settings;
 use pantala_values::packed::Element;
 use pantala_values::stream::{BlockLimits, Entry, ID_TEXT_MAX_BYTES, StreamId};
 
-use crate::call::{Lane, Stop};
-use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::calls::call::{Lane, Stop};
 use crate::error::{ClientError, up_to_nul};
+use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
 use recorded::record_ids;
 

@@ -4,7 +4,7 @@ use pantala_base::number::parse_i64;
 use pantala_settings::Settings;
 use pantala_values::stream::{Bound, References, Sequence, StreamId, Trim};
 
-use crate::call::Call;
+use crate::calls::call::Call;
 use crate::error::{self, ClientError};
 use crate::options::is_word;
 

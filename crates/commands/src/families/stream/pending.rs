@@ -7,10 +7,10 @@ use pantala_values::stream::{Consumer, Group, Pending, StreamId};
 
 use super::options::{id, int, interval_end, interval_start};
 use super::{fast, leave_if_long, no_key_or_group, reply_id};
-use crate::call::{Call, Done};
-use crate::command::{Command, Group as Chapter, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Command, Group as Chapter, KeyFlags, KeySpec};
 
 pub(super) const XACK: Command = fast("XACK", xack)
     .arity(-4)

@@ -5,11 +5,11 @@ use pantala_values::stream::{Entry, StreamId};
 
 use super::options::{int, interval_end, interval_start};
 use super::{WORKER_ENTRIES, leave_if_long, reply_entry};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
-use crate::incremental::{self, Aggregate, Header, Step};
+use crate::long_work::incremental::{self, Aggregate, Header, Step};
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
 pub(super) const XLEN: Command = Command::read("XLEN", xlen, Group::Stream)
     .arity(2)

@@ -15,11 +15,11 @@ use smallvec::SmallVec;
 use super::options::{id, int};
 use super::recorded::{Deliveries, Delivery};
 use super::{WORKER_ENTRIES, leave_if_long, no_group, reply_entry, reply_id};
-use crate::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys};
-use crate::command::{Begin, Command, Find, Flags, Group as Chapter, KeyFlags, KeySpec};
+use crate::calls::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys};
 use crate::error::{self, ClientError};
-use crate::keys::streams_begin;
 use crate::options::is_word;
+use crate::rows::command::{Begin, Command, Find, Flags, Group as Chapter, KeyFlags, KeySpec};
+use crate::rows::keys::streams_begin;
 
 const fn streams_from(at: isize) -> KeySpec {
     KeySpec { begin: Begin::Keyword("STREAMS", at), find: Find::Streams, flags: KeyFlags::READ }

@@ -14,8 +14,8 @@ use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, fmt_u64};
 use pantala_values::stream::{Group, ID_TEXT_MAX_BYTES, StreamId};
 
-use crate::call::Call;
-use crate::record::Words;
+use crate::calls::call::Call;
+use crate::calls::record::Words;
 
 /// So many ids at most are recorded in one command.
 const IDS_AT_ONCE: usize = 512;

@@ -10,9 +10,9 @@ use pantala_values::stream::{Bound, ID_TEXT_MAX_BYTES, References, StreamId, Tri
 
 use super::options::{AddOptions, NewId, references};
 use super::record_ids;
-use crate::call::Call;
+use crate::calls::call::Call;
+use crate::calls::record::Words;
 use crate::options::is_word;
-use crate::record::Words;
 
 /// What went, and what is left.
 #[derive(Default)]

@@ -11,10 +11,10 @@
 
 use pantala_table::IntText;
 
-use crate::call::{Call, Done, Lane, Stop};
-use crate::command::{Command, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Command, Group, KeyFlags, KeySpec};
 
 /// A larger table (some hundred microseconds of work) is for the slow lane.
 const WORKER_CELLS: usize = 1 << 16;

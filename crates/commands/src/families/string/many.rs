@@ -5,10 +5,10 @@ use pantala_protocol::Reply;
 
 use super::options::{Condition, SetOptions, Words};
 use super::{Put, put, record_put};
-use crate::by_partition::prefetch;
-use crate::call::{Call, Done, Stop, reply_string};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Stop, reply_string};
 use crate::error;
+use crate::long_work::by_partition::prefetch;
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const MGET: Command = Command::read("MGET", mget, Group::String)
     .arity(-2)

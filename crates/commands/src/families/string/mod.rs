@@ -25,11 +25,11 @@ mod throttle;
 use pantala_keyspace::{Expiry, Key, Opened, event};
 use pantala_table::{StrRef, Tail};
 
-use crate::call::{Call, Done, Lane, Stop, reply_string};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Lane, Stop, reply_string};
 use crate::error;
 use crate::families::generic::{give_deadline, record_deadline};
 use crate::options::{TimeForm, is_word, positive_deadline};
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 use compare::{CompareForm, digest_of, is_text};
 use options::{Condition, SetOptions, Time, Words};

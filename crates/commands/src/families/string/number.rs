@@ -4,9 +4,9 @@ use pantala_base::number::{LongDouble, parse_i64};
 use pantala_keyspace::{Expiry, event};
 use pantala_table::{IntText, StrRef};
 
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 pub(super) const INCR: Command = Command::write("INCR", incr, Group::String)
     .arity(2)

@@ -5,7 +5,7 @@
 use pantala_base::number::parse_i64;
 use pantala_keyspace::Expiry;
 
-use crate::call::Call;
+use crate::calls::call::Call;
 use crate::error::{self, ClientError};
 use crate::options::{TimeForm, is_word, positive_deadline};
 

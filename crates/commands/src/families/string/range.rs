@@ -3,9 +3,9 @@
 use pantala_keyspace::{Expiry, event};
 use pantala_table::IntText;
 
-use crate::call::{Call, Done, Lane, Stop};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Lane, Stop};
 use crate::error::{self, ClientError};
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 /// A string that must be filled with more zero bytes than this grows on the slow lane.
 const WORKER_FILL_BYTES: usize = 1 << 20;

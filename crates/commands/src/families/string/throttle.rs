@@ -13,9 +13,9 @@ use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
 use pantala_keyspace::{Expiry, event};
 use pantala_table::StrRef;
 
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, Group, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
+use crate::rows::command::{Command, Flags, Group, KeyFlags, KeySpec};
 
 const NS_OF_S: i64 = 1_000_000_000;
 const NS_OF_MS: i64 = 1_000_000;

@@ -7,10 +7,10 @@ use pantala_values::sorted_set::{Changed, SortedSetLimits};
 use smallvec::SmallVec;
 
 use super::{CHANGE_REMOVE, MODIFY, check_lane, limits, open, writes};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const CHANGE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::CHANGE)];
 

@@ -1,10 +1,10 @@
 //! Questions about members and ranges.
 
 use super::{READ, bounds, read, reads, view};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error;
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const LOOK: &[KeySpec] = &[KeySpec::one(1, KeyFlags::LOOK)];
 

@@ -20,12 +20,12 @@ use pantala_values::{Set, SortedSet, Type};
 use smallvec::SmallVec;
 
 use super::{begin_members, check_lane, clean, limits, reads, reply_member, view, writes};
-use crate::call::{Call, Done, Stop};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done, Stop};
+use crate::calls::record::expire_all;
 use crate::error::{self, ClientError};
-use crate::incremental::{Budget, Gathered};
+use crate::long_work::incremental::{Budget, Gathered};
 use crate::options::is_word;
-use crate::record::expire_all;
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 /// A destination, then a number of keys and the keys.
 const STORE: &[KeySpec] =

@@ -6,11 +6,11 @@ use pantala_keyspace::event;
 use pantala_values::SortedSet;
 
 use super::{MODIFY, READ, check_lane, open, read, reads, writes};
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
 use crate::families::deadlines::{self, Form};
 use crate::options::{Conditions, TimeForm, field_deadline, is_word};
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const MEMBER_COUNT: ClientError = ClientError::text(
     "ERR nummembers should be greater than 0 and match the provided number of members",

@@ -32,8 +32,8 @@ use pantala_table::{StrRef, is_expired};
 use pantala_values::sorted_set::{SortedSetLimits, SortedSetRef};
 use pantala_values::{Collection as _, SortedSet};
 
-use crate::call::{Lane, Stop, reply_string};
-use crate::command::{Command, Group, Handler, KeyFlags, KeySpec};
+use crate::calls::call::{Lane, Stop, reply_string};
+use crate::rows::command::{Command, Group, Handler, KeyFlags, KeySpec};
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[

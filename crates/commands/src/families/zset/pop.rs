@@ -10,10 +10,10 @@ use pantala_protocol::Reply;
 use pantala_values::{SortedSet, Type};
 
 use super::{begin_members, check_lane, open, reply_member, view, writes};
-use crate::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys, reply_string};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::calls::call::{AtTimeout, Call, Done, KeyWait, Stop, WaitedKeys, reply_string};
 use crate::error::{self, ClientError};
 use crate::options::{FromFirst, is_word, timeout};
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 

@@ -14,11 +14,11 @@ use super::{
     CHANGE_REMOVE, READ, begin_members, bounds, check_lane, limits, open, read, reads,
     reply_member, view, writes,
 };
-use crate::call::{Call, Done};
-use crate::command::{Command, Flags, KeyFlags, KeySpec};
+use crate::calls::call::{Call, Done};
 use crate::error::{self, ClientError};
-use crate::incremental::{Gathered, Step};
+use crate::long_work::incremental::{Gathered, Step};
 use crate::options::is_word;
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 use pantala_base::number::parse_i64;
 
 const LIMIT_OF_RANKS: ClientError = ClientError::text(

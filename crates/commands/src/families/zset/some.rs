@@ -8,11 +8,11 @@ use pantala_values::SortedSet;
 use pantala_values::sorted_set::SortedSetRef;
 
 use super::{READ, begin_members, check_lane, read, reads, reply_member, view};
-use crate::call::{Call, Done, reply_string};
-use crate::command::Command;
-use crate::draws::Shuffle;
+use crate::calls::call::{Call, Done, reply_string};
 use crate::error::{self, ClientError};
+use crate::long_work::draws::Shuffle;
 use crate::options::{ElementScan, LeaveOut, is_word};
+use crate::rows::command::Command;
 
 /// How many members, and how.
 struct Options {

@@ -11,7 +11,7 @@ use pantala_protocol::Version;
 use crate::commands::REDIS_VERSION;
 use crate::shared::Shared;
 use pantala_engine::Engine;
-use pantala_engine::permission::describe;
+use pantala_engine::clients::permission::describe;
 use pantala_engine::pubsub::commands as pubsub;
 
 const GREETING: Flags = Flags::NOSCRIPT

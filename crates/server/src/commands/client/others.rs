@@ -21,7 +21,7 @@ use crate::replication::replica;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 use pantala_engine::Engine;
-use pantala_engine::pause::Paused;
+use pantala_engine::condition::pause::Paused;
 
 /// Those of CLIENT KILL, and the address alone.
 const KILL: &str = "(filter: old-format | (new-format: [ID client-id:int [client-id:int ...]] \

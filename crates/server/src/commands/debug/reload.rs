@@ -13,13 +13,13 @@ use std::time::Duration;
 use pantala_base::clock::monotonic_us;
 
 use pantala_commands::{Call, ClientError, Done, error, options::is_word};
-use pantala_engine::states::States;
+use pantala_engine::condition::states::States;
 use pantala_keyspace::Scope;
 use pantala_persistence::disk::RealDisk;
 
-use crate::process::loading::{self, AnswersLoading};
-use crate::process::saving::{self, Unsaved};
-use crate::process::{journaling, rewriting};
+use crate::process::files::loading::{self, AnswersLoading};
+use crate::process::files::saving::{self, Unsaved};
+use crate::process::files::{journaling, rewriting};
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
@@ -65,6 +65,7 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
     let failed = |why: &dyn std::fmt::Display| failed("DEBUG RELOAD", why);
     let _others_run = shared.engine.lane.compensate();
     let alone = Alone::begin(shared).ok_or_else(|| failed(&"the server stops"))?;
+    refuse_beside_a_copy(shared)?;
     if !options.no_save {
         save(shared).map_err(|unsaved| failed(&unsaved))?;
     }
@@ -80,6 +81,12 @@ pub(super) fn reload(call: &mut Call<'_, '_>) -> Done {
     alone.rewrite();
     call.reply.ok();
     Ok(())
+}
+
+/// Data that comes from a primary beside what there is would meet what is loaded here.
+fn refuse_beside_a_copy(shared: &Shared) -> Result<(), ClientError> {
+    let is_loading = shared.engine.condition.lasting.now().has(States::LOADING_BESIDE);
+    if is_loading { Err(error::LOADING) } else { Ok(()) }
 }
 
 /// Saves, after whoever else is writing a snapshot.
@@ -114,6 +121,7 @@ pub(super) fn load_steps(call: &mut Call<'_, '_>) -> Done {
     };
     let _others_run = shared.engine.lane.compensate();
     let _alone = Alone::begin(shared).ok_or_else(|| failed(&"the server stops"))?;
+    refuse_beside_a_copy(shared)?;
     let layout = journaling::layout(&shared.engine.settings.current());
     let open = || layout.open(&RealDisk).map_err(|why| failed(&why));
     open()?.ok_or_else(|| failed(&"there is no append-only file"))?;

@@ -83,7 +83,8 @@ fn of_replica(told: &Told, page: &mut Page) {
         page.line("master_sync_total_bytes", total);
         page.line("master_sync_read_bytes", bytes);
         page.line("master_sync_left_bytes", total.saturating_sub(bytes));
-        let done = bytes as f64 / (total.max(1)) as f64 * 100.0;
+        // How long a copy is that comes straight from the primary's memory, nobody knows.
+        let done = if total == 0 { 0.0 } else { bytes as f64 / total as f64 * 100.0 };
         page.line("master_sync_perc", format!("{done:.2}"));
         page.line("master_sync_last_io_seconds_ago", told.heard_s.max(0));
     }

@@ -11,8 +11,8 @@ use super::Page;
 use crate::commands::REDIS_VERSION;
 use crate::commands::memory::{Account, ratio};
 use crate::shared::Shared;
-use pantala_engine::pause::Paused;
-use pantala_engine::states::States;
+use pantala_engine::condition::pause::Paused;
+use pantala_engine::condition::states::States;
 
 /// The version of Valkey whose answers are the measure.
 const VALKEY_VERSION: &str = "9.1.2";
@@ -42,6 +42,10 @@ pub(super) fn server(shared: &Shared, page: &mut Page) {
     page.line("server_time_usec", now_us);
     page.line("uptime_in_seconds", uptime_s);
     page.line("uptime_in_days", uptime_s / 86_400);
+    if let Some(until_us) = shared.engine.condition.shutdown.waits_for_replicas() {
+        let left_us = until_us.saturating_sub(monotonic_us());
+        page.line("shutdown_in_milliseconds", left_us.div_ceil(1_000));
+    }
     let hz = setting(shared, "hz");
     page.each(&["hz", "configured_hz", "clients_hz"], hz);
     page.line("lru_clock", (now_us / 1_000_000) & 0xff_ffff);
@@ -197,9 +201,10 @@ pub(super) fn persistence(shared: &Shared, page: &mut Page) {
         monotonic_us().saturating_sub(save.began_us) / 1_000_000
     };
     let seconds = |took_s: Option<u64>| took_s.map_or(-1, u64::cast_signed);
-    let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
-    page.line("loading", u8::from(is_loading));
-    page.each(&["async_loading", "current_cow_peak", "current_cow_size"], 0);
+    let states = shared.engine.condition.lasting.now();
+    page.line("loading", u8::from(states.has(States::LOADING)));
+    page.line("async_loading", u8::from(states.has(States::LOADING_BESIDE)));
+    page.each(&["current_cow_peak", "current_cow_size"], 0);
     page.line("current_cow_size_age", 0);
     let done = ratio(progress.written, progress.keys.max(1)) * 100.0;
     page.line("current_fork_perc", format!("{done:.2}"));
@@ -207,7 +212,8 @@ pub(super) fn persistence(shared: &Shared, page: &mut Page) {
     page.line("current_save_keys_total", progress.keys);
     let changes = shared.changes().wrapping_sub(history.changes);
     page.line("rdb_changes_since_last_save", changes);
-    page.line("rdb_bgsave_in_progress", u8::from(in_background.is_some()));
+    let is_saving = in_background.is_some() || shared.replication.primary.is_copying();
+    page.line("rdb_bgsave_in_progress", u8::from(is_saving));
     page.line("rdb_last_save_time", history.last_good_s);
     page.line("rdb_last_bgsave_status", if history.is_last_good { "ok" } else { "err" });
     page.line("rdb_last_bgsave_time_sec", seconds(history.last_took_s));
@@ -223,7 +229,7 @@ pub(super) fn persistence(shared: &Shared, page: &mut Page) {
     append_only(shared, page);
     page.each(&["aof_last_cow_size", "module_fork_in_progress"], 0);
     page.each(&["module_fork_last_cow_size", "slot_migration_fork_in_progress"], 0);
-    if is_loading {
+    if states.has(States::LOADING.and(States::LOADING_BESIDE)) {
         loading(shared, page);
     }
 }

@@ -22,7 +22,7 @@ use pantala_memcached::{number, reply, sasl};
 use pantala_settings::Caller;
 
 use super::client::authenticate;
-use crate::process::flushing;
+use crate::process::background::flushing;
 use crate::shared::Shared;
 use stats::write_stats;
 

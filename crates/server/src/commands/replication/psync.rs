@@ -26,6 +26,9 @@ const IS_TOLD: ClientError = ClientError::text(
     "ERR SYNC and PSYNC are not allowed on a connection that has subscribed to something or \
      tracks keys",
 );
+/// A replica would take them for a part of its copy.
+const HAS_OUTPUT: ClientError =
+    ClientError::text("ERR SYNC and PSYNC are invalid with pending output");
 /// Its worker makes a connection a replica's: not what a primary's stream, or HTTP, asks for.
 const NOT_FROM_HERE: ClientError =
     ClientError::text("ERR SYNC and PSYNC are for connections of replicas only");
@@ -58,7 +61,10 @@ fn psync(call: &mut Call<'_, '_>) -> Done {
     // Who takes over has waited for that on the lane.
     let replica = begin(call, takes_over)?;
     tracing::info!(replica = primary::name(&replica), "a replica asks for synchronization");
-    let number = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
+    let Some(number) = parse_i64(call.args[2]) else {
+        tracing::warn!(replica = primary::name(&replica), "its offset is not a number");
+        return Err(error::NOT_INTEGER.into());
+    };
     let counts = &shared.replication.primary.counts;
     match go_on(shared, &replica, call.args[1], number) {
         Some(answer) => {
@@ -96,6 +102,10 @@ fn begin(call: &mut Call<'_, '_>, may_be_on_lane: bool) -> Result<Arc<Replica>, 
     }
     if !Shared::of(call).replication.may_be_followed() {
         return Err(NOT_CONNECTED);
+    }
+    // Replies to what came before, with it.
+    if !call.reply.is_empty() {
+        return Err(HAS_OUTPUT);
     }
     let worker = usize::from(call.session.place.worker);
     let replica = Arc::clone(replica_of(call.session));

@@ -8,13 +8,20 @@ use std::sync::Arc;
 use pantala_base::clock::monotonic_us;
 use pantala_base::number::parse_i64;
 use pantala_commands::{
-    Call, ClientError, Command, Done, Flags, Group, Session, error, options::is_word,
+    Call, ClientError, Command, Done, Flags, Group, Lane, ReplyMode, Session, error,
+    options::is_word,
 };
+use pantala_replication::link::MOST_CONNECTIONS;
 use pantala_replication::{Filter, Replica};
+
+use crate::replication::primary;
+use crate::shared::Shared;
 
 /// A host name is shorter.
 const HOST_BYTES: usize = 256;
 const NOT_PORT: ClientError = error::NOT_INTEGER;
+/// Whoever asks learns nothing of copies that there are.
+const NO_COPY: ClientError = ClientError::text("ERR there is no full copy for this connection");
 const NO_FILTER: ClientError = ClientError::text("ERR Missing rdb-filter-only values");
 
 pub(super) const REPLCONF: Command = Command::new("REPLCONF", replconf, Group::Server)
@@ -36,8 +43,28 @@ fn replconf(call: &mut Call<'_, '_>) -> Done {
             // with its stream.
             return Ok(());
         }
+        if is_word(option, "COPY-PART") {
+            return join_copy(call, value);
+        }
         say(call.session, option, value)?;
     }
+    call.reply.ok();
+    Ok(())
+}
+
+/// A connection becomes one of those over which a replica gets a full copy in parts.
+fn join_copy(call: &mut Call<'_, '_>, token: &[u8]) -> Done {
+    let session = &mut *call.session;
+    let is_plain = !session.is_subscribed() && session.tracking.is_none();
+    if call.lane != Lane::Worker || !is_plain || session.is_replica() || session.monitor {
+        return Err(NO_COPY.into());
+    }
+    let replica = Arc::clone(replica_of(session));
+    replica.set_worker(usize::from(session.place.worker));
+    if !primary::join(&Shared::of(call).replication.primary, token, &replica) {
+        return Err(NO_COPY.into());
+    }
+    call.session.reply_mode = ReplyMode::On;
     call.reply.ok();
     Ok(())
 }
@@ -71,6 +98,9 @@ fn say(session: &mut Session, option: &[u8], value: &[u8]) -> Result<(), ClientE
             announced.takes_eof |= is_word(value, "EOF");
             announced.takes_new_id |= is_word(value, "PSYNC2");
             announced.takes_own |= is_word(value, "PANTALA");
+            if let Some(count) = value.strip_prefix(b"parts-").and_then(parse_i64) {
+                announced.connections = usize::try_from(count).unwrap_or(0).min(MOST_CONNECTIONS);
+            }
         }
         option if is_word(option, "VERSION") => {
             let text = printable(value);

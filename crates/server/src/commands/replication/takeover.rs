@@ -2,11 +2,17 @@
 //!
 //! The role changes on a thread of its own, while the command waits for it on none: like MIGRATE it
 //! is on an errand, and goes on as any PSYNC when that is over.
+//!
+//! One of ours says FORCE where the replica may lack something. Without that word one that does
+//! refuses: it may have been started anew, from an old file, since its primary has chosen it. What
+//! others ask for is not told apart, and is done.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::thread::Builder;
 
+use pantala_base::number::parse_i64;
+use pantala_commands::options::is_word;
 use pantala_commands::{Call, ClientError, Errand, Lane, Park, Stop, WayBack};
 
 use crate::replication::replica;
@@ -14,6 +20,8 @@ use crate::shared::Shared;
 
 const NOT_A_REPLICA: ClientError =
     ClientError::text("ERR PSYNC FAILOVER can't be sent to a master.");
+const LACKS: ClientError =
+    ClientError::text("ERR PSYNC FAILOVER: this replica does not have all of its primary's data.");
 const OTHER_HISTORY: ClientError =
     ClientError::text("ERR PSYNC FAILOVER replid must match my replid.");
 
@@ -56,8 +64,15 @@ pub(super) fn take_over(call: &mut Call<'_, '_>, id: &[u8]) -> Result<(), Stop> 
         (true, true) => return Err(ClientError::text("ERR the role can not be changed").into()),
         (true, false) => {}
     }
-    if shared.replication.stream.history().id.as_str().as_bytes() != id {
+    let history = shared.replication.stream.history();
+    if history.id.as_str().as_bytes() != id {
         return Err(OTHER_HISTORY.into());
+    }
+    let is_forced = call.args.get(4).is_some_and(|word| is_word(word, "FORCE"));
+    let is_ours = call.session.replica.as_ref().is_some_and(|one| one.announced().takes_own);
+    let first = parse_i64(call.args[2]).and_then(|number| u64::try_from(number).ok());
+    if is_ours && !is_forced && first.is_none_or(|first| first > history.end + 1) {
+        return Err(LACKS.into());
     }
     if call.lane == Lane::Worker {
         return Err(Stop::Lane);

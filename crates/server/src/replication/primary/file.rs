@@ -16,12 +16,11 @@ use pantala_persistence::disk::RealDisk;
 use pantala_persistence::snapshot::Form;
 use pantala_replication::{CopyQueue, Replica};
 
-use super::copy::place;
-use super::riders::{Rider, Riders};
+use super::recipients::{Recipient, Recipients};
 use super::{call, close, name};
-use crate::process::place;
-use crate::process::saving::{self, Purpose, Unsaved};
-use crate::replication::moment::{Moment, note};
+use crate::process::files::place;
+use crate::process::files::saving::{self, Unsaved};
+use crate::replication::moment::Moment;
 use crate::shared::Shared;
 
 /// So much is read at a time.
@@ -30,21 +29,18 @@ const PIECE_BYTES: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Writes the file and begins to send it.
-pub(super) fn make(shared: &Arc<Shared>, riders: &Arc<Riders>) -> Result<u64, Unsaved> {
+pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, Unsaved> {
     let settings = shared.engine.settings.current();
     let path = place::beside_data(&settings, &name_of_file());
     let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
     let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
-    let purpose =
-        Purpose { is_base: "0", form: Form::Rdb, readers: riders.way.readers, at_cut: &mut at_cut };
-    let bytes = saving::write_snapshot(shared, &riders.save, purpose, |facts, _| {
-        let place = place(&moment.borrow())?;
-        note(facts, place);
-        riders.begin(shared, place.id, place.position);
+    let purpose = recipients.purpose(&mut at_cut);
+    let bytes = saving::write_snapshot(shared, &recipients.save, purpose, |facts, _| {
+        recipients.begin(shared, &moment.borrow(), facts)?;
         Ok((Box::new(RealDisk), saving::plan_at(&settings, path.clone(), Form::Rdb)))
     })?;
-    riders.has_begun();
-    let sent = riders.present().try_for_each(|rider| send(shared, rider, &path));
+    recipients.has_begun();
+    let sent = recipients.present().try_for_each(|recipient| send(shared, recipient, &path));
     // Those who read it have it open.
     let _removed = fs::remove_file(&path);
     sent.map_err(|error| Unsaved::Failed(format!("cannot read {}: {error}", path.display())))?;
@@ -57,11 +53,11 @@ fn name_of_file() -> PathBuf {
 }
 
 /// Has a thread send it to one replica.
-fn send(shared: &Arc<Shared>, rider: &Rider, path: &Path) -> io::Result<()> {
+fn send(shared: &Arc<Shared>, recipient: &Recipient, path: &Path) -> io::Result<()> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
-    let (shared, replica) = (Arc::clone(shared), Arc::clone(&rider.replica));
-    let queue = Arc::clone(&rider.queue);
+    let (shared, replica) = (Arc::clone(shared), Arc::clone(&recipient.replica));
+    let queue = Arc::clone(&recipient.queue);
     let life = move || {
         pantala_base::os::yield_to_others();
         queue.put(format!("${length}\r\n").into_bytes().into());

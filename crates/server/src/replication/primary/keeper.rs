@@ -10,9 +10,9 @@ use pantala_base::clock::monotonic_us;
 use pantala_replication::{Phase, Replica};
 use pantala_settings::Settings;
 
-use super::riders::{Riders, Way};
+use super::recipients::{Recipients, Way};
 use super::{close, copy, count_good, name};
-use crate::process::journaling;
+use crate::process::files::journaling;
 use crate::shared::Shared;
 
 /// How often it looks while somebody follows.
@@ -45,8 +45,9 @@ fn look(shared: &Arc<Shared>, alone_since_us: &mut Option<u64>) -> Option<Durati
     let settings = shared.engine.settings.current();
     let replicas = shared.replication.replicas.all();
     replicas.iter().for_each(|replica| end_if_silent(shared, replica, now_us));
-    if let Some(riders) = shared.replication.primary.copying() {
-        riders.keep_alive(shared);
+    if let Some(recipients) = shared.replication.primary.copying() {
+        recipients.keep_alive(shared);
+        recipients.end_if_gone();
     }
     count_good(shared);
     if replicas.is_empty() {
@@ -55,6 +56,12 @@ fn look(shared: &Arc<Shared>, alone_since_us: &mut Option<u64>) -> Option<Durati
     *alone_since_us = None;
     let soon = begin_copy_if_due(shared, &settings, &replicas, now_us);
     Some(soon.unwrap_or(TICK).min(TICK))
+}
+
+/// Does what is due now, without the thread.
+#[cfg(test)]
+pub fn look_once(shared: &Arc<Shared>) {
+    look(shared, &mut None);
 }
 
 /// Closes a replica that has said nothing for `repl-timeout`.
@@ -97,9 +104,9 @@ fn begin_copy_if_due(
             return Some(Duration::from_micros(due_us - now_us));
         }
     }
-    let riders = Arc::new(Riders::new(together, way));
-    if shared.replication.primary.begin_copy(&riders) {
-        copy::begin(shared, riders);
+    let recipients = Arc::new(Recipients::new(together, way));
+    if shared.replication.primary.begin_copy(&recipients) {
+        copy::begin(shared, recipients);
     }
     None
 }

@@ -15,17 +15,23 @@
 //! |---|---|
 //! | `keeper` | what time brings: copies that are due, replicas that are silent, unused streams |
 //! | `copy` | one full copy |
-//! | `riders` | those who get it |
+//! | `direct` | a copy that is sent as it is made |
+//! | `recipients` | those who get it |
+//! | `joined` | connections beside the link, for a copy in parts |
+//! | `spread` | such a copy |
 //! | `sink` | a disk that is these |
 //! | `file` | a copy that lies in a file before it is sent |
 //!
 //! Tests: compat/replication; compat/transcripts/replication.
 
 mod copy;
+mod direct;
 mod file;
-mod keeper;
-mod riders;
+mod joined;
+pub(super) mod keeper;
+mod recipients;
 mod sink;
+mod spread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -34,11 +40,13 @@ use std::thread::Builder;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::Acknowledged;
-use pantala_engine::states::States;
+use pantala_engine::condition::states::States;
 use pantala_journal::Stamp;
 use pantala_replication::{Phase, Replica};
 
-use self::riders::Riders;
+pub use self::joined::join;
+
+use self::recipients::Recipients;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
 
@@ -55,6 +63,11 @@ impl Count {
     /// So many more.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// From nothing again.
+    fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
 
     /// How many.
@@ -76,6 +89,15 @@ pub struct Counts {
     pub sent_bytes: Count,
 }
 
+impl Counts {
+    /// CONFIG RESETSTAT.
+    pub fn reset(&self) {
+        for count in [&self.full, &self.partial, &self.refused, &self.sent_bytes] {
+            count.reset();
+        }
+    }
+}
+
 /// See the module.
 #[derive(Default)]
 pub struct Primary {
@@ -84,7 +106,7 @@ pub struct Primary {
     /// Where the keeper is woken, once it is there.
     keeper: Mutex<Option<Sender<()>>>,
     /// The copy that is being made.
-    copying: Mutex<Option<Arc<Riders>>>,
+    copying: Mutex<Option<Arc<Recipients>>>,
     copied: Condvar,
     /// Held while it is looked whether enough follow.
     counting: Mutex<()>,
@@ -92,15 +114,15 @@ pub struct Primary {
 
 impl Primary {
     /// The copy that is being made.
-    fn copying(&self) -> Option<Arc<Riders>> {
+    fn copying(&self) -> Option<Arc<Recipients>> {
         self.copying.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// These get one; false: another one is being made.
-    fn begin_copy(&self, riders: &Arc<Riders>) -> bool {
+    fn begin_copy(&self, recipients: &Arc<Recipients>) -> bool {
         let mut copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         let is_free = copying.is_none();
-        copying.get_or_insert_with(|| Arc::clone(riders));
+        copying.get_or_insert_with(|| Arc::clone(recipients));
         is_free
     }
 
@@ -112,10 +134,21 @@ impl Primary {
     /// Calls off the copy that is being made, and waits for its end. Only where one may wait.
     pub fn cancel_and_wait(&self) {
         let mut copying = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(riders) = copying.as_ref() {
-            riders.save.cancel();
+        while let Some(recipients) = copying.as_ref() {
+            recipients.save.cancel();
             copying = self.copied.wait(copying).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Whether a copy is being made.
+    pub fn is_copying(&self) -> bool {
+        self.copying().is_some()
+    }
+
+    /// Nobody looks after replicas but who calls [`keeper::look_once`].
+    #[cfg(test)]
+    pub fn keep_by_hand(&self) {
+        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(channel().0);
     }
 
     /// There is something for the keeper to look at.
@@ -159,11 +192,13 @@ pub fn followers_changed(shared: &Shared) {
         tracing::error!("nobody looks after replicas: {why}");
     }
     shared.replication.primary.wake();
+    // It pings from now on, if nobody writes.
+    shared.engine.journal.wake_reader();
 }
 
 /// Its connection has ended, or ends.
 pub fn leave(shared: &Shared, replica: &Arc<Replica>) {
-    if replica.phase() != Phase::Gone {
+    if replica.phase() != Phase::Gone && !replica.announced().is_part {
         tracing::info!(replica = name(replica), "the connection with a replica is lost");
     }
     let replication = &shared.replication;
@@ -182,7 +217,11 @@ pub fn tell_memory(shared: &Shared) {
     let copies = replication.replicas.all();
     let copies = copies.iter().filter_map(|replica| replica.copy());
     let copies: u64 = copies.map(|copy| copy.bytes() as u64).sum();
-    shared.engine.condition.memory.set_unsent(stream + copies);
+    let parts = replication.primary.copying().map_or(0, |copying| {
+        let parts = copying.list.iter().map(|recipient| recipient.joined.bytes() as u64);
+        parts.sum()
+    });
+    shared.engine.condition.memory.set_unsent(stream + copies + parts);
 }
 
 /// Has the connection of a replica closed by its worker.
@@ -202,8 +241,8 @@ fn call(shared: &Shared, replica: &Replica) {
 
 /// A replica has said how far it is.
 pub fn heard(shared: &Shared) {
-    if shared.replication.is_awaited() {
-        shared.workers.post_all(|| Message::JournalKept);
+    if shared.replication.waiters.are_there() {
+        shared.workers.post_where(|one| one.for_replicas.are_there(), || Message::JournalKept);
     }
     if shared.engine.condition.lasting.now().has(States::TOO_FEW_REPLICAS) {
         count_good(shared);

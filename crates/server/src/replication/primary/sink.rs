@@ -14,7 +14,7 @@ use pantala_keyspace::snapshot::Room;
 use pantala_persistence::disk::{Disk, DiskFile};
 use pantala_persistence::snapshot::Queue;
 
-use super::riders::{Rider, Riders};
+use super::recipients::{Recipient, Recipients};
 use super::{close, name};
 use crate::shared::Shared;
 
@@ -28,7 +28,7 @@ pub struct Sink {
     /// The server.
     pub shared: Arc<Shared>,
     /// To whom.
-    pub riders: Arc<Riders>,
+    pub recipients: Arc<Recipients>,
     /// Where the pieces come from.
     pub source: Arc<Queue>,
 }
@@ -39,8 +39,8 @@ fn absent<T>() -> io::Result<T> {
 
 impl Disk for Sink {
     fn create(&self, _: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let (shared, riders) = (Arc::clone(&self.shared), Arc::clone(&self.riders));
-        Ok(Arc::new(Sink { shared, riders, source: Arc::clone(&self.source) }))
+        let (shared, recipients) = (Arc::clone(&self.shared), Arc::clone(&self.recipients));
+        Ok(Arc::new(Sink { shared, recipients, source: Arc::clone(&self.source) }))
     }
 
     fn open_to_append(&self, _: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -87,9 +87,9 @@ impl Disk for Sink {
 impl DiskFile for Sink {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         for piece in bytes.chunks(PIECE_BYTES) {
-            self.riders.put(&self.shared, piece);
-            self.riders.present().for_each(|rider| self.wait_for_room(rider));
-            if self.riders.are_gone() {
+            self.recipients.put(&self.shared, piece);
+            self.recipients.present().for_each(|recipient| self.wait_for_room(recipient));
+            if self.recipients.are_gone() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
         }
@@ -106,22 +106,22 @@ impl DiskFile for Sink {
 }
 
 impl Sink {
-    fn wait_for_room(&self, rider: &Rider) {
+    fn wait_for_room(&self, recipient: &Recipient) {
         let settings = self.shared.engine.settings.current();
         let most_us = u64::from(settings.repl_timeout_s) * 1_000_000;
         let most_bytes = settings.client_output_buffer_limit.replica.hard_bytes;
-        let (mut moved_us, mut left) = (monotonic_us(), rider.queue.bytes());
-        while !rider.queue.wait_for_room(LOOK) && !rider.queue.is_over() {
-            let now = rider.queue.bytes();
+        let (mut moved_us, mut left) = (monotonic_us(), recipient.queue.bytes());
+        while !recipient.queue.wait_for_room(LOOK) && !recipient.queue.is_over() {
+            let now = recipient.queue.bytes();
             if now < left {
                 (moved_us, left) = (monotonic_us(), now);
             }
             let is_stuck = monotonic_us().saturating_sub(moved_us) > most_us;
             let is_too_much = most_bytes > 0 && now as u64 > most_bytes;
-            if is_stuck || is_too_much || self.riders.save.is_cancelled() {
-                let replica = name(&rider.replica);
+            if is_stuck || is_too_much || self.recipients.save.is_cancelled() {
+                let replica = name(&recipient.replica);
                 tracing::warn!(replica, "disconnecting a replica that is slow to take its copy");
-                return close(&self.shared, &rider.replica);
+                return close(&self.shared, &recipient.replica);
             }
             if self.source.room() == Room::Overfull {
                 return;

@@ -1,6 +1,5 @@
 //! The connection to the primary as a client: what CLIENT LIST shows, and CLIENT KILL ends.
 
-use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 
 use pantala_base::clock::monotonic_us;
@@ -8,6 +7,7 @@ use pantala_commands::Session;
 use pantala_commands::client_line::{self, Meters};
 use pantala_keyspace::DbIndex;
 
+use super::socket::End;
 use crate::clients::filter::{ClientFilter, ClientKind, Traits};
 use crate::shared::Shared;
 
@@ -21,16 +21,9 @@ pub(super) struct LinkClient {
 
 impl LinkClient {
     /// One that has just connected.
-    pub(super) fn new(shared: &Shared, socket: &TcpStream) -> LinkClient {
-        let text = |address: std::io::Result<std::net::SocketAddr>| {
-            address.map(|address| address.to_string()).unwrap_or_default()
-        };
-        LinkClient {
-            id: shared.next_client_id(),
-            peer: text(socket.peer_addr()),
-            local: text(socket.local_addr()),
-            since_us: monotonic_us(),
-        }
+    pub(super) fn new(shared: &Shared, end: &dyn End) -> LinkClient {
+        let (peer, local) = end.addresses();
+        LinkClient { id: shared.next_client_id(), peer, local, since_us: monotonic_us() }
     }
 
     fn is_meant(&self, wanted: &Traits) -> bool {
@@ -72,9 +65,8 @@ pub fn line(shared: &Shared, filter: &ClientFilter) -> Option<(u64, String)> {
 /// Ends it, if the filter means it: it comes back. Its number.
 pub fn kill(shared: &Shared, filter: &ClientFilter) -> Option<u64> {
     let (id, _) = line(shared, filter)?;
-    if let Some(socket) = &shared.replication.following.state().socket {
-        // It may have ended meanwhile.
-        let _closed = socket.shutdown(Shutdown::Both);
+    if let Some(end) = &shared.replication.following.state().end {
+        end.shut();
     }
     Some(id)
 }

@@ -3,12 +3,16 @@
 //! ```text
 //! connect --> Handshake --> full copy, or go on --> read, cut, apply, append, acknowledge
 //!    ^------------------- a second later ------------------------------- whatever ends it
+//!    ^------------------- at once -------------------------------------- a link that had worked
 //! ```
+//!
+//! Tests: compat/replication.
 
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pantala_journal::resp::push_command;
@@ -16,16 +20,16 @@ use pantala_journal::{Journal, Stamp};
 use pantala_replication::link::{Answer, Cutter, Greeting, Handshake, Next, Wanted};
 
 use super::apply::Applier;
-use super::copy::FullCopy;
+use super::copy::{Dialer, FullCopy};
 use super::socket::{Socket, TICK};
 use super::{LinkPhase, relock, set_phase};
 use crate::shared::Shared;
 use crate::tls;
 
-/// How soon it is tried again.
-const RETRY: Duration = Duration::from_secs(1);
 /// More is not applied at once: who waits for `applying` waits for this.
 const BATCH_BYTES: usize = 256 << 10;
+/// For so much there is room before anything is read.
+const LEAST_ROOM_BYTES: usize = 256 << 10;
 
 /// The life of the link with this number.
 pub fn run(shared: &Arc<Shared>, number: u64) {
@@ -51,7 +55,9 @@ pub fn run(shared: &Arc<Shared>, number: u64) {
             let (host, port) = (primary.host, primary.port);
             tracing::warn!(host, port, "the link to the primary has ended: {why}");
         }
-        following.rest(number, RETRY);
+        if !link.had_worked() {
+            following.rest(number, following.network().retry());
+        }
     }
 }
 
@@ -61,6 +67,10 @@ struct Link<'l> {
     applier: Applier,
     cutter: Cutter,
     on_disk: OnDisk,
+    /// Since when this link follows the stream, and from which position.
+    began: Option<(Instant, u64)>,
+    /// The last full copy has failed in parts: the next one is taken over the link alone.
+    is_plain: bool,
 }
 
 /// How far the stream is in this server's own append-only file.
@@ -99,7 +109,17 @@ impl<'l> Link<'l> {
         let mut applier = Applier::new(Arc::clone(shared));
         applier.select(shared.replication.following.stream_db());
         let (cutter, on_disk) = (Cutter::default(), OnDisk::default());
-        Link { shared, number, applier, cutter, on_disk }
+        Link { shared, number, applier, cutter, on_disk, began: None, is_plain: false }
+    }
+
+    /// Whether the link that has ended had worked: it brought something, or was there for a while.
+    /// Where links end as soon as they begin, trying at once would be a loop.
+    fn had_worked(&mut self) -> bool {
+        let replication = &self.shared.replication;
+        let (end, network) = (replication.stream.end(), replication.following.network());
+        let began = self.began.take();
+        let lasted = |since| network.now().duration_since(since) >= network.retry();
+        began.is_some_and(|(at, position)| end > position || lasted(at))
     }
 
     fn follow(&mut self, primary: &super::Primary) -> Result<(), String> {
@@ -109,15 +129,17 @@ impl<'l> Link<'l> {
         let silence = Duration::from_secs(settings.repl_timeout_s.into());
         set_phase(shared, number, LinkPhase::Connecting);
         let tls = settings.tls_replication.then(|| tls::connector(&settings)).transpose()?;
-        let (mut socket, other) =
-            Socket::open(primary, silence, tls.as_ref()).map_err(|error| error.to_string())?;
-        if !following.set_socket(shared, number, Some(other)) {
+        let opened = Socket::open(following.network(), primary, silence, tls.as_ref());
+        let (mut socket, end) = opened.map_err(|error| error.to_string())?;
+        if !following.set_socket(shared, number, Some(end)) {
             return Ok(());
         }
         set_phase(shared, number, LinkPhase::Handshake);
         let history = shared.replication.stream.history();
         let wanted = history.is_kept.then_some(Wanted { id: history.id, position: history.end });
-        let answer = self.greet(&mut socket, wanted).map_err(|error| error.to_string())?;
+        let dialer = Dialer { shared, primary, silence, tls: tls.as_ref() };
+        let greeted = self.greet(&mut socket, wanted, &dialer);
+        let (answer, parts) = greeted.map_err(|error| error.to_string())?;
         let is_taken = matches!(answer, Answer::Continue(_) | Answer::FullCopy(..));
         shared.replication.failover.answered(is_taken);
         match answer {
@@ -132,8 +154,11 @@ impl<'l> Link<'l> {
             Answer::FullCopy(id, position) => {
                 set_phase(shared, number, LinkPhase::Sync);
                 tracing::info!(%id, position, "a full copy begins");
-                let copy = FullCopy { shared, number, id, position };
-                let db = copy.take(&mut socket)?;
+                let copy = FullCopy { shared, number, id, position, failure: Mutex::default() };
+                // Where parts fail the next copy comes over the link alone.
+                self.is_plain = !parts.is_empty();
+                let db = copy.take(&mut socket, parts)?;
+                self.is_plain = false;
                 self.applier.select(db);
                 self.on_disk = OnDisk::default();
                 tracing::info!(position, "the full copy has ended");
@@ -142,30 +167,44 @@ impl<'l> Link<'l> {
         self.cutter = Cutter::default();
         following.heard();
         set_phase(shared, number, LinkPhase::Connected);
+        self.began = Some((socket.now(), shared.replication.stream.end()));
         self.stream(&mut socket)
     }
 
-    fn greet(&self, socket: &mut Socket, wanted: Option<Wanted>) -> io::Result<Answer> {
+    /// What the primary answers, and connections that it has asked for before that.
+    fn greet(
+        &self,
+        socket: &mut Socket,
+        wanted: Option<Wanted>,
+        dialer: &Dialer<'_>,
+    ) -> io::Result<(Answer, Vec<Socket>)> {
         let settings = self.shared.engine.settings.current();
         let has_login = !settings.primaryauth.is_empty();
         let login = has_login.then(|| (settings.primaryuser.clone(), settings.primaryauth.clone()));
         let own_port = if settings.tls_replication { settings.tls_port } else { settings.port };
         let greeting = Greeting {
             login,
+            forces: self.shared.replication.failover.is_forced(),
             port: match settings.replica_announce_port {
                 0 => own_port,
                 announced => announced,
             },
             address: settings.replica_announce_ip.clone(),
+            connections: match self.is_plain {
+                true => 1,
+                false => dialer.connections(),
+            },
         };
         let mut handshake =
             Handshake::new(greeting, wanted, self.shared.replication.failover.is_asking());
         let first = handshake.begin();
         socket.send(&first)?;
+        let mut parts = Vec::new();
         loop {
             let Some(line) = socket.line()? else {
                 if !self.shared.replication.following.is_in_force(self.number) {
-                    return Ok(Answer::Later("another primary is to be followed".into()));
+                    let why = "another primary is to be followed";
+                    return Ok((Answer::Later(why.into()), Vec::new()));
                 }
                 socket.fill()?;
                 continue;
@@ -173,7 +212,8 @@ impl<'l> Link<'l> {
             match handshake.take(&line) {
                 Next::Send(bytes) => socket.send(&bytes)?,
                 Next::Read => {}
-                Next::Over(answer) => return Ok(answer),
+                Next::Invited(to) => parts = dialer.open(&to),
+                Next::Over(answer) => return Ok((answer, parts)),
             }
         }
     }
@@ -181,23 +221,30 @@ impl<'l> Link<'l> {
     /// Follows the stream until the link ends.
     fn stream(&mut self, socket: &mut Socket) -> Result<(), String> {
         let following = &self.shared.replication.following;
-        let mut acked = Instant::now();
+        let mut acked = socket.now();
         // The first word makes the primary send the stream.
         self.acknowledge(socket)?;
+        let early = socket.take_input();
+        for piece in early.chunks(BATCH_BYTES) {
+            self.cutter.add(piece);
+            if !self.apply()? {
+                return Ok(());
+            }
+        }
         loop {
-            let input = socket.take_input();
-            for piece in input.chunks(BATCH_BYTES) {
-                self.cutter.add(piece);
+            if self.applier.take_asked() || socket.now() - acked >= TICK {
+                acked = socket.now();
+                self.acknowledge(socket)?;
+            }
+            let room = self.cutter.room(LEAST_ROOM_BYTES);
+            let most = room.len().min(BATCH_BYTES);
+            let count = socket.read(&mut room[..most]).map_err(|error| error.to_string())?;
+            if count > 0 {
+                following.heard();
+                self.cutter.added(count);
                 if !self.apply()? {
                     return Ok(());
                 }
-            }
-            if self.applier.take_asked() || acked.elapsed() >= TICK {
-                acked = Instant::now();
-                self.acknowledge(socket)?;
-            }
-            if socket.fill().map_err(|error| error.to_string())? {
-                following.heard();
             }
             if !following.is_in_force(self.number) {
                 return Ok(());
@@ -214,7 +261,11 @@ impl<'l> Link<'l> {
             if !replication.following.is_in_force(self.number) {
                 return Ok(false);
             }
-            self.applier.apply(&self.cutter);
+            self.applier.apply(&mut self.cutter);
+            if replication.following.is_cut_short.load(Ordering::Acquire) {
+                replication.stream.stop_keeping();
+                return Ok(false);
+            }
             replication.stream.append(self.cutter.whole());
             replication.stream.trim(replication.replicas.needed());
             self.on_disk.note(self.applier.last_step(), replication.stream.end());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! REPLICAOF host port   writes refused --> the stream's end is known --> a thread follows (link)
-//! link                  connect, PSYNC --> full copy (copy.rs) --> steps applied (apply.rs)
+//! link                  connect, PSYNC --> full copy (copy) --> steps applied (apply)
 //! REPLICAOF NO ONE      the link ends between two steps --> a new history --> writes again
 //! ```
 //!
@@ -12,29 +12,29 @@
 //!    it has taken `applying`.
 //! 3. While this is a replica nothing expires or is evicted by itself: the primary says it.
 //!
-//! Not here: what is said to a primary (`pantala_replication::link`). Tests: compat/replication.
+//! Not here: what is said to a primary (`pantala_replication::link`). Tests: compat/replication,
+//! `replication/simulator`.
 
 mod apply;
 mod client;
 mod copy;
 mod link;
-mod run;
-mod socket;
+pub(super) mod socket;
 mod told;
 
-use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pantala_base::clock::monotonic_us;
-use pantala_engine::states::States;
+use pantala_engine::condition::states::States;
 use pantala_keyspace::HideReason;
 use pantala_settings::Settings;
 
 use self::client::LinkClient;
-use crate::process::journaling;
+use self::socket::{End, Network, Tcp};
+use crate::process::files::journaling;
 use crate::replication::primary;
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
@@ -102,14 +102,18 @@ pub struct Following {
     down_us: AtomicU64,
     /// Commands of the stream that have failed.
     errors: AtomicU64,
+    /// The server stops, and steps were left out.
+    is_cut_short: AtomicBool,
     copying: Copying,
+    /// How primaries are reached.
+    network: OnceLock<Arc<dyn Network>>,
 }
 
 #[derive(Default)]
 struct State {
     primary: Option<Primary>,
     phase: LinkPhase,
-    socket: Option<TcpStream>,
+    end: Option<Box<dyn End>>,
     client: Option<LinkClient>,
     thread: Option<JoinHandle<()>>,
 }
@@ -129,6 +133,11 @@ fn relock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Following {
     fn state(&self) -> MutexGuard<'_, State> {
         relock(&self.state)
+    }
+
+    /// Steps are not applied, as the server stops: nobody knows where the data is.
+    fn cut_short(&self) {
+        self.is_cut_short.store(true, Ordering::Release);
     }
 
     /// Whether this server is a replica.
@@ -161,22 +170,31 @@ impl Following {
     fn interrupt(&self) -> u64 {
         let number = self.number.fetch_add(1, Ordering::AcqRel) + 1;
         let state = self.state();
-        if let Some(socket) = &state.socket {
-            // It may be closed already.
-            let _closed = socket.shutdown(Shutdown::Both);
+        if let Some(end) = &state.end {
+            end.shut();
         }
         drop(state);
         self.changed.notify_all();
         number
     }
 
+    /// How primaries are reached.
+    fn network(&self) -> Arc<dyn Network> {
+        Arc::clone(self.network.get_or_init(|| Arc::new(Tcp)))
+    }
+
+    /// Now, as it passes for links.
+    pub fn now(&self) -> Instant {
+        self.network().now()
+    }
+
     /// The link of this number has this socket now; whether it is in force.
-    fn set_socket(&self, shared: &Shared, number: u64, socket: Option<TcpStream>) -> bool {
+    fn set_socket(&self, shared: &Shared, number: u64, end: Option<Box<dyn End>>) -> bool {
         let mut state = self.state();
         let is_in_force = self.is_in_force(number);
         if is_in_force {
-            state.client = socket.as_ref().map(|socket| LinkClient::new(shared, socket));
-            state.socket = socket;
+            state.client = end.as_ref().map(|end| LinkClient::new(shared, &**end));
+            state.end = end;
         }
         is_in_force
     }
@@ -186,6 +204,18 @@ impl Following {
         let is_in_force = |_: &mut State| self.is_in_force(number);
         let waited = self.changed.wait_timeout_while(self.state(), most, is_in_force);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Primaries are reached by this network.
+    #[cfg(test)]
+    pub fn simulate(&self, network: Arc<dyn Network>) {
+        assert!(self.network.set(network).is_ok(), "before the first link");
+    }
+
+    /// The link's thread, for whoever waits for it.
+    #[cfg(test)]
+    pub fn take_thread(&self) -> Option<JoinHandle<()>> {
+        self.state().thread.take()
     }
 
     fn heard(&self) {
@@ -216,8 +246,10 @@ fn apply_states(shared: &Shared, settings: &Settings) {
     let lasting = &shared.engine.condition.lasting;
     let is_replica = following.is_replica();
     let is_stale = !settings.replica_serve_stale_data && !following.is_connected();
+    // While the role is handed over all writes wait: nobody is refused who may go on in the end.
+    let is_read_only = settings.replica_read_only && !shared.replication.failover.is_under_way();
     for (state, is_so) in [
-        (States::READ_ONLY, settings.replica_read_only),
+        (States::READ_ONLY, is_read_only),
         (States::STALE, is_stale),
         (States::UNLIMITED, settings.replica_ignore_maxmemory),
     ] {
@@ -340,15 +372,18 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
         journaling::begin_to_feed(shared)?;
     }
     set_setting(shared, "")?;
+    // One that is sent some of the new history under the old one's name can go on nowhere.
+    drop_replicas(shared);
     let id = replication.stream.branch();
     {
         let mut state = following.state();
-        (state.primary, state.socket, state.client) = (None, None, None);
+        (state.primary, state.end, state.client) = (None, None, None);
         following.is_connected.store(false, Ordering::Release);
         following.is_replica.store(false, Ordering::Release);
         apply_states(shared, &shared.engine.settings.current());
     }
     shared.engine.space.hide_expired(HideReason::Replica, false);
+    // Who has come meanwhile learns of it, too.
     drop_replicas(shared);
     tracing::info!(%id, position = replication.stream.end(), "this server becomes a primary");
     Ok(())
@@ -384,12 +419,13 @@ pub fn prepare(shared: &Shared) {
 }
 
 /// After the data was loaded from a file: a replica goes on where that was, and the replicas of a
-/// primary may come back.
+/// primary may come back. They hear of keys that had expired by then.
 ///
 /// # Errors
 /// A text for the operator.
 pub fn resume(shared: &Shared) -> Result<(), String> {
-    let Some(place) = shared.loading.place() else { return Ok(()) };
+    let expired = shared.loading.take_expired();
+    let Some(place) = shared.loading.place().filter(|_| !expired.is_cut) else { return Ok(()) };
     let (replication, is_primary) = (&shared.replication, !shared.replication.is_replica());
     replication.stream.resume(place.id, place.position, is_primary);
     replication.following.db.store(place.db, Ordering::Release);
@@ -397,6 +433,8 @@ pub fn resume(shared: &Shared) -> Result<(), String> {
     if is_primary {
         // Nobody has changed anything yet.
         journaling::begin_to_feed(shared)?;
+        let (space, recorder) = (&shared.engine.space, shared.engine.journal.join());
+        expired.keys.iter().for_each(|(db, name)| space.record_gone(*db, name, &recorder));
         primary::settings_changed(shared);
     }
     Ok(())

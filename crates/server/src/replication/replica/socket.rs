@@ -1,7 +1,8 @@
 //! The connection to the primary: plain or with TLS, with limits for everything that waits.
 
 use std::io::{self, Error, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pantala_replication::link;
@@ -13,37 +14,73 @@ use super::Primary;
 pub const TICK: Duration = Duration::from_secs(1);
 /// A connection that is not there by then will not be.
 const MOST_CONNECT: Duration = Duration::from_secs(5);
+/// How soon it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 /// So much is read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// What is read from and written to.
-trait Wire: Read + Write + Send {}
+/// What is read from and written to. A read waits for [`TICK`] at most.
+pub trait Wire: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Wire for T {}
 
-/// See the module.
-pub struct Socket {
-    wire: Box<dyn Wire>,
-    /// What was read and not used.
-    input: Vec<u8>,
-    /// For each read.
-    buffer: Vec<u8>,
-    heard: Instant,
-    /// So long nothing may come.
-    silence: Duration,
+/// A connection for whoever ends it, and what is told of it.
+pub trait End: Send {
+    /// Nothing comes any more, and nothing goes.
+    fn shut(&self);
+    /// The other server's address and this one's.
+    fn addresses(&self) -> (String, String);
 }
 
-impl Socket {
-    /// Connects; the socket itself comes too, for whoever ends it. Without an answer for so long it
-    /// is given up.
+impl End for TcpStream {
+    fn shut(&self) {
+        // It may be closed already.
+        let _closed = self.shutdown(Shutdown::Both);
+    }
+
+    fn addresses(&self) -> (String, String) {
+        let text = |address: io::Result<SocketAddr>| {
+            address.map(|address| address.to_string()).unwrap_or_default()
+        };
+        (text(self.peer_addr()), text(self.local_addr()))
+    }
+}
+
+/// How primaries are reached, and the time that passes meanwhile: in tests both are simulated.
+pub trait Network: Send + Sync {
+    /// Connects. Without an answer for so long it is given up.
     ///
     /// # Errors
     /// There is no connection.
-    pub fn open(
+    fn connect(
+        &self,
         primary: &Primary,
         silence: Duration,
         tls: Option<&Connector>,
-    ) -> io::Result<(Socket, TcpStream)> {
+    ) -> io::Result<(Box<dyn Wire>, Box<dyn End>)>;
+
+    /// Now.
+    fn now(&self) -> Instant;
+
+    /// Over so many connections beside the link a full copy may come; less than two: over none.
+    fn most_connections(&self) -> usize {
+        link::MOST_CONNECTIONS
+    }
+
+    /// How soon it is tried again after a connection has ended.
+    fn retry(&self) -> Duration;
+}
+
+/// The one there is.
+pub struct Tcp;
+
+impl Network for Tcp {
+    fn connect(
+        &self,
+        primary: &Primary,
+        silence: Duration,
+        tls: Option<&Connector>,
+    ) -> io::Result<(Box<dyn Wire>, Box<dyn End>)> {
         let mut last = Error::new(ErrorKind::NotFound, "the name has no address");
         for address in (&*primary.host, primary.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, silence.min(MOST_CONNECT)) {
@@ -59,7 +96,7 @@ impl Socket {
                             Box::new(sealed.map_err(Error::other)?)
                         }
                     };
-                    return Ok((Socket::over(wire, silence), other));
+                    return Ok((wire, Box::new(other)));
                 }
                 Err(error) => last = error,
             }
@@ -67,14 +104,48 @@ impl Socket {
         Err(last)
     }
 
-    fn over(wire: Box<dyn Wire>, silence: Duration) -> Socket {
-        Socket {
-            wire,
-            input: Vec::new(),
-            buffer: vec![0; READ_BYTES],
-            heard: Instant::now(),
-            silence,
-        }
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn retry(&self) -> Duration {
+        RETRY
+    }
+}
+
+/// See the module.
+pub struct Socket {
+    network: Arc<dyn Network>,
+    wire: Box<dyn Wire>,
+    /// What was read and not used.
+    input: Vec<u8>,
+    /// For each read.
+    buffer: Vec<u8>,
+    heard: Instant,
+    /// So long nothing may come.
+    silence: Duration,
+}
+
+impl Socket {
+    /// Connects; the connection comes too, for whoever ends it. Without an answer for so long it is
+    /// given up.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub fn open(
+        network: Arc<dyn Network>,
+        primary: &Primary,
+        silence: Duration,
+        tls: Option<&Connector>,
+    ) -> io::Result<(Socket, Box<dyn End>)> {
+        let (wire, end) = network.connect(primary, silence, tls)?;
+        let (input, buffer, heard) = (Vec::new(), vec![0; READ_BYTES], network.now());
+        Ok((Socket { network, wire, input, buffer, heard, silence }, end))
+    }
+
+    /// Now.
+    pub fn now(&self) -> Instant {
+        self.network.now()
     }
 
     /// Sends all of it.
@@ -91,14 +162,26 @@ impl Socket {
     /// # Errors
     /// The connection has ended, or was silent for too long.
     pub fn fill(&mut self) -> io::Result<bool> {
-        match self.wire.read(&mut self.buffer) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let count = self.read(&mut buffer);
+        self.buffer = buffer;
+        let count = count?;
+        self.input.extend_from_slice(&self.buffer[..count]);
+        Ok(count > 0)
+    }
+
+    /// The same into this room, where nothing lies unused; how many bytes came.
+    ///
+    /// # Errors
+    /// As [`Socket::fill`].
+    pub fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self.wire.read(room) {
             Ok(0) => Err(Error::new(ErrorKind::UnexpectedEof, "the primary has closed the link")),
             Ok(count) => {
-                self.heard = Instant::now();
-                self.input.extend_from_slice(&self.buffer[..count]);
-                Ok(true)
+                self.heard = self.now();
+                Ok(count)
             }
-            Err(error) if is_nothing(&error) && self.heard.elapsed() < self.silence => Ok(false),
+            Err(error) if is_nothing(&error) && self.now() - self.heard < self.silence => Ok(0),
             Err(error) if is_nothing(&error) => {
                 Err(Error::new(ErrorKind::TimedOut, "nothing has come for repl-timeout"))
             }

@@ -14,8 +14,8 @@
 
 use pantala_commands::families::memcached::Verbs;
 use pantala_commands::{CommandRef, Flags};
+use pantala_engine::engine::limits::Limited;
 use pantala_engine::execute::Turn;
-use pantala_engine::limits::Limited;
 use pantala_protocol::Arena;
 
 use pantala_acl::InForce;

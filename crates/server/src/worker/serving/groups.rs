@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use pantala_commands::{Flags, Session};
+use pantala_commands::Flags;
 use pantala_keyspace::{Locked, PartitionId};
 use pantala_protocol::{ProtocolError, is_cross_protocol};
 
@@ -128,7 +128,7 @@ impl Worker {
                 let Connection { session, output, .. } = &mut *connection;
                 locked.turn_to(at, turn.scope(session));
                 let request = Request { found, args, hashes: &[hash] };
-                match run_member(turn, session, request, locked, &mut output.bytes) {
+                match turn.run_member(session, request, locked, &mut output.bytes) {
                     Verdict::Finished => {
                         let progress = &mut window.progress[chunk];
                         let request_bytes = end - progress.done;
@@ -256,25 +256,6 @@ impl Worker {
             self.hold_back(index);
         }
     }
-}
-
-/// Runs one command of a group: a step of its own.
-#[inline]
-fn run_member<'r>(
-    turn: &Turn<'r>,
-    session: &mut Session,
-    request: Request<'_>,
-    locked: &mut Locked<'r>,
-    output: &mut Vec<u8>,
-) -> Verdict {
-    let verdict = turn.run_locked(session, request, locked, output);
-    if locked.has_ready() {
-        turn.serve_ready(locked);
-        locked.end_step();
-    }
-    locked.end_grouped_step();
-    turn.note_step(session);
-    verdict
 }
 
 /// Writes an answer that needs no command.

@@ -1,5 +1,6 @@
 //! RESP: requests as `pantala_protocol` reads them, rows by name.
 
+use pantala_commands::{CommandRef, Flags};
 use pantala_protocol::{RequestParser, Step};
 
 use super::deferred::LONG_REQUEST_BYTES;
@@ -28,8 +29,10 @@ impl FrontEnd for Resp {
                 let found = turn.engine.registry.resolve(args);
                 let is_long = consumed > LONG_REQUEST_BYTES;
                 let group_hash = if is_long { None } else { group_hash(found, args, turn) };
-                // What may follow, and how long it may be, depends on whether this is AUTH.
-                progress.is_over = !connection.session.is_authenticated();
+                // What may follow, and how long it may be, depends on whether this is AUTH. What
+                // an operator says may change the settings, which are those of a turn.
+                progress.is_over = !connection.session.is_authenticated()
+                    || group_hash.is_none() && is_of_operator(found);
                 (Item::Command { found, group_hash }, consumed)
             }
             Step::Long { consumed, arg_count } => {
@@ -57,4 +60,8 @@ impl FrontEnd for Resp {
     fn begin_anew(connection: &mut Connection) {
         connection.input.parser = RequestParser::default();
     }
+}
+
+fn is_of_operator(found: Option<CommandRef>) -> bool {
+    found.is_some_and(|found| found.row.flags.has(Flags::ADMIN))
 }

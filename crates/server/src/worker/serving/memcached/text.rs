@@ -1,7 +1,7 @@
 //! Lines become commands.
 
 use pantala_commands::families::memcached::{LAST, MORE, NO_REPLY, Verb};
-use pantala_engine::limits::Limited;
+use pantala_engine::engine::limits::Limited;
 use pantala_memcached::arithmetic::Direction;
 use pantala_memcached::request::{Keys, Storing};
 use pantala_memcached::{Fault, Limits, Request, Step};

@@ -1,0 +1,89 @@
+//! The words of a tool: those of the server's address, which every tool has, and its own.
+//!
+//! ```text
+//! pantala top redis://example:7000 --once --help
+//!             \__ address _______/ \own_/ \every tool
+//! ```
+//!
+//! Tests: at the foot, and of the tools' own words with them.
+
+use crate::Address;
+
+/// Gives what follows a word, or an error where nothing does.
+pub type Value<'v> = &'v mut dyn FnMut() -> Result<String, String>;
+
+/// What every tool is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// The server.
+    pub address: Address,
+    /// A word has said which one; else it is the one that everybody means.
+    pub is_named: bool,
+    /// Prints the help.
+    pub is_help: bool,
+}
+
+impl Told {
+    /// Reads the words behind the name of `tool`; `password` is that of the environment. `own`
+    /// takes a word of its own, with what follows it, or says that it is none.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn read(
+        tool: &str,
+        words: &[String],
+        password: Option<String>,
+        own: &mut dyn FnMut(&str, Value<'_>) -> Result<bool, String>,
+    ) -> Result<Told, String> {
+        let address = Address { password, ..Address::default() };
+        let mut told = Told { address, is_named: false, is_help: false };
+        let mut words = words.iter().cloned();
+        while let Some(word) = words.next() {
+            let value = &mut || words.next().ok_or_else(|| format!("{word}: a value is missing"));
+            if word == "--help" {
+                told.is_help = true;
+            } else if told.address.take(&word, value)? {
+                told.is_named = true;
+            } else if !own(&word, value)? {
+                return Err(format!("{word}: unknown; see pantala {tool} --help"));
+            }
+        }
+        Ok(told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was read, and the words of its own.
+    fn read(words: &[&str]) -> Result<(Told, Vec<String>), String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let mut own = Vec::new();
+        let told = Told::read("tool", &words, Some("p".into()), &mut |word, value| {
+            match word {
+                "--own" => own.push(value()?),
+                _ => return Ok(false),
+            }
+            Ok(true)
+        });
+        told.map(|told| (told, own))
+    }
+
+    #[test]
+    fn words_of_its_own_stand_between_those_of_the_address() {
+        let (told, own) = read(&["--own", "-p", "-p", "7", "--own", "x", "--help"]).expect("sound");
+        assert_eq!((told.address.port, told.address.password.as_deref()), (7, Some("p")));
+        assert_eq!((told.is_named, told.is_help), (true, true));
+        assert_eq!(own, ["-p", "x"]);
+        let (told, _) = read(&["--own", "x"]).expect("sound");
+        assert!(!told.is_named && !told.is_help);
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        assert_eq!(read(&["what"]), Err("what: unknown; see pantala tool --help".into()));
+        assert_eq!(read(&["--own"]), Err("--own: a value is missing".into()));
+        assert_eq!(read(&["-h"]), Err("-h: a value is missing".into()));
+    }
+}

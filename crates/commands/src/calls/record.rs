@@ -1,0 +1,216 @@
+//! In which form a command is recorded in the journal.
+//!
+//! A command that has changed something is recorded as it came, unless its handler says otherwise:
+//! what it did, in commands that give the same result whenever they run.
+//!
+//! ```text
+//! SETEX k 10 v    call.record_as(&[b"SET", k, v, b"PXAT", moment])
+//! SPOP k          call.record_as(&[b"SREM", k, member])
+//! SINTERSTORE to an empty set    nothing to say: the keyspace knows that nothing has changed
+//! ```
+//!
+//! A handler that formats something for this asks [`Call::is_recorded`] first. It may record
+//! several commands; they are one step, between MULTI and EXEC. What expired, or was evicted, the
+//! keyspace records by itself.
+//!
+//! Whoever runs records again (a file is loaded, a replica applies them)
+//!
+//! 1. sees keys and elements until they are said to be gone, whatever their deadlines
+//!    ([`Scope::sees_expired`](pantala_keyspace::Scope::sees_expired)): also a deadline that has
+//!    passed is kept;
+//! 2. is refused nothing that was taken before: not for memory, a state of the server,
+//!    `proto-max-bulk-len` or a payload's version ([`Call::most_string_bytes`],
+//!    [`Call::rdb_versions`]);
+//! 3. records nothing, waits for nothing, and has no client that hears an answer.
+//!
+//! Tests: the server's `tests/journal.rs` and `tests/recorded_forms.rs`; compat's `records`
+//! compares with Valkey. `server/commands/mod.rs` has a list of all commands that change something.
+
+use pantala_base::UnixMs;
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, fmt_u64};
+use pantala_keyspace::{DbIndex, Expiry, Opened};
+use pantala_table::IntText;
+use pantala_values::packed::Element;
+use smallvec::SmallVec;
+
+use crate::calls::call::{Call, Lane, Stop};
+
+/// Words of a command that is put together to be recorded.
+pub(crate) type Words<'w> = SmallVec<[&'w [u8]; 16]>;
+
+/// So many elements at most are recorded in one command.
+const RECORDED_AT_ONCE: usize = 1024;
+/// So many expired elements are removed in one go.
+const EXPIRED_AT_ONCE: usize = 1000;
+
+impl Call<'_, '_> {
+    /// Whether changes are recorded.
+    #[inline]
+    pub fn is_recorded(&self) -> bool {
+        self.keys.scope().recorder.is_some()
+    }
+
+    /// What the command did is recorded as this command, in the present database.
+    pub fn record_as(&self, args: &[&[u8]]) {
+        self.record_as_in(self.keys.scope().db, args);
+    }
+
+    /// The same in another database.
+    pub fn record_as_in(&self, db: DbIndex, args: &[&[u8]]) {
+        if let Some(recorder) = self.keys.scope().recorder {
+            recorder.record(db.0, args);
+        }
+    }
+
+    /// What the command did leaves nothing to be recorded.
+    #[inline]
+    pub fn record_nothing(&self) {
+        if let Some(recorder) = self.keys.scope().recorder {
+            recorder.record_nothing();
+        }
+    }
+
+    /// The command is recorded as it came, although no key has changed (FUNCTION LOAD).
+    pub fn record_as_it_came(&self) {
+        self.record_as(self.args);
+    }
+
+    /// The command is recorded as it came, for replicas only: it leaves no data behind (PUBLISH).
+    pub fn record_for_replicas(&self) {
+        let scope = self.keys.scope();
+        if let Some(recorder) = scope.recorder {
+            recorder.record_for_replicas(scope.db.0, self.args);
+        }
+    }
+
+    /// The key has this deadline now.
+    #[inline(never)]
+    pub(crate) fn record_deadline(&self, key: &[u8], deadline: UnixMs) {
+        let digits = &mut [0; I64_TEXT_MAX_BYTES];
+        self.record_as(&[b"PEXPIREAT", key, fmt_i64(deadline.0, digits)]);
+    }
+
+    /// The key is gone.
+    #[inline(never)]
+    pub(crate) fn record_removal(&self, key: &[u8]) {
+        self.record_as(&[b"DEL", key]);
+    }
+
+    /// The key is this string now.
+    pub(crate) fn record_string(&self, key: &[u8], value: &[u8], expiry: Expiry) {
+        self.record_string_with_flags(key, value, expiry, 0);
+    }
+
+    /// The key is this string now, with these flags of Memcached's beside it.
+    #[inline(never)]
+    pub(crate) fn record_string_with_flags(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expiry: Expiry,
+        flags: u32,
+    ) {
+        let (moment, number) = (&mut [0; I64_TEXT_MAX_BYTES], &mut [0; I64_TEXT_MAX_BYTES]);
+        let mut words = Words::from_slice(&[b"SET", key, value]);
+        match expiry {
+            Expiry::Never => {}
+            Expiry::Keep => words.push(b"KEEPTTL"),
+            Expiry::At(deadline) => {
+                words.extend_from_slice(&[b"PXAT", fmt_i64(deadline.0, moment)]);
+            }
+        }
+        if flags != 0 {
+            words.extend_from_slice(&[b"_MCFLAGS", fmt_u64(u64::from(flags), number)]);
+        }
+        self.record_as(&words);
+    }
+
+    /// So many elements were taken from an end of what is at the key.
+    #[inline(never)]
+    pub(crate) fn record_pop(&self, name: &[u8], key: &[u8], count: usize) {
+        let digits = &mut [0; I64_TEXT_MAX_BYTES];
+        self.record_as(&[name, key, fmt_u64(count as u64, digits)]);
+    }
+
+    /// A command about elements: `first` words, how many groups of `size` follow, and they.
+    #[inline(never)]
+    pub(crate) fn record_counted(&self, first: &[&[u8]], elements: &[&[u8]], size: usize) {
+        if elements.is_empty() {
+            return;
+        }
+        let digits = &mut [0; I64_TEXT_MAX_BYTES];
+        let count = fmt_u64((elements.len() / size) as u64, digits);
+        let mut words = Words::from_slice(first);
+        words.push(count);
+        words.extend_from_slice(elements);
+        self.record_as(&words);
+    }
+
+    /// The same without a count.
+    #[inline(never)]
+    pub(crate) fn record_listed(&self, first: &[&[u8]], elements: &[&[u8]]) {
+        if elements.is_empty() {
+            return;
+        }
+        let mut words = Words::from_slice(first);
+        words.extend_from_slice(elements);
+        self.record_as(&words);
+    }
+}
+
+/// Elements that go while a command runs, to be recorded by name; nothing where nothing is.
+pub(crate) struct Gone {
+    is_recorded: bool,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Gone {
+    /// None so far.
+    pub(crate) fn new(call: &Call<'_, '_>) -> Gone {
+        Gone { is_recorded: call.is_recorded(), bytes: Vec::new(), ends: Vec::new() }
+    }
+
+    /// One more.
+    #[inline]
+    pub(crate) fn add(&mut self, element: Element<'_>) {
+        if self.is_recorded {
+            self.bytes.extend_from_slice(element.text(&mut IntText::new()));
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    /// Records them: this command, this key, so many of them at a time.
+    pub(crate) fn record(&self, call: &Call<'_, '_>, name: &[u8], key: &[u8]) {
+        let mut from = 0;
+        for ends in self.ends.chunks(RECORDED_AT_ONCE) {
+            let elements =
+                ends.iter().map(|&end| &self.bytes[std::mem::replace(&mut from, end)..end]);
+            let elements: Words<'_> = elements.collect();
+            call.record_listed(&[name, key], &elements);
+        }
+    }
+}
+
+/// Where changes are recorded, elements whose deadline has passed go, and are recorded as gone,
+/// before a command changes a collection or makes something of it: whoever runs the command again
+/// later sees every element that was not said to be gone.
+#[inline]
+pub(crate) fn expire_all(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
+    match opened.scope().recorder {
+        Some(_) if opened.has_due_elements() => expire_due(opened, lane),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn expire_due(opened: &mut Opened<'_, '_>, lane: Lane) -> Result<(), Stop> {
+    while opened.has_due_elements() {
+        opened.expire_elements(EXPIRED_AT_ONCE);
+        // What is removed stays removed: the command begins again.
+        if lane == Lane::Worker && opened.has_due_elements() {
+            return Err(Stop::Lane);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! A client as a line of CLIENT LIST; ACL LOG shows the same.
+//!
+//! What only its worker knows are [`Meters`]. A worker notes them in the session of a client that
+//! may be refused something, before its command runs: so they are at hand wherever that is.
+//!
+//! Tests: compat/transcripts/connection, compat/transcripts/acl/log.txt.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+
+use pantala_protocol::Version;
+
+use crate::clients::session::{Protocol, Session, Tracking};
+
+/// Valkey keeps so much output of a client in a buffer of its own (`obl`) and more than that in a
+/// list of such buffers (`oll`, `omem`). Here all of it lies together, and is told as if it did so.
+const OWN_BUFFER_BYTES: usize = 16 << 10;
+
+/// What its worker knows of a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meters {
+    /// Its number in the event loop.
+    pub descriptor: u32,
+    /// When it last did something (monotonic, microseconds).
+    pub active_us: u64,
+    /// It waits for a key, or for the end of CLIENT PAUSE.
+    pub waits: bool,
+    /// Received and not run yet, in bytes.
+    pub input_bytes: usize,
+    /// Room for more of it, in bytes.
+    pub input_room: usize,
+    /// What the commands since MULTI take, in bytes.
+    pub queue_bytes: usize,
+    /// Replies that are not on their way yet, in bytes.
+    pub output_bytes: usize,
+    /// What their buffer has room for, in bytes.
+    pub output_capacity: usize,
+    /// Replies that are not sent yet, in bytes.
+    pub unsent_bytes: usize,
+    /// The memory it takes, in bytes.
+    pub memory_bytes: usize,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Commands run.
+    pub commands: u64,
+}
+
+/// The line, without its end, of a client whose last command is called `command`. Of texts that
+/// the client has given no more than `most_text_bytes` each are shown.
+pub fn line(
+    session: &Session,
+    meters: &Meters,
+    command: &str,
+    now_us: u64,
+    most_text_bytes: usize,
+) -> String {
+    let seconds_since = |then: u64| now_us.saturating_sub(then) / 1_000_000;
+    let small = meters.unsent_bytes.min(OWN_BUFFER_BYTES);
+    let listed = meters.unsent_bytes - small;
+    let text = |bytes: &[u8]| {
+        String::from_utf8_lossy(&bytes[..bytes.len().min(most_text_bytes)]).into_owned()
+    };
+    let mut line = String::with_capacity(400);
+    // Writing to a string cannot fail.
+    let _ = write!(
+        line,
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} capa={} db={} sub={} psub={} \
+         ssub={} multi={} watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} \
+         obl={} oll={} omem={} tot-mem={} events={} cmd={} user={} redir={} resp={} \
+         lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}",
+        session.id,
+        session.peer,
+        session.local,
+        meters.descriptor,
+        text(&session.name),
+        seconds_since(session.since_us),
+        seconds_since(meters.active_us),
+        flags(session, meters.waits),
+        capabilities(session),
+        session.db.0,
+        session.subscriptions.channels,
+        session.subscriptions.patterns,
+        session.subscriptions.slot_channels,
+        session.multi.as_ref().map_or(-1, |queue| queue.commands.len() as i64),
+        session.watching.as_ref().map_or(0, |watching| watching.keys().len()),
+        meters.input_bytes,
+        meters.input_room,
+        meters.queue_bytes,
+        meters.output_capacity,
+        meters.output_bytes,
+        small,
+        listed.div_ceil(OWN_BUFFER_BYTES),
+        listed,
+        meters.memory_bytes,
+        if meters.unsent_bytes > 0 { "rw" } else { "r" },
+        command,
+        text(session.user_name()),
+        redirect(session.tracking.as_deref()),
+        resp_version(session),
+        text(&session.lib_name),
+        text(&session.lib_version),
+        meters.received_bytes,
+        meters.sent_bytes,
+        meters.commands + session.inner_commands,
+    );
+    line
+}
+
+/// The version of RESP that it speaks; 0 for Memcached's protocols.
+fn resp_version(session: &Session) -> u8 {
+    match (session.protocol, session.version) {
+        (Protocol::MemcachedText | Protocol::MemcachedBinary, _) => 0,
+        (_, Version::Resp3) => 3,
+        _ => 2,
+    }
+}
+
+/// The client that is told of stale keys instead of this one: 0 for none, -1 without tracking.
+pub fn redirect(tracking: Option<&Tracking>) -> i64 {
+    tracking.map_or(-1, |tracking| tracking.redirect.cast_signed())
+}
+
+/// What the client said it is able to do, one letter each.
+pub fn capabilities(session: &Session) -> &'static str {
+    if session.can_redirect { "r" } else { "" }
+}
+
+/// The state of a client, one letter each; whether it waits its worker knows.
+pub fn flags(session: &Session, waits: bool) -> String {
+    let is_tracking = |how: fn(&Tracking) -> bool| session.tracking.as_deref().is_some_and(how);
+    let shown = [
+        (session.monitor, 'O'),
+        (session.is_replica(), 'S'),
+        (session.is_subscribed(), 'P'),
+        (waits, 'b'),
+        (session.multi.is_some(), 'x'),
+        (session.tracking.is_some(), 't'),
+        (is_tracking(|tracking| tracking.is_broken.load(Ordering::Relaxed)), 'R'),
+        (is_tracking(|tracking| tracking.is_broadcast), 'B'),
+        (session.closing, 'c'),
+        (session.no_evict, 'e'),
+        (session.no_touch, 'T'),
+        (session.is_import_source, 'I'),
+        (session.peer.starts_with('/'), 'U'),
+    ];
+    let flags: String = shown.iter().filter(|(is_set, _)| *is_set).map(|(_, f)| *f).collect();
+    if flags.is_empty() { "N".into() } else { flags }
+}

@@ -1,0 +1,17 @@
+//! What is remembered of a client between two commands.
+//!
+//! | file | what |
+//! |---|---|
+//! | `session` | all of it |
+//! | `login` | who it is, and what that leaves it free to do |
+//! | `permission` | what a command asks of its user's rules |
+//! | `queue` | its transaction |
+//! | `client_line` | a client as a line of CLIENT LIST |
+//!
+//! Not here: the commands about clients (CLIENT, AUTH ...: the server); connections.
+
+pub mod client_line;
+pub(crate) mod login;
+pub mod permission;
+pub(crate) mod queue;
+pub(crate) mod session;

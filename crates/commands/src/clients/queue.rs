@@ -1,0 +1,120 @@
+//! What a transaction has gathered: commands between MULTI and EXEC, and the keys WATCH named.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pantala_base::number::parse_i64;
+use pantala_keyspace::{DbIndex, Watch};
+
+use crate::calls::call::Locking;
+use crate::calls::owned_args::OwnedArgs;
+use crate::rows::command::{Databases, Flags};
+use crate::rows::registry::CommandRef;
+
+/// A command that waits for EXEC.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    /// The row.
+    pub found: CommandRef,
+    /// The arguments.
+    pub args: OwnedArgs,
+}
+
+/// The commands since MULTI.
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    /// In the order they came.
+    pub commands: Vec<Queued>,
+    /// The flags that one of them has at least.
+    pub flags: Flags,
+    /// The flags that one of them lacks at least.
+    pub lacking: Flags,
+    /// How many arguments they have in all.
+    pub arg_count: usize,
+    /// The memory they take, in bytes.
+    pub bytes: usize,
+    /// The database that is at hand after them, if one of them chooses it.
+    pub selected: Option<DbIndex>,
+    /// One was refused: EXEC will run none.
+    pub is_aborted: bool,
+}
+
+impl Queue {
+    /// One more, with this many arguments.
+    pub fn push(&mut self, found: CommandRef, args: OwnedArgs, arg_count: usize) {
+        self.flags = self.flags.and(found.row.flags);
+        self.lacking = self.lacking.and(Flags(!found.row.flags.0));
+        self.arg_count += arg_count;
+        self.bytes += size_of::<Queued>() + args.memory_bytes();
+        if matches!(found.row.databases, Databases::Selects) {
+            let index = args.slices().get(1).and_then(|text| parse_i64(text));
+            let index = index.and_then(|index| u32::try_from(index).ok());
+            self.selected = index.map(DbIndex).or(self.selected);
+        }
+        self.commands.push(Queued { found, args });
+    }
+
+    /// What EXEC needs beyond the keys of the commands: everything, if one of them goes through the
+    /// whole keyspace; the right to wait for more, if one is a script.
+    pub fn locking(&self) -> Locking {
+        match self.flags {
+            flags if flags.has(Flags::WHOLE) => Locking::Everything,
+            flags if flags.has(Flags::SCRIPT) => Locking::Incremental,
+            _ => Locking::Upfront,
+        }
+    }
+}
+
+/// The keys of WATCH, and whether one has changed.
+#[derive(Clone, Debug, Default)]
+pub struct Watching {
+    /// Known to the partitions of the keys; they forget it when the last of these is dropped.
+    pub watch: Arc<Watch>,
+    /// About what the keys take, in bytes.
+    pub bytes: usize,
+    keys: HashSet<(DbIndex, Box<[u8]>)>,
+    /// Counts it among the clients that watch, once for all of its clones.
+    _counted: Option<Arc<Counted>>,
+}
+
+/// What a watched key takes beside its name.
+const WATCHED_KEY_BYTES: usize = 64;
+
+impl Watching {
+    /// Nothing is watched yet, by one client more.
+    pub fn begin(clients: &Arc<AtomicUsize>) -> Self {
+        Watching { _counted: Some(Arc::new(Counted::new(clients))), ..Watching::default() }
+    }
+
+    /// Watches a key; whether it did not before.
+    pub fn add(&mut self, db: DbIndex, key: &[u8]) -> bool {
+        let is_new = self.keys.insert((db, key.into()));
+        if is_new {
+            self.bytes += key.len() + WATCHED_KEY_BYTES;
+        }
+        is_new
+    }
+
+    /// The keys, in any order.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = (DbIndex, &[u8])> {
+        self.keys.iter().map(|(db, key)| (*db, &**key))
+    }
+}
+
+/// One of those that are counted, as long as it lives.
+#[derive(Debug)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(all))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

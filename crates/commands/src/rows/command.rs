@@ -1,0 +1,538 @@
+//! One row of the command table.
+//!
+//! Rows are constants, written with a chain that reads like a sentence:
+//!
+//! ```text
+//! Command::read("GET", get, Group::String)
+//!     .arity(2).flags(Flags::FAST).keys(&[KeySpec::one(1, KeyFlags::READ)])
+//!     .since("1.0.0").complexity("O(1)")
+//!     .syntax("key")
+//!     .summary("Returns the string stored at a key.")
+//! ```
+//!
+//! Everything else derives from the row: locks, arity check, memory check, `COMMAND INFO`, `DOCS`
+//! and `GETKEYS`, statistics, HELP.
+
+use pantala_acl::Categories;
+pub use pantala_acl::Category;
+
+use crate::calls::call::{Call, Done};
+pub use crate::rows::keys::{Begin, ChannelSpec, Databases, Find, KeyFlags, KeySpec};
+
+/// Whether an argument, by its position, is to be shown to nobody.
+pub type IsSecret = fn(&[&[u8]], usize) -> bool;
+
+/// What is done with the keys, given the arguments.
+pub type FlagsOf = fn(&[&[u8]]) -> KeyFlags;
+
+/// What runs the command.
+pub type Handler = fn(&mut Call<'_, '_>) -> Done;
+
+/// What a command is and needs, as bits. The first are those COMMAND INFO shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// Nothing.
+    pub const NONE: Flags = Flags(0);
+    /// Changes data.
+    pub const WRITE: Flags = Flags(1 << 0);
+    /// Reads data.
+    pub const READONLY: Flags = Flags(1 << 1);
+    /// May need memory: refused when there is none left.
+    pub const DENYOOM: Flags = Flags(1 << 2);
+    /// For operators.
+    pub const ADMIN: Flags = Flags(1 << 3);
+    /// About publishing and subscribing.
+    pub const PUBSUB: Flags = Flags(1 << 4);
+    /// Not from scripts.
+    pub const NOSCRIPT: Flags = Flags(1 << 5);
+    /// May wait for something to appear.
+    pub const BLOCKING: Flags = Flags(1 << 6);
+    /// Allowed while data is loaded.
+    pub const LOADING: Flags = Flags(1 << 7);
+    /// Allowed on a replica that lost its primary.
+    pub const STALE: Flags = Flags(1 << 8);
+    /// Not shown to MONITOR.
+    pub const SKIP_MONITOR: Flags = Flags(1 << 9);
+    /// Not logged as slow.
+    pub const SKIP_COMMANDLOG: Flags = Flags(1 << 10);
+    /// Runs in constant or logarithmic time.
+    pub const FAST: Flags = Flags(1 << 11);
+    /// Allowed before AUTH.
+    pub const NO_AUTH: Flags = Flags(1 << 12);
+    /// Where the keys are depends on the arguments.
+    pub const MOVABLEKEYS: Flags = Flags(1 << 13);
+    /// Allowed while a script runs too long.
+    pub const ALLOW_BUSY: Flags = Flags(1 << 14);
+    /// Not inside MULTI.
+    pub const NO_MULTI: Flags = Flags(1 << 15);
+    /// Not while a replica loads in the background.
+    pub const NO_ASYNC_LOADING: Flags = Flags(1 << 16);
+    /// Goes to replicas although it does not write: refused where writing is. Not shown.
+    pub const MAY_REPLICATE: Flags = Flags(1 << 17);
+    /// Its keys may be none.
+    pub const NO_MANDATORY_KEYS: Flags = Flags(1 << 18);
+
+    /// Ours: what operators need when nothing else goes on: on the lane it never waits behind other
+    /// commands. It takes no partition.
+    pub const OPERATOR: Flags = Flags(1 << 19);
+    /// Ours: leaves nothing behind but its own session and what is told at the end, so that a
+    /// transaction can begin again after it. As true of every `READONLY` command.
+    pub const REVERSIBLE: Flags = Flags(1 << 20);
+    /// Ours: changes a key of another database, too.
+    pub const OTHER_DB: Flags = Flags(1 << 22);
+    /// Ours: runs a script.
+    pub const SCRIPT: Flags = Flags(1 << 21);
+    /// Ours: allowed on a RESP2 connection that has subscribed to something.
+    pub const SUBSCRIBED: Flags = Flags(1 << 23);
+    /// Ours: always runs on the slow lane.
+    pub const LANE: Flags = Flags(1 << 24);
+    /// Ours: on the lane, but outside the gate, because it closes the gate itself or takes nothing.
+    pub const OUTSIDE: Flags = Flags(1 << 25);
+    /// Of a cluster: allowed on a slot that is being imported.
+    pub const ASKING: Flags = Flags(1 << 26);
+    /// Ours: its subcommands do the work.
+    pub const CONTAINER: Flags = Flags(1 << 27);
+    /// Ours: takes long only when its request or its reply is large, so it needs no look at the
+    /// clock of its own. True of every `FAST` command.
+    pub const STEADY: Flags = Flags(1 << 28);
+    /// Ours: goes through the whole keyspace or changes it as a whole: a transaction or a script
+    /// takes all partitions for it.
+    pub const WHOLE: Flags = Flags(1 << 29);
+    /// Ours: runs at once, also between MULTI and EXEC.
+    pub const UNQUEUED: Flags = Flags(1 << 30);
+    /// Ours: runs what was gathered since MULTI.
+    pub const TRANSACTION: Flags = Flags(1 << 31);
+
+    const NAMES: [(Flags, &'static str); 19] = [
+        (Flags::WRITE, "write"),
+        (Flags::READONLY, "readonly"),
+        (Flags::DENYOOM, "denyoom"),
+        (Flags::ADMIN, "admin"),
+        (Flags::PUBSUB, "pubsub"),
+        (Flags::NOSCRIPT, "noscript"),
+        (Flags::BLOCKING, "blocking"),
+        (Flags::LOADING, "loading"),
+        (Flags::STALE, "stale"),
+        (Flags::SKIP_MONITOR, "skip_monitor"),
+        (Flags::SKIP_COMMANDLOG, "skip_commandlog"),
+        (Flags::FAST, "fast"),
+        (Flags::NO_AUTH, "no_auth"),
+        (Flags::NO_MULTI, "no_multi"),
+        (Flags::MOVABLEKEYS, "movablekeys"),
+        (Flags::ALLOW_BUSY, "allow_busy"),
+        (Flags::NO_ASYNC_LOADING, "no_async_loading"),
+        (Flags::NO_MANDATORY_KEYS, "no_mandatory_keys"),
+        (Flags::ASKING, "asking"),
+    ];
+
+    /// Both sets.
+    pub const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// Those that are not in the other set.
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+
+    /// Whether any bit of `other` is here.
+    #[inline]
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The names COMMAND INFO shows.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Flags::NAMES.iter().filter(move |(flag, _)| self.has(*flag)).map(|(_, name)| *name)
+    }
+}
+
+/// The chapter of the documentation a command stands in, as COMMAND DOCS names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// `string`
+    String,
+    /// `generic`
+    Generic,
+    /// `connection`
+    Connection,
+    /// `server`
+    Server,
+    /// `list`
+    List,
+    /// `set`
+    Set,
+    /// `sorted-set`
+    SortedSet,
+    /// `hash`
+    Hash,
+    /// `stream`
+    Stream,
+    /// `bitmap`
+    Bitmap,
+    /// `hyperloglog`
+    HyperLogLog,
+    /// `geo`
+    Geo,
+    /// `transactions`
+    Transactions,
+    /// `scripting`
+    Scripting,
+    /// `pubsub`
+    PubSub,
+    /// `cluster`
+    Cluster,
+    /// Commands of Memcached's protocols, which RESP does not know.
+    Memcached,
+}
+
+impl Group {
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::String => "string",
+            Group::Generic => "generic",
+            Group::Connection => "connection",
+            Group::Server => "server",
+            Group::List => "list",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
+            Group::Hash => "hash",
+            Group::Stream => "stream",
+            Group::Bitmap => "bitmap",
+            Group::HyperLogLog => "hyperloglog",
+            Group::Geo => "geo",
+            Group::Transactions => "transactions",
+            Group::Scripting => "scripting",
+            Group::PubSub => "pubsub",
+            Group::Cluster => "cluster",
+            Group::Memcached => "memcached",
+        }
+    }
+}
+
+/// Which program a command runs, by its first argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The script with this text.
+    Body,
+    /// The script with this digest.
+    Digest,
+    /// The function with this name.
+    Function,
+}
+
+/// One row. See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// The name, in upper case; for a subcommand its own word only.
+    pub name: &'static str,
+    /// The container's name, for a subcommand.
+    pub parent: Option<&'static str>,
+    /// What runs it.
+    pub handler: Handler,
+    /// How many arguments with the name: exactly, or at least when negative.
+    pub arity: i16,
+    /// What it is and needs.
+    pub flags: Flags,
+    /// Where its keys are.
+    pub keys: &'static [KeySpec],
+    /// Which arguments name channels that it publishes to or subscribes to.
+    pub channels: Option<ChannelSpec>,
+    /// Which databases it reaches beside the one at hand.
+    pub databases: Databases,
+    /// The argument that is the only key, or 0: the quick way to the lock.
+    pub only_key: u8,
+    /// The chapter of the documentation.
+    pub group: Group,
+    /// ACL categories beyond those the flags imply.
+    pub categories: &'static [Category],
+    /// Hints for clients that route commands.
+    pub tips: &'static [&'static str],
+    /// Version that brought it, in Redis's counting.
+    pub since: &'static str,
+    /// Time, in the usual notation.
+    pub complexity: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// The arguments as documentation writes them: `key [NX | XX] [EX seconds:int]`.
+    pub syntax: &'static str,
+    /// What a container holds.
+    pub subcommands: &'static [Command],
+    /// Which arguments MONITOR and COMMANDLOG do not show.
+    pub is_secret: Option<IsSecret>,
+    /// For keys with variable flags: what they come to.
+    pub flags_of: Option<FlagsOf>,
+    /// Rules of users do not name it: it is allowed to whom this other command is.
+    pub allowed_as: Option<&'static str>,
+    /// For a command that runs a script or function: how it names it.
+    pub program: Option<Program>,
+    /// It writes, but changes no value where it is: values are put in the place of others, or
+    /// removed, or get another deadline. So it need not wait until a snapshot has a large one.
+    pub replaces: bool,
+    /// Another command does the same; COMMAND DOCS tells so.
+    pub is_deprecated: bool,
+    /// What CLIENT CACHING has said is for a command after this one, which is about the client
+    /// itself.
+    pub keeps_caching: bool,
+}
+
+impl Command {
+    /// A row with nothing but a name.
+    pub const fn new(name: &'static str, handler: Handler, group: Group) -> Command {
+        Command {
+            name,
+            parent: None,
+            handler,
+            arity: 1,
+            flags: Flags::NONE,
+            keys: &[],
+            channels: None,
+            databases: Databases::Selected,
+            only_key: 0,
+            group,
+            categories: match group {
+                Group::String => &[Category::String],
+                Group::Generic => &[Category::Keyspace],
+                Group::Connection => &[Category::Connection],
+                Group::Server => &[],
+                Group::List => &[Category::List],
+                Group::Set => &[Category::Set],
+                Group::SortedSet => &[Category::SortedSet],
+                Group::Hash => &[Category::Hash],
+                Group::Stream => &[Category::Stream],
+                Group::Bitmap => &[Category::Bitmap],
+                Group::HyperLogLog => &[Category::HyperLogLog],
+                Group::Geo => &[Category::Geo],
+                Group::Transactions => &[Category::Transaction],
+                Group::Scripting => &[Category::Scripting],
+                Group::PubSub | Group::Cluster | Group::Memcached => &[],
+            },
+            tips: &[],
+            since: "1.0.0",
+            complexity: "O(1)",
+            summary: "",
+            syntax: "",
+            subcommands: &[],
+            is_secret: None,
+            flags_of: None,
+            allowed_as: None,
+            program: None,
+            replaces: false,
+            is_deprecated: false,
+            keeps_caching: false,
+        }
+    }
+
+    /// The word of CLIENT CACHING outlasts it.
+    pub const fn keeps_caching(mut self) -> Command {
+        self.keeps_caching = true;
+        self
+    }
+
+    /// Another command does the same.
+    pub const fn deprecated(mut self) -> Command {
+        self.is_deprecated = true;
+        self
+    }
+
+    /// It changes no value where it is: see [`Command::replaces`].
+    pub const fn replaces(mut self) -> Command {
+        self.replaces = true;
+        self
+    }
+
+    /// A command that reads data.
+    pub const fn read(name: &'static str, handler: Handler, group: Group) -> Command {
+        Command::new(name, handler, group).flags(Flags::READONLY)
+    }
+
+    /// A command that changes data.
+    pub const fn write(name: &'static str, handler: Handler, group: Group) -> Command {
+        Command::new(name, handler, group).flags(Flags::WRITE)
+    }
+
+    /// A command that is only a roof over its subcommands.
+    pub const fn container(
+        name: &'static str,
+        group: Group,
+        subcommands: &'static [Command],
+    ) -> Command {
+        let mut row = Command::new(name, crate::rows::registry::no_subcommand, group);
+        row.arity = -2;
+        row.subcommands = subcommands;
+        row.flags = Flags::CONTAINER;
+        row.categories = &[];
+        row
+    }
+
+    /// A subcommand of `parent`.
+    pub const fn of(mut self, parent: &'static str) -> Command {
+        self.parent = Some(parent);
+        self
+    }
+
+    /// How many arguments with the name (both names for a subcommand); negative: at least.
+    pub const fn arity(mut self, arity: i16) -> Command {
+        self.arity = arity;
+        self
+    }
+
+    /// Adds flags.
+    pub const fn flags(mut self, flags: Flags) -> Command {
+        self.flags = self.flags.and(flags);
+        self
+    }
+
+    /// Where the keys are.
+    pub const fn keys(mut self, keys: &'static [KeySpec]) -> Command {
+        self.keys = keys;
+        self.only_key = match keys {
+            [KeySpec { begin: Begin::Index(index), find: Find::Range { last: 0, .. }, flags }]
+                if flags.0 & KeyFlags::NOT_KEY.0 == 0 =>
+            {
+                *index as u8
+            }
+            _ => 0,
+        };
+        self
+    }
+
+    /// Which arguments name channels.
+    pub const fn channels(mut self, channels: ChannelSpec) -> Command {
+        self.channels = Some(channels);
+        self
+    }
+
+    /// Which databases it reaches beside the one at hand.
+    pub const fn databases(mut self, databases: Databases) -> Command {
+        self.databases = databases;
+        self
+    }
+
+    /// Replaces the categories that the group implies.
+    pub const fn categories(mut self, categories: &'static [Category]) -> Command {
+        self.categories = categories;
+        self
+    }
+
+    /// Which arguments are secrets.
+    pub const fn secrets(mut self, is_secret: IsSecret) -> Command {
+        self.is_secret = Some(is_secret);
+        self
+    }
+
+    /// What is done with keys whose flags are variable.
+    pub const fn flags_of(mut self, flags_of: FlagsOf) -> Command {
+        self.flags_of = Some(flags_of);
+        self
+    }
+
+    /// It is allowed to whom the command of this name (`name` or `container|name`) is.
+    pub const fn allowed_as(mut self, name: &'static str) -> Command {
+        self.allowed_as = Some(name);
+        self
+    }
+
+    /// Whether it has to do with what a database holds: then its user must be allowed there.
+    pub fn is_about_data(&self) -> bool {
+        self.flags.has(Flags::WRITE.and(Flags::READONLY))
+            || self.keys.iter().any(|spec| spec.flags.0 & KeyFlags::NOT_KEY.0 == 0)
+            || self.categories.contains(&Category::Keyspace)
+    }
+
+    /// It runs a script or a function; the handler is not used.
+    pub const fn runs(mut self, program: Program) -> Command {
+        self.program = Some(program);
+        self
+    }
+
+    /// Hints for routing clients.
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Command {
+        self.tips = tips;
+        self
+    }
+
+    /// Version that brought it.
+    pub const fn since(mut self, since: &'static str) -> Command {
+        self.since = since;
+        self
+    }
+
+    /// Time.
+    pub const fn complexity(mut self, complexity: &'static str) -> Command {
+        self.complexity = complexity;
+        self
+    }
+
+    /// One sentence.
+    pub const fn summary(mut self, summary: &'static str) -> Command {
+        self.summary = summary;
+        self
+    }
+
+    /// The arguments.
+    pub const fn syntax(mut self, syntax: &'static str) -> Command {
+        self.syntax = syntax;
+        self
+    }
+
+    /// `name` or `parent|name`, in lower case, as statistics and errors write it.
+    pub fn full_name(&self) -> String {
+        let name = self.name.to_ascii_lowercase();
+        match self.parent {
+            Some(parent) => format!("{}|{name}", parent.to_ascii_lowercase()),
+            None => name,
+        }
+    }
+
+    /// Whether this many arguments (with the name) will do.
+    #[inline]
+    pub fn accepts(&self, count: usize) -> bool {
+        let wanted = usize::from(self.arity.unsigned_abs());
+        if self.arity >= 0 { count == wanted } else { count >= wanted }
+    }
+
+    /// All its ACL categories: those it names, and those that its flags imply.
+    pub fn all_categories(&self) -> Categories {
+        let implied = [
+            (Flags::WRITE, Category::Write),
+            (Flags::READONLY, Category::Read),
+            (Flags::ADMIN, Category::Admin),
+            (Flags::ADMIN, Category::Dangerous),
+            (Flags::PUBSUB, Category::PubSub),
+            (Flags::FAST, Category::Fast),
+            (Flags::BLOCKING, Category::Blocking),
+        ];
+        let named = self.categories.iter().fold(Categories::NONE, |set, one| set.with(*one));
+        let with = |set: Categories, (flag, one)| set.with_if(self.flags.has(flag), one);
+        let all = implied.into_iter().fold(named, with);
+        let all = all.with_if(!self.flags.has(Flags::FAST), Category::Slow);
+        // What a script does, its own row cannot promise.
+        if named.has(Category::Scripting) { all.without(Category::Read) } else { all }
+    }
+
+    /// First key, last key, step, as COMMAND INFO's older form has them: what covers all
+    /// specifications that are plain ranges, or zeros.
+    pub fn key_range(&self) -> (isize, isize, isize) {
+        let mut whole: Option<(isize, isize, isize)> = None;
+        for spec in self.keys {
+            let KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, .. } = spec
+            else {
+                continue;
+            };
+            let first = first.cast_signed();
+            let last = if *last >= 0 { first + last } else { *last };
+            whole = Some(match whole {
+                None => (first, last, step.cast_signed()),
+                Some((from, to, _)) => {
+                    let to = if to < 0 || last < 0 { to.min(last) } else { to.max(last) };
+                    (from.min(first), to, 1)
+                }
+            });
+        }
+        whole.unwrap_or((0, 0, 0))
+    }
+}

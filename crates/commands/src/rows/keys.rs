@@ -1,0 +1,491 @@
+//! Which arguments of a command are keys or channels, and what is done with them.
+//!
+//! A row says it once, as [`KeySpec`]s and [`ChannelSpec`]s. Locks need the positions
+//! ([`key_positions`]), permissions also what is done with each key ([`key_accesses`]).
+//!
+//! Invariants
+//! 1. Both find the same keys, in the order of the specifications: no command reaches a key of
+//!    which its user has not been asked.
+//! 2. Where the arguments do not fit together there are no keys, and the handler says so: without a
+//!    key's partition it cannot reach the key.
+//!
+//! Not here: what SORT's patterns and scripts name while they run.
+//!
+//! Tests: at the foot; the server's `tests/reference.rs`, and beside the reference
+//! compat/clients/acl_calls.py.
+
+use smallvec::SmallVec;
+
+use crate::rows::command::Command;
+
+/// What a command does with a key, as COMMAND INFO's key specifications say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyFlags(pub u16);
+
+impl KeyFlags {
+    const RO: KeyFlags = KeyFlags(1 << 0);
+    const RW: KeyFlags = KeyFlags(1 << 1);
+    const OW: KeyFlags = KeyFlags(1 << 2);
+    const RM: KeyFlags = KeyFlags(1 << 3);
+    const ACCESS: KeyFlags = KeyFlags(1 << 4);
+    const UPDATE: KeyFlags = KeyFlags(1 << 5);
+    const INSERT: KeyFlags = KeyFlags(1 << 6);
+    const DELETE: KeyFlags = KeyFlags(1 << 7);
+    /// Not a key, though it is routed as one: a shard channel.
+    pub const NOT_KEY: KeyFlags = KeyFlags(1 << 8);
+    const INCOMPLETE: KeyFlags = KeyFlags(1 << 9);
+    const VARIABLE: KeyFlags = KeyFlags(1 << 10);
+
+    /// Looks at the value.
+    pub const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+    /// Looks only at the key, not at the value.
+    pub const LOOK: KeyFlags = KeyFlags::RO;
+    /// Overwrites whatever is there.
+    pub const OVERWRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
+    /// Reads, then changes.
+    pub const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
+    /// Changes without telling what was there.
+    pub const MODIFY: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
+    /// Adds to what is there.
+    pub const ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
+    /// Reads, and adds to what is there.
+    pub const READ_ADD: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::INSERT);
+    /// Reads, and may keep what it found out with the value.
+    pub const READ_CACHE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS);
+    /// Sets a key that must not be there.
+    pub const CREATE: KeyFlags = KeyFlags::OW.and(KeyFlags::INSERT);
+    /// Removes.
+    pub const REMOVE: KeyFlags = KeyFlags::RM.and(KeyFlags::DELETE);
+    /// Reads and removes.
+    pub const TAKE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
+    /// Changes, removes, without telling.
+    pub const CHANGE_REMOVE: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
+
+    /// Both sets.
+    pub const fn and(self, other: KeyFlags) -> KeyFlags {
+        KeyFlags(self.0 | other.0)
+    }
+
+    /// With `variable_flags`: what is done depends on the arguments.
+    pub const fn variable(self) -> KeyFlags {
+        self.and(KeyFlags::VARIABLE)
+    }
+
+    /// With `incomplete`: there may be others.
+    pub const fn incomplete(self) -> KeyFlags {
+        self.and(KeyFlags::INCOMPLETE)
+    }
+
+    /// Whether the value is looked at.
+    pub fn reads(self) -> bool {
+        self.0 & KeyFlags::ACCESS.0 != 0
+    }
+
+    /// Whether something is changed.
+    pub fn writes(self) -> bool {
+        self.0 & (KeyFlags::UPDATE.0 | KeyFlags::INSERT.0 | KeyFlags::DELETE.0) != 0
+    }
+
+    /// Whether what is done depends on the arguments.
+    pub fn is_variable(self) -> bool {
+        self.0 & KeyFlags::VARIABLE.0 != 0
+    }
+
+    /// The names COMMAND INFO shows.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        [
+            (KeyFlags::OW, "OW"),
+            (KeyFlags::RO, "RO"),
+            (KeyFlags::RW, "RW"),
+            (KeyFlags::RM, "RM"),
+            (KeyFlags::ACCESS, "access"),
+            (KeyFlags::UPDATE, "update"),
+            (KeyFlags::INSERT, "insert"),
+            (KeyFlags::DELETE, "delete"),
+            (KeyFlags::NOT_KEY, "not_key"),
+            (KeyFlags::INCOMPLETE, "incomplete"),
+            (KeyFlags::VARIABLE, "variable_flags"),
+        ]
+        .into_iter()
+        .filter(move |(flag, _)| self.0 & flag.0 != 0)
+        .map(|(_, name)| name)
+    }
+}
+
+/// Where a key specification begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// At this argument.
+    Index(usize),
+    /// After this word, searched from this argument on (from the end when negative).
+    Keyword(&'static str, isize),
+    /// Nobody can say from outside: [`Find`] knows, or it depends on data.
+    Unknown,
+}
+
+/// Which arguments from there on are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Find {
+    /// Up to `last` (relative to the begin; negative: from the end of the arguments), every `step`.
+    Range {
+        /// The last key.
+        last: isize,
+        /// The distance between keys.
+        step: usize,
+    },
+    /// The argument at `at` says how many keys follow from `first` on, every `step`.
+    Count {
+        /// Where the count is, relative to the begin.
+        at: usize,
+        /// Where the first key is, relative to the begin.
+        first: usize,
+        /// The distance between keys.
+        step: usize,
+    },
+    /// XREAD's: the first half of what stands after STREAMS; the other half are ids. The words
+    /// before are read as the options they are.
+    Streams,
+    /// None that can be told from the arguments: SORT's patterns name keys by what is sorted.
+    Unknown,
+    /// SORT's: where the result goes, after the last STORE.
+    SortStore,
+    /// MIGRATE's: what stands after the word KEYS, if it does, instead of the key before it.
+    Listed,
+    /// GEORADIUS's: where the result goes, after the word, unless another such word follows.
+    GeoStore(&'static str),
+}
+
+/// One key specification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeySpec {
+    /// Where it begins.
+    pub begin: Begin,
+    /// Which arguments are keys.
+    pub find: Find,
+    /// What is done with them.
+    pub flags: KeyFlags,
+}
+
+impl KeySpec {
+    /// One key at this argument.
+    pub const fn one(index: usize, flags: KeyFlags) -> KeySpec {
+        KeySpec::range(index, 0, 1, flags)
+    }
+
+    /// Keys from `first` to `last`, every `step`.
+    pub const fn range(first: usize, last: isize, step: usize, flags: KeyFlags) -> KeySpec {
+        KeySpec { begin: Begin::Index(first), find: Find::Range { last, step }, flags }
+    }
+
+    /// A count at `at` and as many keys after it, every `step`.
+    pub const fn counted(at: usize, step: usize, flags: KeyFlags) -> KeySpec {
+        let find = Find::Count { at: 0, first: 1, step };
+        KeySpec { begin: Begin::Index(at), find, flags }
+    }
+}
+
+/// Which arguments name channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelSpec {
+    /// Only the first argument does; else all do.
+    pub only_one: bool,
+    /// They are patterns.
+    pub are_patterns: bool,
+}
+
+impl ChannelSpec {
+    /// Their positions.
+    pub fn positions(self, arg_count: usize) -> std::ops::Range<usize> {
+        1..if self.only_one { arg_count.min(2) } else { arg_count }
+    }
+}
+
+/// Which databases a command reaches beside the one at hand.
+#[derive(Clone, Copy, Debug)]
+pub enum Databases {
+    /// None.
+    Selected,
+    /// The one that the first argument names, which is at hand from then on.
+    Selects,
+    /// Those that the arguments at these positions name.
+    Named(fn(&[&[u8]]) -> SmallVec<[usize; 2]>),
+    /// Those two that its arguments name, and not the one at hand.
+    OnlyTwo,
+    /// All there are.
+    All,
+}
+
+/// A key among the arguments, and what is done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyAccess {
+    /// Where it stands.
+    pub position: usize,
+    /// What is done with it.
+    pub flags: KeyFlags,
+}
+
+/// The keys of one command.
+pub type KeyAccesses = SmallVec<[KeyAccess; 4]>;
+
+/// What a walk over the specifications gathers.
+trait Found: Sized {
+    fn new(position: usize, flags: KeyFlags) -> Self;
+    fn position(&self) -> usize;
+}
+
+impl Found for usize {
+    #[inline]
+    fn new(position: usize, _flags: KeyFlags) -> Self {
+        position
+    }
+
+    fn position(&self) -> usize {
+        *self
+    }
+}
+
+impl Found for KeyAccess {
+    fn new(position: usize, flags: KeyFlags) -> Self {
+        KeyAccess { position, flags }
+    }
+
+    fn position(&self) -> usize {
+        self.position
+    }
+}
+
+/// The arguments that are keys, by their positions. `None`: the arguments do not fit together (a
+/// count that is no number or exceeds them); the handler will say so.
+#[inline]
+pub fn key_positions(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[usize; 8]>> {
+    let only = usize::from(command.only_key);
+    if only != 0 && only < args.len() {
+        return Some(SmallVec::from_slice(&[only]));
+    }
+    by_spec(command, args)
+}
+
+/// The same with what is done with each.
+pub fn key_accesses(command: &Command, args: &[&[u8]]) -> Option<KeyAccesses> {
+    let mut accesses: KeyAccesses = by_spec(command, args)?;
+    if let Some(flags_of) = command.flags_of {
+        let variable = accesses.iter_mut().filter(|access| access.flags.is_variable());
+        variable.for_each(|access| access.flags = flags_of(args));
+    }
+    Some(accesses)
+}
+
+fn by_spec<T: Found, const N: usize>(command: &Command, args: &[&[u8]]) -> Option<SmallVec<[T; N]>>
+where
+    [T; N]: smallvec::Array<Item = T>,
+{
+    let mut found: SmallVec<[T; N]> = SmallVec::new();
+    for KeySpec { begin, find, flags } in command.keys.iter().copied() {
+        if flags.0 & KeyFlags::NOT_KEY.0 != 0 {
+            continue;
+        }
+        let Some(begin) = begin_of(begin, args) else { continue };
+        let one = |position| T::new(position, flags);
+        match find {
+            Find::Range { last, step } => {
+                let last = if last >= 0 {
+                    begin.checked_add(last.unsigned_abs())?
+                } else {
+                    args.len().checked_sub(last.unsigned_abs())?
+                };
+                let last = last.min(args.len().saturating_sub(1));
+                found.extend((begin..=last).step_by(step).map(one));
+            }
+            Find::Count { at, first, step } => {
+                let count = pantala_base::number::parse_i64(args.get(begin + at)?)?;
+                // None is too few wherever a count is asked for; of scripts it is none indeed.
+                let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
+                let end = count.checked_mul(step)?.checked_add(begin + first)?;
+                if end > args.len() {
+                    return None;
+                }
+                found.extend((begin + first..end).step_by(step).map(one));
+            }
+            Find::Unknown => {}
+            Find::GeoStore(word) => found.extend(geo_store(args, word).map(one)),
+            Find::SortStore => found.extend(sort_store(args).map(one)),
+            Find::Listed => {
+                if let Some(begin) = listed_begin(args) {
+                    // Else the key that is named there is one too many.
+                    let is_empty = |one: &T| args[one.position()].is_empty();
+                    found.iter().all(is_empty).then_some(())?;
+                    found.clear();
+                    found.extend((begin..args.len()).map(one));
+                }
+            }
+            Find::Streams => {
+                let begin = streams_begin(args)?;
+                found.extend((begin..begin + (args.len() - begin) / 2).map(one));
+            }
+        }
+    }
+    Some(found)
+}
+
+/// Where the first key of XREAD or XREADGROUP is. A group may be called `streams`: the options are
+/// read one by one.
+pub fn streams_begin(args: &[&[u8]]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        let is = |word: &str| args.get(at).is_some_and(|arg| crate::options::is_word(arg, word));
+        at += match args.get(at)? {
+            _ if is("STREAMS") => return Some(at + 1),
+            _ if is("GROUP") => 3,
+            _ if is("BLOCK") || is("COUNT") => 2,
+            _ => 1,
+        };
+    }
+}
+
+/// Where the first key of MIGRATE's list is. Its options are read one by one: a password may be
+/// `keys`.
+pub fn listed_begin(args: &[&[u8]]) -> Option<usize> {
+    let mut at = 6;
+    loop {
+        let is = |word: &str| args.get(at).is_some_and(|arg| crate::options::is_word(arg, word));
+        at += match args.get(at)? {
+            _ if is("KEYS") => return Some(at + 1),
+            _ if is("AUTH2") => 3,
+            _ if is("AUTH") => 2,
+            _ => 1,
+        };
+    }
+}
+
+/// The position of GEORADIUS's destination, if it stands after this word: the last of STORE and
+/// STOREDIST counts.
+fn geo_store(args: &[&[u8]], word: &str) -> Option<usize> {
+    let (mut at, mut found) = (5, None);
+    while let Some(arg) = args.get(at) {
+        let is = |name: &str| crate::options::is_word(arg, name);
+        at += match arg {
+            _ if (is("STORE") || is("STOREDIST")) && at + 1 < args.len() => {
+                found = Some((at + 1, is(word)));
+                2
+            }
+            _ if is("COUNT") => 2,
+            _ => 1,
+        };
+    }
+    found.filter(|(_, is_it)| *is_it).map(|(position, _)| position)
+}
+
+/// The position of SORT's destination. Its options are read one by one: they may be called `store`.
+fn sort_store(args: &[&[u8]]) -> Option<usize> {
+    let (mut at, mut found) = (2, None);
+    while let Some(word) = args.get(at) {
+        let is = |name: &str| crate::options::is_word(word, name);
+        at += match word {
+            _ if is("STORE") && at + 1 < args.len() => {
+                found = Some(at + 1);
+                2
+            }
+            _ if is("BY") || is("GET") => 2,
+            _ if is("LIMIT") => 3,
+            _ => 1,
+        };
+    }
+    found
+}
+
+fn begin_of(begin: Begin, args: &[&[u8]]) -> Option<usize> {
+    match begin {
+        Begin::Index(index) => (index < args.len()).then_some(index),
+        Begin::Unknown => Some(0),
+        Begin::Keyword(word, from) => {
+            let matches = |arg: &&[u8]| arg.eq_ignore_ascii_case(word.as_bytes());
+            if from >= 0 {
+                let from = from.unsigned_abs();
+                let found = args.get(from..)?.iter().position(matches)?;
+                Some(from + found + 1)
+            } else {
+                let until = args.len().checked_sub(from.unsigned_abs() - 1)?;
+                Some(args[..until].iter().rposition(matches)? + 1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families::{
+        bitmap, connection, databases, generic, geo, hyperloglog, list, sort, stream, string, zset,
+    };
+    use crate::rows::registry::Registry;
+
+    fn registry() -> Registry {
+        Registry::new(&[
+            bitmap::ROWS,
+            connection::ROWS,
+            databases::ROWS,
+            generic::ROWS,
+            geo::ROWS,
+            hyperloglog::ROWS,
+            list::ROWS,
+            sort::ROWS,
+            stream::ROWS,
+            string::ROWS,
+            zset::ROWS,
+        ])
+    }
+
+    /// Each key and what is done with it, as valkey-server's COMMAND GETKEYSANDFLAGS tells it.
+    #[test]
+    fn what_is_done_with_a_key_is_what_the_reference_says() {
+        let check = |line: &str, expected: &str| {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let found = registry().resolve(&args).expect("there is one");
+            let told: Vec<String> = key_accesses(found.row, &args)
+                .unwrap_or_default()
+                .iter()
+                .map(|access| {
+                    let key = String::from_utf8_lossy(args[access.position]);
+                    let flags: Vec<_> = access.flags.names().collect();
+                    format!("{key} {}", flags.join(" "))
+                })
+                .collect();
+            assert_eq!(told.join(", "), expected, "{line}");
+            let positions = key_positions(found.row, &args).unwrap_or_default();
+            let accesses = key_accesses(found.row, &args).unwrap_or_default();
+            assert!(accesses.iter().map(|access| access.position).eq(positions), "{line}");
+        };
+        check("SET k v", "k OW update");
+        check("SET k v EX 5 GET", "k RW access update");
+        check("BITFIELD k GET u8 0", "k RO access");
+        check("BITFIELD k GET u8 0 INCRBY u8 0 1", "k RW access update");
+        check("SORT k BY w_* GET # STORE d STORE e", "k RO access, e OW update");
+        check("GEORADIUS k 1 2 3 m STORE d STOREDIST e", "k RO access, e OW update");
+        check("XREADGROUP GROUP g c STREAMS a b 0 0", "a RO access, b RO access");
+        check("ZUNIONSTORE d 2 a b", "d OW update, a RO access, b RO access");
+        check("ZUNIONSTORE d 3 a b", "");
+        check("ZUNIONSTORE d 0 a", "");
+        check("LMPOP 2 a b LEFT", "a RW access delete, b RW access delete");
+        check("COPY a b DB 3", "a RO access, b OW update");
+        check("RENAME a b", "a RW access delete, b OW update");
+        check("MSET a 1 b 2", "a OW update, b OW update");
+        check("PFMERGE d a", "d RW access insert, a RO access");
+        check("OBJECT ENCODING k", "k RO");
+        check("PING", "");
+    }
+
+    #[test]
+    fn databases_that_arguments_name() {
+        let check = |line: &str, expected: &[usize]| {
+            let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let found = registry().resolve(&args).expect("there is one");
+            let Databases::Named(positions) = found.row.databases else { panic!("{line}") };
+            assert_eq!(positions(&args).as_slice(), expected, "{line}");
+        };
+        check("MOVE k 1", &[2]);
+        check("COPY DB b", &[]);
+        check("COPY a DB REPLACE db 1", &[5]);
+        check("COPY a b DB DB DB 4", &[4, 6]);
+        check("COPY a b DB", &[]);
+    }
+}

@@ -1,0 +1,162 @@
+//! Where each client is.
+//!
+//! For messages to one client from threads that do not serve it. A client on its way between two
+//! workers is *in transit*: what it is to be told waits here until it has arrived.
+//!
+//! Invariant
+//! 1. Word for a client is with it, in the mailbox of the worker where the directory has it (or had
+//!    it: that worker forwards what comes too late), or here. None is lost while the client lives;
+//!    of too many in transit all become one, that everything may be stale.
+//!
+//! Tests: below; the bad day `restless_connections`.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pantala_commands::Place;
+use pantala_keyspace::ClientId;
+
+use crate::clients::mailbox::Word;
+
+const STRIPES: usize = 16;
+
+/// So much waits for a client in transit, in words; beyond that it is told to forget everything.
+const TRANSIT_WORDS: usize = 1024;
+
+/// What waited for a client in transit.
+#[derive(Default)]
+pub struct Transit {
+    /// What it is told, in order.
+    pub words: Vec<Word>,
+    /// There was too much of it.
+    pub is_torn: bool,
+}
+
+impl Transit {
+    fn add(&mut self, word: Word) {
+        if self.words.len() >= TRANSIT_WORDS {
+            self.words.clear();
+            self.is_torn = true;
+        }
+        if !self.is_torn {
+            self.words.push(word);
+        }
+    }
+}
+
+enum Whereabouts {
+    At(Place),
+    InTransit(Transit),
+}
+
+/// What became of word for a client.
+pub enum Way {
+    /// It is to be left for the connection at this place.
+    To(Place, Word),
+    /// It waits here for the client's arrival.
+    Kept,
+    /// There is no such client.
+    Gone,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Directory {
+    stripes: [Mutex<HashMap<ClientId, Whereabouts>>; STRIPES],
+}
+
+impl Directory {
+    fn stripe(&self, client: ClientId) -> MutexGuard<'_, HashMap<ClientId, Whereabouts>> {
+        let stripe = &self.stripes[(client % STRIPES as u64) as usize];
+        stripe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client is there from now on; what waited for it.
+    pub fn enter(&self, client: ClientId, place: Place) -> Transit {
+        match self.stripe(client).insert(client, Whereabouts::At(place)) {
+            Some(Whereabouts::InTransit(transit)) => transit,
+            Some(Whereabouts::At(_)) | None => Transit::default(),
+        }
+    }
+
+    /// The client leaves one worker for another.
+    pub fn depart(&self, client: ClientId) {
+        self.stripe(client).insert(client, Whereabouts::InTransit(Transit::default()));
+    }
+
+    /// The client has gone.
+    pub fn leave(&self, client: ClientId) {
+        self.stripe(client).remove(&client);
+    }
+
+    /// Whether there is such a client.
+    pub fn has(&self, client: ClientId) -> bool {
+        self.stripe(client).contains_key(&client)
+    }
+
+    /// Which way word for a client goes.
+    pub fn send(&self, client: ClientId, word: Word) -> Way {
+        match self.stripe(client).get_mut(&client) {
+            Some(Whereabouts::At(place)) => Way::To(*place, word),
+            Some(Whereabouts::InTransit(transit)) => {
+                transit.add(word);
+                Way::Kept
+            }
+            None => Way::Gone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn there(worker: u16) -> Place {
+        Place { worker, connection: 5 }
+    }
+
+    fn way(directory: &Directory, client: ClientId) -> Option<Place> {
+        match directory.send(client, Word::Broken(9)) {
+            Way::To(place, _) => Some(place),
+            Way::Kept | Way::Gone => None,
+        }
+    }
+
+    #[test]
+    fn the_last_place_counts() {
+        let directory = Directory::default();
+        directory.enter(3, there(0));
+        directory.enter(3 + STRIPES as u64, there(1));
+        directory.enter(3, there(2));
+        assert_eq!(way(&directory, 3), Some(there(2)));
+        directory.leave(3);
+        assert!(!directory.has(3));
+        assert_eq!(way(&directory, 3), None);
+        assert_eq!(way(&directory, 3 + STRIPES as u64), Some(there(1)));
+    }
+
+    #[test]
+    fn word_waits_for_a_client_in_transit() {
+        let directory = Directory::default();
+        directory.enter(3, there(0));
+        directory.depart(3);
+        assert!(directory.has(3));
+        assert!(matches!(directory.send(3, Word::Broken(1)), Way::Kept));
+        assert!(matches!(directory.send(3, Word::Broken(2)), Way::Kept));
+        let transit = directory.enter(3, there(1));
+        assert!(!transit.is_torn);
+        assert!(matches!(transit.words[..], [Word::Broken(1), Word::Broken(2)]));
+        assert_eq!(directory.enter(3, there(1)).words.len(), 0);
+    }
+
+    #[test]
+    fn too_much_word_becomes_one() {
+        let directory = Directory::default();
+        directory.depart(3);
+        for _ in 0..=TRANSIT_WORDS {
+            directory.send(3, Word::Broken(1));
+        }
+        let transit = directory.enter(3, there(1));
+        assert!(transit.is_torn && transit.words.is_empty());
+    }
+}

@@ -1,0 +1,195 @@
+//! Whether a client's user may do what it asks for, and what it is told if not.
+//!
+//! ```text
+//! admit      a command as it comes, also between MULTI and EXEC        --+
+//! lane       one whose arguments were not all at hand, or that waited    |
+//! EXEC       each command again: rules may have changed                  +--> ask --> the user
+//! a script   each call, as the client that runs it                       |
+//! serve_one  one that waited for a key                                 --+
+//! ```
+//!
+//! Invariants
+//! 1. Nobody is asked whose user may do everything: `Session::is_unrestricted`, one look.
+//! 2. A session is brought up to date before it is asked ([`Engine::renew`]).
+//! 3. What the server runs by itself (files, its own jobs) has a session without a user, which may
+//!    do everything.
+//!
+//! Not here: rules (`pantala_acl`), what a command asks of them (`pantala_commands::permission`).
+//! Tests: crates/server/tests/acl.rs, compat/transcripts/acl.
+
+use pantala_acl::{Context, Denied, Reason, Refusal, TEXT_BYTES, Users};
+use pantala_base::clock::monotonic_us;
+use pantala_commands::permission::Asked;
+use pantala_commands::{ClientError, Command, CommandRef, Session, client_line};
+use pantala_keyspace::DbIndex;
+
+use crate::clients::mailbox::Message;
+use crate::engine::Engine;
+use crate::execute::Turn;
+
+/// A command that its user may not run.
+#[derive(Clone, Copy, Debug)]
+pub struct NotAllowed<'a> {
+    found: CommandRef,
+    args: &'a [&'a [u8]],
+    denied: Denied,
+}
+
+impl NotAllowed<'_> {
+    fn reason(&self) -> Reason {
+        match self.denied {
+            Denied::Command => Reason::Command,
+            Denied::Key(_) => Reason::Key,
+            Denied::Channel(_) => Reason::Channel,
+            Denied::Database(_) => Reason::Database,
+        }
+    }
+
+    /// What the log shows of it: the command, the key, the channel or the database.
+    fn object(&self) -> Vec<u8> {
+        let position = match self.denied {
+            Denied::Command => 0,
+            Denied::Key(at) | Denied::Channel(at) | Denied::Database(at) => at,
+        };
+        match self.args.get(position) {
+            Some(object) if position > 0 => object.to_vec(),
+            _ => self.found.row.full_name().into_bytes(),
+        }
+    }
+
+    /// The refusal as it is logged.
+    pub(crate) fn told(&self, client: &Session, context: Context) -> Refusal {
+        let line = describe(client, self.found.row);
+        Refusal::new(self.reason(), context, (&self.object(), client.user_name()), line)
+    }
+    /// What is refused, without a code.
+    fn text(&self, session: &Session) -> Vec<u8> {
+        match self.denied {
+            Denied::Command => {
+                let name = self.found.row.full_name();
+                let what = format!(" has no permissions to run the '{name}' command");
+                [b"User ", session.user_name(), what.as_bytes()].concat()
+            }
+            Denied::Key(_) => b"No permissions to access a key".to_vec(),
+            Denied::Channel(_) => b"No permissions to access a channel".to_vec(),
+            Denied::Database(_) => b"No permissions to access database".to_vec(),
+        }
+    }
+
+    /// The error of a command that a client has sent.
+    pub fn error(&self, session: &Session) -> ClientError {
+        ClientError::bytes([b"NOPERM ", &*self.text(session)].concat())
+    }
+
+    /// The error of a command that a script has called.
+    pub fn script_error(&self, session: &Session) -> ClientError {
+        ClientError::bytes([b"ERR ACL failure in script: ", &*self.text(session)].concat())
+    }
+
+    /// The error of a command that was kept for EXEC, and was allowed then.
+    pub fn exec_error(&self) -> ClientError {
+        let reason = match self.denied {
+            Denied::Command => "no permission to execute the command or subcommand",
+            Denied::Key(_) => "no permission to touch the specified keys",
+            Denied::Channel(_) => "no permission to access one of the channels used as arguments",
+            Denied::Database(_) => "no permission",
+        };
+        ClientError::new(format!(
+            "NOPERM ACLs rules changed between the moment the transaction was accumulated and the \
+             EXEC call. This command is no longer allowed for the following reason: {reason}"
+        ))
+    }
+}
+
+impl Engine {
+    /// Brings a session's user up to date; false if that user is gone.
+    #[inline]
+    pub fn renew(&self, session: &mut Session) -> bool {
+        session.login().version() == self.acl.version() || session.renew_login(&self.acl.in_force())
+    }
+
+    /// Puts what `change` makes of the users in their place, and tells all workers. Nothing changes
+    /// on an error.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub fn change_users<E>(
+        &self,
+        change: impl FnOnce(&Users) -> Result<Users, E>,
+    ) -> Result<(), E> {
+        self.acl.change(change)?;
+        self.workers.post_all(&|| Message::UsersChanged);
+        Ok(())
+    }
+
+    /// Whether the client's user may run this in a database.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn ask<'a>(
+        &self,
+        client: &Session,
+        db: DbIndex,
+        (found, args): (CommandRef, &'a [&'a [u8]]),
+    ) -> Result<(), NotAllowed<'a>> {
+        let Some(user) = client.login().user() else { return Ok(()) };
+        let asked = Asked {
+            row: found.row,
+            id: self.registry.permission(found),
+            args,
+            db,
+            database_count: self.space.database_count(),
+        };
+        asked.of(user).map_err(|denied| NotAllowed { found, args, denied })
+    }
+}
+
+impl Turn<'_> {
+    /// Whether the client's user may run a command, now or at EXEC. All its arguments are here.
+    ///
+    /// # Errors
+    /// It may not: what the client is told.
+    #[cold]
+    pub fn permit(
+        &self,
+        session: &Session,
+        command: (CommandRef, &[&[u8]]),
+    ) -> Result<(), ClientError> {
+        let queue = session.multi.as_ref();
+        let db = queue.and_then(|queue| queue.selected).unwrap_or(session.db);
+        self.engine.ask(session, db, command).map_err(|refused| {
+            let context = if queue.is_some() { Context::Multi } else { Context::TopLevel };
+            self.note_refusal(session, context, &refused);
+            refused.error(session)
+        })
+    }
+
+    /// Answers a command that the client's user may not run; whether it was that.
+    pub fn refuses(
+        &self,
+        session: &mut Session,
+        (found, args): (CommandRef, &[&[u8]]),
+        output: &mut Vec<u8>,
+    ) -> bool {
+        if !session.has_rules() {
+            return false;
+        }
+        let permitted = self.permit(session, (found, args));
+        if let Err(error) = &permitted {
+            self.refuse(session, (Some(found), args), error, output);
+        }
+        permitted.is_err()
+    }
+
+    /// Counts and logs what was refused.
+    #[cold]
+    fn note_refusal(&self, client: &Session, context: Context, refused: &NotAllowed<'_>) {
+        self.engine.log_refusal(refused.told(client, context));
+    }
+}
+
+/// The client as a line of CLIENT LIST shows it, for [`Refusal`]: what it runs is this command.
+pub fn describe(client: &Session, row: &Command) -> String {
+    let meters = client.meters.as_deref().copied().unwrap_or_default();
+    client_line::line(client, &meters, &row.full_name(), monotonic_us(), TEXT_BYTES)
+}

@@ -1,0 +1,343 @@
+//! Making room: how long, for whom, and when to give up.
+//!
+//! ```text
+//! window of commands --> used > limit? --> evict for at most `budget` --> run them
+//!                                            |  not yet enough: the sweeping thread goes on
+//!                                            +- nothing may go: FULL, what needs memory is refused
+//! ```
+//!
+//! Room is made before a window of commands runs, with nothing held, and a little more than is
+//! needed, so that the next windows find some. So the limit is exceeded by what one window of each
+//! worker takes, and by a single command that takes much; that one finds the next.
+//!
+//! Invariants
+//! 1. Nothing is evicted while data must stay as it is: while it is loaded, or clients are paused.
+//! 2. A turn of a worker spends at most its budget here ([`budget_us`]) for each window.
+//! 3. What the journal holds is not counted, nor what a snapshot has copied and not written:
+//!    evicting a key makes them larger, and so one key would pull the next after it.
+//! 4. Nor does one pull the next after it in one go by what is told of it (invalidations, events):
+//!    what was to be freed is known when a go begins, and it ends when so much has gone.
+//! 5. FULL is what remains if there was nothing to evict; what only takes longer is no reason to
+//!    refuse a write.
+//!
+//! Not here: which keys go (`pantala_table`), in which order partitions have their turn
+//! (`pantala_keyspace`). Tests: at the foot; `keyspace/tests/eviction.rs`; compat/bad_days.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_journal::Recorder;
+use pantala_keyspace::{Choice, DbIndex, First, PARTITION_COUNT, Scope, Tally};
+use pantala_settings::Settings;
+use pantala_settings::field::EvictionPolicy;
+
+use crate::condition::states::States;
+use crate::engine::Engine;
+use crate::execute::Turn;
+use crate::stats::latency_monitor::Chore;
+
+/// Below tenacity 10 a step is so long.
+const STEP_US: u64 = 50;
+/// Up to this tenacity the time grows evenly, above it by [`GROWTH`] each.
+const EVEN_UP_TO: u32 = 10;
+const GROWTH: f64 = 1.15;
+/// Tenacity without an end.
+const ENDLESS: u32 = 100;
+/// Beyond what is needed, this part of the limit is made free, but no more than so many bytes.
+const SPARE_PART: u64 = 1024;
+const MOST_SPARE_BYTES: u64 = 32 << 10;
+/// What the sweeping thread spends before it does something else.
+const BACKGROUND_US: u64 = 20_000;
+
+/// What follows from the settings of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRules {
+    /// Bytes that may be used; 0 means no limit.
+    pub most_bytes: u64,
+    /// What is evicted, if anything.
+    pub choice: Option<Choice>,
+    /// How long one go may take.
+    pub budget_us: u64,
+}
+
+impl MemoryRules {
+    /// From a snapshot of the settings.
+    pub fn of(settings: &Settings) -> Self {
+        MemoryRules {
+            most_bytes: settings.memory_limit(),
+            choice: choice_of(settings),
+            budget_us: budget_us(settings.maxmemory_eviction_tenacity),
+        }
+    }
+
+    /// Bytes that are made free beyond what is needed.
+    fn spare_bytes(&self) -> u64 {
+        (self.most_bytes / SPARE_PART).min(MOST_SPARE_BYTES)
+    }
+}
+
+fn choice_of(settings: &Settings) -> Option<Choice> {
+    let (first, only_deadlines) = match settings.maxmemory_policy {
+        EvictionPolicy::NoEviction if settings.cache_mode => (First::Coldest, false),
+        EvictionPolicy::NoEviction => return None,
+        EvictionPolicy::AllkeysLru => (First::LeastRecent, false),
+        EvictionPolicy::AllkeysLfu => (First::LeastFrequent, false),
+        EvictionPolicy::VolatileLru => (First::LeastRecent, true),
+        EvictionPolicy::VolatileLfu => (First::LeastFrequent, true),
+        EvictionPolicy::AllkeysRandom => (First::Any, false),
+        EvictionPolicy::VolatileRandom => (First::Any, true),
+        EvictionPolicy::VolatileTtl => (First::Nearest, true),
+    };
+    Some(Choice { first, only_deadlines, in_need: false })
+}
+
+/// As Valkey's: 500 us by default.
+fn budget_us(tenacity: u32) -> u64 {
+    if tenacity >= ENDLESS {
+        return u64::MAX;
+    }
+    let even = STEP_US * u64::from(tenacity.min(EVEN_UP_TO));
+    let above = tenacity.saturating_sub(EVEN_UP_TO);
+    (even as f64 * GROWTH.powi(above.cast_signed())) as u64
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// There is room.
+    Made,
+    /// There is more to evict.
+    Behind,
+    /// There is nothing to evict.
+    None,
+}
+
+/// For how long memory was above its limit.
+#[derive(Debug, Default)]
+pub struct Exceeded {
+    since_us: AtomicU64,
+    total_us: AtomicU64,
+}
+
+impl Exceeded {
+    /// Somebody has made room, or failed to.
+    fn note(&self, room: Room, now_us: u64) {
+        if room != Room::Made {
+            let first = (0, now_us.max(1));
+            let (still, since) = (Ordering::Relaxed, &self.since_us);
+            let _is_known = since.compare_exchange(first.0, first.1, still, still);
+        } else if self.since_us.load(Ordering::Relaxed) != 0 {
+            let since_us = self.since_us.swap(0, Ordering::Relaxed);
+            if since_us != 0 {
+                self.total_us.fetch_add(now_us.saturating_sub(since_us), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// All in all, and this time, in milliseconds.
+    pub fn total_and_current_ms(&self, now_us: u64) -> (u64, u64) {
+        let since_us = self.since_us.load(Ordering::Relaxed);
+        let current_us = if since_us == 0 { 0 } else { now_us.saturating_sub(since_us) };
+        ((self.total_us.load(Ordering::Relaxed) + current_us) / 1000, current_us / 1000)
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset(&self) {
+        self.total_us.store(0, Ordering::Relaxed);
+        self.since_us.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Engine {
+    /// Evicts until what is used is below the limit, for so long at most.
+    pub fn make_room(&self, rules: MemoryRules, scope: Scope<'_>, budget_us: u64) -> Room {
+        let Some(choice) = rules.choice else { return Room::None };
+        let began_us = monotonic_us();
+        let (mut idle_partitions, mut goal, mut now_us) = (0, None, began_us);
+        let room = loop {
+            let excess = self.excess_bytes(rules.most_bytes);
+            let left = *goal.get_or_insert(excess.saturating_add(rules.spare_bytes()));
+            if excess == 0 || left == 0 {
+                break Room::Made;
+            }
+            let wanted = left.min(excess.saturating_add(rules.spare_bytes()));
+            let freed = self.space.evict(scope, choice, wanted.min(usize::MAX as u64) as usize);
+            goal = Some(left.saturating_sub(freed.bytes as u64));
+            match freed.candidates + freed.busy {
+                0 => idle_partitions += freed.partitions,
+                _ => idle_partitions = 0,
+            }
+            let is_idle = idle_partitions > 0 && self.space.has_nothing_to_evict();
+            if idle_partitions >= PARTITION_COUNT || is_idle {
+                break Room::None;
+            }
+            let before_us = std::mem::replace(&mut now_us, monotonic_us());
+            self.stats.latency_monitor.note_chore(Chore::EvictionDel, now_us - before_us);
+            if now_us - began_us >= budget_us {
+                let is_enough = self.excess_bytes(rules.most_bytes) == 0;
+                break match self.space.has_nothing_to_evict() {
+                    _ if is_enough => Room::Made,
+                    true => Room::None,
+                    false => Room::Behind,
+                };
+            }
+        };
+        self.stats.latency_monitor.note_chore(Chore::EvictionCycle, now_us - began_us);
+        self.condition.exceeded.note(room, now_us);
+        room
+    }
+
+    /// Bytes that are used and that nothing is evicted for: what is about to be freed or written.
+    pub fn not_counted_bytes(&self) -> u64 {
+        self.space.pending_bytes() + self.unwritten_bytes()
+    }
+
+    /// Those of them that are on their way to files or replicas: the journal, what a snapshot has
+    /// copied, what a slow replica has still to get.
+    pub fn unwritten_bytes(&self) -> u64 {
+        let unsent = self.condition.memory.unsent();
+        self.journal.held_bytes() + self.space.unwritten_bytes() + unsent
+    }
+
+    /// How much more is used than may be.
+    fn excess_bytes(&self, most_bytes: u64) -> u64 {
+        let most = self.condition.memory.most_evictable(most_bytes);
+        self.condition.memory.used().saturating_sub(self.not_counted_bytes()).saturating_sub(most)
+    }
+
+    /// On the sweeping thread: what workers have left to it. Whether there is more.
+    pub fn make_room_in_background(&self, tally: &Tally, recorder: &Recorder) -> bool {
+        let rules = MemoryRules::of(&self.settings.current());
+        if rules.choice.is_none() || self.keeps_data() || self.excess_bytes(rules.most_bytes) == 0 {
+            return false;
+        }
+        let scope = Scope {
+            space: &self.space,
+            db: DbIndex(0),
+            now: unix_ms(),
+            tally,
+            touch: false,
+            sees_expired: false,
+            recorder: Some(recorder),
+        };
+        let room = self.make_room(rules, scope, BACKGROUND_US);
+        recorder.hand_over();
+        room == Room::Behind
+    }
+
+    /// Whether data stays as it is for now.
+    fn keeps_data(&self) -> bool {
+        keeps_data(self.condition.lasting.now()) || self.space.hides_expired()
+    }
+}
+
+fn keeps_data(states: States) -> bool {
+    states.has(KEEPS)
+}
+
+/// States in which nothing is evicted.
+const KEEPS: States = States::LOADING
+    .and(States::LOADING_BESIDE)
+    .and(States::PAUSED_WRITES)
+    .and(States::PAUSED_ALL)
+    .and(States::UNLIMITED);
+
+impl Turn<'_> {
+    /// Before commands run, with nothing held: makes room if it is needed. Memory was looked at
+    /// when the turn began; others have run `since`.
+    #[inline]
+    pub fn look_at_memory(&mut self, since: bool) {
+        if since && self.engine.is_full(self.limited.memory.most_bytes) {
+            self.states = self.states.and(States::FULL);
+        }
+        if self.states.has(States::FULL) {
+            self.meet_full();
+        }
+    }
+
+    #[cold]
+    fn meet_full(&mut self) {
+        let is_full = match self.limited.memory.choice {
+            None => self.is_full(),
+            Some(_) if keeps_data(self.states) => false,
+            Some(_) => match self.evict() {
+                // What others take meanwhile is for the next window.
+                Room::Made => self.engine.condition.memory.is_group_full(),
+                Room::Behind => false,
+                Room::None => true,
+            },
+        };
+        let rest = self.states.without(States::FULL);
+        self.states = if is_full { rest.and(States::FULL) } else { rest };
+    }
+
+    fn is_full(&self) -> bool {
+        self.engine.is_full(self.limited.memory.most_bytes)
+    }
+
+    fn evict(&self) -> Room {
+        let rules = self.limited.memory;
+        let room = self.engine.make_room(rules, self.plain_scope(), rules.budget_us);
+        if room == Room::Behind {
+            self.engine.space.wake_sweeper();
+        }
+        room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenacity_is_a_time() {
+        let times = [0, 1, 10, 11, 20, 50, 99, 100].map(budget_us);
+        assert_eq!(times[..5], [0, 50, 500, 575, 2022]);
+        assert!(times[5] > 100_000 && times[6] > times[5], "{times:?}");
+        assert_eq!(times[7], u64::MAX);
+    }
+
+    #[test]
+    fn the_time_above_the_limit_is_summed() {
+        let exceeded = Exceeded::default();
+        exceeded.note(Room::Made, 1_000);
+        exceeded.note(Room::Behind, 2_000);
+        exceeded.note(Room::None, 5_000);
+        assert_eq!(exceeded.total_and_current_ms(9_000), (7, 7));
+        exceeded.note(Room::Made, 12_000);
+        exceeded.note(Room::None, 20_000);
+        assert_eq!(exceeded.total_and_current_ms(25_000), (15, 5));
+        exceeded.reset();
+        assert_eq!(exceeded.total_and_current_ms(30_000), (0, 0));
+    }
+
+    #[test]
+    fn each_policy_is_a_choice() {
+        let choice = |policy: &str| {
+            let settings = Settings::defaults().with("maxmemory-policy", policy).unwrap();
+            MemoryRules::of(&settings).choice.map(|choice| (choice.first, choice.only_deadlines))
+        };
+        assert_eq!(choice("noeviction"), None);
+        assert_eq!(choice("allkeys-lru"), Some((First::LeastRecent, false)));
+        assert_eq!(choice("allkeys-lfu"), Some((First::LeastFrequent, false)));
+        assert_eq!(choice("volatile-lru"), Some((First::LeastRecent, true)));
+        assert_eq!(choice("volatile-lfu"), Some((First::LeastFrequent, true)));
+        assert_eq!(choice("allkeys-random"), Some((First::Any, false)));
+        assert_eq!(choice("volatile-random"), Some((First::Any, true)));
+        assert_eq!(choice("volatile-ttl"), Some((First::Nearest, true)));
+    }
+
+    #[test]
+    fn cache_mode_evicts_and_has_a_limit() {
+        let settings = Settings::defaults().with("cache_mode", "yes").unwrap();
+        let rules = MemoryRules::of(&settings);
+        assert_eq!(rules.choice.map(|choice| choice.first), Some(First::Coldest));
+        assert!(rules.most_bytes > 0);
+        let settings = settings.with("maxmemory", "100mb").unwrap();
+        assert_eq!(MemoryRules::of(&settings).most_bytes, 100 << 20);
+        assert!(settings.counts_uses());
+        let settings = settings.with("maxmemory-policy", "allkeys-lru").unwrap();
+        let choice = MemoryRules::of(&settings).choice;
+        assert_eq!(choice.map(|choice| choice.first), Some(First::LeastRecent), "as it says");
+    }
+}

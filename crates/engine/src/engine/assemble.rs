@@ -1,0 +1,90 @@
+//! How an engine is put together: the one boot sequence, with threads around it and without.
+
+use std::sync::{Arc, OnceLock};
+
+use pantala_acl::{Acl, Users};
+use pantala_base::hash::HashSeed;
+use pantala_commands::Registry;
+use pantala_keyspace::{ChangeSink, Config, Keyspace};
+use pantala_settings::Settings;
+
+use crate::clients::mailbox::{MAX_WORKERS, WorkerSet};
+use crate::condition::Condition;
+use crate::engine::settings_cell::SettingsCell;
+use crate::engine::{Engine, Notices, Stats};
+use crate::functions::store::Functions;
+use crate::lane::{Compensate, GATE_SLOTS, Lane};
+use crate::scripts::Scripts;
+use crate::stats::{ErrorCounts, HotKeys, LatencyMonitor, Logs, Tallies, Telemetry};
+use crate::tracking::notifier::Notifier;
+use crate::waiting::BlockedCount;
+
+/// What an engine is made of.
+pub struct Parts {
+    /// The settings at the start.
+    pub settings: Settings,
+    /// The file they were read from.
+    pub file: Option<std::path::PathBuf>,
+    /// For the hashes of keys.
+    pub seed: HashSeed,
+    /// The command table.
+    pub registry: Registry,
+    /// The threads that own connections.
+    pub workers: Arc<dyn WorkerSet>,
+    /// Who is told of what happens to keys; `None`: the clients that ask for it.
+    pub change_sink: Option<Box<dyn ChangeSink>>,
+}
+
+impl Engine {
+    /// An empty one, ready to run commands.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let registry = parts.registry;
+        let users = Users::new(Arc::new(registry.catalogue()));
+        let config = Config {
+            seed: parts.seed,
+            databases: parts.settings.databases,
+            worker_slots: MAX_WORKERS,
+            lane_slots: GATE_SLOTS,
+        };
+        let engine = Arc::new(Engine {
+            space: Keyspace::new(config),
+            stats: Stats {
+                tallies: Tallies::new(registry.rows().len()),
+                errors: ErrorCounts::default(),
+                logs: Logs::default(),
+                latency_monitor: LatencyMonitor::default(),
+                hot_keys: HotKeys::default(),
+                telemetry: Telemetry::default(),
+            },
+            acl: Acl::new(users),
+            registry,
+            settings: SettingsCell::new(parts.settings, parts.file),
+            workers: parts.workers,
+            lane: Lane::default(),
+            journal: Arc::default(),
+            scripts: Scripts::default(),
+            functions: Functions::default(),
+            notices: Notices::default(),
+            blocked: BlockedCount::default(),
+            condition: Condition::default(),
+            self_ref: OnceLock::new(),
+        });
+        let _first = engine.self_ref.set(Arc::downgrade(&engine));
+        engine.connect(parts.change_sink);
+        engine
+    }
+
+    /// What the keyspace tells goes to clients and to the slow lane; what reads settings has them.
+    fn connect(self: &Arc<Self>, sink: Option<Box<dyn ChangeSink>>) {
+        self.apply_log_settings();
+        let settings = self.settings.current();
+        if !settings.requirepass.is_empty() {
+            self.apply_password(&settings);
+        }
+        self.apply_script_settings();
+        self.apply_expiry_settings();
+        self.space.set_change_sink(sink.unwrap_or_else(|| Box::new(Notifier::new(self))));
+        self.space.set_long_wait_observer(Box::new(Compensate(Arc::downgrade(self))));
+        self.apply_event_settings();
+    }
+}

@@ -1,0 +1,259 @@
+//! What everything that runs commands shares.
+//!
+//! Its parts know neither it nor each other, as far as that goes; what works with several of them
+//! (`execute`, `lane`, `scripts::run`, `tracking::notifier`) knows it. It is put together in
+//! `assemble`. The settings in force are in `settings_cell`, what follows from them in `limits`.
+
+pub mod assemble;
+pub mod limits;
+pub mod settings_cell;
+
+use std::any::Any;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, Weak};
+
+use pantala_acl::{Acl, Refusal};
+use pantala_base::clock::unix_ms;
+use pantala_commands::{Call, ClientError, Registry, Server, Tracking};
+use pantala_journal::Journal;
+use pantala_keyspace::{ClientId, HideReason, Keyspace};
+use pantala_scripting::Libraries;
+use pantala_settings::Settings;
+
+use crate::clients::directory::Directory;
+use crate::clients::mailbox::WorkerSet;
+use crate::clients::monitors::Monitors;
+use crate::condition::Condition;
+use crate::condition::states::States;
+use crate::functions::store::{Functions, Kept};
+use crate::lane::queue::Lane;
+use crate::pubsub::PubSub;
+use crate::pubsub::events::Events;
+use crate::scripts::store::Scripts;
+use crate::stats::errors::ErrorCounts;
+use crate::stats::hot_keys::HotKeys;
+use crate::stats::latency_monitor::LatencyMonitor;
+use crate::stats::logs::{Kind, Logs};
+use crate::stats::tallies::Tallies;
+use crate::stats::telemetry::Telemetry;
+use crate::tracking::trackers::{Trackers, most_keys};
+use crate::waiting::blocked::BlockedCount;
+use settings_cell::SettingsCell;
+
+/// See the module.
+pub struct Engine {
+    /// The data.
+    pub space: Keyspace,
+    /// The command table.
+    pub registry: Registry,
+    /// The settings.
+    pub settings: SettingsCell,
+    /// The users and their rules.
+    pub acl: Acl,
+    /// The threads that own connections.
+    pub workers: Arc<dyn WorkerSet>,
+    /// The slow lane.
+    pub lane: Lane,
+    /// What changes is recorded there, if anywhere.
+    pub journal: Arc<Journal>,
+    /// The scripts it has been shown, and those that run.
+    pub scripts: Scripts,
+    /// The libraries of functions.
+    pub functions: Functions,
+    /// What is counted and kept for operators.
+    pub stats: Stats,
+    /// What is told to clients without being asked for.
+    pub notices: Notices,
+    /// Clients that wait for keys.
+    pub blocked: BlockedCount,
+    /// Whether it loads, is paused, full, or stops.
+    pub condition: Condition,
+    pub(crate) self_ref: OnceLock<Weak<Engine>>,
+}
+
+/// What is counted and kept for operators.
+pub struct Stats {
+    /// Counters of all threads.
+    pub tallies: Tallies,
+    /// Error replies by code.
+    pub errors: ErrorCounts,
+    /// Slow, large and late things.
+    pub logs: Logs,
+    /// Commands that took very long: LATENCY.
+    pub latency_monitor: LatencyMonitor,
+    /// Keys that cost much: HOTKEYS.
+    pub hot_keys: HotKeys,
+    /// Commands for traces.
+    pub telemetry: Telemetry,
+}
+
+/// What is told to clients without being asked for: messages, events, changed keys, commands.
+#[derive(Default)]
+pub struct Notices {
+    /// Channels and their subscribers.
+    pub pubsub: PubSub,
+    /// Keyspace notifications.
+    pub events: Events,
+    /// Clients that are told when keys change.
+    pub trackers: Trackers,
+    /// Clients that watch all commands.
+    pub monitors: Monitors,
+    /// Where each client is.
+    pub directory: Directory,
+}
+
+impl Engine {
+    /// Itself, for threads that are to be started.
+    pub fn arc(&self) -> Option<Arc<Engine>> {
+        self.self_ref.get()?.upgrade()
+    }
+
+    /// Itself, for what may outlive it.
+    pub fn weak(&self) -> Weak<Engine> {
+        self.self_ref.get().cloned().unwrap_or_default()
+    }
+
+    /// The client tracks from now on, in this way.
+    pub fn track(&self, client: ClientId, tracking: &Tracking) {
+        self.notices.trackers.join(&self.space, &self.settings, client, tracking);
+    }
+
+    /// The client tracks no more.
+    pub fn end_tracking(&self, client: ClientId) {
+        self.notices.trackers.leave(&self.space, &self.settings, client);
+    }
+
+    /// Forgets remembered keys beyond `tracking-table-max-keys`, as far as their partitions are
+    /// free. Inside the gate.
+    #[cold]
+    pub fn shrink_tracked(&self) {
+        self.space.shrink_tracked(most_keys(&self.settings.current()));
+    }
+
+    /// Whether more keys are remembered than may be, and nobody need ask for them to be forgotten.
+    #[inline]
+    pub fn has_too_many_tracked(&self, settings: &Settings) -> bool {
+        self.notices.trackers.is_used()
+            && self.space.tracked().keys.load(Ordering::Relaxed) > most_keys(settings)
+            && !self.condition.switches.no_housekeeping.is_on()
+    }
+
+    /// Who is told of what happens to keys, at the start and after CONFIG SET.
+    pub fn apply_event_settings(&self) {
+        self.notices.events.configure(&self.settings.current());
+        self.notices.trackers.settings_changed(&self.space, &self.settings);
+    }
+
+    /// Keys expire, or are hidden and stay, at the start and after CONFIG SET.
+    pub fn apply_expiry_settings(&self) {
+        self.space.hide_expired(HideReason::Import, self.settings.current().import_mode);
+    }
+
+    /// Counts what a user was refused, and keeps it for ACL LOG.
+    #[cold]
+    pub fn log_refusal(&self, refusal: Refusal) {
+        let most = self.settings.current().acllog_max_len;
+        self.acl.log.add(refusal, unix_ms().0, most);
+    }
+
+    /// Hands the logs their thresholds, at the start and after CONFIG SET.
+    pub fn apply_log_settings(&self) {
+        let now = self.settings.current();
+        let logs = &self.stats.logs;
+        self.stats.latency_monitor.configure(now.latency_monitor_threshold_ms);
+        logs.of(Kind::Slow).configure(
+            now.commandlog_execution_slower_than_us,
+            now.commandlog_slow_execution_max_len,
+        );
+        logs.of(Kind::LargeRequest).configure(
+            now.commandlog_request_larger_than_bytes,
+            now.commandlog_large_request_max_len,
+        );
+        logs.of(Kind::LargeReply)
+            .configure(now.commandlog_reply_larger_than_bytes, now.commandlog_large_reply_max_len);
+    }
+
+    /// Gives the default user the password of the settings, or none, at the start and after CONFIG
+    /// SET.
+    pub fn apply_password(&self, now: &Settings) {
+        let password = now.requirepass.as_bytes();
+        let changed = self.change_users(|users| Ok::<_, ()>(users.with_default_password(password)));
+        debug_assert_eq!(changed, Ok(()), "any password will do");
+    }
+
+    /// Tells interpreters their limit, at the start and after CONFIG SET.
+    pub fn apply_script_settings(&self) {
+        let bytes = self.settings.current().lua_memory_limit_bytes;
+        self.scripts.limit_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+
+    /// Whether more memory is used than may be.
+    #[inline]
+    pub fn is_full(&self, most_bytes: u64) -> bool {
+        !self.condition.lasting.now().has(States::UNLIMITED)
+            && self.condition.memory.is_full(most_bytes, || self.not_counted_bytes())
+    }
+
+    /// The states of this moment (monotonic, microseconds), with this limit of memory.
+    #[inline]
+    pub fn states(&self, most_bytes: u64, now_us: u64) -> States {
+        let states = self.condition.states(most_bytes, || self.not_counted_bytes(), now_us);
+        if self.journal.is_full() { states.and(States::JOURNAL_FULL) } else { states }
+    }
+
+    /// The function that FCALL means.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn function(&self, name: &[u8]) -> Result<Kept, ClientError> {
+        self.functions.find(name)
+    }
+
+    /// Puts what `change` makes of the current state of all libraries in its place. Nothing changes
+    /// on an error.
+    ///
+    /// # Errors
+    /// Those of `change`.
+    pub fn change_functions<E>(
+        &self,
+        change: impl FnOnce(&Libraries<Kept>) -> Result<Libraries<Kept>, E>,
+    ) -> Result<(), E> {
+        let had_some = self.functions.current().library_count() > 0;
+        self.functions.change(change)?;
+        if had_some {
+            // A library that is gone lets go of its memory in every interpreter.
+            self.scripts.forget_compiled();
+        }
+        Ok(())
+    }
+
+    /// Puts these libraries of functions in the place of all.
+    pub fn set_functions(&self, libraries: Libraries<Kept>) {
+        let Ok(()) = self.change_functions(|_| Ok::<_, std::convert::Infallible>(libraries));
+    }
+
+    /// What a handler is given, as what it is.
+    pub fn of<'c>(call: &Call<'c, '_>) -> &'c Engine {
+        Engine::of_server(call.server)
+    }
+
+    /// The engine of a server.
+    pub fn of_server(server: &dyn Server) -> &Engine {
+        server.engine().downcast_ref().expect("the only engine there is")
+    }
+}
+
+/// An engine that nothing stands around: for tests, and for what replays a journal.
+impl Server for Engine {
+    fn any(&self) -> &dyn Any {
+        self
+    }
+
+    fn engine(&self) -> &dyn Any {
+        self
+    }
+
+    fn registry(&self) -> &Registry {
+        &self.registry
+    }
+}

@@ -1,0 +1,578 @@
+//! Partitions held by one command, and the keys in them.
+//!
+//! [`Locked`] is the only way to a partition ([`crate::Keyspace::lock`] makes it). From it a
+//! command opens keys one at a time, four ways:
+//!
+//! | way | counts a hit or miss | touches hotness | for |
+//! |---|---|---|---|
+//! | `read` | yes | yes | GET and its kin |
+//! | `open` | no | yes | commands that change the value |
+//! | `look` | yes | no | TTL, TYPE, EXISTS, OBJECT: asking for a key does not make it used |
+//! | `peek` | no | no | removing, and looking a second time |
+//!
+//! All four remove a key whose deadline has passed, or hide it (`lifetime/expiry`), so that no
+//! command ever sees one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::access::held::AllHeld;
+use crate::access::may_wait::{self, Aborted};
+use crate::access::opened::{Opened, Suspended, WrongType};
+use crate::access::plan::LockPlan;
+use crate::access::ticket::{Ready, Ticket, Waker, Woken};
+use crate::access::token::Token;
+use crate::changes::effects::{ClientId, Effect, Effects};
+use crate::crowd::Crowd;
+use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
+use crate::partition::{Partition, Waiters, Watch};
+use crate::tally::Tally;
+use crate::{Busy, Keyspace};
+use pantala_base::UnixMs;
+use pantala_journal::{Recorder, Stamp};
+use pantala_sync::lock::Guard;
+use pantala_table::is_expired;
+use pantala_values::Collection;
+use smallvec::SmallVec;
+
+/// Up to this many partitions may be held in any order, and are looked through one by one.
+pub(crate) const FEW: usize = 16;
+
+/// Keys brought near at a time: enough misses under way to fill the core's line buffers.
+pub const PREFETCHED: usize = 12;
+
+/// How long a thread that gives way stays away: a worker that was called has come by then.
+const GIVEN_WAY: Duration = Duration::from_micros(200);
+
+pub(crate) type Held<'k> = Guard<'k, Partition, Ticket>;
+
+/// What every lookup of a command needs beside the key.
+#[derive(Clone, Copy)]
+pub struct Scope<'k> {
+    /// The keyspace itself.
+    pub space: &'k Keyspace,
+    /// The logical database the command works in.
+    pub db: DbIndex,
+    /// The time at which the command runs.
+    pub now: UnixMs,
+    /// The counters of the thread that runs it.
+    pub tally: &'k Tally,
+    /// False under CLIENT NO-TOUCH.
+    pub touch: bool,
+    /// True for those who are told by others when a key is gone, and see it until then: see
+    /// `lifetime/expiry`.
+    pub sees_expired: bool,
+    /// Where changes are recorded, if they are.
+    pub recorder: Option<&'k Recorder>,
+}
+
+/// See the module. Dropping it frees the partitions.
+pub struct Locked<'k> {
+    pub(crate) held: AllHeld<'k>,
+    pub(crate) scope: Scope<'k>,
+    /// The partition the command at hand most likely means.
+    pub(crate) at: usize,
+    /// The set of partitions held by a group; empty otherwise.
+    pub(crate) members: [u64; PARTITION_COUNT / 64],
+    /// After `held`, so that it is let go after the locks.
+    pub(crate) token: Option<Token<'k>>,
+    /// After `held`, so that it is dropped, and wakes, after the locks are free.
+    pub(crate) woken: Woken,
+}
+
+impl<'k> Locked<'k> {
+    #[inline]
+    pub(crate) fn new(held: AllHeld<'k>, scope: Scope<'k>) -> Self {
+        let members = [0; PARTITION_COUNT / 64];
+        Locked { held, scope, at: 0, members, token: None, woken: Woken::default() }
+    }
+
+    /// What the command runs in.
+    #[inline]
+    pub fn scope(&self) -> &Scope<'k> {
+        &self.scope
+    }
+
+    /// Turns to another command of a group, whose key lies in the partition at `at`.
+    #[inline]
+    pub fn turn_to(&mut self, at: usize, scope: Scope<'k>) {
+        self.scope = scope;
+        self.at = at;
+    }
+
+    /// Whether exactly this one partition is held.
+    #[inline]
+    pub fn holds_only(&self, partition: PartitionId) -> bool {
+        matches!(&*self.held, [(held, _)] if *held == partition)
+    }
+
+    /// Takes all partitions of the plan or none, where nothing is held yet. `Err`: this one is
+    /// busy; park there. So what is held lies where it is used: it is too large to be moved about.
+    #[inline]
+    pub fn take(&mut self, plan: &LockPlan) -> Result<(), Busy> {
+        debug_assert!(self.held.is_empty(), "a plan is taken at once");
+        for &id in plan.partitions() {
+            let Some(held) = self.scope.space.partition(id).spin_lock() else {
+                self.held.clear();
+                return Err(Busy(id));
+            };
+            self.held.push(id, held);
+        }
+        Ok(())
+    }
+
+    /// Takes one more partition if it is free at this moment; where it stands among those held.
+    /// Only for groups of commands with one key each: such a set of locks is in no order, so it
+    /// never waits. At most [`FEW`] partitions. Always inline, as what calls it is.
+    #[inline(always)]
+    pub fn try_add(&mut self, id: PartitionId) -> Option<usize> {
+        let word = &mut self.members[id.index() / 64];
+        let bit = 1 << (id.index() % 64);
+        if *word & bit != 0 {
+            return self.held.iter().position(|(held, _)| *held == id);
+        }
+        let held = self.scope.space.partition(id).try_lock()?;
+        *word |= bit;
+        self.held.push(id, held);
+        Some(self.held.len() - 1)
+    }
+
+    /// Brings the bucket of a key of the present database near. `at` is what `try_add` answered.
+    #[inline]
+    pub fn prefetch_bucket(&self, at: usize, hash: u64) {
+        if let Some(db) = self.held[at].1.db_if_used(self.scope.db) {
+            db.table().prefetch_bucket(hash);
+        }
+    }
+
+    /// Brings the record of a key near; its bucket should be near by then.
+    #[inline]
+    pub fn prefetch_record(&self, at: usize, hash: u64) {
+        if let Some(db) = self.held[at].1.db_if_used(self.scope.db) {
+            db.table().prefetch_record(hash);
+        }
+    }
+
+    /// Takes one more partition if it is free at this moment or held already: for serving waiters,
+    /// whose commands may have a second key.
+    pub fn try_hold(&mut self, hash: u64) -> bool {
+        let id = PartitionId::of(hash);
+        if let Some(place) = self.place_of(id) {
+            return !self.is_barred(place, hash);
+        }
+        if self.held.len() >= FEW {
+            return false;
+        }
+        let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
+        if self.scope.recorder.is_some_and(|recorder| held.last_step > recorder.last()) {
+            // The step may have its stamp already.
+            return false;
+        }
+        self.held.push(id, held);
+        true
+    }
+
+    /// Takes one more partition if it is free at this moment or held already, however many are
+    /// held: for commands that learn of keys while they run. It never waits.
+    pub fn reach(&mut self, hash: u64) -> bool {
+        let id = PartitionId::of(hash);
+        if let Some(place) = self.place_of(id) {
+            return !self.is_barred(place, hash);
+        }
+        let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
+        if self.held.len() < FEW {
+            self.held.push(id, held);
+            return true;
+        }
+        // From here on they are searched, so they stand in order.
+        if self.held.len() == FEW {
+            self.held.sort_unstable_by_key(|(id, _)| *id);
+        }
+        let at = self.held.partition_point(|(other, _)| *other < id);
+        self.held.insert(at, id, held);
+        true
+    }
+
+    /// What others are told when the partitions are about to be free.
+    pub fn effects(&mut self) -> &mut Effects {
+        self.woken.effects()
+    }
+
+    /// One more thing that others are told.
+    pub fn tell_later(&mut self, effect: Effect) {
+        self.woken.effects().push(effect);
+    }
+
+    /// How many such things there are.
+    pub fn effect_count(&self) -> usize {
+        self.woken.effects.as_ref().map_or(0, |effects| effects.len())
+    }
+
+    /// Throws away what was to be told from number `from` on ([`Locked::effect_count`]), because
+    /// it was undone.
+    pub fn discard_effects(&mut self, from: usize) {
+        if let Some(effects) = &mut self.woken.effects {
+            effects.discard(from);
+        }
+    }
+
+    /// From now on nothing is told before the end, because it may be undone; or it may be told.
+    pub fn hold_back_effects(&mut self, may_be_undone: bool) {
+        self.woken.holds_back = may_be_undone;
+    }
+
+    /// Whether there is so much to tell that it should not be held back any longer.
+    pub fn has_many_effects(&self) -> bool {
+        self.woken.effects.as_ref().is_some_and(|effects| effects.is_too_long())
+    }
+
+    /// Takes what was to be told, to be put into another `Locked`.
+    pub fn take_effects(&mut self) -> Option<Box<Effects>> {
+        self.woken.effects.take()
+    }
+
+    /// Puts back what was taken; what has come meanwhile is lost.
+    pub fn put_effects(&mut self, effects: Option<Box<Effects>>) {
+        self.woken.effects = effects;
+    }
+
+    /// The client has read the key, which is held, and is told when it changes.
+    pub fn track(&mut self, key: Key<'_>, reader: ClientId) {
+        self.waiters(key.hash).tracked.add(key.bytes, reader);
+    }
+
+    /// Frees everything, then takes what was held and the partitions of more keys, waiting for
+    /// them. What was read before may have changed. Only on threads that may block.
+    ///
+    /// # Errors
+    /// One of them has been held for too long; nothing is held, and the command can only end.
+    pub fn widen(&mut self, hashes: impl IntoIterator<Item = u64>) -> Result<(), Aborted> {
+        let held = self.held.iter().map(|(id, _)| u64::from(id.0));
+        let plan = LockPlan::of(held.chain(hashes));
+        self.let_go();
+        self.at = 0;
+        self.held = self.scope.space.hold_all(&plan)?;
+        Ok(())
+    }
+
+    /// The end of a step: what was recorded since the last one is to be seen together.
+    #[inline]
+    pub fn end_step(&mut self) {
+        if let Some(recorder) = self.scope.recorder
+            && recorder.has_step()
+        {
+            let stamp = recorder.end_step(self.last_step());
+            self.leave_stamp(stamp);
+        }
+    }
+
+    /// The same for a command of a group, which has used only the partition it was turned to.
+    #[inline]
+    pub fn end_grouped_step(&mut self) {
+        if let Some(recorder) = self.scope.recorder
+            && recorder.has_step()
+        {
+            let held = &mut self.held[self.at].1;
+            held.last_step = recorder.end_step(held.last_step);
+        }
+    }
+
+    /// The last of the steps that were recorded with these partitions held.
+    fn last_step(&self) -> Stamp {
+        self.held.iter().map(|(_, held)| held.last_step).max().unwrap_or_default()
+    }
+
+    fn leave_stamp(&mut self, stamp: Stamp) {
+        for (_, held) in &mut *self.held {
+            held.last_step = stamp;
+        }
+    }
+
+    /// Takes back what was recorded since the last step ended, because it was undone.
+    pub fn discard_step(&mut self) {
+        if let Some(recorder) = self.scope.recorder {
+            recorder.discard_step();
+        }
+    }
+
+    /// Frees everything before the command has ended; it opens no key any more.
+    pub fn let_go(&mut self) {
+        self.end_step();
+        self.woken.tell(self.scope.space);
+        self.held.clear();
+        self.woken.wake();
+    }
+
+    /// Before the first [`Locked::free_early`]: what is recorded of this command has its place in
+    /// the journal's order from now on.
+    pub fn stamp_early(&mut self) -> Stamp {
+        let Some(recorder) = self.scope.recorder else { return Stamp::default() };
+        let stamp = recorder.stamp_step(self.last_step());
+        self.leave_stamp(stamp);
+        stamp
+    }
+
+    /// Frees one partition before the others: for a command that is through with all its keys
+    /// there. What it has changed is told first. It may take no partition any more: all were held
+    /// at one moment, which is when the command happens for everybody else.
+    pub fn free_early(&mut self, id: PartitionId) {
+        let Some(at) = self.place_of(id) else { return };
+        if self.woken.effects.is_some() {
+            self.woken.tell(self.scope.space);
+        }
+        drop(self.held.remove(at));
+    }
+
+    /// The partitions held that somebody waits for.
+    pub fn wanted(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        let space = self.scope.space;
+        self.held.iter().map(|(id, _)| *id).filter(|id| space.partition(*id).is_wanted())
+    }
+
+    /// Frees everything, lets those have it who wait for it, and takes it again. What was read
+    /// before may have changed. `meanwhile` runs while it is free. Only on threads that may block.
+    ///
+    /// # Errors
+    /// It has been held by somebody else for too long; nothing is held, and the command can only
+    /// end.
+    pub fn give_way<R>(&mut self, meanwhile: impl FnOnce() -> R) -> Result<R, Aborted> {
+        let (plan, is_wanted) = self.free_all();
+        let result = meanwhile();
+        self.take_again(&plan, is_wanted)?;
+        Ok(result)
+    }
+
+    /// What is to be taken again, and whether somebody waits for it. Code of its own, not one for
+    /// each `meanwhile`; as [`Locked::take_again`].
+    #[inline(never)]
+    fn free_all(&mut self) -> (LockPlan, bool) {
+        may_wait::check();
+        let space = self.scope.space;
+        let plan = LockPlan::of(self.held.iter().map(|(id, _)| u64::from(id.0)));
+        let is_wanted = self.held.iter().any(|(id, _)| space.partition(*id).parked_count() > 0);
+        self.let_go();
+        (plan, is_wanted)
+    }
+
+    #[inline(never)]
+    fn take_again(&mut self, plan: &LockPlan, is_wanted: bool) -> Result<(), Aborted> {
+        let space = self.scope.space;
+        if is_wanted {
+            Waker::for_this_thread().wait_at_most(GIVEN_WAY);
+        } else if let Some(observer) = space.observer.get() {
+            observer.is_between_steps();
+        }
+        self.at = 0;
+        self.held = space.hold_all(plan)?;
+        Ok(())
+    }
+
+    /// Whether the partition of `hash` is held already.
+    pub fn is_held(&self, hash: u64) -> bool {
+        self.holds(PartitionId::of(hash))
+    }
+
+    fn holds(&self, id: PartitionId) -> bool {
+        self.place_of(id).is_some()
+    }
+
+    /// Where a partition stands among those held.
+    pub(crate) fn place_of(&self, id: PartitionId) -> Option<usize> {
+        let held = &*self.held;
+        if held.len() <= FEW {
+            return held.iter().position(|(other, _)| *other == id);
+        }
+        held.binary_search_by_key(&id, |(other, _)| *other).ok()
+    }
+
+    /// Whether keys changed that somebody waits for: they are served before the partitions are
+    /// free.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        self.woken.has_ready()
+    }
+
+    /// One such key.
+    pub fn next_ready(&mut self) -> Option<Ready> {
+        self.woken.next_ready()
+    }
+
+    /// Who waits for keys that changed goes on waiting: nobody is to hear of it.
+    pub fn leave_ready(&mut self) {
+        while self.next_ready().is_some() {}
+    }
+
+    /// Nobody has served those who wait for keys that changed, because the command panicked after
+    /// the change: they run again by themselves.
+    #[cold]
+    fn call_ready(&mut self) {
+        while let Some(Ready { db, key }) = self.next_ready() {
+            let hash = self.scope.space.hash(&key);
+            let waiters = self.waiters(hash).take(db, &key);
+            let tickets = waiters.iter().filter(|one| one.ends_now()).map(|one| one.ticket());
+            self.woken.add(tickets);
+        }
+    }
+
+    /// From now on a change of the key, which may be absent, touches the watch.
+    pub fn watch(&mut self, key: Key<'_>, watch: &Arc<Watch>) {
+        self.watch_in(self.scope.db, key, watch);
+    }
+
+    /// The same for a key of another database.
+    pub fn watch_in(&mut self, db: DbIndex, key: Key<'_>, watch: &Arc<Watch>) {
+        // What has expired is gone now, and no change later.
+        self.peek_in(db, key);
+        self.waiters(key.hash).watch(db, key.bytes, watch);
+    }
+
+    /// The end of [`Locked::watch`], if the watch was not touched.
+    pub fn unwatch(&mut self, key: Key<'_>, watch: &Arc<Watch>) {
+        let db = self.scope.db;
+        self.waiters(key.hash).unwatch(db, key.bytes, watch);
+    }
+
+    /// From now on a change of one of its keys that was looked at touches the crowd. All its
+    /// partitions are held.
+    pub fn watch_crowd(&mut self, crowd: &Arc<Crowd>) {
+        for (id, held) in self.held.iter_mut() {
+            if crowd.concerns(*id) {
+                held.rest.waiters.watch_crowd(crowd);
+            }
+        }
+    }
+
+    /// The end of [`Locked::watch_crowd`].
+    pub fn unwatch_crowd(&mut self, crowd: &Arc<Crowd>) {
+        for (id, held) in self.held.iter_mut() {
+            if crowd.concerns(*id) {
+                held.rest.waiters.unwatch_crowd(crowd);
+            }
+        }
+    }
+
+    /// Wakes somebody once the partitions are free.
+    pub fn wake_later(&mut self, ticket: Ticket) {
+        self.woken.add([ticket]);
+    }
+
+    /// From here on lookups are for another command.
+    pub fn set_scope(&mut self, scope: Scope<'k>) {
+        self.scope = scope;
+    }
+
+    /// Who waits for the keys of the partition of `hash`, which is held.
+    pub fn waiters(&mut self, hash: u64) -> &mut Waiters {
+        let held = self.partition(PartitionId::of(hash));
+        &mut self.held[held].1.rest.waiters
+    }
+
+    /// Brings several keys of the present database near, so that their cache misses overlap: for
+    /// commands with many, some [`PREFETCHED`] at a time.
+    pub fn prefetch(&self, hashes: &[u64]) {
+        let mut places: SmallVec<[(usize, u64); PREFETCHED]> = SmallVec::new();
+        for &hash in hashes.iter().take(PREFETCHED) {
+            if let Some(at) = self.place_of(PartitionId::of(hash)) {
+                self.prefetch_bucket(at, hash);
+                places.push((at, hash));
+            }
+        }
+        for (at, hash) in places {
+            self.prefetch_record(at, hash);
+        }
+    }
+
+    /// Opens a key to read its value.
+    #[inline]
+    pub fn read<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+        let mut opened = self.peek(key);
+        opened.count_read();
+        opened.touch();
+        opened
+    }
+
+    /// Opens a key to change it.
+    #[inline]
+    pub fn open<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+        let mut opened = self.peek(key);
+        opened.make_way_for_writer();
+        opened.touch();
+        opened
+    }
+
+    /// Opens a key to ask about it; counted, but not used.
+    #[inline]
+    pub fn look<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+        let mut opened = self.peek(key);
+        opened.count_read();
+        opened
+    }
+
+    /// Opens a key to ask about it; counted, but nobody is told that it is missing.
+    pub fn look_unheard<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+        let opened = self.peek(key);
+        opened.tally_read();
+        opened
+    }
+
+    /// Opens a key without using it.
+    #[inline]
+    pub fn peek<'l>(&'l mut self, key: Key<'l>) -> Opened<'l, 'k> {
+        self.peek_in(self.scope.db, key)
+    }
+
+    /// Opens a key of another database, without using it (COPY, MOVE).
+    #[inline]
+    pub fn peek_in<'l>(&'l mut self, db: DbIndex, key: Key<'l>) -> Opened<'l, 'k> {
+        let partition = PartitionId::of(key.hash);
+        let held = self.partition(partition);
+        let scope = self.scope;
+        let held = &mut self.held[held].1;
+        Opened::find(held, &mut self.woken, partition, Scope { db, ..scope }, key)
+    }
+
+    /// Opens the key of a suspended change again, to publish it.
+    pub fn resume<'l>(&'l mut self, suspended: Suspended, key: Key<'l>) -> Opened<'l, 'k> {
+        let db = suspended.resume(key);
+        self.peek_in(db, key).resumed()
+    }
+
+    /// The collection at a key, for commands that look at several at the same time. They open each
+    /// key first ([`Locked::read`]), which removes what has expired, counts and touches.
+    #[inline]
+    pub fn collection<C: Collection>(&self, key: Key<'_>) -> Result<Option<&C>, WrongType> {
+        let held = self.partition(PartitionId::of(key.hash));
+        let Some(db) = self.held[held].1.db_if_used(self.scope.db) else { return Ok(None) };
+        let Some(place) = db.table().find(key.hash, key.bytes) else { return Ok(None) };
+        let deadline = db.table().deadline(place);
+        if deadline.is_some_and(|deadline| is_expired(deadline, self.scope.seen_at())) {
+            return Ok(None);
+        }
+        db.table().object(place).and_then(C::of).map(Some).ok_or(WrongType)
+    }
+
+    /// Where a partition stands among those held. A key outside the plan is a mistake of ours: the
+    /// table of commands names every key of a command.
+    #[inline]
+    fn partition(&self, partition: PartitionId) -> usize {
+        let held = &*self.held;
+        if held.get(self.at).is_some_and(|(id, _)| *id == partition) {
+            return self.at;
+        }
+        self.place_of(partition).expect("a command opens only keys its row declares")
+    }
+}
+
+impl Drop for Locked<'_> {
+    /// Before the partitions are free: others are told of changes in their order.
+    #[inline]
+    fn drop(&mut self) {
+        if self.woken.effects.is_some() {
+            self.woken.tell(self.scope.space);
+        }
+        if self.woken.has_ready() {
+            self.call_ready();
+        }
+        self.end_step();
+    }
+}

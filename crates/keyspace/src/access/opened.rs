@@ -1,0 +1,667 @@
+//! One key, opened: the value as it is, and the ways to change it.
+//!
+//! A handler opens a key, looks, acts, and then either publishes the change or says that nothing
+//! changed. Whatever changes something goes through `changes/change`, which tells those concerned
+//! before and after; debug builds panic where a change was not published.
+//!
+//! Invariant
+//! 1. `place` is `Some` exactly when the key is present and its deadline has not passed, or the
+//!    scope sees what has expired.
+
+use pantala_base::UnixMs;
+use pantala_table::{
+    CAS_MAX, Discarded, OwnedRecord, Place, StrRef, Table, Tail, ValueRef, is_expired,
+};
+use pantala_values::{Collection, Object, Type};
+
+use crate::access::locked::{Held, Scope};
+use crate::access::ticket::Woken;
+use crate::changes::change::{Changes, Heard};
+use crate::changes::event::{
+    DEL, Event, HEXPIRED_BY_TIME, KEY_MISS, NEW, SEXPIRED, UNNAMED, ZEXPIRED,
+};
+use crate::changes::undo;
+use crate::key::{DbIndex, Key, PartitionId};
+use crate::snapshot::Manner;
+
+/// The key holds another type than the command works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongType;
+
+/// What becomes of a key's deadline when its value is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// It stays what it was.
+    Keep,
+    /// The key lives until it is removed.
+    Never,
+    /// The key lives until this moment.
+    At(UnixMs),
+}
+
+impl Expiry {
+    /// The deadline of a key that was not there.
+    fn of_new(self) -> Option<UnixMs> {
+        match self {
+            Expiry::At(deadline) => Some(deadline),
+            Expiry::Keep | Expiry::Never => None,
+        }
+    }
+}
+
+/// A change that is published by whoever opens the key again ([`crate::Locked::resume`]): for
+/// commands that change several keys and tell of them in another order.
+#[must_use = "a change is published"]
+pub struct Suspended {
+    pub(crate) db: DbIndex,
+    hash: u64,
+}
+
+impl Suspended {
+    /// It is resumed: which database it is in.
+    pub(crate) fn resume(self, key: Key<'_>) -> DbIndex {
+        debug_assert!(self.hash == key.hash, "another key was suspended");
+        let db = self.db;
+        std::mem::forget(self);
+        db
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Suspended {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "a change was left unpublished");
+    }
+}
+
+/// See the module.
+pub struct Opened<'l, 'k> {
+    changes: Changes<'l, 'k>,
+    key: Key<'l>,
+    place: Option<Place>,
+}
+
+impl<'l, 'k> Opened<'l, 'k> {
+    #[inline]
+    pub(crate) fn find(
+        held: &'l mut Held<'_>,
+        woken: &'l mut Woken,
+        partition: PartitionId,
+        scope: Scope<'k>,
+        key: Key<'l>,
+    ) -> Self {
+        debug_assert_eq!(key.hash, scope.space.hash(key.bytes), "a key comes with its own hash");
+        let changes = Changes::of(held, woken, partition, scope);
+        let place = changes.table().find(key.hash, key.bytes);
+        let mut opened = Opened { changes, key, place };
+        if let Some(place) = place
+            && let Some(deadline) = opened.changes.table().deadline(place)
+            && is_expired(deadline, scope.now)
+        {
+            opened.meet_expired(place, deadline);
+        }
+        opened
+    }
+
+    /// The deadline of the key has passed.
+    #[cold]
+    fn meet_expired(&mut self, place: Place, deadline: UnixMs) {
+        if is_expired(deadline, self.scope().seen_at()) {
+            self.place = None;
+        }
+        if is_expired(deadline, self.scope().removed_at()) {
+            self.changes.expire(self.key, place);
+        }
+    }
+
+    /// The key is opened to be changed or as if it were: what is hidden here goes if it gives way.
+    #[inline]
+    pub fn make_way_for_writer(&mut self) {
+        if self.place.is_none() && self.scope().space.gives_way_to_writers() {
+            self.remove_hidden();
+        }
+    }
+
+    /// What is hidden here is seen from now on, if it would give way: it can be removed by name.
+    pub fn uncover(&mut self) {
+        if self.place.is_none() && self.scope().space.gives_way_to_writers() {
+            self.place = self.changes.table().find(self.key.hash, self.key.bytes);
+        }
+    }
+
+    /// A record is put here: what is hidden here goes.
+    #[inline]
+    fn make_way(&mut self) {
+        if self.scope().space.hides_expired() {
+            self.remove_hidden();
+        }
+    }
+
+    #[cold]
+    fn remove_hidden(&mut self) {
+        if let Some(place) = self.changes.table().find(self.key.hash, self.key.bytes) {
+            self.changes.expire(self.key, place);
+        }
+    }
+
+    /// Removes elements of a collection whose own deadline has passed, about `limit` at most, and
+    /// tells of it; the key goes with its last element. How many were removed. What is due and was
+    /// not removed, readers do not see.
+    pub fn expire_elements(&mut self, limit: usize) -> usize {
+        let (now, key) = (self.scope().removed_at(), self.key);
+        let is_recorded = self.scope().recorder.is_some();
+        let place = self.place;
+        let object = place.and_then(|place| self.changes.object_to_expire(place));
+        let (Some(place), Some(object)) = (place, object) else {
+            self.changes.unchanged();
+            self.changes.set_elements(key.bytes, None);
+            return 0;
+        };
+        let mut names = Vec::new();
+        let removed = object.expire(now, limit, &mut |name| {
+            if is_recorded {
+                names.push(Box::from(name));
+            }
+        });
+        let kind = object.kind();
+        let (is_empty, next) = (object.is_empty(), object.next_deadline());
+        let event = gone(kind);
+        self.changes.set_elements(key.bytes, next);
+        if removed == 0 {
+            self.changes.unchanged();
+            return 0;
+        }
+        self.scope().tally.expired_elements.add(removed as u64);
+        self.record_gone_elements(kind, &names);
+        if is_empty {
+            self.place = None;
+        }
+        self.changes.publish_expired_elements(key, place, event, is_empty);
+        removed
+    }
+
+    /// Records that elements are gone by themselves.
+    fn record_gone_elements(&self, kind: Type, names: &[Box<[u8]>]) {
+        let Some(recorder) = self.scope().recorder else { return };
+        let command: &[u8] = match kind {
+            Type::Set => b"SREM",
+            Type::SortedSet => b"ZREM",
+            Type::Hash | Type::String | Type::List | Type::Stream => b"HDEL",
+        };
+        let mut args = vec![command, self.key.bytes];
+        args.extend(names.iter().map(|name| &**name));
+        recorder.record_lasting(self.scope().db.0, &args);
+    }
+
+    /// Whether elements that have expired stay for now, because a snapshot writes the value.
+    pub(crate) fn keeps_elements(&mut self) -> bool {
+        self.place.is_some_and(|place| self.changes.keeps_elements(place))
+    }
+
+    /// Whether [`Opened::expire_elements`] has more to do.
+    #[inline]
+    pub fn has_due_elements(&self) -> bool {
+        self.changes.timed().is_due(self.key.bytes, self.scope().removed_at())
+    }
+
+    /// Notes when the sweep must look into the collection.
+    #[inline]
+    fn note_elements(&mut self, deadline: Option<UnixMs>) {
+        if let Some(deadline) = deadline {
+            self.changes.note_elements(self.key.bytes, deadline);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn count_read(&mut self) {
+        self.tally_read();
+        if self.place.is_none() {
+            self.announce(KEY_MISS);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tally_read(&self) {
+        match self.place {
+            Some(_) => self.scope().tally.hits.add(1),
+            None => self.scope().tally.misses.add(1),
+        }
+    }
+
+    /// It counts as used: for who opened it without saying so.
+    #[inline]
+    pub fn touch(&mut self) {
+        if let Some(place) = self.place
+            && self.scope().touch
+        {
+            self.changes.touch(place);
+        }
+    }
+
+    /// How hot a key that is there counts from now on: no change of its value.
+    pub fn set_hotness(&mut self, hotness: u8) {
+        if let Some(place) = self.place {
+            self.changes.set_hotness(place, hotness);
+        }
+    }
+
+    /// The key itself.
+    pub fn key(&self) -> Key<'l> {
+        self.key
+    }
+
+    /// Whether there is a value.
+    #[inline]
+    pub fn exists(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// The table and the place in it, for what only the table knows (encoding, sizes, hotness).
+    pub fn record(&self) -> Option<(&Table<Object>, Place)> {
+        self.place.map(|place| (self.changes.table(), place))
+    }
+
+    /// The type of the value, if there is one.
+    pub fn kind(&self) -> Option<Type> {
+        let place = self.place?;
+        Type::from_tag(self.changes.table().type_tag(place))
+    }
+
+    /// The string, if there is one.
+    #[inline]
+    pub fn string(&self) -> Result<Option<StrRef<'_>>, WrongType> {
+        match self.place {
+            None => Ok(None),
+            Some(place) => match self.changes.table().value(place) {
+                ValueRef::Str(string) => Ok(Some(string)),
+                ValueRef::Object(_) => Err(WrongType),
+            },
+        }
+    }
+
+    /// For whom, when and where the key was opened.
+    #[inline]
+    pub fn scope(&self) -> &Scope<'k> {
+        self.changes.scope()
+    }
+
+    /// The collection, if there is one.
+    #[inline]
+    pub fn collection<C: Collection>(&self) -> Result<Option<&C>, WrongType> {
+        let Some(place) = self.place else { return Ok(None) };
+        match self.changes.table().value(place) {
+            ValueRef::Str(_) => Err(WrongType),
+            ValueRef::Object(object) => C::of(object).map(Some).ok_or(WrongType),
+        }
+    }
+
+    /// The collection, to be changed, if there is one. Ends in [`Opened::publish_collection`],
+    /// [`Opened::publish`] or [`Opened::unchanged`].
+    #[inline]
+    pub fn collection_mut<C: Collection>(&mut self) -> Result<Option<&mut C>, WrongType> {
+        let Some(place) = self.place else { return Ok(None) };
+        self.changes.collection_mut(self.key, place).map(Some).ok_or(WrongType)
+    }
+
+    /// The collection, to be changed; an empty one where there is nothing. The caller puts
+    /// something into it, or removes the key again.
+    #[inline]
+    pub fn collection_or_new<C: Collection>(&mut self) -> Result<&mut C, WrongType> {
+        if self.place.is_none() {
+            self.insert_object(C::default().into_object(), None);
+        }
+        self.collection_mut::<C>().map(|found| found.expect("it was inserted"))
+    }
+
+    /// Sets the key to a collection, whatever it was.
+    pub fn set_collection<C: Collection>(&mut self, value: C, expiry: Expiry) {
+        let Some(place) = self.place else {
+            return self.insert_object(value.into_object(), expiry.of_new());
+        };
+        let elements = value.next_deadline();
+        let replaced = self.change(Manner::Overwrite).set_object(place, value.into_object());
+        self.discard(replaced);
+        self.note_elements(elements);
+        self.set_expiry(place, expiry);
+    }
+
+    fn insert_object(&mut self, object: Object, deadline: Option<UnixMs>) {
+        self.put(OwnedRecord::new_object(self.key.bytes, object, deadline));
+    }
+
+    /// The end of a change of a collection: publishes it, notes its elements' deadlines, and
+    /// removes the key if nothing is left, which is an event of its own. Whether it was removed.
+    #[inline]
+    pub fn publish_collection<C: Collection>(&mut self, event: Event) -> bool {
+        self.publish(event);
+        let Ok(Some(left)) = self.collection::<C>() else { return false };
+        let (is_empty, elements) = (left.is_empty(), left.next_deadline());
+        self.note_elements(elements);
+        if is_empty {
+            self.remove();
+            self.unchanged();
+            self.announce(DEL);
+        }
+        is_empty
+    }
+
+    /// When the key will be gone; `None` for a key without deadline and for no key.
+    #[inline]
+    pub fn deadline(&self) -> Option<UnixMs> {
+        self.place.and_then(|place| self.changes.table().deadline(place))
+    }
+
+    /// The table, to change this key.
+    #[inline]
+    fn change(&mut self, manner: Manner) -> &mut Table<Object> {
+        self.changes.change(self.key, self.place, manner)
+    }
+
+    /// Frees what was replaced in the background. The table hands out only what is costly to free.
+    #[inline]
+    fn discard(&mut self, replaced: Option<Discarded<Object>>) {
+        if let Some(garbage) = replaced {
+            let Scope { space, tally, .. } = *self.scope();
+            space.discard_value(garbage, tally);
+        }
+    }
+
+    /// Sets the key to a string, whatever it was, with nothing beside it.
+    #[inline]
+    pub fn set_string(&mut self, value: &[u8], expiry: Expiry) {
+        let Some(place) = self.place else {
+            return self.insert_string(value, expiry.of_new());
+        };
+        let replaced = self.change(Manner::Overwrite).set_string(place, value);
+        self.discard(replaced);
+        self.set_expiry(place, expiry);
+    }
+
+    /// Sets the key to a string, whatever it was, with this beside it.
+    pub fn set_string_with_tail(&mut self, value: &[u8], expiry: Expiry, tail: Tail) {
+        if tail == Tail::default() {
+            return self.set_string(value, expiry);
+        }
+        let Some(place) = self.place else {
+            let (key, deadline) = (self.key.bytes, expiry.of_new());
+            return self.put(OwnedRecord::new_string_with_tail(key, value, deadline, tail));
+        };
+        let table = self.change(Manner::Overwrite);
+        let replaced = table.set_string_with_tail(place, value, tail);
+        self.discard(replaced);
+        self.set_expiry(place, expiry);
+    }
+
+    /// Another text for the string that is there, or is to be there: its deadline and its flags
+    /// stay, as they do where a part of it changes.
+    pub fn rewrite_string(&mut self, value: &[u8]) {
+        let flags = self.tail().flags;
+        self.set_string_with_tail(value, Expiry::Keep, Tail::of_flags(flags));
+    }
+
+    /// What memcached keeps beside the string: flags, the cas number if somebody has asked for it
+    /// since the last change, and its state. Nothing beside a collection or where there is no key.
+    pub fn tail(&self) -> Tail {
+        self.place.map_or_else(Tail::default, |place| self.changes.table().tail(place))
+    }
+
+    /// The number that names this state of the key, taken now if nobody has asked for it since the
+    /// last change. 0 where there is no string. No change for anybody else.
+    pub fn cas_number(&mut self) -> u64 {
+        let tail = self.tail();
+        if tail.cas != 0 || !matches!(self.string(), Ok(Some(_))) {
+            return tail.cas;
+        }
+        let cas = self.changes.next_cas();
+        self.keep_beside(Tail { cas, ..tail });
+        cas
+    }
+
+    /// When the number that names this state of the key was given, or somewhat before; `None` where
+    /// there is none.
+    pub fn cas_given_at(&self) -> Option<UnixMs> {
+        let cas = self.tail().cas;
+        (cas != 0).then(|| Changes::time_of_cas(cas))
+    }
+
+    /// Gives this state of a string that is there a number of the client's own.
+    pub fn set_cas_number(&mut self, cas: u64) {
+        self.keep_beside(Tail { cas: cas & CAS_MAX, ..self.tail() });
+    }
+
+    /// Sets the bits of state of a string that is there, until it is another text.
+    pub fn set_item_state(&mut self, state: u8) {
+        self.keep_beside(Tail { state, ..self.tail() });
+    }
+
+    fn keep_beside(&mut self, tail: Tail) {
+        if let (Some(place), Ok(Some(_))) = (self.place, self.string()) {
+            self.changes.keep_beside(place, tail);
+        }
+    }
+
+    /// Sets the key to a number's text, keeping its deadline and its flags.
+    #[inline]
+    pub fn set_int(&mut self, value: i64) {
+        match self.place {
+            Some(place) => {
+                let replaced = self.change(Manner::Overwrite).set_int(place, value);
+                self.discard(replaced);
+            }
+            None => {
+                let mut digits = [0; 20];
+                let text = pantala_base::number::fmt_i64(value, &mut digits);
+                self.insert_string(text, None);
+            }
+        }
+    }
+
+    fn insert_string(&mut self, value: &[u8], deadline: Option<UnixMs>) {
+        let key = self.key;
+        self.make_way();
+        loop {
+            match self.change(Manner::Overwrite).insert_string(key.hash, key.bytes, value, deadline)
+            {
+                Ok(place) => break self.place = Some(place),
+                Err(_full) => self.changes.make_room(key.hash),
+            }
+        }
+        self.after_insert(deadline);
+        self.announce(NEW);
+    }
+
+    /// Puts a record taken elsewhere under this key, which must be free.
+    pub fn put(&mut self, record: OwnedRecord<Object>) {
+        self.put_unheard(record);
+        self.announce(NEW);
+    }
+
+    /// The same for what is loaded: nobody is told that it is new.
+    pub fn put_unheard(&mut self, record: OwnedRecord<Object>) {
+        debug_assert!(self.place.is_none(), "the handler removes what is there first");
+        let (key, deadline) = (self.key, record.deadline());
+        self.make_way();
+        let is_named = record.key() == key.bytes;
+        let mut record = if is_named { record } else { record.with_key(key.bytes) };
+        loop {
+            match self.change(Manner::Overwrite).insert_record(key.hash, record) {
+                Ok(place) => break self.place = Some(place),
+                Err(back) => record = back,
+            }
+            self.changes.make_room(key.hash);
+        }
+        self.after_insert(deadline);
+        let object = self.place.and_then(|place| self.changes.table().object(place));
+        let elements = object.and_then(Object::next_deadline);
+        self.note_elements(elements);
+    }
+
+    fn after_insert(&mut self, deadline: Option<UnixMs>) {
+        if let Some(deadline) = deadline {
+            self.changes.note_deadline(deadline);
+        }
+        self.changes.publish_sizes();
+    }
+
+    /// Sets or clears the deadline of a key that is there.
+    pub fn set_deadline(&mut self, deadline: Option<UnixMs>) {
+        if let Some(place) = self.place {
+            self.change_deadline(place, deadline);
+        }
+    }
+
+    #[inline]
+    fn set_expiry(&mut self, place: Place, expiry: Expiry) {
+        match expiry {
+            Expiry::Keep => {}
+            Expiry::Never => self.change_deadline(place, None),
+            Expiry::At(deadline) => self.change_deadline(place, Some(deadline)),
+        }
+    }
+
+    #[inline]
+    fn change_deadline(&mut self, place: Place, deadline: Option<UnixMs>) {
+        if self.changes.table().deadline(place) == deadline {
+            return;
+        }
+        self.change(Manner::Header).set_deadline(place, deadline);
+        if let Some(deadline) = deadline {
+            self.changes.note_deadline(deadline);
+        }
+        self.changes.publish_sizes();
+    }
+
+    /// Marks a key that is there as one that eviction passes over, or takes the mark away; whether
+    /// it was the other way before.
+    pub fn set_sticky(&mut self, sticky: bool) -> bool {
+        let Some(place) = self.place else { return false };
+        let changes = self.changes.table().sticky(place) != sticky;
+        if changes {
+            self.change(Manner::Header).set_sticky(place, sticky);
+        }
+        changes
+    }
+
+    /// Appends to a string that is there; the new length in bytes.
+    pub fn append(&mut self, tail: &[u8]) -> usize {
+        self.place.map_or(0, |place| self.change(Manner::InPlace).append(place, tail))
+    }
+
+    /// Makes a string that is there shorter, or longer with zero bytes.
+    pub fn resize(&mut self, length: usize) {
+        if let Some(place) = self.place {
+            self.change(Manner::InPlace).resize(place, length);
+        }
+    }
+
+    /// Overwrites part of a string that is there, filling a gap with zero bytes.
+    pub fn set_range(&mut self, offset: usize, bytes: &[u8]) {
+        if let Some(place) = self.place {
+            self.change(Manner::InPlace).set_range(place, offset, bytes);
+        }
+    }
+
+    /// The bytes of a string that is there, to be changed in place. A number becomes text.
+    pub fn string_mut(&mut self) -> Result<Option<&mut [u8]>, WrongType> {
+        let Some(place) = self.place else { return Ok(None) };
+        self.changes.string_mut(self.key, place).map(Some).ok_or(WrongType)
+    }
+
+    /// Removes the key; what it held is freed in the background if that takes long.
+    pub fn remove(&mut self) -> bool {
+        let place = self.place.take();
+        if let Some(place) = place {
+            self.changes.remove(self.key, place);
+        }
+        place.is_some()
+    }
+
+    /// Removes the key, because it was given a deadline that has passed: it counts as expired.
+    pub fn remove_expired(&mut self) -> bool {
+        let found = self.remove();
+        self.scope().tally.expired.add(u64::from(found));
+        found
+    }
+
+    /// Removes the key and hands out its record, to be put elsewhere.
+    pub fn take(&mut self) -> Option<OwnedRecord<Object>> {
+        let place = self.place.take()?;
+        Some(self.changes.take(self.key, place))
+    }
+
+    /// Removes the key because there is no room, and tells of it; whether it was there.
+    pub fn evict(&mut self) -> bool {
+        let place = self.place.take();
+        if let Some(place) = place {
+            self.changes.evict(self.key, place);
+        }
+        place.is_some()
+    }
+
+    /// A copy of value, deadline, flags and stickiness under another key, to be put elsewhere.
+    pub fn copy(&self, key: &[u8]) -> Option<OwnedRecord<Object>> {
+        self.place.map(|place| undo::copy(self.changes.table(), place, key))
+    }
+
+    /// The end of every change: see `changes/change`.
+    #[inline]
+    pub fn publish(&mut self, event: Event) {
+        self.changes.publish(self.key.bytes, event);
+    }
+
+    /// The change at hand counts as this many for save points, as in Valkey; without this as one.
+    #[inline]
+    pub fn counts_as(&self, changes: usize) {
+        if changes != 1 {
+            self.scope().tally.more_changes.add((changes as u64).wrapping_sub(1));
+        }
+    }
+
+    /// The end of a change that nobody waits for and no client is told of: what consumers of a
+    /// stream have read. It counts, and belongs in a journal.
+    pub fn publish_silently(&mut self) {
+        self.changes.publish_to(self.key.bytes, UNNAMED, Heard::Silently);
+    }
+
+    /// The end of a change of what is kept beside the value, such as the groups of a stream: an
+    /// event, and those who wait for the key are served, but those who watch or remember it hear
+    /// nothing. What a command that reads the whole value shows is never changed this way, because
+    /// such a command watches the key, too.
+    pub fn publish_unwatched(&mut self, event: Event) {
+        self.changes.publish_to(self.key.bytes, event, Heard::Unwatched);
+    }
+
+    /// Tells listeners of an event that is no change by itself: the second event of one that is
+    /// published already, or none.
+    #[inline]
+    pub fn announce(&mut self, event: Event) {
+        self.changes.announce(self.key.bytes, event);
+    }
+
+    /// The change turned out to be none that anybody needs to hear of.
+    #[inline]
+    pub fn unchanged(&mut self) {
+        self.changes.unchanged();
+    }
+
+    /// The change is published later, by [`crate::Locked::resume`].
+    pub fn suspend(mut self) -> Suspended {
+        self.changes.unchanged();
+        Suspended { db: self.scope().db, hash: self.key.hash }
+    }
+
+    /// This is where a suspended change ends: it must be published.
+    pub(crate) fn resumed(mut self) -> Self {
+        self.changes.resume();
+        self
+    }
+}
+
+/// What is told when elements of such a collection expire. Only a hash's is the reference's.
+fn gone(kind: Type) -> Event {
+    match kind {
+        Type::Set => SEXPIRED,
+        Type::SortedSet => ZEXPIRED,
+        Type::Hash | Type::String | Type::List | Type::Stream => HEXPIRED_BY_TIME,
+    }
+}

@@ -1,0 +1,144 @@
+//! Commands that learn which keys they need only while they run: scripts, and transactions with
+//! scripts in them.
+//!
+//! Everybody else takes all locks or none, so nobody ever waits while holding something. A script
+//! cannot: it holds what it has met so far and finds that it needs one more. There are two ways:
+//!
+//! ```text
+//! try:    take it if it is free now (`Locked::reach`); if not, undo everything (see
+//!         `changes/undo`), let go, and run again later
+//! wait:   hold the one *token* of the keyspace, and wait with locks in hand
+//! ```
+//!
+//! Invariants
+//! 1. Only the holder of the token waits for a partition while holding others. The others who hold
+//!    that partition wait for nothing, so they end, and there is no deadlock.
+//! 2. The token is never waited for with a partition held ([`Locked::try_take_token`] only tries).
+//! 3. The token is let go after the partitions.
+//!
+//! Not here: who takes it when (the engine's `scripts`). Tests: `tests/token.rs`.
+
+use pantala_sync::lock::Guard;
+
+use crate::Keyspace;
+use crate::access::locked::{Locked, Scope};
+use crate::access::may_wait::{self, Aborted, Awaited};
+use crate::access::plan::LockPlan;
+use crate::access::ticket::{Ticket, Waker};
+use crate::key::PartitionId;
+use crate::whole::walk::Busy;
+
+/// The right to wait while holding; see the module.
+pub struct Token<'k>(#[expect(dead_code, reason = "held, never looked at")] Guard<'k, (), Ticket>);
+
+impl Keyspace {
+    /// The token, if it is free. With no partition held.
+    pub fn try_token(&self) -> Option<Token<'_>> {
+        self.token.spin_lock().map(Token)
+    }
+
+    /// Leaves a ticket with the token. `Err`: it is free by now, try again.
+    ///
+    /// # Errors
+    /// The ticket, as it was.
+    pub fn park_at_token(&self, ticket: Ticket) -> Result<(), Ticket> {
+        self.token.park(ticket)
+    }
+
+    /// The token, waiting for it. Only for threads that may block, with no partition held.
+    ///
+    /// # Errors
+    /// Somebody has had it for too long.
+    pub fn wait_for_token(&self) -> Result<Token<'_>, Aborted> {
+        may_wait::check();
+        loop {
+            if let Some(token) = self.try_token() {
+                return Ok(token);
+            }
+            let waker = Waker::for_this_thread();
+            let is_aborted = || self.is_aborted(Awaited::Token);
+            if self.token.park(Ticket::Thread(waker.clone())).is_ok()
+                && !self.wait_at(&waker, &is_aborted, &is_aborted)
+            {
+                return Err(Aborted(Awaited::Token));
+            }
+        }
+    }
+
+    /// Takes all partitions of the plan, waiting for one after the other.
+    ///
+    /// # Errors
+    /// One of them has been held for too long; nothing is held, nor is the token.
+    pub fn lock_incrementally<'k>(
+        &'k self,
+        token: Token<'k>,
+        plan: &LockPlan,
+        scope: Scope<'k>,
+    ) -> Result<Locked<'k>, Aborted> {
+        let mut locked = Locked::new(self.hold_each(plan)?, scope);
+        locked.token = Some(token);
+        Ok(locked)
+    }
+}
+
+impl<'k> Locked<'k> {
+    /// Takes the token if it is free; whether it is held now.
+    pub fn try_take_token(&mut self) -> bool {
+        may_wait::check();
+        if self.token.is_none() {
+            self.token = self.scope.space.try_token();
+        }
+        self.token.is_some()
+    }
+
+    /// Whether the token is held.
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Lets the token go: the command needs no partition beyond those that are held.
+    pub fn drop_token(&mut self) {
+        self.token = None;
+    }
+
+    /// Takes the partition of `hash`, waiting for it. Only with the token.
+    ///
+    /// # Errors
+    /// It has been held for too long.
+    pub fn reach_waiting(&mut self, hash: u64) -> Result<(), Aborted> {
+        debug_assert!(self.has_token(), "only who has the token waits while holding");
+        may_wait::check();
+        while !self.reach(hash) {
+            self.scope.space.wait_holding(Busy(PartitionId::of(hash)))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the partition of `hash`, waiting for it however long: for a command that cannot be
+    /// undone. Only with the token.
+    pub fn reach_at_last(&mut self, hash: u64) {
+        debug_assert!(self.has_token(), "only who has the token waits while holding");
+        may_wait::check();
+        while !self.reach(hash) {
+            self.scope.space.wait_long_for(Busy(PartitionId::of(hash)));
+        }
+    }
+
+    /// Takes all partitions there are, waiting for them. Only with the token.
+    ///
+    /// # Errors
+    /// One of them has been held for too long. What was taken by then is held.
+    pub fn reach_everything(&mut self) -> Result<(), Aborted> {
+        PartitionId::all().try_for_each(|id| self.reach_waiting(u64::from(id.0)))
+    }
+
+    /// The partitions that are held.
+    pub fn partitions(&self) -> impl ExactSizeIterator<Item = PartitionId> + '_ {
+        self.held.iter().map(|(id, _)| *id)
+    }
+
+    /// Whether all partitions are held.
+    pub fn holds_everything(&self) -> bool {
+        self.held.len() == crate::key::PARTITION_COUNT
+    }
+}

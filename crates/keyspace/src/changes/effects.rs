@@ -1,0 +1,561 @@
+//! What a command tells other clients: events, messages, invalidated caches.
+//!
+//! ```text
+//! a change --> somebody wants to hear?   (one relaxed load; no: nothing more)
+//!          --> Effect, in the `Locked` of the command, in order
+//! the end  --> the change sink leaves messages          partitions still held
+//!          --> partitions free --> sleepers are woken
+//! ```
+//!
+//! When a command has very many effects, some leave before its end, so that their memory is
+//! bounded; but none while it can still be undone ([`Locked::hold_back_effects`]). Whoever may undo
+//! asks before each step whether there are too many, and if so goes on only when it can no longer
+//! be undone.
+//!
+//! Invariants
+//! 1. Effects of one key are handed over in the order in which the key changed: before the key's
+//!    partition is free for anybody else.
+//! 2. With a partition held nothing is sent and nobody is woken: the `ChangeSink` says whom to
+//!    wake.
+//! 3. A client that is to hear of a key is remembered while the partition in which it read the key
+//!    is still held, and a change takes the readers out under the same lock: none is missed.
+//! 4. What is undone is not told. What happened by time alone (a key expired) is not undone.
+//!
+//! Not here: who listens where, and how they are told (the engine). Tests: at the foot, and the
+//! server's `tests/events.rs`; compat's `events` compares with Valkey.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use smallvec::SmallVec;
+
+use crate::Keyspace;
+use crate::access::ticket::{Ticket, Woken};
+use crate::changes::change::{ChangeObserver, Changed, Heard};
+use crate::changes::event::{DEL, EVICTED, EXPIRED, Event, EventClass};
+use crate::key::DbIndex;
+
+/// More effects than this are handed over before their command has ended, or end its being undone.
+pub const MOST_EFFECTS: usize = 1 << 16;
+
+/// The number of a client, as CLIENT ID tells it. 0 is nobody.
+pub type ClientId = u64;
+
+/// Clients that have read a key, ascending.
+pub type Readers = SmallVec<[ClientId; 2]>;
+
+/// One thing that others are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Something has happened to a key that somebody wants to hear of by name.
+    Happened {
+        /// The database.
+        db: DbIndex,
+        /// The key.
+        key: Box<[u8]>,
+        /// What.
+        event: Event,
+    },
+    /// A message for the subscribers of a channel.
+    Publish {
+        /// The channel.
+        channel: Box<[u8]>,
+        /// The message.
+        message: Box<[u8]>,
+        /// Whether it is a channel of a cluster's slot (SPUBLISH).
+        by_slot: bool,
+    },
+    /// A key has another value than before, or none.
+    Invalidate {
+        /// The key. In every database: clients that track keys do not tell databases apart.
+        key: Box<[u8]>,
+        /// Who has read it since it last changed.
+        readers: Readers,
+        /// Who changed it, where that matters; 0 if nobody that does.
+        author: ClientId,
+    },
+}
+
+/// Somebody who tells the other clients.
+pub trait ChangeSink: Send + Sync {
+    /// Takes what has happened, in order, with the partitions still locked: leaves messages, waits
+    /// for nothing, makes no system call, takes no partition. Who is to be woken once the
+    /// partitions are free goes to `tickets`.
+    fn hear(&self, happened: Vec<Effect>, tickets: &mut Vec<Ticket>);
+
+    /// As `hear`: all keys of a database are gone or others, and no client remembers any.
+    fn forget_all(&self, tickets: &mut Vec<Ticket>);
+}
+
+/// What somebody wants to hear of: classes of events, and two bits above them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted(pub u32);
+
+impl Wanted {
+    /// Nothing.
+    pub const NOTHING: Wanted = Wanted(0);
+    /// Changes of keys that clients have read.
+    pub const READ_KEYS: Wanted = Wanted(1 << 30);
+    /// Changes of all keys.
+    pub const ALL_KEYS: Wanted = Wanted(1 << 31);
+
+    /// Events of these classes.
+    pub fn events(classes: EventClass) -> Wanted {
+        Wanted(u32::from(classes.0))
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(self, other: Wanted) -> Wanted {
+        Wanted(self.0 | other.0)
+    }
+
+    /// Whether any of these is wanted.
+    #[inline]
+    pub fn has(self, other: Wanted) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Whether events of any class are wanted: they are told in the order of a command's keys.
+    #[inline]
+    pub fn has_events(self) -> bool {
+        self.0 & !(Self::READ_KEYS.0 | Self::ALL_KEYS.0) != 0
+    }
+
+    #[inline]
+    pub(crate) fn has_class(self, class: EventClass) -> bool {
+        self.0 & u32::from(class.0) != 0
+    }
+}
+
+/// The effects of one command, transaction or script so far.
+#[derive(Debug, Default)]
+pub struct Effects {
+    list: Vec<Effect>,
+    /// The places of those that last although the command is undone, ascending.
+    lasting: Vec<usize>,
+    author: ClientId,
+}
+
+impl Effects {
+    /// One more.
+    pub fn push(&mut self, effect: Effect) {
+        self.list.push(effect);
+    }
+
+    /// Who causes those that follow; 0: nobody in particular.
+    pub fn set_author(&mut self, author: ClientId) {
+        self.author = author;
+    }
+
+    pub(crate) fn author(&self) -> ClientId {
+        self.author
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Throws away all from number `from` on, because what they tell of was undone. Two kinds are
+    /// told all the same: that a key has expired, and that a cache is to forget a key whose readers
+    /// nobody remembers any more; the latter perhaps in vain.
+    pub fn discard(&mut self, from: usize) {
+        let mut lasting = std::mem::take(&mut self.lasting).into_iter().peekable();
+        let (mut place, mut kept) = (0, 0);
+        self.list.retain(|effect| {
+            let lasts = lasting.next_if_eq(&place).is_some();
+            let stays = place < from || lasts || matches!(effect, Effect::Invalidate { .. });
+            if lasts {
+                self.lasting.push(kept);
+            }
+            place += 1;
+            kept += usize::from(stays);
+            stays
+        });
+    }
+
+    /// One more that is not undone with the command.
+    fn push_lasting(&mut self, effect: Effect) {
+        self.lasting.push(self.list.len());
+        self.list.push(effect);
+    }
+
+    /// Hands over what has been gathered. The partitions are still held.
+    pub(crate) fn hand_over(&mut self, space: &Keyspace, tickets: &mut Vec<Ticket>) {
+        if !self.list.is_empty()
+            && let Some(change_sink) = space.change_sink()
+        {
+            self.lasting.clear();
+            change_sink.hear(std::mem::take(&mut self.list), tickets);
+        }
+    }
+
+    /// Whether there are so many that some are to leave before the end.
+    pub fn is_too_long(&self) -> bool {
+        self.list.len() >= MOST_EFFECTS
+    }
+}
+
+/// Those that hear of changes by way of the [`ChangeSink`]: listeners of events, and clients that
+/// remember keys. What they are told is gathered in the `Locked` of the command.
+pub(crate) struct Listeners<'e> {
+    space: &'e Keyspace,
+    woken: &'e mut Woken,
+    wanted: Wanted,
+    readers: Readers,
+}
+
+impl<'e> Listeners<'e> {
+    /// For a change of a key that these clients have read.
+    pub fn new(space: &'e Keyspace, woken: &'e mut Woken, readers: Readers) -> Self {
+        Listeners { space, woken, wanted: space.wanted(), readers }
+    }
+
+    /// An event that is no change by itself.
+    pub fn announce(&mut self, db: DbIndex, key: &[u8], event: Event) {
+        if self.wanted.has_class(event.class) {
+            self.woken.effects().push(Effect::Happened { db, key: key.into(), event });
+            self.woken.tell_if_too_many(self.space);
+        }
+    }
+
+    /// Who remembers the key is told that it has changed, but for the author.
+    fn invalidate(&mut self, key: &[u8], author: ClientId) {
+        if self.wanted.has(Wanted::ALL_KEYS) || !self.readers.is_empty() {
+            let readers = std::mem::take(&mut self.readers);
+            self.woken.effects().push(Effect::Invalidate { key: key.into(), readers, author });
+        }
+    }
+
+    /// Something has happened by itself: it is nobody's doing, and is not undone with a command.
+    fn announce_lasting(&mut self, db: DbIndex, key: &[u8], event: Event) {
+        if self.wanted.has_class(event.class) {
+            self.woken.effects().push_lasting(Effect::Happened { db, key: key.into(), event });
+        }
+        self.woken.tell_if_too_many(self.space);
+    }
+
+    /// No client remembers a key any more: those that do are told, at once.
+    fn forget_all(&mut self) {
+        if self.wanted.has(Wanted::READ_KEYS.and(Wanted::ALL_KEYS))
+            && let Some(sink) = self.space.change_sink()
+        {
+            let mut tickets = Vec::new();
+            sink.forget_all(&mut tickets);
+            self.woken.add(tickets);
+        }
+    }
+}
+
+impl ChangeObserver for Listeners<'_> {
+    fn changed(&mut self, changed: Changed<'_>) {
+        let Changed { db, key, event, heard, author } = changed;
+        if heard == Heard::ByAll {
+            // That a key expires is nobody's doing, also where a command finds it out.
+            let is_expiry = event.class == EventClass::EXPIRED;
+            self.invalidate(key, if is_expiry { 0 } else { author });
+        }
+        if heard != Heard::Silently {
+            self.announce(db, key, event);
+        }
+        self.woken.tell_if_too_many(self.space);
+    }
+
+    fn expired(&mut self, db: DbIndex, key: &[u8]) {
+        self.invalidate(key, 0);
+        self.announce_lasting(db, key, EXPIRED);
+    }
+
+    fn elements_expired(&mut self, db: DbIndex, key: &[u8], event: Event, was_last: bool) {
+        self.invalidate(key, 0);
+        self.announce_lasting(db, key, event);
+        if was_last {
+            self.announce_lasting(db, key, DEL);
+        }
+    }
+
+    fn evicted(&mut self, db: DbIndex, key: &[u8]) {
+        self.invalidate(key, 0);
+        self.announce_lasting(db, key, EVICTED);
+    }
+
+    fn flushed(&mut self, _only: Option<DbIndex>) {
+        self.forget_all();
+    }
+
+    fn swapped(&mut self, _left: DbIndex, _right: DbIndex) {
+        self.forget_all();
+    }
+}
+
+/// The keys of one partition that clients have read and want to hear of.
+#[derive(Default)]
+pub(crate) struct TrackedKeys {
+    by_key: HashMap<Box<[u8]>, Readers>,
+    counts: Arc<TrackedCounts>,
+}
+
+/// How many there are in all partitions together.
+#[derive(Debug, Default)]
+pub struct TrackedCounts {
+    /// Keys.
+    pub keys: AtomicUsize,
+    /// Keys times their readers.
+    pub readers: AtomicUsize,
+    /// The partition in which the next key is forgotten, should there be too many.
+    pub(crate) next: AtomicUsize,
+}
+
+impl TrackedKeys {
+    pub(crate) fn counted_in(counts: Arc<TrackedCounts>) -> TrackedKeys {
+        TrackedKeys { counts, ..TrackedKeys::default() }
+    }
+
+    /// The client has read the key, in whatever database.
+    pub(crate) fn add(&mut self, key: &[u8], reader: ClientId) {
+        let readers = match self.by_key.get_mut(key) {
+            Some(readers) => readers,
+            None => {
+                self.counts.keys.fetch_add(1, Ordering::Relaxed);
+                self.by_key.entry(key.into()).or_default()
+            }
+        };
+        if let Err(place) = readers.binary_search(&reader) {
+            readers.insert(place, reader);
+            self.counts.readers.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets a key; who had read it.
+    pub(crate) fn take(&mut self, key: &[u8]) -> Readers {
+        if self.by_key.is_empty() {
+            return Readers::new();
+        }
+        let readers = self.by_key.remove(key).unwrap_or_default();
+        if !readers.is_empty() {
+            self.count_gone(1, readers.len());
+        }
+        readers
+    }
+
+    /// Forgets some key.
+    pub(crate) fn take_any(&mut self) -> Option<(Box<[u8]>, Readers)> {
+        let key = self.by_key.keys().next()?.clone();
+        let readers = self.take(&key);
+        Some((key, readers))
+    }
+
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        if self.by_key.is_empty() {
+            return;
+        }
+        let readers = self.by_key.values().map(SmallVec::len).sum();
+        self.count_gone(self.by_key.len(), readers);
+        self.by_key = HashMap::new();
+    }
+
+    fn count_gone(&mut self, keys: usize, readers: usize) {
+        self.counts.keys.fetch_sub(keys, Ordering::Relaxed);
+        self.counts.readers.fetch_sub(readers, Ordering::Relaxed);
+        // After a burst the room comes back.
+        if self.by_key.len() < self.by_key.capacity() / 8 {
+            self.by_key.shrink_to(self.by_key.len() * 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use pantala_base::UnixMs;
+    use pantala_base::hash::HashSeed;
+
+    use super::*;
+    use crate::changes::event::{DEL, SET};
+    use crate::{Config, Expiry, LockPlan, Scope, Tally};
+
+    #[derive(Clone, Default)]
+    struct Ear(Arc<Mutex<Vec<String>>>);
+
+    impl Ear {
+        fn heard(&self) -> Vec<String> {
+            std::mem::take(&mut self.0.lock().expect("no panic under it"))
+        }
+    }
+
+    impl ChangeSink for Ear {
+        fn hear(&self, happened: Vec<Effect>, _tickets: &mut Vec<Ticket>) {
+            let mut heard = self.0.lock().expect("no panic under it");
+            heard.extend(happened.into_iter().map(|effect| match effect {
+                Effect::Happened { key, event, .. } => {
+                    format!("{} {}", event.name, String::from_utf8_lossy(&key))
+                }
+                Effect::Publish { message, .. } => {
+                    format!("publish {}", String::from_utf8_lossy(&message))
+                }
+                Effect::Invalidate { key, readers, author } => {
+                    format!("{}: {readers:?} by {author}", String::from_utf8_lossy(&key))
+                }
+            }));
+        }
+
+        fn forget_all(&self, _tickets: &mut Vec<Ticket>) {
+            self.0.lock().expect("no panic under it").push("all".into());
+        }
+    }
+
+    fn space(wanted: Wanted) -> (Keyspace, Ear) {
+        let seed = HashSeed::from_words(1, 2);
+        let config = Config { seed, databases: 16, worker_slots: 1, lane_slots: 1 };
+        let (space, ear) = (Keyspace::new(config), Ear::default());
+        space.set_change_sink(Box::new(ear.clone()));
+        space.want(wanted);
+        (space, ear)
+    }
+
+    fn with(space: &Keyspace, names: &[&str], work: impl FnOnce(&mut crate::Locked<'_>)) {
+        let tally = Tally::default();
+        let scope = Scope {
+            space,
+            db: DbIndex(0),
+            now: UnixMs(5),
+            tally: &tally,
+            touch: false,
+            sees_expired: false,
+            recorder: None,
+        };
+        let hashes = names.iter().map(|name| space.hash(name.as_bytes()));
+        work(&mut space.lock_waiting(&LockPlan::of(hashes), scope));
+    }
+
+    fn set(locked: &mut crate::Locked<'_>, space: &Keyspace, name: &str) {
+        let mut opened = locked.open(space.key(name.as_bytes()));
+        opened.set_string(b"x", Expiry::At(UnixMs(10)));
+        opened.publish(SET);
+    }
+
+    #[test]
+    fn effects_leave_at_the_end_and_in_order() {
+        let (space, ear) = space(Wanted::events(EventClass(!0)));
+        with(&space, &["a", "b"], |locked| {
+            set(locked, &space, "a");
+            set(locked, &space, "b");
+            assert_eq!(ear.heard(), [""; 0]);
+            locked.discard_effects(2);
+            let (channel, message) = (Box::from(&b"c"[..]), Box::from(&b"m"[..]));
+            locked.tell_later(Effect::Publish { channel, message, by_slot: false });
+        });
+        assert_eq!(ear.heard(), ["new a", "set a", "publish m"]);
+    }
+
+    #[test]
+    fn what_may_be_undone_is_held_back() {
+        let (space, ear) = space(Wanted::events(EventClass::STRING.and(EventClass::EXPIRED)));
+        with(&space, &["a", "old"], |locked| {
+            {
+                let mut opened = locked.open(space.key(b"old"));
+                opened.set_string(b"x", Expiry::At(UnixMs(4)));
+                opened.publish(SET);
+            }
+            locked.hold_back_effects(true);
+            (0..MOST_EFFECTS).for_each(|_| set(locked, &space, "a"));
+            assert!(!locked.peek(space.key(b"old")).exists());
+            set(locked, &space, "a");
+            assert_eq!(ear.heard(), [""; 0]);
+            locked.discard_effects(1);
+            assert_eq!(locked.effect_count(), 2, "the first, and that a key has expired");
+            locked.discard_effects(0);
+            assert_eq!(locked.effect_count(), 1);
+            set(locked, &space, "a");
+        });
+        assert_eq!(ear.heard(), ["expired old", "set a"]);
+        with(&space, &["a"], |locked| {
+            (0..=MOST_EFFECTS).for_each(|_| set(locked, &space, "a"));
+            assert_eq!(ear.heard().len(), MOST_EFFECTS, "there are too many");
+        });
+        assert_eq!(ear.heard().len(), 1);
+    }
+
+    #[test]
+    fn nobody_asks_and_nothing_is_gathered() {
+        let (space, ear) = space(Wanted::NOTHING);
+        with(&space, &["a"], |locked| {
+            set(locked, &space, "a");
+            assert_eq!(locked.effect_count(), 0);
+        });
+        space.want(Wanted::events(EventClass::LIST));
+        with(&space, &["a"], |locked| set(locked, &space, "a"));
+        assert_eq!(ear.heard(), [""; 0]);
+    }
+
+    #[test]
+    fn a_reader_hears_of_the_next_change_and_of_no_other() {
+        let (space, ear) = space(Wanted::READ_KEYS);
+        with(&space, &["a"], |locked| {
+            for reader in [9, 7, 9] {
+                locked.track(space.key(b"a"), reader);
+            }
+        });
+        assert_eq!(space.tracked().keys.load(Ordering::Relaxed), 1);
+        assert_eq!(space.tracked().readers.load(Ordering::Relaxed), 2);
+        with(&space, &["a", "b"], |locked| {
+            locked.effects().set_author(7);
+            set(locked, &space, "a");
+            set(locked, &space, "a");
+            set(locked, &space, "b");
+            // What is undone is told all the same: nobody remembers the reader any more.
+            locked.discard_effects(0);
+        });
+        assert_eq!(ear.heard(), ["a: [7, 9] by 7"]);
+        assert_eq!(space.tracked().keys.load(Ordering::Relaxed), 0);
+        assert_eq!(space.tracked().readers.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn the_sweep_tells_too() {
+        let (space, ear) = space(Wanted::READ_KEYS.and(Wanted::events(EventClass::EXPIRED)));
+        with(&space, &["a"], |locked| {
+            set(locked, &space, "a");
+            locked.track(space.key(b"a"), 1);
+        });
+        let (mut sweeper, tally) = (crate::Sweeper::new(&space), Tally::default());
+        sweeper.round(&space, UnixMs(20), &tally);
+        assert_eq!(ear.heard(), ["a: [1] by 0", "expired a"]);
+    }
+
+    #[test]
+    fn too_many_tracked_keys_are_forgotten() {
+        let (space, ear) = space(Wanted::READ_KEYS);
+        let names: Vec<String> = (0..100).map(|number| format!("key{number}")).collect();
+        for name in &names {
+            let name = name.as_str();
+            with(&space, &[name], |locked| locked.track(space.key(name.as_bytes()), 1));
+        }
+        space.shrink_tracked(100);
+        assert_eq!(ear.heard().len(), 0);
+        space.shrink_tracked(30);
+        assert_eq!(ear.heard().len(), 70);
+        assert_eq!(space.tracked().keys.load(Ordering::Relaxed), 30);
+        with(&space, &[], |locked| {
+            locked.swap_databases(DbIndex(0), DbIndex(1)).expect("nobody stays inside");
+        });
+        assert_eq!(ear.heard(), ["all"]);
+        assert_eq!(space.tracked().keys.load(Ordering::Relaxed), 0);
+        with(&space, &[], |locked| drop(locked.flush(None)));
+        assert_eq!(ear.heard(), ["all"]);
+        with(&space, &["a"], |locked| {
+            set(locked, &space, "a");
+            locked.open(space.key(b"a")).publish(DEL);
+        });
+        assert_eq!(ear.heard(), [""; 0]);
+    }
+}

@@ -1,0 +1,115 @@
+//! Undoing what a script has done: the state of keys before it changed them.
+//!
+//! A script that meets a busy partition, or takes too long for a worker, must run again from its
+//! start as if it had not run. So when it first changes a key a copy is kept (`change` calls), and
+//! put back when that happens. What is large is not copied: whoever is to change it asks first
+//! ([`Locked::can_undo`]) and takes the token, after which nothing can stop the script.
+//!
+//! What expired meanwhile stays expired, and is announced. Whoever waits for a key that was changed
+//! is served by what is there then: what time has done is not undone. A WATCH that was touched
+//! stays touched: its transaction fails although nothing changed, which WATCH allows.
+//!
+//! Tests: `tests/undo.rs`, `tests/token.rs`.
+
+use pantala_table::{Object as _, OwnedRecord, Place, Table};
+use pantala_values::Object;
+
+use crate::access::locked::Locked;
+use crate::key::{DbIndex, Key};
+
+/// One key as it was: with its value and deadline, or absent.
+struct Kept {
+    db: DbIndex,
+    key: Box<[u8]>,
+    hash: u64,
+    record: Option<OwnedRecord<Object>>,
+}
+
+/// What keys were before they changed.
+#[derive(Default)]
+pub(crate) struct Undo {
+    kept: Vec<Kept>,
+    /// What they take together.
+    bytes: usize,
+}
+
+impl Undo {
+    fn has(&self, db: DbIndex, key: Key<'_>) -> bool {
+        self.kept.iter().any(|one| one.hash == key.hash && one.db == db && *one.key == *key.bytes)
+    }
+
+    /// Copies a key that is about to change, unless it was copied before.
+    pub fn keep(&mut self, table: &Table<Object>, db: DbIndex, key: Key<'_>, at: Option<Place>) {
+        if !self.has(db, key) {
+            self.bytes += at.map_or(0, |place| record_bytes(table, place));
+            let record = at.map(|place| copy(table, place, key.bytes));
+            self.kept.push(Kept { db, key: key.bytes.into(), hash: key.hash, record });
+        }
+    }
+}
+
+/// A copy of value, deadline and stickiness under this key.
+pub(crate) fn copy(table: &Table<Object>, place: Place, key: &[u8]) -> OwnedRecord<Object> {
+    let copied = match table.object(place) {
+        Some(object) => OwnedRecord::new_object(key, object.duplicate(), table.deadline(place)),
+        None => table.copy_string(place, key).expect("what is no object is a string"),
+    };
+    copied.with_stickiness(table.sticky(place))
+}
+
+/// About what a copy of a record takes.
+fn record_bytes(table: &Table<Object>, place: Place) -> usize {
+    table.record_bytes(place) + table.object(place).map_or(0, Object::heap_bytes)
+}
+
+/// How much may be kept.
+#[derive(Clone, Copy, Debug)]
+pub struct UndoLimits {
+    /// Keys.
+    pub keys: usize,
+    /// Bytes of all of them.
+    pub bytes: usize,
+}
+
+impl Locked<'_> {
+    /// Before a command that may change these keys of the present database: whether that could be
+    /// undone after. If so, changes are kept from here on.
+    pub fn can_undo(&mut self, keys: &[Key<'_>], limits: UndoLimits) -> bool {
+        let db = self.scope.db;
+        let undo = self.woken.undo.get_or_insert_default();
+        let (mut count, mut bytes) = (undo.kept.len(), undo.bytes);
+        for &key in keys {
+            if self.woken.undo.as_ref().is_some_and(|undo| undo.has(db, key)) {
+                continue;
+            }
+            count += 1;
+            let opened = self.peek(key);
+            bytes += opened.record().map_or(0, |(table, place)| record_bytes(table, place));
+            if count > limits.keys || bytes > limits.bytes {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// From here on changes cannot be undone any more.
+    pub fn end_undo(&mut self) {
+        self.woken.undo = None;
+    }
+
+    /// Puts everything back as it was before the first [`Locked::can_undo`]. Nobody is told of
+    /// what there was to tell since, but of what time has done.
+    pub fn undo(&mut self) {
+        let undo = self.woken.undo.take().unwrap_or_default();
+        for Kept { db, key, hash, record } in undo.kept.into_iter().rev() {
+            let mut opened = self.peek_in(db, Key { bytes: &key, hash });
+            opened.remove();
+            if let Some(record) = record {
+                opened.put(record);
+            }
+            opened.unchanged();
+        }
+        self.discard_step();
+        self.discard_effects(0);
+    }
+}

@@ -1,0 +1,112 @@
+//! Memcached's `flush_all` with a delay: the flush comes later.
+//!
+//! There is one such moment at most: whoever asks again, with a delay or without, means a new one
+//! instead. The thread that waits for it is there only while there is one; what it does then is a
+//! job of the slow lane like the flush that a client asks for at once. While clients are paused
+//! data stays as it is: the flush comes after that.
+//!
+//! Tests: the server's `tests/memcached.rs`.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::families::memcached::{NO_REPLY, Verb};
+use pantala_commands::{Locking, OwnedArgs, Session};
+use pantala_engine::clients::presence::Applicant;
+use pantala_engine::condition::pause::Paused;
+use pantala_engine::lane::Job;
+use pantala_engine::{Mailbox, Message};
+
+use crate::shared::Shared;
+
+/// While clients are paused it is looked again so often whether they still are.
+const PAUSE_LOOK: Duration = Duration::from_millis(20);
+
+/// See the module.
+#[derive(Default)]
+pub struct DelayedFlush {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    at: Option<Instant>,
+    has_thread: bool,
+}
+
+impl DelayedFlush {
+    /// No flush is to come.
+    pub fn cancel(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).at = None;
+        self.changed.notify_all();
+    }
+}
+
+/// Everything in database 0 goes after this time.
+///
+/// # Errors
+/// There is no thread left for it.
+pub fn flush_in(shared: &Shared, delay: Duration) -> std::io::Result<()> {
+    let Some(at) = Instant::now().checked_add(delay) else { return Ok(()) };
+    let Some(owned) = shared.arc() else { return Ok(()) };
+    let mut state = shared.delayed_flush.state.lock().unwrap_or_else(PoisonError::into_inner);
+    state.at = Some(at);
+    shared.delayed_flush.changed.notify_all();
+    if !state.has_thread {
+        std::thread::Builder::new().name("flush".into()).spawn(move || wait_and_flush(&owned))?;
+        state.has_thread = true;
+    }
+    Ok(())
+}
+
+/// The life of the thread.
+fn wait_and_flush(shared: &Shared) {
+    let DelayedFlush { state, changed } = &shared.delayed_flush;
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    while let Some(at) = state.at {
+        let mut left = at.saturating_duration_since(Instant::now());
+        if left.is_zero() && shared.engine.condition.pause.state(monotonic_us()) != Paused::Nothing
+        {
+            left = PAUSE_LOOK;
+        }
+        if left.is_zero() {
+            state.at = None;
+            submit(shared);
+            break;
+        }
+        state = changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    state.has_thread = false;
+}
+
+fn submit(shared: &Shared) {
+    let found = shared.verbs.row(Verb::FlushAll);
+    shared.engine.lane.submit(Job {
+        args: OwnedArgs::of(&[Verb::FlushAll.name().as_bytes(), b"0", NO_REPLY]),
+        found,
+        session: Box::new(Session::new(0)),
+        inbox: Arc::new(Nobody),
+        connection: 0,
+        parking: 0,
+        locking: Locking::Upfront,
+        tries: 0,
+        has_begun: false,
+        waited: None,
+        applicant: Applicant { presence: Arc::default(), since_us: monotonic_us() },
+    });
+}
+
+/// Who asked does not wait for the answer.
+struct Nobody;
+
+impl pantala_keyspace::Inbox for Nobody {
+    fn unpark(&self, _connection: u64, _parking: u32) {}
+
+    fn wake(&self) {}
+}
+
+impl Mailbox for Nobody {
+    fn leave(&self, _message: Message) {}
+}

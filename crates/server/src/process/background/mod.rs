@@ -1,0 +1,78 @@
+//! Threads that keep house: one frees large garbage and one sweeps expired keys (here), one gives
+//! memory back (`renewing`), and one waits for a flush that comes later (`flushing`).
+
+pub mod flushing;
+pub mod renewing;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_engine::stats::latency_monitor::Chore;
+use pantala_engine::stats::tallies::ThreadTally;
+use pantala_journal::Recorder;
+use pantala_keyspace::{Pending, Reclaimer, Sweeper};
+
+use crate::shared::Shared;
+
+/// The share of what has expired is that of so many rounds, about.
+const SHARE_ROUNDS: u64 = 20;
+
+/// The sending half: what partitions hand over.
+pub struct ToReclaimer(Sender<Pending>);
+
+impl Reclaimer for ToReclaimer {
+    fn reclaim(&self, garbage: Pending) {
+        // Without the thread the garbage comes back in the error and is freed here.
+        let _freed_here = self.0.send(garbage);
+    }
+}
+
+/// The two halves of the reclaimer.
+pub fn reclaimer() -> (ToReclaimer, Receiver<Pending>) {
+    let (sender, receiver) = channel();
+    (ToReclaimer(sender), receiver)
+}
+
+/// The life of the thread that frees.
+pub fn reclaim(garbage: &Receiver<Pending>) {
+    for piece in garbage {
+        drop(piece);
+    }
+    pantala_memory::release_seat();
+}
+
+/// The life of the thread that sweeps and watches resident memory.
+pub fn sweep(shared: &Arc<Shared>, started: impl FnOnce(Arc<pantala_keyspace::Waker>)) {
+    let tally = shared.engine.stats.tallies.join();
+    let recorder = shared.engine.journal.join();
+    let mut sweeper = Sweeper::new(&shared.engine.space);
+    started(sweeper.waker());
+    while !shared.engine.condition.shutdown.is_final() {
+        if !shared.engine.condition.switches.does_sweep_rest() {
+            sweep_once(shared, &mut sweeper, &tally, &recorder);
+        }
+        let longest = shared.engine.condition.memory.look();
+        if shared.engine.make_room_in_background(&tally.keys, &recorder) {
+            continue;
+        }
+        sweeper.sleep(&shared.engine.space, unix_ms(), longest);
+    }
+    pantala_memory::release_seat();
+}
+
+/// One round, and what it tells of itself.
+fn sweep_once(shared: &Shared, sweeper: &mut Sweeper, tally: &ThreadTally, recorder: &Recorder) {
+    let (engine, began_us) = (&shared.engine, monotonic_us());
+    let found = sweeper.round_recorded(&engine.space, unix_ms(), &tally.keys, Some(recorder));
+    if found.seen == 0 {
+        return;
+    }
+    let took_us = monotonic_us() - began_us;
+    tally.expire_cycle_us.add(took_us);
+    let share_ppm = found.removed * 1_000_000 / found.seen;
+    let before_ppm = tally.expired_share_ppm.get();
+    tally.expired_share_ppm.set((share_ppm + (SHARE_ROUNDS - 1) * before_ppm) / SHARE_ROUNDS);
+    engine.stats.latency_monitor.note_chore(Chore::ExpireCycle, took_us);
+    engine.stats.latency_monitor.note_chore(Chore::ExpireDel, found.longest_hold_us);
+}

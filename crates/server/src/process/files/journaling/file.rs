@@ -1,0 +1,364 @@
+//! The append-only file: what the journal's thread does for it.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Builder;
+
+use pantala_base::clock::{monotonic_us, unix_us};
+use pantala_engine::condition::states::States;
+use pantala_journal::{Audience, Cut, Run, Stamp};
+use pantala_persistence::aof::{Fault, GrowthRules, Rewrite, SyncDone, SyncJob, Writer};
+use pantala_settings::Settings;
+use pantala_settings::field::AppendSync;
+
+use crate::appending::{Order, Rewritten, Sizes};
+use crate::process::files::rewriting;
+use crate::replication::moment::Place;
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+/// How often a second's sync is.
+const SYNC_EVERY_US: u64 = 1_000_000;
+/// A run of this length is written as it lies; shorter ones are gathered.
+const DIRECT_BYTES: usize = 32 << 10;
+/// So much is gathered before it is written.
+const GATHERED_BYTES: usize = 1 << 20;
+
+/// The thread that syncs, and what it is doing.
+struct Syncing {
+    jobs: Sender<SyncJob>,
+    done: Receiver<SyncDone>,
+    /// What is durable when the job that runs has succeeded.
+    running: Option<Stamp>,
+    last_us: u64,
+    /// How often one was due while another one ran.
+    delayed: u64,
+}
+
+impl Syncing {
+    fn start(shared: &Arc<Shared>) -> Result<Syncing, String> {
+        let (jobs, waiting) = channel::<SyncJob>();
+        let (finished, done) = channel();
+        let journal = Arc::clone(&shared.engine.journal);
+        let sync = move || {
+            for job in waiting {
+                let _keeper_has_gone = finished.send(job.run());
+                journal.wake_reader();
+            }
+            pantala_memory::release_seat();
+        };
+        let spawned = Builder::new().name("journal-sync".into()).spawn(sync);
+        spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(Syncing { jobs, done, running: None, last_us: 0, delayed: 0 })
+    }
+}
+
+/// See the module.
+pub(super) struct File {
+    shared: Arc<Shared>,
+    writer: Writer,
+    syncing: Syncing,
+    out: Vec<u8>,
+    /// The time that is written into the file in this round, if that is wanted.
+    unix_s: Option<i64>,
+    /// Everything before it is in the file.
+    written: Stamp,
+    /// It is not wanted any more.
+    is_unwanted: bool,
+    /// There was a file that counts.
+    was_kept: bool,
+    /// A rewrite has ended but for the removal of what it stands for.
+    has_history: bool,
+}
+
+impl File {
+    /// The writer's file is open, or a rewrite will begin one.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub fn open(shared: Arc<Shared>, writer: Writer) -> Result<File, String> {
+        let syncing = Syncing::start(&shared)?;
+        Ok(File {
+            shared,
+            writer,
+            syncing,
+            out: Vec::new(),
+            unix_s: None,
+            written: Stamp::default(),
+            is_unwanted: false,
+            was_kept: false,
+            has_history: false,
+        })
+    }
+
+    fn settings(&self) -> Arc<Settings> {
+        self.shared.engine.settings.current()
+    }
+
+    /// What follows was recorded since the last time.
+    pub fn begin_round(&mut self) {
+        let is_dated = self.settings().aof_timestamp_enabled;
+        self.unix_s = is_dated.then(|| unix_us().div_euclid(1_000_000));
+    }
+
+    /// Some commands.
+    pub fn run(&mut self, run: Run<'_>) {
+        if run.audience != Audience::All {
+            return;
+        }
+        if run.bytes.len() >= DIRECT_BYTES {
+            self.flush();
+            return self.append(run.bytes);
+        }
+        self.out.extend_from_slice(run.bytes);
+        if self.out.len() >= GATHERED_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Everything before `until` has come.
+    pub fn end_round(&mut self, until: Stamp) {
+        self.flush();
+        self.written = until;
+    }
+
+    fn flush(&mut self) {
+        let out = std::mem::take(&mut self.out);
+        self.append(&out);
+        self.out = out;
+        self.out.clear();
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        if let Err(fault) = self.writer.append(bytes, self.unix_s) {
+            report(&self.shared, &fault);
+        }
+    }
+
+    /// Here a rewrite begins: what follows goes to a new file.
+    pub fn cut(&mut self, cut: Cut) {
+        self.flush();
+        let kind = rewriting::kind_of(self.shared.appending.expected_form(cut.number));
+        let begun = self.writer.begin_rewrite(kind);
+        if let Err(fault) = &begun {
+            tracing::error!("the append-only file can not be rewritten: {fault}");
+            if self.writer.fault().is_some() {
+                self.shared.engine.condition.lasting.begin(States::UNWRITTEN);
+            }
+        }
+        if let Some(rewrite) = self.shared.appending.begun(cut.number, begun.ok()) {
+            // Nobody waits for it any more.
+            self.writer.abandon_rewrite(&rewrite);
+        }
+    }
+
+    /// Does what it is asked.
+    pub fn take(&mut self, order: Order) {
+        match order {
+            Order::Rewritten(Rewritten { rewrite, is_written }) => {
+                self.end_rewrite(rewrite, is_written);
+            }
+            Order::Removed(parts) => {
+                if let Err(fault) = self.writer.end_removal(&parts) {
+                    tracing::warn!("old append-only files stay in the manifest: {fault}");
+                }
+                if std::mem::take(&mut self.has_history) {
+                    self.shared.appending.rewrite_ended(true, monotonic_us());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// After each round: syncs and rewrites what is due, and tells how it is.
+    pub fn go_on(&mut self, is_ending: bool) {
+        self.take_sync();
+        self.hold_replies();
+        self.sync_if_due();
+        if !is_ending {
+            self.rewrite_if_due();
+        }
+        self.tell();
+    }
+
+    /// Whether it has something to do by itself.
+    pub fn has_to_look(&self) -> bool {
+        self.writer.written() > self.writer.durable() || self.writer.fault().is_some()
+    }
+
+    /// It is not wanted any more.
+    pub fn is_unwanted(&mut self) {
+        self.is_unwanted = true;
+    }
+
+    /// The server stops, and all that was recorded is here: this is its place.
+    pub fn end_at(&mut self, place: Place) {
+        if let Err(fault) = self.writer.annotate(&place.annotation()) {
+            report(&self.shared, &fault);
+        }
+    }
+
+    /// Nothing more comes.
+    pub fn close(&mut self) {
+        while self.syncing.running.is_some()
+            && let Ok(done) = self.syncing.done.recv()
+        {
+            self.syncing.running = None;
+            if let Err(fault) = self.writer.end_sync(done) {
+                report(&self.shared, &fault);
+            }
+        }
+        let stopped = if self.is_unwanted { self.writer.stop() } else { self.writer.sync() };
+        match stopped {
+            Ok(()) => self.set_durable(self.written),
+            Err(fault) => report(&self.shared, &fault),
+        }
+        if std::mem::take(&mut self.has_history) {
+            self.shared.appending.rewrite_ended(true, monotonic_us());
+        }
+    }
+
+    /// The base is there, or will never be.
+    fn end_rewrite(&mut self, rewrite: Rewrite, is_written: bool) {
+        if !is_written {
+            self.writer.abandon_rewrite(&rewrite);
+            return self.shared.appending.rewrite_ended(false, monotonic_us());
+        }
+        let finished = self.writer.finish_rewrite(rewrite);
+        match &finished {
+            Ok(()) => tracing::info!("the append-only file was rewritten"),
+            Err(fault) => tracing::error!("the append-only file could not be rewritten: {fault}"),
+        }
+        self.shared.appending.set_kept(self.writer.is_kept());
+        // Told as soon as the manifest names no history: who waits for it may look at the files.
+        self.has_history = finished.is_ok() && self.remove_history();
+        if !self.has_history {
+            self.shared.appending.rewrite_ended(finished.is_ok(), monotonic_us());
+        }
+        self.apply_fault();
+    }
+
+    /// Removes old files on a thread of its own; whether [`Order::Removed`] will follow.
+    fn remove_history(&mut self) -> bool {
+        let Some(job) = self.writer.begin_removal() else { return false };
+        let shared = Arc::clone(&self.shared);
+        let remove = move || {
+            // Without a thread they are removed at the next start.
+            let _taken = shared.appending.order(&shared.engine.journal, Order::Removed(job.run()));
+            pantala_memory::release_seat();
+        };
+        let spawned = Builder::new().name("journal-remove".into()).spawn(remove);
+        if let Err(error) = &spawned {
+            tracing::warn!("old append-only files stay: cannot start a thread: {error}");
+        }
+        spawned.is_ok()
+    }
+
+    /// Whether writes are refused is what the writer says.
+    fn apply_fault(&self) {
+        let lasting = &self.shared.engine.condition.lasting;
+        match self.writer.fault() {
+            Some(_) => lasting.begin(States::UNWRITTEN),
+            None => lasting.end(States::UNWRITTEN),
+        }
+    }
+
+    fn take_sync(&mut self) {
+        while let Ok(done) = self.syncing.done.try_recv() {
+            let covered = self.syncing.running.take();
+            match self.writer.end_sync(done) {
+                Ok(()) if self.writer.is_kept() => covered.into_iter().for_each(|upto| {
+                    self.set_durable(upto);
+                }),
+                Ok(()) => {}
+                Err(fault) => report(&self.shared, &fault),
+            }
+        }
+    }
+
+    /// Whether nothing is synced for the moment, by `no-appendfsync-on-rewrite`.
+    fn rests(&self) -> bool {
+        self.settings().no_appendfsync_on_rewrite
+            && (self.shared.appending.rewrites().began_us.is_some()
+                || self.shared.saves.current().is_some())
+    }
+
+    /// With `always` replies wait, once there is a file: a rewrite may have to make it first.
+    fn hold_replies(&mut self) {
+        self.was_kept |= self.writer.is_kept();
+        let is_always = self.settings().appendfsync == AppendSync::Always;
+        let holds = self.was_kept && is_always && !self.rests();
+        if self.shared.engine.journal.hold_replies(holds) {
+            self.shared.workers.post_all(|| Message::JournalKept);
+        }
+    }
+
+    fn set_durable(&self, upto: Stamp) {
+        if self.shared.engine.journal.set_durable(upto) {
+            self.shared.workers.post_all(|| Message::JournalKept);
+        }
+    }
+
+    fn sync_if_due(&mut self) {
+        let now_us = monotonic_us();
+        let is_unsynced = self.writer.written() > self.writer.durable();
+        match self.settings().appendfsync {
+            _ if !self.writer.is_kept() => {}
+            _ if !is_unsynced => self.set_durable(self.written),
+            _ if self.rests() => {}
+            AppendSync::Always if self.syncing.running.is_none() => match self.writer.sync() {
+                Ok(()) => self.set_durable(self.written),
+                Err(fault) => report(&self.shared, &fault),
+            },
+            AppendSync::EverySecond if now_us < self.syncing.last_us + SYNC_EVERY_US => {}
+            AppendSync::EverySecond if self.syncing.running.is_some() => {
+                // The disk takes longer than a second.
+                self.syncing.last_us = now_us;
+                self.syncing.delayed += 1;
+            }
+            AppendSync::EverySecond => {
+                if let Some(job) = self.writer.begin_sync() {
+                    self.syncing.last_us = now_us;
+                    self.syncing.running = Some(self.written);
+                    let _thread_is_there = self.syncing.jobs.send(job);
+                }
+            }
+            AppendSync::Always | AppendSync::Never => {}
+        }
+    }
+
+    /// Begins a rewrite that is due by growth, or after a fault.
+    fn rewrite_if_due(&mut self) {
+        let settings = self.settings();
+        let rules = GrowthRules {
+            percentage: u64::from(settings.auto_aof_rewrite_percentage),
+            min_bytes: settings.auto_aof_rewrite_min_bytes,
+        };
+        let idle_ms = self.shared.appending.idle_ms(monotonic_us());
+        if self.writer.is_rewrite_due(rules, idle_ms) && rewriting::begin(&self.shared) {
+            tracing::info!("the append-only file is rewritten by itself");
+        }
+    }
+
+    /// What INFO tells.
+    fn tell(&self) {
+        let growth = self.writer.growth();
+        self.shared.appending.set_kept(self.writer.is_kept());
+        self.shared.appending.tell(Sizes {
+            bytes: growth.bytes(),
+            base_bytes: growth.base_bytes(),
+            is_good: self.writer.fault().is_none(),
+            is_syncing: self.syncing.running.is_some(),
+            delayed_syncs: self.syncing.delayed,
+            written_offset: self.writer.written(),
+            durable_offset: self.writer.durable(),
+        });
+    }
+}
+
+/// The disk has failed.
+#[cold]
+fn report(shared: &Shared, fault: &Fault) {
+    tracing::error!("the append-only file can not be written: {fault}");
+    shared.engine.condition.lasting.begin(States::UNWRITTEN);
+}

@@ -1,0 +1,184 @@
+//! The thread of the journal: takes what is recorded in its order, and does what it is asked.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use pantala_journal::{Item, Reader};
+use pantala_settings::Settings;
+use pantala_settings::field::AppendSync;
+
+use super::feed::Feed;
+use super::file::File;
+use crate::appending::Order;
+use crate::replication::moment::Place;
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+/// Between two rounds that had something to write: what comes meanwhile is written together, and
+/// nobody has to wake the thread.
+const NAP: Duration = Duration::from_millis(2);
+/// The same while somebody waits for replicas.
+const SHORT_NAP: Duration = Duration::from_micros(200);
+/// How often a file that is not synced, or cannot be written, is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// See the module.
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    reader: Reader,
+    orders: Receiver<Order>,
+    file: Option<File>,
+    feed: Feed,
+    /// Who waits until everything is written.
+    flushes: Vec<Sender<()>>,
+    /// Who waits until the file is closed.
+    closings: Vec<Sender<()>>,
+    is_ending: bool,
+}
+
+impl Keeper {
+    /// The thread to be, and where it is asked.
+    pub fn new(shared: Arc<Shared>, orders: Receiver<Order>) -> Keeper {
+        let reader = Reader::new(Arc::clone(&shared.engine.journal), 0);
+        let feed = Feed::new(Arc::clone(&shared));
+        let (flushes, closings) = (Vec::new(), Vec::new());
+        Keeper { shared, reader, orders, file: None, feed, flushes, closings, is_ending: false }
+    }
+
+    /// Its life.
+    pub fn run(mut self) {
+        self.reader.begin_here();
+        loop {
+            let (had_some, has_more) = self.turn();
+            if !self.is_ending {
+                self.rest(had_some);
+            } else if !has_more {
+                break;
+            }
+        }
+        // A replica's stream is not fed here.
+        let has_all = self.feed.is_on() || self.shared.replication.is_replica();
+        if let Some(file) = self.file.as_mut().filter(|_| has_all)
+            && let Some(place) = Place::at_the_end(&self.shared)
+        {
+            file.end_at(place);
+        }
+        self.close_file();
+        pantala_memory::release_seat();
+    }
+
+    /// Does what is due; whether anything was written, and whether there is more.
+    pub fn turn(&mut self) -> (bool, bool) {
+        self.take_orders();
+        let had_some = self.round();
+        let has_more = had_some || self.reader.has_more();
+        if !has_more {
+            self.all_is_written();
+        }
+        if let Some(file) = &mut self.file {
+            file.go_on(self.is_ending);
+        }
+        self.feed.go_on(has_more);
+        (had_some, has_more)
+    }
+
+    fn settings(&self) -> Arc<Settings> {
+        self.shared.engine.settings.current()
+    }
+
+    /// Writes what is complete; whether there was anything.
+    fn round(&mut self) -> bool {
+        let until = self.reader.gather();
+        let Keeper { reader, file, feed, .. } = self;
+        let mut had_some = false;
+        if let Some(file) = file {
+            file.begin_round();
+        }
+        reader.take(until, &mut |item| {
+            had_some = true;
+            match item {
+                Item::Run(run) => {
+                    if let Some(file) = file {
+                        file.run(run);
+                    }
+                    feed.run(run.bytes);
+                }
+                Item::Cut(cut) => {
+                    if !feed.cut(cut)
+                        && let Some(file) = file
+                    {
+                        file.cut(cut);
+                    }
+                }
+            }
+        });
+        if let Some(file) = file {
+            file.end_round(until);
+        }
+        feed.end_round(until, reader.gathered());
+        self.reader.done();
+        if self.shared.engine.journal.calls_held_back() {
+            self.shared.workers.post_all(|| Message::PauseChanged);
+        }
+        had_some
+    }
+
+    fn take_orders(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Open(writer) => {
+                    self.close_file();
+                    match File::open(Arc::clone(&self.shared), *writer) {
+                        Ok(file) => self.file = Some(file),
+                        Err(error) => tracing::error!("the file is not kept: {error}"),
+                    }
+                }
+                Order::Close(closed) => self.closings.push(closed),
+                Order::Flush(flushed) => self.flushes.push(flushed),
+                Order::EndFeed(ended) => self.feed.end(ended),
+                Order::Position(asked) => self.feed.ask_position(asked),
+                Order::AskReplicas => self.feed.ask(),
+                Order::End => self.is_ending = true,
+                Order::Rewritten(_) | Order::Removed(_) => {
+                    if let Some(file) = &mut self.file {
+                        file.take(order);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nothing that was handed over is unwritten.
+    fn all_is_written(&mut self) {
+        self.flushes.drain(..).for_each(|flushed| _ = flushed.send(()));
+        if !self.closings.is_empty() {
+            if let Some(file) = &mut self.file {
+                file.is_unwanted();
+            }
+            self.close_file();
+            self.closings.drain(..).for_each(|closed| _ = closed.send(()));
+        }
+    }
+
+    fn close_file(&mut self) {
+        if let Some(mut file) = self.file.take() {
+            file.close();
+        }
+    }
+
+    fn rest(&self, had_some: bool) {
+        let is_always = self.settings().appendfsync == AppendSync::Always && self.file.is_some();
+        let nap = if self.feed.is_awaited() { SHORT_NAP } else { NAP };
+        if !is_always && had_some {
+            return std::thread::sleep(nap);
+        }
+        let has_to_look = self.file.as_ref().is_some_and(File::has_to_look);
+        let looks = [has_to_look.then_some(LOOK), self.feed.look_in()];
+        let at_most = match self.reader.has_more() {
+            true => Some(nap),
+            false => looks.into_iter().flatten().min(),
+        };
+        self.reader.wait(at_most);
+    }
+}

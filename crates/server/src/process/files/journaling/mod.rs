@@ -1,0 +1,183 @@
+//! Keeping the journal: one thread takes steps in their order, appends them to the file, if there
+//! is one, and to the stream of replicas, if there are any; one syncs the file.
+//!
+//! ```text
+//! Reader --runs--> File --append--> increment                                 (file.rs)
+//!                     |--sync--> each second by a thread of its own (everysec), or here (always)
+//!                  Feed --append--> the stream, whose workers are called        (feed.rs)
+//!        --cut---> a rewrite begins: a new increment; the snapshot of that moment is its base
+//!                  or the stream does: what a replica copies is the snapshot of that moment
+//! ```
+//!
+//! Invariants
+//! 1. A step is told to be durable (`Journal::set_durable`) only after the sync that covers it.
+//! 2. After a fault nothing is told to be durable, and writes are refused (`States::UNKEPT`), until
+//!    a rewrite that began after it has ended.
+//! 3. What waits is bounded: while too much has not been written, changes wait
+//!    (`Journal::is_full`).
+//! 4. The thread begins with the first who wants it, and ends with the server.
+//!
+//! Not here: the snapshot (`saving`), what is loaded at the start (`loading`). Tests:
+//! `tests/append_only.rs`.
+
+mod feed;
+mod file;
+mod keeper;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread::Builder;
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
+use pantala_journal::Stamp;
+use pantala_keyspace::Aborted;
+use pantala_persistence::aof::{Layout, Manifest, Writer};
+use pantala_persistence::disk::RealDisk;
+use pantala_settings::Settings;
+use pantala_settings::field::AppendSync;
+
+pub(crate) use self::keeper::Keeper;
+use super::rewriting;
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+/// How often it is looked whether the first file is there.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Starts the thread, if there is none.
+///
+/// # Errors
+/// The system has no thread.
+fn start(shared: &Arc<Shared>) -> Result<(), String> {
+    shared.appending.start_thread(|orders| {
+        let keeper = Keeper::new(Arc::clone(shared), orders);
+        let spawned = Builder::new().name("journal".into()).spawn(move || keeper.run());
+        spawned.map_err(|error| format!("cannot start a thread: {error}"))
+    })
+}
+
+/// The same without a thread: whoever called this takes its turns.
+///
+/// # Errors
+/// There is a thread.
+#[cfg(test)]
+pub(crate) fn by_hand(shared: &Arc<Shared>) -> Result<Keeper, String> {
+    let mut keeper = None;
+    shared.appending.start_thread(|orders| {
+        keeper = Some(Keeper::new(Arc::clone(shared), orders));
+        Ok(std::thread::spawn(|| {}))
+    })?;
+    keeper.ok_or("there is a thread".into())
+}
+
+/// Where the files are, by the settings.
+pub fn layout(settings: &Settings) -> Layout {
+    Layout::new(Path::new(&settings.dir), &settings.appenddirname, &settings.appendfilename)
+}
+
+/// Begins to keep the journal after what `manifest` names was loaded; recording is on already.
+///
+/// # Errors
+/// A text for the operator.
+pub fn begin(shared: &Arc<Shared>, manifest: Option<Manifest>) -> Result<(), String> {
+    let layout = layout(&shared.engine.settings.current());
+    let mut writer = Writer::new(Arc::new(RealDisk), layout, manifest, 0);
+    writer.resume().map_err(|error| error.to_string())?;
+    let is_always = shared.engine.settings.current().appendfsync == AppendSync::Always;
+    shared.engine.journal.hold_replies(is_always);
+    start(shared)?;
+    shared.appending.open(&shared.engine.journal, writer);
+    Ok(())
+}
+
+/// CONFIG SET appendonly: a file is begun, by a rewrite, or written no more.
+///
+/// # Errors
+/// A text for the operator.
+pub fn settings_changed(shared: &Shared, now: &Settings) -> Result<(), String> {
+    let journal = &shared.engine.journal;
+    if now.appendonly == shared.appending.is_running() {
+        // Another policy.
+        journal.wake_reader();
+        return Ok(());
+    }
+    if !now.appendonly {
+        shared.appending.close(journal);
+        journal.hold_replies(false);
+        shared.workers.post_all(|| Message::JournalKept);
+        return Ok(());
+    }
+    begin_anew(&shared.arc().ok_or("the server stops")?)
+}
+
+/// Begins an append-only file with what is there.
+///
+/// # Errors
+/// A text for the operator.
+pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
+    // Asked first: one that an earlier file has begun must not end in this one.
+    let asked = shared.appending.begin_rewrite(monotonic_us());
+    asked.ok_or("a rewrite is under way: try again when it has ended")?;
+    let layout = layout(&shared.engine.settings.current());
+    let manifest = layout.try_to_write(&RealDisk).and_then(|()| layout.open(&RealDisk));
+    let manifest = manifest.map_err(|error| error.to_string());
+    let opened = start(shared).and(manifest).inspect_err(|_| {
+        shared.appending.rewrite_ended(false, monotonic_us());
+    });
+    let writer = Writer::new(Arc::new(RealDisk), layout, opened?, 0);
+    shared.appending.open(&shared.engine.journal, writer);
+    if rewriting::go_on(shared) { Ok(()) } else { Err("there is no thread for it".into()) }
+}
+
+/// Waits until what [`begin_anew`] has begun is there, or the server stops.
+///
+/// # Errors
+/// It could not be written.
+pub fn wait_for_first(shared: &Shared) -> Result<(), String> {
+    while shared.appending.begins_file() {
+        if shared.engine.condition.shutdown.pause_for(LOOK) {
+            return Ok(());
+        }
+    }
+    match shared.appending.is_kept() {
+        true => Ok(()),
+        false => Err("the append-only file could not be begun: the log says why".into()),
+    }
+}
+
+/// What is recorded goes to replicas from the moment on at which `stamp` cuts; the stream's
+/// position there comes once the journal's thread has come to it. With nobody inside the gate,
+/// after [`prepare_to_feed`].
+pub fn feed_from(shared: &Shared, stamp: Stamp) -> Receiver<u64> {
+    shared.appending.feed_from(&shared.engine.journal, stamp)
+}
+
+/// What [`feed_from`] needs.
+///
+/// # Errors
+/// The system has no thread.
+pub fn prepare_to_feed(shared: &Shared) -> Result<(), String> {
+    start(&shared.arc().ok_or("the server stops")?)
+}
+
+/// Begins to feed the stream with what is recorded; its position at the moment at which that
+/// begins. Only on a thread that may wait, outside the gate.
+///
+/// # Errors
+/// A text for the log.
+pub fn begin_to_feed(shared: &Shared) -> Result<u64, String> {
+    prepare_to_feed(shared)?;
+    let cut = shared.engine.space.at_one_moment(|stamp| feed_from(shared, stamp));
+    let coming = cut.map_err(|Aborted(_)| "a command does not end")?;
+    coming.recv().map_err(|_| "the server stops".into())
+}
+
+/// Feeds it no more; its end, once all that was recorded before is in it. Only on a thread that may
+/// wait.
+pub fn stop_feeding(shared: &Shared) -> u64 {
+    let coming = shared.appending.end_feed(&shared.engine.journal);
+    // Without the thread nothing was recorded.
+    coming.recv().unwrap_or_else(|_| shared.replication.stream.end())
+}

@@ -1,0 +1,204 @@
+//! Loading a snapshot, or the files of an append-only file.
+//!
+//! Clients are answered -LOADING meanwhile (`States::LOADING`).
+//!
+//! | file | what |
+//! |---|---|
+//! | here | a file beside what there is, a primary's snapshot, who is answered -LOADING |
+//! | `find` | which file the settings mean |
+//! | `threads` | this thread finds entries in the file, others insert them |
+//! | `append_only` | the base of an append-only file, and its steps |
+//! | `state` | how far it is, and what the file says of itself |
+//!
+//! Invariants
+//! 1. A file that is damaged is an error for whoever wants it loaded; the data is then that of no
+//!    file, and the server is not to go on with it.
+//!
+//! Tests: compat/bad_days; compat/transcripts/server/save.txt.
+
+mod append_only;
+mod find;
+mod state;
+mod threads;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use pantala_base::UnixMs;
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_engine::condition::states::States;
+use pantala_engine::functions::{Kept, libraries_of, load_libraries};
+use pantala_keyspace::Keyspace;
+use pantala_persistence::disk::Disk;
+use pantala_persistence::loading::{Fault, Inserted};
+use pantala_persistence::snapshot::name;
+use pantala_scripting::Libraries;
+
+use super::place;
+use crate::shared::Shared;
+use threads::{Loaded, load_from};
+
+pub use append_only::load_steps;
+pub use find::{find, find_first, is_named};
+pub use state::{Expired, LoadProgress, LoadState};
+
+/// Where a snapshot is read from.
+pub struct Source<'s> {
+    /// All of it, or what is not in its parts.
+    pub first: &'s mut dyn Read,
+    /// How many bytes that has, if it is known.
+    pub bytes: Option<u64>,
+    /// What else belongs to it: files of keys, which are read side by side.
+    pub parts: Vec<Box<dyn Read + Send + 's>>,
+    /// How many bytes those have, if it is known; else 0.
+    pub bytes_of_parts: u64,
+}
+
+impl<'s> Source<'s> {
+    /// One file.
+    fn file(first: &'s mut dyn Read, bytes: u64) -> Source<'s> {
+        Source { first, bytes: Some(bytes), parts: Vec::new(), bytes_of_parts: 0 }
+    }
+}
+
+/// Loads a file beside what there is. A key that is there already makes way (`replaces`), or is an
+/// error. Only on threads that may wait.
+///
+/// # Errors
+/// A text for the operator.
+pub fn load(shared: &Shared, path: &Path, replaces: bool) -> Result<(), String> {
+    let place = place::of(&shared.engine.settings.current())?;
+    load_at(shared, &*place.disk, path, replaces)
+}
+
+/// The same from this disk.
+///
+/// # Errors
+/// A text for the operator.
+pub(crate) fn load_at(
+    shared: &Shared,
+    disk: &dyn Disk,
+    path: &Path,
+    replaces: bool,
+) -> Result<(), String> {
+    let began_us = monotonic_us();
+    let loaded = load_file(shared, disk, path, replaces).map(|(inserted, _)| inserted);
+    let inserted = loaded.map_err(|fault| format!("{}: {fault}", path.display()))?;
+    shared.loading.set_last(inserted);
+    shared.saves.loaded(shared.changes());
+    let Inserted { loaded, expired, empty, of_modules } = inserted;
+    let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
+    let path = path.display();
+    tracing::info!(keys = loaded, expired, took_ms, "loaded {path}");
+    if empty + of_modules > 0 {
+        tracing::warn!(empty, of_modules, "some keys of {path} were left out");
+    }
+    Ok(())
+}
+
+fn load_file(
+    shared: &Shared,
+    disk: &dyn Disk,
+    path: &Path,
+    replaces: bool,
+) -> Result<(Inserted, u64), Fault> {
+    let files = name::files_of(disk, path).map_err(Fault::Disk)?;
+    let sizes: Result<Vec<u64>, _> = files.iter().map(|file| disk.size(file)).collect();
+    let sizes = sizes.map_err(Fault::Disk)?;
+    shared.loading.begin(sizes.iter().sum());
+    // A replica's keys go when its primary says so.
+    let now = if shared.replication.is_replica() { UnixMs(i64::MIN) } else { unix_ms() };
+    let (mut sum, mut bytes) = (Inserted::default(), 0);
+    for (path, &file_bytes) in files.iter().zip(&sizes) {
+        let mut file = disk.open_to_read(path).map_err(Fault::Disk)?;
+        let source = Source::file(&mut file, file_bytes);
+        let loaded = load_here(shared, source, (replaces, now));
+        let (inserted, read) = loaded.map_err(|fault| in_part(&files, path, fault))?;
+        sum.add(inserted);
+        bytes += read;
+    }
+    let parts = shared.loading.parts();
+    if files.len() > 1 && parts > 0 && parts != files.len() as u64 - 1 {
+        let what = format!("it says that it has {parts} parts, and {} are there", files.len() - 1);
+        return Err(Fault::Disk(std::io::Error::other(what)));
+    }
+    Ok((sum, bytes))
+}
+
+/// A fault with the name of the part, where there are several.
+fn in_part(files: &[PathBuf], path: &Path, fault: Fault) -> Fault {
+    match fault {
+        fault if files.len() == 1 => fault,
+        Fault::CalledOff => fault,
+        fault => Fault::Disk(std::io::Error::other(format!("{}: {fault}", path.display()))),
+    }
+}
+
+/// Loads keys and functions; what was inserted, and the snapshot's bytes.
+fn load_here(
+    shared: &Shared,
+    source: Source<'_>,
+    (replaces, now): (bool, UnixMs),
+) -> Result<(Inserted, u64), Fault> {
+    let engine = &shared.engine;
+    let loaded = load_from(shared, &engine.space, source, (replaces, now))?;
+    // Functions of the file take the place of those of the same name only where keys do.
+    load_libraries(engine, &loaded.functions, replaces).map_err(Fault::Library)?;
+    Ok((loaded.inserted, loaded.bytes))
+}
+
+/// What belongs to the keys of a primary's snapshot.
+pub struct LoadedCopy {
+    /// Its functions, which are not there yet.
+    pub libraries: Libraries<Kept>,
+    /// The database that the stream begins in.
+    pub db: u32,
+}
+
+/// Loads a primary's snapshot into an empty keyspace, keys whose time is over too: the stream says
+/// when they are gone.
+///
+/// # Errors
+/// A text for the operator; then some of it may be there.
+pub fn load_copy(
+    shared: &Shared,
+    space: &Keyspace,
+    source: Source<'_>,
+) -> Result<LoadedCopy, String> {
+    let began_us = monotonic_us();
+    shared.loading.begin(source.bytes.unwrap_or_default() + source.bytes_of_parts);
+    let loaded = load_from(shared, space, source, (false, UnixMs(i64::MIN)));
+    let Loaded { inserted, functions, .. } = loaded.map_err(|fault| fault.to_string())?;
+    let libraries = libraries_of(&functions).map_err(|why| Fault::Library(why).to_string())?;
+    shared.loading.set_last(inserted);
+    shared.saves.loaded(shared.changes());
+    let took_ms = monotonic_us().saturating_sub(began_us) / 1000;
+    tracing::info!(keys = inserted.loaded, took_ms, "loaded the primary's snapshot");
+    Ok(LoadedCopy { libraries, db: shared.loading.stream_db() })
+}
+
+/// Clients are answered -LOADING while it lives.
+pub struct AnswersLoading<'s>(&'s Shared, States);
+
+impl<'s> AnswersLoading<'s> {
+    /// From now on.
+    pub fn begin(shared: &'s Shared) -> Self {
+        AnswersLoading::in_state(shared, States::LOADING)
+    }
+
+    /// Only those who change where data is kept or comes from: others go on with what there is.
+    pub fn begin_beside(shared: &'s Shared) -> Self {
+        AnswersLoading::in_state(shared, States::LOADING_BESIDE)
+    }
+
+    fn in_state(shared: &'s Shared, state: States) -> Self {
+        shared.engine.condition.lasting.begin(state);
+        AnswersLoading(shared, state)
+    }
+}
+
+impl Drop for AnswersLoading<'_> {
+    fn drop(&mut self) {
+        self.0.engine.condition.lasting.end(self.1);
+    }
+}

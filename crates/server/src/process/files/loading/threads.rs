@@ -1,0 +1,246 @@
+//! The threads that load: one finds entries in the file, or one for each part, others insert them.
+//!
+//! ```text
+//! file  --read_file--> batches --channel--> threads that insert --> keyspace
+//! parts --read_part-->
+//! ```
+//!
+//! Invariants
+//! 1. Who reads the file never waits for threads that are gone: they receive to the end, whatever
+//!    happens.
+
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, Scope};
+
+use pantala_base::UnixMs;
+use pantala_base::clock::monotonic_us;
+use pantala_commands::families::generic::rdb_limits;
+use pantala_keyspace::{Keyspace, Tally};
+use pantala_persistence::loading::{Batch, Fault, Inserted, Inserter, Part, read_file};
+use pantala_rdb::file::ReadOptions;
+use pantala_rdb::payload::Versions;
+use pantala_settings::field::VersionCheck;
+
+use super::Source;
+use super::state::LoadProgress;
+use crate::process::files::saving::rest;
+use crate::shared::Shared;
+
+/// Batches that wait, for each thread that inserts them.
+const BATCHES_PER_THREAD: usize = 2;
+/// How often the log tells of the progress.
+const TELL_US: u64 = 5_000_000;
+
+/// What all threads that load share.
+struct Loading<'l> {
+    shared: &'l Shared,
+    inserter: Inserter<'l>,
+    inserted: Mutex<Inserted>,
+    fault: Mutex<Option<Fault>>,
+    is_over: AtomicBool,
+    /// After each key; for tests.
+    rest_us: u64,
+}
+
+impl Loading<'_> {
+    /// The life of a thread that inserts.
+    fn insert(&self, batches: &Mutex<Receiver<Batch>>) {
+        let tally = Tally::default();
+        let mut inserted = Inserted::default();
+        loop {
+            // Held while it waits: the others wait behind it, and for the same.
+            let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(batch) = batch else { break };
+            if self.is_over.load(Ordering::Relaxed) {
+                continue;
+            }
+            let insert = AssertUnwindSafe(|| self.inserter.insert(&batch, &tally));
+            match catch_unwind(insert) {
+                Ok(Ok(more)) => {
+                    inserted.add(more);
+                    let rest_us = more.loaded * self.rest_us;
+                    rest(rest_us, &|| self.shared.engine.condition.shutdown.is_final());
+                }
+                Ok(Err(fault)) => self.fail(fault),
+                // It goes on to receive: who reads the file must not wait for ever.
+                Err(_) => self.fail(Fault::Disk(std::io::Error::other("a panic of ours"))),
+            }
+            self.shared.loading.add_loaded(batch.bytes.len());
+        }
+        self.inserted.lock().unwrap_or_else(PoisonError::into_inner).add(inserted);
+        pantala_memory::release_seat();
+    }
+
+    /// Nothing more is to be loaded. Of several faults the first in the file counts, as near as
+    /// that is known.
+    fn fail(&self, fault: Fault) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let mut first = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() || matches!(*first, Some(Fault::CalledOff)) {
+            *first = Some(fault);
+        }
+    }
+}
+
+/// What a snapshot had.
+pub(super) struct Loaded {
+    /// The keys.
+    pub inserted: Inserted,
+    /// How long it was.
+    pub bytes: u64,
+    /// The codes of libraries, which are not there yet.
+    pub functions: Vec<Vec<u8>>,
+}
+
+/// Loads what had not expired at that time.
+///
+/// # Errors
+/// The file cannot be read or is damaged, or a key is there already.
+pub(super) fn load_from(
+    shared: &Shared,
+    space: &Keyspace,
+    source: Source<'_>,
+    (replaces, now): (bool, UnixMs),
+) -> Result<Loaded, Fault> {
+    let settings = shared.engine.settings.current();
+    let limits = rdb_limits(&settings);
+    // More than are kept for replicas are of no use to them.
+    let most_bytes = settings.repl_backlog_bytes;
+    let on_expired = |db, name: &[u8]| shared.loading.has_expired(db, name, most_bytes);
+    let inserter = Inserter {
+        space,
+        limits: &limits,
+        now,
+        skips_modules: settings.skip_module_values,
+        replaces,
+        on_expired: &on_expired,
+    };
+    let loading = Loading {
+        shared,
+        inserter,
+        inserted: Mutex::default(),
+        fault: Mutex::new(None),
+        is_over: AtomicBool::new(false),
+        rest_us: settings.key_load_delay_us,
+    };
+    let versions = match settings.rdb_version_check {
+        VersionCheck::Strict => Versions::Known,
+        VersionCheck::Relaxed => Versions::All,
+    };
+    let Source { first, bytes: file_bytes, parts, .. } = source;
+    let options = ReadOptions { versions, checks: settings.rdbchecksum, file_bytes };
+    let threads = settings.snapshot_thread_count();
+    let (batches, receiver) = sync_channel(threads * BATCHES_PER_THREAD);
+    let receiver = Mutex::new(receiver);
+    let mut functions = Vec::new();
+    let read = std::thread::scope(|scope| {
+        let started = (0..threads).filter(|_| start(scope, &loading, &receiver)).count();
+        if started == 0 {
+            return Err(Fault::Disk(std::io::Error::other("cannot start a thread")));
+        }
+        let options_of_part = ReadOptions { file_bytes: None, ..options };
+        for part in parts {
+            let taking = Taking::new(&loading, batches.clone());
+            let read = move || read_part(part, options_of_part, taking);
+            let started = Builder::new().name("load-read".into()).spawn_scoped(scope, read);
+            started.map_err(Fault::Disk).inspect_err(|_| loading.fail(Fault::CalledOff))?;
+        }
+        // Dropped at the end, so that the others end.
+        let mut taking = Taking::new(&loading, batches);
+        let read = read_file(first, options, &mut |part| taking.take(part));
+        functions = taking.functions;
+        read.inspect_err(|_| loading.is_over.store(true, Ordering::Relaxed))
+    });
+    let fault = loading.fault.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let bytes = match (fault, read) {
+        (Some(fault), _) | (None, Err(fault)) => return Err(fault),
+        (None, Ok(bytes)) => bytes,
+    };
+    let inserted = loading.inserted.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Loaded { inserted, bytes, functions })
+}
+
+fn start<'s>(
+    scope: &'s Scope<'s, '_>,
+    loading: &'s Loading<'_>,
+    batches: &'s Mutex<Receiver<Batch>>,
+) -> bool {
+    Builder::new().name("load".into()).spawn_scoped(scope, || loading.insert(batches)).is_ok()
+}
+
+/// The life of a thread that reads a part. Nothing may follow in it.
+fn read_part(
+    mut part: Box<dyn Read + Send + '_>,
+    options: ReadOptions,
+    mut taking: Taking<'_, '_>,
+) {
+    let loading = taking.loading;
+    let read = AssertUnwindSafe(|| {
+        read_file(&mut part, options, &mut |found| taking.take(found))?;
+        match part.read(&mut [0]).map_err(Fault::Disk)? {
+            0 => Ok(()),
+            _ => Err(Fault::Disk(std::io::Error::other("something follows the end of a part"))),
+        }
+    });
+    match catch_unwind(read) {
+        Ok(Ok(())) => {}
+        Ok(Err(fault)) => loading.fail(fault),
+        Err(_) => loading.fail(Fault::Disk(std::io::Error::other("a panic of ours"))),
+    }
+    pantala_memory::release_seat();
+}
+
+/// Takes what is found in the file.
+struct Taking<'t, 'l> {
+    loading: &'t Loading<'l>,
+    batches: SyncSender<Batch>,
+    functions: Vec<Vec<u8>>,
+    told_us: u64,
+}
+
+impl<'t, 'l> Taking<'t, 'l> {
+    fn new(loading: &'t Loading<'l>, batches: SyncSender<Batch>) -> Taking<'t, 'l> {
+        Taking { loading, batches, functions: Vec::new(), told_us: monotonic_us() }
+    }
+
+    fn take(&mut self, part: Part) -> bool {
+        let Loading { shared, inserter, is_over, .. } = self.loading;
+        match part {
+            Part::Batch(batch) => {
+                // Nobody receives any more where a thread has panicked.
+                if self.batches.send(batch).is_err() {
+                    return false;
+                }
+                self.tell();
+            }
+            Part::Function(code) => self.functions.push(code),
+            Part::Aux(name, value) => shared.loading.take_aux(&name, &value),
+            Part::Module(_, module) if inserter.skips_modules => {
+                tracing::warn!(%module, "what a module keeps beside its keys is passed over");
+            }
+            Part::Module(offset, module) => {
+                self.loading.fail(Fault::Module(offset, module.to_string()));
+            }
+        }
+        if shared.engine.condition.shutdown.is_final() {
+            self.loading.fail(Fault::CalledOff);
+        }
+        !is_over.load(Ordering::Relaxed)
+    }
+
+    /// Tells of the progress, if it is time.
+    fn tell(&mut self) {
+        let now_us = monotonic_us();
+        if now_us.saturating_sub(self.told_us) < TELL_US {
+            return;
+        }
+        self.told_us = now_us;
+        let LoadProgress { total_bytes, loaded_bytes, .. } = self.loading.shared.loading.progress();
+        let percent = loaded_bytes.saturating_mul(100) / total_bytes.max(1);
+        tracing::info!(percent, loaded_bytes, total_bytes, "loading a snapshot");
+    }
+}

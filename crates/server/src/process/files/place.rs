@@ -1,0 +1,211 @@
+//! Where snapshots lie: in a directory, or in the object storage of a cloud (`dir s3://bucket/x`).
+//!
+//! Object storage is a disk on which one file is written at a time: under its name, but nothing is
+//! there before the rename that ends it.
+//!
+//! Tests: compat/clients/objects.py, against emulators.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pantala_objects::{Bucket, Fault, Place as ObjectPlace, Upload};
+use pantala_persistence::disk::{Disk, DiskFile, RealDisk, leftovers};
+use pantala_settings::Settings;
+
+use crate::process::control;
+
+/// See the module.
+pub struct Place {
+    /// What is done with files there.
+    pub disk: Box<dyn Disk>,
+    /// Where they lie on that disk.
+    pub directory: PathBuf,
+}
+
+/// The place that the settings mean, to read files from.
+///
+/// # Errors
+/// A text for the operator.
+pub fn of(settings: &Settings) -> Result<Place, String> {
+    for_file(settings, "")
+}
+
+/// The same, to write a file that is called `name` in the end.
+///
+/// # Errors
+/// A text for the operator.
+pub fn for_file(settings: &Settings, name: &str) -> Result<Place, String> {
+    let dir = &settings.dir;
+    if !ObjectPlace::is_meant_by(dir) {
+        return Ok(Place { disk: Box::new(RealDisk), directory: dir.into() });
+    }
+    let of_fault = |fault: Fault| format!("{dir}: {fault}");
+    let place = ObjectPlace::parse(dir).map_err(of_fault)?;
+    let bucket = Bucket::open(&place, control::runtime()?).map_err(of_fault)?;
+    let disk = ObjectDisk { bucket, name: name.into(), written: Mutex::default() };
+    Ok(Place { disk: Box::new(disk), directory: PathBuf::new() })
+}
+
+/// Whether the append-only file can lie where it is to, if it is wanted.
+///
+/// # Errors
+/// Why not.
+pub fn check_append_only(settings: &Settings) -> Result<(), String> {
+    let dir = &settings.dir;
+    if settings.appendonly && ObjectPlace::is_meant_by(dir) {
+        return Err(format!(
+            "the append-only file needs a directory of this machine, and dir is {dir}: object \
+             storage keeps whole files only"
+        ));
+    }
+    Ok(())
+}
+
+/// Removes what killed servers have left of snapshots they were writing.
+pub fn remove_leftovers(settings: &Settings) {
+    if ObjectPlace::is_meant_by(&settings.dir) {
+        return;
+    }
+    match leftovers::remove(Path::new(&settings.dir)) {
+        Ok(removed) => removed.iter().for_each(|name| {
+            tracing::info!("removed {name}, which a server that was killed had begun to write");
+        }),
+        Err(error) => tracing::warn!("old temporary files stay in {}: {error}", settings.dir),
+    }
+}
+
+/// Whether files can lie there, as far as can be told without asking anybody else.
+///
+/// # Errors
+/// Why not.
+pub fn check(dir: &str) -> Result<(), String> {
+    if ObjectPlace::is_meant_by(dir) {
+        return ObjectPlace::parse(dir).map(drop).map_err(|fault| fault.to_string());
+    }
+    // What lies in a directory is found by who may enter it, as others do with chdir.
+    match std::fs::metadata(Path::new(dir).join(".")) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A file that a setting names: a relative path begins at the data, where that is on this machine.
+pub fn beside_data(settings: &Settings, file: &Path) -> PathBuf {
+    if ObjectPlace::is_meant_by(&settings.dir) {
+        return file.into();
+    }
+    Path::new(&settings.dir).join(file)
+}
+
+/// The operating system's words for an error, as others tell it.
+pub fn os_words(error: &str) -> &str {
+    error.split(" (os error").next().unwrap_or_default()
+}
+
+struct ObjectDisk {
+    bucket: Bucket,
+    name: String,
+    written: Mutex<Option<Arc<ObjectFile>>>,
+}
+
+impl ObjectDisk {
+    fn written(&self) -> MutexGuard<'_, Option<Arc<ObjectFile>>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn name_of(path: &Path) -> io::Result<&str> {
+    path.to_str().ok_or_else(|| io::Error::other("the name is not UTF-8"))
+}
+
+fn unsupported<T>() -> io::Result<T> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "object storage has whole files only"))
+}
+
+impl Disk for ObjectDisk {
+    fn create(&self, _temporary: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let file = Arc::new(ObjectFile(Mutex::new(Some(self.bucket.upload(&self.name)))));
+        *self.written() = Some(Arc::clone(&file));
+        Ok(file)
+    }
+
+    fn open_to_append(&self, _path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        unsupported()
+    }
+
+    fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(self.bucket.download(name_of(path)?)?))
+    }
+
+    fn size(&self, path: &Path) -> io::Result<u64> {
+        let (name, files) = (name_of(path)?, self.bucket.list()?);
+        let found = files.iter().find(|file| file.name == name);
+        found.map(|file| file.bytes).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn truncate(&self, _path: &Path, _bytes: u64) -> io::Result<()> {
+        unsupported()
+    }
+
+    /// The end of the file that is written.
+    fn rename(&self, _temporary: &Path, _to: &Path) -> io::Result<()> {
+        let Some(file) = self.written().take() else { return unsupported() };
+        let upload = file.upload().take();
+        upload.ok_or(io::ErrorKind::NotFound)?.finish().map_err(io::Error::from)
+    }
+
+    /// Gives up the file that is written, or removes one that is there.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        match self.written().take() {
+            Some(file) => drop(file.upload().take()),
+            None => self.bucket.remove(name_of(path)?)?,
+        }
+        Ok(())
+    }
+
+    fn create_directory(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, _path: &Path) -> io::Result<Vec<String>> {
+        let mut names: Vec<String> =
+            self.bucket.list()?.into_iter().map(|file| file.name).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn list_with_times(&self, _path: &Path) -> io::Result<Vec<(i64, String)>> {
+        let files = self.bucket.list()?.into_iter();
+        Ok(files.map(|file| (file.modified_unix_ms, file.name)).collect())
+    }
+}
+
+/// A file that is written.
+struct ObjectFile(Mutex<Option<Upload>>);
+
+impl ObjectFile {
+    fn upload(&self) -> MutexGuard<'_, Option<Upload>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DiskFile for ObjectFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        self.upload().as_mut().ok_or(io::ErrorKind::NotFound)?.write_all(bytes)
+    }
+
+    fn write_over_start(&self, bytes: &[u8]) -> io::Result<()> {
+        let upload = self.upload();
+        Ok(upload.as_ref().ok_or(io::ErrorKind::NotFound)?.write_over_start(bytes)?)
+    }
+
+    /// Kept when it is whole, and then as long as the storage keeps it.
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

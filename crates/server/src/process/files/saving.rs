@@ -1,0 +1,434 @@
+//! Writing a snapshot: threads that walk, and one that writes what they bring.
+//!
+//! ```text
+//! SAVE           on a thread of the lane      --+
+//! BGSAVE         on a thread of its own       --+--> save: cut, walkers, this thread writes
+//! the schedule   asks each second, if at all  --+
+//! SHUTDOWN       on the lane; signals: `stopping`
+//! ```
+//!
+//! Invariants
+//! 1. Whoever writes waits for its walkers, also where the disk has failed.
+//!
+//! Tests: at the foot; compat/transcripts/server/save.txt; compat/bad_days.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{Builder, Scope};
+use std::time::Duration;
+
+use pantala_base::clock::{monotonic_us, unix_ms, unix_us};
+use pantala_base::rests::Rests;
+use pantala_engine::condition::states::States;
+use pantala_keyspace::snapshot::{CutInfo, NoSnapshot, Outcome, Snapshot, SnapshotTarget};
+use pantala_persistence::aof::commands::CommandTarget;
+use pantala_persistence::disk::Disk;
+use pantala_persistence::snapshot::schedule::Since;
+use pantala_persistence::snapshot::{Facts, Fault, Form, Queue, RdbTarget, Schedule, name, write};
+use pantala_rdb::file::Sizes;
+use pantala_rdb::{Strings, Style};
+use pantala_settings::Settings;
+
+use super::place;
+use crate::commands::REDIS_VERSION;
+use crate::replication::moment::{Moment, note};
+use crate::saves::{Ended, Save};
+use crate::shared::Shared;
+use crate::tls::Watch;
+
+/// How soon it is tried again while a base of the append-only file is being written.
+const AGAIN: Duration = Duration::from_millis(20);
+/// How often the schedule is looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Now, in seconds of Unix time.
+pub fn now_s() -> i64 {
+    unix_us().div_euclid(1_000_000)
+}
+
+/// Why there is no new file.
+#[derive(Debug)]
+pub enum Unsaved {
+    /// Another one is being written.
+    Busy,
+    /// A script does not end.
+    Held,
+    /// It failed, or was called off.
+    Failed(String),
+}
+
+impl fmt::Display for Unsaved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unsaved::Busy => f.write_str("another one has not ended"),
+            Unsaved::Held => f.write_str("a script does not end, and has written"),
+            Unsaved::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Writes a snapshot, on this thread and others; returns when the file is there. Only on threads
+/// that may wait, outside the gate.
+///
+/// # Errors
+/// See [`Unsaved`]; the old file is as it was.
+pub fn save(shared: &Shared) -> Result<(), Unsaved> {
+    let save = shared.saves.begin(monotonic_us(), false).ok_or(Unsaved::Busy)?;
+    run(shared, &save)
+}
+
+/// The same on a thread of its own; whether it was begun.
+///
+/// # Errors
+/// Another one is being written, or the system has no thread.
+pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), Unsaved> {
+    let save = shared.saves.begin(monotonic_us(), true).ok_or(Unsaved::Busy)?;
+    let (of_thread, saved) = (Arc::clone(shared), Arc::clone(&save));
+    let life = move || {
+        pantala_base::os::yield_to_others();
+        // Whoever wants to know looks at the log or at INFO.
+        let _told = run(&of_thread, &saved);
+        pantala_memory::release_seat();
+    };
+    let spawned = Builder::new().name("save".into()).spawn(life);
+    spawned.map(drop).map_err(|error| {
+        end(shared, &save, Ended::Failed);
+        Unsaved::Failed(format!("cannot start a thread: {error}"))
+    })
+}
+
+/// Writes the file, after whoever else is writing a snapshot: a base of the append-only file.
+fn when_free(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
+    let shutdown = &shared.engine.condition.shutdown;
+    loop {
+        match write_file(shared, save) {
+            Err(Unsaved::Busy) if !save.is_cancelled() && !shutdown.pause_for(AGAIN) => {}
+            ended => return ended,
+        }
+    }
+}
+
+fn run(shared: &Shared, save: &Save) -> Result<(), Unsaved> {
+    let (result, ended) = match when_free(shared, save) {
+        Ok(bytes) => {
+            let keys = save.progress().written;
+            let took_ms = monotonic_us().saturating_sub(save.began_us) / 1000;
+            tracing::info!(keys, bytes, took_ms, "a snapshot was saved");
+            (Ok(()), Ended::Well)
+        }
+        Err(_) if save.is_cancelled() => {
+            tracing::warn!("saving a snapshot was called off");
+            (Err(Unsaved::Failed("it was called off".into())), Ended::CalledOff)
+        }
+        Err(unsaved) => {
+            tracing::error!("a snapshot could not be saved: {unsaved}");
+            (Err(unsaved), Ended::Failed)
+        }
+    };
+    end(shared, save, ended);
+    result
+}
+
+fn end(shared: &Shared, save: &Save, ended: Ended) {
+    shared.saves.end(save, ended, now_s(), monotonic_us());
+    shared.saves.apply(&shared.engine);
+}
+
+/// What stands in the file before the keys, but for what is known at the cut.
+pub fn facts(is_base: &str) -> Facts {
+    let used = pantala_memory::allocated();
+    let aux = vec![
+        ("redis-ver", REDIS_VERSION.to_owned()),
+        ("redis-bits", usize::BITS.to_string()),
+        ("ctime", now_s().to_string()),
+        ("used-mem", used.to_string()),
+        ("aof-base", is_base.to_owned()),
+        ("pantala-ver", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    Facts { aux, ..Facts::default() }
+}
+
+fn strings(settings: &Settings) -> Strings {
+    if settings.rdbcompression { Strings::Compressed } else { Strings::Plain }
+}
+
+fn plan(settings: &Settings, directory: &Path, name: &str) -> write::Plan {
+    write::Plan {
+        path: directory.join(name),
+        temporary: directory.join(name::temporary(std::process::id())),
+        form: Form::Rdb,
+        strings: strings(settings),
+        has_checksum: settings.rdbchecksum,
+        fixed_version: None,
+        syncs_in_steps: settings.rdb_save_incremental_fsync,
+    }
+}
+
+/// Removes what is left of a file that is not finished.
+pub fn remove_temporary(settings: &Settings) {
+    let temporary = Path::new(&settings.dir).join(name::temporary(std::process::id()));
+    // Most often there is none.
+    let _absent = std::fs::remove_file(temporary);
+}
+
+/// The plan for a file of this form that somebody else puts in its place.
+pub fn plan_at(settings: &Settings, path: PathBuf, form: Form) -> write::Plan {
+    let mut temporary = path.clone().into_os_string();
+    temporary.push(".part");
+    write::Plan { path, temporary: temporary.into(), form, ..plan(settings, Path::new(""), "") }
+}
+
+/// The bytes of the file, or what went wrong.
+fn write_file(shared: &Shared, save: &Save) -> Result<u64, Unsaved> {
+    let settings = shared.engine.settings.current();
+    let name = name::at(&settings.dbfilename, now_s());
+    let place = place::for_file(&settings, &name).map_err(Unsaved::Failed)?;
+    write_to(shared, save, place.disk, plan(&settings, &place.directory, &name))
+}
+
+/// The same on this disk, as planned.
+pub(crate) fn write_to(
+    shared: &Shared,
+    save: &Save,
+    disk: Box<dyn Disk>,
+    plan: write::Plan,
+) -> Result<u64, Unsaved> {
+    let moment = RefCell::new(Moment::for_file(shared));
+    let mut at_cut = |cut: &CutInfo| {
+        save.changes.store(shared.changes(), Ordering::Relaxed);
+        moment.borrow_mut().is_now(cut.stamp);
+    };
+    let (form, readers) = (Form::Rdb, Readers::Pantala);
+    let of_file = Purpose { is_base: "0", form, readers, at_cut: &mut at_cut };
+    write_snapshot(shared, save, of_file, |facts, _| {
+        if let Some(place) = moment.borrow().place()? {
+            note(facts, place);
+        }
+        Ok((disk, plan))
+    })
+}
+
+/// Who is to read a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Pantala, and who `snapshot_portable` says.
+    Pantala,
+    /// A Pantala that gets it in parts: they are compressed as a whole, if at all.
+    InParts,
+    /// Valkey 9, too.
+    Valkey,
+    /// Redis 7.0, too.
+    Redis,
+}
+
+/// What a snapshot is for.
+pub struct Purpose<'p> {
+    /// Whether it is the base of an append-only file, as the file itself says it.
+    pub is_base: &'static str,
+    /// What the file is made of.
+    pub form: Form,
+    /// Who is to read it.
+    pub readers: Readers,
+    /// What is done at the cut.
+    pub at_cut: &'p mut dyn FnMut(&CutInfo),
+}
+
+/// Writes a snapshot as `plan` says, which is asked for after the cut, and may add to what stands
+/// before the keys. The bytes of the file.
+///
+/// # Errors
+/// There is no file.
+pub fn write_snapshot(
+    shared: &Shared,
+    save: &Save,
+    purpose: Purpose<'_>,
+    plan: impl FnOnce(&mut Facts, &Arc<Queue>) -> Result<(Box<dyn Disk>, write::Plan), String>,
+) -> Result<u64, Unsaved> {
+    write_snapshot_by(shared, save, purpose, plan, |(disk, plan), facts, queue, version, taken| {
+        write::write(&**disk, plan, facts, queue, version, taken)
+    })
+}
+
+/// The same where `write` takes the pieces out of the queue, all of them or until something fails,
+/// and is given what `begin` has prepared after the cut.
+///
+/// # Errors
+/// Not all was written.
+pub fn write_snapshot_by<T>(
+    shared: &Shared,
+    save: &Save,
+    purpose: Purpose<'_>,
+    begin: impl FnOnce(&mut Facts, &Arc<Queue>) -> Result<T, String>,
+    write: impl FnOnce(
+        &T,
+        &Facts,
+        &Queue,
+        &dyn Fn() -> u16,
+        &dyn Fn(u64, bool) -> bool,
+    ) -> Result<u64, Fault>,
+) -> Result<u64, Unsaved> {
+    let engine = &*shared.engine;
+    let settings = engine.settings.current();
+    let Purpose { is_base, form, readers, at_cut } = purpose;
+    let queue = Arc::new(Queue::default());
+    let (target, version) = target(&settings, (form, readers), &queue);
+    let mut facts = facts(is_base);
+    let mut libraries = None;
+    let snapshot = engine.space.begin_snapshot(target, &mut |cut| {
+        facts.sizes = sizes(cut);
+        libraries = Some(engine.functions.current());
+        at_cut(cut);
+    });
+    let snapshot = snapshot.map_err(|why| match why {
+        NoSnapshot::Running => Unsaved::Busy,
+        NoSnapshot::Aborted(_) => Unsaved::Held,
+    })?;
+    let libraries = libraries.iter().flat_map(|libraries| libraries.iter());
+    facts.functions = libraries.map(|library| library.code.clone()).collect();
+    let snapshot = save.cut(snapshot);
+    let written = std::thread::scope(|scope| {
+        let prepared = begin(&mut facts, &queue);
+        let walkers = 0..settings.snapshot_thread_count();
+        let started = walkers.filter(|_| start_walker(scope, shared, snapshot, &queue)).count();
+        if started == 0 {
+            snapshot.cancel();
+            snapshot.work(&engine.space);
+            queue.break_off();
+        }
+        let Ok(prepared) = prepared.as_ref().inspect_err(|_| {
+            snapshot.cancel();
+            queue.break_off();
+        }) else {
+            return Err(Fault::CalledOff);
+        };
+        let taken = |keys: u64, has_more_room: bool| {
+            if has_more_room {
+                snapshot.has_room();
+            }
+            rest(keys * settings.rdb_key_save_delay_us, &|| save.is_cancelled());
+            !save.is_cancelled()
+        };
+        let written = write(prepared, &facts, &queue, &version, &taken);
+        if written.is_err() {
+            snapshot.cancel();
+            queue.break_off();
+        }
+        written
+    });
+    written.map_err(|fault: Fault| Unsaved::Failed(fault.to_string()))
+}
+
+/// Waits for so many microseconds, or until it is not wanted any more: a test holds up what else
+/// would be over before it could look.
+pub fn rest(us: u64, is_over: &dyn Fn() -> bool) {
+    const LONGEST_US: u64 = 10_000;
+    let end_us = monotonic_us().saturating_add(us);
+    while let Some(left_us) = end_us.checked_sub(monotonic_us()).filter(|left_us| *left_us > 0) {
+        if is_over() {
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(left_us.min(LONGEST_US)));
+    }
+}
+
+/// Who knows how keys are written in this form, and who then tells which version they need.
+fn target(
+    settings: &Settings,
+    (form, readers): (Form, Readers),
+    queue: &Arc<Queue>,
+) -> (Arc<dyn SnapshotTarget>, Box<dyn Fn() -> u16>) {
+    let (queue, now) = (Arc::clone(queue), unix_ms());
+    let is_foreign = matches!(readers, Readers::Valkey | Readers::Redis);
+    let is_old = readers == Readers::Redis;
+    let is_portable = is_foreign || settings.snapshot_portable;
+    match form {
+        Form::Rdb => {
+            let strings =
+                if readers == Readers::InParts { Strings::Plain } else { strings(settings) };
+            let style = Style { strings, is_portable, is_old };
+            let target = Arc::new(RdbTarget::new(queue, style, now));
+            (target.clone(), Box::new(move || target.version()))
+        }
+        Form::Commands => (Arc::new(CommandTarget::new(queue, now, is_portable)), Box::new(|| 0)),
+    }
+}
+
+fn sizes(cut: &CutInfo) -> Vec<(pantala_keyspace::DbIndex, Sizes)> {
+    let sizes = cut.databases.iter().map(|database| {
+        let sizes = Sizes { keys: database.keys, with_deadline: database.with_deadline };
+        (database.db, sizes)
+    });
+    sizes.collect()
+}
+
+/// Starts a thread that walks to the end; whether there is one.
+fn start_walker<'s>(
+    scope: &'s Scope<'s, '_>,
+    shared: &'s Shared,
+    snapshot: &'s Snapshot,
+    queue: &'s Queue,
+) -> bool {
+    let life = move || {
+        pantala_base::os::yield_to_others();
+        let breaking = BreakOff(queue, snapshot);
+        let mut rests = Rests::default();
+        let outcome = snapshot.work_and_rest(&shared.engine.space, &mut || rests.when_due());
+        std::mem::forget(breaking);
+        match outcome {
+            Outcome::Complete => queue.complete(),
+            Outcome::Cancelled | Outcome::Failed => queue.break_off(),
+        }
+        pantala_memory::release_seat();
+    };
+    Builder::new().name("save-walk".into()).spawn_scoped(scope, life).is_ok()
+}
+
+/// Dropped by a walker that panics: nobody waits for what it had.
+struct BreakOff<'q>(&'q Queue, &'q Snapshot);
+
+impl Drop for BreakOff<'_> {
+    fn drop(&mut self) {
+        self.1.cancel();
+        self.0.break_off();
+    }
+}
+
+/// The life of the thread that saves by the schedule, and looks at files that may be replaced.
+pub fn keep_schedule(shared: &Arc<Shared>) {
+    let engine = &shared.engine;
+    let shutdown = &engine.condition.shutdown;
+    let mut version = engine.settings.version();
+    let mut schedule = Schedule::new(&engine.settings.current(), now_s());
+    let mut certificates = Watch::default();
+    loop {
+        certificates.look(&shared.tls, engine);
+        let tick = if schedule.has_any() { TICK } else { Duration::MAX };
+        if shutdown.pause_for(tick.min(Watch::pause(&engine.settings.current()))) {
+            break;
+        }
+        if engine.settings.version() != version {
+            version = engine.settings.version();
+            schedule = Schedule::new(&engine.settings.current(), now_s());
+        }
+        let history = shared.saves.history();
+        let since = Since {
+            last_good_s: history.last_good_s,
+            last_failed_s: history.last_failed_s,
+            changes: shared.changes().wrapping_sub(history.changes),
+        };
+        let rests = engine.condition.switches.no_housekeeping.is_on();
+        let is_loading = engine.condition.lasting.now().has(States::LOADING);
+        let may_save = !rests && !is_loading && !shutdown.is_preparing();
+        let due = schedule.is_due(now_s(), since);
+        if let Some(cause) = due.filter(|_| may_save) {
+            tracing::info!("saving a snapshot: {cause}");
+            if let Err(unsaved) = save_in_background(shared) {
+                tracing::warn!("no snapshot was begun: {unsaved}");
+            }
+        }
+    }
+    pantala_memory::release_seat();
+}

@@ -1,0 +1,94 @@
+//! A full copy that is sent as it is made: bytes of no known length between two marks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pantala_keyspace::Aborted;
+use pantala_keyspace::snapshot::CutInfo;
+use pantala_persistence::disk::Disk;
+use pantala_persistence::snapshot::{Form, Queue, write};
+use pantala_replication::ReplicationId;
+
+use super::recipients::Recipients;
+use super::sink::Sink;
+use crate::process::files::saving::{self, Unsaved};
+use crate::replication::moment::Moment;
+use crate::shared::Shared;
+
+/// The plan of a copy that is sent as it is made.
+pub(super) fn plan(shared: &Shared, recipients: &Recipients) -> write::Plan {
+    let settings = shared.engine.settings.current();
+    let plan = saving::plan_at(&settings, PathBuf::new(), Form::Rdb);
+    write::Plan { fixed_version: Some(recipients.version()), syncs_in_steps: false, ..plan }
+}
+
+/// The mark at whose repetition a copy without a length ends.
+pub(super) struct Mark(ReplicationId);
+
+impl Mark {
+    /// The copy begins on the links.
+    pub(super) fn begin(shared: &Shared, recipients: &Recipients) -> Mark {
+        let mark = Mark(ReplicationId::random());
+        recipients.has_begun();
+        recipients.put(shared, format!("$EOF:{}\r\n", mark.0).as_bytes());
+        mark
+    }
+
+    /// It has ended.
+    pub(super) fn end(&self, shared: &Shared, recipients: &Recipients) {
+        recipients.finish_with(shared, self.0.as_str().as_bytes());
+    }
+}
+
+/// All of the data.
+pub(super) fn make(shared: &Arc<Shared>, recipients: &Arc<Recipients>) -> Result<u64, Unsaved> {
+    let moment = std::cell::RefCell::new(Moment::for_replicas(shared));
+    let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
+    let purpose = recipients.purpose(&mut at_cut);
+    let mut mark = None;
+    let bytes = saving::write_snapshot(shared, &recipients.save, purpose, |facts, source| {
+        recipients.begin(shared, &moment.borrow(), facts)?;
+        mark = Some(Mark::begin(shared, recipients));
+        Ok((sink(shared, recipients, source), plan(shared, recipients)))
+    })?;
+    if let Some(mark) = mark {
+        mark.end(shared, recipients);
+    }
+    Ok(bytes)
+}
+
+/// The links of these as a disk.
+pub(super) fn sink(
+    shared: &Arc<Shared>,
+    recipients: &Arc<Recipients>,
+    source: &Arc<Queue>,
+) -> Box<dyn Disk> {
+    let (shared, recipients, source) =
+        (Arc::clone(shared), Arc::clone(recipients), Arc::clone(source));
+    Box::new(Sink { shared, recipients, source })
+}
+
+/// One without data, perhaps with functions.
+pub(super) fn make_without_keys(
+    shared: &Arc<Shared>,
+    recipients: &Arc<Recipients>,
+) -> Result<u64, Unsaved> {
+    let mut moment = Moment::for_replicas(shared);
+    let cut = shared.engine.space.at_one_moment(|stamp| moment.is_now(stamp));
+    cut.map_err(|Aborted(_)| Unsaved::Held)?;
+    let mut facts = saving::facts("0");
+    if recipients.way.filter.is_some_and(|filter| filter.functions) {
+        let libraries = shared.engine.functions.current();
+        facts.functions = libraries.iter().map(|library| library.code.clone()).collect();
+    }
+    recipients.begin(shared, &moment, &mut facts).map_err(Unsaved::Failed)?;
+    let mark = Mark::begin(shared, recipients);
+    let source = Arc::new(Queue::default());
+    source.complete();
+    let (disk, plan) = (sink(shared, recipients, &source), plan(shared, recipients));
+    let version = || recipients.version();
+    let bytes = write::write(&*disk, &plan, &facts, &source, &version, &|_, _| true);
+    let bytes = bytes.map_err(|fault| Unsaved::Failed(fault.to_string()))?;
+    mark.end(shared, recipients);
+    Ok(bytes)
+}

@@ -1,0 +1,343 @@
+//! A full copy over several connections: keys are spread over them as they come.
+//!
+//! ```text
+//! queue of the snapshot --blocks of whole keys--> the part with the least to send --> frames
+//! the link:  $PARTS:n, signs of life, and when all keys are sent: $EOF:mark, what is no key, mark
+//! ```
+//!
+//! A part is a snapshot of its own, without a checksum: its frames have some. While the parts are
+//! slower than the snapshot their frames are compressed, where that pays.
+//!
+//! Invariants
+//! 1. A block begins with its database, and holds whole keys, or is followed in the same part by
+//!    the rest of its last one.
+//! 2. What waits for one replica is bounded as in `sink`.
+//!
+//! Tests: compat/replication, `several_connections` and those after it.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pantala_base::clock::monotonic_us;
+use pantala_keyspace::DbIndex;
+use pantala_keyspace::snapshot::{CutInfo, Piece, Room, Span};
+use pantala_persistence::snapshot::queue::Next;
+use pantala_persistence::snapshot::{Facts, Fault, Queue, write};
+use pantala_rdb::file::{Writer, write_database};
+use pantala_replication::link::FrameWriter;
+use pantala_replication::link::frames::MOST_FRAME_BYTES;
+use pantala_replication::{Phase, Replica};
+use pantala_settings::field::CopyCompression;
+
+use super::direct::{Mark, plan, sink};
+use super::joined::Part;
+use super::recipients::{Recipient, Recipients};
+use super::{call, name, tell_memory};
+use crate::process::files::saving::{self, Unsaved};
+use crate::replication::moment::Moment;
+use crate::shared::Shared;
+
+/// So much is gathered before it is sent.
+const BLOCK_BYTES: usize = 128 << 10;
+/// From here on it is the connection that is waited for.
+const WAITING_BYTES: usize = 512 << 10;
+/// After a block that got no smaller so many are sent as they are.
+const PLAIN_BLOCKS: u32 = 16;
+/// How soon it is looked whether another part has room.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Makes a copy for these, who have so many connections each, at least.
+pub(super) fn make(
+    shared: &Arc<Shared>,
+    recipients: &Arc<Recipients>,
+    count: usize,
+) -> Result<u64, Unsaved> {
+    let moment = RefCell::new(Moment::for_replicas(shared));
+    let mut at_cut = |cut: &CutInfo| moment.borrow_mut().is_now(cut.stamp);
+    let purpose = recipients.purpose(&mut at_cut);
+    let begin = |facts: &mut Facts, _: &Arc<Queue>| {
+        recipients.begin(shared, &moment.borrow(), facts)?;
+        for recipient in recipients.present() {
+            let joined = recipient.joined.parts().len();
+            recipient.queue.put(format!("$PARTS:{joined}\r\n").into_bytes().into());
+            call(shared, &recipient.replica);
+        }
+        Ok(())
+    };
+    saving::write_snapshot_by(
+        shared,
+        &recipients.save,
+        purpose,
+        begin,
+        |(), facts, queue, _, taken| {
+            tracing::info!(parts = count, "it is sent over connections of its own");
+            let mut spread = Spread::new(shared, recipients, queue, count);
+            let bytes = spread.write_all(taken)?;
+            let Counts { frames, compressed } = spread.counts;
+            tracing::info!(bytes, frames, compressed, "all its keys are under way");
+            write_rest(shared, recipients, facts).map(|rest| bytes + rest)
+        },
+    )
+}
+
+/// What is no key goes over the links, and ends the copy.
+fn write_rest(
+    shared: &Arc<Shared>,
+    recipients: &Arc<Recipients>,
+    facts: &Facts,
+) -> Result<u64, Fault> {
+    let mark = Mark::begin(shared, recipients);
+    let nothing = Arc::new(Queue::default());
+    nothing.complete();
+    let (disk, plan) = (sink(shared, recipients, &nothing), plan(shared, recipients));
+    let version = || recipients.version();
+    let bytes = write::write(&*disk, &plan, facts, &nothing, &version, &|_, _| true)?;
+    mark.end(shared, recipients);
+    Ok(bytes)
+}
+
+/// The parts of the same number of all recipients: they are sent the same.
+struct Lane {
+    frames: FrameWriter,
+    writer: Writer,
+    /// For each recipient.
+    parts: Vec<Part>,
+}
+
+impl Lane {
+    /// What waits for the slowest of them.
+    fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.queue.bytes()).max().unwrap_or(0)
+    }
+}
+
+struct Spread<'s> {
+    shared: &'s Shared,
+    recipients: &'s Recipients,
+    source: &'s Queue,
+    lanes: Vec<Lane>,
+    /// What is gathered.
+    block: Vec<u8>,
+    db: Option<DbIndex>,
+    /// Where the last block went.
+    last: usize,
+    /// There, too, the rest of its last key is to go.
+    held: Option<usize>,
+    is_inside: bool,
+    compression: CopyCompression,
+    /// So many blocks are not tried.
+    untried: u32,
+    counts: Counts,
+}
+
+/// What the log tells.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    frames: u64,
+    compressed: u64,
+}
+
+/// They are gone, or it was called off.
+fn broken() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
+}
+
+impl<'s> Spread<'s> {
+    fn new(
+        shared: &'s Shared,
+        recipients: &'s Recipients,
+        source: &'s Queue,
+        count: usize,
+    ) -> Spread<'s> {
+        let parts: Vec<_> = recipients.present().map(|one| one.joined.parts()).collect();
+        let lane = |at: usize| {
+            let mut head = Vec::new();
+            let writer = Writer::begin(recipients.version(), false, &mut head);
+            let parts: Vec<_> = parts.iter().filter_map(|list| list.get(at).cloned()).collect();
+            let mut lane = Lane { frames: FrameWriter::default(), writer, parts };
+            lane.put(shared, &head, false);
+            lane
+        };
+        // Those that one has more than another are sent no key.
+        let most = parts.iter().map(Vec::len).max().unwrap_or(0);
+        let mut lanes: Vec<Lane> = (0..most).map(lane).collect();
+        lanes.drain(count.min(most)..).for_each(|lane| lane.end(shared));
+        Spread {
+            shared,
+            recipients,
+            source,
+            lanes,
+            block: Vec::new(),
+            db: None,
+            last: 0,
+            held: None,
+            is_inside: false,
+            compression: shared.engine.settings.current().repl_copy_compression,
+            untried: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes all pieces and sends them; how many bytes they had.
+    fn write_all(&mut self, taken: &dyn Fn(u64, bool) -> bool) -> Result<u64, Fault> {
+        let failed = |error| Fault::Disk("send", PathBuf::from("a full copy"), error);
+        let mut bytes = 0;
+        loop {
+            let (next, has_more_room) = self.source.next();
+            match next {
+                Next::Piece(piece) => {
+                    if !taken(piece.keys, has_more_room) {
+                        return Err(Fault::CalledOff);
+                    }
+                    bytes += piece.bytes.len() as u64;
+                    self.gather(&piece).map_err(failed)?;
+                }
+                Next::End => break,
+                Next::Broken => return Err(Fault::CalledOff),
+            }
+        }
+        self.flush().map_err(failed)?;
+        self.look_after().map_err(failed)?;
+        self.lanes.drain(..).for_each(|lane| lane.end(self.shared));
+        Ok(bytes)
+    }
+
+    fn gather(&mut self, piece: &Piece) -> io::Result<()> {
+        if !self.is_inside && (self.block.is_empty() || self.db != Some(piece.db)) {
+            write_database(piece.db.0, &mut self.block);
+            self.db = Some(piece.db);
+        }
+        self.is_inside = matches!(piece.span, Span::First | Span::Middle);
+        self.block.extend_from_slice(&piece.bytes);
+        if self.block.len() < BLOCK_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    /// Sends what is gathered.
+    fn flush(&mut self) -> io::Result<()> {
+        // Of those that are alike the one whose turn it is.
+        let (lanes, turn) = (self.lanes.len(), self.last + 1);
+        let in_turn = (turn..turn + lanes).map(|at| at % lanes);
+        let emptiest = in_turn.min_by_key(|at| self.lanes[*at].bytes());
+        let at = self.held.or(emptiest).ok_or_else(broken)?;
+        self.last = at;
+        let mut block = std::mem::take(&mut self.block);
+        for (number, bytes) in block.chunks(MOST_FRAME_BYTES).enumerate() {
+            if number > 0 {
+                self.wait_for_room(Some(at))?;
+            }
+            let tries = self.tries(at);
+            let pays = self.lanes[at].put(self.shared, bytes, tries);
+            if tries && !pays {
+                self.untried = PLAIN_BLOCKS;
+            }
+            self.counts.compressed += u64::from(pays);
+            self.counts.frames += 1;
+        }
+        self.held = self.is_inside.then_some(at);
+        self.wait_for_room(self.held)?;
+        block.clear();
+        self.block = block;
+        Ok(())
+    }
+
+    /// Whether the next frame of this part is to be compressed, if it gets smaller.
+    fn tries(&mut self, at: usize) -> bool {
+        match self.compression {
+            CopyCompression::Yes => true,
+            CopyCompression::No => false,
+            CopyCompression::Auto if self.untried > 0 => {
+                self.untried -= 1;
+                false
+            }
+            CopyCompression::Auto => self.lanes[at].bytes() >= WAITING_BYTES,
+        }
+    }
+
+    /// Waits until this part, or else any, has room, or commands would have to wait.
+    fn wait_for_room(&self, of: Option<usize>) -> io::Result<()> {
+        let settings = self.shared.engine.settings.current();
+        let most_us = u64::from(settings.repl_timeout_s) * 1_000_000;
+        let most_bytes = settings.client_output_buffer_limit.replica.hard_bytes;
+        let waiting = || self.lanes.iter().map(Lane::bytes).sum::<usize>();
+        let (mut moved_us, mut left) = (monotonic_us(), waiting());
+        loop {
+            self.look_after()?;
+            let emptiest = self.lanes.iter().min_by_key(|lane| lane.bytes());
+            let lane = of.map_or(emptiest, |at| self.lanes.get(at)).ok_or_else(broken)?;
+            // Nobody takes from the others.
+            let present = lane.parts.iter().filter(|part| !part.queue.is_over());
+            let fullest = present.max_by_key(|part| part.queue.bytes());
+            if fullest.is_none_or(|part| part.queue.wait_for_room(LOOK)) {
+                return Ok(());
+            }
+            let now = waiting();
+            if now < left {
+                (moved_us, left) = (monotonic_us(), now);
+            }
+            let is_stuck = monotonic_us().saturating_sub(moved_us) > most_us;
+            for recipient in self.recipients.present() {
+                let bytes = recipient.bytes() as u64;
+                if most_bytes > 0 && bytes > most_bytes || is_stuck && bytes > 0 {
+                    self.give_up(recipient, "it is slow to take its copy");
+                }
+            }
+            if self.source.room() == Room::Overfull {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Who has lost a connection gets no copy, and who is gone needs none of its connections.
+    fn look_after(&self) -> io::Result<()> {
+        for recipient in &self.recipients.list {
+            let is_gone = |replica: &Replica| replica.phase() == Phase::Gone;
+            let parts = recipient.joined.parts();
+            if is_gone(&recipient.replica) {
+                recipient.joined.close(self.shared);
+            } else if parts.iter().any(|part| is_gone(&part.replica)) {
+                self.give_up(recipient, "one of its connections is lost");
+            }
+        }
+        match self.recipients.are_gone() || self.recipients.save.is_cancelled() {
+            true => Err(broken()),
+            false => Ok(()),
+        }
+    }
+
+    fn give_up(&self, recipient: &Recipient, why: &str) {
+        let replica = name(&recipient.replica);
+        tracing::warn!(replica, "disconnecting a replica during its copy: {why}");
+        recipient.close(self.shared);
+    }
+}
+
+impl Lane {
+    /// Sends a frame of these bytes; whether it was compressed.
+    fn put(&mut self, shared: &Shared, bytes: &[u8], compresses: bool) -> bool {
+        let mut out = Vec::with_capacity(bytes.len() + 64);
+        let pays = self.frames.write(bytes, compresses, &mut out);
+        let frame: Arc<[u8]> = out.into();
+        for Part { replica, queue } in &self.parts {
+            queue.put(Arc::clone(&frame));
+            call(shared, replica);
+        }
+        tell_memory(shared);
+        pays
+    }
+
+    fn end(mut self, shared: &Shared) {
+        let mut tail = Vec::new();
+        self.writer.end(&mut tail);
+        self.put(shared, &tail, false);
+        let mut end = Vec::new();
+        self.frames.end(&mut end);
+        let end: Arc<[u8]> = end.into();
+        for Part { replica, queue } in &self.parts {
+            queue.finish_with(Arc::clone(&end));
+            call(shared, replica);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Steps of the stream that are applied together, and what each is for its neighbours.
+//!
+//! Tests: those of `apply`.
+
+use pantala_base::number::parse_i64;
+use pantala_commands::{CommandRef, Databases, Flags, key_positions, options::is_word};
+use pantala_keyspace::PartitionId;
+use pantala_replication::link::{Cutter, Step};
+use smallvec::SmallVec;
+
+use crate::shared::Shared;
+
+/// Commands that may be about more than their key, or are to be alone.
+const NOT_SPREAD: Flags = Flags::WHOLE
+    .and(Flags::OUTSIDE)
+    .and(Flags::OPERATOR)
+    .and(Flags::SCRIPT)
+    .and(Flags::TRANSACTION)
+    .and(Flags::OTHER_DB)
+    .and(Flags::ADMIN)
+    .and(Flags::MAY_REPLICATE);
+
+/// Commands that no group holds up.
+const NOT_GROUPED: Flags = Flags::LANE.and(Flags::BLOCKING);
+
+/// A command's arguments.
+pub type Args<'c> = SmallVec<[&'c [u8]; 8]>;
+
+/// See the module.
+pub struct Batch {
+    /// Its whole steps.
+    pub cutter: Cutter,
+    /// Of each of them.
+    pub looks: Vec<Look>,
+}
+
+/// What was found out of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// What it is for its neighbours.
+    pub kind: Kind,
+    /// The command, unless it is a transaction or unknown.
+    pub found: Option<CommandRef>,
+    /// Of its only key.
+    pub hash: u64,
+}
+
+/// What a step is for its neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It is about one key, and runs with the partitions of others held.
+    Grouped,
+    /// It is about one key.
+    OneKey,
+    /// It selects this database.
+    Selects(u32),
+    /// It runs when all before it have, and before all after it.
+    Alone,
+}
+
+impl Batch {
+    /// The whole steps of a cutter; `looks` is memory to be used.
+    pub fn of(shared: &Shared, cutter: Cutter, mut looks: Vec<Look>) -> Batch {
+        looks.clear();
+        looks.extend(cutter.steps().map(|step| look(shared, step)));
+        Batch { cutter, looks }
+    }
+
+    /// The step of this number.
+    pub fn step(&self, number: usize) -> Step<'_> {
+        self.cutter.step(number)
+    }
+
+    /// The arguments of a step that is one command.
+    pub fn args(&self, number: usize) -> Args<'_> {
+        self.step(number).commands().next().map(Iterator::collect).unwrap_or_default()
+    }
+}
+
+impl Look {
+    /// The partition of its only key.
+    pub fn partition(&self) -> usize {
+        PartitionId::of(self.hash).index()
+    }
+}
+
+fn look(shared: &Shared, step: Step<'_>) -> Look {
+    let alone = Look { kind: Kind::Alone, found: None, hash: 0 };
+    if step.is_transaction() {
+        return alone;
+    }
+    let Some(args) = step.commands().next() else { return alone };
+    let args: Args<'_> = args.collect();
+    let engine = &shared.engine;
+    let found = engine.registry.resolve_recorded(&args);
+    let Some(found) = found.filter(|found| found.row.accepts(args.len())) else {
+        return alone;
+    };
+    let alone = Look { found: Some(found), ..alone };
+    let flags = found.row.flags;
+    if flags.has(Flags::WRITE) && !flags.has(NOT_SPREAD) {
+        let positions = key_positions(found.row, &args).unwrap_or_default();
+        let [position] = positions[..] else { return alone };
+        let is_grouped = found.row.only_key != 0 && !flags.has(NOT_GROUPED);
+        let kind = if is_grouped { Kind::Grouped } else { Kind::OneKey };
+        return Look { kind, hash: engine.space.hash(args[position]), ..alone };
+    }
+    if matches!(found.row.databases, Databases::Selects) {
+        let db = args.get(1).filter(|_| is_word(args[0], "SELECT"));
+        let db = db.and_then(|text| parse_i64(text)).and_then(|db| u32::try_from(db).ok());
+        let db = db.filter(|db| *db < engine.space.database_count());
+        return db.map_or(alone, |db| Look { kind: Kind::Selects(db), ..alone });
+    }
+    alone
+}

@@ -1,0 +1,128 @@
+//! The threads that run the steps of a link beside its own.
+//!
+//! ```text
+//! link:    begin(batch, run) --task--> each of them | its own share | end <--done-- each
+//! ```
+//!
+//! They begin with the first run that is worth it, and sleep between two.
+//!
+//! Invariants
+//! 1. Between `end` and the next `begin` nobody of them has a batch, or is inside the gate.
+//! 2. They have ended when the crew is dropped: another link uses their slots of the gate.
+//!
+//! Tests: compat/replication.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use pantala_journal::Stamp;
+
+use super::batch::Batch;
+use super::run::Runner;
+use super::share::Share;
+use crate::shared::Shared;
+
+/// A run of which one thread does its share.
+struct Task {
+    batch: Arc<Batch>,
+    run: Range<usize>,
+    share: Share,
+    /// The database at its begin.
+    db: u32,
+}
+
+struct Member {
+    tasks: Option<Sender<Task>>,
+    /// It has done its share: the last step that it has recorded.
+    done: Receiver<Stamp>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Member {
+    fn start(shared: &Arc<Shared>, number: usize) -> Option<Member> {
+        let (tasks, waiting) = channel::<Task>();
+        let (finished, done) = channel();
+        let mut runner = Runner::new(Arc::clone(shared), number);
+        let life = move || {
+            for Task { batch, run, share, db } in waiting {
+                runner.select(db);
+                runner.run(&batch, run, share);
+                // Before it is told.
+                drop(batch);
+                let _link_has_gone = finished.send(runner.last_step());
+            }
+            drop(runner);
+            pantala_memory::release_seat();
+        };
+        // Where the system has no thread there are fewer.
+        let thread = Builder::new().name("replica-apply".into()).spawn(life).ok()?;
+        Some(Member { tasks: Some(tasks), done, thread: Some(thread) })
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.tasks = None;
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// See the module.
+pub struct Crew {
+    shared: Arc<Shared>,
+    /// So many are to be.
+    count: usize,
+    members: Vec<Member>,
+    last_step: Stamp,
+}
+
+impl Crew {
+    /// So many threads, once there is something for them to do.
+    pub fn new(shared: Arc<Shared>, count: usize) -> Crew {
+        Crew { shared, count, members: Vec::new(), last_step: Stamp::default() }
+    }
+
+    /// Whether there is, and will be, none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The last step that they have recorded.
+    pub fn last_step(&self) -> Stamp {
+        self.last_step
+    }
+
+    /// The share of this number, of which 0 is the link's own.
+    pub fn share(&self, number: usize) -> Share {
+        Share { number, count: self.members.len() + 1 }
+    }
+
+    /// Has them run their shares of a run, from this database on; false: there is no thread.
+    pub fn begin(&mut self, batch: &Arc<Batch>, run: &Range<usize>, db: u32) -> bool {
+        if self.members.is_empty() {
+            let members = (1..=self.count).map_while(|number| Member::start(&self.shared, number));
+            self.members = members.collect();
+        }
+        for (at, member) in self.members.iter().enumerate() {
+            let (batch, run, share) = (Arc::clone(batch), run.clone(), self.share(at + 1));
+            let task = Task { batch, run, share, db };
+            // One that has panicked is missed at the end.
+            let _is_there = member.tasks.as_ref().map(|tasks| tasks.send(task));
+        }
+        !self.members.is_empty()
+    }
+
+    /// Waits until all have done that.
+    pub fn end(&mut self) {
+        for member in &self.members {
+            let done = member.done.recv();
+            let step = done.expect("a thread of the link has not panicked");
+            self.last_step = self.last_step.max(step);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The stream applied: by one thread, or by several where the keys allow it.
+//!
+//! ```text
+//! batch   SET a | INCR b | SELECT 2 | SET c | ... | MULTI ... EXEC | DEL x y | SET a | ...
+//!         a run: spread by partition over the runners | one after the other    | a run
+//! ```
+//!
+//! A run is commands that change one key each. The others see the end of all before them.
+//!
+//! Invariants
+//! 1. What is done to a key is done in the order of the stream.
+//! 2. When a batch has been applied all of it was: positions lie between batches.
+//!
+//! Not here: how a step runs (`run`), the other threads (`crew`). Tests: at the foot;
+//! compat/replication.
+
+mod batch;
+mod crew;
+mod run;
+mod share;
+mod step;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pantala_engine::lane::LINK_SLOTS;
+use pantala_journal::Stamp;
+use pantala_replication::link::Cutter;
+
+use self::batch::{Batch, Kind, Look};
+use self::crew::Crew;
+use self::run::Runner;
+use self::share::Share;
+use crate::shared::Shared;
+
+/// A shorter run is not worth a second thread: to wake one takes as long as a hundred commands.
+const SHORTEST_RUN: usize = 512;
+
+/// See the module.
+pub struct Applier {
+    shared: Arc<Shared>,
+    /// The link's own.
+    runner: Runner,
+    /// The other ones.
+    crew: Crew,
+    /// What was looked at of the last batch, to be used again.
+    looks: Vec<Look>,
+}
+
+impl Applier {
+    /// For the link, whose thread it works on.
+    pub fn new(shared: Arc<Shared>) -> Applier {
+        let count = shared.engine.settings.current().worker_count().clamp(1, LINK_SLOTS);
+        Applier {
+            runner: Runner::new(Arc::clone(&shared), 0),
+            crew: Crew::new(Arc::clone(&shared), count - 1),
+            looks: Vec::new(),
+            shared,
+        }
+    }
+
+    /// The stream is in this database now.
+    pub fn select(&mut self, db: u32) {
+        self.runner.select(db);
+        self.shared.replication.following.db.store(db, Ordering::Release);
+    }
+
+    /// The last step that was recorded here.
+    pub fn last_step(&self) -> Stamp {
+        self.runner.last_step().max(self.crew.last_step())
+    }
+
+    /// Whether the primary has asked how far this is, since the last time.
+    pub fn take_asked(&mut self) -> bool {
+        self.runner.take_asked()
+    }
+
+    /// Runs the steps that are whole.
+    pub fn apply(&mut self, cutter: &mut Cutter) {
+        let looks = std::mem::take(&mut self.looks);
+        let batch = Arc::new(Batch::of(&self.shared, std::mem::take(cutter), looks));
+        if self.crew.is_empty() {
+            self.runner.run(&batch, 0..batch.looks.len(), Share::ALL);
+        } else {
+            for run in runs(&batch.looks) {
+                self.run_one(&batch, run);
+            }
+        }
+        let db = self.runner.db();
+        self.shared.replication.following.db.store(db, Ordering::Release);
+        // The crew has let go of it.
+        if let Some(batch) = Arc::into_inner(batch) {
+            (*cutter, self.looks) = (batch.cutter, batch.looks);
+        }
+    }
+
+    fn run_one(&mut self, batch: &Arc<Batch>, run: Range<usize>) {
+        let is_long = run.len() >= SHORTEST_RUN && batch.looks[run.start].kind != Kind::Alone;
+        if !is_long || !self.crew.begin(batch, &run, self.runner.db()) {
+            return self.runner.run(batch, run, Share::ALL);
+        }
+        self.runner.run(batch, run, self.crew.share(0));
+        self.crew.end();
+    }
+}
+
+/// Ranges of steps that are about one key each, and those between them.
+fn runs(looks: &[Look]) -> impl Iterator<Item = Range<usize>> {
+    let is_alone = |look: &Look| look.kind == Kind::Alone;
+    let mut begin = 0;
+    looks.chunk_by(move |one, next| is_alone(one) == is_alone(next)).map(move |chunk| {
+        let run = begin..begin + chunk.len();
+        begin = run.end;
+        run
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_alone_parts_the_runs() {
+        let kinds =
+            [Kind::OneKey, Kind::Selects(2), Kind::Grouped, Kind::Alone, Kind::Alone, Kind::OneKey];
+        let looks = kinds.map(|kind| Look { kind, found: None, hash: 0 });
+        assert_eq!(runs(&looks).collect::<Vec<_>>(), [0..3, 3..5, 5..6]);
+        assert_eq!(runs(&[]).count(), 0);
+    }
+}

@@ -1,0 +1,201 @@
+//! Steps of the stream, run by one thread on this server's data: as commands of a client to whom
+//! nothing is refused.
+//!
+//! ```text
+//! run --> turn: inside the gate, many steps --> group: partitions held together, keys prefetched
+//!         |                                 --> one step by itself
+//!         outside it, one step
+//! ```
+//!
+//! Keys are there until the stream says that they are gone, whatever their deadlines. Events,
+//! messages and invalidations reach this server's clients, and its own append-only file has all.
+//!
+//! Invariants
+//! 1. A transaction is one step for all who read.
+//! 2. A command that fails, or that this server does not know, is counted and told, as Redis does;
+//!    the next one runs. So it is with what is about no data: a primary has no say in the rest.
+//! 3. Who waits for a partition waits outside the gate.
+//!
+//! Not here: what runs within a turn (`step`). Tests: compat/replication.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pantala_base::UnixMs;
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_commands::{Flags, Lane, Locking, Session};
+use pantala_engine::condition::states::States;
+use pantala_engine::engine::limits::Limited;
+use pantala_engine::execute::Turn;
+use pantala_engine::lane::LANE_SLOTS;
+use pantala_engine::stats::tallies::ThreadTally;
+use pantala_engine::{Mailbox, NoMailbox};
+use pantala_journal::{Recorder, Stamp};
+use pantala_keyspace::DbIndex;
+use pantala_sync::gate::Role;
+
+use super::batch::{Batch, Kind, Look};
+use super::share::{Share, Work};
+use super::step::{Means, Ran};
+use crate::shared::Shared;
+
+/// Every deadline is behind this.
+const BEFORE_ALL: UnixMs = UnixMs(0);
+/// So many steps run before whoever waits to be alone has a chance.
+const TURN_STEPS: usize = 128;
+/// So often a busy partition is looked at before the thread sleeps between two looks.
+const QUICK_LOOKS: u32 = 32;
+const SLOW_LOOK: Duration = Duration::from_micros(100);
+
+/// See the module.
+pub struct Runner {
+    shared: Arc<Shared>,
+    /// Its slot of the gate.
+    slot: usize,
+    tally: Arc<ThreadTally>,
+    recorder: Recorder,
+    limited: Limited,
+    settings_version: u64,
+    session: Session,
+    inbox: Arc<dyn Mailbox>,
+    output: Vec<u8>,
+    /// The primary wants to know how far this is.
+    asks: bool,
+}
+
+impl Runner {
+    /// The one of this number: one thread at a time uses it.
+    pub fn new(shared: Arc<Shared>, number: usize) -> Runner {
+        let engine = &shared.engine;
+        Runner {
+            slot: LANE_SLOTS + number,
+            tally: engine.stats.tallies.join(),
+            recorder: engine.journal.join(),
+            limited: Limited::new(engine.settings.current()),
+            settings_version: engine.settings.version(),
+            session: Session::new(0),
+            inbox: Arc::new(NoMailbox),
+            output: Vec::new(),
+            asks: false,
+            shared,
+        }
+    }
+
+    /// What runs next is meant for this database.
+    pub fn select(&mut self, db: u32) {
+        self.session.db = DbIndex(db);
+    }
+
+    /// The database that is selected.
+    pub fn db(&self) -> u32 {
+        self.session.db.0
+    }
+
+    /// The last step that was recorded here.
+    pub fn last_step(&self) -> Stamp {
+        self.recorder.last()
+    }
+
+    /// Whether the primary has asked how far this is, since the last time.
+    pub fn take_asked(&mut self) -> bool {
+        std::mem::take(&mut self.asks)
+    }
+
+    /// Runs these steps of a batch, as far as they are its share, in their order.
+    pub fn run(&mut self, batch: &Batch, range: Range<usize>, share: Share) {
+        let engine = Arc::clone(&self.shared.engine);
+        if self.settings_version != engine.settings.version() {
+            self.settings_version = engine.settings.version();
+            self.limited = Limited::new(engine.settings.current());
+        }
+        let mut work = Work::new(batch, range, share);
+        let (mut locking, mut looks) = (Locking::Upfront, 0);
+        while let Some((_, look)) = work.peek() {
+            let ran = match is_outside(look) {
+                true => self.turn_outside(&mut work, locking),
+                false => self.turn(&mut work, locking),
+            };
+            match ran {
+                Ran::Done => (locking, looks) = (Locking::Upfront, 0),
+                // What is not done now is asked for again after the start.
+                Ran::Again(_) if engine.condition.shutdown.is_final() => {
+                    return self.shared.replication.following.cut_short();
+                }
+                Ran::Again(wanted) => {
+                    locking = wanted;
+                    looks += 1;
+                    match looks < QUICK_LOOKS {
+                        true => std::thread::yield_now(),
+                        false => std::thread::sleep(SLOW_LOOK),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs some steps inside the gate.
+    fn turn(&mut self, work: &mut Work<'_>, locking: Locking) -> Ran {
+        let shared = Arc::clone(&self.shared);
+        let inside = shared.engine.space.gate().enter(Role::Lane, self.slot);
+        let mut means = self.means(&shared, false);
+        means.turn.locking = locking;
+        let (mut count, mut ran) = (0, Ran::Done);
+        while count < TURN_STEPS
+            && matches!(ran, Ran::Done)
+            && let Some((number, look)) = work.peek()
+            && !is_outside(look)
+        {
+            let grouped = if look.kind == Kind::Grouped { means.run_group(work) } else { 0 };
+            if grouped == 0 {
+                ran = means.run_step(work.batch, number, work.share);
+                if matches!(ran, Ran::Done) {
+                    work.has_run(number);
+                }
+                means.turn.locking = Locking::Upfront;
+            }
+            count += grouped.max(1);
+        }
+        // Before the gate is left.
+        self.recorder.hand_over();
+        drop(inside);
+        ran
+    }
+
+    /// Runs a step that has to be outside.
+    fn turn_outside(&mut self, work: &mut Work<'_>, locking: Locking) -> Ran {
+        let Some((number, _)) = work.peek() else { return Ran::Done };
+        let shared = Arc::clone(&self.shared);
+        let mut means = self.means(&shared, true);
+        means.turn.locking = locking;
+        let ran = means.run_step(work.batch, number, work.share);
+        if matches!(ran, Ran::Done) {
+            work.has_run(number);
+        }
+        self.recorder.hand_over();
+        ran
+    }
+
+    /// What steps are run with from now on, in one turn.
+    fn means<'t>(&'t mut self, shared: &'t Shared, is_outside: bool) -> Means<'t> {
+        let Runner { tally, recorder, limited, session, inbox, output, asks, .. } = self;
+        let (recorder, now_us) = (&*recorder, monotonic_us());
+        let turn = Turn::new(shared, (tally, recorder), limited, Lane::Slow, (unix_ms(), now_us));
+        let turn = Turn {
+            // Outside the gate the journal may be turned on at any moment.
+            recorder: if is_outside { Some(recorder) } else { turn.recorder },
+            now: BEFORE_ALL,
+            states: States::NONE,
+            is_timed: false,
+            may_wait: false,
+            sees_expired: true,
+            ..turn
+        };
+        let runs_alone = turn.is_monitored || turn.is_traced || turn.hot_keys.is_on();
+        Means { shared, turn, runs_alone, clock_us: now_us, session, inbox, output, asks }
+    }
+}
+
+fn is_outside(look: &Look) -> bool {
+    look.found.is_some_and(|found| found.row.flags.has(Flags::OUTSIDE.and(Flags::OPERATOR)))
+}

@@ -1,0 +1,272 @@
+//! Steps of the stream within one turn: groups of those with one key, and single ones.
+//!
+//! Tests: compat/replication.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pantala_base::clock::monotonic_us;
+use pantala_commands::{
+    CommandRef, Databases, Flags, Locking, OwnedArgs, Park, Queue, Session, options::is_word,
+};
+use pantala_engine::Mailbox;
+use pantala_engine::execute::{Ended, Request, Turn, Verdict};
+use pantala_engine::waiting::ReplyTarget;
+use pantala_keyspace::{DbIndex, Locked, PartitionId};
+use pantala_replication::link::Step;
+use smallvec::SmallVec;
+
+use super::batch::{Args, Batch, Kind};
+use super::share::{Share, Work};
+use crate::shared::Shared;
+
+/// Steps whose partitions are held together: as many as a worker's.
+const GROUP: usize = 12;
+/// So many failures of a link are told one by one.
+const TOLD_ERRORS: u64 = 10;
+
+/// How running a step ended.
+pub(super) enum Ran {
+    Done,
+    /// It has done nothing: somebody holds what it needs.
+    Again(Locking),
+}
+
+/// What steps are run with.
+pub(super) struct Means<'t> {
+    pub shared: &'t Shared,
+    pub turn: Turn<'t>,
+    /// Each command is looked at by itself.
+    pub runs_alone: bool,
+    /// The time, as last read.
+    pub clock_us: u64,
+    pub session: &'t mut Session,
+    pub inbox: &'t Arc<dyn Mailbox>,
+    pub output: &'t mut Vec<u8>,
+    /// The primary wants to know how far this is.
+    pub asks: &'t mut bool,
+}
+
+/// Steps whose partitions are held.
+struct Group<'t> {
+    locked: Locked<'t>,
+    count: usize,
+    /// Each one's number, and where its partition stands among those held.
+    members: [(usize, usize); GROUP],
+}
+
+impl<'t> Group<'t> {
+    /// Takes the partitions of the next steps, up to the first that cannot be one of a group or
+    /// whose partition is busy, and brings their keys near.
+    fn fill(&mut self, mut work: Work<'_>) {
+        while self.count < GROUP
+            && let Some((number, look)) = work.peek()
+            && look.kind == Kind::Grouped
+            && let Some(at) = self.locked.try_add(PartitionId::of(look.hash))
+        {
+            self.locked.prefetch_bucket(at, look.hash);
+            self.members[self.count] = (number, at);
+            self.count += 1;
+            work.has_run(number);
+        }
+        for &(number, at) in &self.members[..self.count] {
+            self.locked.prefetch_record(at, work.batch.looks[number].hash);
+        }
+    }
+}
+
+impl<'t> Means<'t> {
+    /// Runs the next steps with their partitions held together; how many. The one after them runs
+    /// by itself.
+    pub fn run_group(&mut self, work: &mut Work<'_>) -> usize {
+        if self.runs_alone {
+            return 0;
+        }
+        let scope = self.turn.scope(self.session);
+        let locked = self.turn.engine.space.lock_none(scope);
+        let mut group = Group { locked, count: 0, members: [(0, 0); GROUP] };
+        group.fill(work.clone());
+        let (mut done, mut slow) = (0, Vec::new());
+        for &(number, at) in &group.members[..group.count] {
+            group.locked.turn_to(at, scope);
+            if !self.run_member(work.batch, number, &mut group.locked, &mut slow) {
+                break;
+            }
+            work.has_run(number);
+            done += 1;
+        }
+        let ran = group.members;
+        drop(group);
+        self.count_times(work.batch, &ran[..done]);
+        for (number, took_us) in slow {
+            self.log(work.batch, number, took_us);
+        }
+        done
+    }
+
+    /// Runs one of a group; false: it has done nothing, and is to run by itself.
+    fn run_member(
+        &mut self,
+        batch: &Batch,
+        number: usize,
+        locked: &mut Locked<'t>,
+        slow: &mut Vec<(usize, u64)>,
+    ) -> bool {
+        let look = &batch.looks[number];
+        let (Some(found), args) = (look.found, batch.args(number)) else { return false };
+        let request = Request { found, args: &args, hashes: &[look.hash] };
+        self.output.clear();
+        let verdict = self.turn.run_member(self.session, request, locked, self.output);
+        if !matches!(verdict, Verdict::Finished) {
+            self.session.errand = None;
+            return false;
+        }
+        self.ran(&args);
+        let limits = self.turn.limited;
+        let bytes = args.iter().map(|arg| arg.len()).sum::<usize>();
+        let is_large = bytes.max(self.output.len()) >= limits.large_bytes;
+        if is_large || !is_steady(found) {
+            let began_us = std::mem::replace(&mut self.clock_us, monotonic_us());
+            let took_us = self.clock_us - began_us;
+            if !is_steady(found) {
+                self.turn.count_time(found, took_us * 1000);
+            }
+            if is_large || took_us >= limits.slow_us {
+                slow.push((number, took_us));
+            }
+        }
+        true
+    }
+
+    /// The time of a group, spread over those that were not timed alone.
+    fn count_times(&mut self, batch: &Batch, members: &[(usize, usize)]) {
+        let began_us = std::mem::replace(&mut self.clock_us, monotonic_us());
+        let found = members.iter().filter_map(|(number, _)| batch.looks[*number].found);
+        let steady: SmallVec<[CommandRef; GROUP]> = found.filter(|one| is_steady(*one)).collect();
+        let share = (self.clock_us - began_us) * 1000 / steady.len().max(1) as u64;
+        steady.iter().for_each(|found| self.turn.count_time(*found, share));
+    }
+
+    /// Logs one of a group, when nothing is held.
+    #[cold]
+    fn log(&self, batch: &Batch, number: usize, took_us: u64) {
+        let Some(found) = batch.looks[number].found else { return };
+        let (args, reply_bytes) = (batch.args(number), 0);
+        let ended = Ended { found, args: &args, took_us, reply_bytes };
+        self.turn.engine.log_ended(self.session, ended);
+    }
+
+    /// Runs one step by itself.
+    pub fn run_step(&mut self, batch: &Batch, number: usize, share: Share) -> Ran {
+        let (look, step) = (&batch.looks[number], batch.step(number));
+        if step.is_transaction() {
+            return self.run_together(&step);
+        }
+        if let Kind::Selects(db) = look.kind
+            && share != Share::ALL
+        {
+            self.session.db = DbIndex(db);
+            return Ran::Done;
+        }
+        let args: Args<'_> = batch.args(number);
+        match &*args {
+            [] => Ran::Done,
+            [name] if is_word(name, "PING") => Ran::Done,
+            [name, what, ..] if is_word(name, "REPLCONF") => {
+                *self.asks |= is_word(what, "GETACK");
+                Ran::Done
+            }
+            args => match self.known(look.found, args) {
+                Some(found) => self.run(found, args),
+                None => Ran::Done,
+            },
+        }
+    }
+
+    /// The command, if it may be run; else that is told.
+    fn known(&mut self, found: Option<CommandRef>, args: &[&[u8]]) -> Option<CommandRef> {
+        match found {
+            None => self.note_error(args, b"this server knows no such command"),
+            Some(found) if !is_about_data(found) => {
+                self.note_error(args, b"no command for a stream");
+                return None;
+            }
+            Some(_) => {}
+        }
+        found
+    }
+
+    /// A transaction: nothing of it runs where one of its commands is unknown, as in Redis.
+    fn run_together(&mut self, step: &Step<'_>) -> Ran {
+        let registry = &self.turn.engine.registry;
+        let mut queue = Queue::default();
+        for args in step.commands() {
+            let args: Vec<&[u8]> = args.collect();
+            let found = registry.resolve_recorded(&args);
+            let found = found.filter(|found| found.row.accepts(args.len()));
+            let Some(found) = self.known(found, &args) else { return Ran::Done };
+            queue.push(found, OwnedArgs::of(&args), args.len());
+        }
+        if queue.commands.is_empty() {
+            return Ran::Done;
+        }
+        let Some(exec) = registry.resolve_recorded(&[b"EXEC"]) else { return Ran::Done };
+        self.session.multi = Some(Arc::new(queue));
+        self.run(exec, &[b"EXEC"])
+    }
+
+    fn run(&mut self, found: CommandRef, args: &[&[u8]]) -> Ran {
+        let target = ReplyTarget { inbox: self.inbox, connection: 0, parking: 0, waited: None };
+        self.output.clear();
+        match self.turn.run(self.session, found, args, self.output, &target) {
+            Verdict::Finished => {}
+            Verdict::Parked(Park::Token(wanted)) => return Ran::Again(wanted),
+            Verdict::Lane | Verdict::Blocked(_) | Verdict::Parked(Park::Errand | Park::Keys(_)) => {
+                self.session.errand = None;
+                self.note_error(args, b"it would wait");
+                return Ran::Done;
+            }
+            Verdict::Parked(_) => return Ran::Again(Locking::Upfront),
+        }
+        self.ran(args);
+        self.clock_us = monotonic_us();
+        Ran::Done
+    }
+
+    /// A command has run: what it answers is for nobody, unless it has failed.
+    #[inline]
+    fn ran(&mut self, args: &[&[u8]]) {
+        if self.output.first() == Some(&b'-') {
+            let answer = std::mem::take(self.output);
+            self.note_error(args, answer.trim_ascii_end());
+            *self.output = answer;
+        }
+        // However long it is.
+        (self.session.closing, self.session.multi) = (false, None);
+    }
+
+    #[cold]
+    fn note_error(&mut self, args: &[&[u8]], why: &[u8]) {
+        let errors = &self.shared.replication.following.errors;
+        if errors.fetch_add(1, Ordering::Relaxed) < TOLD_ERRORS {
+            let name = args.first().map(|name| name[..name.len().min(64)].escape_ascii());
+            let (name, why) = (name.map(|name| name.to_string()), why.escape_ascii());
+            let command = name.unwrap_or_default();
+            tracing::error!(command, "a command of the primary has failed here: {why}");
+        }
+    }
+}
+
+/// Whether it takes so little time each time that it is not timed alone.
+fn is_steady(found: CommandRef) -> bool {
+    found.row.flags.has(Flags::FAST.and(Flags::STEADY))
+}
+
+/// Whether a primary may tell a replica to do this: what changes data or is told to others, and the
+/// choice of a database.
+fn is_about_data(found: CommandRef) -> bool {
+    let flags = found.row.flags;
+    let is_meant = flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE).and(Flags::SCRIPT))
+        || matches!(found.row.databases, Databases::Selects);
+    is_meant && !flags.has(Flags::ADMIN)
+}

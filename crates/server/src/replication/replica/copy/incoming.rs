@@ -1,0 +1,147 @@
+//! A full copy as it comes from the primary: how it begins, its bytes, and whether it has failed.
+
+use std::io::{self, Error, ErrorKind, Read};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use pantala_replication::ReplicationId;
+use pantala_replication::link::{Begun, Transfer};
+
+use crate::replication::replica::socket::Socket;
+use crate::replication::replica::{Following, relock};
+use crate::shared::Shared;
+/// What comes, and for which link.
+pub struct FullCopy<'c> {
+    pub shared: &'c Shared,
+    pub number: u64,
+    pub id: ReplicationId,
+    pub position: u64,
+    /// Why it has failed, if it has: nobody goes on then.
+    pub failure: Mutex<Option<String>>,
+}
+
+/// What the primary sends first.
+pub(super) enum Start {
+    /// The snapshot.
+    Whole(Transfer),
+    /// So many parts of it.
+    Parts(usize),
+}
+
+impl FullCopy<'_> {
+    pub(super) fn following(&self) -> &Following {
+        &self.shared.replication.following
+    }
+
+    /// Whether it is still wanted.
+    pub(super) fn is_in_force(&self) -> bool {
+        self.following().is_in_force(self.number)
+    }
+
+    /// It has failed, if this has; the first reason is told.
+    pub(super) fn fail_if(&self, ended: io::Result<()>) {
+        if let Err(why) = ended {
+            relock(&self.failure).get_or_insert_with(|| why.to_string());
+        }
+    }
+
+    /// So many bytes more have come.
+    pub(super) fn count(&self, bytes: usize) {
+        self.following().copying.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Waits for what comes over the link beside the parts.
+    pub(super) fn rest(&self, socket: &mut Socket) -> io::Result<Transfer> {
+        match self.begin(socket).map_err(Error::other)? {
+            Start::Whole(transfer) => Ok(transfer),
+            Start::Parts(_) => Err(Error::new(ErrorKind::InvalidData, "parts, again")),
+        }
+    }
+
+    /// Waits until the snapshot begins.
+    pub(super) fn begin(&self, socket: &mut Socket) -> Result<Start, String> {
+        loop {
+            match Begun::read(socket.input()) {
+                Err(_) => return Err("a line before the snapshot does not end".into()),
+                Ok(Some((Begun::Begins(frame), used))) => {
+                    socket.use_up(used);
+                    return Ok(Start::Whole(Transfer::new(frame)));
+                }
+                Ok(Some((Begun::Refused(why), _))) => return Err(format!("no snapshot: {why}")),
+                Ok(Some((Begun::Waits, used))) => socket.use_up(used),
+                Ok(Some((Begun::Parts(count), used))) => {
+                    socket.use_up(used);
+                    return Ok(Start::Parts(count));
+                }
+                Ok(None) => {
+                    self.fill(socket).map_err(|error| error.to_string())?;
+                }
+            }
+        }
+    }
+
+    /// Reads what is there, or waits a while. Its errors are final: one called interrupted would be
+    /// tried again by whoever reads to an end.
+    pub(super) fn fill(&self, socket: &mut Socket) -> io::Result<bool> {
+        if relock(&self.failure).is_some() {
+            return Err(Error::new(ErrorKind::ConnectionAborted, "another part of it has failed"));
+        }
+        if !self.is_in_force() {
+            let why = "another primary is to be followed";
+            return Err(Error::new(ErrorKind::ConnectionAborted, why));
+        }
+        let came = socket.fill()?;
+        if came {
+            self.following().heard();
+        }
+        Ok(came)
+    }
+
+    /// Takes what has come of the snapshot, or waits a while for it.
+    pub(super) fn go_on(
+        &self,
+        socket: &mut Socket,
+        transfer: &mut Transfer,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        if socket.input().is_empty() {
+            self.fill(socket)?;
+        }
+        let used = transfer.take(socket.input(), out);
+        socket.use_up(used);
+        self.count(used);
+        Ok(())
+    }
+}
+
+/// The snapshot as it comes.
+pub(super) struct Straight<'s, 'c> {
+    pub copy: &'s FullCopy<'c>,
+    pub socket: &'s mut Socket,
+    /// `None`: parts come before it.
+    pub transfer: Option<Transfer>,
+    pub out: Vec<u8>,
+    pub at: usize,
+}
+
+impl Read for Straight<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.out.len() {
+            let transfer = match self.transfer.take() {
+                Some(transfer) => transfer,
+                None => self.copy.rest(self.socket)?,
+            };
+            let transfer = self.transfer.insert(transfer);
+            if transfer.is_over() {
+                return Ok(0);
+            }
+            self.out.clear();
+            self.at = 0;
+            self.copy.go_on(self.socket, transfer, &mut self.out)?;
+        }
+        let bytes = buffer.len().min(self.out.len() - self.at);
+        buffer[..bytes].copy_from_slice(&self.out[self.at..self.at + bytes]);
+        self.at += bytes;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,213 @@
+//! A snapshot of the primary takes the place of all data.
+//!
+//! ```text
+//! swapdb   what comes --> beside the old data, which is served --> one moment: in its place
+//!          (another history than the old data's: -LOADING until then)
+//! else     the old data goes, then what comes is loaded; -LOADING until it is whole
+//! ```
+//!
+//! Invariants
+//! 1. No client sees a mix: with `swapdb` all is put in place with nobody inside the gate,
+//!    functions too; else they are answered -LOADING from before the first key goes to after the
+//!    last one has come.
+//! 2. Where it fails on the way the old data stays with its history (`swapdb`); or the data is
+//!    empty and belongs to no history.
+//! 3. Nothing of this is recorded: an append-only file begins anew with what is there then.
+//!
+//! Tests: compat/replication.
+
+use std::time::Duration;
+
+use pantala_base::clock::{monotonic_us, unix_ms};
+use pantala_commands::Lane;
+use pantala_engine::engine::limits::Limited;
+use pantala_engine::execute::Turn;
+use pantala_keyspace::{Aborted, Keyspace, Locked, Scope, Tally};
+use pantala_settings::field::DisklessLoad;
+
+use super::incoming::FullCopy;
+use crate::process::files::journaling;
+use crate::process::files::loading::{self, AnswersLoading, LoadedCopy, Source};
+use crate::replication::replica::{drop_replicas, relock};
+use crate::shared::Shared;
+
+/// How soon it is looked again whether a rewrite has ended, or a script.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Another link is in force, or none.
+const NOT_IN_FORCE: &str = "another primary is to be followed";
+
+impl FullCopy<'_> {
+    /// Puts what the snapshot has in the place of all data. The database that the stream begins in.
+    pub(super) fn replace(&self, source: Source<'_>) -> Result<u32, String> {
+        let settings = self.shared.engine.settings.current();
+        let replaced = match settings.repl_diskless_load {
+            DisklessLoad::Swap => self.load_beside(source),
+            _ => self.load_in_place(source),
+        };
+        replaced.map_err(|why| format!("the snapshot was not loaded: {why}"))
+    }
+
+    /// Keeps the old data until the new one is whole.
+    fn load_beside(&self, source: Source<'_>) -> Result<u32, String> {
+        let shared = self.shared;
+        let history = shared.replication.stream.history();
+        let is_the_same = history.is_kept && history.id == self.id;
+        let beside = shared.engine.space.beside();
+        let others = match is_the_same {
+            true => AnswersLoading::begin_beside(shared),
+            false => AnswersLoading::begin(shared),
+        };
+        let loaded = load_whole(shared, &beside, source);
+        let ended = loaded.and_then(|loaded| self.put_in_place(&beside, loaded));
+        // Before what is beside is freed, if it has failed.
+        drop(others);
+        ended
+    }
+
+    fn put_in_place(&self, beside: &Keyspace, loaded: LoadedCopy) -> Result<u32, String> {
+        let (shared, engine) = (self.shared, &self.shared.engine);
+        let _between_steps = relock(&self.following().applying);
+        if !self.is_in_force() {
+            return Err(NOT_IN_FORCE.into());
+        }
+        drop_replicas(shared);
+        let file = FileBeginsAnew::close(shared);
+        let LoadedCopy { libraries, db } = loaded;
+        let mut libraries = Some(libraries);
+        self.when_alone(|locked, tally| {
+            let old = locked.replace_all(beside, || {
+                let changed = libraries.take().map(|new| engine.set_functions(new));
+                debug_assert!(changed.is_some(), "it happens once");
+            })?;
+            engine.space.dispose(old, true, tally);
+            Ok(())
+        })?;
+        self.become_copy();
+        drop(file);
+        Ok(db)
+    }
+
+    fn load_in_place(&self, source: Source<'_>) -> Result<u32, String> {
+        let shared = self.shared;
+        let _between_steps = relock(&self.following().applying);
+        if !self.is_in_force() {
+            return Err(NOT_IN_FORCE.into());
+        }
+        drop_replicas(shared);
+        let _others_wait = AnswersLoading::begin(shared);
+        let _file = FileBeginsAnew::close(shared);
+        self.forget_everything()?;
+        match load_whole(shared, &shared.engine.space, source) {
+            Ok(LoadedCopy { libraries, db }) => {
+                shared.engine.set_functions(libraries);
+                self.become_copy();
+                Ok(db)
+            }
+            Err(why) => {
+                shared.replication.stream.stop_keeping();
+                self.forget_everything()?;
+                Err(why)
+            }
+        }
+    }
+
+    fn become_copy(&self) {
+        let replication = &self.shared.replication;
+        replication.stream.become_copy(self.id, self.position);
+        replication.checkpoints.forget();
+    }
+
+    /// All keys and functions go.
+    fn forget_everything(&self) -> Result<(), String> {
+        let engine = &self.shared.engine;
+        self.when_alone(|locked, tally| {
+            let garbage = locked.flush_for_now()?;
+            engine.space.dispose(garbage, false, tally);
+            Ok(())
+        })?;
+        engine.set_functions(Default::default());
+        Ok(())
+    }
+
+    /// Does something to all data, which nobody records, as soon as nobody else is inside.
+    fn when_alone(
+        &self,
+        mut work: impl FnMut(&mut Locked<'_>, &Tally) -> Result<(), Aborted>,
+    ) -> Result<(), String> {
+        let (shared, engine) = (self.shared, &self.shared.engine);
+        let (tally, recorder) = (engine.stats.tallies.join(), engine.journal.join());
+        let limited = Limited::new(engine.settings.current());
+        let thread = (&*tally, &recorder);
+        loop {
+            let now = (unix_ms(), monotonic_us());
+            let turn = Turn::new(shared, thread, &limited, Lane::Slow, now);
+            let scope = Scope { recorder: None, ..turn.plain_scope() };
+            match work(&mut engine.space.lock_none(scope), &tally.keys) {
+                Ok(()) => return Ok(()),
+                // A script runs too long: it ends, or is ended.
+                Err(Aborted(_)) if !self.is_in_force() => return Err(NOT_IN_FORCE.into()),
+                Err(Aborted(_)) if engine.condition.shutdown.pause_for(LOOK) => {
+                    return Err("the server stops".into());
+                }
+                Err(Aborted(_)) => {}
+            }
+        }
+    }
+}
+
+/// All of it, to the end.
+fn load_whole(shared: &Shared, space: &Keyspace, source: Source<'_>) -> Result<LoadedCopy, String> {
+    let Source { first, bytes, parts, bytes_of_parts } = source;
+    let source = Source { first: &mut *first, bytes, parts, bytes_of_parts };
+    let loaded = loading::load_copy(shared, space, source)?;
+    // Nothing but the end may follow.
+    let ended = std::io::copy(first, &mut std::io::sink());
+    ended.map(|_| loaded).map_err(|error| error.to_string())
+}
+
+/// The append-only file, if there is one, is of another history: it is closed, and begins with what
+/// there is when this is dropped. So does one that somebody has begun meanwhile: it may lack what
+/// came after.
+struct FileBeginsAnew<'s> {
+    shared: &'s Shared,
+    is_kept: bool,
+}
+
+impl<'s> FileBeginsAnew<'s> {
+    fn close(shared: &'s Shared) -> Self {
+        FileBeginsAnew { shared, is_kept: close_file(shared) }
+    }
+}
+
+impl Drop for FileBeginsAnew<'_> {
+    fn drop(&mut self) {
+        let is_kept = close_file(self.shared) || self.is_kept;
+        if let Some(shared) = self.shared.arc().filter(|_| is_kept) {
+            begin_file(&shared);
+        }
+    }
+}
+
+/// Whether there was one.
+fn close_file(shared: &Shared) -> bool {
+    let is_there = shared.appending.is_running();
+    if is_there {
+        shared.appending.close(&shared.engine.journal);
+    }
+    is_there
+}
+
+fn begin_file(shared: &std::sync::Arc<Shared>) {
+    loop {
+        match journaling::begin_anew(shared) {
+            Ok(()) => return,
+            Err(why) if shared.engine.condition.shutdown.pause_for(LOOK) => {
+                return tracing::warn!("the append-only file was not begun: {why}");
+            }
+            // A rewrite that is under way ends.
+            Err(_) if shared.appending.rewrites().began_us.is_some() => {}
+            Err(why) => return tracing::error!("the append-only file was not begun: {why}"),
+        }
+    }
+}

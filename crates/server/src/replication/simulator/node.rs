@@ -1,0 +1,450 @@
+//! One server of the simulation: the real one, without sockets. Its worker, its journal and who
+//! looks after replicas go on when the scheduler says so; its link and its copies have threads that
+//! the scheduler waits for.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pantala_base::UnixMs;
+use pantala_commands::{Lane, Session};
+use pantala_engine::clients::mailbox::Mailbox;
+use pantala_engine::condition::states::States;
+use pantala_engine::engine::limits::Limited;
+use pantala_engine::execute::{Turn, Verdict};
+use pantala_engine::stats::tallies::ThreadTally;
+use pantala_engine::waiting::ReplyTarget;
+use pantala_journal::Recorder;
+use pantala_keyspace::DbIndex;
+use pantala_persistence::disk::Disk;
+use pantala_persistence::disk::simulated::SimulatedDisk;
+use pantala_persistence::snapshot::Form;
+use pantala_replication::{History, Replica};
+use pantala_settings::Settings;
+
+use super::history::{Model, Value};
+use super::network::{Hub, Simulated};
+use crate::in_process::InProcess;
+use crate::process::files::journaling::{self, Keeper};
+use crate::process::files::{loading, saving};
+use crate::process::start;
+use crate::replication::Replication;
+use crate::replication::failover::Step;
+use crate::replication::primary::{self, keeper};
+use crate::replication::replica::{self, Primary};
+use crate::saves::Save;
+use crate::shared::Shared;
+use crate::worker::connection::Waiting;
+
+/// Where its data is kept.
+pub(super) const DIRECTORY: &str = "/d";
+const FILE: &str = "/d/dump.rdb";
+/// Keys of the first two databases.
+pub(super) const STRINGS: [&str; 9] = ["s0", "s1", "c0", "a0", "a1", "a2", "a3", "e0", "e1"];
+const LISTS: [&str; 2] = ["l0", "w"];
+/// Longer nothing takes.
+const MOST_WORK: Duration = Duration::from_secs(120);
+
+/// See the module.
+pub(super) struct Node {
+    pub server: InProcess,
+    pub hub: Arc<Hub>,
+    shared: Arc<Shared>,
+    keeper: Keeper,
+    link: Option<JoinHandle<()>>,
+    /// A client whose database is the second one.
+    pub second_client: u32,
+    tally: Arc<ThreadTally>,
+    recorder: Recorder,
+}
+
+fn settings(number: usize, primary: Option<usize>, swaps: bool) -> Settings {
+    let follows = primary.map(|number| format!("n{number} 1")).unwrap_or_default();
+    let rows = [
+        ("threads", "1"),
+        ("snapshot_threads", "1"),
+        ("dir", "/of/no/disk"),
+        ("save", ""),
+        ("repl-backlog-size", "16384"),
+        ("repl-backlog-ttl", "0"),
+        ("repl-diskless-sync-delay", "0"),
+        ("repl-diskless-load", if swaps { "swapdb" } else { "flush-before-load" }),
+        ("repl-ping-replica-period", "2147483647"),
+        ("repl-timeout", "2147483647"),
+        ("replica-announce-ip", &format!("n{number}")),
+        ("replica-announce-port", "1"),
+        ("replicaof", &follows),
+    ];
+    let with = |settings: Settings, (name, value): (&str, &str)| {
+        settings.with(name, value).unwrap_or_else(|why| panic!("{name}: {why}"))
+    };
+    rows.into_iter().fold(Settings::defaults(), with)
+}
+
+/// Whom the name means.
+pub(super) fn number_of(primary: &Primary) -> usize {
+    primary.host[1..].parse().expect("a node's name")
+}
+
+fn primary_of(number: usize) -> Primary {
+    Primary { host: format!("n{number}"), port: 1 }
+}
+
+/// Waits until something is so that another thread brings about.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < MOST_WORK, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+impl Node {
+    /// A server that begins with what its disk has, and follows this one. `swaps`: its old data
+    /// stays until a copy is there.
+    pub fn start(
+        number: usize,
+        disk: &SimulatedDisk,
+        primary: Option<usize>,
+        swaps: bool,
+    ) -> Result<Node, String> {
+        let mut server = InProcess::new(settings(number, primary, swaps))?;
+        let shared = Arc::clone(server.shared_arc());
+        shared.workers.opened(0, Arc::clone(&server.worker.inbox));
+        let hub = Hub::new();
+        shared.replication.following.simulate(Arc::new(Simulated(Arc::clone(&hub))));
+        let keeper = journaling::by_hand(&shared)?;
+        shared.replication.primary.keep_by_hand();
+        primary::settings_changed(&shared);
+        replica::prepare(&shared);
+        let second_client = server.join();
+        server.exchange_as(second_client, b"SELECT 1\r\n", &mut Vec::new());
+        let (tally, recorder) = (shared.engine.stats.tallies.join(), shared.engine.journal.join());
+        let link = None;
+        let mut node = Node { server, hub, shared, keeper, link, second_client, tally, recorder };
+        if disk.size(Path::new(FILE)).is_ok() {
+            let disk = disk.clone();
+            node.aside(move |shared| {
+                let load = || loading::load_at(shared, &disk, Path::new(FILE), false);
+                start::load_with_history(shared, load)
+            })?;
+        }
+        replica::begin(&node.shared)?;
+        node.take_link();
+        Ok(node)
+    }
+
+    pub fn replication(&self) -> &Replication {
+        &self.shared.replication
+    }
+
+    pub fn history(&self) -> History {
+        self.replication().stream.history()
+    }
+
+    pub fn is_loading(&self) -> bool {
+        self.shared.engine.condition.lasting.now().has(States::LOADING)
+    }
+
+    /// Whether a copy is coming, with or without the old data.
+    pub fn is_receiving(&self) -> bool {
+        let states = self.shared.engine.condition.lasting.now();
+        states.has(States::LOADING) || states.has(States::LOADING_BESIDE)
+    }
+
+    /// The link's thread goes on until it waits.
+    pub fn settle(&self) {
+        if let Some(link) = &self.link {
+            self.hub.settle(link);
+        }
+    }
+
+    /// Whom the link wants to connect to.
+    pub fn wanted(&self) -> Option<usize> {
+        self.hub.wanted(self.link.as_ref()?.thread().id()).map(|primary| number_of(&primary))
+    }
+
+    /// Answers that; the number of the connection.
+    pub fn answer(&self, accepts: bool) -> usize {
+        let thread = self.link.as_ref().expect("it wants one").thread().id();
+        let number = self.hub.answer(thread, accepts);
+        self.settle();
+        number
+    }
+
+    fn take_link(&mut self) {
+        self.link = self.shared.replication.following.take_thread();
+        self.settle();
+    }
+
+    /// The link of before ends.
+    fn retire(&mut self, link: Option<JoinHandle<()>>) {
+        if let Some(link) = link {
+            self.hub.answer(link.thread().id(), false);
+            link.join().expect("no panic");
+        }
+        self.take_link();
+    }
+
+    /// Does what waits for the journal, whose turns come meanwhile.
+    fn aside<R: Send>(&mut self, work: impl FnOnce(&Shared) -> R + Send) -> R {
+        let shared = Arc::clone(&self.shared);
+        std::thread::scope(|scope| {
+            let working = scope.spawn(move || work(&shared));
+            while !working.is_finished() {
+                self.keeper.turn();
+                std::thread::yield_now();
+            }
+            working.join().expect("no panic")
+        })
+    }
+
+    /// A turn of the journal; whether all that was recorded is in the stream.
+    pub fn turn(&mut self) -> bool {
+        let (_, has_more) = self.keeper.turn();
+        self.wait_for_copy();
+        !has_more
+    }
+
+    /// A copy that is being made goes on until it waits for the journal, or ends.
+    fn wait_for_copy(&self) {
+        wait_until("a copy hangs", || {
+            !self.replication().primary.is_copying() || self.shared.appending.awaits_cut()
+        });
+    }
+
+    /// Whether a copy has had its moment, and waits for the journal.
+    pub fn is_copying(&self) -> bool {
+        self.replication().primary.is_copying()
+    }
+
+    /// Whoever looks after replicas looks.
+    pub fn look_after_replicas(&mut self) {
+        let is_handing_over = self.replication().failover.step() == Step::WaitingForSync;
+        if is_handing_over && self.replication().is_replica() {
+            // A copy would wait until that is over.
+            return;
+        }
+        keeper::look_once(&self.shared);
+        self.wait_for_copy();
+    }
+
+    /// A copy that has had its moment goes to its end.
+    pub fn end_copy(&mut self) {
+        while self.is_copying() {
+            self.turn();
+        }
+    }
+
+    /// REPLICAOF; whether it follows another one now.
+    pub fn follow(&mut self, number: usize) -> Result<bool, String> {
+        let link = self.link.take();
+        let shared = Arc::clone(&self.shared);
+        let has_changed = self.aside(move |_| replica::follow(&shared, &primary_of(number)))?;
+        match has_changed {
+            true => self.retire(link),
+            false => self.link = link,
+        }
+        Ok(has_changed)
+    }
+
+    /// REPLICAOF NO ONE.
+    pub fn promote(&mut self) -> Result<(), String> {
+        self.aside(replica::promote)?;
+        let link = self.link.take();
+        self.retire(link);
+        Ok(())
+    }
+
+    /// A client says this of a failover; whether that is taken.
+    pub fn fail_over(&mut self, request: &str) -> bool {
+        let client = self.server.join();
+        let reply = self.ask(client, request);
+        self.settle_failover();
+        reply.starts_with("+OK")
+    }
+
+    /// Whether a failover is under way.
+    pub fn fails_over(&self) -> bool {
+        self.replication().failover.is_under_way()
+    }
+
+    /// FAILOVER ABORT, and its end.
+    pub fn end_failover(&mut self) {
+        let failover = &Arc::clone(&self.shared).replication.failover;
+        while failover.is_under_way() {
+            failover.abort();
+            self.settle_failover();
+        }
+    }
+
+    /// A failover goes on until it has seen all that there is, waits for an answer, or has ended.
+    pub fn settle_failover(&mut self) {
+        let replication = &Arc::clone(&self.shared).replication;
+        let (failover, began) = (&replication.failover, Instant::now());
+        let looks = failover.looks();
+        loop {
+            self.keeper.turn();
+            if self.link.is_none() {
+                self.link = replication.following.take_thread();
+            }
+            // One that was aborted goes to its end.
+            let is_aborted = failover.is_aborted();
+            let has_looked = !is_aborted && failover.looks() >= looks + 2;
+            let asks = !is_aborted && failover.is_asking() && self.link.is_some();
+            if !failover.is_under_way() || has_looked || asks {
+                break;
+            }
+            assert!(began.elapsed() < MOST_WORK, "a failover hangs");
+            std::thread::yield_now();
+        }
+        if !failover.is_under_way() {
+            // Its thread has this to its end.
+            drop(self.shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        if replication.is_replica() {
+            self.settle();
+        } else {
+            let link = self.link.take();
+            self.retire(link);
+        }
+    }
+
+    /// A connection has asked this server to take over: it has done so, or not, after this.
+    pub fn take_over(&mut self, index: u32, reply: &mut Vec<u8>) -> Result<bool, String> {
+        let waits = |node: &mut Node| {
+            let parked = node.server.worker.at(index).and_then(|one| one.waits.parked);
+            parked.is_some_and(|parked| parked.waiting == Waiting::Lane)
+        };
+        if !waits(self) {
+            return Ok(false);
+        }
+        let began = Instant::now();
+        while waits(self) {
+            assert!(began.elapsed() < MOST_WORK, "it does not take over");
+            self.keeper.turn();
+            self.server.exchange_as(index, b"", reply);
+        }
+        if !self.replication().is_replica() {
+            let link = self.link.take();
+            self.retire(link);
+        }
+        Ok(true)
+    }
+
+    /// SAVE, with something that happens after its moment.
+    pub fn save(&mut self, disk: &SimulatedDisk, meanwhile: impl FnOnce(&mut Node)) {
+        let (shared, disk) = (Arc::clone(&self.shared), disk.clone());
+        let saving = std::thread::spawn(move || {
+            let plan = saving::plan_at(&shared.engine.settings.current(), FILE.into(), Form::Rdb);
+            saving::write_to(&shared, &Save::default(), Box::new(disk), plan)
+        });
+        wait_until("a save hangs", || saving.is_finished() || self.shared.appending.awaits_cut());
+        if !saving.is_finished() {
+            meanwhile(self);
+        }
+        while !saving.is_finished() {
+            self.keeper.turn();
+            std::thread::yield_now();
+        }
+        saving.join().expect("no panic").expect("nothing fails on this disk");
+    }
+
+    /// The power is off.
+    pub fn kill(mut self) {
+        self.end_failover();
+        self.hub.kill();
+        self.shared.engine.condition.shutdown.begin();
+        replica::end(&self.shared);
+        if let Some(link) = self.link.take() {
+            link.join().expect("no panic");
+        }
+        self.shared.appending.end(&self.shared.engine.journal);
+        self.shared.replication.primary.cancel_and_wait();
+    }
+
+    /// What it is asked as a client; what it answers at once.
+    pub fn ask(&mut self, client: u32, request: &str) -> String {
+        let mut reply = Vec::new();
+        self.server.exchange_as(client, request.as_bytes(), &mut reply);
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    /// The replica that a connection is.
+    pub fn replica(&mut self, index: u32) -> Option<Arc<Replica>> {
+        self.server.worker.at(index)?.session.replica.clone()
+    }
+
+    /// A connection ends, for whatever reason.
+    pub fn close(&mut self, index: u32) {
+        let worker = &mut self.server.worker;
+        worker.end_following(index);
+        worker.stop_waiting(index);
+        worker.connections[index as usize] = None;
+    }
+
+    /// All of its data, also what has expired and nobody has looked at.
+    pub fn data(&self) -> Model {
+        let mut model = Model::default();
+        for db in 0..2 {
+            let strings: Vec<&str> = ["MGET"].iter().chain(&STRINGS).copied().collect();
+            let found = self.raw(db, &strings);
+            for (key, text) in STRINGS.iter().zip(found) {
+                let expires = text.is_some() && key.starts_with('e');
+                let deadline = expires.then(|| self.raw(db, &["PEXPIRETIME", key]));
+                let deadline = deadline.and_then(|found| found.into_iter().next()?);
+                let deadline = deadline.map(|text| String::from_utf8_lossy(&text).parse());
+                let deadline = deadline.and_then(Result::ok).filter(|deadline| *deadline >= 0);
+                let value = text.map(|text| Value { items: vec![text], deadline });
+                model.put(db, key.as_bytes(), value);
+            }
+            for key in LISTS {
+                let items = self.raw(db, &["LRANGE", key, "0", "-1"]);
+                let items = items.into_iter().flatten().collect();
+                model.put(db, key.as_bytes(), Some(Value { items, deadline: None }));
+            }
+        }
+        model
+    }
+
+    /// What a command answers before all time: strings, numbers and nils, one after the other.
+    fn raw(&self, db: u32, words: &[&str]) -> Vec<Option<Vec<u8>>> {
+        let engine = &self.shared.engine;
+        let limited = Limited::new(engine.settings.current());
+        let thread = (&*self.tally, &self.recorder);
+        let turn = Turn::new(&*self.shared, thread, &limited, Lane::Slow, (UnixMs(0), 0));
+        let turn = Turn { states: States::NONE, sees_expired: true, recorder: None, ..turn };
+        let mut session = Session::new(0);
+        session.db = DbIndex(db);
+        let args: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let found = engine.registry.resolve(&args).expect("it is known");
+        let mut output = Vec::new();
+        let inbox: Arc<dyn Mailbox> = self.server.worker.inbox.clone();
+        let target = ReplyTarget { inbox: &inbox, connection: 0, parking: 0, waited: None };
+        let verdict = turn.run(&mut session, found, &args, &mut output, &target);
+        assert!(matches!(verdict, Verdict::Finished), "nobody else is here");
+        items(&output)
+    }
+}
+
+/// The items of a reply.
+fn items(mut reply: &[u8]) -> Vec<Option<Vec<u8>>> {
+    let mut items = Vec::new();
+    while let Some(end) = reply.windows(2).position(|two| two == b"\r\n") {
+        let (line, rest) = (&reply[..end], &reply[end + 2..]);
+        reply = rest;
+        match line[0] {
+            b'*' => {}
+            b'$' if line == b"$-1" => items.push(None),
+            b'$' => {
+                let length: usize =
+                    std::str::from_utf8(&line[1..]).ok().and_then(|n| n.parse().ok()).expect("one");
+                items.push(Some(rest[..length].to_vec()));
+                reply = &rest[length + 2..];
+            }
+            _ => items.push(Some(line[1..].to_vec())),
+        }
+    }
+    items
+}

@@ -1,0 +1,375 @@
+//! What comes out of a table and belongs to the caller: whole records, and values that were
+//! replaced.
+//!
+//! Freeing a large collection takes long, so the table never does it by itself: it hands the
+//! value out, and the caller drops it where there is time (after the lock, on another thread).
+//!
+//! Invariants: those of `record`; an `OwnedRecord` is the one owner of its record (R4).
+//! Tests: `tests/records.rs`.
+
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+
+use pantala_base::UnixMs;
+use pantala_base::number::i64_text_len;
+
+use crate::Object;
+use crate::records::number::IntText;
+use crate::records::record::{
+    Record, object_part_bytes, rekey, release, release_record, set_deadline, value_offset,
+};
+use crate::records::tail::{self, Tail};
+use crate::records::text::Loose;
+use crate::word::{Kind, Word};
+
+/// Replaced string blocks of at least this size are handed out, smaller ones are freed at once.
+const COSTLY_BLOCK_BYTES: usize = 64 << 10;
+
+/// How a value is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// A string that is the text of a number, kept as the number.
+    Int,
+    /// A string in the record itself.
+    Inline,
+    /// A string in an allocation of its own.
+    Long,
+    /// A collection.
+    Object,
+}
+
+/// A string value as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrRef<'t> {
+    /// The text of this number.
+    Int(i64),
+    /// These bytes.
+    Bytes(&'t [u8]),
+}
+
+impl<'t> StrRef<'t> {
+    /// Length of the text in bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            StrRef::Int(number) => i64_text_len(*number),
+            StrRef::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether the text is empty.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, StrRef::Bytes([]))
+    }
+
+    /// The text; a number is written into `scratch`.
+    #[inline]
+    pub fn bytes<'b>(&self, scratch: &'b mut IntText) -> &'b [u8]
+    where
+        't: 'b,
+    {
+        match *self {
+            StrRef::Int(number) => scratch.write(number),
+            StrRef::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// A copy of the text.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.bytes(&mut IntText::new()).to_vec()
+    }
+}
+
+/// A value as it is kept.
+#[derive(Debug)]
+pub enum ValueRef<'t, O> {
+    /// A string.
+    Str(StrRef<'t>),
+    /// A collection.
+    Object(&'t O),
+}
+
+/// The value of a live record.
+///
+/// # Safety
+/// `word` owns a live record of a table of `O`, which lives unchanged for `'t`.
+#[inline]
+pub(crate) unsafe fn value_of<'t, O>(word: Word) -> ValueRef<'t, O> {
+    // SAFETY: the caller's promise, R2, R3, R5.
+    unsafe {
+        let record = Record::of(word);
+        match word.form() {
+            Kind::INT => ValueRef::Str(StrRef::Int(record.int())),
+            Kind::INLINE | Kind::LONG => {
+                let (at, len) = record.bytes();
+                ValueRef::Str(StrRef::Bytes(std::slice::from_raw_parts(at, len)))
+            }
+            _ => ValueRef::Object(&*record.object::<O>()),
+        }
+    }
+}
+
+/// The encoding a word tells.
+pub(crate) fn encoding_of(word: Word) -> Encoding {
+    match word.form() {
+        Kind::INT => Encoding::Int,
+        Kind::INLINE => Encoding::Inline,
+        Kind::LONG => Encoding::Long,
+        _ => Encoding::Object,
+    }
+}
+
+/// Allocated bytes of a record with all it owns.
+///
+/// # Safety
+/// As for [`value_of`].
+pub(crate) unsafe fn bytes_of<O: Object>(word: Word) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let record = Record::of(word);
+        let owned = match word.form() {
+            Kind::INT | Kind::INLINE => 0,
+            Kind::LONG => record.long_room(),
+            _ => (*record.object::<O>()).heap_bytes(),
+        };
+        record.room() + owned
+    }
+}
+
+/// Frees a record with all it owns.
+///
+/// # Safety
+/// `word` owns a live record of a table of `O` and is not used again.
+pub(crate) unsafe fn free<O>(word: Word) {
+    // SAFETY: the caller's promise; R3 and R5 say how each part was allocated.
+    unsafe {
+        let record = Record::of(word);
+        match word.form() {
+            Kind::INT | Kind::INLINE => {}
+            Kind::LONG => release(record.long().0, record.long_room()),
+            _ => std::ptr::drop_in_place(record.object::<O>()),
+        }
+        release_record(word);
+    }
+}
+
+/// A record with an object.
+pub(crate) fn create_object<O: Object>(key: &[u8], object: O, deadline: Option<UnixMs>) -> Word {
+    let part = object_part_bytes::<O>(value_offset(key.len(), deadline.is_some()));
+    let word = Record::create(key, deadline, Kind::object(object.type_tag()), part);
+    // SAFETY: the record was made with room for it.
+    unsafe { Record::of(word).write_object(object) };
+    word
+}
+
+/// A replaced value whose freeing may take long. Dropping it frees it.
+pub struct Discarded<O> {
+    loose: Loose,
+    object: PhantomData<O>,
+}
+
+// SAFETY: the one owner of what it points to (R3, R4), and an `O` may be sent.
+unsafe impl<O: Send> Send for Discarded<O> {}
+
+impl<O: Object> Discarded<O> {
+    /// Frees what is small at once and wraps the rest.
+    ///
+    /// # Safety
+    /// The caller owns what `loose` points to, which was in a table of `O`.
+    pub(crate) unsafe fn from_loose(loose: Option<Loose>) -> Option<Discarded<O>> {
+        let discarded = Discarded { loose: loose?, object: PhantomData };
+        let is_small = match discarded.loose {
+            Loose::Block(_, room) => room < COSTLY_BLOCK_BYTES,
+            Loose::Object(object) => {
+                // SAFETY: R5; it is owned and lives until `discarded` is dropped.
+                let object = unsafe { &*object.cast::<O>() };
+                object.heap_bytes() < COSTLY_BLOCK_BYTES
+            }
+        };
+        (!is_small).then_some(discarded)
+    }
+}
+
+impl<O: Object> Discarded<O> {
+    /// Allocated bytes, with all it owns.
+    pub fn bytes(&self) -> usize {
+        match self.loose {
+            Loose::Block(_, room) => room,
+            // SAFETY: R5; it is owned and lives as long as `self`.
+            Loose::Object(object) => size_of::<O>() + unsafe { &*object.cast::<O>() }.heap_bytes(),
+        }
+    }
+}
+
+impl<O> Discarded<O> {
+    /// The object, if it was one.
+    pub fn into_object(self) -> Option<O> {
+        let kept = ManuallyDrop::new(self);
+        match kept.loose {
+            // SAFETY: R5, and `kept` is not dropped.
+            Loose::Object(object) => Some(*unsafe { Box::from_raw(object.cast::<O>()) }),
+            Loose::Block(..) => {
+                drop(ManuallyDrop::into_inner(kept));
+                None
+            }
+        }
+    }
+}
+
+impl<O> Drop for Discarded<O> {
+    fn drop(&mut self) {
+        // SAFETY: the one owner of what it points to; R3 and R5 say how it was allocated.
+        unsafe {
+            match self.loose {
+                Loose::Block(block, room) => release(block, room),
+                Loose::Object(object) => drop(Box::from_raw(object.cast::<O>())),
+            }
+        }
+    }
+}
+
+/// A record outside of any table. Dropping it frees it.
+pub struct OwnedRecord<O> {
+    word: Word,
+    object: PhantomData<O>,
+}
+
+// SAFETY: the one owner of its record (R4), and an `O` may be sent.
+unsafe impl<O: Send> Send for OwnedRecord<O> {}
+
+impl<O> OwnedRecord<O> {
+    /// # Safety
+    /// `word` owns a live record of a table of `O`, and nobody else keeps it.
+    pub(crate) unsafe fn from_word(word: Word) -> Self {
+        Self { word, object: PhantomData }
+    }
+
+    pub(crate) fn into_word(self) -> Word {
+        ManuallyDrop::new(self).word
+    }
+
+    fn record(&self) -> Record {
+        // SAFETY: the word owns a live record.
+        unsafe { Record::of(self.word) }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        self.record().key()
+    }
+
+    /// The value.
+    pub fn value(&self) -> ValueRef<'_, O> {
+        // SAFETY: the word owns a live record, borrowed as long as the result.
+        unsafe { value_of(self.word) }
+    }
+
+    /// 0 for a string, otherwise the object's tag.
+    pub fn type_tag(&self) -> u8 {
+        self.word.kind().tag()
+    }
+
+    /// The deadline, if there is one.
+    pub fn deadline(&self) -> Option<UnixMs> {
+        self.record().deadline()
+    }
+
+    /// Whether it was marked as not to be evicted.
+    pub fn is_sticky(&self) -> bool {
+        self.word.is_sticky()
+    }
+
+    /// What is kept beside it, if it is a string.
+    pub fn tail(&self) -> Tail {
+        // SAFETY: the word owns a live record.
+        unsafe { tail::tail_of(self.word) }
+    }
+
+    /// The same record, a string, with this beside it.
+    pub fn with_tail(mut self, tail: Tail) -> Self {
+        assert!(!self.word.kind().is_object(), "a collection has no tail");
+        // SAFETY: the word owns a live record of a string.
+        unsafe { tail::set(&mut self.word, tail) };
+        self
+    }
+
+    /// The saved bit that it came out with: see [`Table::saved_mark`](crate::Table::saved_mark).
+    pub fn saved_mark(&self) -> bool {
+        self.word.saved()
+    }
+
+    /// Gives it another deadline, or none.
+    pub fn set_deadline(&mut self, deadline: Option<UnixMs>) {
+        // SAFETY: the word owns a live record.
+        unsafe { set_deadline(&mut self.word, deadline) }
+    }
+
+    /// The same record, marked as not to be evicted or not.
+    pub fn with_stickiness(mut self, sticky: bool) -> Self {
+        self.word.set_sticky(sticky);
+        self
+    }
+
+    /// The same record under another key; the value is not copied when it is long or an object. Of
+    /// the tail its flags stay.
+    pub fn with_key(self, key: &[u8]) -> Self {
+        // SAFETY: the word owns a live record, and `into_word` gave it up.
+        unsafe { Self::from_word(rekey(self.into_word(), key)) }
+    }
+
+    /// The object, if it is one; the record is freed.
+    pub fn into_object(self) -> Option<O> {
+        if !self.word.kind().is_object() {
+            return None;
+        }
+        let word = self.into_word();
+        // SAFETY: R5; the record is freed without its object, which is the caller's now.
+        unsafe {
+            let object = Record::of(word).object::<O>().read();
+            release_record(word);
+            Some(object)
+        }
+    }
+}
+
+impl<O: Object> OwnedRecord<O> {
+    /// A record with a string that is in no table yet.
+    pub fn new_string(key: &[u8], value: &[u8], deadline: Option<UnixMs>) -> Self {
+        // SAFETY: a fresh record, owned by nobody else.
+        unsafe { Self::from_word(crate::records::text::create(key, value, deadline)) }
+    }
+
+    /// The same with a tail.
+    pub fn new_string_with_tail(
+        key: &[u8],
+        value: &[u8],
+        deadline: Option<UnixMs>,
+        tail: Tail,
+    ) -> Self {
+        if tail == Tail::default() {
+            return Self::new_string(key, value, deadline);
+        }
+        // SAFETY: a fresh record, owned by nobody else.
+        unsafe {
+            Self::from_word(crate::records::text::create_with_tail(key, value, deadline, tail))
+        }
+    }
+
+    /// A record with an object that is in no table yet.
+    pub fn new_object(key: &[u8], object: O, deadline: Option<UnixMs>) -> Self {
+        // SAFETY: a fresh record, owned by nobody else.
+        unsafe { Self::from_word(create_object(key, object, deadline)) }
+    }
+
+    /// Allocated bytes, with all it owns.
+    pub fn bytes(&self) -> usize {
+        // SAFETY: the word owns a live record.
+        unsafe { bytes_of::<O>(self.word) }
+    }
+}
+
+impl<O> Drop for OwnedRecord<O> {
+    fn drop(&mut self) {
+        // SAFETY: the one owner of the record.
+        unsafe { free::<O>(self.word) }
+    }
+}
