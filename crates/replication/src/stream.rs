@@ -24,9 +24,11 @@ use crate::id::ReplicationId;
 
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64 << 10;
-/// So many emptied blocks are kept to be used again: more than a replica that follows is behind for
-/// a moment, since the pages of new memory cost more than what is written there.
+/// So many emptied blocks are kept to be used again while somebody follows: more than a replica is
+/// behind for a moment, since the pages of new memory cost more than what is written there.
 const SPARE_BLOCKS: usize = 64;
+/// The same while nobody follows: blocks go as others come.
+const SPARE_BLOCKS_ALONE: usize = 1;
 
 /// Whose data it is, and how far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +168,8 @@ impl Stream {
         let mut state = self.state();
         let History { first, end, kept_bytes, .. } = state.history;
         let from = end.saturating_sub(kept_bytes).min(needed.unwrap_or(end)).max(first);
-        state.forget_before(from);
+        let most = if needed.is_some() { SPARE_BLOCKS } else { SPARE_BLOCKS_ALONE };
+        state.forget_before(from, most);
     }
 
     /// Whether a replica that knows the history `id` can go on at `position`.
@@ -276,17 +279,18 @@ impl State {
         Ok(bytes)
     }
 
-    /// Whole blocks only: a little more is kept than is asked for.
-    fn forget_before(&mut self, position: u64) {
+    /// Whole blocks only: a little more is kept than is asked for. So many may be spare after it.
+    fn forget_before(&mut self, position: u64, most_spare: usize) {
         while position - self.base >= BLOCK_BYTES as u64
             && let Some(mut block) = self.blocks.pop_front()
         {
             self.base += BLOCK_BYTES as u64;
-            if self.spare.len() < SPARE_BLOCKS {
+            if self.spare.len() < most_spare {
                 block.clear();
                 self.spare.push(block);
             }
         }
+        self.spare.truncate(most_spare);
         self.history.first = self.history.first.max(self.base);
     }
 }
@@ -339,7 +343,7 @@ mod tests {
         assert!(first <= 900_000 && first > 900_000 - BLOCK_BYTES as u64, "{first}");
         assert_eq!(read(&stream, 300_000, 10), Err(Lost::NotKept));
         assert_eq!(read(&stream, 999_999, 10), Ok(vec![1]));
-        let most = (100_000 / BLOCK_BYTES + 2 + SPARE_BLOCKS) * BLOCK_BYTES;
+        let most = (100_000 / BLOCK_BYTES + 2 + SPARE_BLOCKS_ALONE) * BLOCK_BYTES;
         assert!(stream.memory_bytes() <= most as u64);
     }
 

@@ -84,9 +84,10 @@ pub fn catch_up(call: &Call<'_, '_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// There is more of the stream: the workers that have replicas are called.
-pub fn call_workers(shared: &Shared) {
-    primary::tell_memory(shared);
+/// There is more of the stream: what nobody needs goes, and the workers that have replicas are
+/// called.
+pub fn stream_grew(shared: &Shared) {
+    primary::let_go(shared);
     for replica in shared.replication.replicas.all() {
         let follows = matches!(replica.phase(), Phase::Copying | Phase::Online);
         if follows && replica.call() {

@@ -35,7 +35,7 @@ mod spread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
 use pantala_base::clock::monotonic_us;
@@ -108,7 +108,7 @@ pub struct Primary {
     /// The copy that is being made.
     copying: Mutex<Option<Arc<Recipients>>>,
     copied: Condvar,
-    /// Held while it is looked whether enough follow.
+    /// Held while something is counted and told: who has counted last tells last.
     counting: Mutex<()>,
 }
 
@@ -149,6 +149,10 @@ impl Primary {
     #[cfg(test)]
     pub fn keep_by_hand(&self) {
         *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(channel().0);
+    }
+
+    fn begin_counting(&self) -> MutexGuard<'_, ()> {
+        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There is something for the keeper to look at.
@@ -204,15 +208,22 @@ pub fn leave(shared: &Shared, replica: &Arc<Replica>) {
     let replication = &shared.replication;
     replication.replicas.leave(replica);
     // What only it needed goes.
-    replication.stream.trim(replication.replicas.needed());
-    tell_memory(shared);
+    let_go(shared);
     followers_changed(shared);
 }
 
+/// Lets go of what nobody needs of the stream, and tells what is left.
+pub fn let_go(shared: &Shared) {
+    let replication = &shared.replication;
+    replication.stream.trim(replication.replicas.needed());
+    tell_memory(shared);
+}
+
 /// Tells how much memory waits for replicas, beside what is kept for those who come back.
-pub fn tell_memory(shared: &Shared) {
+fn tell_memory(shared: &Shared) {
     let replication = &shared.replication;
     let kept = shared.engine.settings.current().repl_backlog_bytes;
+    let _one_at_a_time = replication.primary.begin_counting();
     let stream = replication.stream.memory_bytes().saturating_sub(kept);
     let copies = replication.replicas.all();
     let copies = copies.iter().filter_map(|replica| replica.copy());
@@ -254,8 +265,7 @@ pub fn count_good(shared: &Shared) {
     let settings = shared.engine.settings.current();
     let (wanted, lag_s) = (settings.min_replicas_to_write, settings.min_replicas_max_lag_s);
     let is_meant = wanted > 0 && lag_s > 0 && !shared.replication.is_replica();
-    let counting = &shared.replication.primary.counting;
-    let _one_at_a_time = counting.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one_at_a_time = shared.replication.primary.begin_counting();
     let lasting = &shared.engine.condition.lasting;
     match is_meant && good_count(shared) < wanted as usize {
         true => lasting.begin(States::TOO_FEW_REPLICAS),
@@ -275,7 +285,7 @@ pub fn good_count(shared: &Shared) -> usize {
 pub fn settings_changed(shared: &Shared) {
     let replication = &shared.replication;
     replication.stream.keep_bytes(shared.engine.settings.current().repl_backlog_bytes);
-    replication.stream.trim(replication.replicas.needed());
+    let_go(shared);
     count_good(shared);
     replication.primary.wake();
 }

@@ -267,12 +267,11 @@ impl<'l> Link<'l> {
                 return Ok(false);
             }
             replication.stream.append(self.cutter.whole());
-            replication.stream.trim(replication.replicas.needed());
             self.on_disk.note(self.applier.last_step(), replication.stream.end());
         }
         if !self.cutter.whole().is_empty() {
             self.cutter.forget_whole();
-            crate::replication::call_workers(self.shared);
+            crate::replication::stream_grew(self.shared);
         }
         cut.map_err(|broken| broken.to_string()).map(|()| true)
     }

@@ -143,8 +143,7 @@ impl Feed {
         let end = replication.stream.end();
         if end != self.called_to {
             self.called_to = end;
-            crate::replication::call_workers(&shared);
-            replication.stream.trim(replication.replicas.needed());
+            crate::replication::stream_grew(&shared);
         }
     }
 
