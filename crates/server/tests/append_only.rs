@@ -282,6 +282,62 @@ fn it_can_be_begun_and_ended_while_the_server_runs() {
 }
 
 #[test]
+fn a_first_file_that_fails_is_tried_again() {
+    let at = Directory::new();
+    let running = server(&at, &[]);
+    let mut client = Client::new(&at.socket());
+    client.ask("SET k 1");
+    // Where the base is to be written is a directory.
+    let files = at.0.join("appendonlydir");
+    std::fs::create_dir_all(files.join("temp-appendonly.aof.1.base.rdb")).expect("a directory");
+    assert_eq!(client.ask("CONFIG SET appendonly yes"), "+OK");
+    while !files.join("appendonly.aof.2.base.rdb").exists() {
+        std::thread::yield_now();
+    }
+    wait_for(&mut client, "aof_rewrite_in_progress:0");
+    client.ask("SET later 1");
+    end(check_again(&at, running, ON));
+}
+
+/// Ends those who write, also when a check has failed.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn it_ends_while_somebody_always_writes() {
+    let at = Directory::new();
+    let running = server(&at, &["--appendonly", "yes", "--repl-diskless-sync-delay", "0"]);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _at_the_end = Ends(&is_over);
+        for number in 0..3 {
+            let (at, is_over) = (&at, &is_over);
+            scope.spawn(move || {
+                let mut client = Client::new(&at.socket());
+                let command = format!("INCR n:{number}");
+                while !is_over.load(Ordering::Relaxed) {
+                    client.send(&[&*command; 20]);
+                }
+            });
+        }
+        let mut client = Client::new(&at.socket());
+        // A replica that has gone: the stream is fed for those who come back.
+        let mut replica = Client::new(&at.socket());
+        replica.ask("REPLCONF capa eof");
+        replica.stream.write_all(b"PSYNC ? -1\r\n").expect("it reads");
+        assert!(replica.line().contains("+FULLRESYNC"));
+        drop(replica);
+        assert_eq!(client.ask("CONFIG SET appendonly no"), "+OK");
+    });
+    end(running);
+}
+
+#[test]
 fn it_can_be_rewritten_while_it_is_off() {
     let at = Directory::new();
     let running = server(&at, &[]);

@@ -6,7 +6,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use pantala_server::process::start::{Running, start};
@@ -453,4 +453,38 @@ fn writes_are_refused_while_too_few_follow() {
     }
     assert_eq!(client.ask("CONFIG SET min-replicas-to-write 0"), "+OK");
     assert_eq!(client.ask("SET a 1"), "+OK");
+}
+
+/// Ends those who write, also when a check has failed.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn the_next_replica_is_served_when_the_backlog_was_freed_amid_writes() {
+    let server = Server::new(&["--repl-backlog-ttl", "1"]);
+    assert_eq!(server.connect().ask("CONFIG SET appendonly yes"), "+OK");
+    let (mut replica, ..) = server.replica(&[]);
+    replica.marked_copy();
+    drop(replica);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let (server, is_over) = (&server, &is_over);
+            scope.spawn(move || {
+                let mut client = server.connect();
+                while !is_over.load(Ordering::Relaxed) {
+                    client.ask(&format!("INCR n:{number}"));
+                }
+            });
+        }
+        let _at_the_end = Ends(&is_over);
+        server.until("repl_backlog_active:0");
+        let (mut replica, ..) = server.replica(&[]);
+        replica.marked_copy();
+    });
 }

@@ -56,6 +56,10 @@ pub struct Writer {
     growth: Growth,
 }
 
+/// Where no file is, and one is wanted, a rewrite that has not even begun is tried again after so
+/// long.
+const MISSING_MS: u64 = 1_000;
+
 /// A file that several threads sync.
 struct Synced {
     file: Arc<dyn DiskFile>,
@@ -603,13 +607,14 @@ impl Writer {
         self.rewrite.is_some()
     }
 
-    /// Whether a rewrite is due by itself: after a fault, or by growth. `idle_ms`: since the last
-    /// one ended.
+    /// Whether a rewrite is due by itself: after a fault, by growth, or because the first one has
+    /// failed. `idle_ms`: since the last one ended.
     pub fn is_rewrite_due(&self, rules: GrowthRules, idle_ms: u64) -> bool {
         if self.rewrite.is_some() || self.growth.retry_after_ms() > idle_ms {
             return false;
         }
-        self.fault().is_some() || (self.is_kept() && self.growth.is_due(rules))
+        let is_missing = self.increment.is_none() && idle_ms >= MISSING_MS;
+        self.fault().is_some() || is_missing || (self.is_kept() && self.growth.is_due(rules))
     }
 
     /// How large the files are, and were.
@@ -880,5 +885,21 @@ mod tests {
         assert!(at.writer.append(b"x", None).is_err());
         let never = GrowthRules { percentage: 0, min_bytes: 0 };
         assert!(at.writer.is_rewrite_due(never, 60_000));
+    }
+
+    #[test]
+    fn the_first_rewrite_is_due_again_until_there_is_a_file() {
+        let disk = SimulatedDisk::new(1);
+        disk.create_directory(Path::new("/d")).expect("made");
+        let mut writer = Writer::new(Arc::new(disk), layout(), None, 0);
+        let never = GrowthRules { percentage: 0, min_bytes: 0 };
+        assert!(!writer.is_rewrite_due(never, 999), "whoever began it may be about to come");
+        assert!(writer.is_rewrite_due(never, 1_000));
+        let rewrite = writer.begin_rewrite(BaseKind::Rdb).expect("it begins");
+        assert!(!writer.is_rewrite_due(never, 60_000));
+        writer.abandon_rewrite(&rewrite);
+        assert!(writer.fault().is_none() && !writer.is_kept());
+        assert!(writer.is_rewrite_due(never, 60_000));
+        writer.stop().expect("nothing is open");
     }
 }

@@ -222,8 +222,8 @@ pub fn let_go(shared: &Shared) {
 /// Tells how much memory waits for replicas, beside what is kept for those who come back.
 fn tell_memory(shared: &Shared) {
     let replication = &shared.replication;
-    let kept = shared.engine.settings.current().repl_backlog_bytes;
     let _one_at_a_time = replication.primary.begin_counting();
+    let kept = shared.engine.settings.current().repl_backlog_bytes;
     let stream = replication.stream.memory_bytes().saturating_sub(kept);
     let copies = replication.replicas.all();
     let copies = copies.iter().filter_map(|replica| replica.copy());
@@ -262,10 +262,10 @@ pub fn heard(shared: &Shared) {
 
 /// Looks whether as many follow as `min-replicas-to-write` wants.
 pub fn count_good(shared: &Shared) {
+    let _one_at_a_time = shared.replication.primary.begin_counting();
     let settings = shared.engine.settings.current();
     let (wanted, lag_s) = (settings.min_replicas_to_write, settings.min_replicas_max_lag_s);
     let is_meant = wanted > 0 && lag_s > 0 && !shared.replication.is_replica();
-    let _one_at_a_time = shared.replication.primary.begin_counting();
     let lasting = &shared.engine.condition.lasting;
     match is_meant && good_count(shared) < wanted as usize {
         true => lasting.begin(States::TOO_FEW_REPLICAS),

@@ -10,6 +10,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_journal::resp::push_command;
 use pantala_journal::{Cut, Stamp};
 
+use super::awaited::Awaited;
 use crate::shared::Shared;
 
 /// A run of this length is appended as it lies; shorter ones are gathered.
@@ -33,10 +34,10 @@ pub(super) struct Feed {
     asked_to: u64,
     /// When the last ping was (monotonic, microseconds).
     pinged_us: u64,
-    /// Who waits for the stream's end, once nothing more is to come.
-    endings: Vec<Sender<u64>>,
-    /// Who wants to know where the stream is, once it has all up to this stamp.
-    asked: Vec<(Option<Stamp>, Sender<u64>)>,
+    /// Who waits for the stream's end.
+    endings: Awaited<Sender<u64>>,
+    /// Who wants to know where the stream is.
+    asked: Awaited<Sender<u64>>,
 }
 
 impl Feed {
@@ -50,8 +51,8 @@ impl Feed {
             asks: false,
             asked_to: 0,
             pinged_us: 0,
-            endings: Vec::new(),
-            asked: Vec::new(),
+            endings: Awaited::default(),
+            asked: Awaited::default(),
         }
     }
 
@@ -98,22 +99,22 @@ impl Feed {
 
     /// Somebody wants to know where the stream is when it has all that was handed over by now.
     pub fn ask_position(&mut self, asked: Sender<u64>) {
-        self.asked.push((None, asked));
+        self.asked.push(asked);
     }
 
     /// Everything before `until` has come; `gathered` is the largest stamp that was handed over.
     pub fn end_round(&mut self, until: Stamp, gathered: Stamp) {
         self.flush();
-        let end = self.shared.replication.stream.end();
-        self.asked.retain_mut(|(last, asked)| {
-            let is_in_it = *last.get_or_insert(gathered) < until;
-            // Who has asked may have gone.
-            let _told = is_in_it.then(|| asked.send(end));
-            !is_in_it
-        });
+        let replication = &self.shared.replication;
+        let end = replication.stream.end();
         if self.is_on {
-            let replication = &self.shared.replication;
-            replication.checkpoints.note(until, replication.stream.end());
+            replication.checkpoints.note(until, end);
+        }
+        let endings = self.endings.take_due(until, gathered);
+        self.is_on &= endings.is_empty();
+        for asked in self.asked.take_due(until, gathered).into_iter().chain(endings) {
+            // Who has asked may have gone.
+            let _told = asked.send(end);
         }
     }
 
@@ -129,12 +130,7 @@ impl Feed {
 
     /// After each round: adds what the server says by itself, calls the workers, lets go of what
     /// nobody needs.
-    pub fn go_on(&mut self, has_more: bool) {
-        if !has_more && !self.endings.is_empty() {
-            self.is_on = false;
-            let end = self.shared.replication.stream.end();
-            self.endings.drain(..).for_each(|ended| _ = ended.send(end));
-        }
+    pub fn go_on(&mut self) {
         let shared = Arc::clone(&self.shared);
         let replication = &shared.replication;
         if self.is_on && !replication.replicas.is_empty() && !self.is_stopping() {

@@ -183,7 +183,7 @@ impl File {
 
     /// Whether it has something to do by itself.
     pub fn has_to_look(&self) -> bool {
-        self.writer.written() > self.writer.durable() || self.writer.fault().is_some()
+        self.writer.written() > self.writer.durable() || !self.writer.is_kept()
     }
 
     /// It is not wanted any more.
@@ -210,7 +210,10 @@ impl File {
         }
         let stopped = if self.is_unwanted { self.writer.stop() } else { self.writer.sync() };
         match stopped {
-            Ok(()) => self.set_durable(self.written),
+            Ok(()) if self.is_unwanted || self.writer.fault().is_none() => {
+                self.set_durable(self.written);
+            }
+            Ok(()) => {}
             Err(fault) => report(&self.shared, &fault),
         }
         if std::mem::take(&mut self.has_history) {

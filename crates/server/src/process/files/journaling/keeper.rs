@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-use pantala_journal::{Item, Reader};
+use pantala_engine::condition::states::States;
+use pantala_journal::{Item, Reader, Stamp};
 use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
 
+use super::awaited::Awaited;
 use super::feed::Feed;
 use super::file::File;
 use crate::appending::Order;
@@ -30,10 +32,10 @@ pub(crate) struct Keeper {
     orders: Receiver<Order>,
     file: Option<File>,
     feed: Feed,
-    /// Who waits until everything is written.
-    flushes: Vec<Sender<()>>,
-    /// Who waits until the file is closed.
-    closings: Vec<Sender<()>>,
+    /// Who waits until what there is is written.
+    flushes: Awaited<Sender<()>>,
+    /// Who waits until it is, and the file is closed.
+    closings: Awaited<Sender<()>>,
     is_ending: bool,
 }
 
@@ -42,7 +44,7 @@ impl Keeper {
     pub fn new(shared: Arc<Shared>, orders: Receiver<Order>) -> Keeper {
         let reader = Reader::new(Arc::clone(&shared.engine.journal), 0);
         let feed = Feed::new(Arc::clone(&shared));
-        let (flushes, closings) = (Vec::new(), Vec::new());
+        let (flushes, closings) = (Awaited::default(), Awaited::default());
         Keeper { shared, reader, orders, file: None, feed, flushes, closings, is_ending: false }
     }
 
@@ -71,24 +73,21 @@ impl Keeper {
     /// Does what is due; whether anything was written, and whether there is more.
     pub fn turn(&mut self) -> (bool, bool) {
         self.take_orders();
-        let had_some = self.round();
-        let has_more = had_some || self.reader.has_more();
-        if !has_more {
-            self.all_is_written();
-        }
+        let (had_some, until) = self.round();
+        self.answer(until);
         if let Some(file) = &mut self.file {
             file.go_on(self.is_ending);
         }
-        self.feed.go_on(has_more);
-        (had_some, has_more)
+        self.feed.go_on();
+        (had_some, had_some || self.reader.has_more())
     }
 
     fn settings(&self) -> Arc<Settings> {
         self.shared.engine.settings.current()
     }
 
-    /// Writes what is complete; whether there was anything.
-    fn round(&mut self) -> bool {
+    /// Writes what is complete; whether there was anything, and up to where it is complete.
+    fn round(&mut self) -> (bool, Stamp) {
         let until = self.reader.gather();
         let Keeper { reader, file, feed, .. } = self;
         let mut had_some = false;
@@ -121,7 +120,7 @@ impl Keeper {
         if self.shared.engine.journal.calls_held_back() {
             self.shared.workers.post_all(|| Message::PauseChanged);
         }
-        had_some
+        (had_some, until)
     }
 
     fn take_orders(&mut self) {
@@ -131,7 +130,10 @@ impl Keeper {
                     self.close_file();
                     match File::open(Arc::clone(&self.shared), *writer) {
                         Ok(file) => self.file = Some(file),
-                        Err(error) => tracing::error!("the file is not kept: {error}"),
+                        Err(error) => {
+                            tracing::error!("the append-only file is not kept: {error}");
+                            self.shared.engine.condition.lasting.begin(States::UNWRITTEN);
+                        }
                     }
                 }
                 Order::Close(closed) => self.closings.push(closed),
@@ -149,21 +151,30 @@ impl Keeper {
         }
     }
 
-    /// Nothing that was handed over is unwritten.
-    fn all_is_written(&mut self) {
-        self.flushes.drain(..).for_each(|flushed| _ = flushed.send(()));
-        if !self.closings.is_empty() {
+    /// Tells those for whom all is written that was handed over when they asked.
+    fn answer(&mut self, until: Stamp) {
+        let gathered = self.reader.gathered();
+        for flushed in self.flushes.take_due(until, gathered) {
+            // Who has asked may have gone.
+            let _told = flushed.send(());
+        }
+        let closings = self.closings.take_due(until, gathered);
+        if !closings.is_empty() {
             if let Some(file) = &mut self.file {
                 file.is_unwanted();
             }
             self.close_file();
-            self.closings.drain(..).for_each(|closed| _ = closed.send(()));
+            // What could not be kept is not wanted any more.
+            self.shared.engine.condition.lasting.end(States::UNWRITTEN);
+            closings.into_iter().for_each(|closed| _ = closed.send(()));
         }
     }
 
     fn close_file(&mut self) {
         if let Some(mut file) = self.file.take() {
             file.close();
+            // To wait for its last sync may have used up the word that there is something to do.
+            self.shared.engine.journal.wake_reader();
         }
     }
 

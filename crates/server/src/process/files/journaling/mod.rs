@@ -11,7 +11,7 @@
 //!
 //! Invariants
 //! 1. A step is told to be durable (`Journal::set_durable`) only after the sync that covers it.
-//! 2. After a fault nothing is told to be durable, and writes are refused (`States::UNKEPT`), until
+//! 2. After a fault nothing is told to be durable, and writes are refused (`States::UNWRITTEN`), until
 //!    a rewrite that began after it has ended.
 //! 3. What waits is bounded: while too much has not been written, changes wait
 //!    (`Journal::is_full`).
@@ -20,6 +20,7 @@
 //! Not here: the snapshot (`saving`), what is loaded at the start (`loading`). Tests:
 //! `tests/append_only.rs`.
 
+mod awaited;
 mod feed;
 mod file;
 mod keeper;

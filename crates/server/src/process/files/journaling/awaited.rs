@@ -1,0 +1,52 @@
+//! Who waits until all has come that was handed over when they asked.
+//!
+//! Not until nothing more comes: under load there is always more.
+
+use pantala_journal::Stamp;
+
+/// Those who wait for the same.
+pub(super) struct Awaited<T>(Vec<(Option<Stamp>, T)>);
+
+impl<T> Default for Awaited<T> {
+    fn default() -> Self {
+        Awaited(Vec::new())
+    }
+}
+
+impl<T> Awaited<T> {
+    /// One more, before the next round gathers.
+    pub fn push(&mut self, one: T) {
+        self.0.push((None, one));
+    }
+
+    /// After a round: takes those for whom all has come. Everything before `until` has come;
+    /// `gathered` is the largest stamp that was handed over.
+    pub fn take_due(&mut self, until: Stamp, gathered: Stamp) -> Vec<T> {
+        let mut due = Vec::new();
+        for (last, one) in std::mem::take(&mut self.0) {
+            match last.unwrap_or(gathered) {
+                last if last < until => due.push(one),
+                last => self.0.push((Some(last), one)),
+            }
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_waits_for_what_was_there_and_for_nothing_later() {
+        let mut awaited = Awaited::default();
+        let stamp = Stamp::first_of;
+        awaited.push('a');
+        assert!(awaited.take_due(stamp(5), stamp(7)).is_empty());
+        awaited.push('b');
+        assert!(awaited.take_due(stamp(7), stamp(9)).is_empty(), "up to it, and not with it");
+        assert_eq!(awaited.take_due(stamp(8), stamp(20)), ['a']);
+        assert_eq!(awaited.take_due(stamp(10), stamp(30)), ['b']);
+        assert!(awaited.take_due(stamp(99), stamp(99)).is_empty());
+    }
+}
