@@ -21,6 +21,10 @@ pub(super) const METRICS: &[Metric] = &[
     each("dragonfly_master", Gauge, |sample, samples| {
         samples.value(u8::from(sample.figures.link_is_up.is_none()));
     }),
+    field("dragonfly_master_link_status", Gauge, "master_link_status"),
+    field("dragonfly_master_last_io_seconds_ago", Gauge, "master_last_io_seconds_ago"),
+    field("dragonfly_master_sync_in_progress", Gauge, "master_sync_in_progress"),
+    field("dragonfly_slave_repl_offset", Gauge, "slave_repl_offset"),
     each("dragonfly_uptime_in_seconds", Counter, |sample, samples| {
         samples.value(sample.facts.uptime_s);
     }),

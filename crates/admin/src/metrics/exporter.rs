@@ -1,6 +1,7 @@
 //! The names of redis_exporter, by which most dashboards know a Redis: fields of INFO under other
 //! names. What INFO does not have here is left out.
 
+use super::ours::word_of;
 use super::samples::Kind::{Counter, Gauge};
 use super::samples::{Kind, Samples};
 use super::table::{Metric, Sample};
@@ -96,6 +97,45 @@ pub(super) const METRICS: &[Metric] = &[
     field("redis_replica_resyncs_full", Gauge, "sync_full"),
     field("redis_replica_partial_resync_accepted", Gauge, "sync_partial_ok"),
     field("redis_replica_partial_resync_denied", Gauge, "sync_partial_err"),
+    Metric::each("redis_slave_info", Gauge, "Whom this replica follows.", |sample, samples| {
+        if let Some([host, port]) = primary(sample) {
+            let is_read_only = sample.info("slave_read_only").unwrap_or_default();
+            samples.labelled(&[host, port, ("read_only", is_read_only)], 1u64);
+        }
+    }),
+    Metric::each("redis_master_link_up", Gauge, "Whether the link stands.", |sample, samples| {
+        of_primary(sample, samples, "master_link_status");
+    }),
+    Metric::each(
+        "redis_master_last_io_seconds_ago",
+        Gauge,
+        "How long nothing was heard of the primary.",
+        |sample, samples| of_primary(sample, samples, "master_last_io_seconds_ago"),
+    ),
+    Metric::each(
+        "redis_master_sync_in_progress",
+        Gauge,
+        "Whether it copies all data.",
+        |sample, samples| of_primary(sample, samples, "master_sync_in_progress"),
+    ),
+    Metric::each(
+        "redis_slave_repl_offset",
+        Gauge,
+        "How far this replica is.",
+        |sample, samples| of_primary(sample, samples, "slave_repl_offset"),
+    ),
+    Metric::each(
+        "redis_connected_slave_offset_bytes",
+        Gauge,
+        "How far a replica is.",
+        |sample, samples| replicas(sample, samples, "offset"),
+    ),
+    Metric::each(
+        "redis_connected_slave_lag_seconds",
+        Gauge,
+        "How long nothing was heard of a replica.",
+        |sample, samples| replicas(sample, samples, "lag"),
+    ),
     field("redis_connections_received_total", Counter, "total_connections_received"),
     field("redis_commands_processed_total", Counter, "total_commands_processed"),
     field("redis_rejected_connections_total", Counter, "rejected_connections"),
@@ -174,6 +214,32 @@ fn instance(sample: &Sample<'_>, samples: &mut Samples<'_>) {
     samples.labelled(&labels, 1u64);
 }
 
+/// The primary that this replica follows, as labels.
+fn primary<'s>(sample: &Sample<'s>) -> Option<[(&'static str, &'s str); 2]> {
+    Some([
+        ("master_host", sample.info("master_host")?),
+        ("master_port", sample.info("master_port")?),
+    ])
+}
+
+/// What a replica says of its link.
+fn of_primary(sample: &Sample<'_>, samples: &mut Samples<'_>, field: &str) {
+    if let (Some(labels), Some(value)) = (primary(sample), sample.number(field)) {
+        samples.labelled(&labels, value);
+    }
+}
+
+/// Of each line `slaveN:ip=..,port=..,state=..` one number.
+fn replicas(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str) {
+    for at in 0..sample.figures.replicas {
+        let Some(line) = sample.info(&format!("slave{at}")) else { break };
+        let labels = [("slave_ip", "ip"), ("slave_port", "port"), ("slave_state", "state")];
+        if let Some(value) = part(line, name) {
+            samples.labelled(&labels.map(|(label, of)| (label, word_of(line, of))), value);
+        }
+    }
+}
+
 /// Of each line `dbN:keys=..,expires=..` one part.
 fn databases(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str, scale: f64) {
     for (number, value) in sample.info_with("db") {
@@ -194,6 +260,5 @@ fn commands(sample: &Sample<'_>, samples: &mut Samples<'_>, name: &str, scale: f
 
 /// The number of this name in a line like `calls=1,usec=2`.
 fn part(line: &str, name: &str) -> Option<f64> {
-    let mut parts = line.split(',').filter_map(|part| part.split_once('='));
-    parts.find(|(part, _)| *part == name)?.1.parse().ok()
+    word_of(line, name).parse().ok()
 }

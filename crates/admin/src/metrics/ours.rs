@@ -380,6 +380,12 @@ pub(super) const METRICS: &[Metric] = &[
         "Where the stream of changes is.",
         "master_repl_offset",
     ),
+    Metric::field(
+        "pantala_primary_link_up",
+        Gauge,
+        "Whether the link with the primary stands; of a replica only.",
+        "master_link_status",
+    ),
     Metric::each(
         "pantala_replica_behind_bytes",
         Gauge,
@@ -411,6 +417,12 @@ struct ReplicaLine {
     lag_s: u64,
 }
 
+/// The text of this name in a line like `ip=..,port=..`.
+pub(super) fn word_of<'l>(line: &'l str, name: &str) -> &'l str {
+    let mut words = line.split(',').filter_map(|word| word.split_once('='));
+    words.find(|word| word.0 == name).map_or("", |word| word.1)
+}
+
 fn number(text: &str) -> u64 {
     text.parse().unwrap_or_default()
 }
@@ -418,10 +430,7 @@ fn number(text: &str) -> u64 {
 fn each_replica(sample: &Sample<'_>, mut each: impl FnMut(ReplicaLine)) {
     for at in 0..sample.figures.replicas {
         let Some(line) = sample.info(&format!("slave{at}")) else { break };
-        let word = |name: &str| {
-            let mut words = line.split(',').filter_map(|word| word.split_once('='));
-            words.find(|word| word.0 == name).map_or("", |word| word.1)
-        };
+        let word = |name: &str| word_of(line, name);
         let name = format!("{}:{}", word("ip"), word("port"));
         each(ReplicaLine { name, offset: number(word("offset")), lag_s: number(word("lag")) });
     }

@@ -53,8 +53,8 @@ impl<'s> Sample<'s> {
     /// The same as a number.
     pub(super) fn number(&self, field: &str) -> Option<f64> {
         match self.info(field)? {
-            "ok" => Some(1.0),
-            "err" => Some(0.0),
+            "ok" | "up" => Some(1.0),
+            "err" | "down" => Some(0.0),
             number => number.trim_end_matches('%').parse().ok(),
         }
     }

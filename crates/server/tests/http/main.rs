@@ -56,6 +56,8 @@ fn a_visitor_reads_and_who_logs_in_writes() {
             &["FLUSHALL"],
             &["CONFIG", "SET", "maxmemory", "1"],
             &["EVAL", "return redis.call('DEL', 'k')", "0"],
+            &["EVAL_RO", "return redis.call('SLOWLOG', 'RESET')", "0"],
+            &["FCALL_RO", "f", "0"],
             &["MULTI"],
             &["AUTH", "x"],
             &["HELLO", "2"],
@@ -137,6 +139,14 @@ fn a_replica_says_so_and_how_its_link_stands() {
     while told()["link"] != json!("up") {}
     let metrics = browser.get("/metrics?names=dragonfly").body;
     assert!(metrics.contains("\ndragonfly_master 0\n"), "{metrics}");
+    assert!(browser.get("/metrics").body.contains("\npantala_primary_link_up 1\n"));
+    let page = |of: &Server| of.browser().get("/metrics?names=redis_exporter").body;
+    let link = format!(
+        "redis_master_link_up{{master_host=\"127.0.0.1\",master_port=\"{}\"}} 1\n",
+        primary.port
+    );
+    assert!(page(&replica).contains(&link), "{}", page(&replica));
+    assert!(page(&primary).contains("redis_connected_slave_offset_bytes{slave_ip=\"127.0.0.1\","));
     drop(primary);
     while told()["link"] != json!("down") {}
     client.check("REPLICAOF NO ONE", "+OK\r\n");
