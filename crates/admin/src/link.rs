@@ -83,7 +83,8 @@ pub(crate) struct Link {
     /// What their arguments take.
     held_bytes: usize,
     is_selecting: bool,
-    db: u32,
+    /// None: not known, for a SELECT was queued and EXEC may run it.
+    db: Option<u32>,
     heard: VecDeque<Heard>,
 }
 
@@ -110,7 +111,7 @@ impl Link {
             held: VecDeque::new(),
             held_bytes: 0,
             is_selecting: false,
-            db: 0,
+            db: Some(0),
             heard: VecDeque::new(),
         };
         match credentials {
@@ -214,7 +215,7 @@ impl Link {
         while !self.is_selecting
             && let Some(request) = self.held.front()
         {
-            if let Some(db) = request.db.filter(|db| *db != self.db) {
+            if let Some(db) = request.db.filter(|db| Some(*db) != self.db) {
                 self.is_selecting = true;
                 let number = db.to_string();
                 return self.send(&[b"SELECT", number.as_bytes()], Awaited::Select(db, None));
@@ -282,8 +283,8 @@ impl Link {
         self.is_selecting = false;
         // Between MULTI and EXEC it is only queued.
         let is_done = json == "{\"status\":\"OK\"}";
-        if is_done {
-            self.db = db;
+        if !is_error {
+            self.db = is_done.then_some(db);
         }
         match asked {
             Some(id) => self.heard.push_back(Heard::Reply(id, json)),

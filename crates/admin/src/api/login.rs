@@ -23,8 +23,10 @@ use crate::admin::{Admin, Peer};
 use crate::answer::{Refusal, json_answer};
 use crate::link::{Heard, Link};
 
-use super::{BODY_BYTES, body};
+use super::body;
 
+/// The body of a login is not longer than this: it is read before anybody is known.
+const LOGIN_BYTES: usize = 16 << 10;
 /// AUTH is answered within this time, also a wrong one.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -35,19 +37,23 @@ pub(super) async fn log_in(
     headers: HeaderMap,
     content: Body,
 ) -> Result<Response, Refusal> {
-    let content = body(content, BODY_BYTES).await?;
-    let value: Value =
-        serde_json::from_slice(&content).map_err(|_| Refusal::wrong("the body is no JSON"))?;
-    let text = |name: &str| value.get(name).and_then(Value::as_str);
-    let (Some(user), Some(password)) = (text("user"), text("password")) else {
-        return Err(Refusal::wrong("the body is to be {\"user\":\"...\",\"password\":\"...\"}"));
-    };
-    let user = authenticate(&admin, &peer, user, password).await?;
+    let (user, password) = told(&body(content, LOGIN_BYTES).await?)?;
+    let user = authenticate(&admin, &peer, &user, &password).await?;
     let cookie =
         admin.sessions.begin(user).ok_or_else(|| Refusal::busy("there is no randomness"))?;
     let secure = if peer.is_tls { "; Secure" } else { "" };
     let name = cookie_name(&headers);
     Ok(with_cookie(&format!("{name}={cookie}; Path=/; HttpOnly; SameSite=Strict{secure}")))
+}
+
+/// A name and a password.
+fn told(content: &[u8]) -> Result<(String, String), Refusal> {
+    let value: Value =
+        serde_json::from_slice(content).map_err(|_| Refusal::wrong("the body is no JSON"))?;
+    let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    text("user")
+        .zip(text("password"))
+        .ok_or_else(|| Refusal::wrong("the body is to be {\"user\":\"...\",\"password\":\"...\"}"))
 }
 
 /// `POST /api/logout`.

@@ -26,7 +26,7 @@ pub(crate) use login::Basic;
 
 /// A body may take so long to come.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
-/// The body of who may only read, and of a login, is not longer than this.
+/// The body of who may only read is not longer than this.
 const BODY_BYTES: usize = 1 << 20;
 /// Nor that of a command from who has logged in than this.
 const COMMAND_BYTES: usize = 64 << 20;

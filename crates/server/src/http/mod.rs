@@ -40,6 +40,10 @@ const MOST_CONNECTIONS: usize = 1_024;
 /// What one too many is told.
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\
                           Retry-After: 5\r\nConnection: close\r\n\r\n";
+/// But what probes begin with,
+const HEALTH: &[u8] = b"GET /healthz ";
+/// and are told.
+const SERVES: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
 
 /// See the module.
 #[derive(Default)]
@@ -130,10 +134,13 @@ impl Http {
     }
 }
 
-/// Says why, as far as the socket's buffer takes it at once, and closes.
+/// Says why, as far as the socket's buffer takes it at once, and closes. Who only asks whether the
+/// process serves is answered that it does: else whoever holds all connections could have it
+/// restarted.
 fn turn_away(mut socket: &TcpStream, connection: &Connection) {
     if connection.tls.is_none() {
-        let _best_effort = socket.set_nonblocking(true).and_then(|()| socket.write(TOO_MANY));
+        let answer = if connection.input.bytes.starts_with(HEALTH) { SERVES } else { TOO_MANY };
+        let _best_effort = socket.set_nonblocking(true).and_then(|()| socket.write(answer));
     }
 }
 

@@ -115,3 +115,17 @@ fn a_command_comes_in_between_and_what_waits_ends_with_its_socket() {
         other.check("GET n", "$3\r\n899\r\n");
     }
 }
+
+#[test]
+fn a_command_runs_in_its_database_after_a_transaction_that_selects() {
+    let server = Server::new("auto", &[]);
+    let mut browser = server.browser();
+    assert_eq!(browser.log_in("default", ""), 204);
+    let mut socket = browser.socket(&[]).expect("a socket");
+    for words in [&["MULTI"][..], &["SELECT", "5"], &["EXEC"]] {
+        assert!(!socket.run(1, words).to_string().contains("error"), "{words:?}");
+    }
+    socket.say(&json!({"id": 2, "run": ["SET", "k", "v"], "db": 0}));
+    assert_eq!(socket.hear().expect("a reply")["reply"], json!({"status": "OK"}));
+    server.resp().check("EXISTS k", ":1\r\n");
+}

@@ -115,3 +115,30 @@ fn connections_of_http_are_clients_among_others() {
         }
     }
 }
+
+#[test]
+fn probes_are_answered_while_others_hold_all_connections() {
+    const MOST: usize = 1_024;
+    let server = Server::new("auto", &[]);
+    let mut held: Vec<_> = (0..MOST).map(|_| server.resp()).collect();
+    held.iter_mut().for_each(|one| one.say("GET / HTTP/1.1\r\n"));
+    let ask = |path: &str| {
+        let mut client = server.resp();
+        client.say(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", server.port));
+        client.0.shutdown(std::net::Shutdown::Write).expect("a socket");
+        client.rest()
+    };
+    // The last of them may come after who asks.
+    while !ask("/").starts_with("HTTP/1.1 503") {}
+    let answer = ask("/healthz");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok\n"), "{answer}");
+}
+
+#[test]
+fn a_login_is_short() {
+    let server = Server::new("auto", &["--requirepass", "secret"]);
+    let browser = server.browser();
+    let login = |user: usize| json!({"user": "x".repeat(user), "password": "secret"});
+    assert_eq!(browser.post("/api/login", &login(10_000)).status, 401);
+    assert_eq!(browser.post("/api/login", &login(20_000)).status, 413);
+}
