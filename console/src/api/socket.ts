@@ -73,6 +73,8 @@ export class Socket {
   constructor(
     private readonly address: () => string,
     private readonly onLost: () => void = () => {},
+    /** What it asks goes before all that waits for the socket. */
+    private readonly onOpened: () => void = () => {},
   ) {}
 
   /** Opens the socket, and keeps it open until `close`. */
@@ -170,6 +172,7 @@ export class Socket {
     this.state.value = 'open';
     const unsent = this.unsent;
     this.unsent = [];
+    this.onOpened();
     for (const text of unsent) this.socket?.send(text);
     if (this.figuresMs > 0) this.send({ figures: this.figuresMs });
     if (this.watched !== null) this.send({ watch: { client: this.watched } });

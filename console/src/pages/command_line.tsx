@@ -3,16 +3,16 @@
 
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { CommandSession } from '../api/command_session';
 import { type CommandRow, readCommands } from '../api/http';
 import { asText, type Reply, type Word } from '../api/reply';
-import { Socket } from '../api/socket';
 import { completionsOf, rowOf, syntaxOf } from '../api/syntax';
 import { wordsOf } from '../api/words';
 import { mayWrite, session, socketAddress } from '../state';
 import { ask } from '../ui/dialog';
 import { PageHead } from '../ui/parts';
 import { ReplyView } from '../ui/reply';
-import { attempt } from '../ui/toast';
+import { attempt, say } from '../ui/toast';
 
 interface Answered {
   id: number;
@@ -53,8 +53,8 @@ export function CommandLine() {
   const answered = useSignal(kept.answered);
   const rows = useSignal(kept.rows);
   const line = useSignal('');
-  const db = useSignal(0);
-  const own = useOwnSocket();
+  const own = useOwnSession();
+  const db = own.db;
   const foot = useRef<HTMLDivElement>(null);
   useEffect(() => {
     void attempt(async () => {
@@ -74,8 +74,6 @@ export function CommandLine() {
     const reply = await replyTo(own, text);
     const done = { ...one, reply, tookMs: performance.now() - began };
     answered.value = answered.value.map((other) => (other.id === one.id ? done : other));
-    const [name, number] = text.trim().split(/\s+/);
-    if (name?.toUpperCase() === 'SELECT' && asText(reply) === 'OK') db.value = Number(number);
   };
   return (
     <div class="terminal">
@@ -122,9 +120,9 @@ const Hint = () => (
   </p>
 );
 
-function useOwnSocket(): Socket {
-  const own = useRef<Socket | undefined>(undefined);
-  if (!own.current) own.current = new Socket(socketAddress);
+function useOwnSession(): CommandSession {
+  const own = useRef<CommandSession | undefined>(undefined);
+  if (!own.current) own.current = new CommandSession(socketAddress, (text) => say(text, 'bad'));
   const user = session.value?.user;
   useEffect(() => {
     own.current?.open();
@@ -133,7 +131,7 @@ function useOwnSocket(): Socket {
   return own.current;
 }
 
-async function replyTo(own: Socket, line: string): Promise<Reply> {
+async function replyTo(own: CommandSession, line: string): Promise<Reply> {
   let words: Word[];
   try {
     words = wordsOf(line);

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
 import { Browser, PHONE, WIDE } from './browser.mjs';
 import { Client, freePort, Server } from './server.mjs';
+import { button, dialog, openKey, unlock } from './steps.mjs';
 
 const PAGES = [
   'overview',
@@ -63,24 +64,7 @@ after(async () => {
 afterEach(() => browser.closePages());
 
 const open = (path, how) => browser.page(server.address, path, how);
-const button = (page, name) => page.getByRole('button', { name, exact: true });
-const dialog = (page) => page.getByRole('dialog');
-
-/** A page that may write. */
-async function unlocked(path) {
-  const page = await open(path);
-  await button(page, 'Unlock').click();
-  await page.locator('.pill.write').waitFor();
-  return page;
-}
-
-async function openKey(page, name) {
-  await page.getByRole('searchbox', { name: /Find keys/ }).fill(name);
-  await page.keyboard.press('Enter');
-  await page.getByText('List', { exact: true }).click();
-  await page.getByRole('treeitem', { name }).click();
-  await page.getByRole('heading', { name }).waitFor();
-}
+const unlocked = async (path) => unlock(await open(path));
 
 test('the overview shows what happens', async () => {
   const page = await open('overview');

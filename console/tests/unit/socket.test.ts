@@ -2,31 +2,7 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { CommandError } from '../../src/api/reply';
 import { LostError, Socket } from '../../src/api/socket';
-
-/** Stands in for the browser's. */
-class FakeSocket {
-  static all: FakeSocket[] = [];
-  sent: string[] = [];
-  onopen = () => {};
-  onclose = () => {};
-  onmessage = (_: { data: string }) => {};
-
-  constructor(readonly address: string) {
-    FakeSocket.all.push(this);
-  }
-
-  send(text: string): void {
-    this.sent.push(text);
-  }
-
-  close(): void {
-    this.onclose();
-  }
-
-  receive(message: object): void {
-    this.onmessage({ data: JSON.stringify(message) });
-  }
-}
+import { FakeSocket } from './fake_socket';
 
 function opened() {
   FakeSocket.all = [];
