@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, test } from 'node:test';
 import { Browser } from './browser.mjs';
 import { Server } from './server.mjs';
-import { button, type, unlock } from './steps.mjs';
+import { button, dialog, openKey, type, unlock } from './steps.mjs';
 
 let server;
 let browser;
@@ -37,6 +37,41 @@ test('the command line stays in its database when it is unlocked', async () => {
   await page.getByText('OK', { exact: true }).nth(2).waitFor();
   await button(page, 'Lock').click();
   await page.getByText(/ended within MULTI/).waitFor();
+});
+
+test('Back and an edited address lead to the database they name', async () => {
+  await server.run(['SET', 'both:a', 'zero'], ['SELECT', '3'], ['SET', 'both:a', 'three']);
+  const page = await unlock(await open('keys?db=0&find=both:a'));
+  await openKey(page, 'both:a');
+  await page.getByText('zero', { exact: true }).waitFor();
+  await page.goto(`${server.address}/#/keys?db=3&find=both:a&key=%3Dboth:a`);
+  await page.getByText('three', { exact: true }).waitFor();
+  assert.equal(await page.getByLabel('Database').inputValue(), '3');
+  await page.goBack();
+  await page.getByText('zero', { exact: true }).waitFor();
+  assert.equal(await page.getByLabel('Database').inputValue(), '0');
+  await page.goForward();
+  await page.getByText('three', { exact: true }).waitFor();
+  await button(page, 'Delete').click();
+  await dialog(page).getByRole('heading', { name: 'in database 3' }).waitFor();
+  await button(dialog(page), 'Delete').click();
+  await page.getByText('Deleted.').waitFor();
+  await page.getByText('No key matches.').waitFor();
+  assert.match(
+    await server.run(['EXISTS', 'both:a'], ['SELECT', '3'], ['EXISTS', 'both:a']),
+    /:1\r.*:0/s,
+  );
+});
+
+test('the text of the search follows the address', async () => {
+  await server.run(['SET', 'sought:one', 'x'], ['SET', 'sought:two', 'x']);
+  const page = await open('keys?db=0&find=sought:one');
+  await page.getByRole('treeitem', { name: 'sought:one' }).waitFor();
+  await page.goto(`${server.address}/#/keys?db=0&find=sought:two`);
+  await page.getByRole('treeitem', { name: 'sought:two' }).waitFor();
+  assert.equal(await page.getByRole('searchbox').inputValue(), 'sought:two');
+  await page.goto(`${server.address}/#/keys?db=none&find=sought:two`);
+  await page.waitForURL(/db=0/);
 });
 
 test('no page asked another place, broke its policy, or threw', () => {

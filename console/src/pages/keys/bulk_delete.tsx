@@ -3,11 +3,11 @@
 // deleted as they were counted; of very many only the pattern is kept, and they are looked for again.
 
 import { useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { count } from '../../api/format';
 import { asNumber, asText, orThrow, type Word } from '../../api/reply';
 import { Scan } from '../../api/scan';
-import { database, run, socket } from '../../state';
+import { run, socket } from '../../state';
 import { Dialog } from '../../ui/dialog';
 import { Bar } from '../../ui/parts';
 import { say } from '../../ui/toast';
@@ -22,7 +22,14 @@ const STEP = { keys: Number.POSITIVE_INFINITY, ms: 500 };
 
 type Phase = 'asked' | 'counting' | 'counted' | 'deleting' | 'done';
 
-export function BulkDelete(props: { pattern: string; type: string; onClose: () => void }) {
+export function BulkDelete(props: {
+  db: number;
+  pattern: string;
+  type: string;
+  onClose: () => void;
+}) {
+  // Where it was opened, whatever the address names meanwhile.
+  const [db] = useState(props.db);
   const pattern = useSignal(props.pattern);
   const phase = useSignal<Phase>('asked');
   const found = useSignal(0);
@@ -42,7 +49,7 @@ export function BulkDelete(props: { pattern: string; type: string; onClose: () =
     [],
   );
   const go = async (act: (keys: Word[]) => Promise<void>, then: Phase) => {
-    const scope = { db: database.value, pattern: pattern.value, type: props.type };
+    const scope = { db, pattern: pattern.value, type: props.type };
     const scan = new Scan(run, scope, false);
     walk.current = scan;
     try {
@@ -80,7 +87,7 @@ export function BulkDelete(props: { pattern: string; type: string; onClose: () =
       for (let from = at; from < Math.min(at + size, keys.length); from += BATCH_KEYS) {
         commands.push(['UNLINK', ...keys.slice(from, Math.min(from + BATCH_KEYS, at + size))]);
       }
-      const replies = await socket.askAll(commands, database.value);
+      const replies = await socket.askAll(commands, db);
       for (const reply of replies) deleted.value += asNumber(orThrow(reply));
     }
   };
@@ -122,7 +129,7 @@ export function BulkDelete(props: { pattern: string; type: string; onClose: () =
           <span>
             Pattern{' '}
             <em>
-              in database {database.value}
+              in database {db}
               {props.type && `, type ${props.type}`}; empty: all keys
             </em>
           </span>

@@ -36,7 +36,7 @@ export function Collection(props: Props) {
   };
   const remove = async (element: Element) => {
     const sure = await ask({
-      title: 'Remove this element?',
+      title: `Remove this element in database ${db}?`,
       text: <code>{element.cells.map(typed).join(' ')}</code>,
       yes: 'Remove',
       danger: true,

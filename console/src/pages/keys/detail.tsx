@@ -5,7 +5,7 @@ import { useEffect } from 'preact/hooks';
 import { bytes, count, duration, moment } from '../../api/format';
 import { asNumber, asText, errorOf, type Word } from '../../api/reply';
 import { visible } from '../../api/words';
-import { database, run, socket } from '../../state';
+import { run, socket } from '../../state';
 import { ask } from '../../ui/dialog';
 import { FormDialog } from '../../ui/form';
 import { copy, Empty, TypeBadge, WriteButton } from '../../ui/parts';
@@ -27,12 +27,12 @@ interface About {
 
 export function Detail(props: {
   name: Word;
+  db: number;
   onClose: () => void;
   onRenamed: (name: Word) => void;
   onGone: () => void;
 }) {
-  const { name } = props;
-  const db = database.value;
+  const { name, db } = props;
   const about = useSignal<About | undefined>(undefined);
   const dialog = useSignal<'' | 'ttl' | 'rename'>('');
   const read = () =>
@@ -43,7 +43,7 @@ export function Detail(props: {
   const now = about.value;
   const remove = async () => {
     const sure = await ask({
-      title: 'Delete this key?',
+      title: `Delete this key in database ${db}?`,
       text: <code>{asText(name)}</code>,
       yes: 'Delete',
       danger: true,

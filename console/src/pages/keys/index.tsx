@@ -1,7 +1,7 @@
 // The keys: found by SCAN within a budget, shown as a tree of prefixes, one of them open beside it.
 
 import { useComputed, useSignal } from '@preact/signals';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { count } from '../../api/format';
 import { asNumber, asText, type Word, wordId, wordOfId } from '../../api/reply';
 import { literal, nameOf, patternOf, Scan } from '../../api/scan';
@@ -12,6 +12,7 @@ import { attempt } from '../../ui/toast';
 import { BulkDelete } from './bulk_delete';
 import { Detail } from './detail';
 import { NewKey } from './new_key';
+import { isAt, type Place, placeOf } from './place';
 import { KeyRows } from './rows';
 import { rowOf, rowsOf, treeOf } from './tree';
 
@@ -35,16 +36,19 @@ const SHAPES = [
 
 export function Keys() {
   const params = route.value.params;
-  const typed = useSignal(params.get('find') ?? '');
+  // The address decides, also while the shared database has not followed it yet.
+  const { db, find } = placeOf(params, database.value);
+  const typed = useSignal(find);
   const type = useSignal('');
   const separator = useSignal<(typeof SHAPES)[number][0]>(':');
   const turned = useSignal<Turned>(new Map());
   const dialog = useSignal<'' | 'new' | 'delete'>('');
-  const { scan, found, named, total, busy, begin, more } = useKeyScan(typed, type);
+  const { scan, found, named, total, busy, sought, begin, more } = useKeyScan(typed, type);
   const rows = useRows({ found, named, busy }, separator, turned);
   const chosen = params.get('key');
-  const choose = (key: Word) =>
-    go('keys', { db: String(database.value), find: typed.value, key: wordId(key) });
+  /** The address of the list, with what it was begun for: the field may hold another text. */
+  const listed = () => ({ db: String(db), find: sought.current.find });
+  const choose = (key: Word) => go('keys', { ...listed(), key: wordId(key) });
   const onlyPrefix = (prefix: string) => {
     typed.value = `${literal(prefix)}*`;
     begin();
@@ -98,12 +102,13 @@ export function Keys() {
         </div>
         {chosen ? (
           <Detail
-            key={`${database.value} ${chosen}`}
+            key={`${db} ${chosen}`}
             name={wordOfId(chosen)}
-            onClose={() => go('keys', { db: String(database.value), find: typed.value })}
+            db={db}
+            onClose={() => go('keys', listed())}
             onRenamed={choose}
             onGone={() => {
-              go('keys', { db: String(database.value), find: typed.value });
+              go('keys', listed());
               begin();
             }}
           />
@@ -115,16 +120,19 @@ export function Keys() {
       </div>
       {dialog.value === 'new' && (
         <NewKey
+          db={db}
           onClose={() => (dialog.value = '')}
-          onMade={(key) => {
+          onMade={(key, made) => {
             dialog.value = '';
+            database.value = made;
             begin();
-            choose(key);
+            go('keys', { db: String(made), find: typed.value, key: wordId(key) });
           }}
         />
       )}
       {dialog.value === 'delete' && (
         <BulkDelete
+          db={db}
           pattern={patternOf(typed.value)}
           type={type.value}
           onClose={() => {
@@ -149,6 +157,8 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
   const total = useSignal(Number.NaN);
   const busy = useSignal(false);
   const drawnAt = useRef(0);
+  /** What the list was begun for. */
+  const sought = useRef<Place>({ db: -1, find: '' });
   const step = async (walk: Scan, budget: typeof FIRST_BUDGET) => {
     busy.value = true;
     await attempt(() =>
@@ -184,6 +194,8 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
     });
     scan.value = walk;
     named.value = undefined;
+    if (sought.current.db !== database.value) found.value = [];
+    sought.current = { db: database.value, find: typed.value };
     const params = Object.fromEntries(route.value.params);
     replace('keys', { ...params, db: String(database.value), find: typed.value });
     void run(['DBSIZE'], database.value).then(
@@ -199,13 +211,17 @@ function useKeyScan(typed: TextSignal, type: TextSignal) {
     if (busy.value) walk.stop();
     else if (walk.keys.length < MAX_KEYS) void step(walk, MORE_BUDGET);
   };
-  useEffect(() => {
-    const db = route.value.params.get('db');
-    if (db !== null) database.value = Number(db);
+  const { page, params } = route.value;
+  // Back, a link or an edited address may name another place: the list follows.
+  useLayoutEffect(() => {
+    if (page !== 'keys' || isAt(params, sought.current)) return;
+    const place = placeOf(params, database.value);
+    database.value = place.db;
+    typed.value = place.find;
     begin();
-    return () => scan.value?.stop();
-  }, []);
-  return { scan, found, named, total, busy, begin, more };
+  }, [page, params.get('db'), params.get('find')]);
+  useEffect(() => () => scan.value?.stop(), []);
+  return { scan, found, named, total, busy, sought, begin, more };
 }
 
 /** What was found; the key that has the very name that was typed stands before all prefixes. */

@@ -1,16 +1,23 @@
 // Makes a key that is not there yet.
 
+import { useState } from 'preact/hooks';
 import type { Word } from '../../api/reply';
-import { database, run } from '../../state';
+import { run } from '../../state';
 import { FormDialog } from '../../ui/form';
 import { makingOf } from './kinds';
 
 const TYPES = ['string', 'hash', 'list', 'set', 'zset', 'stream'] as const;
 
-export function NewKey(props: { onClose: () => void; onMade: (key: Word) => void }) {
+export function NewKey(props: {
+  db: number;
+  onClose: () => void;
+  onMade: (key: Word, db: number) => void;
+}) {
+  // Where it was opened, whatever the address names meanwhile.
+  const [db] = useState(props.db);
   return (
     <FormDialog
-      title="New key"
+      title={`New key in database ${db}`}
       fields={[
         { name: 'Name' },
         { name: 'Type', options: TYPES, value: 'string' },
@@ -25,13 +32,12 @@ export function NewKey(props: { onClose: () => void; onMade: (key: Word) => void
       save="Make"
       onSave={async (values) => {
         const name = values.Name ?? '';
-        const db = database.value;
         if ((await run(['EXISTS', name], db)) !== 0)
           throw new Error('There is a key of that name.');
         await run(makingOf(name, values.Type ?? '', values.Value ?? ''), db);
         const seconds = Number(values['Seconds to live']);
         if (seconds > 0) await run(['PEXPIRE', name, String(Math.round(seconds * 1000))], db);
-        props.onMade(name);
+        props.onMade(name, db);
       }}
       onClose={props.onClose}
     />

@@ -80,7 +80,7 @@ function Entries(props: Props & { choice: preact.JSX.Element }) {
   useEffect(() => void read('+'), [props.length]);
   const remove = async (entry: Entry) => {
     const sure = await ask({
-      title: `Delete entry ${entry.id}?`,
+      title: `Delete entry ${entry.id} in database ${db}?`,
       text: <code>{lineOf(entry.words)}</code>,
       yes: 'Delete',
       danger: true,
