@@ -74,6 +74,18 @@ test('the text of the search follows the address', async () => {
   await page.waitForURL(/db=0/);
 });
 
+test('JSON is shown and copied with the numbers it has', async () => {
+  await server.run(['SET', 'json:a', '{"id":12345678901234567890,"one":1.0}']);
+  const page = await open('keys?db=0&find=json:a');
+  await openKey(page, 'json:a');
+  const text = '{\n  "id": 12345678901234567890,\n  "one": 1.0\n}';
+  await page.getByText('"id": 12345678901234567890').waitFor();
+  assert.equal(await page.getByLabel('Value', { exact: true }).textContent(), text);
+  await button(page, 'Copy').click();
+  await page.getByText('Copied.').waitFor();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), text);
+});
+
 test('no page asked another place, broke its policy, or threw', () => {
   assert.deepEqual(browser.faults, []);
 });

@@ -3,6 +3,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { bytes as bytesText, count } from '../../api/format';
+import { indented, isJson } from '../../api/json_text';
 import { asText, asWord, bytesOf, hex, type Word, wordOf } from '../../api/reply';
 import { run } from '../../state';
 import { FormDialog } from '../../ui/form';
@@ -122,23 +123,15 @@ function Pager(props: { page: number; length: number; onPage: (page: number) => 
 function modeOf(content: Uint8Array, whole: boolean): Mode {
   const word = wordOf(content);
   if (typeof word !== 'string' && whole) return 'hex';
-  const text = asText(word).trim();
-  if (whole && /^[{[]/.test(text)) {
-    try {
-      JSON.parse(text);
-      return 'json';
-    } catch {
-      // It only looks like JSON.
-    }
-  }
-  return 'text';
+  const text = asText(word);
+  return whole && /^\s*[{[]/.test(text) && isJson(text) ? 'json' : 'text';
 }
 
 function textOf(content: Uint8Array, mode: Mode): string {
-  const text = new TextDecoder().decode(content);
+  const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(content);
   if (mode !== 'json') return text;
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    return indented(text);
   } catch (error) {
     return `This is no JSON: ${(error as Error).message}\n\n${text}`;
   }
