@@ -2,6 +2,7 @@
 // server refuses.
 
 import { useState } from 'preact/hooks';
+import { editable } from '../api/editable';
 import { Dialog } from './dialog';
 
 export interface Field {
@@ -21,15 +22,23 @@ export function FormDialog(props: {
   onSave: (values: Record<string, string>) => Promise<void>;
   onClose: () => void;
 }) {
+  // As they were when the dialog was opened: what is edited belongs to these texts.
+  const [texts] = useState(() =>
+    props.fields.map((field) => ({
+      name: field.name,
+      ...editable(field.value ?? '', field.long ?? false),
+    })),
+  );
   const [values, setValues] = useState<Record<string, string>>(() =>
-    Object.fromEntries(props.fields.map((field) => [field.name, field.value ?? ''])),
+    Object.fromEntries(texts.map(({ name, shown }) => [name, shown])),
   );
   const [reason, setReason] = useState('');
   const [busy, setBusy] = useState(false);
   const save = async () => {
     setBusy(true);
     try {
-      await props.onSave(values);
+      const saved = texts.map(({ name, restored }) => [name, restored(values[name] ?? '')]);
+      await props.onSave(Object.fromEntries(saved));
       props.onClose();
     } catch (error) {
       setReason((error as Error).message);
@@ -44,11 +53,12 @@ export function FormDialog(props: {
           void save();
         }}
       >
-        {props.fields.map((field) => (
+        {props.fields.map((field, index) => (
           <label key={field.name}>
             <span>
               {field.name}
               {field.hint && <em> {field.hint}</em>}
+              {texts[index]?.hint && <em> {texts[index]?.hint}</em>}
             </span>
             <Input
               field={field}

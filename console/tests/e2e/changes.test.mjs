@@ -86,6 +86,41 @@ test('JSON is shown and copied with the numbers it has', async () => {
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), text);
 });
 
+test('line ends outlive a change', async () => {
+  const text = (...lines) => Buffer.from(lines.join(''));
+  await server.run(
+    ['SET', 'ends:crlf', text('one\r\n', 'two\r\n')],
+    ['SET', 'ends:mixed', text('one\r', 'C:\\two\n')],
+    ['SET', 'ends:name\nof two lines', 'x'],
+  );
+  const page = await unlock(await open('keys?db=0&find=ends:crlf'));
+  await openKey(page, 'ends:crlf');
+  const field = dialog(page).locator('textarea');
+  await button(page, 'Change').click();
+  assert.equal(await field.inputValue(), 'one\ntwo\n');
+  await field.press('Control+End');
+  await page.keyboard.type('three');
+  await button(dialog(page), 'Save').click();
+  await page.getByText('Saved.').waitFor();
+  assert.match(await server.run(['GET', 'ends:crlf']), /one\r\ntwo\r\nthree\r\n/);
+  await openKey(page, 'ends:mixed');
+  await button(page, 'Change').click();
+  assert.equal(await field.inputValue(), 'one\\rC:\\\\two\n');
+  await field.press('Control+End');
+  await page.keyboard.type('three');
+  await button(dialog(page), 'Save').click();
+  await dialog(page).waitFor({ state: 'detached' });
+  assert.match(await server.run(['GET', 'ends:mixed']), /one\rC:\\two\nthree\r\n/);
+  await openKey(page, 'ends:name');
+  await button(page, 'Rename').click();
+  const name = dialog(page).getByLabel(/New name/);
+  assert.equal(await name.inputValue(), 'ends:name\\nof two lines');
+  await name.fill('ends:name\\nof two other lines');
+  await button(dialog(page), 'Rename').click();
+  await dialog(page).waitFor({ state: 'detached' });
+  assert.match(await server.run(['EXISTS', 'ends:name\nof two other lines']), /:1/);
+});
+
 test('no page asked another place, broke its policy, or threw', () => {
   assert.deepEqual(browser.faults, []);
 });
