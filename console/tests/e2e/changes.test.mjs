@@ -121,6 +121,38 @@ test('line ends outlive a change', async () => {
   assert.match(await server.run(['EXISTS', 'ends:name\nof two other lines']), /:1/);
 });
 
+test('Refresh reads the value again', async () => {
+  const command = (text) => text.split(' ');
+  await server.run(
+    command('SET fresh:string before'),
+    command('HSET fresh:hash field before'),
+    command('XADD fresh:stream 1-1 field before'),
+    command('XGROUP CREATE fresh:stream group 0'),
+  );
+  const page = await open('keys?db=0&find=fresh:*');
+  await openKey(page, 'fresh:string');
+  await page.getByText('before', { exact: true }).waitFor();
+  await server.run(command('SET fresh:string behind'));
+  await button(page, 'Refresh').click();
+  await page.getByText('behind', { exact: true }).waitFor();
+  await openKey(page, 'fresh:hash');
+  await page.getByRole('cell', { name: 'before' }).waitFor();
+  await server.run(command('HSET fresh:hash field behind'));
+  await button(page, 'Refresh').click();
+  await page.getByRole('cell', { name: 'behind' }).waitFor();
+  await openKey(page, 'fresh:stream');
+  await page.getByRole('cell', { name: 'field before' }).waitFor();
+  await server.run(command('XADD fresh:stream 2-1 field behind'), command('XDEL fresh:stream 1-1'));
+  await button(page, 'Refresh').click();
+  await page.getByRole('cell', { name: 'field behind' }).waitFor();
+  await button(page, 'Groups').click();
+  await page.getByRole('cell', { name: 'group', exact: true }).click();
+  await page.getByText('No consumer.').waitFor();
+  await server.run(command('XREADGROUP GROUP group worker STREAMS fresh:stream >'));
+  await button(page, 'Refresh').click();
+  await page.getByRole('cell', { name: 'worker' }).first().waitFor();
+});
+
 test('no page asked another place, broke its policy, or threw', () => {
   assert.deepEqual(browser.faults, []);
 });

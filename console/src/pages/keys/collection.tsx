@@ -19,6 +19,7 @@ interface Props {
   kind: Kind;
   type: string;
   length: number;
+  refreshes: number;
   onChanged: () => void;
 }
 
@@ -222,7 +223,7 @@ function usePages(props: Props, pattern: { value: string }) {
     next.value = page.next;
   };
   const again = () => void attempt(() => read(undefined));
-  useEffect(again, [props.kind, props.db]);
+  useEffect(again, [props.kind, props.db, props.refreshes]);
   return { elements, next, again, more: () => attempt(() => read(next.value)) };
 }
 

@@ -1,6 +1,6 @@
 // One key: what it is, what it costs, when it ends; its value below, by type.
 
-import { useSignal } from '@preact/signals';
+import { batch, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { bytes, count, duration, moment } from '../../api/format';
 import { asNumber, asText, errorOf, type Word } from '../../api/reply';
@@ -35,9 +35,20 @@ export function Detail(props: {
   const { name, db } = props;
   const about = useSignal<About | undefined>(undefined);
   const dialog = useSignal<'' | 'ttl' | 'rename'>('');
+  /** How often somebody asked to see it anew: the views read again then. */
+  const refreshes = useSignal(0);
   const read = () =>
     attempt(async () => {
       about.value = await aboutOf(name, db);
+    });
+  const refresh = () =>
+    attempt(async () => {
+      const now = await aboutOf(name, db);
+      // Together: the view of another type would read twice.
+      batch(() => {
+        about.value = now;
+        refreshes.value += 1;
+      });
     });
   useEffect(() => void read(), []);
   const now = about.value;
@@ -74,7 +85,7 @@ export function Detail(props: {
         >
           Copy as command
         </button>
-        <button type="button" class="small" onClick={() => void read()}>
+        <button type="button" class="small" onClick={() => void refresh()}>
           Refresh
         </button>
         <span class="space" />
@@ -88,7 +99,15 @@ export function Detail(props: {
           Delete
         </WriteButton>
       </div>
-      {now && <View name={name} db={db} about={now} onChanged={() => void read()} />}
+      {now && (
+        <View
+          name={name}
+          db={db}
+          about={now}
+          refreshes={refreshes.value}
+          onChanged={() => void read()}
+        />
+      )}
       {dialog.value === 'ttl' && (
         <TtlDialog
           name={name}
@@ -171,27 +190,21 @@ function Facts(props: { about: About }) {
   );
 }
 
-function View(props: { name: Word; db: number; about: About; onChanged: () => void }) {
-  const { name, db, about, onChanged } = props;
+function View(props: {
+  name: Word;
+  db: number;
+  about: About;
+  refreshes: number;
+  onChanged: () => void;
+}) {
+  const { about, ...rest } = props;
+  const common = { ...rest, length: about.length };
   const kind = KINDS[about.type];
   if (about.type === 'none') return <Empty>This key is gone.</Empty>;
-  if (about.type === 'string') {
-    return <StringView name={name} db={db} length={about.length} onChanged={onChanged} />;
-  }
-  if (about.type === 'stream') {
-    return <StreamView name={name} db={db} length={about.length} onChanged={onChanged} />;
-  }
+  if (about.type === 'string') return <StringView {...common} />;
+  if (about.type === 'stream') return <StreamView {...common} />;
   if (!kind) return <Empty>There is no view for values of the type {about.type}.</Empty>;
-  return (
-    <Collection
-      name={name}
-      db={db}
-      kind={kind}
-      type={about.type}
-      length={about.length}
-      onChanged={onChanged}
-    />
-  );
+  return <Collection {...common} kind={kind} type={about.type} />;
 }
 
 function TtlDialog(props: {

@@ -31,6 +31,7 @@ interface Props {
   name: Word;
   db: number;
   length: number;
+  refreshes: number;
   onChanged: () => void;
 }
 
@@ -77,7 +78,7 @@ function Entries(props: Props & { choice: preact.JSX.Element }) {
       entries.value = from === '+' ? page : [...entries.value, ...page];
       atEnd.value = page.length < PAGE;
     });
-  useEffect(() => void read('+'), [props.length]);
+  useEffect(() => void read('+'), [props.length, props.refreshes]);
   const remove = async (entry: Entry) => {
     const sure = await ask({
       title: `Delete entry ${entry.id} in database ${db}?`,
@@ -194,7 +195,7 @@ function Groups(props: Props) {
     void attempt(async () => {
       groups.value = asArray(await run(['XINFO', 'GROUPS', name], db)).map(groupOf);
     });
-  }, [props.length]);
+  }, [props.length, props.refreshes]);
   if (groups.value?.length === 0) return <Empty>This stream has no groups.</Empty>;
   return (
     <div class="groups">
@@ -206,7 +207,7 @@ function Groups(props: Props) {
         chosen={open.value}
         onOpen={(group) => (open.value = open.value === group.name ? '' : group.name)}
       />
-      {open.value && <Consumers key={open.value} name={name} db={db} group={open.value} />}
+      {open.value && <Consumers key={open.value} {...props} group={open.value} />}
     </div>
   );
 }
@@ -253,7 +254,7 @@ interface Pending {
   deliveries: number;
 }
 
-function Consumers(props: { name: Word; db: number; group: string }) {
+function Consumers(props: Props & { group: string }) {
   const consumers = useSignal<Consumer[]>([]);
   const pending = useSignal<Pending[]>([]);
   useEffect(() => {
@@ -281,7 +282,7 @@ function Consumers(props: { name: Word; db: number; group: string }) {
         };
       });
     });
-  }, [props.group]);
+  }, [props.group, props.refreshes]);
   return (
     <div class="groups">
       <h3>Consumers of {props.group}</h3>

@@ -22,6 +22,7 @@ export function StringView(props: {
   name: Word;
   db: number;
   length: number;
+  refreshes: number;
   onChanged: () => void;
 }) {
   const { name, db, length } = props;
@@ -35,7 +36,7 @@ export function StringView(props: {
       const got = await run(['GETRANGE', name, String(from), String(from + PAGE_BYTES - 1)], db);
       content.value = bytesOf(asWord(got));
     });
-  useEffect(() => void read(), [page.value, length]);
+  useEffect(() => void read(), [page.value, length, props.refreshes]);
   if (!content.value) return null;
   const whole = length <= PAGE_BYTES;
   const now = mode.value ?? modeOf(content.value, whole);
