@@ -153,6 +153,47 @@ test('Refresh reads the value again', async () => {
   await page.getByRole('cell', { name: 'worker' }).first().waitFor();
 });
 
+test('a field or a score that has changed meanwhile is not overwritten', async () => {
+  const command = (text) => text.split(' ');
+  await server.run(
+    command('HSET seen:hash field first'),
+    command('HPEXPIRE seen:hash 9000000 FIELDS 1 field'),
+    command('ZADD seen:zset 0.1 member inf most'),
+  );
+  const page = await unlock(await open('keys?db=0&find=seen:*'));
+  const change = async (cell, what, value) => {
+    await page.getByRole('cell', { name: cell, exact: true }).click();
+    await button(dialog(page), `Change ${what}`).click();
+    await dialog(page).locator('input, textarea').fill(value);
+  };
+  const save = () => button(dialog(page), 'Save').click();
+  const refused = async () => {
+    await save();
+    await dialog(page).getByText('changed meanwhile').waitFor();
+    await button(dialog(page), 'Cancel').click();
+  };
+  await openKey(page, 'seen:hash');
+  await change('first', 'value', 'mine');
+  await save();
+  await page.getByRole('cell', { name: 'mine', exact: true }).waitFor();
+  assert.match(await server.run(command('HPTTL seen:hash FIELDS 1 field')), /:8\d{6}/);
+  await change('mine', 'value', 'mine again');
+  await server.run(command('HSET seen:hash field theirs'));
+  await refused();
+  assert.match(await server.run(command('HGET seen:hash field')), /theirs/);
+  await openKey(page, 'seen:zset');
+  await change('0.1', 'score', '0.2');
+  await save();
+  await page.getByRole('cell', { name: '0.2', exact: true }).waitFor();
+  await change('inf', 'score', '1e300');
+  await save();
+  await page.getByRole('cell', { name: '1e+300', exact: true }).waitFor();
+  await change('0.2', 'score', '7');
+  await server.run(command('ZADD seen:zset 5 member'));
+  await refused();
+  assert.match(await server.run(command('ZSCORE seen:zset member')), /5/);
+});
+
 test('no page asked another place, broke its policy, or threw', () => {
   assert.deepEqual(browser.faults, []);
 });

@@ -41,15 +41,20 @@ test('a sorted set with a pattern goes by its cursor', () => {
 test('elements are added, changed, removed', () => {
   const element = { id: '=f', cells: ['f', 'v'] };
   assert.deepEqual(hash.adding.command('k', ['f', 'v']), ['HSET', 'k', 'f', 'v']);
-  assert.deepEqual(hash.changing?.command('k', element, 'w'), ['HSET', 'k', 'f', 'w']);
   assert.deepEqual(hash.removing('k', element), ['HDEL', 'k', 'f']);
-  assert.deepEqual(zset.changing?.command('k', { id: '=m', cells: ['1', 'm'] }, '2'), [
-    'ZADD',
-    'k',
-    'XX',
-    '2',
-    'm',
-  ]);
+});
+
+test('a change looks whether what was seen is still there', () => {
+  const field = { id: '=f', cells: ['f', 'v'] };
+  const [eval1, script1, ...rest1] = hash.changing?.command('k', field, 'w') ?? [];
+  assert.equal(eval1, 'EVAL');
+  assert.match(String(script1), /'HGET'.*changed meanwhile.*'HSETEX', KEYS\[1\], 'KEEPTTL'/s);
+  assert.deepEqual(rest1, ['1', 'k', 'f', 'v', 'w']);
+  const member = { id: '=m', cells: ['1', 'm'] };
+  const [eval2, script2, ...rest2] = zset.changing?.command('k', member, '2') ?? [];
+  assert.equal(eval2, 'EVAL');
+  assert.match(String(script2), /'ZSCORE'.*changed meanwhile.*'ZADD', KEYS\[1\], 'XX'/s);
+  assert.deepEqual(rest2, ['1', 'k', 'm', '1', '2']);
 });
 
 test('a key of each type is made by one command', () => {

@@ -62,6 +62,21 @@ const SET_AT = `if redis.call('LINDEX', KEYS[1], ARGV[1]) ~= ARGV[2] then
   return redis.error_reply('The list has changed meanwhile.')
 end
 return redis.call('LSET', KEYS[1], ARGV[1], ARGV[3])`;
+/** Puts a value into a field that still has the one that was seen; the field keeps its deadline. */
+const SET_FIELD = `if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then
+  return redis.error_reply('The field has changed meanwhile.')
+end
+return redis.call('HSETEX', KEYS[1], 'KEEPTTL', 'FIELDS', '1', ARGV[1], ARGV[3])`;
+/** The same of a score: as numbers, for the page may write the same one in another way. */
+const SET_SCORE = `local now = redis.call('ZSCORE', KEYS[1], ARGV[1])
+local is_same = now == ARGV[2]
+if now and not is_same then
+  is_same = tonumber(now) ~= nil and tonumber(now) == tonumber(ARGV[2])
+end
+if not is_same then
+  return redis.error_reply('The score has changed meanwhile.')
+end
+return redis.call('ZADD', KEYS[1], 'XX', ARGV[3], ARGV[1])`;
 
 const list: Kind = {
   columns: ['Index', 'Element'],
@@ -122,7 +137,15 @@ const hash: Kind = {
   },
   changing: {
     cell: 1,
-    command: (key, element, value) => ['HSET', key, element.cells[0] ?? '', value],
+    command: (key, { cells: [field = '', before = ''] }, value) => [
+      'EVAL',
+      SET_FIELD,
+      '1',
+      key,
+      field,
+      before,
+      value,
+    ],
   },
   removing: (key, element) => ['HDEL', key, element.cells[0] ?? ''],
 };
@@ -169,7 +192,15 @@ const zset: Kind = {
   },
   changing: {
     cell: 0,
-    command: (key, element, score) => ['ZADD', key, 'XX', score, element.cells[1] ?? ''],
+    command: (key, { cells: [before = '', member = ''] }, score) => [
+      'EVAL',
+      SET_SCORE,
+      '1',
+      key,
+      member,
+      before,
+      score,
+    ],
   },
   removing: (key, element) => ['ZREM', key, element.cells[1] ?? ''],
 };
