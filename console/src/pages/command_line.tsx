@@ -6,6 +6,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { CommandSession } from '../api/command_session';
 import { type CommandRow, readCommands } from '../api/http';
 import { asText, type Reply, type Word } from '../api/reply';
+import { holdsSecret } from '../api/secrets';
 import { completionsOf, rowOf, syntaxOf } from '../api/syntax';
 import { wordsOf } from '../api/words';
 import { mayWrite, session, socketAddress } from '../state';
@@ -24,8 +25,6 @@ interface Answered {
 
 const MAX_ANSWERED = 200;
 const MAX_HISTORY = 300;
-/** Their lines hold secrets and are not kept. */
-const SECRET = /^\s*(AUTH|HELLO|MIGRATE|ACL\s+SETUSER|CONFIG\s+SET\s+\S*(pass|secret|key|auth))/i;
 /** They are asked about before they run. */
 const GRAVE =
   /^(FLUSHALL|FLUSHDB|SHUTDOWN|SWAPDB|KEYS|DEBUG|FAILOVER|REPLICAOF|SLAVEOF|ACL DELUSER|SCRIPT KILL)\b/;
@@ -41,13 +40,19 @@ let nextId = 1;
 /** Kept while one looks at another page. */
 const kept: { answered: Answered[]; rows: CommandRow[] } = { answered: [], rows: [] };
 
+/** What was typed before, without what earlier versions should not have kept. */
 function storedHistory(): string[] {
   try {
-    return JSON.parse(localStorage.getItem('history') ?? '[]') as string[];
+    const stored = JSON.parse(localStorage.getItem('history') ?? '[]') as string[];
+    const history = stored.filter((line) => !holdsSecret(line));
+    if (history.length < stored.length) store(history);
+    return history;
   } catch {
     return [];
   }
 }
+
+const store = (history: string[]) => localStorage.setItem('history', JSON.stringify(history));
 
 export function CommandLine() {
   const answered = useSignal(kept.answered);
@@ -190,11 +195,11 @@ function Input(props: {
   const run = () => {
     const text = line.value.trim();
     if (text === '') return;
-    if (!SECRET.test(text)) {
+    if (!holdsSecret(text)) {
       history.current = [...history.current.filter((one) => one !== text), text].slice(
         -MAX_HISTORY,
       );
-      localStorage.setItem('history', JSON.stringify(history.current));
+      store(history.current);
     }
     at.current = history.current.length;
     put('');

@@ -194,6 +194,15 @@ test('a field or a score that has changed meanwhile is not overwritten', async (
   assert.match(await server.run(command('ZSCORE seen:zset member')), /5/);
 });
 
+test('a line with a password is not kept', async () => {
+  const page = await open('command-line');
+  await page.evaluate(() => localStorage.setItem('history', '["PING","AUTH old"]'));
+  await page.reload();
+  await type(page, 'CONFIG SET maxmemory 1gb requirepass hidden');
+  await page.getByText(/log in first/).waitFor();
+  assert.equal(await page.evaluate(() => localStorage.getItem('history')), '["PING"]');
+});
+
 test('no page asked another place, broke its policy, or threw', () => {
   assert.deepEqual(browser.faults, []);
 });
