@@ -203,6 +203,37 @@ test('a line with a password is not kept', async () => {
   assert.equal(await page.evaluate(() => localStorage.getItem('history')), '["PING"]');
 });
 
+test('a hash is copied with the deadlines of its fields, a stream with its groups', async () => {
+  const command = (text) => text.split(' ');
+  await server.run(
+    command('HSET copied:hash a 1 b 2'),
+    command('HPEXPIREAT copied:hash 33177117420499 FIELDS 1 b'),
+    command('XADD copied:stream 1-1 f v'),
+    command('XGROUP CREATE copied:stream group 0'),
+    command('XREADGROUP GROUP group worker STREAMS copied:stream >'),
+  );
+  const page = await open('keys?db=0&find=copied:*');
+  const copied = async (name) => {
+    await openKey(page, name);
+    await page.evaluate(() => navigator.clipboard.writeText(''));
+    await button(page, 'Copy as command').click();
+    const text = () => page.evaluate(() => navigator.clipboard.readText());
+    while ((await text()) === '');
+    return (await text()).split('\n');
+  };
+  const hash = await copied('copied:hash');
+  assert.equal(hash[1], 'HPEXPIREAT copied:hash 33177117420499 FIELDS 1 b');
+  const lines = await copied('copied:stream');
+  assert.deepEqual(lines, [
+    'XADD copied:stream 1-1 f v',
+    'XGROUP CREATE copied:stream group 1-1 ENTRIESREAD 1',
+  ]);
+  await server.run(command('DEL copied:stream copied:hash'));
+  await server.run(...[...hash, ...lines].map(command));
+  const deadlines = await server.run(command('HPEXPIRETIME copied:hash FIELDS 2 a b'));
+  assert.match(deadlines, /:-1\r\n:33177117420499/);
+});
+
 test('no page asked another place, broke its policy, or threw', () => {
   assert.deepEqual(browser.faults, []);
 });

@@ -1,7 +1,16 @@
 // A key as commands that make it again, to be pasted into a command line. A value of many elements
 // is written as one RESTORE. Tests: tests/unit/copy_as.test.ts.
 
-import { asArray, asNumber, asPairs, asText, asWord, type Reply, type Word } from '../../api/reply';
+import {
+  asArray,
+  asNumber,
+  asPairs,
+  asRecord,
+  asText,
+  asWord,
+  type Reply,
+  type Word,
+} from '../../api/reply';
 import { lineOf } from '../../api/words';
 import { LENGTHS } from './kinds';
 
@@ -31,34 +40,56 @@ async function readable(run: Run, key: Word, type: string): Promise<Word[][] | u
     case 'set':
       return [['SADD', key, ...asArray(await run(['SMEMBERS', key])).map(asWord)]];
     case 'hash':
-      return [
-        [
-          'HSET',
-          key,
-          ...asPairs(await run(['HGETALL', key]))
-            .flat()
-            .map(asWord),
-        ],
-      ];
+      return hash(run, key);
     case 'zset': {
       const pairs = asPairs(await run(['ZRANGE', key, '0', '-1', 'WITHSCORES']));
       return [
         ['ZADD', key, ...pairs.flatMap(([member, score]) => [asText(score), asWord(member)])],
       ];
     }
-    case 'stream': {
-      const entries = asArray(await run(['XRANGE', key, '-', '+'])).map(asArray);
-      if (entries.length === 0) return undefined;
-      return entries.map(([id, fields]) => [
-        'XADD',
-        key,
-        asText(id),
-        ...asPairs(fields).flat().map(asWord),
-      ]);
-    }
+    case 'stream':
+      return stream(run, key);
     default:
       return undefined;
   }
+}
+
+/** The fields, and the deadlines of those that have one. */
+async function hash(run: Run, key: Word): Promise<Word[][]> {
+  const pairs = asPairs(await run(['HGETALL', key])).map((pair) => pair.map(asWord));
+  const fields = pairs.map(([field = '']) => field);
+  const byDeadline = new Map<number, Word[]>();
+  if (fields.length > 0) {
+    const asked = ['HPEXPIRETIME', key, 'FIELDS', String(fields.length), ...fields];
+    const deadlines = asArray(await run(asked)).map(asNumber);
+    fields.forEach((field, index) => {
+      const deadline = deadlines[index] ?? -1;
+      if (deadline >= 0) byDeadline.set(deadline, [...(byDeadline.get(deadline) ?? []), field]);
+    });
+  }
+  const expiring = [...byDeadline].map(([deadline, some]): Word[] => {
+    return ['HPEXPIREAT', key, String(deadline), 'FIELDS', String(some.length), ...some];
+  });
+  return [['HSET', key, ...pairs.flat()], ...expiring];
+}
+
+/** The entries, and the groups; not their consumers, nor what is pending. */
+async function stream(run: Run, key: Word): Promise<Word[][] | undefined> {
+  const entries = asArray(await run(['XRANGE', key, '-', '+'])).map(asArray);
+  // An empty stream is made by no XADD.
+  if (entries.length === 0) return undefined;
+  const added = entries.map(([id, fields]): Word[] => {
+    return ['XADD', key, asText(id), ...asPairs(fields).flat().map(asWord)];
+  });
+  const groups = asArray(await run(['XINFO', 'GROUPS', key])).map((reply): Word[] => {
+    const told = asRecord(reply);
+    const read = asText(told['entries-read']);
+    const name = asWord(told.name);
+    const made = ['XGROUP', 'CREATE', key, name, asText(told['last-delivered-id'])];
+    // Without a number the server does not know it.
+    return read === '' ? made : [...made, 'ENTRIESREAD', read];
+  });
+  return [...added, ...groups];
 }
 
 async function restore(run: Run, key: Word, ttlMs: number): Promise<Word[]> {
