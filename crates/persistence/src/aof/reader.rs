@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Invariants
-//! 1. What is torn is the end of the file, and nothing whole lies behind its beginning: a length
-//!    that reaches beyond the end of the file while commands follow it is damage.
+//! 1. What is torn is the end of the file: a length that reaches beyond it is damage if whole steps
+//!    follow up to the end, or to where that is torn. Steps with something else behind them are
+//!    bytes of the value that is torn.
 //! 2. The window holds one step, or a bounded part of a file that is broken.
 //!
 //! Not here: which files there are (`files`), what is done with the steps (`replay`). Tests: at the
@@ -25,7 +26,7 @@ const WINDOW_BYTES: usize = 256 << 10;
 const SEARCH_BYTES: usize = 1 << 20;
 /// The longest line of a number, with its mark and its end.
 const MAX_LINE_BYTES: usize = 22;
-/// The longest step that is recognised there.
+/// The longest step that is recognised there, if it is the first.
 const SEARCH_OVERLAP_BYTES: usize = 4 << 10;
 
 /// See the module.
@@ -212,7 +213,7 @@ impl StepReader {
         let offset = self.offset;
         let command = offset + command_at as u64;
         self.begin += command_at;
-        if let Some(found) = self.find_step(command)? {
+        if let Some(found) = self.find_steps(command)? {
             let damage = Damage {
                 offset: command,
                 expected: "a command that ends before the next one begins",
@@ -231,51 +232,99 @@ impl StepReader {
     /// Bytes that can not be. If nothing but zeros follows, a crash has left them.
     #[cold]
     fn damaged(&mut self, mut damage: Damage) -> Result<Found, ReadError> {
-        let at = self.begin + damage.offset as usize;
-        damage.offset += self.offset;
-        // The zeros may begin inside a number or a line's end.
-        let rest = self.window.get(at..).unwrap_or_default();
-        let first_zero = rest.iter().take(MAX_LINE_BYTES).position(|&byte| byte == 0);
-        let mut is_zero = first_zero.is_some_and(|first| all_zero(&rest[first..]));
-        let mut chunk = vec![0; WINDOW_BYTES];
-        while is_zero {
-            match self.input.read(&mut chunk) {
-                Ok(0) => {
-                    let bytes = self.file_bytes.saturating_sub(self.offset);
-                    let what = "the file ends with zeros";
-                    return Ok(Found::Torn(Torn { offset: self.offset, bytes, what }));
-                }
-                Ok(got) => is_zero = all_zero(&chunk[..got]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
+        if self.pass_zeros(damage.offset as usize)?.ends_file {
+            let bytes = self.file_bytes.saturating_sub(self.offset);
+            let what = "the file ends with zeros";
+            return Ok(Found::Torn(Torn { offset: self.offset, bytes, what }));
         }
+        damage.offset += self.offset;
         Err(ReadError::Damage(damage))
     }
 
-    /// The offset of the first whole step behind the window's beginning, which is at this offset.
-    fn find_step(&mut self, mut offset: u64) -> io::Result<Option<u64>> {
-        self.window.drain(..self.begin);
-        self.begin = 0;
+    /// Passes zeros that begin at this place in the window, or inside the number or the line's end
+    /// there. Those of a value that a step after it may have stay.
+    fn pass_zeros(&mut self, at: usize) -> io::Result<Passed> {
+        let none = Passed { bytes: 0, ends_file: false };
+        let line = self.window().iter().skip(at).take(MAX_LINE_BYTES);
+        let Some(first) = line.copied().position(|byte| byte == 0) else { return Ok(none) };
+        let first = at + first;
+        let missing = (first + SEARCH_OVERLAP_BYTES).saturating_sub(self.window().len());
+        if missing > 0 {
+            self.fill(missing as u64)?;
+        }
+        let is_zero = |&byte: &u8| byte == 0;
+        if !self.window()[first..].iter().take(SEARCH_OVERLAP_BYTES).all(is_zero) {
+            return Ok(none);
+        }
+        self.begin += first;
+        let mut bytes = first as u64;
         loop {
-            let have = self.window.len();
-            let wanted = (SEARCH_BYTES + SEARCH_OVERLAP_BYTES).saturating_sub(have);
-            let got = (&mut self.input).take(wanted as u64).read_to_end(&mut self.window)?;
-            if let Some(at) = step_behind(&self.window, &mut self.step) {
-                return Ok(Some(offset + at as u64));
+            let rest = self.window();
+            let (zeros, have) = (rest.iter().take_while(|byte| is_zero(byte)).count(), rest.len());
+            self.begin += zeros;
+            bytes += zeros as u64;
+            if zeros < have || !self.fill(1)? {
+                return Ok(Passed { bytes, ends_file: zeros == have });
             }
-            if got < wanted {
-                return Ok(None);
+        }
+    }
+
+    /// The offset of the first of the steps with which the file ends, whole or torn, behind the
+    /// window's beginning, which is at this offset.
+    fn find_steps(&mut self, mut offset: u64) -> io::Result<Option<u64>> {
+        loop {
+            let wanted = SEARCH_BYTES + SEARCH_OVERLAP_BYTES;
+            let missing = wanted.saturating_sub(self.window().len());
+            let is_last = missing > 0 && !self.fill(missing as u64)?;
+            let window = &self.window[self.begin..];
+            match step_behind(window, &mut self.step) {
+                Some(at) => {
+                    self.begin += at;
+                    offset += at as u64;
+                    let Some(passed) = self.pass_steps(offset)? else { return Ok(Some(offset)) };
+                    offset += passed;
+                }
+                None if is_last => return Ok(None),
+                None => {
+                    let passed = window.len() - SEARCH_OVERLAP_BYTES;
+                    self.begin += passed;
+                    offset += passed as u64;
+                }
             }
-            let passed = self.window.len() - SEARCH_OVERLAP_BYTES;
-            self.window.drain(..passed);
-            offset += passed as u64;
+        }
+    }
+
+    /// Passes steps from the window's beginning on, which is at this offset; how many bytes, or
+    /// `None` if the file ends with them.
+    fn pass_steps(&mut self, offset: u64) -> io::Result<Option<u64>> {
+        let mut passed = 0;
+        loop {
+            let window = &self.window[self.begin..];
+            match steps::next(window, &mut self.step) {
+                Ok(Item::Step { bytes } | Item::Annotation { bytes }) => {
+                    self.begin += bytes;
+                    passed += bytes as u64;
+                }
+                Ok(Item::More { bytes, .. }) => {
+                    let end = (offset + passed + window.len() as u64).saturating_add(bytes);
+                    if end > self.file_bytes || !self.fill(bytes)? {
+                        return Ok(None);
+                    }
+                }
+                Err(damage) => {
+                    let zeros = self.pass_zeros(damage.offset as usize)?;
+                    return Ok((!zeros.ends_file).then_some(passed + zeros.bytes));
+                }
+            }
         }
     }
 }
 
-fn all_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte == 0)
+/// Bytes that were passed.
+struct Passed {
+    bytes: u64,
+    /// The file ends there.
+    ends_file: bool,
 }
 
 /// Where a whole step with a name in letters begins, at the start of a line that is not the first.
@@ -409,6 +458,42 @@ mod tests {
         let long = read(format!("{DEL}{MULTI}{wrong}{}\r\n{DEL}", "x".repeat(3 << 20)).as_bytes());
         let place = |offset: usize| format!("the command at offset {offset}");
         assert!(long.ends_with(&place(20 + 15 + 23 + (3 << 20) + 2)), "{long}");
+    }
+
+    #[test]
+    fn commands_inside_a_torn_value_are_no_damage() {
+        let ping = "\r\n*1\r\n$4\r\nPING\r\n";
+        let begin = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9000000\r\nab";
+        let check_torn = |value: &str| {
+            let torn = format!("{begin}{value}");
+            let what = "the file ends inside a command";
+            let expected = format!("0-offset 20: {what} ({} bytes)", torn.len());
+            check(&format!("{DEL}{torn}"), &expected);
+        };
+        check_torn(&format!("{ping}text"));
+        check_torn(&format!("{ping}{DEL}text{ping}{ping}text"));
+        check_torn(&format!("{}text", ping.repeat(99)));
+        let long = "x".repeat(3 << 20);
+        check_torn(&format!("{ping}{long}{ping}{long}"));
+        check_torn(&format!("{ping}*1\r\n$5000000\r\n{long}{ping}{long}"));
+        check_torn(&format!("{ping}\0text"));
+        check_torn(&format!("{ping}{}text", "\0".repeat(1 << 20)));
+    }
+
+    #[test]
+    fn steps_behind_a_wrong_length_up_to_the_torn_end_are_damage() {
+        let wrong = "*2\r\n$3\r\nDEL\r\n$9000000\r\nk\r\n";
+        let text = "*1\r\n$4\r\nPING\r\ntext\r\n";
+        let zeros = "\0".repeat(1 << 20);
+        for end in ["", "*2\r\n$3\r\nDE", "*2\r\n$9000000\r\nDE", "#TS:1", &zeros] {
+            for damage in ["", text, "\0\r\n", &format!("{}\r\n", &zeros)] {
+                let step = "*2\r\n$3\r\nDEL\r\n$2\r\n\0\0\r\n";
+                let found = read(format!("{DEL}{wrong}{damage}{step}{DEL}{end}").as_bytes());
+                let place = 20 + wrong.len() + damage.len();
+                let expected = format!("the command at offset {place}");
+                assert!(found.ends_with(&expected), "{found}: {place}, {} bytes", damage.len());
+            }
+        }
     }
 
     #[test]
