@@ -87,45 +87,78 @@ type KeyName = (DbIndex, Box<[u8]>);
 /// it here goes when the map has doubled.
 #[derive(Default)]
 struct Watches {
-    by_key: HashMap<KeyName, Vec<Weak<Watch>>>,
+    by_key: HashMap<KeyName, Vec<Watcher>>,
     clean_at: usize,
+}
+
+/// Who watches a key.
+struct Watcher {
+    watch: Weak<Watch>,
+    /// The key had expired and was hidden when that began: that it goes is no change.
+    began_hidden: bool,
+}
+
+impl Watcher {
+    fn is_alive(&self) -> bool {
+        self.watch.strong_count() > 0
+    }
+
+    fn is(&self, watch: &Arc<Watch>) -> bool {
+        std::ptr::eq(self.watch.as_ptr(), Arc::as_ptr(watch))
+    }
+
+    fn touch(&self) {
+        if let Some(watch) = self.watch.upgrade() {
+            watch.touch();
+        }
+    }
 }
 
 /// Below this many watched keys nobody looks for those that nobody watches any more.
 const FEW_WATCHES: usize = 32;
 
 impl Watches {
-    fn add(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) {
+    fn add(&mut self, db: DbIndex, key: &[u8], watcher: Watcher) {
         if self.by_key.len() >= self.clean_at.max(FEW_WATCHES) {
-            self.by_key.retain(|_, watches| {
-                watches.retain(|watch| watch.strong_count() > 0);
-                !watches.is_empty()
+            self.by_key.retain(|_, watchers| {
+                watchers.retain(Watcher::is_alive);
+                !watchers.is_empty()
             });
             self.clean_at = 2 * self.by_key.len();
         }
-        let watches = self.by_key.entry((db, key.into())).or_default();
-        if watches.len() == watches.capacity() {
-            watches.retain(|watch| watch.strong_count() > 0);
+        let watchers = self.by_key.entry((db, key.into())).or_default();
+        if watchers.len() == watchers.capacity() {
+            watchers.retain(Watcher::is_alive);
         }
-        watches.push(Arc::downgrade(watch));
+        watchers.push(watcher);
     }
 
     fn remove(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) {
         let name = (db, Box::from(key));
-        if let Some(watches) = self.by_key.get_mut(&name) {
-            watches.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(watch)));
-            if watches.is_empty() {
+        if let Some(watchers) = self.by_key.get_mut(&name) {
+            watchers.retain(|watcher| !watcher.is(watch));
+            if watchers.is_empty() {
                 self.by_key.remove(&name);
             }
         }
     }
 
-    fn touch(&mut self, db: DbIndex, key: &[u8]) {
-        for watch in self.by_key.remove(&(db, key.into())).unwrap_or_default() {
-            if let Some(watch) = watch.upgrade() {
-                watch.touch();
-            }
+    /// The key has changed; if it is gone that is nothing to whom it was hidden.
+    fn touch(&mut self, db: DbIndex, key: &[u8], is_gone: bool) {
+        let name = (db, key.into());
+        let mut watchers = self.by_key.remove(&name).unwrap_or_default();
+        let changed = watchers.extract_if(.., |watcher| !(is_gone && watcher.began_hidden));
+        changed.for_each(|watcher| watcher.touch());
+        if !watchers.is_empty() {
+            // From now on it is absent to them, too.
+            watchers.iter_mut().for_each(|watcher| watcher.began_hidden = false);
+            self.by_key.insert(name, watchers);
         }
+    }
+
+    fn began_hidden(&self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) -> bool {
+        let mut watchers = self.by_key.get(&(db, key.into())).into_iter().flatten();
+        watchers.any(|watcher| watcher.began_hidden && watcher.is(watch))
     }
 }
 
@@ -157,9 +190,16 @@ impl Waiters {
         self.queues.len() | self.watches.by_key.len() | self.crowds.len() == 0
     }
 
-    /// From now on a change of the key touches the watch.
-    pub fn watch(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) {
-        self.watches.add(db, key, watch);
+    /// From now on a change of the key touches the watch. `began_hidden`: it has expired, and is
+    /// hidden.
+    pub fn watch(&mut self, db: DbIndex, key: &[u8], watch: &Arc<Watch>, began_hidden: bool) {
+        let watch = Arc::downgrade(watch);
+        self.watches.add(db, key, Watcher { watch, began_hidden });
+    }
+
+    /// Whether the key had expired and was hidden when it began to be watched.
+    pub fn began_hidden(&self, db: DbIndex, key: &[u8], watch: &Arc<Watch>) -> bool {
+        self.watches.began_hidden(db, key, watch)
     }
 
     /// A change of the key is nothing to the watch any more.
@@ -177,9 +217,9 @@ impl Waiters {
         self.crowds.remove(&Arc::downgrade(crowd));
     }
 
-    /// The key, which has this hash, has changed.
-    pub fn touch(&mut self, db: DbIndex, key: &[u8], hash: impl Fn() -> u64) {
-        self.watches.touch(db, key);
+    /// The key, which has this hash, has changed, or is gone.
+    pub fn touch(&mut self, db: DbIndex, key: &[u8], hash: impl Fn() -> u64, is_gone: bool) {
+        self.watches.touch(db, key, is_gone);
         self.crowds.touch(db, hash);
     }
 
@@ -188,11 +228,7 @@ impl Waiters {
     pub fn touch_where(&mut self, exists: &mut dyn FnMut(DbIndex, &[u8]) -> bool) {
         self.crowds.touch_all();
         let gone = self.watches.by_key.extract_if(|(db, key), _| exists(*db, key));
-        for watch in gone.flat_map(|(_, watches)| watches) {
-            if let Some(watch) = watch.upgrade() {
-                watch.touch();
-            }
-        }
+        gone.flat_map(|(_, watchers)| watchers).for_each(|watcher| watcher.touch());
     }
 
     /// Whether somebody waits for this key.
@@ -208,8 +244,8 @@ impl Waiters {
 
     /// How many keys are watched by somebody who still lives.
     pub(crate) fn watched_keys(&self) -> usize {
-        let is_alive = |watch: &Weak<Watch>| watch.strong_count() > 0;
-        self.watches.by_key.values().filter(|watches| watches.iter().any(is_alive)).count()
+        let watched = self.watches.by_key.values();
+        watched.filter(|watchers| watchers.iter().any(Watcher::is_alive)).count()
     }
 
     /// Puts a waiter into the key's queue: at its end, or where one that has waited before belongs.

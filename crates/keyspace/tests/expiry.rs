@@ -2,12 +2,15 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{DB, NOW, get, keyspace, names, scope, set};
 use pantala_base::UnixMs;
 use pantala_base::rng::Rng;
-use pantala_keyspace::event::{HSET, SADD, SET};
+use pantala_keyspace::event::{DEL, HSET, SADD, SET};
 use pantala_keyspace::{
     Expiry, HideReason, Keyspace, LockPlan, Locked, PartitionId, ScanCursor, Scope, Sweeper, Tally,
+    Watch,
 };
 use pantala_table::OwnedRecord;
 use pantala_values::hash::{HashLimits, Lifetime};
@@ -66,6 +69,53 @@ fn hidden_keys_are_not_seen_and_stay() {
         space.hide_expired(reason, false);
         assert_eq!((sweep(&space), count(&space)), (1, 0));
     }
+}
+
+#[test]
+fn a_watched_key_that_expires_while_it_is_hidden_has_changed() {
+    let (space, tally) = (with_expired(Some(HideReason::Paused)), Tally::default());
+    let (key, watch) = (space.key(b"k"), Arc::new(Watch::default()));
+    let plan = LockPlan::of([key.hash]);
+    {
+        let mut before = space.lock_waiting(&plan, scope(&space, &tally, DB, NOW));
+        before.watch(key, &watch);
+        assert!(!before.has_expired_since(DB, key, &watch));
+    }
+    then(&space, false, |locked| assert!(locked.has_expired_since(DB, key, &watch)));
+    then(&space, true, |locked| assert!(!locked.has_expired_since(DB, key, &watch)));
+    assert!(!watch.is_touched(), "it is still there");
+    space.hide_expired(HideReason::Paused, false);
+    assert_eq!((sweep(&space), watch.is_touched()), (1, true));
+}
+
+#[test]
+fn a_watched_key_that_had_expired_may_go() {
+    for is_told in [false, true] {
+        let space = with_expired(Some(HideReason::Replica));
+        let (key, watch) = (space.key(b"k"), Arc::new(Watch::default()));
+        then(&space, false, |locked| {
+            locked.watch(key, &watch);
+            assert!(!locked.has_expired_since(DB, key, &watch));
+        });
+        if is_told {
+            then(&space, true, |locked| {
+                let mut opened = locked.open(key);
+                assert!(opened.remove());
+                opened.publish(DEL);
+            });
+        } else {
+            space.hide_expired(HideReason::Replica, false);
+            assert_eq!(sweep(&space), 1);
+        }
+        assert_eq!((count(&space), watch.is_touched()), (0, false));
+        set(&space, DB, "k", "new", Expiry::Never);
+        assert!(watch.is_touched());
+    }
+    let space = with_expired(Some(HideReason::Replica));
+    let (key, watch) = (space.key(b"k"), Arc::new(Watch::default()));
+    then(&space, false, |locked| locked.watch(key, &watch));
+    set(&space, DB, "k", "new", Expiry::Never);
+    assert!(watch.is_touched(), "it was put in its place");
 }
 
 #[test]

@@ -338,11 +338,12 @@ impl<'r> Turn<'r> {
     /// Whether a watched key has changed, or expired, since WATCH. All of them are held.
     fn has_changed(&self, session: &Session, locked: &mut Locked<'_>) -> bool {
         let Some(watching) = &session.watching else { return false };
+        let mut has_expired = false;
         for (db, bytes) in watching.keys() {
-            let hash = self.engine.space.hash(bytes);
-            locked.peek_in(db, Key { bytes, hash });
+            let key = Key { bytes, hash: self.engine.space.hash(bytes) };
+            has_expired |= locked.has_expired_since(db, key, &watching.watch);
         }
-        watching.watch.is_touched()
+        has_expired || watching.watch.is_touched()
     }
 }
 

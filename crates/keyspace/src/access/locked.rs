@@ -422,8 +422,15 @@ impl<'k> Locked<'k> {
     /// The same for a key of another database.
     pub fn watch_in(&mut self, db: DbIndex, key: Key<'_>, watch: &Arc<Watch>) {
         // What has expired is gone now, and no change later.
-        self.peek_in(db, key);
-        self.waiters(key.hash).watch(db, key.bytes, watch);
+        let is_hidden = self.peek_in(db, key).is_hidden();
+        self.waiters(key.hash).watch(db, key.bytes, watch, is_hidden);
+    }
+
+    /// Whether a watched key has expired since, and is hidden. One that is not is gone now: that
+    /// has touched the watch.
+    pub fn has_expired_since(&mut self, db: DbIndex, key: Key<'_>, watch: &Arc<Watch>) -> bool {
+        let is_hidden = self.peek_in(db, key).is_hidden();
+        is_hidden && !self.waiters(key.hash).began_hidden(db, key.bytes, watch)
     }
 
     /// The end of [`Locked::watch`], if the watch was not touched.

@@ -114,6 +114,12 @@ impl<'l, 'k> Opened<'l, 'k> {
         }
     }
 
+    /// Whether the key has expired, is still there, and is not seen.
+    pub fn is_hidden(&self) -> bool {
+        let found = || self.changes.table().find(self.key.hash, self.key.bytes);
+        self.place.is_none() && found().is_some()
+    }
+
     /// The key is opened to be changed or as if it were: what is hidden here goes if it gives way.
     #[inline]
     pub fn make_way_for_writer(&mut self) {

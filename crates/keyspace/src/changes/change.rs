@@ -39,7 +39,7 @@ use crate::Keyspace;
 use crate::access::locked::Scope;
 use crate::access::ticket::{Ticket, Woken};
 use crate::changes::effects::{ClientId, Listeners, Readers, Wanted};
-use crate::changes::event::Event;
+use crate::changes::event::{DEL, Event};
 use crate::key::{DbIndex, Key, PARTITION_COUNT, PartitionId};
 use crate::lifetime::evict::Freed;
 use crate::lifetime::timed::Timed;
@@ -273,6 +273,18 @@ enum What {
     Expired,
     ElementsExpired(Event, bool),
     Evicted,
+}
+
+impl What {
+    /// Whether the key is gone. It may be one whose deadline had passed: of a replica's it is the
+    /// primary that says so.
+    fn is_removal(self) -> bool {
+        match self {
+            What::Expired | What::Evicted => true,
+            What::Changed(event, _) => event == DEL,
+            What::ElementsExpired(..) => false,
+        }
+    }
 }
 
 /// Who is told.
@@ -704,7 +716,7 @@ impl Around<'_, '_> {
     fn follow_up(&mut self, key: &[u8], what: What) {
         self.scope.tally.changes.add(1);
         if !self.rest.waiters.is_empty() {
-            self.wake(key);
+            self.wake(key, what.is_removal());
         }
         if self.scope.space.wanted() != Wanted::NOTHING {
             self.tell(key, what);
@@ -712,9 +724,9 @@ impl Around<'_, '_> {
     }
 
     #[cold]
-    fn wake(&mut self, key: &[u8]) {
+    fn wake(&mut self, key: &[u8], is_gone: bool) {
         let (db, space) = (self.scope.db, self.scope.space);
-        self.rest.waiters.touch(db, key, || space.hash(key));
+        self.rest.waiters.touch(db, key, || space.hash(key), is_gone);
         if self.rest.waiters.has(db, key) {
             self.woken.is_ready(db, key);
         }
