@@ -279,10 +279,16 @@ impl Running {
         self.shared.http.end();
         self.shared.engine.lane.wake_all();
         self.sweeper_waker.wake();
-        for thread in self.threads {
+        let join = |thread: JoinHandle<()>| {
             // A thread that panicked has said so.
             let _ = thread.join();
-        }
+        };
+        self.threads.into_iter().for_each(join);
+        // What these have acknowledged is to be in the journal, too, before that ends. One by one:
+        // one of them may just have added another.
+        let added = &self.shared.workers.added;
+        let next = || added.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        std::iter::from_fn(next).for_each(join);
         replica::end(&self.shared);
         self.shared.appending.end(&self.shared.engine.journal);
         // What is not finished is worth nothing.
@@ -375,7 +381,8 @@ pub(crate) fn open_lane_thread(shared: &Arc<Shared>, slot: usize) -> bool {
 /// A text for the operator; then fewer workers than wanted may have been added.
 pub fn set_workers(shared: &Arc<Shared>, wanted: usize) -> Result<(), String> {
     let wanted = wanted.clamp(1, MAX_WORKERS);
-    let _changing = shared.workers.changing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut added = shared.workers.added.lock().unwrap_or_else(PoisonError::into_inner);
+    added.retain(|thread| !thread.is_finished());
     let serving = shared.workers.serving();
     // The first worker accepts: it stays.
     for &index in serving.iter().skip(wanted) {
@@ -387,9 +394,7 @@ pub fn set_workers(shared: &Arc<Shared>, wanted: usize) -> Result<(), String> {
             break;
         }
         if shared.workers.is_vacant(index) {
-            // Not joined at the end: `Running::wait` waits for the workers' places to become
-            // vacant.
-            drop(open_worker(shared, index, Vec::new())?);
+            added.push(open_worker(shared, index, Vec::new())?);
             count += 1;
         }
     }

@@ -4,6 +4,7 @@ pub mod inbox;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
 
 use pantala_base::awake::AwakeClock;
 
@@ -37,8 +38,8 @@ pub struct Workers {
     /// Moves between workers that have begun, and that have ended.
     departed: AtomicU64,
     arrived: AtomicU64,
-    /// Held while the number of workers changes.
-    pub changing: Mutex<()>,
+    /// The threads of those that were added since the start; held while the number changes.
+    pub added: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Default for Workers {
@@ -56,7 +57,7 @@ impl Default for Workers {
             clients: AtomicUsize::new(0),
             departed: AtomicU64::new(0),
             arrived: AtomicU64::new(0),
-            changing: Mutex::new(()),
+            added: Mutex::default(),
         }
     }
 }
