@@ -59,12 +59,12 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
             };
             let how =
                 How { saves: words.saves(), is_forced: words.is_forced(), is_now: words.is_now() };
-            if !how.prepares(&shared) {
-                // First, because the line may have to wait for whoever reads the log.
-                shared.engine.condition.shutdown.begin();
+            // First, because the line may have to wait for whoever reads the log.
+            match how.prepares(&shared) {
+                true => stop(&shared, how),
+                false => shared.engine.condition.shutdown.begin(),
             }
             tracing::info!(signal, "a signal asks the server to stop");
-            stop(&shared, how);
         }
     };
     std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(cannot)?;
@@ -86,7 +86,11 @@ fn stop(shared: &Arc<Shared>, how: How) {
         Ok(()) => {}
         Err(RunsOn::Held) => {
             tracing::error!("a script does not end: the server stops, what is not saved is lost");
-            of_thread.engine.condition.shutdown.begin();
+            // The append-only file is to have everything all the same.
+            let unsaved = How { saves: Some(false), is_now: true, ..how };
+            if stopping::stop(&of_thread, unsaved) != Err(RunsOn::Aborted) {
+                of_thread.engine.condition.shutdown.begin();
+            }
         }
         Err(why) => tracing::error!(?why, "the server runs on: it could not save before its end"),
     };

@@ -1,5 +1,6 @@
 //! Stopping on demand: by SHUTDOWN, or by a signal. Replicas get what they lack, for as long as
-//! `shutdown-timeout` allows, and what is to be saved is saved first.
+//! `shutdown-timeout` allows, what is to be saved is saved first, and the append-only file gets
+//! what was acknowledged.
 //!
 //! While that lasts changes of data wait, so that what was acknowledged is in the file; reads go
 //! on. If saving fails the server runs on, unless it was told to end all the same.
@@ -7,8 +8,9 @@
 //! Invariants
 //! 1. A save that makes progress is waited for, however long it takes; that its moment comes, for
 //!    so long as `CUT_MOST`.
+//! 2. Where the server runs on, changes go on, and a rewrite may begin: see [`Taken`].
 //!
-//! Tests: compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
+//! Tests: at the foot; compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, PoisonError};
@@ -18,6 +20,7 @@ use std::time::Duration;
 use pantala_base::clock::monotonic_us;
 use pantala_engine::condition::shutdown::Preparing;
 use pantala_engine::condition::states::States;
+use pantala_persistence::disk::{Disk, RealDisk};
 use pantala_replication::Replica;
 
 use super::files::journaling;
@@ -30,6 +33,9 @@ use crate::workers::inbox::Message;
 /// So long at most it may take until nobody is in the midst of something: a script that does not
 /// end and cannot be undone.
 const CUT_MOST: Duration = Duration::from_secs(5);
+/// So long at most the append-only file waits for turns that have begun. A worker's takes less; what
+/// takes longer, on the lane, is not acknowledged before its end.
+const TURNS_MOST: Duration = Duration::from_secs(1);
 /// How often it is looked whether to give up.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -65,8 +71,14 @@ impl How {
 
     /// Whether something is to be done before the end.
     pub fn prepares(self, shared: &Shared) -> bool {
-        let awaits_file = !self.is_forced && How::awaits_file(shared);
-        self.saves(shared) || awaits_file || self.awaits_replicas(shared)
+        self.saves(shared) || self.awaits_journal(shared) || self.awaits_replicas(shared)
+    }
+
+    /// Whether there is an append-only file, which is to get everything. As in Redis with NOSAVE and
+    /// NOW, too.
+    fn awaits_journal(self, shared: &Shared) -> bool {
+        let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
+        !self.is_forced && !is_loading && shared.appending.is_running()
     }
 
     /// Whether replicas are waited for.
@@ -76,9 +88,57 @@ impl How {
     }
 
     /// Whether the first append-only file is being written.
-    fn awaits_file(shared: &Shared) -> bool {
-        let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
-        !is_loading && shared.appending.begins_file()
+    fn awaits_file(self, shared: &Shared) -> bool {
+        self.awaits_journal(shared) && shared.appending.begins_file()
+    }
+}
+
+/// What is taken to prepare; dropped, it goes back, unless the server stops.
+struct Taken<'s> {
+    shared: &'s Shared,
+    holds_writes: bool,
+    keeps_from_rewriting: bool,
+}
+
+impl<'s> Taken<'s> {
+    fn nothing(shared: &'s Shared) -> Self {
+        Taken { shared, holds_writes: false, keeps_from_rewriting: false }
+    }
+
+    /// From now on changes of data wait.
+    fn hold_writes(&mut self) {
+        self.holds_writes = true;
+        self.shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
+    }
+
+    /// Waits for the end of a rewrite of the append-only file, and has no other begin: there is one
+    /// snapshot at a time.
+    fn keep_from_rewriting(&mut self, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+        while self.shared.appending.begin_rewrite(monotonic_us()).is_none() {
+            if preparing.is_aborted() {
+                return Err(RunsOn::Aborted);
+            }
+            self.shared.engine.condition.shutdown.pause_for(LOOK);
+        }
+        self.keeps_from_rewriting = true;
+        Ok(())
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let Taken { shared, holds_writes, keeps_from_rewriting } = *self;
+        if shared.engine.condition.shutdown.is_final() {
+            return;
+        }
+        if keeps_from_rewriting {
+            shared.appending.forgo_rewrite();
+        }
+        if holds_writes {
+            shared.engine.resume_writes();
+            shared.workers.post_all(|| Message::PauseChanged);
+            shared.supervisor.runs_on();
+        }
     }
 }
 
@@ -96,48 +156,49 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
     let Some(preparing) = shutdown.prepare() else {
         return if shutdown.wait_for_preparing() { Ok(()) } else { Err(RunsOn::Unsaved) };
     };
-    let holds_writes = how.awaits_replicas(shared);
-    if holds_writes {
-        wait_for_replicas(shared, &preparing);
+    let mut taken = Taken::nothing(shared);
+    if how.awaits_replicas(shared) {
+        wait_for_replicas(shared, &preparing, &mut taken);
     }
-    let prepared = prepare(shared, how, &preparing);
-    if prepared.is_err() && holds_writes {
-        let_writes_go_on(shared);
-    }
-    prepared?;
-    // Before `preparing` ends: who waits for it must not take this for a failure.
+    prepare(how, &preparing, &mut taken)?;
+    // Before `taken` ends, so that nothing goes back, and `preparing`: who waits for it must not
+    // take this for a failure.
     shutdown.begin();
     Ok(())
 }
 
 /// Sees to it that nothing is lost that is to be kept.
-fn prepare(shared: &Shared, how: How, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+fn prepare(how: How, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result<(), RunsOn> {
+    let shared = taken.shared;
     if preparing.is_aborted() {
         return Err(RunsOn::Aborted);
     }
     if how.saves(shared) {
-        match save(shared, preparing) {
+        match save(shared, preparing, taken) {
             Err(why) if !how.is_forced || why == RunsOn::Aborted => return Err(why),
             Err(_) => tracing::error!("the server stops all the same: what is not saved is lost"),
             Ok(()) => {}
         }
-    } else if !how.is_forced && How::awaits_file(shared) {
+    } else if how.awaits_file(shared) {
         tracing::info!("the append-only file is being begun: the server stops when it is there");
-        while How::awaits_file(shared) && !preparing.is_aborted() {
+        while how.awaits_file(shared) && !preparing.is_aborted() {
             shared.engine.condition.shutdown.pause_for(LOOK);
         }
+    }
+    if how.awaits_journal(shared) && !preparing.is_aborted() {
+        keep_journal(shared, preparing, taken)?;
     }
     if preparing.is_aborted() { Err(RunsOn::Aborted) } else { Ok(()) }
 }
 
 /// Holds changes of data back from now on, and waits until replicas have those before, or for
 /// `shutdown-timeout`.
-fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>) {
+fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) {
     let timeout_s = shared.engine.settings.current().shutdown_timeout_s;
     let until_us = monotonic_us() + u64::from(timeout_s) * 1_000_000;
     preparing.wait_for_replicas(until_us);
     tracing::info!("waiting for replicas before the server stops");
-    shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
+    taken.hold_writes();
     let replication = &shared.replication;
     // Who has begun before that ends first.
     let end = match replication.is_replica() {
@@ -168,44 +229,21 @@ fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>) {
     tracing::info!("{} of {} replicas have everything", all.len() - count, all.len());
 }
 
-fn let_writes_go_on(shared: &Shared) {
-    shared.engine.resume_writes();
-    shared.workers.post_all(|| Message::PauseChanged);
-    shared.supervisor.runs_on();
-}
-
-/// Saves with all changes of data held back; on an error they go on.
-fn save(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+/// Saves with all changes of data held back.
+fn save(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result<(), RunsOn> {
     tracing::info!("saving a snapshot before the server stops");
     shared.supervisor.tell(News::Saving);
-    let lasting = &shared.engine.condition.lasting;
     // A DEBUG RELOAD ends first: after it writes would go on.
     let held = shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
-    lasting.begin(States::PAUSED_WRITES);
+    taken.hold_writes();
     if shared.saves.cancel_and_wait() {
         tracing::info!("the snapshot that was being written is written anew");
     }
     shared.replication.primary.cancel_and_wait();
-    let saved = keep_from_rewriting(shared, preparing).and_then(|()| {
-        save_watched(shared, preparing).inspect_err(|_| shared.appending.forgo_rewrite())
-    });
-    if saved.is_err() {
-        let_writes_go_on(shared);
-    }
+    let free = taken.keep_from_rewriting(preparing);
+    let saved = free.and_then(|()| save_watched(shared, preparing));
     drop(held);
     saved
-}
-
-/// Waits for the end of a rewrite of the append-only file, and has no other begin: there is one
-/// snapshot at a time.
-fn keep_from_rewriting(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
-    while shared.appending.begin_rewrite(monotonic_us()).is_none() {
-        if preparing.is_aborted() {
-            return Err(RunsOn::Aborted);
-        }
-        shared.engine.condition.shutdown.pause_for(LOOK);
-    }
-    Ok(())
 }
 
 /// Saves, and looks meanwhile whether to give up.
@@ -239,5 +277,183 @@ fn save_watched(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn
         if is_held {
             return Err(RunsOn::Held);
         }
+    }
+}
+
+/// Waits until the append-only file has what was acknowledged, and the disk has the file, with
+/// changes of data held back: once the server stops only `STOPPING_MOST` is left for that.
+fn keep_journal(
+    shared: &Shared,
+    preparing: &Preparing<'_>,
+    taken: &mut Taken<'_>,
+) -> Result<(), RunsOn> {
+    shared.supervisor.tell(News::Saving);
+    taken.hold_writes();
+    // Who has begun before that ends first.
+    let turns = |shared: &Shared| _ = shared.engine.space.at_one_moment(|_| ());
+    wait_while(shared, preparing, TURNS_MOST, turns)?;
+    wait_while(shared, preparing, Duration::MAX, |shared| {
+        shared.appending.flush(&shared.engine.journal);
+        // The journal's thread syncs at its end, too, and says if it can not; little is left then.
+        let _said_there = sync_increment(shared);
+    })
+}
+
+/// Has a thread do something, and waits for its end, so long at most, or until the server stops all
+/// the same.
+///
+/// # Errors
+/// ABORT, or there is no thread.
+fn wait_while(
+    shared: &Shared,
+    preparing: &Preparing<'_>,
+    at_most: Duration,
+    act: impl FnOnce(&Shared) + Send + 'static,
+) -> Result<(), RunsOn> {
+    let Some(of_thread) = shared.arc() else { return Err(RunsOn::Unsaved) };
+    let (ended, until_ended) = channel::<()>();
+    let life = move || {
+        act(&of_thread);
+        drop(ended);
+        pantala_memory::release_seat();
+    };
+    if let Err(error) = Builder::new().name("stop-wait".into()).spawn(life) {
+        tracing::error!("cannot start a thread: {error}");
+        return Err(RunsOn::Unsaved);
+    }
+    let began_us = monotonic_us();
+    while until_ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        if preparing.is_aborted() {
+            return Err(RunsOn::Aborted);
+        }
+        let waited = Duration::from_micros(monotonic_us().saturating_sub(began_us));
+        if waited > at_most || shared.engine.condition.shutdown.is_final() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Has the disk keep the increment that is written.
+fn sync_increment(shared: &Shared) -> Option<()> {
+    let layout = journaling::layout(&shared.engine.settings.current());
+    let manifest = layout.read(&RealDisk).ok()??;
+    let path = layout.path(&manifest.increments.last()?.name);
+    RealDisk.open_to_append(&path).ok()?.sync().ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use pantala_persistence::aof::Writer;
+    use pantala_settings::Settings;
+
+    use super::*;
+    use crate::in_process::InProcess;
+    use crate::process::files::journaling::Keeper;
+
+    /// A server, and the directory of its files.
+    struct Node {
+        server: InProcess,
+        directory: std::path::PathBuf,
+    }
+
+    impl Node {
+        fn new(name: &str) -> Node {
+            let name = format!("pantala-stopping-{name}-{}", std::process::id());
+            let directory = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&directory).unwrap();
+            let mut settings = Settings::defaults();
+            settings.dir = directory.display().to_string();
+            Node { server: InProcess::new(settings).unwrap(), directory }
+        }
+
+        fn shared(&self) -> &Arc<Shared> {
+            self.server.shared_arc()
+        }
+
+        /// Begins an append-only file, whose thread's turns are taken by the test.
+        fn append_by_hand(&self) -> Keeper {
+            let shared = self.shared();
+            let keeper = journaling::by_hand(shared).unwrap();
+            let layout = journaling::layout(&shared.engine.settings.current());
+            let mut writer = Writer::new(Arc::new(RealDisk), layout, None, 0);
+            writer.resume().unwrap();
+            shared.appending.open(&shared.engine.journal, writer);
+            keeper
+        }
+
+        #[track_caller]
+        fn check_runs_on(&self) {
+            let shared = self.shared();
+            assert!(!shared.engine.condition.shutdown.is_final());
+            let states = shared.engine.condition.lasting.now();
+            assert!(!states.has(States::PAUSED_WRITES), "writes go on");
+            shared.appending.begin_rewrite(0).expect("a rewrite may begin");
+            shared.appending.forgo_rewrite();
+        }
+    }
+
+    impl Drop for Node {
+        fn drop(&mut self) {
+            // Nothing depends on it.
+            let _best_effort = std::fs::remove_dir_all(&self.directory);
+        }
+    }
+
+    const WITHOUT_SAVING: How = How { saves: Some(false), is_forced: false, is_now: false };
+    const SAVING: How = How { saves: Some(true), ..WITHOUT_SAVING };
+
+    fn stop_aside(node: &Node, how: How) -> std::thread::JoinHandle<Result<(), RunsOn>> {
+        let shared = Arc::clone(node.shared());
+        std::thread::spawn(move || stop(&shared, how))
+    }
+
+    #[test]
+    fn what_is_taken_goes_back_when_abort_comes_as_the_save_ends() {
+        let node = Node::new("late-abort");
+        let shutdown = &node.shared().engine.condition.shutdown;
+        let preparing = shutdown.prepare().unwrap();
+        assert!(shutdown.abort());
+        let mut taken = Taken::nothing(node.shared());
+        // So short a save most often ends before anybody looks whether it is still wanted.
+        let _either = save(node.shared(), &preparing, &mut taken);
+        drop(taken);
+        node.check_runs_on();
+        drop(preparing);
+        assert_eq!(stop(node.shared(), SAVING), Ok(()));
+        assert!(shutdown.is_final());
+    }
+
+    #[test]
+    fn the_server_stops_when_the_append_only_file_has_everything() {
+        let node = Node::new("journal");
+        let mut keeper = node.append_by_hand();
+        let shutdown = &node.shared().engine.condition.shutdown;
+        for how in [WITHOUT_SAVING, SAVING] {
+            let stopping = stop_aside(&node, how);
+            while !shutdown.abort() {
+                assert!(!shutdown.is_final(), "nobody has written what there is");
+                std::thread::yield_now();
+            }
+            assert_eq!(stopping.join().unwrap(), Err(RunsOn::Aborted));
+            node.check_runs_on();
+        }
+        let stopping = stop_aside(&node, WITHOUT_SAVING);
+        while !shutdown.is_final() {
+            keeper.turn();
+        }
+        assert_eq!(stopping.join().unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn with_force_the_append_only_file_is_not_waited_for() {
+        let node = Node::new("force");
+        let _keeper_has_no_turn = node.append_by_hand();
+        let forced = How { is_forced: true, ..WITHOUT_SAVING };
+        let stopping = stop_aside(&node, WITHOUT_SAVING);
+        assert_eq!(stop(node.shared(), forced), Ok(()));
+        assert!(node.shared().engine.condition.shutdown.is_final());
+        stopping.join().unwrap().unwrap();
     }
 }
