@@ -33,8 +33,8 @@ use crate::workers::inbox::Message;
 /// So long at most it may take until nobody is in the midst of something: a script that does not
 /// end and cannot be undone.
 const CUT_MOST: Duration = Duration::from_secs(5);
-/// So long at most the append-only file waits for turns that have begun. A worker's takes less; what
-/// takes longer, on the lane, is not acknowledged before its end.
+/// So long at most the append-only file waits for turns that have begun. A worker's takes less;
+/// what takes longer, on the lane, is not acknowledged before its end.
 const TURNS_MOST: Duration = Duration::from_secs(1);
 /// How often it is looked whether to give up.
 const LOOK: Duration = Duration::from_millis(20);
@@ -74,8 +74,8 @@ impl How {
         self.saves(shared) || self.awaits_journal(shared) || self.awaits_replicas(shared)
     }
 
-    /// Whether there is an append-only file, which is to get everything. As in Redis with NOSAVE and
-    /// NOW, too.
+    /// Whether there is an append-only file, which is to get everything. As in Redis with NOSAVE
+    /// and NOW, too.
     fn awaits_journal(self, shared: &Shared) -> bool {
         let is_loading = shared.engine.condition.lasting.now().has(States::LOADING);
         !self.is_forced && !is_loading && shared.appending.is_running()
@@ -321,7 +321,7 @@ fn wait_while(
         tracing::error!("cannot start a thread: {error}");
         return Err(RunsOn::Unsaved);
     }
-    let began_us = monotonic_us();
+    let (began_us, mut is_told) = (monotonic_us(), false);
     while until_ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
         if preparing.is_aborted() {
             return Err(RunsOn::Aborted);
@@ -329,6 +329,11 @@ fn wait_while(
         let waited = Duration::from_micros(monotonic_us().saturating_sub(began_us));
         if waited > at_most || shared.engine.condition.shutdown.is_final() {
             break;
+        }
+        // Not before: the line may have to wait for whoever reads the log.
+        if !is_told && waited > TURNS_MOST {
+            tracing::info!("waiting for the append-only file before the server stops");
+            is_told = true;
         }
     }
     Ok(())
