@@ -13,7 +13,7 @@
 //! Tests: at the foot; compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, TryLockError};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -156,6 +156,10 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
     let Some(preparing) = shutdown.prepare() else {
         return if shutdown.wait_for_preparing() { Ok(()) } else { Err(RunsOn::Unsaved) };
     };
+    let needs_right =
+        how.awaits_replicas(shared) || how.saves(shared) || how.awaits_journal(shared);
+    let _right = needs_right.then(|| right_to_hold_writes(shared, &preparing)).transpose()?;
+    // After the right: what goes back goes before it does.
     let mut taken = Taken::nothing(shared);
     if how.awaits_replicas(shared) {
         wait_for_replicas(shared, &preparing, &mut taken);
@@ -189,6 +193,26 @@ fn prepare(how: How, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result
         keep_journal(shared, preparing, taken)?;
     }
     if preparing.is_aborted() { Err(RunsOn::Aborted) } else { Ok(()) }
+}
+
+/// Who holds changes of data back for another reason ends first: after it they would go on. That is
+/// a DEBUG RELOAD, or a FAILOVER, which may wait for ever and is given up.
+fn right_to_hold_writes<'s>(
+    shared: &'s Shared,
+    preparing: &Preparing<'_>,
+) -> Result<MutexGuard<'s, ()>, RunsOn> {
+    loop {
+        match shared.writes_wait.try_lock() {
+            Ok(right) => return Ok(right),
+            Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if preparing.is_aborted() => {
+                return Err(RunsOn::Aborted);
+            }
+            // Each time: one may just have begun.
+            Err(TryLockError::WouldBlock) => _ = shared.replication.failover.abort(),
+        }
+        shared.engine.condition.shutdown.pause_for(LOOK);
+    }
 }
 
 /// Holds changes of data back from now on, and waits until replicas have those before, or for
@@ -233,17 +257,13 @@ fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Tak
 fn save(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Result<(), RunsOn> {
     tracing::info!("saving a snapshot before the server stops");
     shared.supervisor.tell(News::Saving);
-    // A DEBUG RELOAD ends first: after it writes would go on.
-    let held = shared.writes_wait.lock().unwrap_or_else(PoisonError::into_inner);
     taken.hold_writes();
     if shared.saves.cancel_and_wait() {
         tracing::info!("the snapshot that was being written is written anew");
     }
     shared.replication.primary.cancel_and_wait();
-    let free = taken.keep_from_rewriting(preparing);
-    let saved = free.and_then(|()| save_watched(shared, preparing));
-    drop(held);
-    saved
+    taken.keep_from_rewriting(preparing)?;
+    save_watched(shared, preparing)
 }
 
 /// Saves, and looks meanwhile whether to give up.
@@ -350,6 +370,8 @@ fn sync_increment(shared: &Shared) -> Option<()> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::time::Instant;
+
     use pantala_persistence::aof::Writer;
     use pantala_settings::Settings;
 
@@ -460,5 +482,25 @@ mod tests {
         assert_eq!(stop(node.shared(), forced), Ok(()));
         assert!(node.shared().engine.condition.shutdown.is_final());
         stopping.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn abort_is_heard_while_somebody_else_holds_writes_back() {
+        let server = InProcess::new(Settings::defaults()).expect("descriptors");
+        let shared = Arc::clone(server.shared_arc());
+        let held = server.shared().writes_wait.lock().expect("nobody has panicked");
+        let how = How { saves: Some(true), ..How::default() };
+        let stopping = std::thread::spawn(move || stop(&shared, how));
+        let (shutdown, began) = (&server.shared().engine.condition.shutdown, Instant::now());
+        while !shutdown.is_preparing() {
+            std::thread::yield_now();
+        }
+        assert!(shutdown.abort());
+        while !stopping.is_finished() {
+            assert!(began.elapsed() < Duration::from_secs(60), "it waits on");
+            std::thread::yield_now();
+        }
+        assert_eq!(stopping.join().expect("no panic"), Err(RunsOn::Aborted));
+        drop(held);
     }
 }
