@@ -46,7 +46,7 @@ fn follow(call: &mut Call<'_, '_>) -> Done {
     let port = port.ok_or(BAD_PORT)?;
     let host = std::str::from_utf8(host).map_err(|_| ClientError::text("ERR Invalid host"))?;
     let primary = Primary { host: host.to_owned(), port };
-    if shared.replication.following.primary().as_ref() == Some(&primary) {
+    if shared.replication.following.follows(&primary) {
         call.reply.simple("OK Already connected to specified master");
         return Ok(());
     }

@@ -30,6 +30,7 @@ use std::time::{Duration, Instant};
 use pantala_base::clock::monotonic_us;
 use pantala_engine::condition::states::States;
 use pantala_keyspace::HideReason;
+use pantala_replication::History;
 use pantala_settings::Settings;
 
 use self::client::LinkClient;
@@ -65,6 +66,13 @@ pub enum LinkPhase {
     Sync,
     /// The stream is followed.
     Connected,
+}
+
+impl Primary {
+    /// As the setting names it.
+    fn setting(&self) -> String {
+        format!("{} {}", self.host, self.port)
+    }
 }
 
 impl LinkPhase {
@@ -116,6 +124,8 @@ struct State {
     end: Option<Box<dyn End>>,
     client: Option<LinkClient>,
     thread: Option<JoinHandle<()>>,
+    /// The system had no thread for the link.
+    lacks_link: bool,
 }
 
 /// How far the snapshot is.
@@ -159,6 +169,12 @@ impl Following {
     /// Whom it follows.
     pub fn primary(&self) -> Option<Primary> {
         self.state().primary.clone()
+    }
+
+    /// Whether it follows this one, or tries to.
+    pub fn follows(&self, primary: &Primary) -> bool {
+        let state = self.state();
+        state.primary.as_ref() == Some(primary) && !state.lacks_link
     }
 
     /// Whether the link of this number is the one in force.
@@ -274,7 +290,7 @@ pub fn settings_changed(shared: &Shared, now: &Settings) {
 pub fn follow(shared: &Arc<Shared>, primary: &Primary) -> Result<bool, String> {
     let following = &shared.replication.following;
     let _changing = relock(&following.changing);
-    if following.primary().as_ref() == Some(primary) {
+    if following.follows(primary) {
         return Ok(false);
     }
     follow_now(shared, primary, &|| {}).map(|()| true)
@@ -298,20 +314,48 @@ fn follow_now(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Resul
     let following = &shared.replication.following;
     let number = following.interrupt();
     let _between_steps = relock(&following.applying);
+    become_replica(shared, primary, wait).inspect_err(|_| follow_anew(shared))?;
+    tracing::info!(host = primary.host, port = primary.port, "this server becomes a replica");
+    start_link(shared, number)
+}
+
+/// Of this one, without a link yet.
+fn become_replica(shared: &Shared, primary: &Primary, wait: &dyn Fn()) -> Result<(), String> {
+    let following = &shared.replication.following;
+    set_setting(shared, &primary.setting())?;
     if !following.is_replica() {
         end_as_primary(shared)?;
         wait();
     }
-    set_setting(shared, &format!("{} {}", primary.host, primary.port))?;
-    {
-        let mut state = following.state();
-        (state.primary, state.phase) = (Some(primary.clone()), LinkPhase::Connect);
-        following.is_connected.store(false, Ordering::Release);
-        following.down_us.store(0, Ordering::Relaxed);
-        apply_states(shared, &shared.engine.settings.current());
+    let mut state = following.state();
+    state.primary = Some(primary.clone());
+    begin_phases(shared, &mut state);
+    Ok(())
+}
+
+/// There is no link yet.
+fn begin_phases(shared: &Shared, state: &mut State) {
+    let following = &shared.replication.following;
+    state.phase = LinkPhase::Connect;
+    following.is_connected.store(false, Ordering::Release);
+    following.down_us.store(0, Ordering::Relaxed);
+    apply_states(shared, &shared.engine.settings.current());
+}
+
+/// The role could not be changed, and the link was interrupted for that: who follows goes on to
+/// follow whom it did.
+fn follow_anew(shared: &Shared) {
+    let following = &shared.replication.following;
+    let setting = following.primary().map(|primary| primary.setting()).unwrap_or_default();
+    let mut begun = set_setting(shared, &setting);
+    // Without this the server stops.
+    if let Some(shared) = shared.arc().filter(|_| following.is_replica()) {
+        begin_phases(&shared, &mut following.state());
+        begun = begun.and(start_link(&shared, following.interrupt()));
     }
-    tracing::info!(host = primary.host, port = primary.port, "this server becomes a replica");
-    start_link(shared, number)
+    if let Err(why) = begun {
+        tracing::error!("the primary is not followed again: {why}");
+    }
 }
 
 /// What CONFIG GET and CONFIG REWRITE say from now on.
@@ -336,6 +380,8 @@ fn end_as_primary(shared: &Shared) -> Result<(), String> {
     if shared.appending.is_fed() {
         journaling::stop_feeding(shared);
     }
+    // A replica needs no replicas to be written to.
+    primary::count_good(shared);
     shared.workers.post_all(|| Message::RoleChanged);
     Ok(())
 }
@@ -347,9 +393,11 @@ fn start_link(shared: &Arc<Shared>, number: u64) -> Result<(), String> {
         pantala_memory::release_seat();
     };
     let spawned = Builder::new().name("replica-link".into()).spawn(life);
-    let thread = spawned.map_err(|error| format!("cannot start a thread: {error}"))?;
+    let mut state = shared.replication.following.state();
+    // Who asks again to follow the same one is not told that this does so already.
+    state.lacks_link = spawned.is_err();
     // The one before ends by itself.
-    shared.replication.following.state().thread = Some(thread);
+    state.thread = Some(spawned.map_err(|error| format!("cannot start a thread: {error}"))?);
     Ok(())
 }
 
@@ -367,26 +415,42 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
     following.interrupt();
     let _between_steps = relock(&following.applying);
     let replication = &shared.replication;
-    // Before anybody writes: what is written is in the stream.
-    if replication.stream.history().is_kept {
-        journaling::begin_to_feed(shared)?;
-    }
-    set_setting(shared, "")?;
+    prepare_as_primary(shared).inspect_err(|_| follow_anew(shared))?;
     // One that is sent some of the new history under the old one's name can go on nowhere.
     drop_replicas(shared);
-    let id = replication.stream.branch();
-    {
+    let id = {
         let mut state = following.state();
+        let id = replication.stream.branch();
         (state.primary, state.end, state.client) = (None, None, None);
         following.is_connected.store(false, Ordering::Release);
         following.is_replica.store(false, Ordering::Release);
+        // Before writes are allowed: too few may follow for them.
+        primary::count_good(shared);
         apply_states(shared, &shared.engine.settings.current());
-    }
+        id
+    };
     shared.engine.space.hide_expired(HideReason::Replica, false);
     // Who has come meanwhile learns of it, too.
     drop_replicas(shared);
     tracing::info!(%id, position = replication.stream.end(), "this server becomes a primary");
     Ok(())
+}
+
+/// What may fail, before anything has changed.
+fn prepare_as_primary(shared: &Shared) -> Result<(), String> {
+    set_setting(shared, "")?;
+    // Before anybody writes: what is written is in the stream.
+    if shared.replication.stream.history().is_kept {
+        journaling::begin_to_feed(shared)?;
+    }
+    Ok(())
+}
+
+/// Whether this server is a replica, and whose data it has: both before the role changes, or both
+/// after it.
+pub fn role_and_history(shared: &Shared) -> (bool, History) {
+    let _state = shared.replication.following.state();
+    (shared.replication.is_replica(), shared.replication.stream.history())
 }
 
 /// Closes the connections of all replicas: they come back, and learn of the new history.
@@ -415,6 +479,8 @@ pub fn prepare(shared: &Shared) {
         shared.replication.following.is_replica.store(true, Ordering::Release);
         shared.engine.space.hide_expired(HideReason::Replica, true);
         apply_states(shared, &settings);
+        // It was counted when nobody knew that this is a replica.
+        primary::count_good(shared);
     }
 }
 
