@@ -16,6 +16,9 @@ use crate::id::ReplicationId;
 /// The version that is said: of the server whose replicas these messages are.
 const VERSION: &[u8] = b"9.1.2";
 
+/// What a primary answers that is asked to take over, in the words of Redis and Valkey.
+const IS_PRIMARY: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master";
+
 /// What a replica says of itself.
 #[derive(Clone, Debug, Default)]
 pub struct Greeting {
@@ -70,6 +73,8 @@ pub enum Answer {
     FullCopy(ReplicationId, u64),
     /// The stream goes on where it was wanted; the history may have another name.
     Continue(Option<ReplicationId>),
+    /// It was asked to take over, and is a primary already.
+    IsPrimary,
     /// Not now: it is to be tried again.
     Later(String),
     /// Something is wrong, which the operator should know; it is tried again all the same.
@@ -100,6 +105,11 @@ impl Handshake {
     /// One that has not begun. `is_failover`: the primary is asked to become a replica of this.
     pub fn new(greeting: Greeting, wanted: Option<Wanted>, is_failover: bool) -> Handshake {
         Handshake { greeting, wanted, is_failover, at: At::Begin }
+    }
+
+    /// Whether what is sent now, or was sent last, asks the other server to take over.
+    pub fn asks_to_take_over(&self) -> bool {
+        self.is_failover && self.at == At::Psync
     }
 
     /// What is said first.
@@ -215,6 +225,7 @@ impl Handshake {
                 }
             }
             (b"-NOMASTERLINK" | b"-LOADING", _, _) => Answer::Later(text(line)),
+            _ if self.is_failover && line.starts_with(IS_PRIMARY) => Answer::IsPrimary,
             _ => Answer::Refused(format!("PSYNC: {}", text(line))),
         }
     }
@@ -332,6 +343,22 @@ mod tests {
         ] {
             assert!(matches!(answered(line), Answer::Refused(_)), "{line}");
         }
+    }
+
+    #[test]
+    fn who_is_asked_to_take_over_may_be_a_primary_already() {
+        let answered = |is_failover| {
+            let mut handshake = Handshake::new(Greeting::default(), None, is_failover);
+            handshake.begin();
+            for line in ["+PONG", "+OK", "+OK", "+OK"] {
+                assert!(!handshake.asks_to_take_over());
+                handshake.take(line.as_bytes());
+            }
+            assert_eq!(handshake.asks_to_take_over(), is_failover);
+            handshake.take(b"-ERR PSYNC FAILOVER can't be sent to a master.")
+        };
+        assert_eq!(answered(true), Next::Over(Answer::IsPrimary));
+        assert!(matches!(answered(false), Next::Over(Answer::Refused(_))));
     }
 
     #[test]

@@ -28,6 +28,8 @@ use crate::workers::inbox::Message;
 /// How often it is looked how far replicas are.
 const LOOK: Duration =
     if cfg!(test) { Duration::from_micros(50) } else { Duration::from_millis(5) };
+/// How soon the role is taken back again where that has failed.
+const RETRY: Duration = Duration::from_millis(500);
 /// So long the last bytes may take to the replica: what the server says by itself.
 const MOST_LAST: Duration = Duration::from_secs(3);
 
@@ -77,6 +79,8 @@ struct State {
     step: Step,
     is_aborted: bool,
     is_forced: bool,
+    /// A link has asked the replica to take over, and may have ended before the answer.
+    has_asked: bool,
     /// What the replica has answered: whether it takes over.
     answer: Option<bool>,
     /// So often it was looked how far replicas are.
@@ -147,7 +151,18 @@ impl Failover {
     /// Whether the replica is to be asked to take over.
     pub fn is_asking(&self) -> bool {
         let state = self.state();
-        state.step == Step::InProgress && state.answer.is_none()
+        state.step == Step::InProgress && state.answer.is_none() && !state.is_aborted
+    }
+
+    /// It is asked now.
+    pub fn asks(&self) {
+        self.state().has_asked = true;
+    }
+
+    /// Whether it was asked before, and has not answered: it may have taken over.
+    pub fn has_asked(&self) -> bool {
+        let state = self.state();
+        state.step == Step::InProgress && state.has_asked && state.answer.is_none()
     }
 }
 
@@ -186,9 +201,7 @@ fn run(shared: &Arc<Shared>, wanted: &Wanted) {
         Ok(to) => tracing::info!(to, "FAILOVER: the roles have changed"),
         Err(why) => {
             tracing::warn!("FAILOVER was given up: {why}");
-            if let Err(why) = replica::promote(shared) {
-                tracing::error!("this server stays a replica: {why}");
-            }
+            take_back(shared);
         }
     }
     if !shared.replication.is_replica() {
@@ -198,6 +211,19 @@ fn run(shared: &Arc<Shared>, wanted: &Wanted) {
     replica::settings_changed(shared, &shared.engine.settings.current());
     shared.engine.resume_writes();
     shared.workers.post_all(|| Message::PauseChanged);
+}
+
+/// The role is this server's again. A script that does not end may be in the way for a while; if
+/// this gave up nobody would have the role.
+fn take_back(shared: &Shared) {
+    let shutdown = &shared.engine.condition.shutdown;
+    while let Err(why) = replica::promote(shared) {
+        tracing::error!("this server is not a primary again yet: {why}");
+        // A SHUTDOWN that saves waits for this.
+        if shutdown.pause_for(RETRY) || shutdown.is_preparing() {
+            return;
+        }
+    }
 }
 
 fn hand_over(shared: &Arc<Shared>, wanted: &Wanted) -> Result<String, String> {

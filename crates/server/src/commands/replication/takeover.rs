@@ -58,13 +58,13 @@ impl Errand for TakeOver {
 pub(super) fn take_over(call: &mut Call<'_, '_>, id: &[u8]) -> Result<(), Stop> {
     let shared = Shared::of(call);
     let has_tried = call.session.errand.take().is_some();
-    match (shared.replication.is_replica(), has_tried) {
+    let (is_replica, history) = replica::role_and_history(shared);
+    match (is_replica, has_tried) {
         (false, true) => return Ok(()),
         (false, false) => return Err(NOT_A_REPLICA.into()),
         (true, true) => return Err(ClientError::text("ERR the role can not be changed").into()),
         (true, false) => {}
     }
-    let history = shared.replication.stream.history();
     if history.id.as_str().as_bytes() != id {
         return Err(OTHER_HISTORY.into());
     }

@@ -6,7 +6,7 @@
 //!    ^------------------- at once -------------------------------------- a link that had worked
 //! ```
 //!
-//! Tests: compat/replication.
+//! Tests: at the foot; compat/replication.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use pantala_journal::resp::push_command;
 use pantala_journal::{Journal, Stamp};
 use pantala_replication::link::{Answer, Cutter, Greeting, Handshake, Next, Wanted};
+use pantala_replication::{History, ReplicationId};
 
 use super::apply::Applier;
 use super::copy::{Dialer, FullCopy};
@@ -40,8 +41,7 @@ pub fn run(shared: &Arc<Shared>, number: u64) {
         let ended = match catch_unwind(AssertUnwindSafe(|| link.follow(&primary))) {
             Ok(ended) => ended,
             Err(_) => {
-                // Nobody knows what of the last steps was done: all is copied anew.
-                shared.replication.stream.stop_keeping();
+                forget_history(shared, number);
                 link = Link::new(shared, number);
                 Err("a panic of ours".into())
             }
@@ -58,6 +58,16 @@ pub fn run(shared: &Arc<Shared>, number: u64) {
         if !link.had_worked() {
             following.rest(number, following.network().retry());
         }
+    }
+}
+
+/// After a panic nobody knows what of the last steps was done: all is copied anew. Where another
+/// link is in force, or none, the history is not this one's to forget.
+fn forget_history(shared: &Shared, number: u64) {
+    let following = &shared.replication.following;
+    let _between_steps = relock(&following.applying);
+    if following.is_in_force(number) {
+        shared.replication.stream.stop_keeping();
     }
 }
 
@@ -138,17 +148,24 @@ impl<'l> Link<'l> {
         let history = shared.replication.stream.history();
         let wanted = history.is_kept.then_some(Wanted { id: history.id, position: history.end });
         let dialer = Dialer { shared, primary, silence, tls: tls.as_ref() };
+        let had_asked = shared.replication.failover.has_asked();
         let greeted = self.greet(&mut socket, wanted, &dialer);
         let (answer, parts) = greeted.map_err(|error| error.to_string())?;
-        let is_taken = matches!(answer, Answer::Continue(_) | Answer::FullCopy(..));
-        shared.replication.failover.answered(is_taken);
+        if !following.is_in_force(number) {
+            return Ok(());
+        }
+        self.tell_failover(&answer, had_asked);
         match answer {
             Answer::Later(why) | Answer::Refused(why) => return Err(why),
+            Answer::IsPrimary if had_asked => {
+                drop(socket);
+                // It is asked nothing but PSYNC this time.
+                return self.follow(primary);
+            }
+            Answer::IsPrimary => return Err("it is a primary itself".into()),
             Answer::Continue(id) => {
-                tracing::info!(position = history.end, "the stream goes on where it was");
-                if let Some(id) = id.filter(|id| *id != history.id) {
-                    shared.replication.stream.rename(id);
-                    super::drop_replicas(shared);
+                if !self.go_on(id.unwrap_or(history.id)) {
+                    return Ok(());
                 }
             }
             Answer::FullCopy(id, position) => {
@@ -169,6 +186,37 @@ impl<'l> Link<'l> {
         set_phase(shared, number, LinkPhase::Connected);
         self.began = Some((socket.now(), shared.replication.stream.end()));
         self.stream(&mut socket)
+    }
+
+    /// What the answer means for a FAILOVER, if one waits for it. `had_asked`: an earlier link had
+    /// asked, and its answer was lost.
+    fn tell_failover(&self, answer: &Answer, had_asked: bool) {
+        let takes_over = match answer {
+            Answer::Continue(_) | Answer::FullCopy(..) => true,
+            // It has done what the earlier link asked for: to go on as a primary would make two.
+            Answer::IsPrimary => had_asked,
+            // Whether it has taken over is still to be heard.
+            Answer::Later(_) if had_asked => return,
+            Answer::Later(_) | Answer::Refused(_) => false,
+        };
+        self.shared.replication.failover.answered(takes_over);
+    }
+
+    /// The primary goes on where this server is, and this is its history; false: another link is in
+    /// force, or none, and the history is that one's.
+    fn go_on(&self, id: ReplicationId) -> bool {
+        let replication = &self.shared.replication;
+        let _between_steps = relock(&replication.following.applying);
+        if !replication.following.is_in_force(self.number) {
+            return false;
+        }
+        let History { id: known, end, .. } = replication.stream.history();
+        tracing::info!(position = end, "the stream goes on where it was");
+        if id != known {
+            replication.stream.rename(id);
+            super::drop_replicas(self.shared);
+        }
+        true
     }
 
     /// What the primary answers, and connections that it has asked for before that.
@@ -210,7 +258,12 @@ impl<'l> Link<'l> {
                 continue;
             };
             match handshake.take(&line) {
-                Next::Send(bytes) => socket.send(&bytes)?,
+                Next::Send(bytes) => {
+                    if handshake.asks_to_take_over() {
+                        self.shared.replication.failover.asks();
+                    }
+                    socket.send(&bytes)?;
+                }
                 Next::Read => {}
                 Next::Invited(to) => parts = dialer.open(&to),
                 Next::Over(answer) => return Ok((answer, parts)),
@@ -287,5 +340,113 @@ impl<'l> Link<'l> {
         let mut out = Vec::new();
         push_command(&mut out, &args);
         socket.send(&out).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::sync::Weak;
+
+    use pantala_settings::Settings;
+    use pantala_tls::Connector;
+
+    use super::super::socket::{End, Network, Wire};
+    use super::*;
+    use crate::in_process::InProcess;
+    use crate::replication::replica::{self, Primary};
+
+    /// A primary that says these lines; when the last one arrives the link is not in force any
+    /// more. Without any, connecting panics then.
+    struct Scripted(Weak<Shared>, Vec<String>);
+
+    struct Line(Weak<Shared>, VecDeque<String>);
+
+    struct NoEnd;
+
+    fn preempt(shared: &Weak<Shared>) {
+        let shared = shared.upgrade().expect("it lives");
+        shared.replication.following.number.fetch_add(1, Ordering::AcqRel);
+    }
+
+    impl Network for Scripted {
+        fn connect(
+            &self,
+            _: &Primary,
+            _: Duration,
+            _: Option<&Connector>,
+        ) -> io::Result<(Box<dyn Wire>, Box<dyn End>)> {
+            let Scripted(shared, lines) = self;
+            if lines.is_empty() {
+                preempt(shared);
+                panic!("on purpose");
+            }
+            let lines = lines.iter().cloned().collect();
+            Ok((Box::new(Line(Weak::clone(shared), lines)), Box::new(NoEnd)))
+        }
+
+        fn now(&self) -> Instant {
+            Instant::now()
+        }
+
+        fn retry(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    impl Read for Line {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let Line(shared, lines) = self;
+            let line = lines.pop_front().expect("it reads no more than that");
+            if lines.is_empty() {
+                preempt(shared);
+            }
+            buffer[..line.len()].copy_from_slice(line.as_bytes());
+            Ok(line.len())
+        }
+    }
+
+    impl Write for Line {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl End for NoEnd {
+        fn shut(&self) {}
+
+        fn addresses(&self) -> (String, String) {
+            (String::new(), String::new())
+        }
+    }
+
+    /// The history after a link that has met this is the one before.
+    fn check_history_stays(lines: &[&str]) {
+        let settings = Settings::defaults().with("replicaof", "n0 1").expect("a primary");
+        let server = InProcess::new(settings).expect("descriptors");
+        let shared = server.shared_arc();
+        let (stream, following) = (&shared.replication.stream, &shared.replication.following);
+        let lines = lines.iter().map(|line| format!("{line}\r\n")).collect();
+        following.simulate(Arc::new(Scripted(Arc::downgrade(shared), lines)));
+        replica::prepare(shared);
+        stream.resume(ReplicationId::random(), 7, false);
+        let before = stream.history();
+        run(shared, following.interrupt());
+        assert_eq!(stream.history(), before);
+    }
+
+    #[test]
+    fn a_link_that_is_out_of_force_does_not_rename_the_history() {
+        let continues = format!("+CONTINUE {}", ReplicationId::random());
+        check_history_stays(&["+PONG", "+OK", "+OK", "+OK", &continues]);
+    }
+
+    #[test]
+    fn a_link_that_is_out_of_force_does_not_forget_the_history() {
+        check_history_stays(&[]);
     }
 }

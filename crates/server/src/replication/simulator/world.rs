@@ -38,6 +38,10 @@ pub(super) struct Place {
     forces: bool,
     /// A replica has taken its role since its failover began.
     is_replaced: bool,
+    /// Who that is, as long as nobody has told it to follow another one.
+    taken_by: Option<usize>,
+    /// Somebody wanted its failover to end.
+    is_aborted: bool,
     pub follows: Option<usize>,
     /// Its history, as it was last seen.
     pub seen: Option<History>,
@@ -88,6 +92,17 @@ struct Waiter {
     token: String,
 }
 
+/// What may happen beside the usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum More {
+    /// Nothing.
+    Nothing,
+    /// FAILOVER.
+    Failovers,
+    /// The same, and connections end as a replica has taken over and is about to say so.
+    LostAnswers,
+}
+
 /// See the module.
 pub(super) struct World {
     pub rng: Rng,
@@ -99,8 +114,7 @@ pub(super) struct World {
     pub had: BTreeMap<String, BTreeSet<usize>>,
     pub counts: BTreeMap<&'static str, u64>,
     words: u64,
-    /// Whether FAILOVER is among the acts.
-    pub fails_over: bool,
+    pub more: More,
     pub trace: Vec<String>,
 }
 
@@ -108,7 +122,7 @@ pub(super) type Outcome = Result<(), String>;
 
 impl World {
     /// So many nodes, all following the first one.
-    pub fn new(seed: u64, nodes: usize, fails_over: bool) -> Result<World, String> {
+    pub fn new(seed: u64, nodes: usize, more: More) -> Result<World, String> {
         let place = |number: usize| {
             let disk = SimulatedDisk::new(seed * 8 + number as u64);
             disk.create_directory(DIRECTORY.as_ref()).expect("made");
@@ -120,6 +134,8 @@ impl World {
                 fails_over: false,
                 forces: false,
                 is_replaced: false,
+                taken_by: None,
+                is_aborted: false,
                 follows: (number > 0).then_some(0),
                 seen: None,
                 turn: Turned::Copied,
@@ -140,7 +156,7 @@ impl World {
             had: BTreeMap::new(),
             counts: BTreeMap::new(),
             words: 0,
-            fails_over,
+            more,
             trace: Vec::new(),
         };
         (0..nodes).try_for_each(|number| world.start(number))?;
@@ -464,6 +480,10 @@ impl World {
         self.alive(number).server.exchange_as(index, &bytes, &mut reply);
         let takes_over = self.take_over(at, &mut reply)?;
         let before = self.alive(number).history();
+        if takes_over && self.more == More::LostAnswers && self.rng.below(2) == 0 {
+            self.pipes[at].is_cut = true;
+            self.count("took over unheard");
+        }
         self.pipes[at].answer(reply);
         let phase = self.alive(number).replica(index).map(|replica| replica.phase());
         if !self.pipes[at].is_answered && matches!(phase, Some(Phase::Online | Phase::Waiting)) {
@@ -551,8 +571,8 @@ impl World {
         let place = &mut self.places[number];
         (place.follows, place.turn) = (None, Turned::GoneOn);
         // One that has been aborted meanwhile has gone on by itself.
-        let Place { node, forces, is_replaced, .. } = &mut self.places[asks];
-        *is_replaced = true;
+        let Place { node, forces, is_replaced, taken_by, .. } = &mut self.places[asks];
+        (*is_replaced, *taken_by) = (true, Some(number));
         let had = node.as_ref().filter(|node| !*forces && node.fails_over()).map(Node::data);
         let has = self.alive(number).data();
         if let Some(had) = had.filter(|had| had.digest() != has.digest()) {
@@ -575,8 +595,11 @@ impl World {
             _ => "FAILOVER\r\n".to_owned(),
         };
         self.see_cut(number);
-        let is_new = !self.places[number].fails_over;
-        self.places[number].is_replaced &= !is_new;
+        let place = &mut self.places[number];
+        if !place.fails_over {
+            (place.is_replaced, place.taken_by, place.is_aborted) = (false, None, false);
+        }
+        place.is_aborted |= what == 0;
         let has_begun = self.alive(number).fail_over(&request);
         // It is looked at by the check.
         self.places[number].fails_over |= has_begun && what > 0;
@@ -604,9 +627,14 @@ impl World {
         place.fails_over = node.fails_over();
         let (ended, is_replica) = (!node.fails_over(), node.replication().is_replica());
         self.see_role(number);
-        match ended && is_replica && !self.places[number].is_replaced {
-            true => Err(format!("{number} has given up its role, and nobody has taken it")),
-            false => Ok(()),
+        let Place { is_replaced, taken_by, is_aborted, .. } = self.places[number];
+        if ended && is_replica && !is_replaced {
+            return Err(format!("{number} has given up its role, and nobody has taken it"));
+        }
+        let other = taken_by.filter(|other| !is_aborted && self.is_primary(*other));
+        match other.filter(|_| ended && !is_replica) {
+            Some(other) => Err(format!("{number} has its role again, and {other} has it, too")),
+            None => Ok(()),
         }
     }
 
@@ -626,6 +654,7 @@ impl World {
     /// A failover that is under way ends.
     pub fn end_failover(&mut self, number: usize) -> Outcome {
         while self.places[number].fails_over {
+            self.places[number].is_aborted = true;
             self.alive(number).replication().failover.abort();
             self.check(number)?;
         }
@@ -642,6 +671,9 @@ impl World {
     pub fn follow(&mut self, number: usize, primary: usize) -> Outcome {
         self.end_copy(number)?;
         self.places[number].follows = Some(primary);
+        for place in &mut self.places {
+            place.taken_by = place.taken_by.filter(|other| *other != number);
+        }
         self.alive(number).follow(primary)?;
         self.waiters.retain(|waiter| waiter.node.0 != number);
         self.check(number)
