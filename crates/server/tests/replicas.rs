@@ -4,6 +4,7 @@
 //! this test. Real ones follow in compat/replication.
 
 use std::io::{ErrorKind, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,6 +15,11 @@ use pantala_settings::{Disk, Settings, Start};
 
 /// So long anything may take on a busy machine.
 const GENEROUS: Duration = Duration::from_secs(120);
+
+/// A function that does not end: one that runs is told of by FUNCTION STATS.
+const LOOP: &str = "FUNCTION LOAD \"#!lua name=lib\\nredis.register_function{\
+                    function_name='for_ever', callback=function() while true do end end, \
+                    flags={'no-writes'}}\"";
 
 /// A server with a directory of its own, ended and removed with this.
 struct Server {
@@ -37,14 +43,15 @@ impl Server {
         let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
         let start_up = Settings::from_args(&args, std::iter::empty(), &mut Disk).expect("words");
         let Start::Run(launch) = start_up else { panic!("there is nothing to print") };
-        let running = Some(start(launch.settings, None).expect("it starts"));
-        Server { running, directory }
+        let mut running = start(launch.settings, None).expect("it starts");
+        running.load().expect("nothing is in the way");
+        Server { running: Some(running), directory }
     }
 
     fn connect(&self) -> Peer {
         let stream = UnixStream::connect(self.directory.join("s")).expect("it listens");
         stream.set_read_timeout(Some(GENEROUS)).expect("a time");
-        Peer { stream, received: Vec::new() }
+        Peer { stream: Box::new(stream), received: Vec::new() }
     }
 
     /// One that has asked for a copy, and has been told the history and the position.
@@ -65,6 +72,24 @@ impl Server {
     fn has_temporary_file(&self) -> bool {
         let files = std::fs::read_dir(&self.directory).expect("it is there").flatten();
         files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("temp"))
+    }
+
+    /// Has the function of [`LOOP`] run, for a client of its own.
+    fn run_for_ever(&self) -> Peer {
+        let mut script = self.connect();
+        script.say("FCALL_RO for_ever 0");
+        let begun = Instant::now();
+        loop {
+            let mut client = self.connect();
+            client.say("FUNCTION STATS");
+            while !has_key(&client.received, "functions_count") {
+                assert!(client.receive());
+            }
+            if has_key(&client.received, "duration_ms") {
+                return script;
+            }
+            assert!(begun.elapsed() < GENEROUS, "it does not begin");
+        }
     }
 
     /// Waits until INFO has this line.
@@ -93,9 +118,13 @@ impl Drop for Server {
     }
 }
 
-/// A client, or a replica.
+trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A client, a replica, or a primary.
 struct Peer {
-    stream: UnixStream,
+    stream: Box<dyn Stream>,
     received: Vec<u8>,
 }
 
@@ -197,9 +226,57 @@ impl Peer {
         }
     }
 
+    /// As a primary: answers what comes before PSYNC; that.
+    fn greet(&mut self) -> String {
+        loop {
+            match self.command().0 {
+                command if command.starts_with("PSYNC") => return command,
+                command if command == "PING" => self.say("+PONG"),
+                _ => self.say("+OK"),
+            }
+        }
+    }
+
     fn is_closed(&mut self) -> bool {
         while self.receive() {}
         true
+    }
+}
+
+/// A place where a server that follows this test connects.
+struct Place(TcpListener);
+
+impl Place {
+    fn new() -> Place {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("it can");
+        Place(listener)
+    }
+
+    fn port(&self) -> u16 {
+        self.0.local_addr().expect("it is bound").port()
+    }
+
+    fn accept(&self) -> Peer {
+        let begun = Instant::now();
+        loop {
+            if let Ok((stream, _)) = self.0.accept() {
+                stream.set_read_timeout(Some(GENEROUS)).expect("a time");
+                return Peer { stream: Box::new(stream), received: Vec::new() };
+            }
+            assert!(begun.elapsed() < GENEROUS, "nobody connects");
+            std::thread::yield_now();
+        }
+    }
+
+    /// A replica that says it is here, has the copy, and says so of all that comes.
+    fn follows(&self, server: &Server) -> std::thread::JoinHandle<()> {
+        let port = format!("REPLCONF listening-port {}", self.port());
+        let (mut replica, _, at) = server.replica(&["REPLCONF ip-address 127.0.0.1", &port]);
+        replica.marked_copy();
+        replica.say(&format!("REPLCONF ACK {at}"));
+        server.until("state=online");
+        std::thread::spawn(move || replica.follow(at))
     }
 }
 
@@ -487,4 +564,115 @@ fn the_next_replica_is_served_when_the_backlog_was_freed_amid_writes() {
         let (mut replica, ..) = server.replica(&[]);
         replica.marked_copy();
     });
+}
+
+#[test]
+fn who_becomes_a_primary_counts_its_replicas() {
+    let more = ["--replicaof", "127.0.0.1 1", "--replica-read-only", "no"];
+    let server = Server::new(&[&more[..], &["--min-replicas-to-write", "1"]].concat());
+    let mut client = server.connect();
+    assert_eq!(client.ask("SET a 1"), "+OK", "a replica needs none");
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "+OK");
+    assert_eq!(client.ask("SET a 1"), "-NOREPLICAS Not enough good replicas to write.");
+    assert_eq!(client.ask("REPLICAOF 127.0.0.1 1"), "+OK");
+    assert_eq!(client.ask("SET a 1"), "+OK");
+}
+
+#[test]
+fn who_cannot_become_a_primary_follows_again() {
+    let (place, source) = (Place::new(), Server::new(&[]));
+    let mut client = source.connect();
+    client.say(LOOP);
+    assert_eq!(client.bulk(), "lib");
+    let (mut replica, id, at) = source.replica(&[]);
+    let copy = replica.marked_copy();
+    let follows = format!("127.0.0.1 {}", place.port());
+    let server = Server::new(&["--replicaof", &follows, "--busy-reply-threshold", "1"]);
+    let mut primary = place.accept();
+    assert_eq!(primary.greet(), "PSYNC ? -1");
+    primary.say(&format!("+FULLRESYNC {id} {at}\r\n${}", copy.len()));
+    primary.stream.write_all(&copy).expect("it reads");
+    server.until("master_link_status:up");
+
+    let mut script = server.run_for_ever();
+    let mut client = server.connect();
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "-ERR a command does not end");
+    let mut primary = place.accept();
+    assert_eq!(primary.greet(), format!("PSYNC {id} {}", at + 1));
+    server.until("master_link_status:down");
+    primary.say("+CONTINUE");
+    server.until("master_link_status:up");
+    assert_eq!(client.ask("CONFIG GET replicaof"), "*2");
+    assert_eq!((client.bulk(), client.bulk()), ("replicaof".into(), follows));
+
+    assert_eq!(client.ask("FUNCTION KILL"), "+OK");
+    assert!(script.line().starts_with("-ERR"));
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "+OK");
+    server.until("role:master");
+}
+
+#[test]
+fn a_failover_whose_answer_was_lost_has_happened() {
+    let (place, server) = (Place::new(), Server::new(&[]));
+    let following = place.follows(&server);
+    let mut client = server.connect();
+    assert_eq!(client.ask("FAILOVER"), "+OK");
+    let mut replica = place.accept();
+    assert!(replica.greet().ends_with(" FAILOVER"));
+    drop(replica);
+    let mut primary = place.accept();
+    // Whether it has taken over it does not say.
+    assert!(primary.greet().ends_with(" FAILOVER"));
+    primary.say("-LOADING a file");
+    let mut primary = place.accept();
+    assert!(primary.greet().ends_with(" FAILOVER"));
+    primary.say("-ERR PSYNC FAILOVER can't be sent to a master.");
+    let mut primary = place.accept();
+    assert!(!primary.greet().ends_with("FAILOVER"));
+    primary.say(&format!("+CONTINUE {}", "1".repeat(40)));
+    server.until("master_link_status:up");
+    server.until("master_failover_state:no-failover");
+    assert_eq!(client.ask("SET a 1"), "-READONLY You can't write against a read only replica.");
+    drop(server);
+    following.join().expect("it was closed");
+}
+
+#[test]
+fn a_primary_that_was_asked_first_is_none_that_has_taken_over() {
+    let (place, server) = (Place::new(), Server::new(&["--busy-reply-threshold", "1"]));
+    let following = place.follows(&server);
+    let mut client = server.connect();
+    client.say(LOOP);
+    assert_eq!(client.bulk(), "lib");
+    assert_eq!(client.ask("FAILOVER"), "+OK");
+    let mut replica = place.accept();
+    assert!(replica.greet().ends_with(" FAILOVER"));
+    let script = server.run_for_ever();
+    replica.say("-ERR PSYNC FAILOVER can't be sent to a master.");
+    // The role cannot be taken back yet: meanwhile it follows, and asks for nothing else.
+    assert!(!place.accept().greet().ends_with("FAILOVER"));
+    assert_eq!(client.ask("FUNCTION KILL"), "+OK");
+    server.until("role:master");
+    server.until("master_failover_state:no-failover");
+    assert_eq!(client.ask("SET a 1"), "+OK");
+    drop((server, script));
+    following.join().expect("it was closed");
+}
+
+#[test]
+fn a_failover_is_given_up_when_the_server_is_to_save_and_stop() {
+    let mut server = Server::new(&[]);
+    let (mut replica, _, at) = server.replica(&[]);
+    replica.marked_copy();
+    replica.say(&format!("REPLCONF ACK {at}"));
+    server.until("state=online");
+    let mut client = server.connect();
+    assert_eq!(client.ask("SET a 1"), "+OK");
+    assert_eq!(client.ask("FAILOVER"), "+OK");
+    server.until("master_failover_state:waiting-for-sync");
+    let mut other = server.connect();
+    other.say("SHUTDOWN SAVE");
+    assert!(other.is_closed() && other.received.is_empty());
+    assert!(server.directory.join("dump.rdb").exists());
+    server.running.take().expect("it ran").wait();
 }
