@@ -4,6 +4,7 @@
 //! follow    NEW: REPLICAOF OLD            until the copy is there and the link is up
 //! switch    OLD: CLIENT PAUSE WRITE       clients that write there wait
 //!           until NEW has all of OLD's stream
+//!           OLD: CLIENT PAUSE WRITE       for longer: from here on nothing may be written there
 //!           NEW: REPLICAOF NO ONE         writes are taken here
 //!           OLD: REPLICAOF NEW, CLIENT UNPAUSE: who still writes there is refused, not lost
 //! ```
@@ -13,6 +14,7 @@
 //! Invariants
 //! 1. Before the switch nothing has changed at OLD.
 //! 2. Whatever fails during the switch, OLD is written to again, or NEW is: never both, never none.
+//!    Where a lost answer leaves that open, or it takes too long, the operator is told.
 //!
 //! | file | what |
 //! |---|---|
@@ -56,6 +58,9 @@ pub fn run(words: &[String], password: Option<String>, out: &mut dyn Write) -> R
     let mut steady = Steady;
     let mut of_all =
         Move { old: &mut old, new: &mut new, options: &options, clock: &mut steady, say: &mut say };
+    if options.switches {
+        switch::check(&mut of_all)?;
+    }
     copy::follow(&mut of_all)?;
     if options.switches {
         switch::switch(&mut of_all)?;

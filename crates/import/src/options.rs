@@ -14,12 +14,14 @@ const HELP_END: &str = "\
   --from HOST:PORT       where the new server reaches the old one, if not as this tool does
   --back HOST:PORT       where the old server reaches the new one, if not as this tool does
   --switch               changes over when all is copied; else the new server only follows
-  --pause-ms N           writes at the old server wait so long at most, while it changes over (5000)
+  --pause-ms N           writes at the old server wait so long at most, until the new one has all
+                         of them (5000); from then on 30 s at most, until the roles have changed
   --replace              what the new server has may go
   --help                 prints this
 
 The new server's primaryauth, primaryuser and tls-replication are set if the old one asks for them.
-Exit status: 0 if it was done, 2 if not; then the old server is as it was.
+--switch needs an old server that can hold writes alone: Redis 6.2, or any Valkey or Pantala.
+Exit status: 0 if it was done, 2 if not; then the old server is as it was, unless it says else.
 ";
 
 /// Writes at the old server wait so long at most.

@@ -16,6 +16,15 @@ pub trait Ask {
     /// A text for the operator: what the server said, or that it is lost.
     fn ask(&mut self, words: &[&str]) -> Result<Value, String>;
 
+    /// Whether the last answer did not come: what was asked may have been done all the same.
+    fn is_lost(&self) -> bool;
+
+    /// Connects anew.
+    ///
+    /// # Errors
+    /// As for [`Ask::ask`].
+    fn reopen(&mut self) -> Result<(), String>;
+
     /// The fields of a section of INFO.
     ///
     /// # Errors
@@ -63,7 +72,9 @@ pub struct Move<'m> {
 /// A server over a connection.
 pub struct Server {
     name: &'static str,
+    address: Address,
     connection: Connection,
+    is_lost: bool,
 }
 
 impl Server {
@@ -73,17 +84,28 @@ impl Server {
     /// A text for the operator.
     pub fn open(name: &'static str, address: &Address) -> Result<Server, String> {
         let connection = Connection::open(address).map_err(|why| format!("{name}: {why}"))?;
-        Ok(Server { name, connection })
+        Ok(Server { name, address: address.clone(), connection, is_lost: false })
     }
 }
 
 impl Ask for Server {
     fn ask(&mut self, words: &[&str]) -> Result<Value, String> {
         let said = |why: String| format!("{}, {}: {why}", self.name, words.join(" "));
-        match self.connection.ask(words).map_err(&said)? {
+        let answer = self.connection.ask(words);
+        self.is_lost = answer.is_err();
+        match answer.map_err(&said)? {
             Value::Error(why) => Err(said(String::from_utf8_lossy(&why).into_owned())),
             value => Ok(value),
         }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    fn reopen(&mut self) -> Result<(), String> {
+        *self = Server::open(self.name, &self.address)?;
+        Ok(())
     }
 }
 
