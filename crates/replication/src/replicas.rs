@@ -2,15 +2,17 @@
 //!
 //! A replica is a connection of a worker; what others want to know of it is here.
 //!
-//! Tests: at the foot.
+//! Tests: at the foot; one of them is a model.
 
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 
 use crate::copy::CopyQueue;
+use crate::id::ReplicationId;
 use crate::primitives::{
     AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering,
 };
+use crate::stream::{Continuation, Lost, Stream};
 
 /// Where a replica is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,7 @@ pub struct Replica {
     phase: AtomicU8,
     /// The stream is to be sent from here on; before that it is needed no more.
     position: AtomicU64,
+    /// One more than the position that it has said to have all before; 0: it has said nothing.
     acked: AtomicU64,
     synced: AtomicU64,
     heard_us: AtomicU64,
@@ -194,15 +197,26 @@ impl Replica {
     /// It has all before `acked`, and in its file all before `synced`. A word that goes back is not
     /// believed.
     pub fn acknowledge(&self, acked: u64, synced: Option<u64>, now_us: u64) {
-        self.acked.fetch_max(acked, Ordering::AcqRel);
+        self.acked.fetch_max(acked.saturating_add(1), Ordering::AcqRel);
         self.synced.fetch_max(synced.unwrap_or_default(), Ordering::AcqRel);
         self.heard_us.fetch_max(now_us, Ordering::AcqRel);
     }
 
-    /// It begins with all before this: what it said before is of another history.
+    /// It is to get a copy of all before this, and has nothing until it says so: what it said
+    /// before is of another history. Who wants only that needs nothing of the stream.
     pub fn begin_at(&self, position: u64, now_us: u64) {
+        let only_copy = self.announced().only_copy;
+        self.begin_with(if only_copy { u64::MAX } else { position }, 0, now_us);
+    }
+
+    /// It goes on after all before this, which it has said to have.
+    pub fn go_on_at(&self, position: u64, now_us: u64) {
+        self.begin_with(position, position.saturating_add(1), now_us);
+    }
+
+    fn begin_with(&self, position: u64, acked: u64, now_us: u64) {
         self.set_position(position);
-        self.acked.store(position, Ordering::Release);
+        self.acked.store(acked, Ordering::Release);
         self.synced.store(0, Ordering::Release);
         self.heard_us.store(now_us, Ordering::Release);
     }
@@ -212,10 +226,12 @@ impl Replica {
         end.saturating_sub(self.position())
     }
 
-    /// What it has said to have, and when (monotonic, microseconds).
+    /// What it has said to have, and when it was heard of (monotonic, microseconds).
     pub fn acknowledged(&self) -> Acknowledged {
+        let acked = self.acked.load(Ordering::Acquire);
         Acknowledged {
-            position: self.acked.load(Ordering::Acquire),
+            has_spoken: acked > 0,
+            position: acked.saturating_sub(1),
             synced: self.synced.load(Ordering::Acquire),
             heard_us: self.heard_us.load(Ordering::Acquire),
         }
@@ -245,12 +261,27 @@ impl Replica {
 /// What a replica has said to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledged {
+    /// It has said so at all: one that loads its copy has not.
+    pub has_spoken: bool,
     /// All before this position.
     pub position: u64,
     /// All before this position on its disk.
     pub synced: u64,
-    /// When it said so last (monotonic, microseconds).
+    /// When it was heard of last (monotonic, microseconds).
     pub heard_us: u64,
+}
+
+impl Acknowledged {
+    /// Whether it has said to have all before this position. Before its first word nobody has
+    /// anything: not even all before position 0, where a first copy may begin.
+    pub fn has(&self, position: u64) -> bool {
+        self.has_spoken && self.position >= position
+    }
+
+    /// The same on its disk.
+    pub fn has_synced(&self, position: u64) -> bool {
+        self.has_spoken && self.synced >= position
+    }
 }
 
 /// Those who follow.
@@ -280,6 +311,30 @@ impl Replicas {
         self.count.store(list.len(), Ordering::Relaxed);
     }
 
+    /// Lets a replica that has all before `position` of the history `id` go on there, if the stream
+    /// can. One that cannot is in the list all the same: it is to wait for a copy.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn go_on(
+        &self,
+        replica: &Arc<Replica>,
+        stream: &Stream,
+        id: ReplicationId,
+        position: u64,
+        now_us: u64,
+    ) -> Result<Continuation, Lost> {
+        // Before the look: what it needs is kept from now on. It counts for nobody yet, since what
+        // it has may be of another history.
+        replica.begin_at(position, now_us);
+        replica.set_phase(Phase::Copying);
+        self.join(replica);
+        let continuation = stream.go_on(id, position)?;
+        replica.go_on_at(position, now_us);
+        replica.set_phase(Phase::Online);
+        Ok(continuation)
+    }
+
     /// One has gone.
     pub fn leave(&self, replica: &Arc<Replica>) {
         replica.set_phase(Phase::Gone);
@@ -307,18 +362,20 @@ impl Replicas {
     pub fn count_acknowledged(&self, position: u64, on_disk: bool) -> usize {
         let list = self.list();
         let has = |one: &&Arc<Replica>| {
-            let acked = one.acknowledged();
-            let said = if on_disk { acked.synced } else { acked.position };
-            one.phase() == Phase::Online && said >= position
+            let said = one.acknowledged();
+            let has_it = if on_disk { said.has_synced(position) } else { said.has(position) };
+            one.phase() == Phase::Online && has_it
         };
         list.iter().filter(has).count()
     }
 
-    /// How many follow and were heard of since this time (monotonic, microseconds).
+    /// How many follow, have said how far they are, and were heard of since this time (monotonic,
+    /// microseconds).
     pub fn count_heard_since(&self, since_us: u64) -> usize {
         let list = self.list();
         let is_good = |one: &&Arc<Replica>| {
-            one.phase() == Phase::Online && one.acknowledged().heard_us >= since_us
+            let said = one.acknowledged();
+            one.phase() == Phase::Online && said.has_spoken && said.heard_us >= since_us
         };
         list.iter().filter(is_good).count()
     }
@@ -330,7 +387,7 @@ mod tests {
 
     fn replica(client: u64, phase: Phase, position: u64) -> Arc<Replica> {
         let replica = Arc::new(Replica::new(client, None, 0));
-        replica.begin_at(position, 0);
+        replica.go_on_at(position, 0);
         replica.set_phase(phase);
         replica
     }
@@ -355,6 +412,49 @@ mod tests {
         assert_eq!(replicas.count_heard_since(9), 1);
         replicas.leave(&two);
         assert_eq!((replicas.needed(), replicas.all().len()), (Some(100), 1));
+    }
+
+    #[test]
+    fn who_loads_its_copy_has_nothing_until_it_says_so() {
+        let (replicas, one) = (Replicas::default(), replica(1, Phase::Online, 100));
+        replicas.join(&one);
+        assert!(one.acknowledged().has(100) && !one.acknowledged().has(101));
+        for position in [0, 100] {
+            one.begin_at(position, 9);
+            // It is busy.
+            one.is_heard(10);
+            assert!(!one.acknowledged().has(0) && !one.acknowledged().has_synced(0));
+            assert_eq!((one.position(), one.acknowledged().position), (position, 0));
+            let counts = |on_disk| replicas.count_acknowledged(0, on_disk);
+            assert_eq!((counts(false), counts(true), replicas.count_heard_since(10)), (0, 0, 0));
+            one.acknowledge(position, None, 10);
+            let counts = |on_disk| replicas.count_acknowledged(0, on_disk);
+            assert_eq!((counts(false), counts(true), replicas.count_heard_since(10)), (1, 1, 1));
+            assert_eq!(replicas.count_acknowledged(position + 1, false), 0);
+        }
+    }
+
+    #[test]
+    fn for_who_wants_only_a_copy_nothing_is_kept() {
+        let (replicas, one) = (Replicas::default(), replica(1, Phase::Copying, 0));
+        one.announced().only_copy = true;
+        replicas.join(&one);
+        one.begin_at(100, 0);
+        assert_eq!((one.left_bytes(1_000_000), replicas.needed()), (0, Some(u64::MAX)));
+        assert!(!one.acknowledged().has(100));
+    }
+
+    #[test]
+    fn who_goes_on_has_what_it_says_and_who_cannot_has_nothing() {
+        let (replicas, stream) = (Replicas::default(), Stream::default());
+        stream.begin_to_keep();
+        let (id, one) = (stream.history().id, Arc::new(Replica::new(1, None, 0)));
+        let other = ReplicationId::random();
+        assert_eq!(replicas.go_on(&one, &stream, other, 0, 5), Err(Lost::OtherHistory));
+        assert_eq!((one.phase(), one.acknowledged().has(0)), (Phase::Copying, false));
+        assert!(replicas.go_on(&one, &stream, id, 0, 5).is_ok());
+        assert_eq!((one.phase(), one.acknowledged().has(0)), (Phase::Online, true));
+        assert_eq!((replicas.all().len(), replicas.count_heard_since(5)), (1, 1));
     }
 
     #[test]
@@ -386,5 +486,27 @@ mod tests {
         assert!(one.call() && !one.call());
         one.hear();
         assert!(one.call());
+    }
+}
+
+/// A replica asks to go on while another worker counts who has something.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+
+    #[test]
+    fn who_has_another_history_is_never_counted() {
+        loom::model(|| {
+            let replicas = loom::sync::Arc::new(Replicas::default());
+            let counted = loom::sync::Arc::clone(&replicas);
+            let asking = loom::thread::spawn(move || {
+                let (stream, one) = (Stream::default(), Arc::new(Replica::new(1, None, 0)));
+                let other = ReplicationId::random();
+                assert!(replicas.go_on(&one, &stream, other, 7, 1).is_err());
+            });
+            assert_eq!(counted.count_acknowledged(7, false), 0);
+            assert_eq!(counted.count_heard_since(0), 0);
+            asking.join().expect("no panic");
+        });
     }
 }

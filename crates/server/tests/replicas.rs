@@ -196,6 +196,13 @@ impl Peer {
         copy
     }
 
+    /// A snapshot that begins with its length.
+    fn measured_copy(&mut self) -> Vec<u8> {
+        let line = self.line_after_newlines();
+        let length = line[1..].parse().expect("a length");
+        self.take(length)
+    }
+
     /// The commands that come next of the stream: words, and how many bytes.
     fn command(&mut self) -> (String, u64) {
         let header = self.line();
@@ -343,9 +350,7 @@ fn a_copy_by_file_has_its_length_and_the_stream_follows_at_once() {
     let mut client = server.connect();
     assert_eq!(client.ask("SET before 1"), "+OK");
     let (mut replica, _, _) = server.replica(&[]);
-    let line = replica.line_after_newlines();
-    let length: usize = line[1..].parse().expect("a length");
-    assert!(has_key(&replica.take(length), "before"));
+    assert!(has_key(&replica.measured_copy(), "before"));
     assert_eq!(client.ask("SET after 2"), "+OK");
     replica.expect_command("SELECT 0");
     replica.expect_command("SET after 2");
@@ -354,6 +359,67 @@ fn a_copy_by_file_has_its_length_and_the_stream_follows_at_once() {
         assert!(begun.elapsed() < GENEROUS);
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn who_loads_its_copy_counts_for_nothing_before_it_says_so() {
+    let server = Server::new(&["--repl-diskless-sync", "no"]);
+    let mut client = server.connect();
+    // The first copy is of a time at which nothing was recorded; the second one of what was.
+    for key in ["a", "b"] {
+        assert_eq!(client.ask(&format!("SET {key} 1")), "+OK");
+        let (mut replica, _, position) = server.replica(&[]);
+        assert!(has_key(&replica.measured_copy(), key));
+        server.until("state=online,offset=0");
+        assert_eq!(client.ask("WAIT 1 1"), ":0", "it may be loading");
+        assert_eq!(client.ask("CONFIG SET min-replicas-to-write 1"), "+OK");
+        server.until("min_slaves_good_slaves:0");
+        // It is busy.
+        replica.say("");
+        assert_eq!(client.ask("WAIT 1 1"), ":0", "it has said nothing of what it has");
+        replica.say(&format!("REPLCONF ACK {position}"));
+        assert_eq!(client.ask("WAIT 1 0"), ":1");
+        server.until("min_slaves_good_slaves:1");
+        assert_eq!(client.ask("CONFIG SET min-replicas-to-write 0"), "+OK");
+        drop(replica);
+        server.until("connected_slaves:0");
+    }
+}
+
+#[test]
+fn nobody_takes_over_who_has_said_nothing() {
+    let server = Server::new(&["--repl-diskless-sync", "no"]);
+    let (mut replica, ..) = server.replica(&["REPLCONF listening-port 1 ip-address 127.0.0.1"]);
+    replica.measured_copy();
+    server.until("state=online");
+    let mut client = server.connect();
+    assert_eq!(client.ask("FAILOVER TIMEOUT 1"), "+OK");
+    server.until("master_failover_state:no-failover");
+    server.until("role:master");
+}
+
+#[test]
+fn who_wants_only_a_copy_may_take_long_for_it() {
+    let limit = ["--client-output-buffer-limit", "replica 1mb 0 0", "--repl-backlog-size", "16kb"];
+    let more = ["--rdbcompression", "no", "--repl-diskless-sync", "no"];
+    let server = Server::new(&[&limit[..], &more[..]].concat());
+    let (mut client, text) = (server.connect(), "x".repeat(50_000));
+    for number in 0..40 {
+        assert_eq!(client.ask(&format!("SET key:{number} {text}")), "+OK");
+    }
+    let (mut replica, _, begun) = server.replica(&["REPLCONF rdb-only 1"]);
+    server.until("state=send_bulk");
+    for number in 0..40 {
+        assert_eq!(client.ask(&format!("SET more:{number} {text}")), "+OK");
+    }
+    // Nobody needs what comes after the copy.
+    let mut until = |name, is_so: &dyn Fn(u64) -> bool| {
+        until_figure(&mut client, "replication", name, is_so);
+    };
+    until("master_repl_offset", &|end| end >= begun + 2_000_000);
+    until("repl_backlog_histlen", &|kept| kept < 200_000);
+    let copy = replica.measured_copy();
+    assert!(has_key(&copy, "key:39") && !has_key(&copy, "more:39"));
 }
 
 #[test]
@@ -427,9 +493,18 @@ fn one_that_is_silent_or_behind_is_closed() {
     server.until("connected_slaves:0");
 }
 
+/// Waits until a figure of INFO is so.
+fn until_figure(client: &mut Peer, section: &str, name: &str, is_so: impl Fn(u64) -> bool) {
+    let begun = Instant::now();
+    while !is_so(figure(client, section, name)) {
+        assert!(begun.elapsed() < GENEROUS, "{name} is {}", figure(client, section, name));
+        std::thread::yield_now();
+    }
+}
+
 /// A figure of INFO.
-fn figure(client: &mut Peer, name: &str) -> u64 {
-    client.say("INFO memory");
+fn figure(client: &mut Peer, section: &str, name: &str) -> u64 {
+    client.say(&format!("INFO {section}"));
     let info = client.bulk();
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     value.and_then(|value| value.parse().ok()).expect("a number")
@@ -447,16 +522,13 @@ fn nothing_is_evicted_for_what_waits_for_a_replica() {
     for _ in 0..400 {
         assert_eq!(client.ask(&format!("SET key {text}")), "+OK");
     }
-    let begun = Instant::now();
-    while figure(&mut client, "mem_not_counted_for_evict") < 12_000_000 {
-        assert!(begun.elapsed() < GENEROUS, "the replica reads nothing");
-    }
+    // The replica reads nothing.
+    let name = "mem_not_counted_for_evict";
+    until_figure(&mut client, "memory", name, |bytes| bytes >= 12_000_000);
     drop(replica);
     server.until("connected_slaves:0");
     // The journal keeps 4 MiB of its only worker's to be used again.
-    while figure(&mut client, "mem_not_counted_for_evict") > 5_000_000 {
-        assert!(begun.elapsed() < GENEROUS, "nobody waits any more");
-    }
+    until_figure(&mut client, "memory", name, |bytes| bytes <= 5_000_000);
 }
 
 #[test]

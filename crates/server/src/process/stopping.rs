@@ -230,7 +230,9 @@ fn wait_for_replicas(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Tak
         false => journaling::begin_to_feed(shared),
     };
     let Ok(end) = end else { return preparing.wait_for_replicas(0) };
-    let is_behind = |replica: &Arc<Replica>| replica.acknowledged().position < end;
+    // Who wants only a copy says nothing of the stream.
+    let follows = |replica: &Replica| !replica.announced().only_copy;
+    let is_behind = |replica: &Arc<Replica>| follows(replica) && !replica.acknowledged().has(end);
     let has_lagging = || replication.replicas.all().iter().any(is_behind);
     // The question is in the stream itself: without need there is none.
     if has_lagging() {

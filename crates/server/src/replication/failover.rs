@@ -252,7 +252,7 @@ fn hand_over(shared: &Arc<Shared>, wanted: &Wanted) -> Result<String, String> {
 }
 
 fn has_all(replica: &Replica, end: u64) -> bool {
-    replica.phase() == Phase::Online && replica.acknowledged().position >= end
+    replica.phase() == Phase::Online && replica.acknowledged().has(end)
 }
 
 /// Whether this is the replica that was meant.

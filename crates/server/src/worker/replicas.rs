@@ -176,7 +176,7 @@ impl Worker {
 
     /// Writes what a replica is to be sent, as far as there is room.
     fn feed_replica(&mut self, index: u32, replica: &Arc<Replica>) -> Served {
-        let shared = Arc::clone(&self.shared);
+        let (shared, now_us) = (Arc::clone(&self.shared), self.now_us);
         let counts = &shared.replication.primary.counts;
         let Some(connection) = self.at(index) else { return Served::Lost };
         while connection.unsent_bytes() < UNSENT_BYTES {
@@ -187,7 +187,7 @@ impl Worker {
                     Taken::Broken => return Served::Lost,
                     Taken::Bytes(bytes) => bytes,
                     Taken::End(bytes) => {
-                        end_copy(replica);
+                        end_copy(replica, now_us);
                         counts.sent_bytes.add(bytes as u64);
                         continue;
                     }
@@ -241,12 +241,13 @@ impl Worker {
 }
 
 /// All of a copy was given out: what follows it.
-fn end_copy(replica: &Replica) {
+fn end_copy(replica: &Replica, now_us: u64) {
+    // Redis says nothing while it takes a copy: silence counts from now on.
+    replica.is_heard(now_us);
     replica.set_copy(None);
     if replica.announced().only_copy {
-        // Nothing does, and nothing is kept for it.
+        // Nothing does.
         replica.start_on_word(true);
-        replica.set_position(u64::MAX);
     } else if !replica.starts_on_word() {
         replica.set_phase(Phase::Online);
         tracing::info!(replica = primary::name(replica), "a replica is online");

@@ -11,7 +11,7 @@ use pantala_base::number::parse_i64;
 use pantala_commands::{
     Call, ClientError, Command, Done, Flags, Group, Lane, ReplyMode, error, options::is_word,
 };
-use pantala_replication::{Phase, Replica, ReplicationId};
+use pantala_replication::{Replica, ReplicationId};
 
 use super::replconf::replica_of;
 use super::takeover;
@@ -127,11 +127,8 @@ fn go_on(shared: &Shared, replica: &Arc<Replica>, id: &[u8], number: i64) -> Opt
     if replica.announced().only_copy {
         return None;
     }
-    // Before the look: what it needs is kept from now on.
-    replica.begin_at(position, monotonic_us());
-    replica.set_phase(Phase::Online);
-    replication.replicas.join(replica);
-    let answer = match replication.stream.go_on(id, position) {
+    let stream = &replication.stream;
+    let answer = match replication.replicas.go_on(replica, stream, id, position, monotonic_us()) {
         Ok(_) if !replica.announced().takes_new_id => "CONTINUE".to_owned(),
         Ok(continuation) => format!("CONTINUE {}", continuation.id),
         Err(why) => {
@@ -141,11 +138,10 @@ fn go_on(shared: &Shared, replica: &Arc<Replica>, id: &[u8], number: i64) -> Opt
                 ?why,
                 "no partial resynchronization"
             );
-            replica.set_phase(Phase::Waiting);
             return None;
         }
     };
-    let left = replica.left_bytes(replication.stream.end());
+    let left = replica.left_bytes(stream.end());
     tracing::info!(
         replica = primary::name(replica),
         position,
