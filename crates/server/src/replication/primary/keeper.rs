@@ -1,6 +1,6 @@
 //! What time brings to replicas: copies that are due, silence, a stream that nobody follows.
 //!
-//! It sleeps while nobody follows and nothing is kept. Tests: compat/replication.
+//! It sleeps while nobody follows and nothing is kept. Tests: compat/replication; at the foot.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Weak};
@@ -133,8 +133,47 @@ fn free_if_unused(
     *alone_since_us = None;
     // In this order: who would go on is refused before it would miss something.
     replication.stream.stop_keeping();
+    end_those_who_go_on(shared);
     journaling::stop_feeding(shared);
     replication.checkpoints.forget();
     tracing::info!("the replication backlog is freed: nobody has followed for {ttl_s} s");
     None
+}
+
+/// Closes those who have come since it was looked and were let go on, perhaps: they would miss what
+/// changes from now on. Who waits for a copy does not.
+fn end_those_who_go_on(shared: &Shared) {
+    let replicas = shared.replication.replicas.all();
+    let go_on = replicas.iter().filter(|replica| replica.phase() != Phase::Waiting);
+    go_on.for_each(|replica| close(shared, replica));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_process::InProcess;
+
+    #[test]
+    fn who_comes_while_the_stream_is_freed_is_closed_or_gets_a_copy() {
+        let server = InProcess::new(Settings::defaults()).expect("a server");
+        let (shared, ttl_s) = (server.shared_arc(), Settings::defaults().repl_backlog_ttl_s);
+        let replication = &shared.replication;
+        replication.stream.begin_to_keep();
+        let ask = |client| {
+            let (replica, id) =
+                (Arc::new(Replica::new(client, None, 0)), replication.stream.history().id);
+            let is_let = replication.replicas.go_on(&replica, &replication.stream, id, 0, 0);
+            (replica, is_let.is_ok())
+        };
+        // Both come after it was looked who is there.
+        let (goes_on, is_let) = ask(1);
+        assert!(is_let);
+        let (waits, _) = ask(2);
+        waits.set_phase(Phase::Waiting);
+        let now_us = ttl_s * 1_000_000;
+        assert_eq!(free_if_unused(shared, &mut Some(0), now_us), None);
+        assert!(!replication.stream.history().is_kept);
+        assert_eq!((goes_on.phase(), waits.phase()), (Phase::Gone, Phase::Waiting));
+        assert_eq!(replication.replicas.all().len(), 1);
+    }
 }
