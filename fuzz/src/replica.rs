@@ -307,6 +307,7 @@ impl Replica {
                 self.heard.answer = Some(Answer::FullCopy(id, position));
             }
             Next::Over(answer @ Answer::Continue(_)) => self.heard.answer = Some(answer),
+            Next::Over(Answer::IsPrimary) => return Err("it is a primary itself".into()),
             Next::Over(Answer::Later(why) | Answer::Refused(why)) => return Err(why),
         }
         Ok(())
