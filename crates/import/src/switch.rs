@@ -55,8 +55,8 @@ pub fn check(Move { old, options, .. }: &mut Move<'_>) -> Result<(), String> {
     knows.map_err(|why| {
         format!(
             "{why}: the old server cannot hold writes alone (Redis can from 6.2 on), so \
-             --switch is not possible. Without it the new server follows; then end what writes to the old one, \
-             and say REPLICAOF NO ONE to the new one"
+             --switch is not possible. Without it the new server follows; then end what writes \
+             to the old one, and say REPLICAOF NO ONE to the new one"
         )
     })
 }
@@ -82,8 +82,8 @@ pub fn switch(of_all: &mut Move<'_>) -> Result<(), String> {
             let left_ms = pause.left(clock.now()).as_millis();
             return Err(format!(
                 "it is not known whether the new server takes writes: {why}. At the old one they \
-                 are held for {left_ms} ms more. Ask the new one for its ROLE: if it is a primary, say \
-                 REPLICAOF {host} {port} to the old one; else CLIENT UNPAUSE"
+                 are held for {left_ms} ms more. Ask the new one for its ROLE: if it is a primary, \
+                 say REPLICAOF {host} {port} to the old one; else CLIENT UNPAUSE"
             ));
         }
     };
