@@ -7,7 +7,8 @@
 //! | anybody else, where the default user has no password | the default user | read |
 //! | anybody else | nobody | nothing |
 //!
-//! To read is to run a command whose row says that it reads data, but no script, or one of [`READS`].
+//! To read is to run a command whose row says that it reads data, but no script, or one of
+//! [`READS`].
 
 use std::sync::Arc;
 

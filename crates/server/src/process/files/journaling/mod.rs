@@ -11,8 +11,8 @@
 //!
 //! Invariants
 //! 1. A step is told to be durable (`Journal::set_durable`) only after the sync that covers it.
-//! 2. After a fault nothing is told to be durable, and writes are refused (`States::UNWRITTEN`), until
-//!    a rewrite that began after it has ended.
+//! 2. After a fault nothing is told to be durable, and writes are refused (`States::UNWRITTEN`),
+//!    until a rewrite that began after it has ended.
 //! 3. What waits is bounded: while too much has not been written, changes wait
 //!    (`Journal::is_full`).
 //! 4. The thread begins with the first who wants it, and ends with the server.
