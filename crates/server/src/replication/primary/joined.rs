@@ -117,9 +117,8 @@ impl Joined {
     /// All are closed.
     pub fn close(&self, shared: &Shared) {
         self.allow(0);
-        for part in std::mem::take(&mut self.state().parts) {
-            close(shared, &part.replica);
-        }
+        let parts = std::mem::take(&mut self.state().parts);
+        parts.iter().for_each(|part| close(shared, &part.replica));
     }
 }
 

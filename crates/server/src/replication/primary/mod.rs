@@ -35,7 +35,7 @@ mod spread;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::Builder;
 
 use pantala_base::clock::monotonic_us;
@@ -108,8 +108,11 @@ pub struct Primary {
     /// The copy that is being made.
     copying: Mutex<Option<Arc<Recipients>>>,
     copied: Condvar,
-    /// Held while something is counted and told: who has counted last tells last.
+    /// Held while it is looked whether enough follow: who has looked last tells last.
     counting: Mutex<()>,
+    /// The same for what waits in memory. Taken before the locks of what is measured, and with none
+    /// of these held.
+    measuring: Mutex<()>,
 }
 
 impl Primary {
@@ -149,10 +152,6 @@ impl Primary {
     #[cfg(test)]
     pub fn keep_by_hand(&self) {
         *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(channel().0);
-    }
-
-    fn begin_counting(&self) -> MutexGuard<'_, ()> {
-        self.counting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There is something for the keeper to look at.
@@ -222,7 +221,8 @@ pub fn let_go(shared: &Shared) {
 /// Tells how much memory waits for replicas, beside what is kept for those who come back.
 fn tell_memory(shared: &Shared) {
     let replication = &shared.replication;
-    let _one_at_a_time = replication.primary.begin_counting();
+    let measuring = &replication.primary.measuring;
+    let _one_at_a_time = measuring.lock().unwrap_or_else(PoisonError::into_inner);
     let kept = shared.engine.settings.current().repl_backlog_bytes;
     let stream = replication.stream.memory_bytes().saturating_sub(kept);
     let copies = replication.replicas.all();
@@ -262,7 +262,8 @@ pub fn heard(shared: &Shared) {
 
 /// Looks whether as many follow as `min-replicas-to-write` wants.
 pub fn count_good(shared: &Shared) {
-    let _one_at_a_time = shared.replication.primary.begin_counting();
+    let counting = &shared.replication.primary.counting;
+    let _one_at_a_time = counting.lock().unwrap_or_else(PoisonError::into_inner);
     let settings = shared.engine.settings.current();
     let (wanted, lag_s) = (settings.min_replicas_to_write, settings.min_replicas_max_lag_s);
     let is_meant = wanted > 0 && lag_s > 0 && !shared.replication.is_replica();
