@@ -120,16 +120,22 @@ fn connections_of_http_are_clients_among_others() {
 fn probes_are_answered_while_others_hold_all_connections() {
     const MOST: usize = 1_024;
     let server = Server::new("auto", &[]);
-    let mut held: Vec<_> = (0..MOST).map(|_| server.resp()).collect();
-    held.iter_mut().for_each(|one| one.say("GET / HTTP/1.1\r\n"));
+    let hold = || {
+        let mut client = server.resp();
+        client.say("GET / HTTP/1.1\r\n");
+        client
+    };
+    let mut held: Vec<_> = (0..MOST).map(|_| hold()).collect();
+    let host = format!("Host: 127.0.0.1:{}\r\nConnection: close", server.port);
     let ask = |path: &str| {
         let mut client = server.resp();
-        client.say(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n\r\n", server.port));
-        client.0.shutdown(std::net::Shutdown::Write).expect("a socket");
+        client.say(format!("GET {path} HTTP/1.1\r\n{host}\r\n\r\n"));
         client.rest()
     };
-    // The last of them may come after who asks.
-    while !ask("/").starts_with("HTTP/1.1 503") {}
+    // The last of them may come after who asks, and the first have left after 15 s.
+    while !ask("/").starts_with("HTTP/1.1 503") {
+        held.push(hold());
+    }
     let answer = ask("/healthz");
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok\n"), "{answer}");
 }
