@@ -332,7 +332,8 @@ impl Appending {
         self.state().rewrites.began_us = None;
     }
 
-    /// Waits until everything is in the file that was handed over, if there is one.
+    /// Waits until everything is in the file that was handed over, if there is one, and the file is
+    /// synced.
     pub fn flush(&self, journal: &Journal) {
         let (flushed, until_flushed) = channel();
         if self.order(journal, Order::Flush(flushed)) {

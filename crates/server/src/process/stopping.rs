@@ -20,7 +20,6 @@ use std::time::Duration;
 use pantala_base::clock::monotonic_us;
 use pantala_engine::condition::shutdown::Preparing;
 use pantala_engine::condition::states::States;
-use pantala_persistence::disk::{Disk, RealDisk};
 use pantala_replication::Replica;
 
 use super::files::journaling;
@@ -316,8 +315,6 @@ fn keep_journal(
     wait_while(shared, preparing, TURNS_MOST, turns)?;
     wait_while(shared, preparing, Duration::MAX, |shared| {
         shared.appending.flush(&shared.engine.journal);
-        // The journal's thread syncs at its end, too, and says if it can not; little is left then.
-        let _said_there = sync_increment(shared);
     })
 }
 
@@ -361,20 +358,13 @@ fn wait_while(
     Ok(())
 }
 
-/// Has the disk keep the increment that is written.
-fn sync_increment(shared: &Shared) -> Option<()> {
-    let layout = journaling::layout(&shared.engine.settings.current());
-    let manifest = layout.read(&RealDisk).ok()??;
-    let path = layout.path(&manifest.increments.last()?.name);
-    RealDisk.open_to_append(&path).ok()?.sync().ok()
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
     use std::time::Instant;
 
     use pantala_persistence::aof::Writer;
+    use pantala_persistence::disk::RealDisk;
     use pantala_settings::Settings;
 
     use super::*;

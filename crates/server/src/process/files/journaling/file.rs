@@ -302,6 +302,15 @@ impl File {
         }
     }
 
+    /// Syncs here and now what was written.
+    pub fn sync(&mut self) {
+        match self.writer.sync() {
+            Ok(()) if self.writer.is_kept() => self.set_durable(self.written),
+            Ok(()) => {}
+            Err(fault) => report(&self.shared, &fault),
+        }
+    }
+
     fn sync_if_due(&mut self) {
         let now_us = monotonic_us();
         let is_unsynced = self.writer.written() > self.writer.durable();
@@ -309,10 +318,7 @@ impl File {
             _ if !self.writer.is_kept() => {}
             _ if !is_unsynced => self.set_durable(self.written),
             _ if self.rests() => {}
-            AppendSync::Always if self.syncing.running.is_none() => match self.writer.sync() {
-                Ok(()) => self.set_durable(self.written),
-                Err(fault) => report(&self.shared, &fault),
-            },
+            AppendSync::Always if self.syncing.running.is_none() => self.sync(),
             AppendSync::EverySecond if now_us < self.syncing.last_us + SYNC_EVERY_US => {}
             AppendSync::EverySecond if self.syncing.running.is_some() => {
                 // The disk takes longer than a second.

@@ -32,7 +32,7 @@ pub(crate) struct Keeper {
     orders: Receiver<Order>,
     file: Option<File>,
     feed: Feed,
-    /// Who waits until what there is is written.
+    /// Who waits until what there is is on disk.
     flushes: Awaited<Sender<()>>,
     /// Who waits until it is, and the file is closed.
     closings: Awaited<Sender<()>>,
@@ -154,10 +154,14 @@ impl Keeper {
     /// Tells those for whom all is written that was handed over when they asked.
     fn answer(&mut self, until: Stamp) {
         let gathered = self.reader.gathered();
-        for flushed in self.flushes.take_due(until, gathered) {
-            // Who has asked may have gone.
-            let _told = flushed.send(());
+        let flushes = self.flushes.take_due(until, gathered);
+        if !flushes.is_empty()
+            && let Some(file) = &mut self.file
+        {
+            file.sync();
         }
+        // Who has asked may have gone.
+        flushes.into_iter().for_each(|flushed| _ = flushed.send(()));
         let closings = self.closings.take_due(until, gathered);
         if !closings.is_empty() {
             if let Some(file) = &mut self.file {
