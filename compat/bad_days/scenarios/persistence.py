@@ -235,6 +235,9 @@ def background_save_is_called_off(trial):
         assert figures(client)["rdb_bgsave_in_progress"] == "1"
         for command in (("BGSAVE",), ("BGSAVE", "SCHEDULE"), ("SAVE",)):
             assert is_error(client.call(*command), "already in progress")
+        scheduled = b"Background append only file rewriting scheduled"
+        client.want(scheduled, "BGREWRITEAOF")
+        assert figures(client)["aof_rewrite_scheduled"] == "1"
         # Large values and small ones change while nothing can be written.
         client.want(b"OK", "SET", "k", b"w" * 1_000_000)
         client.want(b"Background saving cancelled", "BGSAVE", "CANCEL")
@@ -332,6 +335,37 @@ def sigterm_while_the_lane_has_writes(trial):
             assert not lost, f"{lost} of {acknowledged} were acknowledged and are lost"
     finally:
         server.stop()
+
+
+def repeat_until_gone(server, *command):
+    with contextlib.suppress(OSError, Closed), server.client() as client:
+        while True:
+            client.call(*command)
+
+
+@scenario(watched=False, started=False)
+def sigterm_beside_saves_and_rewrites(trial):
+    """Clients save and rewrite in loops: SIGTERM saves and ends the server all the same."""
+    for _ in range(3):
+        server = trial.new_server("--save", "3600 1", "--appendonly", "yes")
+        server.start()
+        try:
+            with server.client() as client:
+                fill(client, 20_000)
+                loops = [threading.Thread(target=repeat_until_gone, args=(server, name))
+                         for name in ("BGSAVE", "BGREWRITEAOF")]
+                for loop in loops:
+                    loop.start()
+                until(lambda: int(figures(client)["aof_rewrites"]) > 3, "they are at it")
+                server.process.terminate()
+            code = server.process.wait(DEADLINE_S)
+            for loop in loops:
+                loop.join(DEADLINE_S)
+            assert code == 0, f"{code}: {server.log_text()[-600:]}"
+            assert "runs on" not in server.log_text(), server.log_text()[-600:]
+            assert file_of(server).exists()
+        finally:
+            server.stop()
 
 
 @scenario(watched=False, started=False)

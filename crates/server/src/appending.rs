@@ -3,6 +3,7 @@
 //!
 //! Not here: writing it (`process/journaling`), rewriting it (`process/rewriting`).
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -76,6 +77,24 @@ impl Default for Sizes {
     }
 }
 
+/// Why no rewrite begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRewrite {
+    /// One is under way.
+    Running,
+    /// The server is about to stop.
+    Stopping,
+}
+
+impl fmt::Display for NoRewrite {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            NoRewrite::Running => "a rewrite is under way: try again when it has ended",
+            NoRewrite::Stopping => "the server is being stopped",
+        })
+    }
+}
+
 /// What INFO tells of rewrites.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrites {
@@ -113,6 +132,8 @@ struct State {
     is_fed: bool,
     sizes: Sizes,
     rewrites: Rewrites,
+    /// The server is about to stop: none begins.
+    has_no_more: bool,
     /// Who waits for a rewrite to begin, and at which cut.
     expected: Option<Expected>,
     /// Who waits for the stream's position at which cut.
@@ -317,14 +338,30 @@ impl Appending {
         journal.wake_reader();
     }
 
-    /// Somebody is to begin a rewrite; `None`: one is under way.
-    pub fn begin_rewrite(&self, now_us: u64) -> Option<()> {
+    /// Somebody is to begin a rewrite.
+    ///
+    /// # Errors
+    /// Not now.
+    pub fn begin_rewrite(&self, now_us: u64) -> Result<(), NoRewrite> {
         let mut state = self.state();
+        if state.has_no_more {
+            return Err(NoRewrite::Stopping);
+        }
         if state.rewrites.began_us.is_some() {
-            return None;
+            return Err(NoRewrite::Running);
         }
         state.rewrites.began_us = Some(now_us);
-        Some(())
+        Ok(())
+    }
+
+    /// Whether from now on none begins: the server is about to stop.
+    pub fn begin_no_more(&self, is_stopping: bool) {
+        self.state().has_no_more = is_stopping;
+    }
+
+    /// Whether one is under way.
+    pub fn is_rewriting(&self) -> bool {
+        self.state().rewrites.began_us.is_some()
     }
 
     /// The one that was to begin does not.
@@ -390,6 +427,7 @@ impl Appending {
     pub fn rewrite_ended(&self, is_good: bool, now_us: u64) {
         let rewrites = &mut self.state().rewrites;
         let began_us = rewrites.began_us.take().unwrap_or(now_us);
+        rewrites.is_scheduled = false;
         rewrites.last_took_s = Some(now_us.saturating_sub(began_us) / 1_000_000);
         (rewrites.is_last_good, rewrites.ended_us) = (is_good, now_us);
         rewrites.count += 1;

@@ -1,7 +1,8 @@
 //! Snapshots as the server knows them: which one is being written, and how those before it ended.
 //!
 //! Invariants
-//! 1. One is written at a time.
+//! 1. One is written at a time. While the server prepares its stop that is the stop's own: see
+//!    [`Saves::keep_for_stop`].
 //! 2. Data counts as unsaved ([`States::UNSAVED`]) while the last one in the background has failed,
 //!    there are save points, and `stop-writes-on-bgsave-error` says so.
 //!
@@ -25,6 +26,17 @@ pub struct Saves {
 struct State {
     history: History,
     current: Option<Arc<Save>>,
+    /// The next one is the stop's: nobody else begins one.
+    is_for_stop: bool,
+}
+
+/// Why none is begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoSave {
+    /// Another one has not ended.
+    Running,
+    /// The server is about to stop, and saves itself if that is wanted.
+    Stopping,
 }
 
 /// One that is being written.
@@ -85,10 +97,22 @@ pub enum Ended {
     CalledOff,
 }
 
+impl State {
+    fn begin(&mut self, now_us: u64, is_in_background: bool) -> Result<Arc<Save>, NoSave> {
+        if self.current.is_some() {
+            return Err(NoSave::Running);
+        }
+        let save = Arc::new(Save { began_us: now_us, is_in_background, ..Save::default() });
+        self.current = Some(Arc::clone(&save));
+        Ok(save)
+    }
+}
+
 impl Saves {
     /// None yet; the server began at this time (Unix, seconds).
     pub fn new(now_s: i64) -> Saves {
-        let state = State { history: History::begin(now_s), current: None };
+        let history = History::begin(now_s);
+        let state = State { history, current: None, is_for_stop: false };
         Saves { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -96,15 +120,29 @@ impl Saves {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins one; `None`: another one has not ended.
-    pub fn begin(&self, now_us: u64, is_in_background: bool) -> Option<Arc<Save>> {
+    /// Begins one.
+    ///
+    /// # Errors
+    /// Not now.
+    pub fn begin(&self, now_us: u64, is_in_background: bool) -> Result<Arc<Save>, NoSave> {
         let mut state = self.state();
-        if state.current.is_some() {
-            return None;
+        match state.is_for_stop {
+            true => Err(NoSave::Stopping),
+            false => state.begin(now_us, is_in_background),
         }
-        let save = Arc::new(Save { began_us: now_us, is_in_background, ..Save::default() });
-        state.current = Some(Arc::clone(&save));
-        Some(save)
+    }
+
+    /// Begins that of the server's stop, after [`Saves::keep_for_stop`].
+    ///
+    /// # Errors
+    /// One that was called off has not ended.
+    pub fn begin_last(&self, now_us: u64) -> Result<Arc<Save>, NoSave> {
+        self.state().begin(now_us, false)
+    }
+
+    /// Whether from now on none begins but that of the server's stop.
+    pub fn keep_for_stop(&self, keeps: bool) {
+        self.state().is_for_stop = keeps;
     }
 
     /// The one that was begun has ended now (Unix, seconds; monotonic, microseconds).

@@ -122,6 +122,11 @@ impl Layout {
         self.path(&format!("{TEMPORARY}{}", part.name))
     }
 
+    /// A place for what is no part yet: the next start removes what is left there.
+    pub fn temporary(&self, what: &str) -> PathBuf {
+        self.path(&format!("{TEMPORARY}{}.{what}", self.name))
+    }
+
     /// The manifest; `None` when there has never been one that named a file. What a server before
     /// Redis 7 left is
     /// taken in: its one file becomes the base, and moves into the directory.
@@ -217,7 +222,7 @@ impl Layout {
     /// They can not.
     pub fn try_to_write(&self, disk: &dyn Disk) -> Result<(), LayoutError> {
         self.make_directory(disk)?;
-        let path = self.path(&format!("{TEMPORARY}{}.try", self.name));
+        let path = self.temporary("try");
         let tried = disk.create(&path).and_then(|_| disk.remove(&path));
         tried.map_err(|error| LayoutError::Disk(path, error))
     }
@@ -228,7 +233,7 @@ impl Layout {
     /// The old one is still there, or, if only the last sync failed, the new one until a crash.
     pub fn store(&self, disk: &dyn Disk, manifest: &Manifest) -> Result<(), LayoutError> {
         let path = self.manifest_path();
-        let temporary = self.path(&format!("{TEMPORARY}{}.manifest", self.name));
+        let temporary = self.temporary("manifest");
         replace(disk, &path, &temporary, manifest.text().as_bytes())
             .map_err(|error| LayoutError::Disk(path, error))
     }

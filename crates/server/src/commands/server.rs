@@ -6,6 +6,7 @@ use pantala_commands::{
 };
 use pantala_engine::waiting::CountedAsBlocked;
 
+use crate::appending::NoRewrite;
 use crate::process::files::rewriting;
 use crate::process::files::saving::{self, Unsaved};
 use crate::process::stopping::{self, How};
@@ -114,14 +115,16 @@ fn save_in_background(call: &mut Call<'_, '_>) -> Done {
 fn rewrite_in_background(call: &mut Call<'_, '_>) -> Done {
     let shared = Shared::of(call);
     let is_saving = shared.saves.current().is_some();
-    match shared.arc() {
-        Some(shared) if rewriting::begin(&shared) => {}
-        _ => return Err(BUSY_REWRITING.into()),
+    let begun =
+        shared.arc().ok_or(NoRewrite::Stopping).and_then(|shared| rewriting::begin(&shared));
+    match begun {
+        Ok(()) if is_saving => {
+            call.reply.simple("Background append only file rewriting scheduled");
+        }
+        Ok(()) => call.reply.simple("Background append only file rewriting started"),
+        Err(NoRewrite::Running) => return Err(BUSY_REWRITING.into()),
+        Err(why) => return Err(ClientError::new(format!("ERR not rewritten: {why}")).into()),
     }
-    call.reply.simple(match is_saving {
-        true => "Background append only file rewriting scheduled",
-        false => "Background append only file rewriting started",
-    });
     Ok(())
 }
 

@@ -92,7 +92,8 @@ fn stop(shared: &Arc<Shared>, how: How) {
                 of_thread.engine.condition.shutdown.begin();
             }
         }
-        Err(why) => tracing::error!(?why, "the server runs on: it could not save before its end"),
+        // The log has the reason.
+        Err(RunsOn::Unsaved | RunsOn::Aborted) => {}
     };
     if let Err(error) = std::thread::Builder::new().name("stop".into()).spawn(life) {
         tracing::error!("the server stops without saving, as it cannot start a thread: {error}");

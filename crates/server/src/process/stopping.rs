@@ -8,10 +8,13 @@
 //! Invariants
 //! 1. A save that makes progress is waited for, however long it takes; that its moment comes, for
 //!    so long as `CUT_MOST`.
-//! 2. Where the server runs on, changes go on, and a rewrite may begin: see [`Taken`].
+//! 2. While it is being stopped nobody else begins a snapshot or a rewrite. Where the server runs
+//!    on, both may begin again and changes go on: see [`Taken`].
+//! 3. Why it runs on is in the log.
 //!
 //! Tests: at the foot; compat/bad_days (`persistence`); compat/transcripts/server/shutdown.txt.
 
+use std::fmt;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, MutexGuard, TryLockError};
 use std::thread::Builder;
@@ -60,6 +63,16 @@ pub enum RunsOn {
     Aborted,
 }
 
+impl fmt::Display for RunsOn {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            RunsOn::Unsaved => "its data could not be saved",
+            RunsOn::Held => "a script does not end, and has written",
+            RunsOn::Aborted => "SHUTDOWN ABORT has called the stop off",
+        })
+    }
+}
+
 impl How {
     /// Whether something is to be saved first.
     pub fn saves(self, shared: &Shared) -> bool {
@@ -96,12 +109,14 @@ impl How {
 struct Taken<'s> {
     shared: &'s Shared,
     holds_writes: bool,
-    keeps_from_rewriting: bool,
 }
 
 impl<'s> Taken<'s> {
-    fn nothing(shared: &'s Shared) -> Self {
-        Taken { shared, holds_writes: false, keeps_from_rewriting: false }
+    /// The right to begin a snapshot or a rewrite: from now on nobody else does.
+    fn begin(shared: &'s Shared) -> Self {
+        shared.saves.keep_for_stop(true);
+        shared.appending.begin_no_more(true);
+        Taken { shared, holds_writes: false }
     }
 
     /// From now on changes of data wait.
@@ -110,29 +125,29 @@ impl<'s> Taken<'s> {
         self.shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
     }
 
-    /// Waits for the end of a rewrite of the append-only file, and has no other begin: there is one
-    /// snapshot at a time.
-    fn keep_from_rewriting(&mut self, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
-        while self.shared.appending.begin_rewrite(monotonic_us()).is_none() {
+    /// Waits for the end of a rewrite of the append-only file: there is one snapshot at a time.
+    fn wait_for_rewrite(&self, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
+        if self.shared.appending.is_rewriting() {
+            tracing::info!("waiting for a rewrite of the append-only file to end");
+        }
+        while self.shared.appending.is_rewriting() {
             if preparing.is_aborted() {
                 return Err(RunsOn::Aborted);
             }
             self.shared.engine.condition.shutdown.pause_for(LOOK);
         }
-        self.keeps_from_rewriting = true;
         Ok(())
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let Taken { shared, holds_writes, keeps_from_rewriting } = *self;
+        let Taken { shared, holds_writes } = *self;
         if shared.engine.condition.shutdown.is_final() {
             return;
         }
-        if keeps_from_rewriting {
-            shared.appending.forgo_rewrite();
-        }
+        shared.saves.keep_for_stop(false);
+        shared.appending.begin_no_more(false);
         if holds_writes {
             shared.engine.resume_writes();
             shared.workers.post_all(|| Message::PauseChanged);
@@ -155,18 +170,24 @@ pub fn stop(shared: &Shared, how: How) -> Result<(), RunsOn> {
     let Some(preparing) = shutdown.prepare() else {
         return if shutdown.wait_for_preparing() { Ok(()) } else { Err(RunsOn::Unsaved) };
     };
+    let stopped = stop_prepared(shared, how, &preparing);
+    // Whoever prepares no more has said so before another one begins.
+    stopped.inspect_err(|why| tracing::error!("the server was to stop and runs on: {why}"))
+}
+
+fn stop_prepared(shared: &Shared, how: How, preparing: &Preparing<'_>) -> Result<(), RunsOn> {
     let needs_right =
         how.awaits_replicas(shared) || how.saves(shared) || how.awaits_journal(shared);
-    let _right = needs_right.then(|| right_to_hold_writes(shared, &preparing)).transpose()?;
-    // After the right: what goes back goes before it does.
-    let mut taken = Taken::nothing(shared);
+    let _right = needs_right.then(|| right_to_hold_writes(shared, preparing)).transpose()?;
+    // After the right: what goes back goes before it does. And who has it may be about to rewrite.
+    let mut taken = Taken::begin(shared);
     if how.awaits_replicas(shared) {
-        wait_for_replicas(shared, &preparing, &mut taken);
+        wait_for_replicas(shared, preparing, &mut taken);
     }
-    prepare(how, &preparing, &mut taken)?;
+    prepare(how, preparing, &mut taken)?;
     // Before `taken` ends, so that nothing goes back, and `preparing`: who waits for it must not
     // take this for a failure.
-    shutdown.begin();
+    shared.engine.condition.shutdown.begin();
     Ok(())
 }
 
@@ -263,7 +284,7 @@ fn save(shared: &Shared, preparing: &Preparing<'_>, taken: &mut Taken<'_>) -> Re
         tracing::info!("the snapshot that was being written is written anew");
     }
     shared.replication.primary.cancel_and_wait();
-    taken.keep_from_rewriting(preparing)?;
+    taken.wait_for_rewrite(preparing)?;
     save_watched(shared, preparing)
 }
 
@@ -273,7 +294,7 @@ fn save_watched(shared: &Shared, preparing: &Preparing<'_>) -> Result<(), RunsOn
     let (ended, until_ended) = channel();
     let life = move || {
         // Nobody waits any more for one that came too late.
-        let _late = ended.send(saving::save(&of_thread));
+        let _late = ended.send(saving::save_before_stop(&of_thread));
         pantala_memory::release_seat();
     };
     if let Err(error) = Builder::new().name("save".into()).spawn(life) {
@@ -368,8 +389,11 @@ mod tests {
     use pantala_settings::Settings;
 
     use super::*;
+    use crate::appending::NoRewrite;
     use crate::in_process::InProcess;
     use crate::process::files::journaling::Keeper;
+    use crate::process::files::rewriting;
+    use crate::saves::Ended;
 
     /// A server, and the directory of its files.
     struct Node {
@@ -410,6 +434,8 @@ mod tests {
             assert!(!states.has(States::PAUSED_WRITES), "writes go on");
             shared.appending.begin_rewrite(0).expect("a rewrite may begin");
             shared.appending.forgo_rewrite();
+            let save = shared.saves.begin(0, true).expect("a snapshot may begin");
+            shared.saves.end(&save, Ended::CalledOff, 0, 0);
         }
     }
 
@@ -434,7 +460,7 @@ mod tests {
         let shutdown = &node.shared().engine.condition.shutdown;
         let preparing = shutdown.prepare().unwrap();
         assert!(shutdown.abort());
-        let mut taken = Taken::nothing(node.shared());
+        let mut taken = Taken::begin(node.shared());
         // So short a save most often ends before anybody looks whether it is still wanted.
         let _either = save(node.shared(), &preparing, &mut taken);
         drop(taken);
@@ -463,6 +489,24 @@ mod tests {
             keeper.turn();
         }
         assert_eq!(stopping.join().unwrap(), Ok(()));
+    }
+
+    #[test]
+    fn nothing_else_begins_while_the_server_waits_for_a_rewrite() {
+        let node = Node::new("alone");
+        let shared = node.shared();
+        shared.appending.begin_rewrite(0).unwrap();
+        let stopping = stop_aside(&node, SAVING);
+        // Somebody saves again and again, and is called off, until there is no more of it.
+        while let Ok(save) = shared.saves.begin(0, true) {
+            shared.saves.end(&save, Ended::CalledOff, 0, 0);
+        }
+        assert!(matches!(saving::save_in_background(shared), Err(Unsaved::Stopping)));
+        assert_eq!(rewriting::begin(shared), Err(NoRewrite::Stopping));
+        shared.appending.forgo_rewrite();
+        assert_eq!(rewriting::begin(shared), Err(NoRewrite::Stopping));
+        assert_eq!(stopping.join().unwrap(), Ok(()));
+        assert!(shared.engine.condition.shutdown.is_final());
     }
 
     #[test]

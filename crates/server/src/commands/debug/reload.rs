@@ -159,7 +159,7 @@ impl<'s> Alone<'s> {
         };
         shared.engine.condition.lasting.begin(States::PAUSED_WRITES);
         let mut alone = Alone { shared, has_rewrite: false, held };
-        while shared.appending.begin_rewrite(monotonic_us()).is_none() {
+        while shared.appending.begin_rewrite(monotonic_us()).is_err() {
             if shutdown.pause_for(LOOK) {
                 return None;
             }

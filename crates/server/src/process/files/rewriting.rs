@@ -2,9 +2,12 @@
 //! moment.
 //!
 //! ```text
-//! this thread      cut ------ waits for the writer ----- snapshot to the base's path -- order
-//! journal's thread       the cut: a new increment begins          the manifest names both
+//! this thread      cut -- snapshot to a file of its own -- waits -- to the base's path -- order
+//! journal's thread       the cut: a new increment begins   /           the manifest names both
 //! ```
+//!
+//! The snapshot waits for no sync with which the increment begins: a command that changes a large
+//! value would wait for it.
 //!
 //! Turning the append-only file on while running is the same: recording begins at the cut. Where it
 //! is off, BGREWRITEAOF writes files that hold the data of its moment, for whoever turns it on.
@@ -16,12 +19,12 @@ use std::time::Duration;
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::aof::{BaseKind, Fault, Rewrite, Writer};
-use pantala_persistence::disk::RealDisk;
+use pantala_persistence::disk::{Disk, RealDisk};
 use pantala_persistence::snapshot::Form;
 
 use super::journaling;
 use super::saving::{self, Purpose, Readers, Unsaved};
-use crate::appending::{Order, Rewritten};
+use crate::appending::{NoRewrite, Order, Rewritten};
 use crate::saves::Save;
 use crate::shared::Shared;
 
@@ -30,12 +33,19 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// So long the writer may take to come to the cut: its disk may be slow.
 const BEGIN_MOST: Duration = Duration::from_secs(60);
 
-/// Begins a rewrite on a thread of its own; false: one is under way, or there is no thread.
-pub fn begin(shared: &Arc<Shared>) -> bool {
-    shared.appending.begin_rewrite(monotonic_us()).is_some() && go_on(shared)
+/// Begins a rewrite on a thread of its own.
+///
+/// # Errors
+/// Not now.
+pub fn begin(shared: &Arc<Shared>) -> Result<(), NoRewrite> {
+    shared.appending.begin_rewrite(monotonic_us())?;
+    shared.appending.set_scheduled(shared.saves.current().is_some());
+    go_on(shared);
+    Ok(())
 }
 
-/// The same where [`begin_rewrite`](crate::appending::Appending::begin_rewrite) has been asked.
+/// The same where [`begin_rewrite`](crate::appending::Appending::begin_rewrite) has been asked;
+/// whether there is a thread for it. Without one it has failed.
 pub fn go_on(shared: &Arc<Shared>) -> bool {
     let of_thread = Arc::clone(shared);
     let life = move || {
@@ -66,8 +76,11 @@ fn when_free(
 ) -> Result<u64, Unsaved> {
     let written = loop {
         match write() {
-            Err(Unsaved::Busy) if !shared.engine.condition.shutdown.pause_for(AGAIN) => {
+            Err(Unsaved::Busy) => {
                 shared.appending.set_scheduled(true);
+                if shared.engine.condition.shutdown.pause_for(AGAIN) {
+                    break Err(Unsaved::Busy);
+                }
             }
             other => break other,
         }
@@ -149,13 +162,31 @@ fn write(shared: &Shared, begun: &mut Option<Rewrite>) -> Result<u64, Unsaved> {
     let form = form_of_base(shared);
     let (number, coming) = shared.appending.expect_rewrite(form);
     let save = Save::default();
-    let mut at_cut = |cut: &CutInfo| shared.appending.cut(journal, cut.stamp, number);
+    let mut is_cut = false;
+    let mut at_cut = |cut: &CutInfo| {
+        is_cut = true;
+        shared.appending.cut(journal, cut.stamp, number);
+    };
+    let settings = shared.engine.settings.current();
+    let path = journaling::layout(&settings).temporary(&format!("rewrite.{number}"));
+    let plan = saving::plan_at(&settings, path.clone(), form);
     let purpose = Purpose { is_base: "1", form, readers: Readers::Pantala, at_cut: &mut at_cut };
-    saving::write_snapshot(shared, &save, purpose, |_, _| {
-        let rewrite = coming.recv_timeout(BEGIN_MOST).ok().flatten();
-        let rewrite = rewrite.ok_or("the file after it could not be begun")?;
-        let path = begun.insert(rewrite).base_path.clone();
-        let plan = saving::plan_at(&shared.engine.settings.current(), path, form);
-        Ok((Box::new(RealDisk), plan))
-    })
+    let written =
+        saving::write_snapshot(shared, &save, purpose, |_, _| Ok((Box::new(RealDisk), plan)));
+    if is_cut {
+        // Also where the snapshot has failed: the writer is to know that.
+        *begun = coming.recv_timeout(BEGIN_MOST).ok().flatten();
+    }
+    let placed = written.and_then(|bytes| {
+        let no_increment = || Unsaved::Failed("the file after it could not be begun".into());
+        let rewrite = begun.as_ref().ok_or_else(no_increment)?;
+        let moved = RealDisk.rename(&path, &rewrite.base_path);
+        moved.map_err(|error| Unsaved::Failed(format!("{}: {error}", path.display())))?;
+        Ok(bytes)
+    });
+    if placed.is_err() {
+        // Most often there is none.
+        let _absent = RealDisk.remove(&path);
+    }
+    placed
 }

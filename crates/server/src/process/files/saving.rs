@@ -35,7 +35,7 @@ use pantala_settings::Settings;
 use super::place;
 use crate::commands::REDIS_VERSION;
 use crate::replication::moment::{Moment, note};
-use crate::saves::{Ended, Save};
+use crate::saves::{Ended, NoSave, Save};
 use crate::shared::Shared;
 use crate::tls::Watch;
 
@@ -54,16 +54,28 @@ pub fn now_s() -> i64 {
 pub enum Unsaved {
     /// Another one is being written.
     Busy,
+    /// The server is about to stop, and saves by itself if that is wanted.
+    Stopping,
     /// A script does not end.
     Held,
     /// It failed, or was called off.
     Failed(String),
 }
 
+impl From<NoSave> for Unsaved {
+    fn from(why: NoSave) -> Self {
+        match why {
+            NoSave::Running => Unsaved::Busy,
+            NoSave::Stopping => Unsaved::Stopping,
+        }
+    }
+}
+
 impl fmt::Display for Unsaved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unsaved::Busy => f.write_str("another one has not ended"),
+            Unsaved::Stopping => f.write_str("the server is being stopped"),
             Unsaved::Held => f.write_str("a script does not end, and has written"),
             Unsaved::Failed(why) => f.write_str(why),
         }
@@ -76,7 +88,17 @@ impl fmt::Display for Unsaved {
 /// # Errors
 /// See [`Unsaved`]; the old file is as it was.
 pub fn save(shared: &Shared) -> Result<(), Unsaved> {
-    let save = shared.saves.begin(monotonic_us(), false).ok_or(Unsaved::Busy)?;
+    let save = shared.saves.begin(monotonic_us(), false)?;
+    run(shared, &save)
+}
+
+/// The same for the server's stop, once nobody else may begin one.
+///
+/// # Errors
+/// See [`save`].
+pub fn save_before_stop(shared: &Shared) -> Result<(), Unsaved> {
+    let save = shared.saves.begin_last(monotonic_us()).map_err(Unsaved::from);
+    let save = save.inspect_err(|why| tracing::error!("a snapshot could not be begun: {why}"))?;
     run(shared, &save)
 }
 
@@ -85,7 +107,7 @@ pub fn save(shared: &Shared) -> Result<(), Unsaved> {
 /// # Errors
 /// Another one is being written, or the system has no thread.
 pub fn save_in_background(shared: &Arc<Shared>) -> Result<(), Unsaved> {
-    let save = shared.saves.begin(monotonic_us(), true).ok_or(Unsaved::Busy)?;
+    let save = shared.saves.begin(monotonic_us(), true)?;
     let (of_thread, saved) = (Arc::clone(shared), Arc::clone(&save));
     let life = move || {
         pantala_base::os::yield_to_others();
@@ -253,7 +275,8 @@ pub fn write_snapshot(
 }
 
 /// The same where `write` takes the pieces out of the queue, all of them or until something fails,
-/// and is given what `begin` has prepared after the cut.
+/// and is given what `begin` has prepared after the cut. However long that takes, walkers walk
+/// meanwhile: a command waits for them that changes a large value.
 ///
 /// # Errors
 /// Not all was written.
@@ -290,9 +313,9 @@ pub fn write_snapshot_by<T>(
     facts.functions = libraries.map(|library| library.code.clone()).collect();
     let snapshot = save.cut(snapshot);
     let written = std::thread::scope(|scope| {
-        let prepared = begin(&mut facts, &queue);
         let walkers = 0..settings.snapshot_thread_count();
         let started = walkers.filter(|_| start_walker(scope, shared, snapshot, &queue)).count();
+        let prepared = begin(&mut facts, &queue);
         if started == 0 {
             snapshot.cancel();
             snapshot.work(&engine.space);

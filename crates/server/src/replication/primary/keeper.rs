@@ -106,6 +106,10 @@ fn begin_copy_if_due(
     }
     let recipients = Arc::new(Recipients::new(together, way));
     if shared.replication.primary.begin_copy(&recipients) {
+        if shared.engine.condition.shutdown.is_preparing() {
+            // Since then: whoever prepares may have looked already whether a copy is being made.
+            recipients.save.cancel();
+        }
         copy::begin(shared, recipients);
     }
     None

@@ -344,7 +344,7 @@ impl File {
             min_bytes: settings.auto_aof_rewrite_min_bytes,
         };
         let idle_ms = self.shared.appending.idle_ms(monotonic_us());
-        if self.writer.is_rewrite_due(rules, idle_ms) && rewriting::begin(&self.shared) {
+        if self.writer.is_rewrite_due(rules, idle_ms) && rewriting::begin(&self.shared).is_ok() {
             tracing::info!("the append-only file is rewritten by itself");
         }
     }

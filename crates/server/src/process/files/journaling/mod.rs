@@ -120,7 +120,7 @@ pub fn settings_changed(shared: &Shared, now: &Settings) -> Result<(), String> {
 pub fn begin_anew(shared: &Arc<Shared>) -> Result<(), String> {
     // Asked first: one that an earlier file has begun must not end in this one.
     let asked = shared.appending.begin_rewrite(monotonic_us());
-    asked.ok_or("a rewrite is under way: try again when it has ended")?;
+    asked.map_err(|why| why.to_string())?;
     let layout = layout(&shared.engine.settings.current());
     let manifest = layout.try_to_write(&RealDisk).and_then(|()| layout.open(&RealDisk));
     let manifest = manifest.map_err(|error| error.to_string());

@@ -1,0 +1,53 @@
+"""A disk whose syncs wait or fail as long as a scenario wants it: `held_disk.c`, preloaded."""
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from server import until
+from trial import Skip
+
+
+class HeldDisk:
+    """For servers that are started while it is there."""
+
+    def __init__(self):
+        if not shutil.which("cc"):
+            raise Skip("there is no cc")
+        self.directory = Path(tempfile.mkdtemp(prefix="held-disk-"))
+        self.library = self.directory / "held_disk.so"
+        source = Path(__file__).with_name("held_disk.c")
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", self.library, source, "-ldl"],
+                       check=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.directory)
+
+    def under(self, server):
+        """This server's syncs are those of this disk; to be said before its start."""
+        server.variables |= {"LD_PRELOAD": str(self.library), "HELD_DISK": str(self.directory)}
+        return server
+
+    def hold(self):
+        """From now on syncs wait."""
+        (self.directory / "waits").unlink(missing_ok=True)
+        (self.directory / "hold").touch()
+
+    def wait_for_sync(self):
+        """Until a sync waits."""
+        until((self.directory / "waits").exists, "a sync waits")
+
+    def let_go(self):
+        """Syncs wait no more."""
+        (self.directory / "hold").unlink(missing_ok=True)
+
+    def fail(self, fails):
+        """Whether syncs fail from now on."""
+        if fails:
+            (self.directory / "fail").touch()
+        else:
+            (self.directory / "fail").unlink(missing_ok=True)
