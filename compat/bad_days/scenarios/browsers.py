@@ -264,6 +264,34 @@ def a_flood_of_logins(trial):
         keeper.want(b"PONG", "PING")
 
 
+@scenario("--maxclients", "1100", descriptors=(1_200, 1_200), slack_mb=200)
+def sockets_leave_descriptors(trial):
+    """As many sockets as the server takes, then logins beside them: those too many are refused, who
+    is in is served, and files find their descriptors."""
+    with trial.client() as client:
+        browser, sockets = Browser(trial), []
+        assert browser.log_in("default", "") == 204
+        while len(sockets) < 1_200:
+            with contextlib.suppress(ConnectionError, AssertionError):
+                sockets.append(Socket(browser))
+                if sockets[-1].status == 101:
+                    continue
+            break
+        good = [sock for sock in sockets if sock.status == 101]
+        trial.note(f"{len(good)} sockets, {trial.server.fd_count()} descriptors")
+        assert 200 < len(good) < 400, len(good)
+        client.want(b"OK", "SET", "k", "v")
+        before = stat(client, "rdb_saves", "persistence")
+        client.call("BGSAVE")
+        until(lambda: stat(client, "rdb_saves", "persistence") > before, "a snapshot is written")
+        client.want(b"OK", "SET", "k", "v2")
+        good[0].say({"id": 1, "run": ["GET", "k"]})
+        assert good[0].hear()["reply"] == "v2"
+        for sock in sockets:
+            abort(sock.sock)
+        until(lambda: browser.run("GET", "k") == "v2", "there is room again")
+
+
 @scenario()
 def sessions_of_deleted_users(trial):
     """Who is deleted, switched off or gets another password is out, with all its sockets."""

@@ -10,11 +10,12 @@ pub trait Host: Send + Sync + 'static {
     /// What runs commands, with its settings, users and counts.
     fn engine(&self) -> &Engine;
 
-    /// A new client of the server: this end of a pair of sockets, whose other end a worker serves.
+    /// A new client of the server, that speaks RESP 3: this end of a pair of sockets, whose other
+    /// end a worker serves.
     ///
     /// # Errors
-    /// A text for the user: there are too many clients, or no descriptors.
-    fn connect(&self, client: NewClient) -> Result<UnixStream, String>;
+    /// A text for the user: there are too many clients, or too few descriptors.
+    fn connect(&self, client: NewClient) -> Result<NearEnd, String>;
 
     /// What is settled once a run.
     fn facts(&self) -> Facts;
@@ -41,6 +42,14 @@ pub struct NewClient {
     pub address: String,
     /// Our end of its connection.
     pub local: String,
+}
+
+/// This end of a connection.
+pub struct NearEnd {
+    /// Its socket, which waits for nothing.
+    pub stream: UnixStream,
+    /// Its place among all descriptors of connections: to be dropped after the socket.
+    pub place: Box<dyn Send>,
 }
 
 /// What is settled once a run.

@@ -48,7 +48,7 @@ mod stream;
 
 pub use admin::{Admin, Peer};
 pub use host::{
-    Facts, Figures, Host, LaneFigures, MemoryFigures, NewClient, NotReady, WorkerFigures,
+    Facts, Figures, Host, LaneFigures, MemoryFigures, NearEnd, NewClient, NotReady, WorkerFigures,
 };
 pub use otlp::export;
 pub use serve::Incoming;

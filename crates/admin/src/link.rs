@@ -8,20 +8,21 @@
 //! Invariants
 //! 1. Replies come in the order of the commands, so that a queue tells whose each is. What would
 //!    break that is not asked (`access::NEVER`).
-//! 2. A request that names a database runs there or not at all: those after a SELECT wait until it
-//!    is answered.
+//! 2. A request that names a database runs there or not at all, and it is known whether it is one of
+//!    a transaction: those after a SELECT, MULTI, EXEC or DISCARD wait until that is answered.
 //! 3. SUBSCRIBE and its kin are answered by messages alone, or by an error: a PING behind them
-//!    tells which.
+//!    tells which. Within MULTI they are queued as all are.
+//! 4. What is said without being asked to is called as clients call it (`rename-command`).
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 
-use pantala_commands::Login;
+use pantala_commands::{Login, Registry};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 use crate::admin::Peer;
-use crate::host::{Host, NewClient};
+use crate::host::{Host, NearEnd, NewClient};
 use crate::reply::to_json;
 use crate::scan::{Broken, Scan, Scanned};
 
@@ -30,6 +31,13 @@ const READ_BYTES: usize = 64 << 10;
 /// The names of commands that are answered by messages.
 const SUBSCRIBING: [&str; 6] =
     ["subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe"];
+
+/// How these replies are as JSON.
+const OK: &str = "{\"status\":\"OK\"}";
+const QUEUED: &str = "{\"status\":\"QUEUED\"}";
+const ELSEWHERE: &str = "ERR no other database within MULTI";
+const NO_SELECT: &str = "ERR no other database: SELECT has no name here";
+const NO_PING: &str = "ERR nothing can be subscribed to: PING, ECHO and TIME have no name here";
 
 /// What is to be run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,22 +76,56 @@ enum Awaited {
     Answer(String),
     /// Whether this database is selected; for the request that said so, if one did.
     Select(u32, Option<String>),
+    /// Whether a transaction has begun.
+    Multi(String),
+    /// A transaction has ended: by EXEC, or not.
+    Ended(String, bool),
     /// For a request that is answered by messages, or the PING behind it.
     Subscribed(String),
+    /// No reply: the request has its answer, which waits for those before it.
+    Known(String, String),
+}
+
+/// What is known of the transaction that the client is in.
+#[derive(Default)]
+struct Transaction {
+    /// A SELECT is queued.
+    selects: bool,
+}
+
+/// How clients call the commands that a link says by itself; `None`: they can not.
+struct Names {
+    select: Option<Vec<u8>>,
+    /// A command that is surely answered, with its arguments.
+    answered: Option<Vec<Vec<u8>>>,
+}
+
+impl Names {
+    fn of(registry: &Registry) -> Names {
+        let called = |name| registry.called(name).map(|name| name.as_bytes().to_vec());
+        let echo = || called("ECHO").map(|name| vec![name, Vec::new()]);
+        let time = || called("TIME").map(|name| vec![name]);
+        let answered = called("PING").map(|name| vec![name]).or_else(echo).or_else(time);
+        Names { select: called("SELECT"), answered }
+    }
 }
 
 /// See the module.
 pub(crate) struct Link {
     stream: UnixStream,
+    /// Dropped after the socket.
+    _place: Box<dyn Send>,
+    names: Names,
     scan: Scan,
     out: Vec<u8>,
     awaited: VecDeque<Awaited>,
-    /// They wait for the reply to a SELECT.
+    /// They wait for the reply to what changes what they mean.
     held: VecDeque<Request>,
     /// What their arguments take.
     held_bytes: usize,
-    is_selecting: bool,
-    /// None: not known, for a SELECT was queued and EXEC may run it.
+    is_settling: bool,
+    transaction: Option<Transaction>,
+    /// None: not known, for EXEC has run a SELECT.
     db: Option<u32>,
     heard: VecDeque<Heard>,
 }
@@ -100,26 +142,31 @@ impl Link {
         login: Option<Login>,
         credentials: Option<(&str, &str)>,
     ) -> Result<Link, String> {
+        let registry = &host.engine().registry;
+        let auth = registry.called("AUTH");
+        if auth.is_none() && credentials.is_some() {
+            return Err("ERR nobody can log in: AUTH has no name here".into());
+        }
         let (address, local) = (peer.address.clone(), peer.local.clone());
-        let stream = host.connect(NewClient { login, address, local })?;
+        let NearEnd { stream, place } = host.connect(NewClient { login, address, local })?;
         let stream = UnixStream::from_std(stream).map_err(|error| error.to_string())?;
         let mut link = Link {
             stream,
+            _place: place,
+            names: Names::of(registry),
             scan: Scan::default(),
             out: Vec::new(),
             awaited: VecDeque::new(),
             held: VecDeque::new(),
             held_bytes: 0,
-            is_selecting: false,
+            is_settling: false,
+            transaction: None,
             db: Some(0),
             heard: VecDeque::new(),
         };
-        match credentials {
-            None => link.send(&[b"HELLO", b"3"], Awaited::Nothing),
-            Some((user, password)) => {
-                let words = [b"HELLO", &b"3"[..], b"AUTH", user.as_bytes(), password.as_bytes()];
-                link.send(&words, Awaited::Answer(String::new()));
-            }
+        if let (Some((user, password)), Some(auth)) = (credentials, auth) {
+            let words = [auth.as_bytes(), user.as_bytes(), password.as_bytes()];
+            link.send(&words, Awaited::Answer(String::new()));
         }
         Ok(link)
     }
@@ -212,17 +259,44 @@ impl Link {
     }
 
     fn send_held(&mut self) {
-        while !self.is_selecting
+        while !self.is_settling
             && let Some(request) = self.held.front()
         {
             if let Some(db) = request.db.filter(|db| Some(*db) != self.db) {
-                self.is_selecting = true;
-                let number = db.to_string();
-                return self.send(&[b"SELECT", number.as_bytes()], Awaited::Select(db, None));
-            }
-            if let Some(request) = self.take_held() {
+                let why = match (&self.transaction, &self.names.select) {
+                    (Some(_), _) => ELSEWHERE,
+                    (None, None) => NO_SELECT,
+                    (None, Some(name)) => {
+                        let (name, number) = (name.clone(), db.to_string());
+                        self.is_settling = true;
+                        return self.send(&[&name, number.as_bytes()], Awaited::Select(db, None));
+                    }
+                };
+                self.refuse_held(why);
+            } else if let Some(request) = self.take_held() {
                 self.send_one(request);
             }
+        }
+    }
+
+    /// The first that waits is answered with an error, after those before it.
+    fn refuse_held(&mut self, why: &str) {
+        if let Some(request) = self.take_held() {
+            self.answer(request.id, format!("{{\"error\":\"{why}\"}}"));
+        }
+    }
+
+    /// Answers a request that the server is not asked for.
+    fn answer(&mut self, id: String, json: String) {
+        self.awaited.push_back(Awaited::Known(id, json));
+        self.tell_known();
+    }
+
+    fn tell_known(&mut self) {
+        while matches!(self.awaited.front(), Some(Awaited::Known(..)))
+            && let Some(Awaited::Known(id, json)) = self.awaited.pop_front()
+        {
+            self.heard.push_back(Heard::Reply(id, json));
         }
     }
 
@@ -235,18 +309,29 @@ impl Link {
     fn send_one(&mut self, request: Request) {
         let Request { id, args, name, .. } = request;
         let words: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+        if let Some(transaction) = &mut self.transaction
+            && !matches!(name.as_str(), "multi" | "exec" | "discard")
+        {
+            transaction.selects |= name == "select";
+            return self.send(&words, Awaited::Answer(id));
+        }
         if SUBSCRIBING.contains(&name.as_str()) {
+            let Some(answered) = self.names.answered.clone() else {
+                return self.answer(id, format!("{{\"error\":\"{NO_PING}\"}}"));
+            };
             push_command(&words, &mut self.out);
-            return self.send(&[b"PING"], Awaited::Subscribed(id));
+            let answered: Vec<&[u8]> = answered.iter().map(Vec::as_slice).collect();
+            return self.send(&answered, Awaited::Subscribed(id));
         }
-        let selected = args.get(1).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
-        match selected.filter(|_| name == "select") {
-            Some(db) => {
-                self.is_selecting = true;
-                self.send(&words, Awaited::Select(db, Some(id)));
-            }
-            None => self.send(&words, Awaited::Answer(id)),
-        }
+        let number = args.get(1).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        let awaited = match (name.as_str(), number) {
+            ("select", Some(db)) => Awaited::Select(db, Some(id)),
+            ("multi", _) => Awaited::Multi(id),
+            ("exec" | "discard", _) => Awaited::Ended(id, name == "exec"),
+            _ => return self.send(&words, Awaited::Answer(id)),
+        };
+        self.is_settling = true;
+        self.send(&words, awaited);
     }
 
     /// A whole reply has come.
@@ -263,42 +348,58 @@ impl Link {
             self.heard.push_back(Heard::Push(json));
             return Ok(());
         }
+        let is_ok = json == OK;
         match self.awaited.pop_front() {
-            None | Some(Awaited::Nothing) => {}
+            None | Some(Awaited::Nothing | Awaited::Known(..)) => {}
             Some(Awaited::Answer(id)) => self.heard.push_back(Heard::Reply(id, json)),
             Some(Awaited::Select(db, asked)) => self.selected(db, asked, (json, is_error)),
+            Some(Awaited::Multi(id)) => {
+                if is_ok {
+                    self.transaction = Some(Transaction::default());
+                }
+                self.settled(Some((id, json)));
+            }
+            Some(Awaited::Ended(id, has_run)) => {
+                let ended = self.transaction.take();
+                if has_run && ended.is_some_and(|ended| ended.selects) {
+                    self.db = None;
+                }
+                self.settled(Some((id, json)));
+            }
             Some(Awaited::Subscribed(id)) => {
-                if is_error {
+                if is_error || json == QUEUED {
                     self.awaited.push_front(Awaited::Nothing);
                 } else {
-                    json = "{\"status\":\"OK\"}".to_owned();
+                    json = OK.to_owned();
                 }
                 self.heard.push_back(Heard::Reply(id, json));
             }
         }
+        self.tell_known();
         Ok(())
     }
 
     fn selected(&mut self, db: u32, asked: Option<String>, (json, is_error): (String, bool)) {
-        self.is_selecting = false;
-        // Between MULTI and EXEC it is only queued.
-        let is_done = json == "{\"status\":\"OK\"}";
+        let is_done = json == OK;
         if !is_error {
             self.db = is_done.then_some(db);
         }
         match asked {
-            Some(id) => self.heard.push_back(Heard::Reply(id, json)),
-            None if is_done => {}
+            Some(id) => self.settled(Some((id, json))),
+            None if is_done => self.settled(None),
             None => {
-                let why = match is_error {
-                    true => json,
-                    false => "{\"error\":\"ERR no other database within MULTI\"}".to_owned(),
-                };
-                if let Some(request) = self.take_held() {
-                    self.heard.push_back(Heard::Reply(request.id, why));
-                }
+                let error = || format!("{{\"error\":\"{ELSEWHERE}\"}}");
+                let json = if is_error { json } else { error() };
+                let refused = self.take_held().map(|request| (request.id, json));
+                self.settled(refused);
             }
         }
+    }
+
+    /// What others waited for has been answered.
+    fn settled(&mut self, answer: Option<(String, String)>) {
+        self.is_settling = false;
+        self.heard.extend(answer.map(|(id, json)| Heard::Reply(id, json)));
         self.send_held();
     }
 }

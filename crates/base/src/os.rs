@@ -6,6 +6,7 @@
 //! Tests: foot of the file.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 
 /// Raises the process's limit of open descriptors to `want`, or as far as it may go. Returns the
@@ -28,6 +29,11 @@ pub fn raise_fd_limit(want: u64) -> u64 {
         }
     }
     limit.rlim_cur
+}
+
+/// Whether something failed because the process, or the system, has too many files open.
+pub fn is_short_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Lets the kernel write no core file of this process; whether it will not. The limit is one byte:

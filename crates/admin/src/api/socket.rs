@@ -170,10 +170,7 @@ impl Conversation {
             }
             Event::Feed => (self.feed().and_then(text), true),
             Event::Look => (Some(Message::Ping(Vec::new().into())), true),
-            Event::Figures => {
-                let figures = figures(&*self.admin.host);
-                (text(json!({ "figures": figures }).to_string()), true)
-            }
+            Event::Figures => (text(self.tell_figures().to_string()), true),
             Event::Said(Message::Text(said)) => match self.hear(&said) {
                 Ok(answer) => (answer.and_then(text), true),
                 Err(why) => (text(json!({ "error": why }).to_string()), true),
@@ -183,11 +180,26 @@ impl Conversation {
         }
     }
 
-    /// Whether whoever opened this socket is still who he was.
-    fn is_still_here(&self) -> bool {
-        let now = Asker::of(&self.admin, &self.peer, &self.headers);
+    /// Whether whoever opened this socket is still who he was. What he may do is what he may now.
+    fn is_still_here(&mut self) -> bool {
+        let Some(now) = Asker::of(&self.admin, &self.peer, &self.headers) else { return false };
         let id = |asker: &Asker| asker.login.user().map(|user| user.id());
-        now.is_some_and(|now| id(&now) == id(&self.asker) && now.may_write == self.asker.may_write)
+        let is_here = id(&now) == id(&self.asker) && now.may_write == self.asker.may_write;
+        if is_here {
+            self.asker = now;
+        }
+        is_here
+    }
+
+    /// The figures that are due, or why there are no more.
+    fn tell_figures(&mut self) -> Value {
+        match self.asker.must_run(self.admin.host.engine(), "info") {
+            Ok(()) => json!({ "figures": figures(&*self.admin.host) }),
+            Err(refusal) => {
+                self.figures = None;
+                json!({ "error": refusal.why })
+            }
+        }
     }
 
     /// Does what the browser has said; what can be answered at once.

@@ -21,9 +21,7 @@ const ARGUMENTS: usize = 64;
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// HELLO is to be answered.
-    Greeting,
-    /// CLIENT LIST is: it knows the client's address.
+    /// CLIENT LIST is to be answered: it knows the client's address.
     Looking,
     /// MONITOR is.
     Beginning,
@@ -57,15 +55,21 @@ impl Traffic {
         login: Login,
         client: u64,
     ) -> Result<Traffic, String> {
+        let called = |name| {
+            let found = host.engine().registry.called(name).map(str::as_bytes);
+            found.ok_or_else(|| format!("{name} has no name here"))
+        };
+        let (list, monitor) = (called("CLIENT")?, called("MONITOR")?);
         let mut link = Link::open(host, peer, Some(login), None)?;
-        let number = client.to_string();
+        let (number, mut stage) = (client.to_string(), Stage::Beginning);
         if client != 0 {
-            link.send_blindly(&[b"CLIENT", b"LIST", b"ID", number.as_bytes()]);
+            link.send_blindly(&[list, b"LIST", b"ID", number.as_bytes()]);
+            stage = Stage::Looking;
         }
-        link.send_blindly(&[b"MONITOR"]);
+        link.send_blindly(&[monitor]);
         Ok(Traffic {
             link,
-            stage: Stage::Greeting,
+            stage,
             client: if client == 0 { String::new() } else { number },
             address: None,
             second: Instant::now(),
@@ -100,8 +104,6 @@ impl Traffic {
             return Some(error(&String::from_utf8_lossy(&line[1..])));
         }
         match self.stage {
-            Stage::Greeting if self.client.is_empty() => self.stage = Stage::Beginning,
-            Stage::Greeting => self.stage = Stage::Looking,
             Stage::Looking => match address_in(line) {
                 Some(address) => {
                     (self.address, self.stage) = (Some(address.to_vec()), Stage::Beginning);

@@ -145,6 +145,12 @@ impl Registry {
         named.map(|(row, _)| *row)
     }
 
+    /// How clients call the command of this name of its own; `None`: they can not.
+    pub fn called(&self, name: &str) -> Option<&str> {
+        let number = usize::from(self.find_own(name.as_bytes())?.number);
+        Some(&*self.names[number]).filter(|name| !name.is_empty())
+    }
+
     /// The row of a command, by its own name in any case, whatever clients call it.
     pub fn find_own(&self, name: &[u8]) -> Option<CommandRef> {
         let name = name.to_ascii_uppercase();

@@ -6,7 +6,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
+
+use pantala_base::os::is_short_of_descriptors;
 
 use super::{Disk, DiskFile};
 
@@ -14,20 +16,37 @@ use super::{Disk, DiskFile};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
+/// Where descriptors are short, a file is tried to be opened again so often,
+const OPENING_TRIES: u32 = 100;
+/// after so long. A crowd that connects takes some of those that are kept for files, for the moment
+/// between being accepted and being turned away.
+const OPENING_PAUSE: Duration = Duration::from_millis(10);
+
+/// Opens a file; again for a while where the process or the system has too many open.
+fn patiently(open: impl Fn() -> io::Result<File>) -> io::Result<File> {
+    for _ in 1..OPENING_TRIES {
+        match open() {
+            Err(error) if is_short_of_descriptors(&error) => std::thread::sleep(OPENING_PAUSE),
+            opened => return opened,
+        }
+    }
+    open()
+}
+
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        let file = File::create(path)?;
+        let file = patiently(|| File::create(path))?;
         // For `leftovers`; where the file system has no locks there is none.
         let _is_told = file.try_lock();
         Ok(Arc::new(file))
     }
 
     fn open_to_append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(OpenOptions::new().append(true).open(path)?))
+        Ok(Arc::new(patiently(|| OpenOptions::new().append(true).open(path))?))
     }
 
     fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(File::open(path)?))
+        Ok(Box::new(patiently(|| File::open(path))?))
     }
 
     fn size(&self, path: &Path) -> io::Result<u64> {
@@ -35,7 +54,7 @@ impl Disk for RealDisk {
     }
 
     fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).open(path)?;
+        let file = patiently(|| OpenOptions::new().write(true).open(path))?;
         file.set_len(bytes)?;
         file.sync_all()
     }
@@ -56,7 +75,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_directory(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+        patiently(|| File::open(path))?.sync_all()
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
@@ -104,5 +123,26 @@ impl DiskFile for File {
 
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_that_are_short_for_a_moment_are_waited_for() {
+        let tries = std::cell::Cell::new(0);
+        let opened = patiently(|| {
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                1 => Err(io::Error::from_raw_os_error(24)),
+                2 => Err(io::Error::from_raw_os_error(23)),
+                _ => File::open("/dev/null"),
+            }
+        });
+        assert!(opened.is_ok() && tries.get() == 3);
+        let missing = patiently(|| File::open("/nowhere/at/all"));
+        assert_eq!(missing.map(drop).map_err(|e| e.kind()), Err(io::ErrorKind::NotFound));
     }
 }

@@ -17,7 +17,7 @@ use crate::process::files::place;
 use crate::process::files::whole_file;
 use crate::process::logging;
 use crate::process::start::set_workers;
-use crate::process::system::limits::own_descriptors;
+use crate::process::system::limits::{keep_reserve, own_descriptors};
 use crate::replication::{primary, replica};
 use crate::shared::Shared;
 use crate::workers::inbox::Message;
@@ -216,11 +216,10 @@ fn react(shared: &Shared, now: &Settings, reaction: OnChange) -> Result<(), Stri
             shared.engine.condition.shutdown.wake();
         }
         OnChange::Listeners => listen_anew(shared, now)?,
-        OnChange::Clients => {
-            shared.workers.post_all(|| Message::MoreDescriptors);
-        }
+        OnChange::Clients => keep_reserve(&shared.workers.room, now),
         OnChange::Workers => {
             if let Some(shared) = shared.arc() {
+                keep_reserve(&shared.workers.room, now);
                 set_workers(&shared, now.worker_count())?;
             }
         }

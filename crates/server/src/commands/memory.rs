@@ -299,7 +299,7 @@ fn doctor(call: &mut Call<'_, '_>) -> Done {
     let circumstances = Circumstances {
         rss: rss_bytes(),
         limit: shared.engine.settings.current().memory_limit(),
-        clients: shared.workers.connection_count() as u64,
+        clients: shared.workers.room.connection_count() as u64,
         scripts: shared.engine.scripts.counts().0,
     };
     let text = diagnose(&account, circumstances);

@@ -1,10 +1,11 @@
 //! The server, as HTTP asks it.
 
+use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use pantala_admin::{
-    Facts, Figures, Host, LaneFigures, MemoryFigures, NewClient, NotReady, WorkerFigures,
+    Facts, Figures, Host, LaneFigures, MemoryFigures, NearEnd, NewClient, NotReady, WorkerFigures,
 };
 use pantala_base::clock::monotonic_us;
 use pantala_base::limits::rss_bytes;
@@ -12,6 +13,7 @@ use pantala_commands::Session;
 use pantala_engine::Engine;
 use pantala_engine::condition::states::States;
 use pantala_engine::stats::tallies::ThreadTally;
+use pantala_protocol::Version;
 
 use crate::commands::info;
 use crate::process::listening::ListenerKind;
@@ -32,29 +34,28 @@ impl Host for Server {
         &self.0.engine
     }
 
-    fn connect(&self, client: NewClient) -> Result<UnixStream, String> {
+    fn connect(&self, client: NewClient) -> Result<NearEnd, String> {
         let shared = &self.0;
-        if shared.workers.connection_count() >= shared.engine.settings.current().maxclients as usize
-        {
-            return Err("ERR max number of clients reached".into());
-        }
-        let cannot = |error: std::io::Error| format!("there is no connection: {error}");
-        let (near, far) = UnixStream::pair().map_err(cannot)?;
-        near.set_nonblocking(true).map_err(cannot)?;
-        far.set_nonblocking(true).map_err(cannot)?;
+        let maxclients = shared.engine.settings.current().maxclients;
+        let link = shared.workers.room.take_link(maxclients);
+        let link = link.ok_or("ERR max number of clients reached")?;
+        let (near, far) = pair().map_err(|error| {
+            shared.workers.room.went();
+            format!("there is no connection: {error}")
+        })?;
         let now = shared.engine.acl.in_force();
         let mut session = Session::of_client(shared.next_client_id(), &now);
         if let Some(login) = client.login {
             session.log_in(login, &now);
         }
+        session.version = Version::Resp3;
         session.since_us = monotonic_us();
         (session.peer, session.local) = (client.address, client.local);
         session.lib_name = LIB_NAME.into();
         session.lib_version = env!("CARGO_PKG_VERSION").as_bytes().into();
-        shared.workers.came();
         let (session, kind) = (Box::new(session), ListenerKind::RespUnix);
         shared.workers.seat(Message::Accepted { socket: far.into(), session, kind });
-        Ok(near)
+        Ok(NearEnd { stream: near, place: Box::new(link) })
     }
 
     fn facts(&self) -> Facts {
@@ -106,13 +107,20 @@ impl Host for Server {
                 waiting: engine.lane.waiting() as u64,
                 jobs: laned,
             },
-            clients: shared.workers.connection_count() as u64,
+            clients: shared.workers.room.connection_count() as u64,
             cpu_s: info::cpu_seconds(),
             persistence: info::persistence(shared),
             link_is_up: following.is_replica().then(|| following.is_connected()),
             replicas: shared.replication.replicas.all().len() as u64,
         }
     }
+}
+
+fn pair() -> io::Result<(UnixStream, UnixStream)> {
+    let (near, far) = UnixStream::pair()?;
+    near.set_nonblocking(true)?;
+    far.set_nonblocking(true)?;
+    Ok((near, far))
 }
 
 fn workers(shared: &Shared) -> Vec<WorkerFigures> {

@@ -69,7 +69,7 @@ struct Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
-        self.shared.workers.went();
+        self.shared.workers.room.went();
     }
 }
 

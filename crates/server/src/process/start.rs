@@ -107,6 +107,7 @@ pub fn start_with(
     let change_sink = None;
     let shared = Shared::new(Launch { settings, file, seed, registry, change_sink, supervisor });
     *shared.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
+    limits::keep_reserve(&shared.workers.room, &shared.engine.settings.current());
     primary::settings_changed(&shared);
     let settings = shared.engine.settings.current();
     shared.engine.acl.change(|users| acl::at_start(users, &settings))?;

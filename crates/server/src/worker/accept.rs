@@ -42,7 +42,7 @@ impl Worker {
     pub(crate) fn accept(&mut self, socket: OwnedFd, listener: ListenerId, ops: &mut Ops<'_>) {
         let shared = Arc::clone(&self.shared);
         let kind = ListenerKind::of(listener);
-        if shared.workers.connection_count() >= self.settings.maxclients as usize {
+        if !shared.workers.room.has_place(self.settings.maxclients) {
             return self.turn_away(socket, kind, (TOO_MANY, TOO_MANY_OPEN));
         }
         // A password that was set before it connected holds for it, also if that was in this turn.
@@ -71,7 +71,7 @@ impl Worker {
             net::set_keepalive(&socket, self.settings.tcp_keepalive_s);
         }
         self.tally.accepted.add(1);
-        shared.workers.came();
+        shared.workers.room.came();
         if shared.workers.least_loaded() == self.index {
             shared.workers.joined(self.index);
             self.adopt(socket, session, kind, ops);
@@ -151,7 +151,7 @@ impl Worker {
             Err(error) => {
                 tracing::warn!(%error, "cannot serve a connection");
                 self.shared.workers.left(self.index);
-                self.shared.workers.went();
+                self.shared.workers.room.went();
                 return None;
             }
         };

@@ -473,7 +473,7 @@ impl Worker {
             self.connections[conn.index as usize] = None;
             self.open_count -= 1;
             self.shared.workers.left(self.index);
-            self.shared.workers.went();
+            self.shared.workers.room.went();
         }
     }
 

@@ -1,6 +1,7 @@
 //! The workers as a whole: how many, who serves how many connections, who is to go.
 
 pub mod inbox;
+pub mod room;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -12,6 +13,7 @@ use pantala_engine::stats::tallies::ThreadTally;
 use pantala_engine::{Mailbox, WorkerSet};
 
 use self::inbox::{Inbox, Message};
+use self::room::Room;
 
 pub use pantala_engine::clients::mailbox::MAX_WORKERS;
 
@@ -33,8 +35,8 @@ struct Place {
 /// See the module.
 pub struct Workers {
     places: Box<[Place]>,
-    /// Connections, those on their way between two workers too.
-    clients: AtomicUsize,
+    /// How many connections there are, and may be.
+    pub room: Arc<Room>,
     /// Moves between workers that have begun, and that have ended.
     departed: AtomicU64,
     arrived: AtomicU64,
@@ -54,7 +56,7 @@ impl Default for Workers {
         };
         Workers {
             places: (0..MAX_WORKERS).map(|_| place()).collect(),
-            clients: AtomicUsize::new(0),
+            room: Arc::default(),
             departed: AtomicU64::new(0),
             arrived: AtomicU64::new(0),
             added: Mutex::default(),
@@ -172,21 +174,6 @@ impl Workers {
         let is_serving =
             |index: &usize| self.places[*index].state.load(Ordering::Acquire) == SERVING;
         (0..MAX_WORKERS).filter(is_serving).collect()
-    }
-
-    /// How many connections there are.
-    pub fn connection_count(&self) -> usize {
-        self.clients.load(Ordering::Relaxed)
-    }
-
-    /// There is a connection more, wherever it will be served.
-    pub fn came(&self) {
-        self.clients.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// There is one less.
-    pub fn went(&self) {
-        self.clients.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A connection leaves one worker for another: until it has arrived nobody has it.

@@ -11,7 +11,8 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{HeaderMap, Request};
 use hyper_tokio::rt::TokioIo;
-use pantala_server::process::start::{Running, start};
+use pantala_server::commands::registry;
+use pantala_server::process::start::{Running, start_with};
 use pantala_settings::{Disk, Settings, Start};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -56,7 +57,8 @@ impl Server {
         let started =
             Settings::from_args(&args, std::iter::empty(), &mut Disk).expect("good words");
         let Start::Run(launch) = started else { panic!("there is nothing to print") };
-        let running = start(launch.settings, None).expect("it starts");
+        let registry = registry().renamed(&launch.renames).expect("good names");
+        let running = start_with(launch.settings, None, registry).expect("it starts");
         Server { running: Some(running), port, admin_port }
     }
 

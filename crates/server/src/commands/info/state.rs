@@ -98,7 +98,7 @@ pub(super) fn tls(shared: &Shared, page: &mut Page) {
 
 pub(super) fn clients(shared: &Shared, page: &mut Page) {
     let replicas = shared.replication.replicas.all().len();
-    page.line("connected_clients", shared.workers.connection_count().saturating_sub(replicas));
+    page.line("connected_clients", shared.workers.room.connection_count().saturating_sub(replicas));
     page.line("cluster_connections", 0);
     page.line("maxclients", shared.engine.settings.current().maxclients);
     page.each(&["client_recent_max_input_buffer", "client_recent_max_output_buffer"], 0);

@@ -111,7 +111,7 @@ fn general(shared: &Shared, page: &mut Page<'_>) {
     page.line("rusage_user", format!("{user_s:.6}"));
     page.line("rusage_system", format!("{system_s:.6}"));
     page.line("max_connections", now.maxclients);
-    page.line("curr_connections", shared.workers.connection_count());
+    page.line("curr_connections", shared.workers.room.connection_count());
     page.line("total_connections", sum(|tally| tally.accepted.get()));
     page.line("rejected_connections", sum(|tally| tally.refused.get()));
     operations(&Asked(shared), page);

@@ -10,23 +10,27 @@
 use pantala_base::os::raise_fd_limit;
 use pantala_settings::Settings;
 
-/// Descriptors the process needs beside its clients': files, listeners, connections to others,
-const OWN_DESCRIPTORS: u64 = 64;
+use crate::workers::room::Room;
+
+/// Descriptors the process needs beside its clients': files, listeners, connections to others, of
+/// which MIGRATE alone keeps up to 64,
+const OWN_DESCRIPTORS: u64 = 128;
 /// and an event loop of each worker.
 const WORKER_DESCRIPTORS: u64 = 4;
 
 /// Where Linux keeps the longest queue of connections that nobody has accepted yet.
 const SOMAXCONN: &str = "/proc/sys/net/core/somaxconn";
 
-/// Raises the limit of open files to what `maxclients` needs; as far as that fails, lowers
-/// `maxclients`.
+/// Raises the limit of open files to what `maxclients` needs, and then as far as the system lets
+/// it: a client of HTTP takes up to three. Where it stays below `maxclients`, lowers that.
 ///
 /// # Errors
 /// A text for the operator: not even one client could be served.
 pub fn fit_clients(mut settings: Settings) -> Result<Settings, String> {
     let own = own_descriptors(&settings);
     let wanted = u64::from(settings.maxclients) + own;
-    let (before, got) = (raise_fd_limit(0), raise_fd_limit(wanted));
+    let before = raise_fd_limit(0);
+    let got = raise_fd_limit(wanted).max(raise_fd_limit(u64::MAX));
     let possible = clients_within(got, own)?;
     if possible < settings.maxclients {
         tracing::warn!(
@@ -49,6 +53,11 @@ pub fn fit_clients(mut settings: Settings) -> Result<Settings, String> {
 /// Descriptors the process needs beside its clients', with these settings.
 pub fn own_descriptors(settings: &Settings) -> u64 {
     OWN_DESCRIPTORS + settings.worker_count() as u64 * WORKER_DESCRIPTORS
+}
+
+/// Tells connections how many descriptors they may have: all but those of the process.
+pub fn keep_reserve(room: &Room, settings: &Settings) {
+    room.set_descriptors(raise_fd_limit(0).saturating_sub(own_descriptors(settings)));
 }
 
 /// How many clients there is room for with so many descriptors, of which these are the process's.
