@@ -124,6 +124,35 @@ def wrong_passwords(trial):
             assert clock.seconds() > 0.8, f"three guesses in {clock.seconds():.2f} s"
 
 
+@scenario("--maxclients", "120")
+def guessers_that_close(trial):
+    """Who sends megabytes of wrong passwords and closes keeps no place that others want, whether a
+    password is asked of everybody or not; who guesses once and closes its side is answered."""
+    with trial.client() as keeper:
+        keeper.want(b"OK", "CONFIG", "SET", "auth_failure_delay", 3_000)
+        for password in ("", PASSWORD):
+            keeper.want(b"OK", "CONFIG", "SET", "requirepass", password)
+            crowd = [connect(trial.server.address) for _ in range(100)]
+            # In pieces, all of them by turns: what is taken does not depend on when it ends.
+            guess = encode("AUTH", "nobody", "wrong") * 2_000
+            for sock in crowd:
+                sock.setblocking(False)
+            for _ in range(20):
+                for sock in crowd:
+                    with contextlib.suppress(BlockingIOError, ConnectionError):
+                        sock.send(guess)
+            for sock in crowd:
+                sock.close()
+            until(lambda: stat(keeper, "connected_clients") < 10, "their places are free", 60)
+        keeper.want(b"OK", "CONFIG", "SET", "requirepass", PASSWORD, "auth_failure_delay", 10)
+        with trial.client() as client:
+            client.write(encode("AUTH", "wrong") + encode("PING"))
+            client.half_close()
+            answers = bytes(client.rest())
+            assert answers.count(b"WRONGPASS") == answers.count(b"NOAUTH") == 1, answers
+        keeper.want(b"OK", "CONFIG", "SET", "requirepass", "")
+
+
 @scenario("--maxclients", "4000")
 def guessing_crowd(trial):
     """Thousands guess without end, some go in the midst of it: others are served meanwhile."""

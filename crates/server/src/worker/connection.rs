@@ -88,6 +88,8 @@ pub struct Input {
     pub memcached: Option<Box<Reader>>,
     /// Reading is paused because there is so much.
     pub is_paused: bool,
+    /// Some was thrown away: what follows is no command.
+    pub is_overrun: bool,
 }
 
 /// What a client is to be sent.
@@ -249,6 +251,13 @@ impl Connection {
     #[inline]
     pub fn is_held_back(&self) -> bool {
         self.waits.parked.is_some_and(|parked| parked.waiting == Waiting::Penalty)
+    }
+
+    /// Whether it waits for a wrong password that was not its first, or with more behind it than may
+    /// wait: its going is its end.
+    #[inline]
+    pub fn is_guessing(&self) -> bool {
+        self.is_held_back() && (self.session.wrong_passwords > 1 || self.input.is_overrun)
     }
 
     /// Whether nothing of it is under way but what it waits for.

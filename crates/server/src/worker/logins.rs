@@ -8,6 +8,10 @@
 //! gets in during a flood of guesses. Whoever guesses by a new connection each time pays for the
 //! connections.
 //!
+//! A client that guesses (`Connection::is_guessing`) and closes its side while it is held back is
+//! dropped at once: it keeps no place that others want. What it sends meanwhile beyond what may
+//! wait is thrown away, and it ends after its answers (`sending.rs`).
+//!
 //! Who has not authenticated after `auth_timeout` is closed; not who was in and has said RESET, as
 //! pools of connections do. Each worker knows the first such
 //! moment and looks then, at most once in a second; a server that asks for no password never does.

@@ -10,6 +10,10 @@
 //! for ever: a FIN comes after all input, so with a full window it would never arrive, and one who
 //! has gone would be served. There all is read, as in Valkey.
 //!
+//! Nor where a client is held back for a wrong password, and has yet to authenticate or has given
+//! several: what it goes on to send is read and thrown away, so that its end is heard of, and that
+//! drops it at once.
+//!
 //! A peer that has gone can not be told from one that has only finished sending: both are a FIN. So
 //! that ends whoever waits for keys, in both cases, as Valkey frees a blocked client whose peer
 //! half-closes. All others get what they asked for before. While reading is paused a hang-up is
@@ -111,6 +115,10 @@ impl Worker {
         if connection.session.is_unpunished() {
             self.hold_back(index);
         }
+        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
+        if connection.is_guessing() && (connection.peer.is_done || connection.peer.has_hung_up) {
+            return self.drop_connection(token, ops);
+        }
         self.end_if_through(index);
         let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
         let is_last = connection.life == Life::Ending;
@@ -210,7 +218,12 @@ impl Worker {
         };
         let is_full = connection.input.bytes.len() > most_bytes
             || connection.tls.as_ref().is_some_and(|tls| tls.waits_for_turn());
-        if is_full && !connection.input.is_paused {
+        let is_worthless = connection.is_guessing()
+            || connection.is_held_back() && !connection.session.is_authenticated();
+        if is_full && is_worthless {
+            connection.input.bytes = Vec::new();
+            (connection.input.done, connection.input.is_overrun) = (0, true);
+        } else if is_full && !connection.input.is_paused {
             connection.input.is_paused = true;
             ops.pause_reading(connection.token);
         } else if !is_full && connection.input.is_paused {

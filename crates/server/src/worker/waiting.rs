@@ -135,13 +135,24 @@ impl Worker {
             if connection.waits.parked.is_some_and(|parked| parked.number == number) {
                 let index = connection.token.index;
                 if connection.is_held_back() {
-                    connection.waits.parked = None;
-                    self.resume(index);
+                    self.end_penalty(index);
                 } else if !self.unblock(index, None) {
                     self.look_again(index);
                 }
             }
         }
+    }
+
+    /// A client that gave a wrong password is answered now, and goes on; one that sent too much
+    /// meanwhile does not.
+    #[cold]
+    fn end_penalty(&mut self, index: u32) {
+        let Some(connection) = self.at(index) else { return };
+        connection.waits.parked = None;
+        if connection.input.is_overrun {
+            connection.life = Life::Ending;
+        }
+        self.resume(index);
     }
 
     /// The time of a command is over that runs again on the lane at this moment. It may be laid
