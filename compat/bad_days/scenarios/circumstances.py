@@ -1,5 +1,6 @@
 """The machine and the operator have a bad day: descriptors, ports, flags, signals, addresses."""
 
+import contextlib
 import os
 import resource
 import signal
@@ -73,6 +74,32 @@ def is_served(server):
 def pause(seconds):
     """Lets time pass, where passing time is what is tested."""
     threading.Event().wait(seconds)
+
+
+@scenario(watched=False, started=False)
+def nobody_is_reset_at_a_start(trial):
+    """Polled without a pause while a server is killed and the next one starts at its port: who is
+    let in is answered."""
+    server, refused = trial.server, 0
+    for _ in range(12):
+        process = subprocess.Popen(server.command(), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        try:
+            while process.poll() is None:
+                try:
+                    sock = socket.create_connection(server.address, DEADLINE_S)
+                except ConnectionRefusedError:
+                    refused += 1
+                    continue
+                with contextlib.closing(sock):
+                    sock.sendall(PING)
+                    assert sock.recv(100) == b"+PONG\r\n"
+                break
+            assert process.poll() is None, "it ended at once"
+        finally:
+            process.kill()
+            process.wait()
+    trial.note(f"refused {refused} times")
 
 
 @scenario()

@@ -30,13 +30,14 @@
 //! worker serves which connection.
 //!
 //! Modules: `uring` and `epoll` are the engines, `net` makes and describes sockets, `wake` wakes a
-//! reactor from another thread, `table` keeps the connections for both engines, in a `slab`; `area`
-//! is the receive memory.
+//! reactor from another thread, `table` keeps the connections for both engines, in a `slab`, and
+//! `listeners` the listening sockets; `area` is the receive memory.
 //! Tests: `tests/engines` runs the same bodies against both engines.
 
 mod area;
 mod epoll;
 mod event;
+mod listeners;
 pub mod net;
 mod slab;
 mod table;
@@ -238,7 +239,7 @@ impl Ops<'_> {
     /// Accepts connections from a listening socket until `unlisten`.
     ///
     /// # Errors
-    /// epoll: the kernel does not take this descriptor.
+    /// The kernel does not take this descriptor.
     pub fn listen(&mut self, socket: OwnedFd, id: ListenerId) -> io::Result<()> {
         either!(self, core => core.listen(socket, id))
     }
@@ -246,13 +247,6 @@ impl Ops<'_> {
     /// Stops accepting; `Unlistened` tells when the socket is closed.
     pub fn unlisten(&mut self, id: ListenerId) {
         either!(self, core => core.unlisten(id));
-    }
-
-    /// The process may have more descriptors than before: accepts by the new limit at once.
-    pub fn renew_accepts(&mut self) {
-        if let OpsInside::Uring(core) = &mut self.0 {
-            core.renew_accepts();
-        }
     }
 
     /// Takes a connected stream socket and starts to receive from it.

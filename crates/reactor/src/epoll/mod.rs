@@ -23,17 +23,14 @@
 //!
 //! Tests: `tests/engines`.
 
-mod accept;
-
 use crate::area::Area;
-use crate::event::{Event, Happening, Token};
-use crate::slab::Slab;
+use crate::event::{Event, Happening, ListenerId, Token};
+use crate::listeners::{ACCEPT_PAUSE, Listeners};
 use crate::table::{
     BLOCKED, CONNECTING, HUNG_UP, NOT_TO_READ, PAUSED, QUEUED, READABLE, SENDING, Table,
 };
 use crate::wake::Alarm;
 use crate::{Config, Receipt};
-use accept::Listener;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -53,7 +50,7 @@ const OUTPUT: u32 = libc::EPOLLOUT as u32;
 const HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
 
 /// Marks in the upper bits of an index: who an event is for.
-const IS_LISTENER: u32 = 1 << 30;
+const ARE_LISTENERS: u32 = 1 << 30;
 const IS_ALARM: u32 = 1 << 31;
 
 pub(crate) struct Epoll {
@@ -70,7 +67,7 @@ pub(crate) struct Epoll {
 pub(crate) struct Core {
     epoll: OwnedFd,
     pub(crate) connections: Table,
-    listeners: Slab<Listener>,
+    listeners: Listeners,
     /// Sends that ended, for the next turn.
     sent: Vec<Happening>,
     ready: VecDeque<Token>,
@@ -92,7 +89,7 @@ impl Epoll {
         let core = Core {
             epoll,
             connections: Table::new(),
-            listeners: Slab::new(),
+            listeners: Listeners::new(),
             sent: Vec::new(),
             ready: VecDeque::new(),
             accept_again: None,
@@ -162,11 +159,11 @@ impl Epoll {
             if high & IS_ALARM != 0 {
                 continue;
             }
-            let token = Token { index: high & !IS_LISTENER, generation };
-            if high & IS_LISTENER != 0 {
-                self.core.accept(token, &mut self.happenings);
+            if high & ARE_LISTENERS != 0 {
+                self.core.accept(&mut self.happenings);
                 continue;
             }
+            let token = Token { index: high, generation };
             if events & OUTPUT != 0 {
                 self.core.write(token, &mut self.sent, &mut self.happenings);
             }
@@ -450,6 +447,42 @@ impl Core {
         if is_any && self.accept_again.is_some() {
             self.rouse_listeners(out);
         }
+    }
+
+    // ---- accepting ----
+
+    pub(crate) fn listen(&mut self, socket: OwnedFd, id: ListenerId) -> io::Result<()> {
+        if let Some(set) = self.listeners.listen(socket, id)? {
+            let data = u64::from(ARE_LISTENERS) << 32;
+            self.control(libc::EPOLL_CTL_ADD, set, libc::EPOLLIN as u32, data)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn unlisten(&mut self, id: ListenerId) {
+        if self.listeners.unlisten(id) {
+            self.connections.queued.push(Happening::Other(Event::Unlistened { listener: id }));
+        }
+    }
+
+    fn accept(&mut self, out: &mut Vec<Happening>) {
+        self.listeners.accept(out);
+        if self.accept_again.is_none() && self.listeners.are_resting() {
+            self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
+        }
+    }
+
+    /// The only place that reads a clock: while a listener rests.
+    #[inline]
+    fn accept_if_time(&mut self, out: &mut Vec<Happening>) {
+        if self.accept_again.is_some_and(|at| at <= Instant::now()) {
+            self.rouse_listeners(out);
+        }
+    }
+
+    fn rouse_listeners(&mut self, out: &mut Vec<Happening>) {
+        self.accept_again = None;
+        self.listeners.rouse(out);
     }
 }
 

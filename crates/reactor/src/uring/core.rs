@@ -2,11 +2,10 @@
 //!
 //! The story and the invariants cited here are in `uring`.
 
-use super::accept::Listener;
 use super::ring::{Features, Ring};
 use crate::Receipt;
 use crate::event::{Happening, Token};
-use crate::slab::Slab;
+use crate::listeners::Listeners;
 use crate::table::{
     CLOSING, CONNECTING, HELD, LEAVING, NOT_TO_READ, QUEUED, QUICK, RECEIVING, SENDING, STOPPING,
     Table, WATCHED,
@@ -35,7 +34,6 @@ pub(crate) enum Kind {
     Accept,
     CancelReceive,
     CancelSend,
-    CancelAccept,
     Wake,
     AcceptAgain,
     HangUp,
@@ -60,14 +58,13 @@ impl Target {
 
     #[inline]
     pub(crate) fn from_user_data(data: u64) -> Target {
-        const KINDS: [Kind; 13] = [
+        const KINDS: [Kind; 12] = [
             Kind::Receive,
             Kind::QuickSend,
             Kind::Send,
             Kind::Accept,
             Kind::CancelReceive,
             Kind::CancelSend,
-            Kind::CancelAccept,
             Kind::Wake,
             Kind::AcceptAgain,
             Kind::HangUp,
@@ -87,7 +84,9 @@ pub(crate) struct Core {
     pub(crate) ring: Ring,
     pub(crate) features: Features,
     pub(crate) connections: Table,
-    pub(super) listeners: Slab<Listener>,
+    pub(super) listeners: Listeners,
+    /// The set of these.
+    pub(super) listening: Option<RawFd>,
     quick_sends: Vec<Token>,
     to_arm: VecDeque<Token>,
     /// Receives found no buffer in the last turn.
@@ -102,7 +101,8 @@ impl Core {
             ring,
             features,
             connections: Table::new(),
-            listeners: Slab::new(),
+            listeners: Listeners::new(),
+            listening: None,
             quick_sends: Vec::new(),
             to_arm: VecDeque::new(),
             starved: false,
@@ -210,7 +210,7 @@ impl Core {
     }
 
     /// Asks once to be told of these events of a socket, or of an error.
-    fn poll(&mut self, fd: RawFd, events: i16, kind: Kind, conn: Token) {
+    pub(super) fn poll(&mut self, fd: RawFd, events: i16, kind: Kind, conn: Token) {
         let entry = opcode::PollAdd::new(Fd(fd), events as u32)
             .build()
             .user_data(Target::user_data(kind, conn));
@@ -295,7 +295,7 @@ impl Core {
     }
 
     /// Silent when it hits; see (3) for when it misses.
-    pub(super) fn cancel(&mut self, cancel: Kind, request: Kind, token: Token) {
+    fn cancel(&mut self, cancel: Kind, request: Kind, token: Token) {
         let entry = opcode::AsyncCancel::new(Target::user_data(request, token))
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS)
@@ -341,24 +341,19 @@ impl Core {
         let token = target.token;
         match target.kind {
             Kind::QuickSend | Kind::Send => self.send_completed(token, result, sent, out),
-            Kind::Accept => self.accepted(token, result, more, out),
+            Kind::Accept => self.accept(out),
             Kind::CancelReceive => {
                 if self.connections.get(token).is_some_and(|c| c.is(STOPPING)) {
                     self.cancel(Kind::CancelReceive, Kind::Receive, token);
                 }
             }
             Kind::CancelSend => self.stop_waiting(token, SENDING, Kind::CancelSend, Kind::Send),
-            Kind::CancelAccept => {
-                if self.listeners.get(token).is_some_and(|l| l.accepting) {
-                    self.cancel(Kind::CancelAccept, Kind::Accept, token);
-                }
-            }
             Kind::Wake if !more => {
                 if let Some(fd) = self.watched {
                     self.watch(fd);
                 }
             }
-            Kind::AcceptAgain => self.accept_again(),
+            Kind::AcceptAgain => self.accept_again(out),
             Kind::HangUp => self.hung_up(token, result, out),
             Kind::CancelHangUp => {
                 self.stop_waiting(token, WATCHED, Kind::CancelHangUp, Kind::HangUp);
@@ -469,7 +464,7 @@ impl Core {
     #[inline]
     pub(crate) fn finish(&mut self, out: &mut Vec<Happening>) {
         if self.connections.finish(out, |_| {}) && self.resting_listeners {
-            self.rouse_listeners();
+            self.listeners.rouse(out);
         }
     }
 
@@ -499,15 +494,12 @@ impl Core {
 
     /// Reads completions for their endings only.
     fn reap(&mut self) {
-        let mut ignored = Vec::new();
         let mut ended = Vec::new();
         loop {
             let Some(completion) = self.ring.completions().next() else { break };
             let target = Target::from_user_data(completion.user_data());
             let over = !cqueue::more(completion.flags());
-            if target.kind == Kind::Accept {
-                self.accepted(target.token, completion.result(), !over, &mut ignored);
-            } else if over {
+            if over {
                 ended.push(target);
             }
         }

@@ -1,8 +1,8 @@
 //! The io_uring engine.
 //!
 //! Receiving is a multishot request per connection over one ring of provided buffers: data arrives
-//! without any request of ours. Accepting is a multishot request too. Sending is one entry per
-//! buffer, submitted by the same system call that then waits.
+//! without any request of ours. Sending is one entry per buffer, submitted by the same system call
+//! that then waits. Accepting is a system call, when a poll has told that somebody waits.
 //!
 //! # Quick sends
 //! A send is first tried with `MSG_DONTWAIT` and asked to be silent on success. Such a request
@@ -22,7 +22,7 @@
 //! 3. A cancellation may miss a request that is just between two states (`ENOENT`, `EALREADY`). So
 //!    it is repeated until the request's final completion has come.
 //! 4. Quick sends are settled only when nothing is unsubmitted and no completion is kept back.
-//! 5. Polls, cancellations, accepts and timeouts point to no memory of ours but statics; receives
+//! 5. Polls, cancellations and timeouts point to no memory of ours but statics; receives
 //!    write to the provided buffers only, which outlive the ring.
 //! 6. A descriptor that a completion brings is nobody else's.
 //!

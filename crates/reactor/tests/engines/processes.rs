@@ -57,9 +57,7 @@ fn open_descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Takes every descriptor there is but `spare`. io_uring remembers the limit of the moment when the
-/// accept was asked for, so the limit is set before listening and the descriptors are used up
-/// after.
+/// Takes every descriptor there is but `spare`.
 fn hoard(spare: usize) -> Vec<std::fs::File> {
     let mut hoard = Vec::new();
     while let Ok(file) = std::fs::File::open("/dev/null") {

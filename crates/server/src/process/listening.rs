@@ -268,12 +268,9 @@ fn addresses(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// How long to wait for a port or a path that is taken. A server that was killed leaves its
-/// listeners to its io_uring, and the kernel ends that after it has told the parent: for up to
-/// 45 ms they exist, `SO_REUSEADDR` does not help, and whoever connects is reset when they go. A
-/// supervisor that starts the next server at once meets them, so that one waits. Were they polled
-/// through an epoll of their own they would go at once; connections would not, so clients have to
-/// bear a reset anyway.
+/// How long to wait for a port or a path that is taken: the server before this one may be about to
+/// end. One that was killed leaves no listener (`pantala_reactor`), but its connections live on in
+/// its io_uring for up to 45 ms after its parent was told.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_millis(20);
 

@@ -71,7 +71,6 @@ impl Worker {
             Message::Unblock { client, with_error, answer } => {
                 let _ = answer.send(self.unblock_client(client, with_error));
             }
-            Message::MoreDescriptors => ops.renew_accepts(),
             Message::Listen(sockets) => {
                 for (id, socket) in sockets {
                     if let Err(error) = ops.listen(socket, id) {

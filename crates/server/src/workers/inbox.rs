@@ -77,8 +77,6 @@ pub enum Message {
     StreamGrew,
     /// Clients take too much memory together, and the largest may be one of this worker.
     EvictClients,
-    /// The process may have more descriptors.
-    MoreDescriptors,
     /// Take this, and drop it: whoever waits for all workers to have looked waits for that.
     Look {
         /// Nothing is sent.
