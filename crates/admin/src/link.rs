@@ -8,8 +8,8 @@
 //! Invariants
 //! 1. Replies come in the order of the commands, so that a queue tells whose each is. What would
 //!    break that is not asked (`access::NEVER`).
-//! 2. A request that names a database runs there or not at all, and it is known whether it is one of
-//!    a transaction: those after a SELECT, MULTI, EXEC or DISCARD wait until that is answered.
+//! 2. A request that names a database runs there or not at all, and it is known whether it is one
+//!    of a transaction: those after a SELECT, MULTI, EXEC or DISCARD wait until that is answered.
 //! 3. SUBSCRIBE and its kin are answered by messages alone, or by an error: a PING behind them
 //!    tells which. Within MULTI they are queued as all are.
 //! 4. What is said without being asked to is called as clients call it (`rename-command`).

@@ -1,5 +1,5 @@
-//! The listening sockets of a reactor, for both engines: an epoll set of their own, which the engine
-//! waits for as for any other descriptor.
+//! The listening sockets of a reactor, for both engines: an epoll set of their own, which the
+//! engine waits for as for any other descriptor.
 //!
 //! ```text
 //! engine: the set is readable --> Listeners::accept --> Accepted, Accepted, AcceptFailed ...

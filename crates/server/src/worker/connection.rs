@@ -253,11 +253,17 @@ impl Connection {
         self.waits.parked.is_some_and(|parked| parked.waiting == Waiting::Penalty)
     }
 
-    /// Whether it waits for a wrong password that was not its first, or with more behind it than may
-    /// wait: its going is its end.
+    /// Whether it waits for a wrong password that was not its first, or with more behind it than
+    /// may wait: its going is its end.
     #[inline]
     pub fn is_guessing(&self) -> bool {
         self.is_held_back() && (self.session.wrong_passwords > 1 || self.input.is_overrun)
+    }
+
+    /// Whether it waits so and its peer has closed its side.
+    #[inline]
+    pub fn has_given_up_guessing(&self) -> bool {
+        self.is_guessing() && (self.peer.is_done || self.peer.has_hung_up)
     }
 
     /// Whether nothing of it is under way but what it waits for.

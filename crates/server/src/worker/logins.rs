@@ -32,6 +32,17 @@ const LONGEST_PENALTY_US: u64 = 10_000_000;
 const INTERVAL_US: u64 = 1_000_000;
 
 impl Worker {
+    /// Holds a connection back if it has given a wrong password; whether it is gone, so that it is
+    /// to be dropped in place of that.
+    #[inline]
+    pub(super) fn has_given_up_guessing(&mut self, index: u32) -> bool {
+        let Some(connection) = self.at(index) else { return false };
+        if connection.session.is_unpunished() {
+            self.hold_back(index);
+        }
+        self.at(index).is_some_and(|connection| connection.has_given_up_guessing())
+    }
+
     /// Holds back what a connection is sent, for the wrong passwords it has given.
     #[cold]
     pub(super) fn hold_back(&mut self, index: u32) {

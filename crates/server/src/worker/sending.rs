@@ -112,11 +112,7 @@ impl Worker {
             }
             over => return self.drop_for(over, token, ops),
         }
-        if connection.session.is_unpunished() {
-            self.hold_back(index);
-        }
-        let Some(connection) = self.connections[index as usize].as_deref_mut() else { return };
-        if connection.is_guessing() && (connection.peer.is_done || connection.peer.has_hung_up) {
+        if self.has_given_up_guessing(index) {
             return self.drop_connection(token, ops);
         }
         self.end_if_through(index);
