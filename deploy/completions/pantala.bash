@@ -47,6 +47,7 @@ _pantala_flags="
 --enable-protected-configs=
 --hash-max-listpack-entries=
 --hash-max-listpack-value=
+--hash-seed=
 --hll-sparse-max-bytes=
 --http_admin_console=
 --http_hosts=

@@ -52,6 +52,7 @@ complete -c pantala -l enable-debug-command -x -a 'no yes local' -d 'Who may use
 complete -c pantala -l enable-protected-configs -x -a 'no yes local' -d 'Who may change protected settings such as dir by CONFIG SET.'
 complete -c pantala -l hash-max-listpack-entries -x -d 'Fields up to which a hash is packed.'
 complete -c pantala -l hash-max-listpack-value -x -d 'Bytes of a field or value up to which a hash is packed.'
+complete -c pantala -l hash-seed -x -d 'Seed of the hash function of keys, so that servers with the same one list keys in the same order; when empty it is drawn at random. Keep it secret: with it somebody could choose keys that collide.'
 complete -c pantala -l hll-sparse-max-bytes -x -d 'Bytes up to which a HyperLogLog is sparse.'
 complete -c pantala -l http_admin_console -x -a 'yes no' -d 'Serve the console over HTTP; the rest of HTTP is served without it.'
 complete -c pantala -l http_hosts -x -d 'Names that HTTP may be asked for by, beside IP addresses and localhost; spaces between.'

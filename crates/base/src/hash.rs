@@ -26,6 +26,12 @@ impl HashSeed {
         HashSeed::from_words(word as u64, (word >> 64) as u64)
     }
 
+    /// The seed that an operator's text gives: the same text, the same seed.
+    pub fn from_text(text: &str) -> HashSeed {
+        let word = |key| HashSeed::from_words(key, key).hash(text.as_bytes());
+        HashSeed::from_words(word(1), word(2))
+    }
+
     /// A seed that replays: tests and the simulator.
     pub const fn from_words(k0: u64, k1: u64) -> HashSeed {
         HashSeed { k0, k1 }
@@ -130,6 +136,14 @@ mod tests {
             std_hasher.write(&bytes);
             assert_eq!(siphash::<2, 4>(k0, k1, &bytes), std_hasher.finish(), "{len}");
         }
+    }
+
+    #[test]
+    fn a_text_gives_one_seed() {
+        let seed = HashSeed::from_text("a");
+        assert_eq!(seed, HashSeed::from_text("a"));
+        assert_ne!(seed, HashSeed::from_text("b"));
+        assert_ne!(seed.k0, seed.k1);
     }
 
     #[test]

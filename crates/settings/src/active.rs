@@ -543,6 +543,10 @@ settings! {
     core_dumps: bool = start("core_dumps", Kind::Bool, "no", Process).beyond_redis();
     /// File that holds the process id while the server runs; empty means none.
     pidfile: String = start("pidfile", Kind::Text, "", Process);
+    /// Seed of the hash function of keys, so that servers with the same one list keys in the same
+    /// order; when empty it is drawn at random. Keep it secret: with it somebody could choose keys
+    /// that collide.
+    hash_seed: String = start("hash-seed", Kind::Text, "", Process);
     /// Service manager that is told when the server is ready and when it stops; auto: whichever has
     /// set its variables.
     supervised: Supervised = start(

@@ -5,6 +5,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use pantala_base::hash::HashSeed;
 use pantala_base::size::human;
 use pantala_commands::Registry;
 use pantala_keyspace::HideReason;
@@ -103,7 +104,10 @@ pub fn start_with(
     confinement::begin(&settings, file.as_deref())?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
-    let seed = pantala_base::hash::HashSeed::random();
+    let seed = match settings.hash_seed.as_str() {
+        "" => HashSeed::random(),
+        text => HashSeed::from_text(text),
+    };
     let change_sink = None;
     let shared = Shared::new(Launch { settings, file, seed, registry, change_sink, supervisor });
     *shared.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
