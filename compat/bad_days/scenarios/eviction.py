@@ -1,7 +1,9 @@
 """A cache at its limit: what goes, what stays, and how much is used meanwhile."""
 
 import itertools
+import os
 import random
+import signal
 
 from client import encode
 from server import MB, until
@@ -195,3 +197,63 @@ def eviction_with_a_small_limit(trial):
         assert left > 19_000, f"{left} of 20,000 keys are left, {used_mb(client):.1f} MB are used"
         for writer in writers:
             writer.close()
+
+
+@scenario("--maxmemory-policy", "allkeys-lru", "--maxmemory-eviction-tenacity", "100",
+          slack_mb=None)
+def trackers_cost_no_more_keys(trial):
+    """Keys are evicted that many clients track: what these are told has no more keys evicted."""
+    over, size, trackers = 40_000, 1_000, [trial.client() for _ in range(10)]
+    names = [f"{number}:" + "x" * size for number in range(1_000)]
+    with trial.client() as client:
+        for tracker in trackers:
+            tracker.call("HELLO", "3")
+            tracker.want(b"OK", "CLIENT", "TRACKING", "ON")
+        for name in names:
+            client.want(b"OK", "SET", name, "x")
+        for tracker in trackers:
+            tracker.write(b"".join(encode("GET", name) for name in names))
+            assert all(tracker.read() == b"x" for _ in names)
+        used = field(client, "memory", "used_memory")
+        client.want(b"OK", "CONFIG", "SET", "maxmemory", used - over)
+        heard = 0
+        for tracker in trackers:
+            kind, [name] = tracker.read()
+            heard += kind == b"invalidate" and name.decode() in names
+        assert heard == len(trackers)
+        for _ in range(200):
+            client.want(b"PONG", "PING")
+        gone = stat(client, "evicted_keys")
+        trial.note(f"{gone} keys of {size} bytes are gone for {over} bytes")
+        assert over // (size + 200) // 2 <= gone < 4 * over // size, f"{gone} keys are gone"
+        for tracker in trackers:
+            tracker.close()
+
+
+@scenario("--maxmemory-policy", "allkeys-lru", "--repl-backlog-size", "16kb", slack_mb=None)
+def a_stopped_replica_costs_no_keys(trial):
+    """What waits for a replica that reads nothing, in its connection too, has nothing evicted."""
+    replica = trial.new_server()
+    replica.start()
+    try:
+        with trial.client() as client, replica.client() as follower:
+            for number in range(100):
+                client.want(100_004, "SETRANGE", f"key:{number}", 100_000, "asdf")
+            follower.want(b"OK", "REPLICAOF", "127.0.0.1", trial.server.port)
+            until(lambda: b"master_link_status:up" in follower.call("INFO", "replication"),
+                  "it follows")
+            os.kill(replica.pid, signal.SIGSTOP)
+            idle = field(client, "memory", "used_memory")
+            idle -= field(client, "memory", "mem_not_counted_for_evict")
+            client.want(b"OK", "CONFIG", "SET", "maxmemory", idle + 512 * 1024)
+            for first in range(0, 40_000, 500):
+                client.write(encode("SETRANGE", "key:0", 0, "A" * 100) * 500)
+                assert all(client.read() == 100_004 for _ in range(500)), first
+            assert field(client, "memory", "mem_clients_slaves") > MB
+            assert field(client, "memory", "used_memory") > idle + 2 * MB
+            assert client.call("DBSIZE") == 100, f"{client.call('DBSIZE')} of 100 keys are left"
+            client.want(1, "CLIENT", "KILL", "TYPE", "replica")
+            until(lambda: field(client, "memory", "mem_clients_slaves") == 0, "nothing waits")
+    finally:
+        os.kill(replica.pid, signal.SIGCONT)
+        replica.stop()

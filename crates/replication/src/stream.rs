@@ -120,6 +120,15 @@ impl Stream {
         ((state.blocks.len() + state.spare.len()) * BLOCK_BYTES) as u64
     }
 
+    /// Of [`Stream::memory_bytes`], what is taken at most while nobody follows: for the bytes that
+    /// are to be kept, in whole blocks.
+    pub fn kept_memory_bytes(&self) -> u64 {
+        let state = self.state();
+        let kept_blocks = state.history.kept_bytes.div_ceil(BLOCK_BYTES as u64);
+        let most = (kept_blocks + 1 + SPARE_BLOCKS_ALONE as u64) * BLOCK_BYTES as u64;
+        most.min(((state.blocks.len() + state.spare.len()) * BLOCK_BYTES) as u64)
+    }
+
     /// So many bytes are to be kept, at least; fewer go with the next [`Stream::trim`].
     pub fn keep_bytes(&self, bytes: u64) {
         self.state().history.kept_bytes = bytes;

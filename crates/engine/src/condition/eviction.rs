@@ -15,8 +15,9 @@
 //! 2. A turn of a worker spends at most its budget here ([`budget_us`]) for each window.
 //! 3. What the journal holds is not counted, nor what a snapshot has copied and not written:
 //!    evicting a key makes them larger, and so one key would pull the next after it.
-//! 4. Nor does one pull the next after it in one go by what is told of it (invalidations, events):
-//!    what was to be freed is known when a go begins, and it ends when so much has gone.
+//! 4. Nor does one pull the next after it by what is told of it: what was to be freed is known when
+//!    a go begins, and it ends when so much has gone; and the next go does not count what clients
+//!    that track keys are just being told.
 //! 5. FULL is what remains if there was nothing to evict; what only takes longer is no reason to
 //!    refuse a write.
 //!
@@ -77,6 +78,10 @@ impl MemoryRules {
 }
 
 fn choice_of(settings: &Settings) -> Option<Choice> {
+    if settings.import_mode {
+        // What a source has brought stays until the source removes it.
+        return None;
+    }
     let (first, only_deadlines) = match settings.maxmemory_policy {
         EvictionPolicy::NoEviction if settings.cache_mode => (First::Coldest, false),
         EvictionPolicy::NoEviction => return None,
@@ -187,15 +192,18 @@ impl Engine {
         room
     }
 
-    /// Bytes that are used and that nothing is evicted for: what is about to be freed or written.
+    /// Bytes that are used and that nothing is evicted for: what is about to be freed or written,
+    /// and what clients are just being told.
     pub fn not_counted_bytes(&self) -> u64 {
-        self.space.pending_bytes() + self.unwritten_bytes()
+        let told = self.condition.told.bytes(monotonic_us());
+        self.space.pending_bytes() + self.unwritten_bytes() + told
     }
 
     /// Those of them that are on their way to files or replicas: the journal, what a snapshot has
     /// copied, what a slow replica has still to get.
     pub fn unwritten_bytes(&self) -> u64 {
-        let unsent = self.condition.memory.unsent();
+        let buffers = self.stats.tallies.sum(|tally| tally.replica_bytes.get());
+        let unsent = self.condition.memory.unsent() + buffers;
         self.journal.held_bytes() + self.space.unwritten_bytes() + unsent
     }
 
@@ -325,6 +333,13 @@ mod tests {
         assert_eq!(choice("allkeys-random"), Some((First::Any, false)));
         assert_eq!(choice("volatile-random"), Some((First::Any, true)));
         assert_eq!(choice("volatile-ttl"), Some((First::Nearest, true)));
+    }
+
+    #[test]
+    fn while_data_is_imported_nothing_is_evicted() {
+        let settings = Settings::defaults().with("maxmemory-policy", "allkeys-lru").unwrap();
+        let settings = settings.with("import-mode", "yes").unwrap();
+        assert_eq!(MemoryRules::of(&settings).choice, None);
     }
 
     #[test]

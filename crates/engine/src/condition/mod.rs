@@ -20,6 +20,7 @@
 
 pub mod eviction;
 pub mod memory;
+pub mod on_the_way;
 pub mod pause;
 pub mod shutdown;
 pub mod states;
@@ -27,6 +28,7 @@ pub mod switches;
 
 use eviction::Exceeded;
 use memory::MemoryGuard;
+use on_the_way::OnTheWay;
 use pause::{Pause, Paused};
 use shutdown::Shutdown;
 use states::{LastingStates, States};
@@ -41,6 +43,8 @@ pub struct Condition {
     pub pause: Pause,
     /// How much memory is used, and how much may be.
     pub memory: MemoryGuard,
+    /// Of that, what clients are just being told.
+    pub told: OnTheWay,
     /// For how long it was more.
     pub exceeded: Exceeded,
     /// Whether the server stops.

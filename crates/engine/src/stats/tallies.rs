@@ -80,6 +80,8 @@ counts! {
         defrag_percent: Level,
         /// Bytes that connections and their buffers take now.
         client_bytes: Level,
+        /// Of these, what connections of replicas and their buffers take.
+        replica_bytes: Level,
         /// Error replies.
         errors: Script,
         /// Errors of ours.
@@ -100,6 +102,11 @@ counts! {
 }
 
 impl ThreadTally {
+    /// Bytes that connections take which are no replica's.
+    pub fn own_client_bytes(&self) -> u64 {
+        self.client_bytes.get().saturating_sub(self.replica_bytes.get())
+    }
+
     /// Where a script or transaction counts that may still be undone: all zeroes between two of
     /// them, and in no sum.
     pub fn inside(&self) -> &ThreadTally {

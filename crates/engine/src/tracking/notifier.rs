@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use pantala_base::clock::monotonic_us;
 use pantala_keyspace::{ChangeSink, ClientId, Effect, Readers, Ticket};
 
 use super::trackers::Everybody;
@@ -11,6 +12,9 @@ use crate::clients::directory::Way;
 use crate::clients::mailbox::{Keys, Message, Word};
 use crate::engine::Engine;
 use crate::pubsub::{Kind, WakeSet};
+
+/// What a message takes beside the names of keys.
+const MESSAGE_BYTES: usize = 64;
 
 /// The keyspace's way to the other clients.
 pub struct Notifier(Weak<Engine>);
@@ -51,6 +55,7 @@ impl ChangeSink for Notifier {
                 round.invalidate(key.into(), &readers, author);
             }
             round.tell_broadcasts();
+            engine.condition.told.add(round.told_bytes, monotonic_us());
         }
         hand_over(&engine, &ringing, wakes);
     }
@@ -83,11 +88,13 @@ struct Round<'s, 'b> {
     /// Workers that have messages.
     wakes: &'b mut WakeSet,
     broadcasts: BTreeMap<&'s [u8], Broadcast<'s>>,
+    /// About what all of them are told takes.
+    told_bytes: u64,
 }
 
 impl<'s, 'b> Round<'s, 'b> {
     fn new(engine: &'s Engine, everybody: &'s Everybody, wakes: &'b mut WakeSet) -> Self {
-        Round { engine, everybody, wakes, broadcasts: BTreeMap::new() }
+        Round { engine, everybody, wakes, broadcasts: BTreeMap::new(), told_bytes: 0 }
     }
 
     fn invalidate(&mut self, key: Arc<[u8]>, readers: &Readers, author: ClientId) {
@@ -136,6 +143,9 @@ impl<'s, 'b> Round<'s, 'b> {
         let Some(tracker) = self.everybody.by_client.get(&client) else { return };
         let is_redirected = tracker.redirect != 0;
         let told = if is_redirected { tracker.redirect } else { client };
+        let names = keys.iter().flat_map(|keys| keys.iter()).map(|key| key.len());
+        // In a buffer that has grown by doubling.
+        self.told_bytes += 2 * (MESSAGE_BYTES + names.sum::<usize>()) as u64;
         if self.leave(told, Word::Stale { keys, is_redirected }) || !is_redirected {
             return;
         }

@@ -31,6 +31,16 @@ impl Worker {
         }
     }
 
+    /// What the replicas of this worker take now, of all that is counted.
+    pub(crate) fn count_replicas(&mut self) {
+        let counted = |index: &u32| {
+            let connection = self.connections[*index as usize].as_deref();
+            connection.map_or(0, |connection| connection.counts.counted_bytes)
+        };
+        let bytes: u64 = self.lists.replicas.iter().map(counted).sum();
+        self.tally.replica_bytes.set(bytes);
+    }
+
     #[cold]
     fn set_largest(&mut self, bytes: u64) {
         self.chores.largest_bytes = bytes;
@@ -41,7 +51,7 @@ impl Worker {
     #[cold]
     pub(crate) fn evict_clients(&mut self, ops: &mut Ops<'_>) {
         let shared = std::sync::Arc::clone(&self.shared);
-        let sum = || shared.engine.stats.tallies.sum(|tally| tally.client_bytes.get());
+        let sum = || shared.engine.stats.tallies.sum(|tally| tally.own_client_bytes());
         while sum() >= self.limited.most_client_bytes {
             let may_go = |one: &&Connection| {
                 let is_kept = one.session.no_evict || one.session.is_replica();

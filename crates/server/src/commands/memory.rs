@@ -74,12 +74,14 @@ pub(super) struct Account {
     pub startup: u64,
     /// Not data: what there was at the start, tables, connections, scripts.
     pub overhead: u64,
-    /// Of connections and their buffers.
+    /// Of connections that are no replica's, and their buffers.
     pub clients: u64,
-    /// The stream that is kept for replicas.
+    /// Of connections of replicas and their buffers.
+    pub replicas: u64,
+    /// Of the stream, what is kept for replicas that come back (`repl-backlog-size`).
     pub backlog: u64,
-    /// Copies of the data on their way to replicas.
-    pub copies: u64,
+    /// What waits for replicas: the rest of the stream, and copies of the data.
+    pub unsent: u64,
     /// Of scripts and functions.
     pub scripts: ScriptBytes,
     /// What the allocator says.
@@ -125,26 +127,35 @@ impl Account {
     pub(super) fn take(shared: &Shared) -> Account {
         let used = shared.engine.condition.memory.used();
         let startup = shared.engine.condition.memory.at_startup();
-        let clients = shared.engine.stats.tallies.sum(|tally| tally.client_bytes.get());
+        let clients = shared.engine.stats.tallies.sum(|tally| tally.own_client_bytes());
+        let replicas = shared.engine.stats.tallies.sum(|tally| tally.replica_bytes.get());
         let scripts = ScriptBytes::take(shared);
         let databases = (0..shared.engine.space.database_count()).map(DbIndex);
         let replication = &shared.replication;
         let copies = replication.replicas.all();
         let copies = copies.iter().filter_map(|replica| replica.copy());
         let copies = copies.map(|copy| copy.bytes() as u64).sum::<u64>();
-        let backlog = replication.stream.memory_bytes();
+        let stream = replication.stream.memory_bytes();
+        let backlog = replication.stream.kept_memory_bytes().min(stream);
+        let unsent = stream - backlog + copies;
         let tables: u64 = databases.map(|db| shared.engine.space.index_bytes(db)).sum();
         Account {
             used,
             peak: shared.engine.condition.memory.peak(),
             startup,
-            overhead: startup + clients + backlog + copies + scripts.all() + tables,
+            overhead: startup + clients + replicas + backlog + unsent + scripts.all() + tables,
             clients,
+            replicas,
             backlog,
-            copies,
+            unsent,
             scripts,
             allocator: pantala_memory::report().unwrap_or_default(),
         }
+    }
+
+    /// What there is for replicas beside the backlog: what waits for them, and their connections.
+    pub(super) fn of_replicas(&self) -> u64 {
+        self.unsent + self.replicas
     }
 
     pub(super) fn dataset(&self) -> u64 {
@@ -194,20 +205,20 @@ fn statistics(call: &mut Call<'_, '_>) -> Done {
     use Figure::{Bytes, Share};
     let shared = Shared::of(call);
     let account = Account::take(shared);
-    let Account { used, peak, startup, overhead, clients, backlog, copies, .. } = account;
+    let Account { used, peak, startup, overhead, clients, backlog, .. } = account;
     let Account { scripts, allocator, .. } = account;
     let (rss, dataset) = (rss_bytes(), account.dataset());
     let databases = used_databases(shared);
     let keys: u64 = databases.iter().map(|(_, keys, _)| keys).sum();
     let difference = |larger: u64, smaller: u64| Bytes(larger.saturating_sub(smaller));
-    let not_tables = startup + clients + backlog + copies + scripts.all();
+    let not_tables = startup + clients + backlog + account.of_replicas() + scripts.all();
     let before = [
         ("peak.allocated", Bytes(peak)),
         ("total.allocated", Bytes(used)),
         ("startup.allocated", Bytes(startup)),
         ("replication.backlog", Bytes(backlog)),
         ("replicas.repl.buffer", Bytes(0)),
-        ("clients.slaves", Bytes(copies)),
+        ("clients.slaves", Bytes(account.of_replicas())),
         ("clients.normal", Bytes(clients)),
         ("cluster.links", Bytes(0)),
         ("cluster.slot_import", Bytes(0)),
@@ -390,7 +401,8 @@ mod tests {
             startup: 0,
             overhead: 0,
             backlog: 0,
-            copies: 0,
+            unsent: 0,
+            replicas: 0,
             clients: 0,
             scripts: NO_SCRIPTS,
             allocator: Report::default(),

@@ -99,6 +99,8 @@ pub struct Output {
     pub bytes: Vec<u8>,
     /// Bytes the reactor is sending.
     pub in_flight: usize,
+    /// What their buffer takes.
+    pub in_flight_room: usize,
     /// Messages that came while its command was on the slow lane; they follow the reply.
     pub kept: Vec<u8>,
     /// So much waits to be sent that commands wait too.
@@ -310,7 +312,7 @@ impl Connection {
         let tracked = session.tracking.as_ref().map_or(0, |tracking| tracking.prefix_bytes);
         let kept = session.subscriptions.bytes + self.queue_bytes() + watched + tracked;
         let tls = self.tls.as_ref().map_or(0, |tls| tls.memory_bytes());
-        size_of::<Connection>() + buffers + self.output.in_flight + kept + tls
+        size_of::<Connection>() + buffers + self.output.in_flight_room + kept + tls
     }
 
     /// The memory that the commands since MULTI take, in bytes.

@@ -67,6 +67,7 @@ impl Worker {
     /// A replica goes to another worker, or ends.
     pub(super) fn depart_as_replica(&mut self, index: u32) {
         self.lists.replicas.retain(|one| *one != index);
+        self.count_replicas();
         if self.lists.replicas.is_empty() {
             let unused = self.lists.spare.take_large();
             self.keep_buffer(unused);

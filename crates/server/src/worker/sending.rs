@@ -37,6 +37,9 @@ use crate::worker::limits::Judgement;
 pub const THROTTLE_BYTES: usize = 1 << 20;
 /// Larger buffers are freed in the background.
 const LARGE_BUFFER_BYTES: usize = 1 << 20;
+/// What was sent of more than this is given back at once: until then it counts as used, and a
+/// worker that sleeps would keep it for as long as it sleeps.
+const MOST_LAZY_BYTES: usize = 8 << 10;
 /// A parked connection's further input is left to the kernel above this; see the module.
 const PARKED_INPUT_BYTES: usize = 1 << 20;
 
@@ -51,6 +54,7 @@ impl Worker {
         }
         let Some(connection) = self.find(conn) else { return };
         let bytes = take(&mut connection.output.in_flight) as u64;
+        connection.output.in_flight_room = 0;
         connection.counts.sent_bytes += bytes;
         let is_through = connection.output.bytes.is_empty() && !connection.has_output();
         let was_choked = is_through && take(&mut connection.output.is_throttled);
@@ -77,6 +81,9 @@ impl Worker {
             self.flush_one(index, ops);
         }
         self.lists.touched = touched;
+        if !self.lists.replicas.is_empty() {
+            self.count_replicas();
+        }
         if take(&mut self.chores.has_grown) && self.limited.most_client_bytes > 0 {
             self.evict_clients(ops);
         }
@@ -147,10 +154,12 @@ impl Worker {
             };
             let spent = connection.tls.as_mut().map(|tls| tls.take_spent()).unwrap_or_default();
             connection.output.in_flight = output.len();
+            connection.output.in_flight_room = output.capacity();
             let is_awaited = is_last
                 || connection.output.is_throttled
                 || self.is_retiring
                 || served == Served::Some
+                || connection.output.in_flight > MOST_LAZY_BYTES
                 || connection.has_output();
             let receipt = if is_awaited { Receipt::Prompt } else { Receipt::Lazy };
             ops.send(token, output, receipt);

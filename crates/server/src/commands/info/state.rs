@@ -165,9 +165,9 @@ pub(super) fn memory(shared: &Shared, page: &mut Page) {
     fragmentation(page, "mem_fragmentation", rss, used);
     page.line("mem_not_counted_for_evict", shared.engine.unwritten_bytes());
     page.line("mem_replication_backlog", account.backlog);
-    page.line("mem_total_replication_buffers", account.backlog + account.copies);
+    page.line("mem_total_replication_buffers", account.backlog + account.unsent);
     page.line("mem_replicas_repl_buffer", 0);
-    page.line("mem_clients_slaves", account.copies);
+    page.line("mem_clients_slaves", account.of_replicas());
     page.line("mem_clients_normal", account.clients);
     page.each(&["mem_cluster_links", "mem_cluster_slot_import", "mem_cluster_slot_export"], 0);
     page.line("mem_aof_buffer", shared.engine.journal.waiting_bytes());

@@ -1,0 +1,71 @@
+//! What clients are told and have not been sent yet, or only just.
+//!
+//! A key that is evicted is told to everybody who tracks it. Until that is sent it counts as used,
+//! and would have the next key evicted, which is told in its turn. So what was told lately is not
+//! counted. Time ends that: a client that does not read what it is told counts like any other.
+//!
+//! ```text
+//! |--- before ---|--- current --|      not counted: what was told in both
+//!                     ^ now
+//! ```
+//!
+//! Tests: at the foot; the bad day `trackers_cost_no_more_keys`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What was told counts after one to two of these.
+const PERIOD_US: u64 = 20_000;
+
+/// See the module. Threads that tell at the border of two periods may count a little into the
+/// wrong one.
+#[derive(Debug, Default)]
+pub struct OnTheWay {
+    period: AtomicU64,
+    current: AtomicU64,
+    before: AtomicU64,
+}
+
+impl OnTheWay {
+    /// So many bytes are told now (monotonic, microseconds).
+    pub fn add(&self, bytes: u64, now_us: u64) {
+        let period = now_us / PERIOD_US;
+        let last = self.period.swap(period, Ordering::Relaxed);
+        if last != period {
+            let current = self.current.swap(0, Ordering::Relaxed);
+            let is_next = last.abs_diff(period) == 1;
+            self.before.store(if is_next { current } else { 0 }, Ordering::Relaxed);
+        }
+        self.current.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What was told lately, in bytes.
+    pub fn bytes(&self, now_us: u64) -> u64 {
+        let current = self.current.load(Ordering::Relaxed);
+        match (now_us / PERIOD_US).saturating_sub(self.period.load(Ordering::Relaxed)) {
+            0 => current + self.before.load(Ordering::Relaxed),
+            1 => current,
+            _ => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_lately_is_on_its_way() {
+        let told = OnTheWay::default();
+        assert_eq!(told.bytes(5 * PERIOD_US), 0);
+        told.add(100, 5 * PERIOD_US);
+        told.add(10, 6 * PERIOD_US - 1);
+        assert_eq!(told.bytes(6 * PERIOD_US - 1), 110);
+        assert_eq!(told.bytes(7 * PERIOD_US - 1), 110);
+        told.add(1, 6 * PERIOD_US);
+        assert_eq!(told.bytes(6 * PERIOD_US), 111);
+        assert_eq!(told.bytes(7 * PERIOD_US), 1);
+        assert_eq!(told.bytes(8 * PERIOD_US), 0);
+        told.add(2, 9 * PERIOD_US);
+        assert_eq!(told.bytes(9 * PERIOD_US), 2, "the periods between were silent");
+    }
+}
