@@ -57,6 +57,13 @@ pub enum Storing {
     IfUnchanged(u64),
 }
 
+impl Storing {
+    /// Whether it keeps what there is, and puts something behind or before it.
+    pub fn is_beside(self) -> bool {
+        matches!(self, Storing::After | Storing::Before)
+    }
+}
+
 /// What a client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {

@@ -389,3 +389,41 @@ fn every_row_is_allowed_as_a_command_that_rules_know() {
         assert_eq!(is_its_own, row.group != Group::Memcached, "{}", row.full_name());
     }
 }
+
+#[test]
+fn a_request_is_allowed_to_whom_a_command_is_that_does_the_same() {
+    let mut server = InProcess::new(Settings::defaults()).expect("descriptors");
+    let allowed = |server: &mut InProcess, rules: &str, asked: &str| -> bool {
+        server.speak(Protocol::Resp);
+        let rules: Vec<&str> = rules.split(' ').collect();
+        let words = [&["ACL", "SETUSER", "default", "resetkeys", "~*", "-@all"][..], &rules];
+        let words = words.concat();
+        let encoded = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        let request = format!("*{}\r\n{}", words.len(), encoded.collect::<String>());
+        assert_eq!(ask(server, request), "+OK\r\n");
+        server.speak(Protocol::MemcachedText);
+        !ask(server, asked).contains("no permissions")
+    };
+    let item = "set k 0 0 1\r\nv\r\n";
+    for (asked, rules, no_rules) in [
+        ("stats\r\n", "+info", "+ping"),
+        ("stats reset\r\n", "+config|resetstat", "+info"),
+        ("stats conns\r\n", "+client|list", "+info"),
+        ("stats settings\r\n", "+config|get", "+info"),
+        (item, "+set", "+append"),
+        ("append k 0 0 1\r\nv\r\n", "+append", "+set"),
+        ("prepend k 0 0 1\r\nv\r\n", "+append", "+set"),
+        ("ms k 1 MA\r\nv\r\n", "+append", "+set"),
+        ("ms k 1 MP\r\nv\r\n", "+append", "+set"),
+        ("ms k 1\r\nv\r\n", "+set", "+append"),
+        ("mg k v\r\n", "+get", "+set"),
+        ("mg k v T10\r\n", "+getex +get", "+set"),
+        ("mg k v T10\r\n", "+getex +get", "+set +getex"),
+        ("mg k v N10\r\n", "+set +get", "+set"),
+        ("mg k v N10\r\n", "+set +get", "+get"),
+    ] {
+        let with = |rules: &str| format!("{rules} +acl|setuser");
+        assert!(allowed(&mut server, &with(rules), asked), "{asked:?} with {rules}");
+        assert!(!allowed(&mut server, &with(no_rules), asked), "{asked:?} with {no_rules}");
+    }
+}

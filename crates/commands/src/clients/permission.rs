@@ -23,8 +23,10 @@ use crate::rows::keys::{ChannelSpec, KeyFlags, key_accesses};
 pub struct Asked<'a> {
     /// Its row.
     pub row: &'static Command,
-    /// The command whose rules hold for it ([`crate::Registry::permission`]).
+    /// The command whose rules hold for it ([`crate::Registry::permission`]),
     pub id: CommandId,
+    /// and one more, if there is.
+    pub also: Option<CommandId>,
     /// Its arguments.
     pub args: &'a [&'a [u8]],
     /// The database at hand.
@@ -39,7 +41,10 @@ impl Asked<'_> {
     /// # Errors
     /// What its rules refuse.
     pub fn of(&self, user: &User) -> Result<(), Denied> {
-        self.with_request(|request| user.check(request))
+        self.with_request(|request| {
+            user.check(request)?;
+            self.also.map_or(Ok(()), |also| user.check(&Request { command: also, ..*request }))
+        })
     }
 
     /// Whether it may, and may read every key there is beside that.
@@ -95,6 +100,7 @@ pub fn may_read_every_key(call: &Call<'_, '_>) -> bool {
     let asked = Asked {
         row: call.command,
         id: registry.permission(found),
+        also: registry.also(found),
         args: call.args,
         db: call.session.db,
         database_count: call.space().database_count(),

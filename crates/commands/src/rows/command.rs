@@ -267,6 +267,8 @@ pub struct Command {
     pub flags_of: Option<FlagsOf>,
     /// Rules of users do not name it: it is allowed to whom this other command is.
     pub allowed_as: Option<&'static str>,
+    /// And only if this one is allowed, too.
+    pub and_as: Option<&'static str>,
     /// For a command that runs a script or function: how it names it.
     pub program: Option<Program>,
     /// It writes, but changes no value where it is: values are put in the place of others, or
@@ -319,6 +321,7 @@ impl Command {
             is_secret: None,
             flags_of: None,
             allowed_as: None,
+            and_as: None,
             program: None,
             replaces: false,
             is_deprecated: false,
@@ -433,6 +436,12 @@ impl Command {
     /// It is allowed to whom the command of this name (`name` or `container|name`) is.
     pub const fn allowed_as(mut self, name: &'static str) -> Command {
         self.allowed_as = Some(name);
+        self
+    }
+
+    /// And it does what this one does, so that has to be allowed, too.
+    pub const fn and_as(mut self, name: &'static str) -> Command {
+        self.and_as = Some(name);
         self
     }
 

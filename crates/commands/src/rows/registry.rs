@@ -129,6 +129,11 @@ impl Registry {
         self.permissions.get(usize::from(found.number)).copied().unwrap_or(found.id())
     }
 
+    /// A second one whose rules hold for it, if there is.
+    pub fn also(&self, found: CommandRef) -> Option<CommandId> {
+        found.row.and_as.and_then(|name| self.find_full(name.as_bytes())).map(CommandRef::id)
+    }
+
     /// Every row; subcommands stand after the commands.
     pub fn rows(&self) -> &[&'static Command] {
         &self.rows

@@ -58,8 +58,8 @@ impl NotAllowed<'_> {
     }
 
     /// The refusal as it is logged.
-    pub(crate) fn told(&self, client: &Session, context: Context) -> Refusal {
-        let line = describe(client, self.found.row);
+    pub(crate) fn told(&self, client: &Session, context: Context, runs: &Command) -> Refusal {
+        let line = describe(client, runs);
         Refusal::new(self.reason(), context, (&self.object(), client.user_name()), line)
     }
     /// What is refused, without a code.
@@ -136,6 +136,7 @@ impl Engine {
         let asked = Asked {
             row: found.row,
             id: self.registry.permission(found),
+            also: self.registry.also(found),
             args,
             db,
             database_count: self.space.database_count(),
@@ -184,7 +185,7 @@ impl Turn<'_> {
     /// Counts and logs what was refused.
     #[cold]
     fn note_refusal(&self, client: &Session, context: Context, refused: &NotAllowed<'_>) {
-        self.engine.log_refusal(refused.told(client, context));
+        self.engine.log_refusal(refused.told(client, context, refused.found.row));
     }
 }
 

@@ -61,8 +61,11 @@ pub const ROWS: &[Command] = &[
     stores("mc.set", text::set).replaces().summary("Stores an item."),
     stores("mc.add", text::add).replaces().summary("Stores an item where there is none."),
     stores("mc.replace", text::replace).replaces().summary("Stores an item where there is one."),
-    stores("mc.append", text::append).summary("Appends to an item."),
-    stores("mc.prepend", text::prepend).replaces().summary("Puts something before an item."),
+    stores("mc.append", text::append).allowed_as("APPEND").summary("Appends to an item."),
+    stores("mc.prepend", text::prepend)
+        .allowed_as("APPEND")
+        .replaces()
+        .summary("Puts something before an item."),
     stores("mc.cas", text::cas).replaces().summary("Stores an item if the other is as it was."),
     changes("mc.toolarge", text::too_large, REMOVE, Flags::FAST)
         .allowed_as("SET")
@@ -84,8 +87,16 @@ pub const ROWS: &[Command] = &[
     reads("mc.mg", meta::get).summary("Returns an item, or what is known of it."),
     changes("mc.mgc", meta::get, CHANGE, Flags::DENYOOM.and(Flags::FAST))
         .allowed_as("SET")
-        .summary("Returns an item and gives it another time to live, or makes it."),
+        .and_as("GET")
+        .summary("Returns an item, or makes it."),
+    changes("mc.mgt", meta::get, CHANGE, Flags::FAST)
+        .allowed_as("GETEX")
+        .and_as("GET")
+        .summary("Returns an item and gives it another time to live."),
     stores("mc.ms", meta::set).summary("Stores an item."),
+    stores("mc.msa", meta::set)
+        .allowed_as("APPEND")
+        .summary("Puts something behind or before an item."),
     changes("mc.mstoolarge", meta::too_large, REMOVE, Flags::FAST)
         .allowed_as("SET")
         .replaces()
@@ -108,6 +119,9 @@ pub const ROWS: &[Command] = &[
         .allowed_as("EXPIRE")
         .summary("Gives an item another time to live."),
     stores("mc.b.set", binary::set).summary("Stores an item."),
+    stores("mc.b.append", binary::set)
+        .allowed_as("APPEND")
+        .summary("Puts something behind or before an item."),
     changes("mc.b.toolarge", binary::too_large, REMOVE, Flags::FAST)
         .allowed_as("SET")
         .replaces()
@@ -173,12 +187,16 @@ verbs! {
     Replace = "replace", Append = "append", Prepend = "prepend", Cas = "cas",
     TooLarge = "toolarge", Delete = "delete", Incr = "incr", Decr = "decr", Touch = "touch",
     FlushAll = "flush_all", Verbosity = "verbosity", Version = "version", MetaNothing = "mn",
-    Stats = "stats", CacheMemlimit = "cache_memlimit", Auth = "auth",
-    MetaGet = "mg", MetaGetAndChange = "mgc", MetaSet = "ms", MetaTooLarge = "mstoolarge",
+    Stats = "stats", StatsReset = "stats.reset", StatsConns = "stats.conns",
+    StatsSettings = "stats.settings", CacheMemlimit = "cache_memlimit", Auth = "auth",
+    MetaGet = "mg", MetaGetOrMake = "mgc", MetaGetAndTouch = "mgt", MetaSet = "ms",
+    MetaAppend = "msa", MetaTooLarge = "mstoolarge",
     MetaDelete = "md", MetaCount = "ma", MetaCountDown = "mad", MetaDescribe = "me",
     BinaryGet = "b.get", BinaryGat = "b.gat", BinaryTouch = "b.touch", BinarySet = "b.set",
     BinaryTooLarge = "b.toolarge", BinaryDelete = "b.delete", BinaryIncr = "b.incr",
-    BinaryDecr = "b.decr", BinaryFlush = "b.flush", BinaryStats = "b.stats", BinaryAuth = "b.auth",
+    BinaryDecr = "b.decr", BinaryAppend = "b.append", BinaryFlush = "b.flush", BinaryStats = "b.stats",
+    BinaryStatsReset = "b.stats.reset", BinaryStatsConns = "b.stats.conns",
+    BinaryStatsSettings = "b.stats.settings", BinaryAuth = "b.auth",
 }
 
 impl Verb {
@@ -232,11 +250,10 @@ pub enum Operation {
 /// What the row of this name does; `None`: nothing with items.
 pub fn operation_of(row: &str) -> Option<Operation> {
     Some(match row {
-        "mc.get" | "mc.gets" | "mc.mg" | "mc.mgc" | "mc.b.get" => Operation::Fetch,
+        "mc.get" | "mc.gets" | "mc.mg" | "mc.mgc" | "mc.mgt" | "mc.b.get" => Operation::Fetch,
         "mc.gat" | "mc.gats" | "mc.b.gat" => Operation::FetchAndTouch,
-        "mc.set" | "mc.add" | "mc.replace" | "mc.append" | "mc.prepend" | "mc.ms" | "mc.b.set" => {
-            Operation::Store
-        }
+        "mc.set" | "mc.add" | "mc.replace" | "mc.append" | "mc.prepend" | "mc.ms" | "mc.msa"
+        | "mc.b.set" | "mc.b.append" => Operation::Store,
         "mc.cas" => Operation::Cas,
         "mc.delete" | "mc.md" | "mc.b.delete" => Operation::Delete,
         "mc.incr" | "mc.ma" | "mc.b.incr" => Operation::Incr,

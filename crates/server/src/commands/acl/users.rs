@@ -110,6 +110,7 @@ pub(super) fn dry_run(call: &mut Call<'_, '_>) -> Done {
     let asked = Asked {
         row: found.row,
         id: engine.registry.permission(found),
+        also: engine.registry.also(found),
         args,
         db: call.session.db,
         database_count: engine.space.database_count(),

@@ -28,11 +28,10 @@ use stats::write_stats;
 
 /// The rows of this family.
 pub const ROWS: &[Command] = &[
-    of_server("mc.stats", stats)
-        .allowed_as("INFO")
-        .flags(Flags::OUTSIDE)
-        .syntax("what")
-        .summary("Returns figures of the server."),
+    figures("mc.stats", stats, "INFO").summary("Returns figures of the server."),
+    figures("mc.stats.reset", stats, "CONFIG|RESETSTAT").summary("Counts from zero."),
+    figures("mc.stats.conns", stats, "CLIENT|LIST").summary("Returns the connections."),
+    figures("mc.stats.settings", stats, "CONFIG|GET").summary("Returns the settings."),
     Command::write("mc.flush_all", flush_all, Group::Memcached)
         .arity(-2)
         .allowed_as("FLUSHDB")
@@ -50,11 +49,10 @@ pub const ROWS: &[Command] = &[
         .flags(Flags::FAST.and(Flags::NO_AUTH).and(Flags::LOADING).and(Flags::STALE))
         .syntax("key data flags exptime [words]")
         .summary("Authenticates the connection."),
-    of_server("mc.b.stats", binary_stats)
-        .allowed_as("INFO")
-        .flags(Flags::OUTSIDE)
-        .syntax("what header")
-        .summary("Returns figures of the server."),
+    figures("mc.b.stats", binary_stats, "INFO").summary("Returns figures of the server."),
+    figures("mc.b.stats.reset", binary_stats, "CONFIG|RESETSTAT").summary("Counts from zero."),
+    figures("mc.b.stats.conns", binary_stats, "CLIENT|LIST").summary("Returns the connections."),
+    figures("mc.b.stats.settings", binary_stats, "CONFIG|GET").summary("Returns the settings."),
     Command::write("mc.b.flush", binary_flush, Group::Memcached)
         .arity(-3)
         .allowed_as("FLUSHDB")
@@ -74,6 +72,11 @@ const fn of_server(name: &'static str, handler: Handler) -> Command {
     Command::new(name, handler, Group::Memcached)
         .arity(-2)
         .flags(Flags::LANE.and(Flags::OPERATOR).and(Flags::LOADING).and(Flags::STALE))
+}
+
+/// A page of figures, for those who may run this command.
+const fn figures(name: &'static str, handler: Handler, like: &'static str) -> Command {
+    of_server(name, handler).allowed_as(like).flags(Flags::OUTSIDE).syntax("what [header]")
 }
 
 /// The least that `cache_memlimit` takes, in megabytes.

@@ -88,6 +88,9 @@ fn becomes<'t>(asked: Asked, is_quiet: bool, command: Command<'t>) -> Becomes<'t
         Command::Get { key, exptime_s: None, .. } => Becomes::Keyed(Verb::BinaryGet, key, b""),
         Command::Get { key, .. } => Becomes::Keyed(Verb::BinaryGat, key, b""),
         Command::Touch { key, .. } => Becomes::Keyed(Verb::BinaryTouch, key, b""),
+        Command::Store { storing, key, data, .. } if storing.is_beside() => {
+            Becomes::Keyed(Verb::BinaryAppend, key, data)
+        }
         Command::Store { key, data, .. } => Becomes::Keyed(Verb::BinarySet, key, data),
         Command::Delete { key, .. } => Becomes::Keyed(Verb::BinaryDelete, key, b""),
         Command::Count { key, direction: Direction::Up, .. } => {
@@ -95,7 +98,7 @@ fn becomes<'t>(asked: Asked, is_quiet: bool, command: Command<'t>) -> Becomes<'t
         }
         Command::Count { key, .. } => Becomes::Keyed(Verb::BinaryDecr, key, b""),
         Command::Flush { .. } => Becomes::Keyed(Verb::BinaryFlush, b"", b""),
-        Command::Stats(what) => Becomes::Keyed(Verb::BinaryStats, what, b""),
+        Command::Stats(what) => Becomes::Keyed(stats(what), what, b""),
         Command::Authenticate { mechanism, data, .. } => {
             Becomes::Keyed(Verb::BinaryAuth, mechanism, data)
         }
@@ -111,4 +114,14 @@ fn answer(closes: bool, write: impl FnOnce(&mut Vec<u8>)) -> Becomes<'static> {
     let mut text = Vec::new();
     write(&mut text);
     Becomes::Answer(text, closes)
+}
+
+/// The verb of a page of figures: who may see one need not see the next.
+fn stats(what: &[u8]) -> Verb {
+    match what {
+        b"reset" => Verb::BinaryStatsReset,
+        b"conns" => Verb::BinaryStatsConns,
+        b"settings" => Verb::BinaryStatsSettings,
+        _ => Verb::BinaryStats,
+    }
 }

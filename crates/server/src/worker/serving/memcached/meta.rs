@@ -12,7 +12,9 @@ pub fn push_words<'t>(request: Request<'t>, arena: &'t Arena, args: &mut Vec<&'t
         Action::Get(get) if get.exptime_s.is_none() && get.vivify_exptime_s.is_none() => {
             Verb::MetaGet
         }
-        Action::Get(_) => Verb::MetaGetAndChange,
+        Action::Get(get) if get.vivify_exptime_s.is_none() => Verb::MetaGetAndTouch,
+        Action::Get(_) => Verb::MetaGetOrMake,
+        Action::Store(store) if store.storing.is_beside() => Verb::MetaAppend,
         Action::Store(_) => Verb::MetaSet,
         Action::Delete(_) => Verb::MetaDelete,
         Action::Count(Count { direction: Direction::Down, .. }) => Verb::MetaCountDown,
