@@ -307,7 +307,8 @@ settings! {
     primaryauth: String = live("primaryauth", Kind::Text, "", Replication)
         .also(&["masterauth"]).secret();
     /// User name to send to the primary.
-    primaryuser: String = live("primaryuser", Kind::Text, "", Replication).also(&["masteruser"]);
+    primaryuser: String = live("primaryuser", Kind::Text, "", Replication)
+        .also(&["masteruser"]).secret();
     /// Bytes of recent writes kept for replicas that come back.
     repl_backlog_bytes: u64 = live("repl-backlog-size", BACKLOG, "10485760", Replication)
         .on_change(OnChange::Replication);

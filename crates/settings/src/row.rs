@@ -410,7 +410,8 @@ mod tests {
             let is_named_so = row.name.ends_with("pass") || row.name.ends_with("auth");
             let is_password = is_named_so && matches!(row.kind, Kind::Text);
             // A header may be a password.
-            let is_secret = is_password || row.name == "otlp_headers";
+            // So is the name of a user to Valkey.
+            let is_secret = is_password || ["otlp_headers", "primaryuser"].contains(&row.name);
             assert_eq!(row.secret, is_secret, "{}", row.name);
         }
         assert!(find("masterauth").is_some_and(|row| row.secret));

@@ -194,7 +194,8 @@ impl<'r> Turn<'r> {
             return Ok(());
         }
         self.engine.ask(session, session.db, command).map_err(|refused| {
-            attempt.note_refusal(refused.told(session, Context::Multi));
+            let exec = self.engine.registry.find_own(b"EXEC").unwrap_or(command.0);
+            attempt.note_refusal(refused.told(session, Context::Multi, exec.row));
             refused.exec_error()
         })
     }

@@ -151,7 +151,8 @@ impl Run<'_, '_> {
                 self.turn.engine.ask(&self.session, self.session.db, (found, args))
         {
             let error = refused.script_error(self.client);
-            self.attempt.note_refusal(refused.told(self.client, Context::Script));
+            let runs = self.turn.engine.registry.resolve(self.command).unwrap_or(found).row;
+            self.attempt.note_refusal(refused.told(self.client, Context::Script, runs));
             return Err(error);
         }
         if flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE)) && !self.rights.writes {

@@ -52,7 +52,12 @@ impl<'r> Turn<'r> {
     ) -> Verdict {
         let known = match self.find_program(request) {
             Ok(known) => known,
-            Err(stop) => return self.stop_script(session, request, stop, output),
+            Err(stop) => {
+                if let Some(line) = self.line_of_failed(session, request, &stop) {
+                    self.engine.notices.monitors.add(&line);
+                }
+                return self.stop_script(session, request, stop, output);
+            }
         };
         if self.lane == Lane::Worker && (!known.is_quick() || known.needs_everything()) {
             return Verdict::Lane;
@@ -103,8 +108,24 @@ impl<'r> Turn<'r> {
                 let begun = Begun { locked, attempt, began_us: monotonic_us() };
                 self.run_program(session, request, &known, begun, output)
             }
-            Err(stop) => self.stop_script(session, request, stop, output),
+            Err(stop) => {
+                if let Some(line) = self.line_of_failed(session, request, &stop) {
+                    attempt.log.show(line);
+                }
+                self.stop_script(session, request, stop, output)
+            }
         }
+    }
+
+    /// What MONITOR shows of a command that runs no script: it is not there, or can not be run.
+    fn line_of_failed(
+        &self,
+        session: &Session,
+        Request { found, args, .. }: Request<'_>,
+        stop: &Stop,
+    ) -> Option<Vec<u8>> {
+        let is_shown = self.is_monitored && matches!(stop, Stop::Error(_));
+        is_shown.then(|| Monitors::line_of_script(session, found, args))
     }
 
     fn stop_script(
@@ -338,7 +359,7 @@ impl<'r> Turn<'r> {
             if !is_error_counted {
                 let code = reply[1..].split(|byte| b" \r".contains(byte)).next();
                 let code = String::from_utf8_lossy(code.unwrap_or_default());
-                self.tally.count_error(&self.engine.stats.errors, &code);
+                self.tally.count_made_error(&self.engine.stats.errors, &code);
             }
         }
         let mode = session.reply_mode;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// How many different error codes are counted; beyond that they share one line.
+/// How many different error codes are counted before those that scripts make up share one line.
 const ERROR_CODES: usize = 128;
 
 /// Error replies by their first word.
@@ -11,16 +11,23 @@ const ERROR_CODES: usize = 128;
 pub struct ErrorCounts(Mutex<BTreeMap<String, u64>>);
 
 impl ErrorCounts {
-    /// One more.
+    /// One more of an error of ours, of which there are few kinds.
     pub fn count(&self, code: &str) {
         self.add(code.into(), 1);
+    }
+
+    /// One more of an error that a script has made.
+    pub fn count_made(&self, code: &str) {
+        let is_one_too_many = {
+            let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            counts.len() >= ERROR_CODES && !counts.contains_key(code)
+        };
+        self.count(if is_one_too_many { "ERRORSTATS_OVERFLOW" } else { code });
     }
 
     /// So many more.
     pub fn add(&self, code: String, more: u64) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_one_too_many = counts.len() >= ERROR_CODES && !counts.contains_key(&code);
-        let code = if is_one_too_many { "ERRORSTATS_OVERFLOW".into() } else { code };
         *counts.entry(code).or_default() += more;
     }
 
@@ -45,14 +52,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_one_code_too_many_shares_a_line() {
+    fn what_scripts_make_up_shares_a_line_and_what_is_ours_does_not() {
         let counts = ErrorCounts::default();
         for number in 0..ERROR_CODES + 12 {
-            counts.count(&format!("CODE{number}"));
+            counts.count_made(&format!("CODE{number}"));
         }
-        counts.count("CODE0");
+        counts.count_made("CODE0");
+        counts.count("ERR");
+        counts.count_made("ERR");
         let all = counts.all();
-        assert_eq!(all.len(), ERROR_CODES + 1);
-        assert_eq!((all["ERRORSTATS_OVERFLOW"], all["CODE0"]), (12, 2));
+        assert_eq!(all.len(), ERROR_CODES + 2);
+        assert_eq!((all["ERRORSTATS_OVERFLOW"], all["CODE0"], all["ERR"]), (12, 2, 2));
     }
 }

@@ -124,6 +124,13 @@ impl ThreadTally {
         self.codes.get().unwrap_or(errors).count(code);
     }
 
+    /// Counts an error reply that a script has made.
+    #[cold]
+    pub fn count_made_error(&self, errors: &ErrorCounts, code: &str) {
+        self.errors.add(1);
+        self.codes.get().unwrap_or(errors).count_made(code);
+    }
+
     /// Takes over what was counted inside, by commands of these rows; or, when it did not happen,
     /// no more than what has expired meanwhile.
     pub fn settle_inside(&self, rows: &[u16], has_happened: bool, errors: &ErrorCounts) {

@@ -271,6 +271,7 @@ impl<'k> Locked<'k> {
     pub fn random_key(&mut self, random: &mut Rng) -> Result<Option<Vec<u8>>, Busy> {
         let (Scope { space, db, .. }, now) = (self.scope, self.scope.seen_at());
         let Some(sizes) = space.sizes(db) else { return Ok(None) };
+        let mut expired = None;
         for _ in 0..RANDOM_DRAWS {
             let total = sizes.keys();
             if total == 0 {
@@ -290,6 +291,7 @@ impl<'k> Locked<'k> {
                     if !one.is_expired(now) {
                         return Ok(Some(one.key().to_vec()));
                     }
+                    expired = Some(one.key().to_vec());
                 }
                 break;
             }
@@ -299,8 +301,12 @@ impl<'k> Locked<'k> {
         let mut at = ScanCursor(0);
         loop {
             at = self.scan(at, 1, &mut |one| found = Some(one.key().to_vec()))?;
-            if found.is_some() || at == ScanCursor(0) {
+            if found.is_some() {
                 return Ok(found);
+            }
+            if at == ScanCursor(0) {
+                // As in Redis: a key that nobody may remove now is one, if there is no other.
+                return Ok(expired.filter(|_| space.hides_expired()));
             }
         }
     }

@@ -173,6 +173,9 @@ pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
+/// What a key takes in a table that is full: its word and its fingerprint, rounded up.
+const PLACE_BYTES: usize = 16;
+
 fn usage(call: &mut Call<'_, '_>) -> Done {
     match &call.args[3..] {
         [] => {}
@@ -189,7 +192,8 @@ fn usage(call: &mut Call<'_, '_>) -> Done {
         call.reply.null();
         return Ok(());
     };
-    let share = table.heap_bytes().div_ceil(table.len().max(1));
+    // Of the table no more than its own place there: the rest is there for keys to come.
+    let share = table.heap_bytes().div_ceil(table.len().max(1)).min(PLACE_BYTES);
     let bytes = table.record_bytes(place) + share;
     call.reply.int(bytes.cast_signed() as i64);
     Ok(())

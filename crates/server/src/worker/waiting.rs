@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::mem::take;
 use std::sync::Arc;
 
+use pantala_base::clock::monotonic_us;
 use pantala_commands::{Acknowledged, AtTimeout, ClientError, Locking, ReplyMode};
 use pantala_engine::execute::suppress_reply;
 use pantala_engine::lane::Job;
@@ -174,6 +175,7 @@ impl Worker {
         // What is answered at the end of the time is true then.
         self.count_acknowledged(index);
         let Some(blocked) = self.give_up(index) else { return false };
+        let began_us = monotonic_us();
         let (engine, tally) = (Arc::clone(&self.shared.engine), Arc::clone(&self.tally));
         let has_histogram = self.limited.has_histograms;
         let Some(connection) = self.at(index) else { return false };
@@ -192,8 +194,10 @@ impl Worker {
         if let Some(found) = blocked.note(&engine, &connection.session, 0, text.len()) {
             let row = &tally.commands[usize::from(found.number)];
             row.calls.add(1);
-            row.failed.add(u64::from(error.is_some()));
-            row.took(0, has_histogram);
+            // As in Valkey: it was called, and what ended it refused it.
+            row.rejected.add(u64::from(error.is_some()));
+            let took_us = (monotonic_us() - began_us).max(1);
+            row.took(took_us * 1_000, has_histogram);
         }
         answer(connection, text);
         // It may have been on the lane.

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pantala_acl::{DEFAULT_NAME, SetUserError, Users};
+use pantala_acl::{SetUserError, Users};
 use pantala_commands::{Call, ClientError, Done};
 use pantala_engine::Engine;
 use pantala_settings::{KeptUser, Settings, UserLine};
@@ -92,22 +92,20 @@ pub(crate) fn at_start(users: &Users, settings: &Settings) -> Result<Users, Stri
     loaded(users, settings).map_err(|errors| String::from_utf8_lossy(&errors).into_owned())
 }
 
-/// With the users of the configuration file. Its first line about the default user begins with
-/// what a new user may do: nothing.
+/// With the users of the configuration file. Its line about the default user begins with what a
+/// new user may do: nothing.
 fn configured(users: &Users, settings: &Settings) -> Result<Users, String> {
     let channels = default_channels(settings);
     let (mut users, mut named) = (users.clone(), BTreeSet::new());
     for UserLine { origin, name, rules } in &settings.user_lines {
         let wrong = |text: &[u8]| format!("{origin}: {}", String::from_utf8_lossy(text));
-        let is_new = named.insert(name);
-        if !is_new && name != DEFAULT_NAME {
+        if !named.insert(name) {
             return Err(wrong(
                 b"Duplicate user found. A user can only be defined once in config files",
             ));
         }
-        let reset: &[&[u8]] = if is_new { &[b"reset"] } else { &[] };
         let rules: Vec<&[u8]> =
-            reset.iter().copied().chain(rules.iter().map(Vec::as_slice)).collect();
+            [&b"reset"[..]].into_iter().chain(rules.iter().map(Vec::as_slice)).collect();
         users = users.with_rules(name, &rules, channels).map_err(|error| match error {
             SetUserError::Rule(rule, why) => {
                 wrong(&[b"'", &rule[..], b"': ", why.text().as_bytes()].concat())
@@ -148,5 +146,27 @@ mod tests {
         assert_eq!(why.to_string(), "Not a file");
         assert!(read(Path::new("/nosuch")).is_err());
         assert!(read(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn a_user_is_defined_once_in_configuration_files() {
+        let line = |name: &str, rules: &[&str]| UserLine {
+            origin: "--user".into(),
+            name: name.into(),
+            rules: rules.iter().map(|rule| rule.as_bytes().to_vec()).collect(),
+        };
+        let registry = crate::commands::registry();
+        let with = |lines: Vec<UserLine>| {
+            let users = Users::new(std::sync::Arc::new(registry.catalogue()));
+            let mut settings = Settings::defaults();
+            settings.user_lines = lines;
+            configured(&users, &settings)
+        };
+        let users = with(vec![line("default", &["on", "nopass"]), line("anna", &["on"])]);
+        assert!(users.expect("they differ").find(b"anna").is_some());
+        for name in ["default", "anna"] {
+            let why = with(vec![line(name, &["on"]), line(name, &["off"])]).expect_err("twice");
+            assert!(why.contains("Duplicate user found"), "{why}");
+        }
     }
 }
