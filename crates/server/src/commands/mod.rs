@@ -101,12 +101,12 @@ mod tests {
         blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin cl.throttle delex \
         delifeq expire expireat fieldexpire getdel getex getset hexpire hexpireat hgetdel \
         hgetex hincrbyfloat hpersist hpexpire hpexpireat hsetex incrbyfloat lmpop ltrim \
-        mc.add mc.append mc.b.append mc.b.decr mc.b.delete mc.b.gat mc.b.incr mc.b.set mc.b.toolarge \
-        mc.b.touch mc.cas mc.decr mc.delete mc.gat mc.gats mc.incr mc.ma mc.mad mc.md mc.mgc \
-        mc.mgt mc.ms mc.msa mc.mstoolarge mc.prepend mc.replace mc.set mc.toolarge mc.touch migrate msetex \
-        pexpire pexpireat psetex restore restore-asking saddex set setex spexpireat spop \
-        xackdel xadd xautoclaim xclaim xdelex xreadgroup xtrim zexpire zexpireat zmpop \
-        zpersist zpexpire zpexpireat";
+        mc.add mc.append mc.b.append mc.b.decr mc.b.delete mc.b.gat mc.b.incr mc.b.set \
+        mc.b.toolarge mc.b.touch mc.cas mc.decr mc.delete mc.gat mc.gats mc.incr mc.ma mc.mad \
+        mc.md mc.mgc mc.mgt mc.ms mc.msa mc.mstoolarge mc.prepend mc.replace mc.set mc.toolarge \
+        mc.touch migrate msetex pexpire pexpireat psetex restore restore-asking saddex set setex \
+        spexpireat spop xackdel xadd xautoclaim xclaim xdelex xreadgroup xtrim zexpire zexpireat \
+        zmpop zpersist zpexpire zpexpireat";
     /// Commands that run others, or whose changes the keyspace records.
     const BY_WHAT_THEY_CAUSE: &str = "\
         eval evalsha fcall flushall flushdb function|delete function|flush function|load \

@@ -194,7 +194,8 @@ verbs! {
     MetaDelete = "md", MetaCount = "ma", MetaCountDown = "mad", MetaDescribe = "me",
     BinaryGet = "b.get", BinaryGat = "b.gat", BinaryTouch = "b.touch", BinarySet = "b.set",
     BinaryTooLarge = "b.toolarge", BinaryDelete = "b.delete", BinaryIncr = "b.incr",
-    BinaryDecr = "b.decr", BinaryAppend = "b.append", BinaryFlush = "b.flush", BinaryStats = "b.stats",
+    BinaryDecr = "b.decr", BinaryAppend = "b.append", BinaryFlush = "b.flush",
+    BinaryStats = "b.stats",
     BinaryStatsReset = "b.stats.reset", BinaryStatsConns = "b.stats.conns",
     BinaryStatsSettings = "b.stats.settings", BinaryAuth = "b.auth",
 }
