@@ -104,10 +104,7 @@ pub fn start_with(
     confinement::begin(&settings, file.as_deref())?;
     let workers = settings.worker_count().clamp(1, MAX_WORKERS);
     let lane_threads = settings.slow_lane_threads.clamp(1, lane::LANE_SLOTS);
-    let seed = match settings.hash_seed.as_str() {
-        "" => HashSeed::random(),
-        text => HashSeed::from_text(text),
-    };
+    let seed = seed_of(&settings);
     let change_sink = None;
     let shared = Shared::new(Launch { settings, file, seed, registry, change_sink, supervisor });
     *shared.listening.lock().unwrap_or_else(PoisonError::into_inner) = listening;
@@ -160,6 +157,14 @@ pub fn start_with(
         threads.push(spawn("sign-of-life", life)?);
     }
     Ok(Running { shared, threads, sweeper_waker, to_load })
+}
+
+/// Of the hash of keys: by chance, if `hash-seed` says nothing.
+fn seed_of(settings: &Settings) -> HashSeed {
+    match settings.hash_seed.as_str() {
+        "" => HashSeed::random(),
+        text => HashSeed::from_text(text),
+    }
 }
 
 /// What is refused before there is a client.
