@@ -399,6 +399,17 @@ impl Block {
         deleted
     }
 
+    /// Lets go of the deleted entries at the end whose ids are above this one: others may come with
+    /// such ids. None above it is live.
+    pub fn forget_above(&mut self, id: StreamId) {
+        let mut above = self.raws().skip_while(|raw| raw.id <= id);
+        let Some(first) = above.next() else { return };
+        let (at, count) = (first.at, 1 + above.count() as u32);
+        self.bytes.truncate(at);
+        self.kept -= count;
+        debug_assert!(self.raws().filter(Raw::is_live).count() == self.live as usize);
+    }
+
     fn flag(&mut self, at: usize) {
         self.bytes[at] |= DELETED;
         self.live -= 1;

@@ -178,6 +178,11 @@ impl Stream {
     /// Sets what XSETID sets.
     pub fn set_counters(&mut self, counters: Counters) {
         let body = &mut *self.0;
+        if counters.last_id < body.last_id
+            && let Some(block) = body.blocks.last_mut()
+        {
+            block.forget_above(counters.last_id);
+        }
         body.last_id = counters.last_id;
         if let Some(entries_added) = counters.entries_added {
             body.entries_added = entries_added;
