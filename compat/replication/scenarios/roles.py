@@ -1,5 +1,6 @@
 """Roles that change: promotion under load, swapped roles, siblings, FAILOVER."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -61,6 +62,56 @@ def swapped(trial):
             # Redis never takes a full copy of Valkey's.
             break
         one, other = other, one
+
+
+@scenario()
+def demoted_in_a_transaction(trial):
+    """Told in MULTI to follow, as Sentinel tells it, under load: no write is answered OK after
+    EXEC, and ROLE says so."""
+    one, other = trial.pair()
+    for turn in range(6):
+        other.lead()
+        kills = [("CLIENT", "KILL", "TYPE", "normal"), ("CLIENT", "KILL", "TYPE", "pubsub")]
+        demote(one, other, kills if turn % 2 else [])
+        if trial.kinds == ["redis", "valkey"]:
+            # Redis never takes a full copy of Valkey's.
+            break
+        linked(one)
+        equal(other, one)
+        one, other = other, one
+
+
+def demote(one, other, kills):
+    is_over, late, count = threading.Event(), [], [0]
+
+    def write():
+        # Some are closed by that.
+        with contextlib.suppress(OSError, Closed), one.client() as client:
+            while not late or not isinstance(late[-1], ErrorReply):
+                is_after = is_over.is_set()
+                reply = client.call("INCR", "n")
+                count[0] += 1
+                if is_after:
+                    late.append(reply)
+                if isinstance(reply, ErrorReply):
+                    return
+
+    threads = [threading.Thread(target=write) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    until(lambda: count[0] > 200, "some writes")
+    with one.client() as client:
+        client.want(b"OK", "MULTI")
+        for command in [("SLAVEOF", *other.address), ("CONFIG", "REWRITE"), *kills]:
+            client.want(b"QUEUED", *command)
+        told = client.call("EXEC")
+        is_over.set()
+        assert told[:2] == [b"OK", b"OK"], told
+        assert client.call("ROLE")[0] == b"slave"
+        assert is_error(client.call("SET", "a", 1), "READONLY")
+    for thread in threads:
+        thread.join(60)
+    assert all(is_error(reply, "READONLY") for reply in late), late
 
 
 @scenario()

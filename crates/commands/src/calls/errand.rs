@@ -3,16 +3,25 @@
 //! the errand has come back. What came of it the errand itself knows.
 //!
 //! Only on the lane, and only where the command may wait: in a transaction or a script it waits
-//! with its partitions in hand.
+//! with its partitions in hand. What a transaction is to have done, and may wait for nothing, is
+//! left behind as its errand ([`Session::epilogue`](crate::Session::epilogue)): EXEC is answered
+//! when that is over.
 
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::error::ClientError;
+
 /// See the module.
 pub trait Errand: Debug + Send + Sync {
     /// Begins, and does not wait. Dropping `way_back` is the end of it.
     fn begin(self: Arc<Self>, way_back: WayBack);
+
+    /// Why a transaction's was in vain; asked when it is over.
+    fn failure(&self) -> Option<ClientError> {
+        None
+    }
 
     /// Itself, for the handler that knows what it is.
     fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;

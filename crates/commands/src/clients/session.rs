@@ -188,6 +188,9 @@ pub struct Session {
     pub inner_commands: u64,
     /// What the command at hand has had done elsewhere.
     pub errand: Option<Arc<dyn Errand>>,
+    /// What is to be done when the transaction at hand holds nothing any more, before it is
+    /// answered. Only on the lane.
+    pub epilogue: Option<Arc<dyn Errand>>,
     /// What its worker knows of it, where the command at hand may be refused something.
     pub meters: Option<Box<Meters>>,
     /// A wrong password that the transaction at hand has just met, to be logged with it.
@@ -239,6 +242,7 @@ impl Session {
             was_let_in: false,
             inner_commands: 0,
             errand: None,
+            epilogue: None,
             meters: None,
             refused_login: None,
         }

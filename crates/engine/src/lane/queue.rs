@@ -41,6 +41,8 @@ pub struct Job {
     pub applicant: Applicant,
     /// It has been on an errand: it runs to its end, whoever has left.
     pub has_begun: bool,
+    /// It has run, and is answered with this when its errand is over.
+    pub answer: Option<Vec<u8>>,
 }
 
 /// Jobs that wait for a thread, and the threads.

@@ -6,9 +6,10 @@ use std::sync::{Arc, Weak};
 
 use pantala_base::clock::{monotonic_us, unix_ms};
 use pantala_base::rests::Rests;
-use pantala_commands::{CommandRef, Flags, Park, Server, Session, WayBack};
+use pantala_commands::{CommandRef, Errand, Flags, Park, Server, Session, WayBack};
 use pantala_journal::Recorder;
 use pantala_keyspace::{ALL_OR_NONE_TRIES, Awaited, Busy, Ticket};
+use pantala_protocol::Reply;
 use pantala_sync::gate::Role;
 
 use super::queue::{Aloof, Job, LANE_SLOTS, Task};
@@ -103,6 +104,12 @@ impl Engine {
         errand.begin(WayBack::new(move || of_end.lane.take_back(number), is_unwanted));
     }
 
+    /// Has done what a transaction has left behind; when that is over it is answered.
+    fn conclude(&self, errand: Arc<dyn Errand>, mut job: Job) {
+        job.session.errand = Some(errand);
+        self.send_out(job);
+    }
+
     /// Keeps a job until changes of data no longer wait.
     fn hold_back(&self, job: Job) {
         let number = self.lane.lay_aside(Aloof::Pause, job);
@@ -180,6 +187,9 @@ fn refuse_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), mut job: J
 /// Runs one job and answers it, for a thread with these counters that records there.
 pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usize, mut job: Job) {
     let engine = Engine::of_server(server);
+    if let Some(answer) = job.answer.take() {
+        return answer_concluded(job, answer);
+    }
     let mut reply = Vec::new();
     let at_hand = (!job.has_begun).then(|| AtHand::new(&job.applicant));
     let has_gone = |job: &mut Job| {
@@ -210,9 +220,23 @@ pub fn run_job(server: &dyn Server, thread: (&ThreadTally, &Recorder), slot: usi
         report_panic(engine, thread.0, &job.session, concerned, &mut reply);
         job.session.closing = true;
     }
+    if let Some(errand) = job.session.epilogue.take() {
+        return engine.conclude(errand, Job { answer: Some(reply), ..job });
+    }
     let mut session = job.session;
     session.errand = None;
     job.inbox.post(Message::LaneDone { connection, parking, session, reply });
+}
+
+/// Answers a transaction whose errand is over: it has run, or its errand was in vain.
+fn answer_concluded(job: Job, mut reply: Vec<u8>) {
+    let Job { mut session, inbox, connection, parking, .. } = job;
+    let failure = session.errand.take().and_then(|errand| errand.failure());
+    if let Some(error) = failure.filter(|_| !reply.is_empty()) {
+        reply.clear();
+        Reply::new(&mut reply, session.version).error(&*error.0);
+    }
+    inbox.post(Message::LaneDone { connection, parking, session, reply });
 }
 
 /// How far a job has come.

@@ -268,6 +268,7 @@ impl Worker {
                 waited: Some(blocked.waited()),
                 applicant,
                 has_begun: false,
+                answer: None,
             });
         }
         if let Some(connection) = self.at(index) {

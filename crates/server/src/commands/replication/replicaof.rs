@@ -1,13 +1,15 @@
 //! REPLICAOF: whom this server follows.
 //!
-//! In a transaction the role changes as soon as that has ended: nobody may wait for others with
-//! partitions held.
+//! In a transaction the role changes when that has ended, and before EXEC is answered: nobody may
+//! wait for others with partitions held.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
 use std::thread::Builder;
 
 use pantala_base::number::parse_i64;
-use pantala_commands::{Call, ClientError, Command, Done, Flags, Group, Stop, options::is_word};
+use pantala_commands::options::is_word;
+use pantala_commands::{Call, ClientError, Command, Done, Errand, Flags, Group, Stop, WayBack};
 
 use crate::replication::replica::{self, Primary};
 use crate::shared::Shared;
@@ -64,21 +66,60 @@ fn carry_out(call: &mut Call<'_, '_>, primary: Option<Primary>, setting: &str) -
         .change(|now| now.clone().with("replicaof", setting))
         .map_err(|refused| ClientError::new(format!("ERR {refused}")))?;
     if call.session.multi.is_some() {
-        let of_thread = Arc::clone(&shared);
-        let life = move || {
-            if let Err(why) = change(&of_thread, primary.as_ref()) {
-                tracing::error!("the role has not changed: {why}");
-            }
-            pantala_memory::release_seat();
-        };
-        let spawned = Builder::new().name("role".into()).spawn(life);
-        spawned.map_err(|error| ClientError::new(format!("ERR cannot start a thread: {error}")))?;
+        // Of several the last one holds.
+        let failure = OnceLock::new();
+        call.session.epilogue = Some(Arc::new(ChangeOfRole { shared, primary, failure }));
     } else {
         let _others_run = shared.engine.lane.compensate();
         change(&shared, primary.as_ref()).map_err(|why| ClientError::new(format!("ERR {why}")))?;
     }
     call.reply.ok();
     Ok(())
+}
+
+/// What a transaction leaves behind.
+struct ChangeOfRole {
+    shared: Arc<Shared>,
+    primary: Option<Primary>,
+    failure: OnceLock<String>,
+}
+
+impl std::fmt::Debug for ChangeOfRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ChangeOfRole")
+    }
+}
+
+impl ChangeOfRole {
+    fn fail(&self, why: String) {
+        tracing::error!("the role has not changed: {why}");
+        let _only_once = self.failure.set(why);
+    }
+}
+
+impl Errand for ChangeOfRole {
+    fn begin(self: Arc<Self>, way_back: WayBack) {
+        let myself = Arc::clone(&self);
+        let life = move || {
+            if let Err(why) = change(&myself.shared, myself.primary.as_ref()) {
+                myself.fail(why);
+            }
+            drop(way_back);
+            pantala_memory::release_seat();
+        };
+        if let Err(error) = Builder::new().name("role".into()).spawn(life) {
+            self.fail(format!("cannot start a thread: {error}"));
+        }
+    }
+
+    fn failure(&self) -> Option<ClientError> {
+        let why = self.failure.get()?;
+        Some(ClientError::new(format!("ERR the transaction has run, the role is as before: {why}")))
+    }
+
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
 }
 
 fn change(shared: &Arc<Shared>, primary: Option<&Primary>) -> Result<(), String> {

@@ -93,6 +93,7 @@ fn submit(shared: &Shared) {
         locking: Locking::Upfront,
         tries: 0,
         has_begun: false,
+        answer: None,
         waited: None,
         applicant: Applicant { presence: Arc::default(), since_us: monotonic_us() },
     });

@@ -210,6 +210,7 @@ impl Worker {
             waited: connection.waits.waited.take(),
             applicant: connection.applicant(),
             has_begun: false,
+            answer: None,
         };
         if found.row.flags.has(Flags::TRANSACTION) {
             // Watching ends with EXEC; the lane knows of what.
