@@ -24,13 +24,22 @@ return redis.call('SET', KEYS[1])"""
 DELETES_AN_ENTRY = """
 local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 2)[2]
 return first and redis.call('XDEL', KEYS[1], first[1])"""
+LONG = "x" * 300
+MANY_ENTRIES = """
+for _ = 1, ARGV[1] do
+    local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+    local ms = last and string.match(last[1], '%d+') or '0'
+    redis.pcall('XADD', KEYS[1], ms .. '-*', 'a', ARGV[2])
+end"""
 
 
 class Maker:
     """Makes steps: lists of commands that are sent together."""
 
-    def __init__(self, rng, fields, wild, short):
+    def __init__(self, rng, fields, wild, short, families=()):
         self.rng, self.fields, self.wild, self.short = rng, fields, wild, short
+        self.weights = {family: weight for family, weight in FAMILIES.items()
+                        if not families or family.__name__ in families}
 
     def chance(self, part):
         return self.rng.random() < part
@@ -60,7 +69,7 @@ class Maker:
         return self.rng.randint(1, 60) if passes else FAR_S * 1000 + self.number()
 
     def command(self):
-        family = self.rng.choices(list(FAMILIES), WEIGHTS)[0]
+        family = self.rng.choices(list(self.weights), list(self.weights.values()))[0]
         if family is field_deadlines and not self.fields:
             family = hashes
         return family(self)
@@ -219,6 +228,68 @@ def streams(m):
     ])()
 
 
+def trimmed(m):
+    """Streams with ids of their own, cut in every way, whose counters are set. Their entries are
+    so long that a node of Valkey and Redis has about a dozen, which `~` and LIMIT count in."""
+    if m.chance(0.3):
+        return lowered(m)
+    key, of, group = m.key("trimmed"), m.rng.choice, f"g{m.rng.randrange(2)}"
+    number, id_ = m.rng.randrange, some_id(m)
+    limit, sign = ("LIMIT", of([0, 1, 12, 30, 100])), of(["~", "="])
+    some = ("~", number(60), *limit) if m.chance(0.6) else (sign, number(60))
+    above = ("~", id_, *limit) if m.chance(0.6) else (sign, id_)
+    later = f"{number(400, 900)}-{number(3)}"
+    return of([
+        lambda: ("XADD", key, "MAXLEN", *some, f"{number(400)}-*", "a", LONG),
+        lambda: ("XADD", key, "MINID", *above, f"{number(400)}-*", "a", LONG),
+        lambda: ("XADD", key, "NOMKSTREAM", "MAXLEN", *some, id_, "a", LONG),
+        lambda: ("EVAL", MANY_ENTRIES, 1, key, of([3, 20, 60]), LONG),
+        lambda: ("XTRIM", key, "MAXLEN", *some), lambda: ("XTRIM", key, "MINID", *above),
+        lambda: ("XSETID", key, later),
+        lambda: ("XSETID", key, later, "ENTRIESADDED", number(900), "MAXDELETEDID", id_),
+        lambda: group_of(m, key, group), lambda: group_of(m, key, group),
+        lambda: of([("DEL", key), ("COPY", key, m.key("trimmed"), "REPLACE"),
+                    ("RENAME", key, m.key("trimmed"))]) if m.chance(0.2) else ("XLEN", key),
+    ])()
+
+
+def lowered(m):
+    """Streams whose ids go back. They are not cut by ids: Redis 7.0 tells its replicas one of an
+    entry that was deleted, though lower ones have come since."""
+    key, number, id_ = m.key("lowered"), m.rng.randrange, some_id(m)
+    return m.rng.choice([
+        lambda: ("XADD", key, "MAXLEN", "~", number(60), "LIMIT", 12, f"{number(400)}-*", "a",
+                 LONG),
+        lambda: ("EVAL", MANY_ENTRIES, 1, key, 20, LONG),
+        lambda: ("XSETID", key, id_), lambda: ("XTRIM", key, "MAXLEN", "=", number(20)),
+        lambda: ("XSETID", key, id_, "ENTRIESADDED", number(300), "MAXDELETEDID", "0-0"),
+        lambda: ("XSETID", key, id_, "ENTRIESADDED", number(300), "MAXDELETEDID", id_),
+        lambda: group_of(m, key, "g0"), lambda: group_of(m, key, "g1"),
+        lambda: ("RENAME", key, m.key("lowered")) if m.chance(0.2) else ("XLEN", key),
+    ])()
+
+
+def group_of(m, key, group):
+    consumer, id_, of = f"c{m.rng.randrange(3)}", some_id(m), m.rng.choice
+    return of([
+        lambda: ("XDEL", key, id_, some_id(m)), lambda: ("EVAL", DELETES_AN_ENTRY, 1, key),
+        lambda: ("XGROUP", "CREATE", key, group, of(["0", "$", id_]), "MKSTREAM"),
+        lambda: ("XGROUP", "SETID", key, group, id_),
+        lambda: ("XGROUP", "SETID", key, group, id_, "ENTRIESREAD", m.rng.randrange(200)),
+        lambda: ("XREADGROUP", "GROUP", group, consumer, "COUNT", 7, "STREAMS", key, ">"),
+        lambda: ("XREADGROUP", "GROUP", group, consumer, "NOACK", "STREAMS", key, ">"),
+        lambda: ("XACK", key, group, id_, some_id(m)),
+        lambda: ("XCLAIM", key, group, consumer, 0, id_, "FORCE"),
+        lambda: ("XCLAIM", key, group, consumer, 0, id_, "FORCE", "JUSTID", "LASTID", id_),
+        lambda: ("XAUTOCLAIM", key, group, consumer, 0, of(["0", id_]), "COUNT", 4, "JUSTID"),
+        lambda: ("XAUTOCLAIM", key, group, consumer, 0, "-"),
+    ])()
+
+
+def some_id(m):
+    return f"{m.rng.randrange(400)}-{m.rng.randrange(3)}"
+
+
 def keyspace(m):
     kind = m.rng.choice(["string", "list", "set", "hash", "zset", "stream", "bits"])
     key, other, of = m.key(kind), m.key(kind), m.rng.choice
@@ -246,5 +317,5 @@ def scripts(m):
 
 
 FAMILIES = {strings: 3, numbers: 2, bits: 1, counters: 1, lists: 3, sets: 3, hashes: 2,
-            field_deadlines: 2, sorted_sets: 3, places: 1, streams: 4, keyspace: 2, scripts: 1}
-WEIGHTS = list(FAMILIES.values())
+            field_deadlines: 2, sorted_sets: 3, places: 1, streams: 4, trimmed: 3, keyspace: 2,
+            scripts: 1}

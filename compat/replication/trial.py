@@ -14,6 +14,8 @@ from proxy import Proxy
 from writers import Writers
 
 SCENARIOS = []
+# How a log tells that a replica could not do what its primary had done: they differ then.
+REFUSED = "is sending an error to its primary"
 # How a log tells that the server itself has failed.
 CRASHES = ("panicked", "BUG REPORT", "ASSERTION FAILED", "crashed by signal")
 
@@ -41,6 +43,8 @@ class Trial:
         self.kinds, self.seed, self.is_long = kinds, options.seed, options.long
         self.programs = programs(options.server)
         self.nodes, self.proxies, self.notes = [], [], []
+        # Replicas are sent commands that can not succeed.
+        self.may_refuse = False
         self.began = time.monotonic()
 
     def note(self, text):
@@ -106,6 +110,9 @@ class Trial:
             log = node.log_text()
             for crash in CRASHES:
                 assert crash not in log, f"{node}: {log[log.index(crash) - 200:][:900]}"
+            if not self.may_refuse:
+                at = log.find(REFUSED)
+                assert at < 0, f"{node}: {log[at:][:400]}"
             if node.process is not None and node.process.returncode is None:
                 assert node.is_alive(), f"{node} ended: {log[-800:]}"
                 # It may be loading, if its role has just changed.

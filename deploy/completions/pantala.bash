@@ -93,6 +93,7 @@ _pantala_flags="
 --primary_port_memcached=
 --primaryauth=
 --primaryuser=
+--propagation-error-behavior=
 --protected-mode=
 --proto-max-bulk-len=
 --rdb-save-incremental-fsync=
@@ -274,6 +275,9 @@ _pantala() {
             ;;
         --primary_port_memcached)
             mapfile -t COMPREPLY < <(compgen -W "no clear yes" -- "$word")
+            ;;
+        --propagation-error-behavior)
+            mapfile -t COMPREPLY < <(compgen -W "ignore panic panic-on-replicas" -- "$word")
             ;;
         --protected-mode)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")

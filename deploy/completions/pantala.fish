@@ -98,6 +98,7 @@ complete -c pantala -l primary_port_http_enabled -x -a 'yes no' -d 'port also se
 complete -c pantala -l primary_port_memcached -x -a 'no clear yes' -d 'Clients of Memcached may use port, too, told by their first line: clear one that RESP refuses, yes also get KEY and touch KEY N in lower case.'
 complete -c pantala -l primaryauth -x -d 'Password to send to the primary.'
 complete -c pantala -l primaryuser -x -d 'User name to send to the primary.'
+complete -c pantala -l propagation-error-behavior -x -a 'ignore panic panic-on-replicas' -d 'What a command does that fails here though a primary has sent it, or a file has it: panic-on-replicas ends the link to the primary until REPLICAOF is said again, panic the start from an append-only file too.'
 complete -c pantala -l protected-mode -x -a 'yes no' -d 'Without a password, serve only clients of this machine.'
 complete -c pantala -l proto-max-bulk-len -x -d 'Longest argument a client may send, in bytes.'
 complete -c pantala -l rdb-save-incremental-fsync -x -a 'yes no' -d 'Sync a snapshot to disk in steps.'

@@ -1,6 +1,8 @@
 """Servers that end and come back: the primary, the replica, killed or shut down."""
 
-from contents import contents, differences, equal
+import shutil
+
+from contents import contents, differences, equal, knows_field_deadlines
 from nodes import linked, settle, until
 from scenarios.roles import QUIET, Counter
 from trial import fill, scenario
@@ -39,6 +41,27 @@ def replica_shut_down(trial):
     equal(primary, replica)
     assert primary.stat("sync_full") == 1, primary.info("stats")
     assert primary.stat("sync_partial_ok") == 1, primary.info("stats")
+
+
+@scenario(rows=["valkey>pantala", "redis>pantala"])
+def files_of_others(trial):
+    """The append-only file of Valkey or Redis, written anew as commands while clients write, is
+    loaded as it is: the same contents, and no command of it fails."""
+    other = trial.node(0, appendonly="yes", aof_use_rdb_preamble="no")
+    with trial.writers(other, short=False) as writers:
+        writers.wait_for(3_000)
+        assert isinstance(other.call("BGREWRITEAOF"), bytes)
+        until(lambda: other.info("persistence")["aof_rewrite_in_progress"] == "0", "it is written")
+        writers.wait_for(6_000).end()
+    with_fields = knows_field_deadlines(other)
+    there = contents(other, with_fields)
+    other.end()
+    ours = trial.not_started(1, appendonly="yes")
+    shutil.copytree(other.directory / "appendonlydir", ours.directory / "appendonlydir")
+    ours.start()
+    found = differences(there, contents(ours, with_fields))
+    assert not found, found[:3]
+    assert ours.stat("unexpected_error_replies") == 0, ours.log_text()[-600:]
 
 
 SAVES = {"save": "3600 1"}

@@ -102,6 +102,7 @@ class FalsePrimary:
 def false_primary(trial):
     """A replica stays up whatever its primary answers, and can follow a real one afterwards."""
     primary, replica, false = trial.node(0), trial.node(1), FalsePrimary()
+    trial.may_refuse = True
     fill(primary, 50)
     rng = random.Random(trial.seed)
     tests = ANSWERS + (FATAL if replica.kind == "pantala" else [])

@@ -23,6 +23,16 @@ def every_type(trial):
 
 
 @scenario()
+def trimmed_streams(trial):
+    """Streams that are cut by ~, = and LIMIT, and whose ids are set: the same entries, counters and
+    groups, and no command of the stream fails."""
+    primary, replica = trial.pair()
+    with trial.writers(primary, clients=3, families=("trimmed", "streams")) as writers:
+        writers.wait_for(60_000 if trial.is_long else 8_000).end()
+    trial.note(f"{equal(primary, replica)} keys after {writers.count} commands")
+
+
+@scenario()
 def whole_databases(trial):
     """The same with FLUSHALL, FLUSHDB and SWAPDB among them."""
     primary, replica = trial.pair()

@@ -16,6 +16,7 @@ use pantala_persistence::aof::replay::replay_on;
 use pantala_persistence::aof::{Layout, Manifest};
 use pantala_persistence::disk::Disk;
 use pantala_persistence::disk::simulated::SimulatedDisk;
+use pantala_settings::Settings;
 
 /// A snapshot is `REDIS` and a letter.
 struct SixBytes(Vec<String>);
@@ -230,6 +231,38 @@ fn errors_are_counted_and_do_not_stop_it() {
     let loaded = at.load(true).expect("it loads");
     assert!(loaded.contains("INCR: -ERR value is not an integer or out of range"), "{loaded}");
     assert_eq!(at.ask("GET b"), "$1 1");
+}
+
+#[test]
+fn an_error_stops_it_where_that_is_asked_for() {
+    let mut at = Fixture::new(b"", &[&steps(&["SET a x", "INCR a", "SET b 1"])]);
+    let panics = |now: &Settings| now.clone().with("propagation-error-behavior", "panic");
+    at.engine.settings.change(panics).expect("a setting");
+    let refused = at.load(true).expect_err("INCR fails");
+    let told = "a command that succeeds: propagation-error-behavior, found 'INCR' 'a'";
+    assert!(refused.contains(told), "{refused}");
+    assert_eq!(at.ask("EXISTS b"), ":0");
+}
+
+#[test]
+fn what_others_write_of_trimmed_streams_is_obeyed() {
+    let lines = [
+        "XADD s 1-1 a b",
+        "XADD s 2-1 a b",
+        "XADD s 3-1 a b",
+        "XADD s MAXLEN = 3 LIMIT 1 4-1 a b",
+        "XTRIM s MAXLEN = 2 LIMIT 1",
+        "XADD s MINID = 4-1 LIMIT 100 5-1 a b",
+        "XADD s 9-1 a b",
+        "XDEL s 9-1",
+        "XSETID s 6-1",
+        "XADD s 7-1 a b",
+    ];
+    let mut at = Fixture::new(b"", &[&steps(&lines)]);
+    let loaded = at.load(true).expect("it loads");
+    assert!(loaded.ends_with("None, None"), "{loaded}");
+    assert_eq!(at.ask("XRANGE s 7-1 7-1"), "*1 *2 $3 7-1 *2 $1 a $1 b");
+    assert_eq!(at.ask("XLEN s"), ":3");
 }
 
 #[test]

@@ -74,10 +74,10 @@ impl Server {
         files.map(|file| file.file_name()).any(|name| name.to_string_lossy().starts_with("temp"))
     }
 
-    /// Has the function of [`LOOP`] run, for a client of its own.
-    fn run_for_ever(&self) -> Peer {
+    /// Has the function of [`LOOP`] run with these keys, for a client of its own.
+    fn run_for_ever(&self, keys: &str) -> Peer {
         let mut script = self.connect();
-        script.say("FCALL_RO for_ever 0");
+        script.say(&format!("FCALL_RO for_ever {keys}"));
         let begun = Instant::now();
         loop {
             let mut client = self.connect();
@@ -285,6 +285,54 @@ impl Place {
         server.until("state=online");
         std::thread::spawn(move || replica.follow(at))
     }
+}
+
+/// A server that follows this test, and has its copy. It knows the function of [`LOOP`].
+struct Followed {
+    server: Server,
+    primary: Peer,
+    place: Place,
+    id: String,
+}
+
+impl Followed {
+    fn new(more: &[&str]) -> Followed {
+        let (place, source) = (Place::new(), Server::new(&[]));
+        let mut client = source.connect();
+        client.say(LOOP);
+        assert_eq!(client.bulk(), "lib");
+        let (mut replica, id, at) = source.replica(&[]);
+        let copy = replica.marked_copy();
+        let follows = format!("127.0.0.1 {}", place.port());
+        let server = Server::new(&[&["--replicaof", &follows], more].concat());
+        let mut primary = place.accept();
+        assert_eq!(primary.greet(), "PSYNC ? -1");
+        primary.say(&format!("+FULLRESYNC {id} {at}\r\n${}", copy.len()));
+        primary.stream.write_all(&copy).expect("it reads");
+        server.until("master_link_status:up");
+        Followed { server, primary, place, id }
+    }
+
+    /// The stream goes on with these commands, of words between spaces; the link reads them.
+    fn feed(&mut self, commands: &[&str]) {
+        let bytes: Vec<u8> = commands.iter().flat_map(|command| resp(command)).collect();
+        self.primary.stream.write_all(&bytes).expect("it reads");
+    }
+
+    /// Waits until a key of the stream is there.
+    fn until_there(&self, key: &str) {
+        let (mut client, begun) = (self.server.connect(), Instant::now());
+        while client.ask(&format!("EXISTS {key}")) != ":1" {
+            assert!(begun.elapsed() < GENEROUS, "{key} is not there");
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn resp(command: &str) -> Vec<u8> {
+    let words: Vec<_> = command.split(' ').collect();
+    let args: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    format!("*{}\r\n{args}", words.len()).into_bytes()
 }
 
 fn has_key(copy: &[u8], key: &str) -> bool {
@@ -651,36 +699,19 @@ fn who_becomes_a_primary_counts_its_replicas() {
 }
 
 #[test]
-fn who_cannot_become_a_primary_follows_again() {
-    let (place, source) = (Place::new(), Server::new(&[]));
-    let mut client = source.connect();
-    client.say(LOOP);
-    assert_eq!(client.bulk(), "lib");
-    let (mut replica, id, at) = source.replica(&[]);
-    let copy = replica.marked_copy();
-    let follows = format!("127.0.0.1 {}", place.port());
-    let server = Server::new(&["--replicaof", &follows, "--busy-reply-threshold", "1"]);
-    let mut primary = place.accept();
-    assert_eq!(primary.greet(), "PSYNC ? -1");
-    primary.say(&format!("+FULLRESYNC {id} {at}\r\n${}", copy.len()));
-    primary.stream.write_all(&copy).expect("it reads");
-    server.until("master_link_status:up");
-
-    let mut script = server.run_for_ever();
+fn no_script_keeps_a_replica_from_becoming_a_primary() {
+    let mut of = Followed::new(&["--busy-reply-threshold", "1"]);
+    let mut script = of.server.run_for_ever("1 k");
+    of.feed(&["SET there 1", "SET k 1"]);
+    of.until_there("there");
+    let Followed { server, id, .. } = of;
     let mut client = server.connect();
-    assert_eq!(client.ask("REPLICAOF NO ONE"), "-ERR a command does not end");
-    let mut primary = place.accept();
-    assert_eq!(primary.greet(), format!("PSYNC {id} {}", at + 1));
-    server.until("master_link_status:down");
-    primary.say("+CONTINUE");
-    server.until("master_link_status:up");
-    assert_eq!(client.ask("CONFIG GET replicaof"), "*2");
-    assert_eq!((client.bulk(), client.bulk()), ("replicaof".into(), follows));
-
-    assert_eq!(client.ask("FUNCTION KILL"), "+OK");
-    assert!(script.line().starts_with("-ERR"));
     assert_eq!(client.ask("REPLICAOF NO ONE"), "+OK");
+    assert!(script.line().starts_with("-ERR"), "it was ended");
     server.until("role:master");
+    // Nothing was left out: this is a branch of the same history.
+    server.until(&format!("master_replid2:{id}"));
+    assert_eq!(client.ask("EXISTS k"), ":1");
 }
 
 #[test]
@@ -719,15 +750,14 @@ fn a_primary_that_was_asked_first_is_none_that_has_taken_over() {
     assert_eq!(client.ask("FAILOVER"), "+OK");
     let mut replica = place.accept();
     assert!(replica.greet().ends_with(" FAILOVER"));
-    let script = server.run_for_ever();
+    let mut script = server.run_for_ever("0");
     replica.say("-ERR PSYNC FAILOVER can't be sent to a master.");
-    // The role cannot be taken back yet: meanwhile it follows, and asks for nothing else.
-    assert!(!place.accept().greet().ends_with("FAILOVER"));
-    assert_eq!(client.ask("FUNCTION KILL"), "+OK");
+    // The role is taken back, whatever runs.
     server.until("role:master");
     server.until("master_failover_state:no-failover");
     assert_eq!(client.ask("SET a 1"), "+OK");
-    drop((server, script));
+    assert!(script.line().starts_with("-ERR"), "it was ended");
+    drop(server);
     following.join().expect("it was closed");
 }
 
@@ -747,4 +777,116 @@ fn a_failover_is_given_up_when_the_server_is_to_save_and_stop() {
     assert!(other.is_closed() && other.received.is_empty());
     assert!(server.directory.join("dump.rdb").exists());
     server.running.take().expect("it ran").wait();
+}
+
+#[test]
+fn what_a_primary_has_accepted_is_obeyed() {
+    let mut of = Followed::new(&["--proto-max-bulk-len", "1mb"]);
+    let mut client = of.server.connect();
+    let load = "SCRIPT LOAD redis.call('INCR',KEYS[1])";
+    client.stream.write_all(&resp(load)).expect("it reads");
+    let known = client.bulk();
+    client.ask("SCRIPT FLUSH");
+    of.feed(&["XADD s 1-1 a b", "XADD s 2-1 a b", "XADD s 3-1 a b", "XADD s 4-1 a b"]);
+    // Valkey and Redis write what `~` became, and keep LIMIT.
+    of.feed(&["XADD s MAXLEN = 4 LIMIT 2 5-1 a b", "XTRIM s MAXLEN = 3 LIMIT 1"]);
+    of.feed(&["XADD s MINID = 4-1 LIMIT 100 6-1 a b"]);
+    // Redis 7.0 does not look at what was deleted.
+    of.feed(&["XADD t 1-1 a b", "XADD t 9-1 a b", "XDEL t 9-1", "XSETID t 5-1"]);
+    of.feed(&["XADD t 6-1 a b", "XSETID t 7-1 ENTRIESADDED 9 MAXDELETEDID 8-1"]);
+    // Redis before 7.0 sends scripts.
+    of.feed(&[load, &format!("EVALSHA {known} 1 n")]);
+    of.feed(&["SETRANGE long 2000000 x", "SET last 1"]);
+    of.until_there("last");
+    assert_eq!(client.ask("XLEN s"), ":3");
+    assert_eq!(client.ask("XLEN t"), ":2");
+    assert_eq!(client.ask("STRLEN long"), ":2000001");
+    client.say("GET n");
+    assert_eq!(client.bulk(), "1");
+    assert_eq!(figure(&mut client, "stats", "unexpected_error_replies"), 0);
+}
+
+#[test]
+fn a_command_of_the_stream_that_fails_is_told_and_may_end_the_link() {
+    let mut of = Followed::new(&[]);
+    let mut client = of.server.connect();
+    of.feed(&["SET k x", "INCR k", "SET last 1"]);
+    of.until_there("last");
+    assert_eq!(figure(&mut client, "stats", "unexpected_error_replies"), 1);
+    client.say("INFO pantala");
+    let told = "propagation_last_error:INCR: ERR value is not an integer or out of range";
+    let info = client.bulk();
+    assert!(info.contains("propagation_errors:1\r\n") && info.contains(told), "{info}");
+    of.server.until("master_link_status:up");
+
+    assert_eq!(client.ask("CONFIG SET propagation-error-behavior panic-on-replicas"), "+OK");
+    of.feed(&["INCR k"]);
+    assert!(of.primary.is_closed());
+    of.server.until("master_link_status:down");
+    assert_eq!(client.ask("SET a 1"), "-READONLY You can't write against a read only replica.");
+    // It does not come back by itself, but when it is told to, for a copy.
+    assert_eq!(client.ask(&format!("REPLICAOF 127.0.0.1 {}", of.place.port())), "+OK");
+    assert_eq!(of.place.accept().greet(), "PSYNC ? -1");
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "+OK");
+    assert_eq!(client.ask("SET a 1"), "+OK");
+}
+
+#[test]
+fn an_endless_script_of_the_stream_ends_when_the_role_changes() {
+    for role in ["NO ONE", "127.0.0.1 1"] {
+        let mut of = Followed::new(&[]);
+        of.feed(&["SET there 1", "EVAL redis.call('INCR',KEYS[1])while(true)do(type)(1)end 1 n"]);
+        of.feed(&["SET never 1"]);
+        of.until_there("there");
+        let mut client = of.server.connect();
+        assert_eq!(client.ask(&format!("REPLICAOF {role}")), "+OK");
+        // What it had done stays, and what came after is missing: this is no branch of the history.
+        client.say("GET n");
+        assert_eq!(client.bulk(), "1");
+        assert_eq!(client.ask("EXISTS never"), ":0");
+        client.say("INFO replication");
+        let info = client.bulk();
+        assert!(!info.contains(&of.id) && info.contains("repl_backlog_active:0"), "{info}");
+    }
+}
+
+#[test]
+fn a_transaction_of_the_stream_without_an_end_ends_the_link() {
+    let limits = ["--proto-max-bulk-len", "1mb", "--client-query-buffer-limit", "1mb"];
+    let mut of = Followed::new(&limits);
+    let set = resp(&format!("SET k {}", "x".repeat(100_000)));
+    of.feed(&["SET last 1", "MULTI"]);
+    of.until_there("last");
+    let mut sets = 0;
+    while of.primary.stream.write_all(&set).is_ok() {
+        sets += 1;
+        assert!(sets < 1_000, "it takes all of them");
+    }
+    // The same would come again.
+    assert_eq!(of.place.accept().greet(), "PSYNC ? -1");
+    let mut client = of.server.connect();
+    assert_eq!(client.ask("EXISTS k"), ":0");
+    assert_eq!(client.ask("REPLICAOF NO ONE"), "+OK");
+}
+
+#[test]
+fn a_role_that_changes_in_a_transaction_is_in_force_when_exec_answers() {
+    let server = Server::new(&[]);
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let readonly = "-READONLY You can't write against a read only replica.";
+    for _ in 0..20 {
+        for (to, answer) in [("127.0.0.1 1", readonly), ("NO ONE", "+OK")] {
+            assert_eq!(client.ask("MULTI"), "+OK");
+            for command in [&format!("REPLICAOF {to}"), "CLIENT KILL TYPE pubsub"] {
+                assert_eq!(client.ask(command), "+QUEUED");
+            }
+            assert_eq!(client.ask("EXEC"), "*2");
+            assert_eq!((client.line(), client.line()), ("+OK".into(), ":0".into()));
+            assert_eq!(other.ask("SET a 1"), answer);
+            assert_eq!(client.ask("SET a 1"), answer);
+            let role = if answer == "+OK" { "role:master" } else { "role:slave" };
+            client.say("INFO replication");
+            assert!(client.bulk().contains(role));
+        }
+    }
 }

@@ -6,8 +6,8 @@
 use crate::field::{
     AppendSync, ChannelDefault, CopyCompression, DisklessLoad, EvictionPolicy, Facility, Field,
     IoEngine, LogFormat, LogLevel, LogTimes, MemoryShare, Mode, OutputLimits, Percentiles,
-    Permission, PortSharing, SavePoints, ShutdownWords, Supervised, TlsClients, TlsUserField,
-    VersionCheck,
+    Permission, PortSharing, PropagationErrors, SavePoints, ShutdownWords, Supervised, TlsClients,
+    TlsUserField, VersionCheck,
 };
 use crate::kind::{BYTES, COUNT, Kind, LONG, PORT, SHUTDOWN, SIZE};
 use crate::row::{Group, OnChange, Row, live, protected, start};
@@ -331,6 +331,11 @@ settings! {
     /// Whether a replica loads a full copy straight from the socket, and what becomes of its data.
     repl_diskless_load: DisklessLoad = live(
         "repl-diskless-load", Kind::Word(DisklessLoad::WORDS), "disabled", Replication);
+    /// What a command does that fails here though a primary has sent it, or a file has it:
+    /// `panic-on-replicas` ends the link to the primary until REPLICAOF is said again, `panic` the
+    /// start from an append-only file too.
+    propagation_error_behavior: PropagationErrors = live(
+        "propagation-error-behavior", Kind::Word(PropagationErrors::WORDS), "ignore", Replication);
     /// Seconds between pings to replicas.
     repl_ping_replica_period_s: u32 = live(
         "repl-ping-replica-period", Kind::Int(1, i32::MAX as i64), "10", Replication)

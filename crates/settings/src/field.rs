@@ -322,6 +322,16 @@ words! {
         No = "no",
     }
 
+    /// What a command does that fails as a primary, or an append-only file, repeats it.
+    PropagationErrors {
+        /// It is counted and logged.
+        Ignore = "ignore",
+        /// The link to the primary, or the start from a file, ends.
+        Panic = "panic",
+        /// The link to the primary ends.
+        PanicOnReplicas = "panic-on-replicas",
+    }
+
     /// Whether a replica loads a full copy straight from the socket.
     DisklessLoad {
         /// It is written to a file first; the old data is served until that is whole.

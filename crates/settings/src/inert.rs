@@ -132,13 +132,6 @@ pub(crate) const ROWS: &[Row] = &[
         .doc("Commands whose memory is prefetched together."),
     live("proc-title-template", Text, "{title} {listen-addr} {server-mode}", Process)
         .doc("Form of the process title."),
-    live(
-        "propagation-error-behavior",
-        Word(&["ignore", "panic", "panic-on-replicas"]),
-        "ignore",
-        Replication,
-    )
-    .doc("What to do when a replicated command fails."),
     live("rdb-del-sync-files", Bool, "no", Replication)
         .doc("Delete snapshot files made only for a replica."),
     live("rdma-bind", Text, "", Network).doc("Addresses to listen on for RDMA."),

@@ -153,6 +153,12 @@ pub(super) const METRICS: &[Metric] = &[
         },
     ),
     Metric::each(
+        "pantala_unexpected_errors_total",
+        Counter,
+        "Commands of a primary or an append-only file that have failed here, and faults of ours.",
+        |sample, samples| samples.value(sample.sum(|tally| tally.unexpected_errors.get())),
+    ),
+    Metric::each(
         "pantala_otlp_exports_total",
         Counter,
         "Requests to the collector of `otlp_endpoint`, by outcome.",

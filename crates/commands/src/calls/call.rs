@@ -236,11 +236,18 @@ impl<'c, 'k> Call<'c, 'k> {
         Ok(())
     }
 
+    /// Whether it comes from a primary's stream or from a file: another server has accepted it, by
+    /// its own limits, and what that has done is to be done here.
+    #[inline]
+    pub fn is_repeated(&self) -> bool {
+        self.keys.scope().sees_expired && !self.session.is_import_source
+    }
+
     /// The longest string: `proto-max-bulk-len`, as far as the table can follow. What is run again
     /// was taken before, whatever the setting is now.
     #[inline]
     pub fn most_string_bytes(&self) -> usize {
-        if self.keys.scope().sees_expired {
+        if self.is_repeated() {
             return MAX_STRING_BYTES;
         }
         let most = usize::try_from(self.settings.proto_max_bulk_len).unwrap_or(usize::MAX);
@@ -255,7 +262,7 @@ impl<'c, 'k> Call<'c, 'k> {
 
     /// Which versions of payloads are taken; all, where they were before.
     pub fn rdb_versions(&self) -> Versions {
-        if self.keys.scope().sees_expired {
+        if self.is_repeated() {
             return Versions::All;
         }
         match self.settings.rdb_version_check {

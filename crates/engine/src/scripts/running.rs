@@ -36,7 +36,7 @@ pub struct Running {
 }
 
 /// Who was first: the script, by changing something, or somebody who killed it. What has written is
-/// not killed, and what is killed writes no more.
+/// not killed, unless the server changes its role, and what is killed writes no more.
 #[derive(Debug)]
 pub struct Fate(AtomicU8);
 
@@ -58,6 +58,11 @@ impl Fate {
     /// It is to end; false: it has changed something.
     fn kill(&self) -> bool {
         self.decide(KILLED)
+    }
+
+    /// It is to end, whatever it has changed: that stays. Whether it had changed something.
+    fn cut(&self) -> bool {
+        self.0.swap(KILLED, Ordering::AcqRel) == WRITTEN
     }
 
     fn decide(&self, fate: u8) -> bool {
@@ -144,6 +149,14 @@ impl RunningNow {
             killed |= one.fate.kill();
         }
         if killed { Ok(()) } else { Err(KillError::HaveWritten) }
+    }
+
+    /// Ends all that run for longer than so many milliseconds, whatever they have changed. Those
+    /// that were not killed before, and whether each had changed something.
+    pub fn cut_long(&self, most_ms: u64) -> Vec<(Arc<Running>, bool)> {
+        let all = self.all().into_iter();
+        let long = all.filter(|one| one.took_ms() >= most_ms && !one.fate.is_killed());
+        long.map(|one| (Arc::clone(&one), one.fate.cut())).collect()
     }
 }
 
@@ -267,6 +280,9 @@ mod tests {
         assert!(reader.fate.is_killed() && !writer.fate.is_killed());
         assert!(!reader.fate.write(), "too late");
         assert!(writer.fate.write() && !writer.fate.kill());
+        let cut = now.cut_long(0);
+        assert_eq!(cut.iter().map(|(_, had_written)| *had_written).collect::<Vec<_>>(), [true]);
+        assert!(writer.fate.is_killed() && !writer.fate.write());
         assert!(now.has_held_up(0, HOLDS_UP_US) && !now.has_held_up(1, HOLDS_UP_US));
         now.leave(&writer);
         now.leave(&reader);

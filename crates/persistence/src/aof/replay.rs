@@ -6,7 +6,8 @@
 //! Invariants
 //! 1. Nothing is recorded, refused for a state of the server, or parked.
 //! 2. A command that the server does not know, or not with these arguments, ends it; one that
-//!    answers an error is counted, and the next runs, as Redis does.
+//!    answers an error is counted, and the next runs, as Redis does, unless
+//!    `propagation-error-behavior` says otherwise.
 //!
 //! Not here: threads, and who may look meanwhile (`States::LOADING`, set by the server). Tests:
 //! `tests/replay.rs`.
@@ -22,6 +23,7 @@ use pantala_engine::execute::{Turn, Verdict};
 use pantala_engine::waiting::ReplyTarget;
 use pantala_engine::{Engine, Mailbox, NoMailbox};
 use pantala_keyspace::{DbIndex, HideReason, Keyspace, PREFETCHED};
+use pantala_settings::field::PropagationErrors;
 use pantala_sync::gate::Role;
 use smallvec::SmallVec;
 
@@ -35,8 +37,10 @@ pub struct Outcome {
     pub commands: u64,
     /// Those that answered an error.
     pub errors: u64,
-    /// The first of these answers, with its command's name.
+    /// The first of these answers, with its command's name, and the last one.
     pub first_error: Option<String>,
+    /// See there.
+    pub last_error: Option<String>,
 }
 
 /// See the module.
@@ -168,20 +172,24 @@ impl Replay<'_> {
             std::thread::yield_now();
         }
         self.outcome.commands += 1;
-        if self.output.first() == Some(&b'-') {
-            self.note_error(args);
+        match self.output.first() {
+            Some(b'-') => self.note_error(args),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     #[cold]
-    fn note_error(&mut self, args: &[&[u8]]) {
+    fn note_error(&mut self, args: &[&[u8]]) -> Result<(), &'static str> {
         self.outcome.errors += 1;
-        if self.outcome.first_error.is_none() {
-            let name = args.first().map(|name| name.escape_ascii().to_string());
-            let answer = self.output.trim_ascii_end().escape_ascii();
-            let name = name.unwrap_or_default();
-            self.outcome.first_error = Some(format!("{name}: {answer}"));
+        self.turn.tally.unexpected_errors.add(1);
+        let name = args.first().map(|name| name.escape_ascii().to_string());
+        let answer = self.output.trim_ascii_end().escape_ascii();
+        let told = format!("{}: {answer}", name.unwrap_or_default());
+        self.outcome.first_error.get_or_insert_with(|| told.clone());
+        self.outcome.last_error = Some(told);
+        match self.turn.limited.settings.propagation_error_behavior {
+            PropagationErrors::Panic => Err("a command that succeeds: propagation-error-behavior"),
+            PropagationErrors::Ignore | PropagationErrors::PanicOnReplicas => Ok(()),
         }
     }
 }

@@ -15,6 +15,7 @@
 //! Not here: the stream itself, and who is a replica (`pantala_replication`).
 
 pub mod failover;
+pub mod failures;
 pub mod moment;
 pub mod primary;
 pub mod replica;
@@ -46,6 +47,8 @@ pub struct Replication {
     pub primary: Primary,
     /// Whom this server follows, if anybody.
     pub following: replica::Following,
+    /// Commands of others that have failed here.
+    pub failures: failures::Failures,
     /// The roles of this server and a replica are being swapped.
     pub failover: failover::Failover,
     /// Who waits until replicas have what was written.

@@ -158,11 +158,12 @@ const ADDED_BELOW_LENGTH: ClientError = ClientError::text(
 );
 
 fn xsetid(call: &mut Call<'_, '_>) -> Done {
-    let counters = parse_counters(call.args)?;
+    let is_repeated = call.is_repeated();
+    let counters = parse_counters(call.args, is_repeated)?;
     let key = call.key();
     let mut opened = call.keys.open(key);
     let stream = opened.collection::<Stream>()?.ok_or(error::NO_SUCH_KEY)?;
-    check_counters(stream, &counters)?;
+    check_counters(stream, &counters, is_repeated)?;
     if let Some(stream) = opened.collection_mut::<Stream>()? {
         stream.set_counters(counters);
     }
@@ -171,7 +172,7 @@ fn xsetid(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn parse_counters(args: &[&[u8]]) -> Result<Counters, ClientError> {
+fn parse_counters(args: &[&[u8]], is_repeated: bool) -> Result<Counters, ClientError> {
     let last_id = options::id(args[2])?;
     let mut counters = Counters { last_id, entries_added: None, max_deleted_id: None };
     let mut rest = &args[3..];
@@ -184,7 +185,7 @@ fn parse_counters(args: &[&[u8]]) -> Result<Counters, ClientError> {
             }
             [word, value, behind @ ..] if is_word(word, "MAXDELETEDID") => {
                 let id = options::id(value)?;
-                if last_id < id {
+                if last_id < id && !is_repeated {
                     return Err(BELOW_GIVEN_DELETED);
                 }
                 counters.max_deleted_id = Some(id).filter(|id| *id != StreamId::MIN);
@@ -196,8 +197,13 @@ fn parse_counters(args: &[&[u8]]) -> Result<Counters, ClientError> {
     Ok(counters)
 }
 
-fn check_counters(stream: &Stream, counters: &Counters) -> Result<(), ClientError> {
-    if counters.last_id < stream.max_deleted_id() {
+/// What another server has accepted may lie below what was deleted: Redis 7.0 does not look there.
+fn check_counters(
+    stream: &Stream,
+    counters: &Counters,
+    is_repeated: bool,
+) -> Result<(), ClientError> {
+    if counters.last_id < stream.max_deleted_id() && !is_repeated {
         return Err(BELOW_DELETED);
     }
     let Some(top) = stream.last_entry() else { return Ok(()) };

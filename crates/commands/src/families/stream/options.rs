@@ -1,7 +1,6 @@
 //! What several commands of the family parse: ids, intervals, how to trim.
 
 use pantala_base::number::parse_i64;
-use pantala_settings::Settings;
 use pantala_values::stream::{Bound, References, Sequence, StreamId, Trim};
 
 use crate::calls::call::Call;
@@ -121,12 +120,12 @@ struct Words {
 impl AddOptions {
     /// XADD's, up to the id.
     pub fn of_xadd(call: &Call<'_, '_>) -> Result<AddOptions, ClientError> {
-        Words::parse(call.args, true)?.judge(call.settings, true)
+        Words::parse(call.args, true)?.judge(call, true)
     }
 
     /// XTRIM's.
     pub fn of_xtrim(call: &Call<'_, '_>) -> Result<AddOptions, ClientError> {
-        Words::parse(call.args, false)?.judge(call.settings, false)
+        Words::parse(call.args, false)?.judge(call, false)
     }
 }
 
@@ -184,7 +183,7 @@ impl Words {
         Ok(at_value + 1)
     }
 
-    fn judge(self, settings: &Settings, adds: bool) -> Result<AddOptions, ClientError> {
+    fn judge(self, call: &Call<'_, '_>, adds: bool) -> Result<AddOptions, ClientError> {
         let limit = self.limit.unwrap_or(0).unsigned_abs();
         if self.bound.is_none() && limit != 0 {
             return Err(LIMIT_OF_NOTHING);
@@ -192,14 +191,18 @@ impl Words {
         if self.bound.is_none() && !adds {
             return Err(NO_STRATEGY);
         }
-        if self.limit.is_some() && !self.approximate {
+        // Others write what `~` became, and leave LIMIT where it was.
+        let is_repeated = call.is_repeated();
+        if self.limit.is_some() && !self.approximate && !is_repeated {
             return Err(LIMIT_OF_EXACT);
         }
         let Some(bound) = self.bound else {
             return Ok(AddOptions { only_existing: self.only_existing, trim: None, id: self.id });
         };
         let limit = match self.limit {
-            None if self.approximate => default_limit(settings.stream_node_max_entries as u64),
+            // The threshold says how much went.
+            _ if is_repeated => 0,
+            None if self.approximate => default_limit(call.settings.stream_node_max_entries as u64),
             _ => limit,
         };
         let references = self.references.unwrap_or_default();

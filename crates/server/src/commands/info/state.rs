@@ -322,4 +322,7 @@ pub(super) fn pantala(shared: &Shared, page: &mut Page) {
     page.line("auth_timeout_disconnections", sum(|tally| tally.late_logins.get()));
     page.line("memory_limit", shared.engine.condition.memory.cgroup_limit().unwrap_or(0));
     page.line("keyspace_changes", sum(|tally| tally.keys.changes.get()));
+    let failures = &shared.replication.failures;
+    page.line("propagation_errors", failures.count());
+    page.line("propagation_last_error", failures.last());
 }

@@ -11,7 +11,6 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,6 +28,9 @@ use crate::tls;
 
 /// More is not applied at once: who waits for `applying` waits for this.
 const BATCH_BYTES: usize = 256 << 10;
+/// Why a link ends for `propagation-error-behavior`.
+const STOPPED: &str = "a command has failed, and propagation-error-behavior is not ignore: \
+                       REPLICAOF begins anew, with a full copy";
 /// For so much there is room before anything is read.
 const LEAST_ROOM_BYTES: usize = 256 << 10;
 
@@ -54,6 +56,9 @@ pub fn run(shared: &Arc<Shared>, number: u64) {
         if let Err(why) = ended {
             let (host, port) = (primary.host, primary.port);
             tracing::warn!(host, port, "the link to the primary has ended: {why}");
+        }
+        if following.stands_still(number) {
+            break;
         }
         if !link.had_worked() {
             following.rest(number, following.network().retry());
@@ -315,9 +320,13 @@ impl<'l> Link<'l> {
                 return Ok(false);
             }
             self.applier.apply(&mut self.cutter);
-            if replication.following.is_cut_short.load(Ordering::Acquire) {
+            if replication.following.is_cut_short() {
+                // Nobody knows how much of it was done: the next link copies all.
                 replication.stream.stop_keeping();
-                return Ok(false);
+                return match replication.following.must_stop() {
+                    true => Err(STOPPED.into()),
+                    false => Ok(false),
+                };
             }
             replication.stream.append(self.cutter.whole());
             self.on_disk.note(self.applier.last_step(), replication.stream.end());
@@ -326,7 +335,27 @@ impl<'l> Link<'l> {
             self.cutter.forget_whole();
             crate::replication::stream_grew(self.shared);
         }
-        cut.map_err(|broken| broken.to_string()).map(|()| true)
+        cut.map_err(|broken| broken.to_string())?;
+        self.check_rest().map(|()| true)
+    }
+
+    /// Half a step is kept in memory, so it may not grow for ever: a MULTI without its EXEC.
+    ///
+    /// # Errors
+    /// It is too long. To ask for it again would bring the same: all is to be copied.
+    fn check_rest(&self) -> Result<(), String> {
+        let settings = self.shared.engine.settings.current();
+        let bulk = u64::try_from(settings.proto_max_bulk_len).unwrap_or_default();
+        let most = settings.client_query_buffer_limit.max(bulk);
+        let bytes = self.cutter.rest_bytes();
+        if bytes as u64 <= most {
+            return Ok(());
+        }
+        forget_history(self.shared, self.number);
+        Err(format!(
+            "a transaction or command of {bytes} bytes has no end, and {most} are the most \
+             (client-query-buffer-limit, proto-max-bulk-len)"
+        ))
     }
 
     fn acknowledge(&mut self, socket: &mut Socket) -> Result<(), String> {
@@ -347,6 +376,7 @@ impl<'l> Link<'l> {
 mod tests {
     use std::io::{Read, Write};
     use std::sync::Weak;
+    use std::sync::atomic::Ordering;
 
     use pantala_settings::Settings;
     use pantala_tls::Connector;

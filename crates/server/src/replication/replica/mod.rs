@@ -10,7 +10,8 @@
 //! 1. The role changes under `changing`, and under `applying`: between two batches of steps.
 //! 2. A link whose number is not in force any more does nothing to data and stream: it looks after
 //!    it has taken `applying`.
-//! 3. While this is a replica nothing expires or is evicted by itself: the primary says it.
+//! 3. Whoever changes the role of a replica waits for no script for ever: `haste`.
+//! 4. While this is a replica nothing expires or is evicted by itself: the primary says it.
 //!
 //! Not here: what is said to a primary (`pantala_replication::link`). Tests: compat/replication,
 //! `replication/simulator`.
@@ -18,6 +19,7 @@
 mod apply;
 mod client;
 mod copy;
+mod haste;
 mod link;
 pub(super) mod socket;
 mod told;
@@ -34,6 +36,7 @@ use pantala_replication::History;
 use pantala_settings::Settings;
 
 use self::client::LinkClient;
+use self::haste::Haste;
 use self::socket::{End, Network, Tcp};
 use crate::process::files::journaling;
 use crate::replication::primary;
@@ -108,10 +111,14 @@ pub struct Following {
     heard_us: AtomicU64,
     /// Since when there is no link, likewise; 0: there was none.
     down_us: AtomicU64,
-    /// Commands of the stream that have failed.
-    errors: AtomicU64,
-    /// The server stops, and steps were left out.
+    /// Steps were left out or cut: the server stops, or changes its role in haste, or one failed.
     is_cut_short: AtomicBool,
+    /// A step has failed, and the link is to end for that.
+    must_stop: AtomicBool,
+    /// The role changes, and scripts that stand in the way are ended.
+    hastens: AtomicBool,
+    /// It still can not: steps that wait are left out.
+    gives_up: AtomicBool,
     copying: Copying,
     /// How primaries are reached.
     network: OnceLock<Arc<dyn Network>>,
@@ -145,9 +152,46 @@ impl Following {
         relock(&self.state)
     }
 
-    /// Steps are not applied, as the server stops: nobody knows where the data is.
+    /// Steps are not applied, or not whole: nobody knows where the data is.
     fn cut_short(&self) {
         self.is_cut_short.store(true, Ordering::Release);
+    }
+
+    fn is_cut_short(&self) -> bool {
+        self.is_cut_short.load(Ordering::Acquire)
+    }
+
+    fn must_stop(&self) -> bool {
+        self.must_stop.load(Ordering::Acquire)
+    }
+
+    fn gives_up(&self) -> bool {
+        self.gives_up.load(Ordering::Acquire)
+    }
+
+    /// A step has failed; whether the link is to end for that.
+    fn step_failed(&self, stops: bool) {
+        if stops {
+            self.must_stop.store(true, Ordering::Release);
+        }
+        // In haste its script may be one that was ended.
+        if stops || self.hastens.load(Ordering::Acquire) {
+            self.cut_short();
+        }
+    }
+
+    /// Whether the link of this number has ended for good. REPLICAOF begins another one.
+    fn stands_still(&self, number: u64) -> bool {
+        let mut state = self.state();
+        let stands_still = self.must_stop() && self.is_in_force(number);
+        state.lacks_link |= stands_still;
+        stands_still
+    }
+
+    /// What was left out belongs to a link that is no more. With `applying` held.
+    fn begin_anew(&self) {
+        self.is_cut_short.store(false, Ordering::Release);
+        self.must_stop.store(false, Ordering::Release);
     }
 
     /// Whether this server is a replica.
@@ -313,7 +357,9 @@ pub fn hand_over(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Re
 fn follow_now(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Result<(), String> {
     let following = &shared.replication.following;
     let number = following.interrupt();
+    let _haste = following.is_replica().then(|| Haste::begin(shared)).flatten();
     let _between_steps = relock(&following.applying);
+    following.begin_anew();
     become_replica(shared, primary, wait).inspect_err(|_| follow_anew(shared))?;
     tracing::info!(host = primary.host, port = primary.port, "this server becomes a replica");
     start_link(shared, number)
@@ -413,7 +459,9 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
         return Ok(());
     }
     following.interrupt();
+    let _haste = shared.arc().and_then(|shared| Haste::begin(&shared));
     let _between_steps = relock(&following.applying);
+    following.begin_anew();
     let replication = &shared.replication;
     prepare_as_primary(shared).inspect_err(|_| follow_anew(shared))?;
     // One that is sent some of the new history under the old one's name can go on nowhere.
@@ -441,7 +489,7 @@ fn prepare_as_primary(shared: &Shared) -> Result<(), String> {
     set_setting(shared, "")?;
     // Before anybody writes: what is written is in the stream.
     if shared.replication.stream.history().is_kept {
-        journaling::begin_to_feed(shared)?;
+        haste::insist(shared, || journaling::begin_to_feed(shared))?;
     }
     Ok(())
 }

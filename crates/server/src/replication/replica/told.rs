@@ -22,8 +22,6 @@ pub struct Told {
     pub position: u64,
     /// The bytes of the snapshot that comes: all, if that is known, and those that are here.
     pub copy: Option<(u64, u64)>,
-    /// Commands of the stream that have failed.
-    pub errors: u64,
 }
 
 /// What there is to be told, if this is a replica.
@@ -47,6 +45,5 @@ pub fn told(shared: &Shared) -> Option<Told> {
         down_s: if is_connected || !had_link { -1 } else { since_s(&following.down_us) },
         position: shared.replication.stream.end(),
         copy,
-        errors: following.errors.load(Ordering::Relaxed),
     })
 }

@@ -41,12 +41,10 @@ pub fn load_steps(shared: &Shared, layout: &Layout, manifest: &Manifest) -> Resu
         let loaded = load::load(&RealDisk, &files, replay, &mut Bases(shared), cuts, &mut progress);
         (loaded, replay.outcome().clone())
     });
+    shared.replication.failures.note_file(&outcome);
     let loaded = loaded.map_err(|error| error.to_string())?;
     if let Some((path, torn)) = &loaded.cut {
         tracing::warn!("{}: {torn}; it was cut off", path.display());
-    }
-    if let Some(error) = &outcome.first_error {
-        tracing::warn!(errors = outcome.errors, "commands of the append-only file failed: {error}");
     }
     // What its base says of itself is no more.
     shared.loading.set_place(loaded.last_annotation.as_deref().and_then(Place::of_annotation));

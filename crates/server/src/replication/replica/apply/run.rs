@@ -111,7 +111,12 @@ impl Runner {
         }
         let mut work = Work::new(batch, range, share);
         let (mut locking, mut looks) = (Locking::Upfront, 0);
+        let following = &Arc::clone(&self.shared).replication.following;
         while let Some((_, look)) = work.peek() {
+            // A step before has failed, or its script was ended: what follows is copied anew.
+            if following.is_cut_short() {
+                return;
+            }
             let ran = match is_outside(look) {
                 true => self.turn_outside(&mut work, locking),
                 false => self.turn(&mut work, locking),
@@ -119,8 +124,8 @@ impl Runner {
             match ran {
                 Ran::Done => (locking, looks) = (Locking::Upfront, 0),
                 // What is not done now is asked for again after the start.
-                Ran::Again(_) if engine.condition.shutdown.is_final() => {
-                    return self.shared.replication.following.cut_short();
+                Ran::Again(_) if engine.condition.shutdown.is_final() || following.gives_up() => {
+                    return following.cut_short();
                 }
                 Ran::Again(wanted) => {
                     locking = wanted;

@@ -3,7 +3,6 @@
 //! Tests: compat/replication.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pantala_base::clock::monotonic_us;
 use pantala_commands::{
@@ -14,6 +13,7 @@ use pantala_engine::execute::{Ended, Request, Turn, Verdict};
 use pantala_engine::waiting::ReplyTarget;
 use pantala_keyspace::{DbIndex, Locked, PartitionId};
 use pantala_replication::link::Step;
+use pantala_settings::field::PropagationErrors;
 use smallvec::SmallVec;
 
 use super::batch::{Args, Batch, Kind};
@@ -22,8 +22,6 @@ use crate::shared::Shared;
 
 /// Steps whose partitions are held together: as many as a worker's.
 const GROUP: usize = 12;
-/// So many failures of a link are told one by one.
-const TOLD_ERRORS: u64 = 10;
 
 /// How running a step ended.
 pub(super) enum Ran {
@@ -247,13 +245,12 @@ impl<'t> Means<'t> {
 
     #[cold]
     fn note_error(&mut self, args: &[&[u8]], why: &[u8]) {
-        let errors = &self.shared.replication.following.errors;
-        if errors.fetch_add(1, Ordering::Relaxed) < TOLD_ERRORS {
-            let name = args.first().map(|name| name[..name.len().min(64)].escape_ascii());
-            let (name, why) = (name.map(|name| name.to_string()), why.escape_ascii());
-            let command = name.unwrap_or_default();
-            tracing::error!(command, "a command of the primary has failed here: {why}");
-        }
+        let replication = &self.shared.replication;
+        replication.failures.note(args, why);
+        self.turn.tally.unexpected_errors.add(1);
+        let settings = &self.turn.limited.settings;
+        let stops = settings.propagation_error_behavior != PropagationErrors::Ignore;
+        replication.following.step_failed(stops && settings.replica_read_only);
     }
 }
 
@@ -265,6 +262,10 @@ fn is_steady(found: CommandRef) -> bool {
 /// Whether a primary may tell a replica to do this: what changes data or is told to others, and the
 /// choice of a database.
 fn is_about_data(found: CommandRef) -> bool {
+    // Redis before 7.0 sends scripts as they are called, and these before.
+    if matches!(found.row.full_name().as_str(), "script|load" | "script|flush") {
+        return true;
+    }
     let flags = found.row.flags;
     let is_meant = flags.has(Flags::WRITE.and(Flags::MAY_REPLICATE).and(Flags::SCRIPT))
         || matches!(found.row.databases, Databases::Selects);

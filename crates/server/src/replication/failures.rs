@@ -1,0 +1,75 @@
+//! Commands that have failed here, though another server had accepted them: of a primary's stream,
+//! and of append-only files. What they should have done is missing, so they are told loudly.
+//!
+//! Tests: `tests/replicas.rs`, compat/replication.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pantala_base::clock::monotonic_us;
+use pantala_persistence::aof::replay::Outcome;
+
+/// So many are logged one by one,
+const TOLD: u64 = 10;
+/// and after them one in so long.
+const TOLD_EACH_US: u64 = 1_000_000;
+/// Longer texts are not kept whole.
+const MOST_BYTES: usize = 512;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Failures {
+    count: AtomicU64,
+    told_us: AtomicU64,
+    last: Mutex<String>,
+}
+
+impl Failures {
+    /// How many there were since the start.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The last one: command and answer. Empty: there was none.
+    pub fn last(&self) -> String {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_last(&self, text: String) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    /// A command of the stream has failed.
+    #[cold]
+    pub fn note(&self, args: &[&[u8]], answer: &[u8]) {
+        let name = args.first().map(|name| shown(&name[..name.len().min(64)])).unwrap_or_default();
+        let answer = shown(answer.strip_prefix(b"-").unwrap_or(answer));
+        let (count, now_us) = (self.count.fetch_add(1, Ordering::Relaxed), monotonic_us());
+        let told_us = self.told_us.load(Ordering::Relaxed);
+        if count < TOLD || now_us.saturating_sub(told_us) >= TOLD_EACH_US {
+            self.told_us.store(now_us, Ordering::Relaxed);
+            tracing::error!(
+                failures = count + 1,
+                "== CRITICAL == This replica is sending an error to its primary: '{answer}' after \
+                 processing the command '{name}'"
+            );
+        }
+        self.set_last(format!("{name}: {answer}"));
+    }
+
+    /// An append-only file was loaded: what has failed of it.
+    pub fn note_file(&self, outcome: &Outcome) {
+        let (Some(first), Some(last)) = (&outcome.first_error, &outcome.last_error) else { return };
+        self.count.fetch_add(outcome.errors, Ordering::Relaxed);
+        self.set_last(shown(last.as_bytes()));
+        tracing::error!(
+            failures = outcome.errors,
+            "== CRITICAL == This server is sending an error to its AOF-loading-client. The first \
+             one: {first}. The last one: {last}"
+        );
+    }
+}
+
+fn shown(text: &[u8]) -> String {
+    text[..text.len().min(MOST_BYTES)].escape_ascii().to_string()
+}

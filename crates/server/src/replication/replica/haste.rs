@@ -1,0 +1,109 @@
+//! A replica is told to follow another server or none, and a script stands in the way: one of a
+//! client that reads for ever, or one that the primary has sent. The change of the role wins.
+//!
+//! ```text
+//! the link is interrupted -- PATIENCE --> scripts that run for longer are ended, whatever they
+//!                            |            have changed: that stays
+//!                            '- LAST ---> steps that still wait for something are left out
+//! ```
+//!
+//! What was left out, or cut, is in no history: the data gets a new one, or is copied anew.
+//!
+//! Tests: `tests/replicas.rs`.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::relock;
+use crate::shared::Shared;
+
+/// So long everybody may go on.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// After so long what waits is left out.
+const LAST: Duration = Duration::from_secs(5);
+/// How often it is looked then.
+const LOOK: Duration = Duration::from_millis(20);
+
+#[derive(Default)]
+struct End {
+    has_come: Mutex<bool>,
+    told: Condvar,
+}
+
+/// Ends what stands in the way while it lives. `changing` is held meanwhile.
+pub(super) struct Haste {
+    shared: Arc<Shared>,
+    end: Arc<End>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Haste {
+    /// From now on; `None`: the system has no thread, and all wait as long as it takes.
+    pub fn begin(shared: &Arc<Shared>) -> Option<Haste> {
+        let end = Arc::<End>::default();
+        let (of_thread, its_end) = (Arc::clone(shared), Arc::clone(&end));
+        let life = move || {
+            hasten(&of_thread, &its_end);
+            pantala_memory::release_seat();
+        };
+        let thread = Builder::new().name("role-haste".into()).spawn(life).ok()?;
+        Some(Haste { shared: Arc::clone(shared), end, thread: Some(thread) })
+    }
+}
+
+impl Drop for Haste {
+    fn drop(&mut self) {
+        *relock(&self.end.has_come) = true;
+        self.end.told.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ended = thread.join();
+        }
+        let following = &self.shared.replication.following;
+        following.hastens.store(false, Ordering::Release);
+        following.gives_up.store(false, Ordering::Release);
+    }
+}
+
+/// Does what a script may keep from being done, until there is none any more.
+///
+/// # Errors
+/// It was something else.
+pub(super) fn insist<R>(
+    shared: &Shared,
+    mut work: impl FnMut() -> Result<R, String>,
+) -> Result<R, String> {
+    let began = Instant::now();
+    loop {
+        let done = work();
+        let is_over = began.elapsed() >= LAST || shared.engine.condition.shutdown.is_final();
+        if done.is_ok() || is_over {
+            return done;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn hasten(shared: &Shared, end: &End) {
+    let (following, began) = (&shared.replication.following, Instant::now());
+    let mut rest = PATIENCE;
+    loop {
+        let is_under_way = |has_come: &mut bool| !*has_come;
+        let waited = end.told.wait_timeout_while(relock(&end.has_come), rest, is_under_way);
+        if waited.is_ok_and(|(has_come, _)| *has_come) {
+            return;
+        }
+        rest = LOOK;
+        following.hastens.store(true, Ordering::Release);
+        let patience_ms = PATIENCE.as_millis() as u64;
+        for (script, had_written) in shared.engine.scripts.running.cut_long(patience_ms) {
+            let took_ms = script.took_ms();
+            tracing::warn!(took_ms, had_written, "a script is ended: this server changes its role");
+        }
+        if began.elapsed() >= LAST && !following.gives_up.swap(true, Ordering::AcqRel) {
+            tracing::warn!("steps of the primary that wait are left out if there are any");
+        }
+    }
+}
