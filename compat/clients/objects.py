@@ -6,6 +6,8 @@
 Saved there and loaded at the next start (after kill -9), the data is the same; a bucket that is not
 there, or storage that has gone, is an error that leaves the server and the last file as they were.
 
+An upload that kill -9 has broken off is given up at the next start.
+
 Google's storage is not among them: its emulators lack the XML interface for uploads in parts.
 """
 
@@ -177,6 +179,38 @@ def check(checks, program, storage):
             checks.equal(f"{name}: goes on", client.dbsize(), KEYS + 3)
 
 
+def uploads(storage):
+    """How many uploads have begun and not ended, as S3 tells it."""
+    where = f"http://127.0.0.1:{storage.port}/bucket?uploads"
+    return urllib.request.urlopen(where).read().count(b"<UploadId>")
+
+
+def check_unfinished(checks, program, storage):
+    """S3 only: Azure forgets by itself what was not finished."""
+    with running(storage.line):
+        wait_for("S3's emulator", lambda: listens(storage.port))
+        wait_for("the bucket", storage.make_bucket)
+        with server(program, storage, storage.dir) as client:
+            fill(client)
+            client.config_set("rdb-key-save-delay", 10_000)
+            client.bgsave()
+            # What somebody wants to change is written first.
+            begins = lambda: client.append("large", "x") and uploads(storage) == 1  # noqa: E731
+            wait_for("an upload", begins)
+            wait_for("its note", lambda: notes(storage) == 1)
+        checks.equal("unfinished: it is left", (uploads(storage), notes(storage)), (1, 1))
+        with server(program, storage, storage.dir) as client:
+            checks.equal("unfinished: given up", (uploads(storage), notes(storage)), (0, 0))
+            fill(client)
+            checks.equal("unfinished: a new one", client.execute_command("SAVE"), True)
+            checks.equal("unfinished: no note", (uploads(storage), notes(storage)), (0, 0))
+
+
+def notes(storage):
+    where = f"http://127.0.0.1:{storage.port}/bucket?list-type=2"
+    return urllib.request.urlopen(where).read().count(b"temp-upload.dump.rdb")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", required=True)
@@ -189,6 +223,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for storage in (S3(given.moto), Azure(given.azurite)):
             check(checks, given.server, storage)
+        check_unfinished(checks, given.server, S3(given.moto))
     print(f"{checks.passed} passed, {checks.failed} failed")
     return 1 if checks.failed else 0
 

@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use crate::connector::Connector;
 use crate::download::Download;
 use crate::place::{Place, Scheme};
+use crate::unfinished::{Note, Owner, file_of};
 use crate::upload::Upload;
 use crate::{Fault, RETRIES, RETRY_TIME, STALL_TIME};
 
@@ -117,6 +118,39 @@ impl Bucket {
         self.wait(async move { store.delete(&path).await })
     }
 
+    /// Gives up uploads into this place whose server was killed; `may_live` tells which processes
+    /// of this host may still write. The names of their files.
+    ///
+    /// # Errors
+    /// The storage's.
+    pub fn give_up_unfinished(
+        &self,
+        now_unix_ms: i64,
+        may_live: &dyn Fn(u32) -> bool,
+    ) -> Result<Vec<String>, Fault> {
+        let here = Owner::here();
+        let mut given_up = Vec::new();
+        for stored in self.list()? {
+            let Some(file) = file_of(&stored.name) else { continue };
+            let (store, path) = (Arc::clone(&self.stores.whole), self.path_of(&stored.name));
+            let text = self.wait(async move { store.get(&path).await?.bytes().await })?;
+            let age_ms = u64::try_from(now_unix_ms - stored.modified_unix_ms).unwrap_or(0);
+            let age = Duration::from_millis(age_ms);
+            let note = Note::parse(&text).filter(|note| note.is_left(&here, age, may_live));
+            let Some(note) = note else { continue };
+            let (parts, path) = (Arc::clone(&self.stores.parts), self.path_of(file));
+            let ended =
+                self.wait(async move { Ok(parts.abort_multipart(&path, &note.id).await) })?;
+            // One that has ended is as good.
+            if let Err(error) = ended.or_else(is_gone) {
+                return Err(error.into());
+            }
+            self.remove(&stored.name)?;
+            given_up.push(file.to_owned());
+        }
+        Ok(given_up)
+    }
+
     fn path_of(&self, name: &str) -> Path {
         let parts = self.place.prefix.split('/').chain([name]);
         Path::from_iter(parts.filter(|part| !part.is_empty()))
@@ -136,6 +170,13 @@ impl Bucket {
             .recv()
             .map_err(|_| Fault("the control plane has ended".into()))?
             .map_err(Fault::from)
+    }
+}
+
+fn is_gone(error: object_store::Error) -> Result<(), object_store::Error> {
+    match error {
+        object_store::Error::NotFound { .. } => Ok(()),
+        error => Err(error),
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `bucket` | a place that is open: what lies there, what is removed |
 //! | `connector` | how storage is spoken to over HTTP |
 //! | `upload`, `download` | one file, both ways, for threads that may block |
+//! | `unfinished` | uploads whose server was killed |
 //!
 //! Invariants
 //! 1. A file is there whole or not at all: an upload that is not finished leaves nothing behind
@@ -35,6 +36,7 @@ mod bucket;
 mod connector;
 mod download;
 mod place;
+mod unfinished;
 mod upload;
 
 // Only its version matters, for `url`.
@@ -46,6 +48,7 @@ use std::time::Duration;
 pub use bucket::{Bucket, Stored};
 pub use download::Download;
 pub use place::{Place, Scheme};
+pub use unfinished::Owner;
 pub use upload::Upload;
 
 /// Pieces of a caller, or ranges for one, that wait.

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 
 use crate::bucket::Stores;
+use crate::unfinished::{Note, Owner, note_path};
 use crate::{Fault, QUEUED_PIECES};
 
 /// S3 takes 10,000 parts: so a file may have 160 GB.
@@ -122,6 +123,7 @@ async fn send(stores: &Stores, path: &Path, mut pieces: Receiver<Piece>) -> Outc
     };
     if let Some(others) = sending.others {
         others.give_up().await;
+        forget_note(stores, path).await;
     }
     ended
 }
@@ -136,7 +138,9 @@ impl Sending<'_> {
         if self.others.is_none() {
             let store = Arc::clone(&self.stores.parts);
             let id = store.create_multipart(self.path).await?;
+            let note = Note { owner: Owner::here(), id: id.clone() };
             self.others = Some(Parts::new(store, self.path.clone(), id));
+            self.stores.whole.put(&note_path(self.path), note.to_string().into()).await?;
         }
         match &mut self.others {
             Some(others) => others.add(&piece[fits..]).await,
@@ -148,8 +152,20 @@ impl Sending<'_> {
         let first = self.first.freeze();
         match self.others {
             None => self.stores.whole.put(self.path, first.into()).await.map(drop),
-            Some(others) => others.finish(first).await,
+            Some(others) => {
+                let finished = others.finish(first).await;
+                forget_note(self.stores, self.path).await;
+                finished
+            }
         }
+    }
+}
+
+/// There are no parts any more.
+async fn forget_note(stores: &Stores, path: &Path) {
+    let note = note_path(path);
+    if let Err(error) = stores.whole.delete(&note).await {
+        tracing::warn!(%note, "the note of an upload that has ended stays: {error}");
     }
 }
 

@@ -24,8 +24,8 @@ fn writer_of(name: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// Whether a process may live. Without `/proc` all do.
-fn may_live(process: u32) -> bool {
+/// Whether a process may live, and not this one. Without `/proc` all others do.
+pub fn may_live(process: u32) -> bool {
     let proc = Path::new("/proc");
     process != std::process::id()
         && (proc.join(process.to_string()).exists() || !proc.join("self").exists())

@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pantala_base::clock::unix_ms;
 use pantala_objects::{Bucket, Fault, Place as ObjectPlace, Upload};
 use pantala_persistence::disk::{Disk, DiskFile, RealDisk, leftovers};
 use pantala_settings::Settings;
@@ -64,15 +65,23 @@ pub fn check_append_only(settings: &Settings) -> Result<(), String> {
 
 /// Removes what killed servers have left of snapshots they were writing.
 pub fn remove_leftovers(settings: &Settings) {
-    if ObjectPlace::is_meant_by(&settings.dir) {
-        return;
-    }
-    match leftovers::remove(Path::new(&settings.dir)) {
+    let removed = match ObjectPlace::is_meant_by(&settings.dir) {
+        true => give_up_uploads(&settings.dir),
+        false => leftovers::remove(Path::new(&settings.dir)).map_err(|error| error.to_string()),
+    };
+    match removed {
         Ok(removed) => removed.iter().for_each(|name| {
             tracing::info!("removed {name}, which a server that was killed had begun to write");
         }),
         Err(error) => tracing::warn!("old temporary files stay in {}: {error}", settings.dir),
     }
+}
+
+fn give_up_uploads(dir: &str) -> Result<Vec<String>, String> {
+    let place = ObjectPlace::parse(dir).map_err(|fault| fault.to_string())?;
+    let bucket = Bucket::open(&place, control::runtime()?).map_err(|fault| fault.to_string())?;
+    let given_up = bucket.give_up_unfinished(unix_ms().0, &leftovers::may_live);
+    given_up.map_err(|fault| fault.to_string())
 }
 
 /// Whether files can lie there, as far as can be told without asking anybody else.
