@@ -8,6 +8,7 @@ use std::io::Read;
 use std::process::ExitCode;
 
 use pantala_base::Rng;
+use pantala_persistence::aof::manifest::Closed;
 use pantala_persistence::aof::reader::{Found, ReadError, StepReader};
 use pantala_persistence::aof::{Manifest, Part};
 
@@ -150,12 +151,17 @@ fn manifests(rng: &mut Rng) {
         let name: String = (0..1 + rng.below(8))
             .map(|_| ['a', '.', ' ', '"', '\\', '\n', 'é', '\'', '\u{7}'][rng.below(9) as usize])
             .collect();
-        Part { name: format!("x{name}"), seq }
+        let base = (rng.below(2) == 0).then(|| 1 + rng.below(9));
+        let closed =
+            (rng.below(2) == 0).then(|| Closed { bytes: rng.below(9), next: 1 + rng.below(9) });
+        Part { name: format!("x{name}"), seq, base, closed }
     };
     let base = (rng.below(2) == 0).then(|| part(rng, 1));
     let history = (0..rng.below(3)).map(|seq| part(rng, seq + 1)).collect();
     let increments = (0..rng.below(3)).map(|seq| part(rng, seq + 1)).collect();
     let manifest = Manifest { base, history, increments };
+    // Whatever the numbers are.
+    let _either = manifest.gap();
     let text = manifest.text();
     if !text.is_empty() {
         assert_eq!(Manifest::parse(text.as_bytes()).as_ref(), Ok(&manifest));

@@ -418,3 +418,53 @@ def read_only_directory(trial):
                 until(lambda: client.call("WAITAOF", 1, 0, 60_000) == [1, 0], "it is appended")
         finally:
             end(server)
+
+
+@scenario(watched=False, started=False)
+def damaged_parts(trial):
+    """A closed increment that became shorter, a lost line of the manifest and a pipe in the place
+    of a file refuse the start, by name; put back, all is there."""
+    from scenarios.circumstances import run_to_end
+    server = trial.new_server(*EVERY_SECOND)
+    server.start()
+    try:
+        with server.client() as client:
+            client.call("RPUSH", "list", *range(152))
+            # The rewrite begins a second increment, and the base never comes.
+            client.want(b"OK", "CONFIG", "SET", "rdb-key-save-delay", 10_000_000)
+            client.call("BGREWRITEAOF")
+            files = Path(server.directory) / "appendonlydir"
+            second = files / "appendonly.aof.2.incr.aof"
+            until(second.exists, "it is begun")
+            for number in range(48):
+                client.call("RPUSH", "list", number)
+            client.call("WAITAOF", 1, 0, 0)
+        server.kill()
+        first, manifest = files / "appendonly.aof.1.incr.aof", files / "appendonly.aof.manifest"
+        text, steps = manifest.read_bytes(), first.read_bytes()
+        lines = text.splitlines(keepends=True)
+        assert len(lines) == 3, text
+
+        def refuses(path, words):
+            code, said = run_to_end(server)
+            assert code == 1 and str(path) in said and words in said, f"{code}: {said}"
+
+        first.write_bytes(b"")
+        refuses(first, "its end is lost")
+        first.write_bytes(steps)
+        for lost in lines:
+            manifest.write_bytes(b"".join(line for line in lines if line != lost))
+            refuses(manifest, "a line is lost")
+        manifest.write_bytes(text)
+        for path in (first, second, manifest, files / "appendonly.aof.1.base.rdb"):
+            content = path.read_bytes()
+            path.unlink()
+            os.mkfifo(path)
+            refuses(path, "it is a pipe, not a file")
+            path.unlink()
+            path.write_bytes(content)
+        server.start()
+        with server.client() as client:
+            loaded(client).want(200, "LLEN", "list")
+    finally:
+        server.stop()

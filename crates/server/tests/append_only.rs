@@ -509,8 +509,6 @@ fn parts_without_their_manifest_refuse_the_start() {
     let at = Directory::new();
     end(server(&at, ON));
     let manifest = at.0.join("appendonlydir/appendonly.aof.manifest");
-    std::fs::remove_file(&manifest).expect("it was there");
-    end(server(&at, ON));
     let running = server(&at, ON);
     Client::new(&at.socket()).ask("SET k v");
     end(running);
@@ -522,6 +520,69 @@ fn parts_without_their_manifest_refuse_the_start() {
     let running = server(&at, ON);
     assert_eq!(Client::new(&at.socket()).ask("GET k"), "v");
     end(running);
+}
+
+/// As others do: whoever counts files, or watches for the next, finds the same.
+#[test]
+fn the_first_base_is_there_from_the_start() {
+    for (preamble, ending) in [("yes", "rdb"), ("no", "aof")] {
+        let at = Directory::new();
+        let running = server(&at, &[ON, &["--aof-use-rdb-preamble", preamble]].concat());
+        let files = at.0.join("appendonlydir");
+        let names = |number: u32| {
+            let base = format!("appendonly.aof.{number}.base.{ending}");
+            [base, format!("appendonly.aof.{number}.incr.aof")]
+        };
+        assert!(names(1).iter().all(|name| files.join(name).exists()), "{preamble}");
+        let mut client = Client::new(&at.socket());
+        client.ask("SET k v");
+        client.ask("BGREWRITEAOF");
+        wait_for(&mut client, "aof_rewrites:1");
+        assert!(names(2).iter().all(|name| files.join(name).exists()), "{preamble}");
+        let running = check_again(&at, running, ON);
+        assert_eq!(Client::new(&at.socket()).ask("GET k"), "v");
+        end(running);
+    }
+}
+
+/// One file in `dir`, without a manifest: commands, or a snapshot and then commands.
+#[test]
+fn the_file_of_a_server_before_redis_7_is_taken_in() {
+    for preamble in ["no", "yes"] {
+        let at = Directory::new();
+        let running = server(&at, &[ON, &["--aof-use-rdb-preamble", preamble]].concat());
+        let mut client = Client::new(&at.socket());
+        client.send(&["SET k v", "RPUSH l a b", "BGREWRITEAOF"]);
+        wait_for(&mut client, "aof_rewrites:1");
+        client.send(&["SELECT 3", "MULTI", "INCR n", "INCR n", "EXEC"]);
+        end(running);
+        let files = at.0.join("appendonlydir");
+        let mut parts: Vec<_> = std::fs::read_dir(&files).expect("there").flatten().collect();
+        parts.sort_by_key(std::fs::DirEntry::file_name);
+        let parts = parts.iter().map(std::fs::DirEntry::path);
+        let parts = parts.filter(|path| path.extension().is_none_or(|kind| kind != "manifest"));
+        let old: Vec<u8> = parts.flat_map(|path| std::fs::read(path).expect("read")).collect();
+        std::fs::remove_dir_all(&files).expect("removed");
+        // Its end is torn, as a crash leaves it.
+        std::fs::write(at.0.join("appendonly.aof"), [&old[..], b"*2\r\n$4\r\nIN"].concat())
+            .expect("written");
+
+        // Without an append-only file it is nobody's.
+        end(server(&at, &[]));
+        assert!(at.0.join("appendonly.aof").exists());
+        for _ in 0..2 {
+            let running = server(&at, ON);
+            let mut client = Client::new(&at.socket());
+            assert_eq!(client.send(&["GET k", "LLEN l", "SELECT 3", "GET n"])[..2], ["v", ":2"]);
+            assert_eq!(client.ask("GET n"), "2");
+            end(running);
+            assert!(!at.0.join("appendonly.aof").exists());
+        }
+        let text = std::fs::read_to_string(files.join("appendonly.aof.manifest")).expect("there");
+        let expected = "file appendonly.aof seq 1 type b\n\
+                        file appendonly.aof.1.incr.aof seq 1 type i base 1\n";
+        assert_eq!(text, expected);
+    }
 }
 
 #[test]
@@ -588,7 +649,7 @@ fn a_base_may_be_commands() {
     client.ask("BGREWRITEAOF");
     wait_for(&mut client, "aof_rewrites:1");
     client.ask("SET after rewrite");
-    let base = at.0.join("appendonlydir/appendonly.aof.1.base.aof");
+    let base = at.0.join("appendonlydir/appendonly.aof.2.base.aof");
     let bytes = std::fs::read(&base).expect("it is there");
     assert!(bytes.starts_with(b"*3\r\n$8\r\nFUNCTION\r\n"), "{}", bytes[..40].escape_ascii());
     let pending = client.ask("XPENDING x g");
@@ -603,7 +664,7 @@ fn a_base_may_be_commands() {
     client.ask("CONFIG SET aof-use-rdb-preamble yes");
     client.ask("BGREWRITEAOF");
     wait_for(&mut client, "aof_rewrites:1");
-    assert!(at.0.join("appendonlydir/appendonly.aof.2.base.rdb").exists());
+    assert!(at.0.join("appendonlydir/appendonly.aof.3.base.rdb").exists());
     end(check_again(&at, running, &settings));
 }
 

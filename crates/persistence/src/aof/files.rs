@@ -4,7 +4,8 @@
 //! is written at a time. (An increment may have been begun and be empty.)
 //!
 //! Invariants
-//! 1. The parts are the manifest's, in its order, and each was there when the list was made.
+//! 1. The parts are the manifest's, in its order, and none is missing among them. Each was there
+//!    when the list was made, as long as it was when it was closed.
 //!
 //! Not here: cutting off what is torn, which is decided by settings. Tests: `tests/crashes.rs`.
 
@@ -31,12 +32,15 @@ pub struct PartFile {
 /// The files to be read, in order.
 ///
 /// # Errors
-/// One of them is missing.
+/// One of them is missing, or shorter than it was.
 pub fn part_files(
     disk: &dyn Disk,
     layout: &Layout,
     manifest: &Manifest,
 ) -> Result<Vec<PartFile>, LayoutError> {
+    if let Some(gap) = manifest.gap() {
+        return Err(LayoutError::Gap(layout.manifest_path(), gap));
+    }
     let mut files = Vec::new();
     for part in manifest.parts() {
         let path = layout.path(&part.name);
@@ -47,6 +51,9 @@ pub fn part_files(
             }
             Err(error) => return Err(LayoutError::Disk(path, error)),
         };
+        if let Some(closed) = part.closed.filter(|closed| bytes < closed.bytes) {
+            return Err(LayoutError::Short(path, bytes, closed.bytes));
+        }
         let is_base = manifest.base.as_ref().is_some_and(|base| base.name == part.name);
         files.push(PartFile { path, bytes, is_last: false, is_base });
     }

@@ -19,7 +19,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::manifest::{MAX_BYTES, Manifest, ManifestError, Part};
+use super::manifest::{Gap, MAX_BYTES, Manifest, ManifestError, Part};
 use crate::disk::{Disk, read_whole, replace};
 
 /// What a name begins with while its file is not whole.
@@ -54,6 +54,10 @@ pub enum LayoutError {
     Manifest(PathBuf, ManifestError),
     /// It names a file that is not there.
     Missing(PathBuf),
+    /// It does not name a file that belongs to those it names.
+    Gap(PathBuf, Gap),
+    /// A file has so many bytes, and had so many when it was closed.
+    Short(PathBuf, u64, u64),
     /// There is none, but this file, which one must have named.
     Orphan(PathBuf),
 }
@@ -66,6 +70,15 @@ impl fmt::Display for LayoutError {
             LayoutError::Missing(path) => {
                 write!(out, "{}: the manifest names this file, but it is missing", path.display())
             }
+            LayoutError::Gap(path, gap) => {
+                write!(out, "{}: the manifest does not name {gap}: a line is lost", path.display())
+            }
+            LayoutError::Short(path, bytes, closed) => write!(
+                out,
+                "{}: the file has {bytes} bytes, and had {closed} when the one after it was begun: \
+                 its end is lost",
+                path.display()
+            ),
             LayoutError::Orphan(path) => write!(
                 out,
                 "{}: this file has data, but the manifest that should name it is missing; put the \
@@ -109,12 +122,12 @@ impl Layout {
             BaseKind::Rdb => "rdb",
             BaseKind::Commands => "aof",
         };
-        Part { name: format!("{}.{seq}.base.{ending}", self.name), seq }
+        Part::new(format!("{}.{seq}.base.{ending}", self.name), seq)
     }
 
     /// An increment of this number.
     pub fn increment(&self, seq: u64) -> Part {
-        Part { name: format!("{}.{seq}.incr.aof", self.name), seq }
+        Part::new(format!("{}.{seq}.incr.aof", self.name), seq)
     }
 
     /// Where a file lies until it is whole.
@@ -127,31 +140,33 @@ impl Layout {
         self.path(&format!("{TEMPORARY}{}.{what}", self.name))
     }
 
-    /// The manifest; `None` when there has never been one that named a file. What a server before
-    /// Redis 7 left is
-    /// taken in: its one file becomes the base, and moves into the directory.
+    /// Takes in what a server before Redis 7 left, for a server that is about to load it: where no
+    /// manifest names a file, its one file becomes the base, and moves into the directory. Whether
+    /// there was one.
+    ///
+    /// # Errors
+    /// See [`Layout::open`].
+    pub fn take_in_old(&self, disk: &dyn Disk) -> Result<bool, LayoutError> {
+        let old = self.above.join(&self.name);
+        if self.read_named(disk)?.is_some() || !is_there(disk, &old)? {
+            return Ok(false);
+        }
+        let manifest = Manifest { base: Some(Part::new(&*self.name, 1)), ..Manifest::default() };
+        self.make_directory(disk)?;
+        self.store(disk, &manifest)?;
+        self.move_in(disk, &old, &manifest)?;
+        Ok(true)
+    }
+
+    /// The manifest; `None` when there has never been one that named a file. A move that
+    /// [`Layout::take_in_old`] has begun is completed.
     ///
     /// # Errors
     /// See [`LayoutError`]. A file that the manifest names and that is missing is one, and so are
     /// files with data and no manifest: they would be written over.
     pub fn open(&self, disk: &dyn Disk) -> Result<Option<Manifest>, LayoutError> {
-        let old = self.above.join(&self.name);
-        let manifest = match self.read(disk)? {
-            Some(manifest) if manifest == Manifest::default() => return Ok(None),
-            Some(manifest) => manifest,
-            None if let Some(orphan) = self.find_orphan(disk)? => {
-                return Err(LayoutError::Orphan(orphan));
-            }
-            None if is_there(disk, &old)? => {
-                let base = Part { name: self.name.clone(), seq: 1 };
-                let manifest = Manifest { base: Some(base), ..Manifest::default() };
-                self.make_directory(disk)?;
-                self.store(disk, &manifest)?;
-                manifest
-            }
-            None => return Ok(None),
-        };
-        self.move_in(disk, &old, &manifest)?;
+        let Some(manifest) = self.read_named(disk)? else { return Ok(None) };
+        self.move_in(disk, &self.above.join(&self.name), &manifest)?;
         for part in manifest.parts() {
             let path = self.path(&part.name);
             if !is_there(disk, &path)? {
@@ -159,6 +174,14 @@ impl Layout {
             }
         }
         Ok(Some(manifest))
+    }
+
+    /// The manifest, if it names a file.
+    fn read_named(&self, disk: &dyn Disk) -> Result<Option<Manifest>, LayoutError> {
+        match self.read(disk)? {
+            None if let Some(orphan) = self.find_orphan(disk)? => Err(LayoutError::Orphan(orphan)),
+            found => Ok(found.filter(|manifest| *manifest != Manifest::default())),
+        }
     }
 
     /// A file with data that is called like those of a manifest.
@@ -279,10 +302,14 @@ impl Layout {
 fn is_there(disk: &dyn Disk, path: &Path) -> Result<bool, LayoutError> {
     match disk.size(path) {
         Ok(_) => Ok(true),
-        // Of a directory that is not there either.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        // Of a directory that is not there either. One may have the name of the old file.
+        Err(error) if is_no_file(&error) => Ok(false),
         Err(error) => Err(LayoutError::Disk(path.to_owned(), error)),
     }
+}
+
+fn is_no_file(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory)
 }
 
 #[cfg(test)]
@@ -327,12 +354,19 @@ mod tests {
     fn the_file_of_an_old_server_becomes_the_base() {
         let (disk, layout) = (disk(1), layout());
         put(&disk, Path::new("/d/appendonly.aof"), b"old");
+        assert_eq!(layout.open(&disk).expect("it opens"), None, "it is left alone");
+        assert!(layout.take_in_old(&disk).expect("it is taken in"));
         let manifest = layout.open(&disk).expect("it opens").expect("there is one");
         assert_eq!(manifest.text(), "file appendonly.aof seq 1 type b\n");
         let bytes = read_whole(&disk, &layout.path("appendonly.aof"), 9).expect("moved");
         assert_eq!(bytes, b"old");
         assert!(!disk.exists(Path::new("/d/appendonly.aof")));
         assert_eq!(layout.open(&disk).expect("it opens"), Some(manifest));
+        put(&disk, Path::new("/d/appendonly.aof"), b"another");
+        assert!(!layout.take_in_old(&disk).expect("nothing is wrong"), "there is a base");
+        // A first file was to be begun.
+        layout.store(&disk, &Manifest::default()).expect("stored");
+        assert!(layout.take_in_old(&disk).expect("it is taken in"));
     }
 
     #[test]
@@ -342,8 +376,9 @@ mod tests {
             put(&disk, Path::new("/d/appendonly.aof"), b"old");
             let acts = [Act::Rename, Act::SyncDirectory, Act::Sync, Act::Create];
             disk.fail(acts[seed as usize % 4], seed / 4 % 4, io::ErrorKind::Other);
-            let _may_fail = layout.open(&disk);
+            let _may_fail = layout.take_in_old(&disk);
             disk.crash();
+            layout.take_in_old(&disk).expect("it is taken in");
             layout.open(&disk).expect("it opens").expect("there is one");
             let bytes = read_whole(&disk, &layout.path("appendonly.aof"), 9).expect("moved");
             assert_eq!(bytes, b"old", "seed {seed}");

@@ -1,13 +1,18 @@
 //! The manifest of an append-only file: which files count, as text.
 //!
 //! ```text
-//! file appendonly.aof.2.base.rdb seq 2 type b      at most one base
-//! file appendonly.aof.1.incr.aof seq 1 type h      history: to be removed
-//! file appendonly.aof.3.incr.aof seq 3 type i      increments, numbers ascending
+//! file appendonly.aof.2.base.rdb seq 2 type b bytes 89 next 3     at most one base
+//! file appendonly.aof.1.incr.aof seq 1 type h                     history: to be removed
+//! file appendonly.aof.3.incr.aof seq 3 type i base 2 bytes 70 next 4
+//! file appendonly.aof.4.incr.aof seq 4 type i base 2              increments, numbers ascending
 //! ```
 //!
 //! A line is a list of pairs. Pairs that are not known are passed over, as are lines that begin
 //! with `#`. A name with spaces, quotes, or bytes outside of printable ASCII is in double quotes.
+//! `bytes` and `next` are Pantala's own, of a file to which nothing is added any more: its length,
+//! and the number of the increment after it; so is `base`, of an increment: which base comes before
+//! it. Others pass over them, and leave them out when they write the manifest anew. So a file that
+//! has become shorter, and a line that is lost, are told from a crash ([`Manifest::gap`]).
 //!
 //! 1. What [`Manifest::parse`] takes, [`Manifest::text`] gives back, but for comments, unknown
 //!    pairs and the order of kinds.
@@ -43,6 +48,44 @@ pub struct Part {
     pub name: String,
     /// Its number, 1 at least.
     pub seq: u64,
+    /// Of an increment: the number of the base that comes before it, where that is known.
+    pub base: Option<u64>,
+    /// What is known of it since nothing is added to it.
+    pub closed: Option<Closed>,
+}
+
+/// A file that must have been named and is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// The base of this number.
+    Base(u64),
+    /// The increment of this number.
+    Increment(u64),
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Gap::Base(number) => write!(out, "the base of number {number}"),
+            Gap::Increment(number) => write!(out, "the increment of number {number}"),
+        }
+    }
+}
+
+/// What is known of a file to which nothing is added any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// Its length.
+    pub bytes: u64,
+    /// The number of the increment after it.
+    pub next: u64,
+}
+
+impl Part {
+    /// A file of this name and number, to which may be added.
+    pub fn new(name: impl Into<String>, seq: u64) -> Part {
+        Part { name: name.into(), seq, base: None, closed: None }
+    }
 }
 
 /// Why a text is no manifest.
@@ -130,7 +173,11 @@ impl Manifest {
         let increments = self.increments.iter().map(|part| (part, 'i'));
         for (part, kind) in bases.chain(history).chain(increments) {
             let name = quoted(&part.name);
-            writeln!(text, "file {name} seq {} type {kind}", part.seq)
+            let closed =
+                part.closed.map(|Closed { bytes, next }| format!(" bytes {bytes} next {next}"));
+            let closed = closed.unwrap_or_default();
+            let base = part.base.map(|base| format!(" base {base}")).unwrap_or_default();
+            writeln!(text, "file {name} seq {} type {kind}{base}{closed}", part.seq)
                 .expect("a String takes everything");
         }
         if text.is_empty() {
@@ -143,6 +190,37 @@ impl Manifest {
     /// The files to be read, in order.
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
         self.base.iter().chain(&self.increments)
+    }
+
+    /// A file that must have been named and is not. A manifest that others have written does not
+    /// say what follows a file: then the next number does.
+    pub fn gap(&self) -> Option<Gap> {
+        let number = self.base.as_ref().map(|base| base.seq);
+        let mut wanted = self.increments.iter().filter_map(|part| part.base);
+        let base = wanted.find(|wanted| number != Some(*wanted)).map(Gap::Base);
+        base.or_else(|| self.missing_increment().map(Gap::Increment))
+    }
+
+    fn missing_increment(&self) -> Option<u64> {
+        let base = self.base.iter().filter_map(|base| Some((base.closed?.next, true)));
+        let after = |part: &Part| match part.closed {
+            Some(closed) => (closed.next, true),
+            None => (part.seq + 1, false),
+        };
+        let expected = base.chain(self.increments.iter().map(after));
+        let skipped = usize::from(self.base.as_ref().is_none_or(|base| base.closed.is_none()));
+        let mut found = self.increments.iter().skip(skipped).map(|part| part.seq);
+        expected.into_iter().find_map(|(number, must_be)| match found.next() {
+            Some(seq) => (seq != number).then_some(number),
+            None => must_be.then_some(number),
+        })
+    }
+
+    /// Nothing is added to the last increment any more, which has so many bytes; `next` follows it.
+    pub fn close_last(&mut self, bytes: u64, next: u64) {
+        if let Some(last) = self.increments.last_mut() {
+            last.closed = Some(Closed { bytes, next });
+        }
     }
 
     /// A number that no base has had.
@@ -163,6 +241,8 @@ impl Manifest {
         let (old, kept) =
             std::mem::take(&mut self.increments).into_iter().partition(|p| p.seq < first_kept);
         self.increments = kept;
+        let number = self.base.as_ref().map(|base| base.seq);
+        self.increments.iter_mut().for_each(|part| part.base = number);
         self.history.extend::<Vec<Part>>(old);
     }
 }
@@ -176,14 +256,20 @@ fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
         return Err(SHAPE);
     }
     let (mut name, mut seq, mut kind) = (None, None, None);
+    let (mut base, mut bytes, mut next) = (None, None, None);
     for pair in words.chunks_exact(2) {
         let value = pair[1];
         if pair[0].eq_ignore_ascii_case(b"file") {
             name = Some(file_name(value)?);
         } else if pair[0].eq_ignore_ascii_case(b"seq") {
-            let number = parse_i64(value).and_then(|number| u64::try_from(number).ok());
-            let number = number.filter(|&number| number > 0 && number < i64::MAX as u64);
-            seq = Some(number.ok_or("'seq' must be followed by a number above 0")?);
+            seq = Some(file_number(value).ok_or("'seq' must be followed by a number above 0")?);
+        } else if pair[0].eq_ignore_ascii_case(b"base") {
+            base = Some(file_number(value).ok_or("'base' must be followed by a number above 0")?);
+        } else if pair[0].eq_ignore_ascii_case(b"bytes") {
+            let length = parse_i64(value).and_then(|length| u64::try_from(length).ok());
+            bytes = Some(length.ok_or("'bytes' must be followed by a length")?);
+        } else if pair[0].eq_ignore_ascii_case(b"next") {
+            next = Some(file_number(value).ok_or("'next' must be followed by a number above 0")?);
         } else if pair[0].eq_ignore_ascii_case(b"type") {
             kind = Some(match value {
                 b"b" => Kind::Base,
@@ -193,10 +279,16 @@ fn parse_part(line: &[u8]) -> Result<(Kind, Part), &'static str> {
             });
         }
     }
+    let closed = bytes.zip(next).map(|(bytes, next)| Closed { bytes, next });
     match (name, seq, kind) {
-        (Some(name), Some(seq), Some(kind)) => Ok((kind, Part { name, seq })),
+        (Some(name), Some(seq), Some(kind)) => Ok((kind, Part { name, seq, base, closed })),
         _ => Err(SHAPE),
     }
+}
+
+fn file_number(text: &[u8]) -> Option<u64> {
+    let number = parse_i64(text).and_then(|number| u64::try_from(number).ok());
+    number.filter(|&number| number > 0 && number < i64::MAX as u64)
 }
 
 fn file_name(name: &[u8]) -> Result<String, &'static str> {
@@ -238,7 +330,7 @@ mod tests {
     use super::*;
 
     fn part(name: &str, seq: u64) -> Part {
-        Part { name: name.into(), seq }
+        Part::new(name, seq)
     }
 
     #[track_caller]
@@ -293,6 +385,10 @@ mod tests {
             refused(&text, 1, "'seq' must be followed by a number above 0");
         }
         refused("file a seq 1 type x\n", 1, "the type must be b, h or i");
+        let text = "file a seq 1 type i bytes -1 next 2\n";
+        refused(text, 1, "'bytes' must be followed by a length");
+        let text = "file a seq 1 type i bytes 1 next 0\n";
+        refused(text, 1, "'next' must be followed by a number above 0");
         refused("file a seq 1 type b\nfile b seq 2 type b\n", 2, "a second base");
         let not_ascending = "file a seq 2 type i\nfile b seq 1 type i\n";
         refused(not_ascending, 2, "the numbers of the increments do not ascend");
@@ -303,13 +399,43 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_is_lost_leaves_a_gap() {
+        let lines = [
+            "file b seq 2 type b bytes 7 next 4\n",
+            "file i.4 seq 4 type i base 2 bytes 0 next 6\n",
+            "file i.6 seq 6 type i base 2 bytes 12 next 7\n",
+            "file i.7 seq 7 type i base 2\n",
+        ];
+        let manifest = |lines: &[&str]| Manifest::parse(lines.concat().as_bytes());
+        let all = manifest(&lines).expect("it is one");
+        assert_eq!((all.text(), all.gap()), (lines.concat(), None));
+        let increment = Gap::Increment;
+        for (lost, gap) in
+            [(0, Gap::Base(2)), (1, increment(4)), (2, increment(6)), (3, increment(7))]
+        {
+            let mut rest = lines.to_vec();
+            rest.remove(lost);
+            assert_eq!(manifest(&rest).expect("it is one").gap(), Some(gap), "{lost}");
+        }
+        // Of others, who count on.
+        for (text, gap) in [
+            ("file b seq 2 type b\nfile i seq 4 type i\nfile j seq 5 type i\n", None),
+            ("file i seq 4 type i\nfile j seq 6 type i\n", Some(Gap::Increment(5))),
+            ("file b seq 2 type b\n", None),
+            ("# nothing\n", None),
+        ] {
+            assert_eq!(manifest(&[text]).expect("it is one").gap(), gap, "{text}");
+        }
+    }
+
+    #[test]
     fn a_new_base_makes_history_of_what_it_stands_for() {
         let text = "file a.1 seq 1 type b\nfile i.1 seq 1 type i\nfile i.2 seq 2 type i\n";
         let mut manifest = Manifest::parse(text.as_bytes()).expect("it is one");
         assert_eq!((manifest.next_base(), manifest.next_increment()), (2, 3));
         manifest.replace_base(part("a.2", 2), 2);
         let expected = "file a.2 seq 2 type b\nfile a.1 seq 1 type h\nfile i.1 seq 1 type h\n\
-                        file i.2 seq 2 type i\n";
+                        file i.2 seq 2 type i base 2\n";
         assert_eq!(manifest.text(), expected);
         assert_eq!((manifest.next_base(), manifest.next_increment()), (3, 3));
         let names: Vec<_> = manifest.parts().map(|part| part.name.as_str()).collect();

@@ -34,7 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::growth::{Growth, GrowthRules};
 use super::layout::{BaseKind, Layout, LayoutError};
-use super::manifest::{Manifest, Part};
+use super::manifest::{self, Manifest, Part};
 use crate::disk::{Disk, DiskFile};
 
 /// See the module.
@@ -170,6 +170,8 @@ impl From<LayoutError> for Fault {
             LayoutError::Disk(path, error) => Fault { path, error },
             LayoutError::Manifest(path, _)
             | LayoutError::Missing(path)
+            | LayoutError::Gap(path, _)
+            | LayoutError::Short(path, ..)
             | LayoutError::Orphan(path) => Fault { path, error: io::Error::other(text) },
         }
     }
@@ -458,6 +460,10 @@ impl Writer {
         let path = self.layout.path(&part.name);
         let file = self.disk.create(&path).map_err(|error| Fault { path, error })?;
         let mut manifest = self.manifest.clone();
+        if let Some(increment) = self.increment.as_ref().filter(|increment| increment.is_named) {
+            manifest.close_last(increment.bytes, part.seq);
+        }
+        let part = Part { base: manifest.base.as_ref().map(|base| base.seq), ..part };
         manifest.increments.push(part.clone());
         // After an error the one on disk may be either: the new one names an empty file more.
         self.layout.store(&*self.disk, &manifest)?;
@@ -514,13 +520,16 @@ impl Writer {
             // So that a crash leaves no files that look as if their manifest had been lost.
             self.layout.store(&*self.disk, &self.manifest)?;
         }
-        rename(&rewrite.base_path, self.layout.path(&rewrite.base.name))?;
+        let path = self.layout.path(&rewrite.base.name);
+        rename(&rewrite.base_path, path.clone())?;
+        let bytes = self.disk.size(&path).map_err(|error| Fault { path, error })?;
         let mut manifest = self.manifest.clone();
-        manifest.replace_base(rewrite.base.clone(), rewrite.first_kept);
+        let closed = Some(manifest::Closed { bytes, next: rewrite.first_kept });
+        manifest.replace_base(Part { closed, ..rewrite.base.clone() }, rewrite.first_kept);
         if let Some(increment) = self.increment.as_ref().filter(|increment| !increment.is_named) {
             let part = &increment.part;
             rename(&self.layout.temporary_path(part), self.layout.path(&part.name))?;
-            manifest.increments.push(part.clone());
+            manifest.increments.push(Part { base: Some(rewrite.base.seq), ..part.clone() });
         }
         let directory = self.layout.directory();
         let kept = self.disk.sync_directory(directory);
@@ -630,6 +639,7 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use crate::aof::files::part_files;
     use crate::disk::read_whole;
     use crate::disk::simulated::{Act, SimulatedDisk};
 
@@ -751,6 +761,39 @@ mod tests {
         at.writer.end_removal(&gone).expect("stored");
         let names = at.disk.list(layout().directory()).expect("listed");
         assert_eq!(names, ["a.1.base.rdb", "a.2.incr.aof", "a.manifest"]);
+    }
+
+    #[test]
+    fn a_closed_file_that_became_shorter_is_told() {
+        let mut at = fixture();
+        at.append("one ");
+        let _never_finished = at.begin();
+        at.append("two");
+        let files = || {
+            let manifest = layout().open(&at.disk).expect("it opens").expect("there is one");
+            part_files(&at.disk, &layout(), &manifest).map_err(|error| error.to_string())
+        };
+        assert_eq!(files().expect("all are there").len(), 2);
+        at.disk.truncate(&layout().path("a.2.incr.aof"), 0).expect("cut");
+        files().expect("a crash may do that to the last one");
+        at.disk.truncate(&layout().path("a.1.incr.aof"), 0).expect("cut");
+        let expected = "/d/aof/a.1.incr.aof: the file has 0 bytes, and had 4 when the one after \
+                        it was begun: its end is lost";
+        assert_eq!(files().expect_err("its end is lost"), expected);
+        let manifest = "file a.2.incr.aof seq 2 type i\n";
+        let text = layout().read(&at.disk).expect("read").expect("there").text();
+        assert_eq!(text, format!("file a.1.incr.aof seq 1 type i bytes 4 next 2\n{manifest}"));
+    }
+
+    #[test]
+    fn a_base_knows_its_length_and_what_follows() {
+        let mut at = fixture();
+        let rewrite = at.begin();
+        at.writer.finish_rewrite(rewrite).expect("finished");
+        let text = "file a.1.base.rdb seq 1 type b bytes 4 next 2\n\
+                    file a.1.incr.aof seq 1 type h bytes 0 next 2\n\
+                    file a.2.incr.aof seq 2 type i base 1\n";
+        assert_eq!(at.writer.manifest().text(), text);
     }
 
     #[test]

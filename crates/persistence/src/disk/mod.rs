@@ -226,6 +226,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_file_is_told_and_not_waited_for() {
+        let directory = std::env::temp_dir().join(format!("pantala-kinds-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory for the test");
+        let pipe = directory.join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("it runs").success());
+        for (path, what) in [
+            (pipe.as_path(), "it is a pipe, not a file"),
+            (&directory, "it is a directory, not a file"),
+            (Path::new("/dev/zero"), "it is a device, not a file"),
+        ] {
+            let read = RealDisk.open_to_read(path).map(drop).expect_err("it is none");
+            let appended = RealDisk.open_to_append(path).map(drop).expect_err("it is none");
+            assert_eq!((read.to_string(), appended.to_string()), (what.into(), what.into()));
+        }
+        std::fs::remove_dir_all(&directory).expect("removed");
+    }
+
+    #[test]
     fn a_bare_name_lies_in_the_current_directory() {
         assert_eq!(directory_of(Path::new("a")), Path::new("."));
         assert_eq!(directory_of(Path::new("/x/a")), Path::new("/x"));

@@ -2,8 +2,9 @@
 //!
 //! Tests: in `disk`, the same as for the simulated disk.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -42,15 +43,15 @@ impl Disk for RealDisk {
     }
 
     fn open_to_append(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(patiently(|| OpenOptions::new().append(true).open(path))?))
+        Ok(Arc::new(open_file(OpenOptions::new().append(true), path)?))
     }
 
     fn open_to_read(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
-        Ok(Box::new(patiently(|| File::open(path))?))
+        Ok(Box::new(open_file(OpenOptions::new().read(true), path)?))
     }
 
     fn size(&self, path: &Path) -> io::Result<u64> {
-        Ok(fs::metadata(path)?.len())
+        Ok(look_at_file(path)?.len())
     }
 
     fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()> {
@@ -98,6 +99,26 @@ impl Disk for RealDisk {
         };
         Ok(self.list(path)?.into_iter().filter_map(with_time).collect())
     }
+}
+
+/// Opens a regular file, and nothing else: to open a pipe waits for who is at its other end.
+fn open_file(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    look_at_file(path)?;
+    patiently(|| options.open(path))
+}
+
+/// What is known of a regular file.
+fn look_at_file(path: &Path) -> io::Result<Metadata> {
+    let found = fs::metadata(path)?;
+    let kind = found.file_type();
+    let (what, error) = match kind {
+        _ if kind.is_file() => return Ok(found),
+        _ if kind.is_dir() => ("a directory", ErrorKind::IsADirectory),
+        _ if kind.is_fifo() => ("a pipe", ErrorKind::Other),
+        _ if kind.is_socket() => ("a socket", ErrorKind::Other),
+        _ => ("a device", ErrorKind::Other),
+    };
+    Err(io::Error::new(error, format!("it is {what}, not a file")))
 }
 
 impl DiskFile for File {

@@ -63,6 +63,13 @@ impl ToLoad {
             return snapshot();
         }
         let layout = journaling::layout(settings);
+        if layout.take_in_old(&RealDisk).map_err(|error| error.to_string())? {
+            let (old, directory) = (&settings.appendfilename, &settings.appenddirname);
+            tracing::info!(
+                "Successfully migrated an old-style AOF configuration ({old}) into the AOF \
+                 directory ({directory})."
+            );
+        }
         match layout.open(&RealDisk).map_err(|error| error.to_string())? {
             None => Ok(Some(snapshot()?.unwrap_or(ToLoad::Steps(None)))),
             Some(_) if loading::is_named(settings) => Err(format!(

@@ -253,6 +253,7 @@ fn append_only(shared: &Shared, page: &mut Page) {
         page.line("aof_current_size", sizes.bytes);
         page.line("aof_base_size", sizes.base_bytes);
         page.line("aof_pending_rewrite", u8::from(rewrites.is_scheduled));
+        page.line("aof_pending_base", u8::from(!shared.appending.is_kept()));
         page.line("aof_buffer_length", shared.engine.journal.waiting_bytes());
         page.line("aof_pending_bio_fsync", u8::from(sizes.is_syncing));
         page.line("aof_delayed_fsync", sizes.delayed_syncs);

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
 use pantala_keyspace::snapshot::CutInfo;
-use pantala_persistence::aof::{BaseKind, Fault, Rewrite, Writer};
+use pantala_persistence::aof::{BaseKind, Fault, Manifest, Rewrite, Writer};
 use pantala_persistence::disk::{Disk, RealDisk};
 use pantala_persistence::snapshot::Form;
 
@@ -116,10 +116,41 @@ fn run_alone(shared: &Shared) {
 }
 
 fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
-    let failed = |fault: Fault| Unsaved::Failed(fault.to_string());
     let layout = journaling::layout(&shared.engine.settings.current());
     let manifest = layout.open(&RealDisk).map_err(|why| Unsaved::Failed(why.to_string()))?;
     let mut writer = Writer::new(Arc::new(RealDisk), layout, manifest, 0);
+    let bytes = write_base(shared, &mut writer)?;
+    writer.stop().map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Begins an append-only file before anybody changes anything: a base with what there is, and an
+/// increment, to which the writer appends.
+///
+/// # Errors
+/// There is none.
+pub fn write_first(shared: &Shared) -> Result<Writer, Unsaved> {
+    let layout = journaling::layout(&shared.engine.settings.current());
+    let cleaned = layout.make_directory(&RealDisk).and_then(|()| {
+        // What a server has left that was killed just here.
+        layout.clean(&RealDisk, &mut Manifest::default())
+    });
+    cleaned.map_err(|why| Unsaved::Failed(why.to_string()))?;
+    let mut writer = Writer::new(Arc::new(RealDisk), layout, None, 0);
+    write_base(shared, &mut writer)?;
+    for part in writer.manifest().parts() {
+        tracing::info!("Creating AOF file {} on server start", part.name);
+    }
+    Ok(writer)
+}
+
+fn failed(fault: Fault) -> Unsaved {
+    Unsaved::Failed(fault.to_string())
+}
+
+/// A base of this moment, for a writer that appends nothing yet, and the increment after it. The
+/// base's bytes.
+fn write_base(shared: &Shared, writer: &mut Writer) -> Result<u64, Unsaved> {
     let form = form_of_base(shared);
     let rewrite = writer.begin_rewrite(kind_of(form)).map_err(failed)?;
     let path = rewrite.base_path.clone();
@@ -133,7 +164,6 @@ fn write_alone(shared: &Shared) -> Result<u64, Unsaved> {
     if let Some(job) = writer.begin_removal() {
         writer.end_removal(&job.run()).map_err(failed)?;
     }
-    writer.stop().map_err(failed)?;
     Ok(bytes)
 }
 

@@ -78,14 +78,21 @@ pub fn layout(settings: &Settings) -> Layout {
     Layout::new(Path::new(&settings.dir), &settings.appenddirname, &settings.appendfilename)
 }
 
-/// Begins to keep the journal after what `manifest` names was loaded; recording is on already.
+/// Begins to keep the journal after what `manifest` names was loaded, or with nothing; recording is
+/// on already.
 ///
 /// # Errors
 /// A text for the operator.
 pub fn begin(shared: &Arc<Shared>, manifest: Option<Manifest>) -> Result<(), String> {
-    let layout = layout(&shared.engine.settings.current());
-    let mut writer = Writer::new(Arc::new(RealDisk), layout, manifest, 0);
-    writer.resume().map_err(|error| error.to_string())?;
+    let writer = match manifest {
+        None => rewriting::write_first(shared).map_err(|why| why.to_string())?,
+        found => {
+            let layout = layout(&shared.engine.settings.current());
+            let mut writer = Writer::new(Arc::new(RealDisk), layout, found, 0);
+            writer.resume().map_err(|error| error.to_string())?;
+            writer
+        }
+    };
     let is_always = shared.engine.settings.current().appendfsync == AppendSync::Always;
     shared.engine.journal.hold_replies(is_always);
     start(shared)?;
