@@ -20,6 +20,8 @@ WRITERS = 4
 # What a killed process may cost where nobody waits for the disk: what was answered in its last
 # moments. Many times of what it is, for the machine may be busy.
 UNWRITTEN_S = 1.0
+# A client that writes through several connections in turn.
+TURN_CONNECTIONS, TURN_KEYS = 8, 64
 
 
 class Writer:
@@ -68,6 +70,69 @@ class Writer:
         assert count >= self.done + safe, f"{count} steps, {self.done} + {safe} were answered"
         assert count <= self.done + len(self.answered) + 1, "more than were sent"
         self.done, self.answered = count, []
+
+
+def write_in_turn(server, connections, first):
+    """One client that writes through all its connections in turn, a number to one of its keys after
+    the other, each acknowledged before the next is sent; how many were."""
+    number = first
+    try:
+        while True:
+            client = connections[number % len(connections)]
+            client.want(b"OK", "SET", f"turn:{number % TURN_KEYS}", number)
+            number += 1
+    except (Closed, OSError):
+        return number - first
+
+
+def look_for_gaps(client):
+    """What is there of what such a client has written: no later number without the earlier ones;
+    the last of them."""
+    values = [int(value or 0) for value in
+              client.call("MGET", *[f"turn:{number}" for number in range(TURN_KEYS)])]
+    last = max(values)
+    wanted = [last - (last - slot) % TURN_KEYS for slot in range(TURN_KEYS)]
+    gaps = sum(1 for got, want in zip(values, wanted) if got < want and want > 0)
+    assert not gaps, f"{gaps} earlier writes than number {last} are missing"
+    return last
+
+
+def kill_in_turn(trial, policy, rounds):
+    seed = random.SystemRandom().randrange(1 << 32)
+    trial.note(f"seed {seed}")
+    chance, server, last, sent = random.Random(seed), trial.new_server(
+        *ON, "--appendfsync", policy), 0, 0
+    try:
+        server.start()
+        for _ in range(rounds):
+            connections = [server.client() for _ in range(TURN_CONNECTIONS)]
+            counted = []
+            writer = threading.Thread(target=lambda: counted.append(
+                write_in_turn(server, connections, last + 1)))
+            writer.start()
+            threading.Event().wait(chance.uniform(0.005, 0.3))
+            server.kill()
+            writer.join(DEADLINE_S)
+            for connection in connections:
+                connection.close()
+            sent += counted[0]
+            server.start()
+            with server.client() as client:
+                settle(client)
+                last = look_for_gaps(client)
+        trial.note(f"{sent} writes")
+    except AssertionError as error:
+        raise AssertionError(f"{error} (seed {seed})") from error
+    finally:
+        server.stop()
+
+
+@scenario(watched=False, started=False)
+def kill_across_connections(trial):
+    """kill -9 while a client writes through several connections in turn: what is there again has no
+    later write without the earlier ones, whatever was lost."""
+    kill_in_turn(trial, "everysec", 160 if trial.is_long else 10)
+    kill_in_turn(trial, "no", 40 if trial.is_long else 4)
 
 
 def rewrite_until_gone(server):

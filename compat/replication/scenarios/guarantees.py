@@ -1,9 +1,14 @@
 """What a primary promises about its replicas: WAIT, WAITAOF, min-replicas-to-write."""
 
+import random
 import threading
 
-from nodes import until
+from client import Closed
+from nodes import linked, until
 from trial import is_error, scenario
+
+# A client that writes through several connections in turn.
+TURN_KEYS = 64
 
 
 @scenario()
@@ -151,3 +156,44 @@ def scripts_say_what_they_are(trial):
         assert is_error(replica.call("EVAL", script, 0), "MASTERDOWN"), script
     replica.want(1, "EVAL", "#!lua flags=no-writes,allow-stale\nreturn 1", 0)
     replica.set("replica-serve-stale-data", "yes")
+
+
+def write_in_turn(connections, answered):
+    """Writes numbers through all of them in turn, each answered before the next is sent."""
+    try:
+        while True:
+            number = answered[0] + 1
+            client = connections[number % len(connections)]
+            client.want(b"OK", "SET", f"turn:{number % TURN_KEYS}", number)
+            answered[0] = number
+    except (Closed, OSError):
+        pass
+
+
+@scenario(rows=("pantala>pantala",))
+def what_was_written_in_turn_arrives_in_turn(trial):
+    """A client writes through several connections in turn until its primary is killed: the replica
+    has no later write without the earlier ones, whatever was lost."""
+    chance = random.Random(trial.seed)
+    primary, replica = trial.pair({"threads": 2}, {"threads": 2})
+    for turn in range(60 if trial.is_long else 8):
+        answered, wanted = [0], chance.randrange(50, 1000)
+        connections = [primary.client() for _ in range(8)]
+        writer = threading.Thread(target=write_in_turn, args=(connections, answered))
+        writer.start()
+        until(lambda: answered[0] > wanted, "some are written")
+        primary.kill()
+        writer.join()
+        for connection in connections:
+            connection.close()
+        until(lambda: not replica.is_linked(), "the link is down")
+        replica.lead()
+        values = [int(value or 0) for value in
+                  replica.call("MGET", *[f"turn:{slot}" for slot in range(TURN_KEYS)])]
+        last = max(values)
+        missing = sum(value < last - (last - slot) % TURN_KEYS
+                      for slot, value in enumerate(values))
+        assert not missing, f"turn {turn}: {missing} writes before number {last} are missing"
+        primary.start()
+        replica.follow(primary.address)
+        linked(replica)

@@ -1,6 +1,6 @@
 //! Time as an argument: a Unix time in milliseconds, and the two places that read a clock.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since the Unix epoch; negative before it. Deadlines use the whole 64-bit range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +21,15 @@ pub fn unix_ms() -> UnixMs {
 
 /// Microseconds of a clock that never goes back, since the first call in this process.
 pub fn monotonic_us() -> u64 {
+    u64::try_from(since_start().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds of the same clock: for nearly six centuries.
+pub fn monotonic_ns() -> u64 {
+    u64::try_from(since_start().as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn since_start() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    u64::try_from(START.get_or_init(Instant::now).elapsed().as_micros()).unwrap_or(u64::MAX)
+    START.get_or_init(Instant::now).elapsed()
 }

@@ -22,7 +22,7 @@ use crate::chunk::Chunk;
 use crate::order::{Bound, Floor};
 use crate::primitives::{Mutex, relock};
 use crate::recorder::Recorder;
-use crate::stamp::Stamp;
+use crate::stamp::{Stamp, ticks};
 
 /// An outbox keeps emptied chunks with so much room in all: as many as are handed over between two
 /// looks of the reader, so that none has to be made anew.
@@ -123,6 +123,8 @@ pub struct Buffers {
 #[derive(Debug)]
 pub struct Journal {
     is_on: AtomicBool,
+    /// The time of stamps.
+    pub(crate) clock: fn() -> u64,
     pub(crate) floor: Floor,
     outboxes: Mutex<Outboxes>,
     cuts: Mutex<VecDeque<Cut>>,
@@ -152,8 +154,16 @@ struct Outboxes {
 
 impl Default for Journal {
     fn default() -> Self {
+        Journal::with_clock(ticks)
+    }
+}
+
+impl Journal {
+    /// One whose stamps have the times of this clock, which never goes back.
+    pub fn with_clock(clock: fn() -> u64) -> Journal {
         Journal {
             is_on: AtomicBool::new(false),
+            clock,
             floor: Floor::default(),
             outboxes: Mutex::new(Outboxes::default()),
             cuts: Mutex::new(VecDeque::new()),
@@ -168,9 +178,7 @@ impl Default for Journal {
             reader: std::sync::Mutex::new(None),
         }
     }
-}
 
-impl Journal {
     /// A recorder for one more thread.
     pub fn join(self: &Arc<Self>) -> Recorder {
         let mut outboxes = relock(&self.outboxes);

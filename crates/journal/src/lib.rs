@@ -8,8 +8,9 @@
 //!
 //! A *step* is what nobody sees half of: a command, a transaction, a script, with all that followed
 //! from it. There is no shared counter. A step takes a *stamp* that is larger than those of the
-//! steps it has seen (Lamport's clock), so two steps that met at a partition have stamps in their
-//! order; steps that did not meet may stand in any order. See `stamp`.
+//! steps it has seen, and not before the time at which its turn began (a hybrid of Lamport's clock
+//! and a real one). So two steps that met at a partition have stamps in their order, and so have
+//! two of which one was sent after the other was answered. See `stamp`.
 //!
 //! | file | what |
 //! |---|---|
@@ -26,6 +27,8 @@
 //! 1. A step is in the journal whole or not at all, and between no two of its commands stands one
 //!    of another step.
 //! 2. Of two steps that held the same partition, the one that held it first stands first.
+//! 3. What was sent after an answer was received stands after all that the answer could have seen:
+//!    a part of the journal from its beginning is a state that clients could have met (`stamp`).
 //!
 //! Not here: keys and partitions (the keyspace calls `Recorder::end_step` and keeps stamps), files.
 //! Tests: at the foot of each file.

@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn stamps_say_the_order() {
-        let journal = Arc::new(Journal::default());
+        let journal = Arc::new(Journal::with_clock(|| 0));
         let (one, two) = (journal.join(), journal.join());
         let start = Stamp::first_of(5);
         let a = step(&one, start, &[(0, "a")]);
@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn steps_of_a_thread_that_meets_nobody_are_one_run() {
-        let (recorder, mut merger) = (Arc::new(Journal::default()).join(), Merger::default());
+        let (recorder, mut merger) =
+            (Arc::new(Journal::with_clock(|| 0)).join(), Merger::default());
         for _ in 0..10 {
             step(&recorder, Stamp::default(), &[(0, "a")]);
         }

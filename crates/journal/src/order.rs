@@ -6,8 +6,8 @@
 //! announced from now on.
 //!
 //! ```text
-//! thread:  bound = floor ; fence ; least = floor | steps | hand over | bound = NONE
-//! reader:  floor = higher ; fence ; watermark = the smallest of floor and all bounds | collect
+//! thread:  bound = floor ; fence ; least = floor, clock | steps | hand over | bound = NONE
+//! reader:  floor = clock ; fence ; watermark = the smallest of floor and all bounds | collect
 //! ```
 //!
 //! Invariants
@@ -64,7 +64,7 @@ impl Floor {
     }
 
     /// From now on no step begins to be announced with a time before this one, or before one more
-    /// than the floor was: the new floor.
+    /// than the floor was: the new floor. One more is for cuts, which are rarer than ticks.
     pub fn raise(&self, time: u64) -> u64 {
         let before = self.0.fetch_add(1, Ordering::AcqRel) + 1;
         let floor = self.0.fetch_max(time, Ordering::AcqRel).max(time).max(before);
@@ -86,14 +86,22 @@ mod models {
     use super::*;
     use crate::primitives::{Mutex, relock};
 
-    /// What two threads and the reader share: the floor, a bound and an outbox for each thread, and
-    /// one partition with the time of its last step.
+    /// What two threads and the reader share: the clock, the floor, a bound and an outbox for each
+    /// thread, and one partition with the time of its last step.
     #[derive(Default)]
     struct Shared {
+        clock: AtomicU64,
         floor: Floor,
         bounds: [Bound; 2],
         outboxes: [Mutex<Vec<u64>>; 2],
         partition: Mutex<u64>,
+    }
+
+    impl Shared {
+        /// It goes on between any two looks that follow each other.
+        fn now(&self) -> u64 {
+            self.clock.fetch_add(1, Ordering::SeqCst) + 1
+        }
     }
 
     /// A turn with one step in the partition.
@@ -137,6 +145,52 @@ mod models {
             let (come, until) = gather(&shared);
             assert!(come.iter().all(|&time| time >= complete), "{come:?} {complete}");
             assert!(until > complete);
+        });
+    }
+
+    /// A turn with one step in a partition of its own, of a client that was answered.
+    fn lonely_turn(shared: &Shared, thread: usize) -> u64 {
+        let least = shared.floor.announce(&shared.bounds[thread]);
+        let time = least.max(shared.now());
+        relock(&shared.outboxes[thread]).push(time);
+        shared.bounds[thread].withdraw();
+        time
+    }
+
+    /// A client is answered by one thread, then by the other, which may begin before the first has
+    /// handed over: whatever the reader has as complete with the second step has the first one.
+    #[test]
+    fn what_was_sent_after_an_answer_is_complete_after_it() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let shared = Arc::new(Shared::default());
+            let answered = Arc::new(AtomicU64::new(0));
+            let first = {
+                let (shared, answered) = (Arc::clone(&shared), Arc::clone(&answered));
+                thread::spawn(move || {
+                    let least = shared.floor.announce(&shared.bounds[0]);
+                    let time = least.max(shared.now());
+                    // A waiter is answered before the turn ends.
+                    answered.store(time, Ordering::SeqCst);
+                    relock(&shared.outboxes[0]).push(time);
+                    shared.bounds[0].withdraw();
+                })
+            };
+            let second = {
+                let (shared, answered) = (Arc::clone(&shared), Arc::clone(&answered));
+                thread::spawn(move || match answered.load(Ordering::SeqCst) {
+                    0 => {}
+                    before => assert!(lonely_turn(&shared, 1) > before),
+                })
+            };
+            let floor = shared.floor.raise(shared.now());
+            let until = watermark(floor, shared.bounds.iter());
+            let come = |thread: usize| relock(&shared.outboxes[thread]).clone();
+            let is_complete = |steps: Vec<u64>| steps.iter().any(|&time| time < until);
+            let (first_come, second_come) = (come(0), come(1));
+            assert!(!is_complete(second_come) || is_complete(first_come));
+            [first, second].into_iter().for_each(|one| one.join().expect("no panic"));
         });
     }
 

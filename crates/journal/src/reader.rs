@@ -54,7 +54,8 @@ impl Reader {
 
     /// Gathers what was handed over. The stream is complete up to the stamp that this returns.
     pub fn gather(&mut self) -> Stamp {
-        let floor = self.journal.floor.raise(self.highest.time() + 1);
+        let now = (self.journal.clock)();
+        let floor = self.journal.floor.raise(now.max(self.highest.time() + 1));
         let outboxes = self.journal.outboxes();
         let until = watermark(floor, outboxes.iter().map(|outbox| &outbox.bound));
         for outbox in &outboxes {
@@ -146,6 +147,7 @@ mod tests {
     use super::*;
     use crate::journal::SPARE_CHUNK_BYTES;
     use crate::recorder::Recorder;
+    use crate::stamp::ticks;
 
     /// What leaves, in words.
     fn taken(reader: &mut Reader) -> Vec<String> {
@@ -168,7 +170,7 @@ mod tests {
 
     #[test]
     fn nothing_leaves_before_what_is_under_way() {
-        let journal = Arc::new(Journal::default());
+        let journal = Arc::new(Journal::with_clock(|| 0));
         let (one, two) = (journal.join(), journal.join());
         let mut reader = Reader::new(Arc::clone(&journal), 0);
         let a = step(&one, "a", Stamp::default());
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_cut_stands_between_what_was_before_and_after() {
-        let journal = Arc::new(Journal::default());
+        let journal = Arc::new(Journal::with_clock(|| 0));
         let one = journal.join();
         let mut reader = Reader::new(Arc::clone(&journal), 0);
         let a = step(&one, "a", Stamp::default());
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_counted_until_it_is_done_with() {
-        let journal = Arc::new(Journal::default());
+        let journal = Arc::new(Journal::with_clock(|| 0));
         journal.limit_waiting(5);
         let one = journal.join();
         let mut reader = Reader::new(Arc::clone(&journal), 0);
@@ -220,7 +222,7 @@ mod tests {
 
     #[test]
     fn room_is_held_until_it_is_spare_and_no_longer_than_it_is_kept() {
-        let journal = Arc::new(Journal::default());
+        let journal = Arc::new(Journal::with_clock(|| 0));
         let one = journal.join();
         let mut reader = Reader::new(Arc::clone(&journal), 0);
         for _ in 0..3 {
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn who_asks_too_early_is_called_when_a_step_is_durable() {
-        let journal = Arc::new(Journal::default());
+        let journal = Arc::new(Journal::with_clock(|| 0));
         let one = journal.join();
         let a = step(&one, "a", Stamp::first_of(5));
         assert!(!journal.set_durable(Stamp::first_of(2)), "nobody has asked");
@@ -250,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_follows_another_goes_on_with_its_stamps() {
-        let journal = Arc::new(Journal::default());
+        let journal = Arc::new(Journal::with_clock(|| 0));
         let one = journal.join();
         let late = step(&one, "a", Stamp::first_of(50));
         drop(one);
@@ -305,6 +307,7 @@ mod tests {
                 let mut reader = Reader::new(Arc::clone(journal), 0);
                 let mut bytes = Vec::new();
                 loop {
+                    assert!(reader.gathered().time() <= ticks(), "no stamp is ahead");
                     let is_last = is_over.load(Ordering::SeqCst);
                     let until = reader.gather();
                     reader.take(until, &mut |item| {

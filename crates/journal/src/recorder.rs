@@ -37,6 +37,8 @@ pub struct Recorder {
     command: Cell<u8>,
     /// A step has ended since somebody asked.
     has_ended: Cell<bool>,
+    /// The open step has its stamp already.
+    has_stamp: Cell<bool>,
     /// Commands of the open step.
     open_commands: Cell<usize>,
     steps: RefCell<Steps>,
@@ -60,6 +62,7 @@ impl Recorder {
             last,
             command: Cell::new(0),
             has_ended: Cell::new(false),
+            has_stamp: Cell::new(false),
             open_commands: Cell::new(0),
             steps: RefCell::default(),
         }
@@ -149,25 +152,25 @@ impl Recorder {
         self.open_commands.get() != 0
     }
 
-    /// What is recorded from here on comes after this step, which another thread may have recorded:
-    /// the client was answered before it sent the next command.
-    #[inline]
-    pub fn follow(&self, step: Stamp) {
-        if step > self.last.get() {
-            self.last.set(step.next_of(self.outbox.thread));
-        }
-    }
-
     /// Takes back what the open step has recorded, but for what lasts.
     pub fn discard_step(&self) {
         let left = self.steps.borrow_mut().discard();
         self.open_commands.set(left);
     }
 
-    /// The stamp of the open step, to be left in partitions that are freed before it ends: after
-    /// this it may take no more. `seen` is the largest stamp of those it holds.
-    #[inline]
+    /// The stamp of the open step, to be left in partitions that are freed before it ends, or told
+    /// to a client: after this it may take no partition with a larger one. `seen` is the largest
+    /// stamp of those it holds.
     pub fn stamp_step(&self, seen: Stamp) -> Stamp {
+        if self.is_announced.get() && !self.has_stamp.get() {
+            self.keep_up((self.journal.clock)());
+        }
+        self.has_stamp.set(true);
+        self.next_stamp(seen)
+    }
+
+    #[inline]
+    fn next_stamp(&self, seen: Stamp) -> Stamp {
         if !self.is_announced.get() {
             self.announce();
         }
@@ -178,16 +181,24 @@ impl Recorder {
 
     /// The first step since the last was handed over.
     fn announce(&self) {
-        let floor = Stamp::first_of(self.journal.floor.announce(&self.outbox.bound));
-        self.last.set(floor.next_of(self.outbox.thread).max(self.last.get()));
+        let floor = self.journal.floor.announce(&self.outbox.bound);
+        self.keep_up(floor.max((self.journal.clock)()));
         self.is_announced.set(true);
+    }
+
+    /// No stamp is before this time from now on.
+    #[inline]
+    fn keep_up(&self, time: u64) {
+        let least = Stamp::first_of(time).next_of(self.outbox.thread);
+        self.last.set(least.max(self.last.get()));
     }
 
     /// Ends the open step. `seen` is the largest stamp of the partitions it holds; the step's own
     /// is to be left with them.
     #[inline]
     pub fn end_step(&self, seen: Stamp) -> Stamp {
-        let stamp = self.stamp_step(seen);
+        let stamp = self.next_stamp(seen);
+        self.has_stamp.set(false);
         self.has_ended.set(true);
         let commands = self.open_commands.replace(0);
         self.steps.borrow_mut().finish(stamp, commands > 1);
@@ -202,7 +213,8 @@ impl Recorder {
 
     /// Ends the open step, each of whose commands may be seen by itself.
     pub fn end_loose_step(&self, seen: Stamp) -> Stamp {
-        let stamp = self.stamp_step(seen);
+        let stamp = self.next_stamp(seen);
+        self.has_stamp.set(false);
         self.open_commands.set(0);
         self.steps.borrow_mut().finish(stamp, false);
         stamp
@@ -308,7 +320,7 @@ mod tests {
     const INCR: &[u8] = b"*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n";
 
     fn recorder() -> Recorder {
-        let journal = Arc::new(Journal::default());
+        let journal = Arc::new(Journal::with_clock(|| 0));
         journal.turn(true);
         journal.join()
     }
@@ -352,18 +364,48 @@ mod tests {
         assert_eq!(finished(&recorder).0, []);
     }
 
+    thread_local! {
+        /// What the clock says.
+        static NOW: Cell<u64> = const { Cell::new(0) };
+    }
+
     #[test]
-    fn a_client_that_was_answered_comes_after_what_it_has_seen() {
-        let (journal, start) = (Arc::<Journal>::default(), Stamp::default());
-        let (one, two) = (journal.join(), journal.join());
-        del(&two, 0);
-        let seen = two.end_step(Stamp::first_of(90));
-        one.follow(seen);
-        del(&one, 0);
-        assert!(one.end_step(start) > seen);
-        one.follow(start);
-        del(&one, 0);
-        assert!(one.end_step(start) > seen, "a thread's own steps never fall");
+    fn what_was_sent_after_an_answer_comes_later_wherever_it_runs() {
+        NOW.set(5);
+        let journal = Arc::new(Journal::with_clock(|| NOW.get()));
+        let (start, threads) = (Stamp::default(), [journal.join(), journal.join()]);
+        let mut before = start;
+        for turn in [0, 1, 1, 0, 0, 1, 0] {
+            let recorder = &threads[turn];
+            for _ in 0..2 {
+                del(recorder, 0);
+                let stamp = recorder.end_step(start);
+                assert!(stamp > before && stamp.time() == NOW.get());
+            }
+            // Answers leave; another takes what comes then.
+            before = recorder.last();
+            recorder.hand_over();
+            NOW.set(NOW.get() + 1);
+        }
+    }
+
+    #[test]
+    fn a_turn_reads_the_clock_once_and_again_for_who_is_answered_early() {
+        NOW.set(5);
+        let (journal, start) = (Arc::new(Journal::with_clock(|| NOW.get())), Stamp::default());
+        let recorder = journal.join();
+        let step = || {
+            del(&recorder, 0);
+            recorder.end_step(start).time()
+        };
+        assert_eq!(step(), 5);
+        NOW.set(8);
+        assert_eq!(step(), 5, "it was sent before all that others have seen since");
+        assert_eq!(recorder.stamp_step(start).time(), 8);
+        NOW.set(9);
+        assert_eq!(recorder.stamp_step(start).time(), 8, "all are told the same");
+        assert_eq!(step(), 8);
+        assert_eq!(recorder.stamp_step(start).time(), 9);
     }
 
     #[test]

@@ -1,14 +1,37 @@
 //! Stamps: which of two steps came first.
 //!
-//! A stamp is a time and the number of a thread. The time is no clock's: a thread that meets a
-//! stamp of another thread takes one that is larger, and otherwise keeps the time it has. So a turn
-//! that meets nobody has one time for all its steps, and they leave as one run of bytes.
+//! A stamp is a time and the number of a thread. The time is a clock's, read once for the first
+//! step of a turn; a thread that meets a stamp of another thread takes one that is larger, and
+//! otherwise keeps the time it has. So a turn that meets nobody has one time for all its steps, and
+//! they leave as one run of bytes.
 //!
 //! Invariants
 //! 1. The stamps of one thread never fall. Steps with the same stamp are of one thread, in the
 //!    order in which it ended them.
-//! 2. A step that held a partition after another thread's step has the larger stamp. So has one
-//!    of a client that was answered before it asked for it (`Recorder::follow`).
+//! 2. A step that held a partition after another thread's step has the larger stamp.
+//! 3. Stamps follow real time: the step of a command that was sent after an answer was received has
+//!    a larger stamp than all steps that the answer could have seen. For
+//!    a) no stamp is ahead of the clock when its step can first be seen. It is one the clock has
+//!       told, or one more for each time that a partition went from one thread to another since
+//!       then, which takes longer than a tick;
+//!    b) a thread reads the clock for the first step after it last handed over, and hands over
+//!       before it takes new input: a worker takes all input of a turn before it runs any of it,
+//!       the lane and a replica's crew have one job or batch at a time, and those who evict, expire
+//!       and flush have no input. What a worker is told (a reply of the lane, a waiter that was
+//!       called, a connection that came over) it takes between two turns of commands, too;
+//!    c) a waiter that another thread serves is answered after its step has a stamp, which is read
+//!       from the clock anew (`Recorder::stamp_step`).
+
+use pantala_base::clock::monotonic_ns;
+
+/// A tick of the clock in nanoseconds: less than it takes a cache line to go from one core to
+/// another, and the work under the lock it carries, so that steps do not count faster than it.
+const TICK_NS: u64 = 64;
+
+/// The clock of stamps: the time since the start in ticks.
+pub(crate) fn ticks() -> u64 {
+    monotonic_ns() / TICK_NS
+}
 
 /// So many threads can record.
 pub const MOST_THREADS: usize = 1 << THREAD_BITS;
@@ -25,7 +48,7 @@ impl Stamp {
     pub const LAST: Stamp = Stamp(u64::MAX);
 
     /// The first of a time: at or before that of every step of this time, after all of the times
-    /// before. 52 bits: at ten million a second for fourteen years.
+    /// before. 52 bits of ticks: for nine years of one process.
     #[inline]
     pub fn first_of(time: u64) -> Stamp {
         Stamp(time << THREAD_BITS)

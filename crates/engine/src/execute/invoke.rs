@@ -110,7 +110,6 @@ impl<'r> Turn<'r> {
         }
         if let Some(recorder) = self.recorder {
             recorder.begin_command();
-            recorder.follow(session.last_step);
         }
         let before = output.len();
         // One key that is missing has no long reply: only of several something may be told in vain.

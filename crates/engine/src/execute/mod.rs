@@ -202,9 +202,6 @@ impl<'r> Turn<'r> {
         output: &mut Vec<u8>,
         target: &ReplyTarget<'_>,
     ) -> Verdict {
-        if let Some(recorder) = self.recorder {
-            recorder.follow(session.last_step);
-        }
         if found.row.flags.has(Flags::TRANSACTION) {
             let began_us = self.is_traced.then(monotonic_us);
             let verdict = self.run_transaction(session, found, output);

@@ -285,6 +285,8 @@ fn run_command(
         turn.look_at_memory(false);
     }
     if is_new && turn.refuses(session, (found, &args), reply) {
+        // What was evicted for it.
+        thread.1.hand_over();
         return Ran::Answered;
     }
     let verdict = turn.run(session, found, &args, reply, &place);
