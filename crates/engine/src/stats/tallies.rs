@@ -82,6 +82,10 @@ counts! {
         client_bytes: Level,
         /// Of these, what connections of replicas and their buffers take.
         replica_bytes: Level,
+        /// The most commands that one turn of the loop has run,
+        most_in_turn: Level,
+        /// and how long the longest ran commands, in microseconds.
+        longest_turn_us: Level,
         /// Error replies.
         errors: Script,
         /// Errors of ours.
@@ -102,6 +106,16 @@ counts! {
 }
 
 impl ThreadTally {
+    /// In its present turn its loop has run so many commands, for so long.
+    #[inline]
+    pub fn note_turn(&self, commands: u64, us: u64) {
+        for (most, now) in [(&self.most_in_turn, commands), (&self.longest_turn_us, us)] {
+            if now > most.get() {
+                most.set(now);
+            }
+        }
+    }
+
     /// Bytes that connections take which are no replica's.
     pub fn own_client_bytes(&self) -> u64 {
         self.client_bytes.get().saturating_sub(self.replica_bytes.get())
@@ -224,6 +238,12 @@ impl Tallies {
         sum.wrapping_sub(pick(&at_reset))
     }
 
+    /// The largest of one count, over all threads.
+    pub fn most(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|tally| pick(tally)).max().unwrap_or(0)
+    }
+
     /// One count, over all threads, since the start.
     pub fn sum_ever(&self, pick: impl Fn(&ThreadTally) -> u64) -> u64 {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,6 +269,9 @@ impl Tallies {
         let sums = ThreadTally::new(self.rows);
         for tally in all.iter() {
             sums.each_with(tally, &mut |sum, count| sum.add(count.get()));
+            // What is the most of all begins again; a turn at this moment may count to either.
+            tally.most_in_turn.set(0);
+            tally.longest_turn_us.set(0);
         }
         *self.at_reset.lock().unwrap_or_else(PoisonError::into_inner) = sums;
     }

@@ -110,6 +110,8 @@ pub struct Chores {
     pub next_login_us: Option<u64>,
     /// Until when no more is logged of clients that speak HTTP (monotonic, microseconds).
     pub http_told_until_us: u64,
+    /// Commands that this turn has run, and for how many microseconds.
+    pub ran: (u64, u64),
 }
 
 /// How far the delivery of published messages is.
@@ -303,6 +305,7 @@ impl Worker {
         self.now_us = monotonic_us();
         self.delivery.told_bytes = 0;
         self.tally.turns.add(1);
+        self.chores.ran = (0, 0);
         let version = self.shared.engine.settings.version();
         if version != self.settings_version {
             self.settings_version = version;

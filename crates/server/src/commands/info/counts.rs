@@ -8,6 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use super::Page;
+use crate::rates::RATES;
 use crate::shared::Shared;
 use pantala_engine::pubsub::Kind;
 use pantala_engine::stats::tallies::ThreadTally;
@@ -64,7 +65,7 @@ pub(super) fn stats(shared: &Shared, page: &mut Page) {
     page.line("unexpected_error_replies", sum(|tally| tally.unexpected_errors.get()));
     page.line("total_error_replies", sum(|tally| tally.errors.get()));
     page.line("dump_payload_sanitizations", 0);
-    connections(shared, page, rates[3]);
+    connections(shared, page, (rates[3], rates[4]));
 }
 
 fn defragmentation(shared: &Shared, page: &mut Page) {
@@ -80,7 +81,7 @@ fn defragmentation(shared: &Shared, page: &mut Page) {
     page.line("current_active_defrag_time", now_us / 1000);
 }
 
-fn connections(shared: &Shared, page: &mut Page, turns_per_s: f64) {
+fn connections(shared: &Shared, page: &mut Page, (turns_per_s, busy_per_s): (f64, f64)) {
     let sum = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum(pick);
     page.line("total_reads_processed", sum(|tally| tally.reads.get()));
     page.line("total_writes_processed", sum(|tally| tally.writes.get()));
@@ -97,7 +98,8 @@ fn connections(shared: &Shared, page: &mut Page, turns_per_s: f64) {
     let busy_us = sum(nanoseconds) / 1000;
     page.each(&["eventloop_duration_sum", "eventloop_duration_cmd_sum"], busy_us);
     page.line("instantaneous_eventloop_cycles_per_sec", turns_per_s as u64);
-    page.line("instantaneous_eventloop_duration_usec", 0);
+    let turn_us = if turns_per_s > 0.0 { (busy_per_s / turns_per_s / 1e3).ceil() } else { 0.0 };
+    page.line("instantaneous_eventloop_duration_usec", turn_us as u64);
     for (reason, _, name) in Reason::ALL {
         page.line(&format!("acl_access_denied_{name}"), shared.engine.acl.log.count(reason));
     }
@@ -112,14 +114,26 @@ fn nanoseconds(tally: &ThreadTally) -> u64 {
     tally.commands.iter().map(|row| row.nanoseconds.get()).fold(0, u64::wrapping_add)
 }
 
-/// Commands, bytes in, bytes out and turns of the loop, per second since the INFO before.
-fn rates(shared: &Shared) -> [f64; 4] {
+/// What turns of the loops have cost. No worker writes files, and the sweep has a thread of its own.
+pub(super) fn debug(shared: &Shared, page: &mut Page) {
+    let tallies = &shared.engine.stats.tallies;
+    page.line("eventloop_duration_aof_sum", 0);
+    page.line("eventloop_duration_cron_sum", tallies.sum(|tally| tally.expire_cycle_us.get()));
+    page.line("eventloop_duration_max", tallies.most(|tally| tally.longest_turn_us.get()));
+    page.line("eventloop_cmd_per_cycle_max", tallies.most(|tally| tally.most_in_turn.get()));
+    page.each(&["io_threaded_reads_pending", "io_threaded_writes_pending"], 0);
+}
+
+/// Commands, bytes in, bytes out, turns of the loop and nanoseconds in commands, per second since
+/// the INFO before.
+fn rates(shared: &Shared) -> [f64; RATES] {
     let ever = |pick: fn(&ThreadTally) -> u64| shared.engine.stats.tallies.sum_ever(pick);
     let counts = [
         ever(calls),
         ever(|tally| tally.received_bytes.get()),
         ever(|tally| tally.sent_bytes.get()),
         ever(|tally| tally.turns.get()),
+        ever(nanoseconds),
     ];
     let up_us = monotonic_us().saturating_sub(shared.run.started_us);
     shared.rates.lock().unwrap_or_else(PoisonError::into_inner).sample(up_us, counts)

@@ -76,6 +76,8 @@ enum Shown {
     InAll,
     /// By `everything`.
     InEverything,
+    /// Only by its name.
+    ByName,
 }
 
 /// One section.
@@ -103,7 +105,7 @@ const fn section(
     Section { name, title, shown, write: Write::Figures(write) }
 }
 
-const SECTIONS: [Section; 19] = [
+const SECTIONS: [Section; 20] = [
     section("server", "Server", Shown::Always, state::server),
     section("tls", "TLS", Shown::InAll, state::tls),
     section("clients", "Clients", Shown::Always, state::clients),
@@ -128,6 +130,7 @@ const SECTIONS: [Section; 19] = [
     },
     section("pantala", "Pantala", Shown::InEverything, state::pantala),
     section("journal", "Journal", Shown::InEverything, state::journal),
+    section("debug", "Debug", Shown::ByName, counts::debug),
 ];
 
 fn info(call: &mut Call<'_, '_>) -> Done {
@@ -183,7 +186,7 @@ fn is_wanted(section: &Section, words: &[&[u8]]) -> bool {
     words.iter().any(|word| {
         let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
         is(section.name)
-            || is("everything")
+            || (is("everything") && section.shown <= Shown::InEverything)
             || (is("all") && section.shown <= Shown::InAll)
             || (is("default") && section.shown == Shown::Always)
     })
@@ -201,8 +204,8 @@ mod tests {
             chosen.map(|section| section.name).collect()
         };
         assert_eq!(chosen(&["CPU", "server", "cpu", "none"]), ["server", "cpu"]);
-        assert_eq!(chosen(&["everything"]).len(), SECTIONS.len());
-        assert_eq!(chosen(&["all"]).len(), SECTIONS.len() - 3);
+        assert_eq!(chosen(&["everything"]).len(), SECTIONS.len() - 1);
+        assert_eq!(chosen(&["all"]).len(), SECTIONS.len() - 4);
         assert_eq!(chosen(&[]), chosen(&["default"]));
         assert_eq!(chosen(&[""]), [""; 0]);
     }

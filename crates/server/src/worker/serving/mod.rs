@@ -199,7 +199,11 @@ impl Worker {
             }
             from = window.running + 1;
         }
-        self.count_times(window, turn, monotonic_us() - began_us);
+        let took_us = monotonic_us() - began_us;
+        self.count_times(window, turn, took_us);
+        let (commands, us) = &mut self.chores.ran;
+        (*commands, *us) = (*commands + window.parsed.len() as u64, *us + took_us);
+        turn.tally.note_turn(*commands, *us);
     }
 
     /// Scripts run one by one, but the first keys they name are brought near together, as those of
