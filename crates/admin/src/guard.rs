@@ -28,6 +28,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::admin::Admin;
 use crate::answer::Refusal;
+use crate::serve::HEAD_BYTES;
 
 /// What the console may load, and from where: from here.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
@@ -68,6 +69,10 @@ fn judge(
     headers: &HeaderMap,
     names: &str,
 ) -> Result<(), Refusal> {
+    if head_bytes(uri, headers) > HEAD_BYTES {
+        let why = "the head of a request is 32 KB at most";
+        return Err(Refusal::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, why));
+    }
     let is_probe = matches!(uri.path(), "/healthz" | "/readyz");
     let is_read = matches!(*method, Method::GET | Method::HEAD);
     if uri.authority().is_some() || !(is_read || method == Method::POST) {
@@ -99,6 +104,13 @@ fn judge(
         return Err(Refusal::forbidden("this request comes from another site"));
     }
     if is_read { Ok(()) } else { is_deliberate(headers) }
+}
+
+/// About what the lines of a head take.
+fn head_bytes(uri: &Uri, headers: &HeaderMap) -> usize {
+    let query = uri.query().map_or(0, str::len);
+    let line = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+    uri.path().len() + query + headers.iter().map(line).sum::<usize>()
 }
 
 /// Whether a POST says what only the console, or somebody who knows, says.
@@ -166,6 +178,14 @@ mod tests {
         let judged = judge(&method, &uri, Version::HTTP_11, &headers, "db.example, cache");
         let status = judged.map_or_else(|refusal| refusal.status.as_u16(), |()| 200);
         assert_eq!(status, expected, "{method} {path} {lines:?}");
+    }
+
+    #[test]
+    fn a_head_has_a_most() {
+        let (short, long) = ("x".repeat(HEAD_BYTES - 100), "x".repeat(HEAD_BYTES));
+        check("GET", "/", &[("host", "[::1]"), ("x-y", &short)], 200);
+        check("GET", "/", &[("host", "[::1]"), ("x-y", &long)], 431);
+        check("GET", "/healthz", &[("x-y", &short), ("x-z", &short)], 431);
     }
 
     #[test]

@@ -20,8 +20,9 @@ use crate::{api, assets, guard, health, metrics};
 /// A request's head has to be there within this time, also the next one's of a connection that is
 /// kept: so long one may be idle.
 const HEAD_MOST: Duration = Duration::from_secs(15);
-/// The lines of a head together are not longer than this.
-const HEAD_BYTES: usize = 32 << 10;
+/// The lines of a head together are not longer than this. (One that comes in one piece is read
+/// whole before that is seen: [`guard`] looks, too.)
+pub(crate) const HEAD_BYTES: usize = 32 << 10;
 /// Nor more.
 const HEAD_LINES: usize = 64;
 

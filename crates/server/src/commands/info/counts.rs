@@ -114,7 +114,7 @@ fn nanoseconds(tally: &ThreadTally) -> u64 {
     tally.commands.iter().map(|row| row.nanoseconds.get()).fold(0, u64::wrapping_add)
 }
 
-/// What turns of the loops have cost. No worker writes files, and the sweep has a thread of its own.
+/// What turns of the loops have cost. No worker writes files, and the sweep has its own thread.
 pub(super) fn debug(shared: &Shared, page: &mut Page) {
     let tallies = &shared.engine.stats.tallies;
     page.line("eventloop_duration_aof_sum", 0);
