@@ -345,8 +345,7 @@ impl<'l> Link<'l> {
     /// It is too long. To ask for it again would bring the same: all is to be copied.
     fn check_rest(&self) -> Result<(), String> {
         let settings = self.shared.engine.settings.current();
-        let bulk = u64::try_from(settings.proto_max_bulk_len).unwrap_or_default();
-        let most = settings.client_query_buffer_limit.max(bulk);
+        let most = settings.client_query_buffer_limit.max(settings.proto_max_bulk_len);
         let bytes = self.cutter.rest_bytes();
         if bytes as u64 <= most {
             return Ok(());

@@ -357,8 +357,10 @@ pub fn hand_over(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Re
 fn follow_now(shared: &Arc<Shared>, primary: &Primary, wait: &dyn Fn()) -> Result<(), String> {
     let following = &shared.replication.following;
     let number = following.interrupt();
-    let _haste = following.is_replica().then(|| Haste::begin(shared)).flatten();
+    let haste = following.is_replica().then(|| Haste::begin(shared)).flatten();
     let _between_steps = relock(&following.applying);
+    // The next link applies its steps in peace.
+    drop(haste);
     following.begin_anew();
     become_replica(shared, primary, wait).inspect_err(|_| follow_anew(shared))?;
     tracing::info!(host = primary.host, port = primary.port, "this server becomes a replica");
@@ -459,11 +461,13 @@ pub fn promote(shared: &Shared) -> Result<(), String> {
         return Ok(());
     }
     following.interrupt();
-    let _haste = shared.arc().and_then(|shared| Haste::begin(&shared));
+    let haste = shared.arc().and_then(|shared| Haste::begin(&shared));
     let _between_steps = relock(&following.applying);
     following.begin_anew();
     let replication = &shared.replication;
-    prepare_as_primary(shared).inspect_err(|_| follow_anew(shared))?;
+    let prepared = prepare_as_primary(shared);
+    drop(haste);
+    prepared.inspect_err(|_| follow_anew(shared))?;
     // One that is sent some of the new history under the old one's name can go on nowhere.
     drop_replicas(shared);
     let id = {
