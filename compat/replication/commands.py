@@ -36,8 +36,9 @@ end"""
 class Maker:
     """Makes steps: lists of commands that are sent together."""
 
-    def __init__(self, rng, fields, wild, short, families=()):
+    def __init__(self, rng, fields, wild, short, families=(), own=False):
         self.rng, self.fields, self.wild, self.short = rng, fields, wild, short
+        self.own = own
         self.weights = {family: weight for family, weight in FAMILIES.items()
                         if not families or family.__name__ in families}
 
@@ -69,6 +70,9 @@ class Maker:
         return self.rng.randint(1, 60) if passes else FAR_S * 1000 + self.number()
 
     def command(self):
+        if self.own and self.chance(0.5):
+            command = our_own(self)
+            return in_a_script(command) if self.chance(0.2) else command
         family = self.rng.choices(list(self.weights), list(self.weights.values()))[0]
         if family is field_deadlines and not self.fields:
             family = hashes
@@ -302,6 +306,43 @@ def keyspace(m):
         lambda: ("EXPIREAT", key, 4_000_000_000), lambda: ("PEXPIRE", key, -1),
         lambda: ("TOUCH", key),
     ])()
+
+
+def our_own(m):
+    """What Redis 7.0 and Valkey, or one of them, do not know."""
+    member, other, of = m.word(), m.word(), m.rng.choice
+    time, key, zset = m.deadline_ms(), m.key("set"), m.key("zset")
+    return of([
+        lambda: ("SADDEX", key, FAR_S, member, other),
+        lambda: ("SADDEX", key, "KEEPTTL", FAR_S, member, m.text()),
+        lambda: ("FIELDEXPIRE", key, FAR_S, member),
+        lambda: ("SPEXPIREAT", key, 4_000_000_000_000 + time, "MEMBERS", 2, member, other),
+        lambda: ("ZPEXPIRE", zset, time, "MEMBERS", 1, member),
+        lambda: ("ZEXPIRE", zset, FAR_S, "MEMBERS", 2, member, other),
+        lambda: ("ZPERSIST", zset, "MEMBERS", 1, member), lambda: ("ZCOLLECT", zset),
+        lambda: ("STICK", key, m.key("list")), lambda: ("UNSTICK", key),
+        lambda: ("SET", m.key("string"), m.text(), "_MCFLAGS", m.rng.randrange(99)),
+        lambda: ("SET", m.key("string"), m.text(), "XX", "PX", time, "_MCFLAGS", 7),
+        lambda: ("SET", m.key("string"), m.text(), "IFEQ", m.text()),
+        lambda: ("DELIFEQ", m.key("string"), m.text()), lambda: ("DELEX", m.key("string")),
+        lambda: ("MSETEX", 2, m.key("string"), m.text(), m.key("string"), m.text(), "PX", time),
+        lambda: ("BITOP", of(["DIFF", "DIFF1", "ANDOR"]), m.key("bits"), m.key("bits"),
+                 *m.keys("bits")),
+        lambda: ("BITOP", "ONE", m.key("bits"), *m.keys("bits")),
+        lambda: ("GEOSEARCHSTORE", m.key("geo"), m.key("geo"), "BYPOLYGON", 4, -30, -30, 40, -30,
+                 40, 30, -30, 30),
+        lambda: ("HSETEX", m.key("hash"), "PX", time, "FIELDS", 2, member, m.text(), other, 1),
+        lambda: ("HSETEX", m.key("hash"), "KEEPTTL", "FIELDS", 1, member, m.text()),
+        lambda: ("HPEXPIRE", m.key("hash"), time, "FIELDS", 2, member, other),
+        lambda: ("HGETEX", m.key("hash"), "PERSIST", "FIELDS", 1, member),
+        lambda: ("HGETDEL", m.key("hash"), "FIELDS", 1, member),
+        lambda: ("XDELEX", m.key("stream"), "DELREF", "IDS", 1, "1-1"),
+        lambda: ("XADD", m.key("stream"), "MAXLEN", "~", 40, "DELREF", "*", "a", m.text()),
+    ])()
+
+
+def in_a_script(command):
+    return ("EVAL", "return redis.call(unpack(ARGV))", 0, *command)
 
 
 def scripts(m):

@@ -37,7 +37,7 @@ ROWS = {
 }
 # Those that run each time; all of them with --long. Without a server of ours: the real ones alone.
 USUAL = ("pantala", "pantala>valkey", "redis>pantala", "pantala>pantala",
-         "pantala>pantala>redis", "valkey>pantala>pantala")
+         "pantala>pantala>redis", "pantala>valkey>redis", "valkey>pantala>pantala")
 
 
 def main():

@@ -24,16 +24,16 @@ PASSING = ("READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS")
 class Writers:
     """Some clients, each in a thread. `fields`: they set deadlines of fields; `wild`: they flush
     and swap databases; `short`: some deadlines pass; `may_fail`: the server may end or be a
-    replica; `families`: only commands of these."""
+    replica; `families`: only commands of these; `own`: they use commands of our own."""
 
     def __init__(self, node, seed, clients=2, fields=False, wild=False, short=True,
-                 may_fail=False, families=()):
+                 may_fail=False, families=(), own=False):
         self.node, self.may_fail = node, may_fail
         self.count, self.errors, self.troubles = 0, {}, []
         self._is_over = threading.Event()
         with node.client() as client:
             client.call("FUNCTION", "LOAD", "REPLACE", LIBRARY)
-        makers = [Maker(random.Random(seed * 1000 + n), fields, wild, short, families)
+        makers = [Maker(random.Random(seed * 1000 + n), fields, wild, short, families, own)
                   for n in range(clients)]
         bodies = [(self._write, maker) for maker in makers] + [(self._wait_for_keys, None)]
         self.threads = [threading.Thread(target=self._guarded, args=body) for body in bodies]

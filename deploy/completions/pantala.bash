@@ -29,6 +29,7 @@ _pantala_flags="
 --auto-aof-rewrite-percentage=
 --availability-zone=
 --bind=
+--bind-source-addr=
 --busy-reply-threshold=
 --cache_mode=
 --client-output-buffer-limit=
@@ -108,6 +109,7 @@ _pantala_flags="
 --repl-diskless-sync-delay=
 --repl-diskless-sync-max-replicas=
 --repl-ping-replica-period=
+--repl-refuse-unknown=
 --repl-timeout=
 --replica-announce-ip=
 --replica-announce-port=
@@ -301,6 +303,9 @@ _pantala() {
             mapfile -t COMPREPLY < <(compgen -W "disabled on-empty-db swapdb flush-before-load" -- "$word")
             ;;
         --repl-diskless-sync)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --repl-refuse-unknown)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --replica-announced)

@@ -78,6 +78,8 @@ impl Host for Nobody {
 
     fn log(&mut self, _: Level, _: &[u8]) {}
 
+    fn tell(&mut self, _: bool, _: bool) {}
+
     fn tick(&mut self, _: u64) -> Result<(), Abort> {
         Ok(())
     }

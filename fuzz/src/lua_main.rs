@@ -135,6 +135,8 @@ impl Host for Anybody<'_> {
 
     fn log(&mut self, _: Level, _: &[u8]) {}
 
+    fn tell(&mut self, _: bool, _: bool) {}
+
     fn tick(&mut self, _: u64) -> Result<(), Abort> {
         self.ticks = self.ticks.saturating_sub(1);
         if self.ticks == 0 { Err(Abort) } else { Ok(()) }

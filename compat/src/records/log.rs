@@ -122,6 +122,7 @@ fn read_from(
         let wrong = |what: &str| format!("{} at {offset}: {what}", path.display());
         let Some((value, used)) = value::read(rest).map_err(|bad| wrong(bad.0))? else { break };
         let args = words(value).ok_or_else(|| wrong("not an array of texts"))?;
+        let args = meant(args);
         *offset += used;
         match args.as_slice() {
             [name, number] if name.eq_ignore_ascii_case(b"SELECT") => {
@@ -132,6 +133,19 @@ fn read_from(
         }
     }
     Ok(*offset > before)
+}
+
+/// The command that Pantala tells aside, for whoever knows it.
+fn meant(mut args: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let texts: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
+    let before = match texts[..] {
+        [b"REPLCONF", b"ACK", b"PANTALA", b"", ..] => 4,
+        [b"REPLCONF", b"ACK", b"PANTALA", ..] => 3,
+        [b"EVAL", b"redis.pcall(unpack(ARGV))", ..] => 4,
+        _ => 0,
+    };
+    args.drain(..before);
+    args
 }
 
 fn words(value: Value) -> Option<Vec<Vec<u8>>> {

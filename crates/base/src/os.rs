@@ -2,12 +2,16 @@
 //!
 //! 1. `rlimit` and `timespec` are plain structs of two integers; the kernel reads or writes exactly
 //!    that.
+//! 2. An address is handed over in the space of `sockaddr_in6`, which is the longer of the two
+//!    kinds and begins like the other, with the length of its own kind.
 //!
 //! Tests: foot of the file.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// Raises the process's limit of open descriptors to `want`, or as far as it may go. Returns the
 /// limit then in force; 0 when it cannot be read.
@@ -78,6 +82,74 @@ pub fn ask_for_short_slices() {
     // SAFETY: `wanted` lives through the call, and the kernel only reads it, as far as `size` says.
     // Thread 0 is the calling one. Refused, it changes nothing.
     let _refused = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
+}
+
+/// Connects to `to` from the local address `source`, within `most`.
+///
+/// # Errors
+/// The address is not this machine's, or of another family; or nobody answers there.
+pub fn connect_from(source: IpAddr, to: &SocketAddr, most: Duration) -> io::Result<TcpStream> {
+    let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: takes three integers.
+    let socket = unsafe { libc::socket(family, kind, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was made here, and nobody else has it.
+    let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(socket) });
+    let (from, length) = raw_address(&SocketAddr::new(source, 0));
+    // SAFETY: `from` lives through the call and is as long as is said (invariant 2).
+    if unsafe { libc::bind(socket, (&raw const from).cast(), length) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (address, length) = raw_address(to);
+    // SAFETY: as above.
+    let connected = unsafe { libc::connect(socket, (&raw const address).cast(), length) };
+    if connected != 0 {
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINPROGRESS) {
+            return Err(error);
+        }
+        wait_until_connected(&stream, most)?;
+    }
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Until a connection that was begun is there.
+fn wait_until_connected(stream: &TcpStream, most: Duration) -> io::Result<()> {
+    let mut polled = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    let most_ms = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: `polled` is one descriptor, lives through the call and has the layout that it wants.
+    match unsafe { libc::poll(&raw mut polled, 1, most_ms) } {
+        0 => Err(io::ErrorKind::TimedOut.into()),
+        1.. => stream.take_error()?.map_or(Ok(()), Err),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// An address as the kernel has it, in the space of the longer one, and how long it is.
+fn raw_address(address: &SocketAddr) -> (libc::sockaddr_in6, libc::socklen_t) {
+    // SAFETY: all of its fields are integers.
+    let mut raw: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+    match address {
+        SocketAddr::V6(v6) => {
+            raw.sin6_family = libc::AF_INET6 as libc::sa_family_t;
+            raw.sin6_port = v6.port().to_be();
+            raw.sin6_addr.s6_addr = v6.ip().octets();
+            raw.sin6_scope_id = v6.scope_id();
+            (raw, size_of::<libc::sockaddr_in6>() as libc::socklen_t)
+        }
+        SocketAddr::V4(v4) => {
+            // `sockaddr_in` has family and port at the same places, and the address behind them,
+            // where this has the flow.
+            raw.sin6_family = libc::AF_INET as libc::sa_family_t;
+            raw.sin6_port = v4.port().to_be();
+            raw.sin6_flowinfo = u32::from_ne_bytes(v4.ip().octets());
+            (raw, size_of::<libc::sockaddr_in>() as libc::socklen_t)
+        }
+    }
 }
 
 /// How long a thread of this process has been on a core: any other may ask.

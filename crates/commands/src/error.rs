@@ -133,6 +133,8 @@ errors! {
         (stop-writes-on-bgsave-error option). Please check the Valkey logs for details about the \
         RDB error.";
     TOO_FEW_REPLICAS = "NOREPLICAS Not enough good replicas to write.";
+    UNKNOWN_TO_REPLICA = "NOREPLICAS A replica of another kind does not know this command \
+        (repl-refuse-unknown).";
     READ_ONLY_REPLICA = "READONLY You can't write against a read only replica.";
     PRIMARY_LOST =
         "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
@@ -172,6 +174,14 @@ pub fn exec_aborted_by(reason: &ClientError) -> ClientError {
     const BEGIN: &[u8] = b"EXECABORT Transaction discarded because of: ";
     let text = reason.0.strip_prefix(b"ERR ").unwrap_or(&reason.0);
     ClientError::bytes([BEGIN, text].concat())
+}
+
+/// The code of [`redirected`].
+pub const REDIRECT: &str = "REDIRECT";
+
+/// The client is to ask this host and port.
+pub fn redirected(address: &str) -> ClientError {
+    ClientError::new(format!("{REDIRECT} {address}"))
 }
 
 /// `ERR unknown command 'x', with args beginning with: 'a' 'b' `.

@@ -38,6 +38,7 @@ mod rows;
 #[cfg(test)]
 mod test_support;
 
+pub use calls::aside::{for_ours, for_some, meant};
 pub use calls::call::{
     Acknowledged, AtTimeout, Call, Done, KeyWait, Lane, Locking, Park, Server, Stop, WaitedKeys,
 };

@@ -16,8 +16,39 @@ pub enum Audience {
     /// Files and replicas.
     #[default]
     All,
-    /// Replicas: what leaves no data behind (PUBLISH).
+    /// Replicas: what leaves no data behind (PUBLISH), and what a script keeps from files.
     Replicas,
+    /// Files: what a script keeps from replicas.
+    Files,
+}
+
+impl Audience {
+    /// Those of both; `None`: nobody is.
+    fn common(self, other: Audience) -> Option<Audience> {
+        match (self, other) {
+            (Audience::All, one) | (one, Audience::All) => Some(one),
+            (one, other) => (one == other).then_some(one),
+        }
+    }
+
+    /// Those of these whom a script tells something at all; `None`: nobody.
+    #[inline]
+    pub(crate) fn within(self, told: Option<Audience>) -> Option<Audience> {
+        match told {
+            Some(Audience::All) => Some(self),
+            told => self.common(told?),
+        }
+    }
+
+    /// Whether files have it.
+    pub fn has_files(self) -> bool {
+        self != Audience::Replicas
+    }
+
+    /// Whether replicas have it.
+    pub fn has_replicas(self) -> bool {
+        self != Audience::Files
+    }
 }
 
 /// Whether a piece begins or ends a step of several commands.

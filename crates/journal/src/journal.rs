@@ -106,6 +106,15 @@ pub struct Cut {
     pub number: u64,
 }
 
+/// How many commands were recorded that not all readers know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asides {
+    /// Those that only Pantala knows.
+    pub ours: u64,
+    /// Those that Redis 7.0 does not know.
+    pub newer: u64,
+}
+
 /// What INFO tells of the threads that record.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffers {
@@ -142,6 +151,7 @@ pub struct Journal {
     /// Somebody was told that a step is not durable yet.
     is_awaited: AtomicBool,
     is_asleep: AtomicBool,
+    asides: [AtomicU64; 2],
     reader: std::sync::Mutex<Option<Thread>>,
 }
 
@@ -175,6 +185,7 @@ impl Journal {
             durable: AtomicU64::new(0),
             is_awaited: AtomicBool::new(false),
             is_asleep: AtomicBool::new(false),
+            asides: [AtomicU64::new(0), AtomicU64::new(0)],
             reader: std::sync::Mutex::new(None),
         }
     }
@@ -202,6 +213,18 @@ impl Journal {
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
+    }
+
+    #[cold]
+    pub(crate) fn count_asides(&self, more: Asides) {
+        self.asides[0].fetch_add(more.ours, Ordering::Relaxed);
+        self.asides[1].fetch_add(more.newer, Ordering::Relaxed);
+    }
+
+    /// How many commands were recorded so far that not all readers know.
+    pub fn asides(&self) -> Asides {
+        let count = |at: usize| self.asides[at].load(Ordering::Relaxed);
+        Asides { ours: count(0), newer: count(1) }
     }
 
     /// From now on changes are recorded, with nobody inside the gate; or they are not, from each

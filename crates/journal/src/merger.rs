@@ -147,6 +147,10 @@ struct Out<'m> {
 
 impl Out<'_> {
     fn piece(&mut self, piece: &Piece, bytes: &[u8]) {
+        // As in Valkey: what belongs to a step stands within it.
+        if piece.frame.begins {
+            self.run(resp::MULTI, Audience::All);
+        }
         if *self.db != Some(piece.db) {
             *self.db = Some(piece.db);
             let mut select = std::mem::take(self.scratch);
@@ -154,9 +158,6 @@ impl Out<'_> {
             resp::push_select(&mut select, piece.db);
             self.run(&select, Audience::All);
             *self.scratch = select;
-        }
-        if piece.frame.begins {
-            self.run(resp::MULTI, Audience::All);
         }
         self.run(bytes, piece.audience);
         if piece.frame.ends {

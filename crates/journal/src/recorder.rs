@@ -17,7 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::chunk::{Audience, Chunk, Frame, Piece};
-use crate::journal::{Journal, Outbox};
+use crate::journal::{Asides, Journal, Outbox};
 use crate::resp;
 use crate::stamp::Stamp;
 
@@ -39,6 +39,10 @@ pub struct Recorder {
     has_ended: Cell<bool>,
     /// The open step has its stamp already.
     has_stamp: Cell<bool>,
+    /// Who is told of what commands change: a script may say so.
+    told: Cell<Option<Audience>>,
+    /// Commands that were told aside since the last time, by who knows them.
+    asides: Cell<Asides>,
     /// Commands of the open step.
     open_commands: Cell<usize>,
     steps: RefCell<Steps>,
@@ -63,6 +67,8 @@ impl Recorder {
             command: Cell::new(0),
             has_ended: Cell::new(false),
             has_stamp: Cell::new(false),
+            told: Cell::new(Some(Audience::All)),
+            asides: Cell::default(),
             open_commands: Cell::new(0),
             steps: RefCell::default(),
         }
@@ -135,8 +141,24 @@ impl Recorder {
         self.append(db, args, Audience::All, true);
     }
 
+    /// From now on these are told of what commands change; `None`: nobody is.
+    pub fn tell(&self, told: Option<Audience>) {
+        self.told.set(told);
+    }
+
+    /// A command was told aside, which not all know.
+    pub fn count_aside(&self, is_ours_alone: bool) {
+        let Asides { ours, newer } = self.asides.get();
+        self.asides.set(match is_ours_alone {
+            true => Asides { ours: ours + 1, newer },
+            false => Asides { ours, newer: newer + 1 },
+        });
+    }
+
     #[inline]
     fn append(&self, db: u32, args: &[&[u8]], audience: Audience, lasts: bool) {
+        let told = if lasts { Some(Audience::All) } else { self.told.get() };
+        let Some(audience) = audience.within(told) else { return };
         let mut steps = self.steps.borrow_mut();
         let Steps { chunk, finished_pieces, .. } = &mut *steps;
         resp::push_command(&mut chunk.bytes, args);
@@ -233,6 +255,9 @@ impl Recorder {
         let (bytes, held) = self.outbox.put(self.last.get(), |empty| steps.take_finished(empty));
         self.outbox.bound.withdraw();
         self.journal.given(bytes, held);
+        if self.asides.get() != Asides::default() {
+            self.journal.count_asides(self.asides.take());
+        }
     }
 
     #[cfg(all(test, not(loom)))]

@@ -64,7 +64,7 @@ fn who_finds_that_a_key_has_expired_records_it() {
     all.step(&["k"], 5, |locked| assert!(locked.peek(locked.scope().space.key(b"k")).exists()));
     assert_eq!(all.recorded(), "");
     all.step(&["k"], 6, |locked| assert!(!locked.peek(locked.scope().space.key(b"k")).exists()));
-    assert_eq!(all.recorded(), "SELECT 0 DEL k");
+    assert_eq!(all.recorded(), "SELECT 0 UNLINK k");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn what_the_sweep_removes_is_recorded_with_its_elements_names() {
     let now = UnixMs(NOW.0 + 10);
     sweeper.round_recorded(&all.space, now, &all.tally, Some(&all.recorder));
     let recorded = all.recorded();
-    assert!(recorded.contains("SELECT 1 DEL k"), "{recorded}");
+    assert!(recorded.contains("SELECT 1 UNLINK k"), "{recorded}");
     assert!(recorded.contains("SELECT 0 HDEL h goes"), "{recorded}");
     assert!(!recorded.contains("stays"), "{recorded}");
 }
@@ -97,7 +97,7 @@ fn what_was_evicted_is_recorded() {
     let mut all = Fixture::new();
     set(&all.space, DB, "k", "v", Expiry::Never);
     all.step(&["k"], 0, |locked| assert!(locked.peek(locked.scope().space.key(b"k")).evict()));
-    assert_eq!(all.recorded(), "SELECT 0 DEL k");
+    assert_eq!(all.recorded(), "SELECT 0 UNLINK k");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_is_undone_is_not_recorded() {
         }
         locked.undo();
     });
-    assert_eq!(all.recorded(), "SELECT 0 DEL old");
+    assert_eq!(all.recorded(), "SELECT 0 UNLINK old");
 }
 
 #[test]
@@ -159,5 +159,5 @@ fn a_step_that_frees_a_partition_early_stands_before_who_takes_it() {
         });
         recorder.record(0, &[b"second"]);
     });
-    assert_eq!(all.recorded(), "SELECT 0 MULTI first second EXEC third");
+    assert_eq!(all.recorded(), "MULTI SELECT 0 first second EXEC third");
 }

@@ -13,9 +13,10 @@ use pantala_base::crc::crc64;
 use pantala_table::ValueRef;
 use pantala_values::Object;
 
+use crate::file::OLDEST_WRITTEN;
 use crate::input::{Input, Malformed};
 use crate::kind::Kind;
-use crate::{Beside, Limits, Strings, Value, write_flags};
+use crate::{Beside, Limits, Strings, Style, Value, Writing, write_flags};
 
 const VERSION_BYTES: usize = 2;
 const CHECKSUM_BYTES: usize = 8;
@@ -50,6 +51,11 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
+    /// Whether Redis 7.0 and Valkey read it, and what is kept beside it.
+    pub fn is_for_all(&self) -> bool {
+        self.version <= OLDEST_WRITTEN && self.beside.flags == 0
+    }
+
     /// The kind, if it is one of Redis's own.
     pub fn foreign_kind(&self) -> Option<Kind> {
         let kind = Kind(*self.body.first()?);
@@ -66,6 +72,20 @@ pub fn write(value: &ValueRef<'_, Object>, flags: u32, now: UnixMs, out: &mut Ve
     crate::write(value, now, Strings::Plain, out);
     let footer = footer(kind, [&out[begin..]]);
     out.extend_from_slice(&footer);
+}
+
+/// The same for Redis 7.0, without what that does not know: see [`Kind::old`]. Which kind the value
+/// has, and which was written. Elements stay, whatever their deadlines.
+pub fn write_old(value: &ValueRef<'_, Object>, out: &mut Vec<u8>) -> (Kind, Kind) {
+    let (begin, now) = (out.len(), UnixMs(0));
+    let style = Style { is_portable: true, is_old: true, ..Style::default() };
+    let mut writing = Writing::begin(value, now, style);
+    let kind = writing.kind();
+    out.push(kind.0);
+    while !writing.go_on(value, usize::MAX, out) {}
+    let footer = footer(kind, [&out[begin..]]);
+    out.extend_from_slice(&footer);
+    (crate::kind_of(value, now), kind)
 }
 
 /// What stands after kind and value, which are in these pieces.

@@ -36,6 +36,6 @@ pub mod waiters;
 pub use checkpoints::Checkpoints;
 pub use copy::{CopyQueue, Taken};
 pub use id::ReplicationId;
-pub use replicas::{Acknowledged, Announced, Filter, Phase, Replica, Replicas};
+pub use replicas::{Acknowledged, Announced, Filter, Kind, Phase, Replica, Replicas};
 pub use stream::{Continuation, History, Lost, Stream};
 pub use waiters::Waiters;

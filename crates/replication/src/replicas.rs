@@ -55,6 +55,30 @@ pub struct Announced {
     pub filter: Option<Filter>,
 }
 
+/// Which commands a replica knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Those of Redis 7.0.
+    Redis,
+    /// Those of Valkey 9, too.
+    Valkey,
+    /// All of ours.
+    Pantala,
+}
+
+impl Announced {
+    /// Of which kind the replica is. Redis and older Valkeys do not say.
+    pub fn kind(&self) -> Kind {
+        let version = self.version.as_ref();
+        let major = version.and_then(|text| text.split('.').next()?.parse::<u32>().ok());
+        match major {
+            _ if self.takes_own => Kind::Pantala,
+            Some(9..) => Kind::Valkey,
+            _ => Kind::Redis,
+        }
+    }
+}
+
 /// What `REPLCONF rdb-filter-only` names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -83,6 +107,8 @@ pub struct Replica {
     starts_on_word: AtomicBool,
     /// It never says how far it is (SYNC).
     is_silent: AtomicBool,
+    /// It was told in the log what this one does not get.
+    lacks: AtomicBool,
     /// The worker that has its connection.
     worker: AtomicUsize,
     /// The worker has heard that there is more to be sent.
@@ -104,6 +130,7 @@ impl Replica {
             copy: Mutex::default(),
             starts_on_word: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
+            lacks: AtomicBool::new(false),
             worker: AtomicUsize::new(0),
             is_called: AtomicBool::new(false),
         }
@@ -112,6 +139,11 @@ impl Replica {
     /// What it has said of itself.
     pub fn announced(&self) -> MutexGuard<'_, Announced> {
         self.announced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It lacks something; whether that is told for the first time.
+    pub fn lacks_something(&self) -> bool {
+        !self.lacks.swap(true, Ordering::Relaxed)
     }
 
     /// Where it is.

@@ -24,6 +24,8 @@ impl Host for Still {
 
     fn log(&mut self, _: Level, _: &[u8]) {}
 
+    fn tell(&mut self, _: bool, _: bool) {}
+
     fn tick(&mut self, _: u64) -> Result<(), Abort> {
         Ok(())
     }

@@ -21,6 +21,9 @@ pub trait Host {
     /// `redis.log`.
     fn log(&mut self, level: Level, message: &[u8]);
 
+    /// `redis.set_repl`: whether files and replicas are told of what the script does from here on.
+    fn tell(&mut self, files: bool, replicas: bool);
+
     /// Called while the script runs, after about `instructions` of work since the last time (see
     /// [`crate::TICK_INSTRUCTIONS`]).
     fn tick(&mut self, instructions: u64) -> Result<(), Abort>;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pantala_base::hash::HashSeed;
 use pantala_commands::{Protocol, Registry, Session};
-use pantala_journal::{Audience, Item, Reader, Recorder};
+use pantala_journal::{Item, Reader, Recorder};
 use pantala_keyspace::{ChangeSink, Keyspace, NeverWaits};
 use pantala_reactor::{Config, EngineChoice, Reactor, Token};
 use pantala_settings::Settings;
@@ -94,7 +94,7 @@ impl InProcess {
         let mut bytes = Vec::new();
         self.reader.take_all(&mut |item| {
             if let Item::Run(run) = item
-                && run.audience == Audience::All
+                && run.audience.has_files()
             {
                 bytes.extend_from_slice(run.bytes);
             }

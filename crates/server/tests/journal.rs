@@ -70,11 +70,11 @@ fn the_database_is_said_when_it_changes() {
 fn a_transaction_is_one_step() {
     check(
         "MULTI\nSET a 1\nSET b 1\nEXEC\nMULTI\nSET a 2\nGET b\nEXEC\nMULTI\nGET a\nEXEC",
-        "SELECT 0\nMULTI\nSET a 1\nSET b 1\nEXEC\nSET a 2",
+        "MULTI\nSELECT 0\nSET a 1\nSET b 1\nEXEC\nSET a 2",
     );
     check(
         "MULTI\nSET a 1\nSELECT 2\nSET b 1\nEXEC\nSET c 1",
-        "SELECT 0\nMULTI\nSET a 1\nSELECT 2\nSET b 1\nEXEC\nSET c 1",
+        "MULTI\nSELECT 0\nSET a 1\nSELECT 2\nSET b 1\nEXEC\nSET c 1",
     );
 }
 
@@ -82,7 +82,7 @@ fn a_transaction_is_one_step() {
 fn a_script_is_one_step_of_what_it_did() {
     check(
         "EVAL \"redis.call('SET', KEYS[1], 1) redis.call('INCR', KEYS[1]) return 1\" 1 k",
-        "SELECT 0\nMULTI\nSET k 1\nINCR k\nEXEC",
+        "MULTI\nSELECT 0\nSET k 1\nINCR k\nEXEC",
     );
     check("EVAL \"return redis.call('GET', KEYS[1])\" 1 k", "");
 }
@@ -100,7 +100,7 @@ fn whole_databases_are_recorded() {
         "SET k v\nFLUSHALL\nSELECT 2\nFLUSHDB\nSWAPDB 0 2",
         "SELECT 0\nSET k v\nFLUSHALL\nSELECT 2\nFLUSHDB\nSWAPDB 0 2",
     );
-    check("MULTI\nSET k v\nFLUSHALL\nEXEC", "SELECT 0\nMULTI\nSET k v\nFLUSHALL\nEXEC");
+    check("MULTI\nSET k v\nFLUSHALL\nEXEC", "MULTI\nSELECT 0\nSET k v\nFLUSHALL\nEXEC");
 }
 
 #[test]

@@ -109,9 +109,12 @@ fn what_was_done_is_recorded_as_commands_of_resp() {
     server.record();
     for (request, expected) in [
         ("set a 0 0 1\r\nx\r\n", "SET a x"),
-        ("set a 5 0 1\r\nx\r\n", "SET a x _MCFLAGS 5"),
+        ("set a 5 0 1\r\nx\r\n", "MULTI SET a x REPLCONF ACK PANTALA mc.flags a 5 EXEC"),
         ("append a 0 0 1\r\ny\r\n", "APPEND a y"),
-        ("prepend a 0 0 1\r\nw\r\n", "SET a wxy KEEPTTL _MCFLAGS 5"),
+        (
+            "prepend a 0 0 1\r\nw\r\n",
+            "MULTI SET a wxy KEEPTTL REPLCONF ACK PANTALA mc.flags a 5 EXEC",
+        ),
         ("get a\r\ngets a\r\ntouch a 0\r\nadd a 0 0 1\r\nx\r\n", ""),
         ("set a 0 -1 1\r\nx\r\n", "DEL a"),
         ("set a 0 0 1\r\n1\r\nincr a 9\r\n", "SET a 1 SET a 10 KEEPTTL"),
@@ -287,7 +290,7 @@ fn flags_stay_where_resp_changes_a_part_and_go_where_it_puts_a_whole_value() {
     ask(&mut server, "INCRBYFLOAT k 0.5\r\n");
     let recorded = String::from_utf8(server.recorded()).expect("text");
     assert!(
-        recorded.contains("1.5\r\n$7\r\nKEEPTTL\r\n$8\r\n_MCFLAGS\r\n$1\r\n7\r\n"),
+        recorded.ends_with("mc.flags\r\n$1\r\nk\r\n$1\r\n7\r\n*1\r\n$4\r\nEXEC\r\n"),
         "{recorded}"
     );
 }

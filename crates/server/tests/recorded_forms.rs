@@ -1,9 +1,11 @@
 //! In which form commands are recorded: so that they give the same whenever they run again.
 //!
 //! Each case shows what a client sends and what is recorded of it, a command a line; `<ms>` is a
-//! moment near the present. compat's `records` holds the same against valkey-server.
+//! moment near the present, `some:` and `ours:` stand before what is told aside. compat's
+//! `records` holds the same against valkey-server.
 
 use pantala_base::clock::unix_ms;
+use pantala_commands::meant;
 use pantala_server::in_process::InProcess;
 use pantala_settings::Settings;
 
@@ -54,9 +56,21 @@ fn lines(mut bytes: &[u8]) -> Vec<String> {
             });
             bytes = &bytes[length + 2..];
         }
-        lines.push(words.join(" "));
+        lines.push(shown(&words));
     }
     lines
+}
+
+/// A command as a line; what is told aside begins with those who know it.
+fn shown(words: &[String]) -> String {
+    let bytes: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+    let command = &words[words.len() - meant(&bytes).len()..];
+    let who = match (command.len() < words.len(), words[0].as_str()) {
+        (false, _) => "",
+        (true, "EVAL") => "some: ",
+        (true, _) => "ours: ",
+    };
+    who.to_string() + &command.join(" ")
 }
 
 /// The number of a header.
@@ -72,9 +86,10 @@ fn flags_are_dragonflys_word() {
     check(
         "SET a 1 _MCFLAGS 7 EX 100\nSET a 2 NX _mcflags 8\nSET b 2 NX _mcflags 8
          SET b 3 GET _MCFLAGS 4294967295\nSET b 4 _MCFLAGS 4294967296\nSET b 4 _MCFLAGS
-         APPEND b 1\nRENAME b c",
-        "SET a 1 PXAT <ms> _MCFLAGS 7\nSET b 2 NX _mcflags 8\nSET b 3 _MCFLAGS 4294967295
-         APPEND b 1\nRENAME b c",
+         APPEND b 1\nRENAME b c\nSET d 1 _MCFLAGS 0",
+        "MULTI\nSET a 1 PXAT <ms>\nours: mc.flags a 7\nEXEC\nMULTI\nSET b 2\nours: mc.flags b 8
+         EXEC\nMULTI\nSET b 3\nours: mc.flags b 4294967295\nEXEC\nAPPEND b 1\nRENAME b c
+         SET d 1",
     );
 }
 
@@ -90,15 +105,15 @@ fn deadlines_are_moments() {
     check(
         "SET a 1\nEXPIRE a 100\nPEXPIRE a 50000 LT\nEXPIREAT a 33177117420 GT\nEXPIRE a 5 NX
          EXPIRE none 5\nEXPIRE a -1",
-        "SET a 1\nPEXPIREAT a <ms>\nPEXPIREAT a <ms>\nPEXPIREAT a 33177117420000\nDEL a",
+        "SET a 1\nPEXPIREAT a <ms>\nPEXPIREAT a <ms>\nPEXPIREAT a 33177117420000\nUNLINK a",
     );
     check(
         "SET a 1\nSET a 2 PXAT 1000\nSET a 3 PXAT 1000\nSET a 4\nGETEX a PXAT 1000",
-        "SET a 1\nDEL a\nSET a 4\nDEL a",
+        "SET a 1\nUNLINK a\nSET a 4\nUNLINK a",
     );
     check(
         "MSETEX 2 a 1 b 2 EX 100\nMSETEX 1 a 1 NX EX 5\nMSETEX 1 a 1 PXAT 1000",
-        "MULTI\nSET a 1 PXAT <ms>\nSET b 2 PXAT <ms>\nEXEC\nDEL a",
+        "MULTI\nSET a 1 PXAT <ms>\nSET b 2 PXAT <ms>\nEXEC\nUNLINK a",
     );
     check("CL.THROTTLE t 4 1 1 0", "");
 }
@@ -122,8 +137,8 @@ fn additions_of_fractions_are_their_results() {
     check(
         "INCRBYFLOAT a 0.1\nHINCRBYFLOAT h f 0.5\nHPEXPIREAT h 33177117420000 FIELDS 1 f
          HINCRBYFLOAT h f 1",
-        "SET a 0.1 KEEPTTL\nHSET h f 0.5\nHPEXPIREAT h 33177117420000 FIELDS 1 f
-         HSETEX h PXAT 33177117420000 FIELDS 1 f 1.5",
+        "SET a 0.1 KEEPTTL\nHSET h f 0.5\nsome: HPEXPIREAT h 33177117420000 FIELDS 1 f
+         MULTI\nHSET h f 1.5\nsome: HPEXPIREAT h 33177117420000 FIELDS 1 f\nEXEC",
     );
 }
 
@@ -132,24 +147,25 @@ fn fields_and_members_have_moments() {
     check(
         "HSET h a 1 b 2\nHEXPIRE h 100 FIELDS 2 a none\nHPEXPIRE h 100000 NX FIELDS 2 a b
          HEXPIRE h 5 XX FIELDS 1 none\nHPERSIST h FIELDS 2 a none\nHEXPIRE h 0 FIELDS 1 a",
-        "HSET h a 1 b 2\nHPEXPIREAT h <ms> FIELDS 1 a\nHPEXPIREAT h <ms> FIELDS 1 b
-         HPERSIST h FIELDS 1 a\nHDEL h a",
+        "HSET h a 1 b 2\nsome: HPEXPIREAT h <ms> FIELDS 1 a\nsome: HPEXPIREAT h <ms> FIELDS 1 b
+         some: HPERSIST h FIELDS 1 a\nHDEL h a",
     );
     check(
         "HSETEX h EX 100 FIELDS 1 a 1\nHSETEX h FNX FIELDS 1 a 2\nHSETEX h FNX FIELDS 1 b 2
          HGETEX h FIELDS 1 a\nHGETEX h EX 50 FIELDS 2 a none\nHGETEX h PERSIST FIELDS 2 a b
          HGETDEL h FIELDS 1 none\nHGETDEL h FIELDS 1 a\nHSETEX h PXAT 1000 FIELDS 1 b 1",
-        "HSETEX h PXAT <ms> FIELDS 1 a 1\nHSET h b 2\nHPEXPIREAT h <ms> FIELDS 1 a
-         HPERSIST h FIELDS 1 a\nHDEL h a\nHDEL h b",
+        "MULTI\nHSET h a 1\nsome: HPEXPIREAT h <ms> FIELDS 1 a\nEXEC\nHSET h b 2
+         some: HPEXPIREAT h <ms> FIELDS 1 a\nsome: HPERSIST h FIELDS 1 a\nHDEL h a\nHDEL h b",
     );
     check(
         "SADDEX s 100 a b\nSADDEX s KEEPTTL 100 a c\nFIELDEXPIRE s 50 a none\nSREM s none",
-        "MULTI\nSADD s a b\nSPEXPIREAT s <ms> MEMBERS 2 a b\nEXEC
-         MULTI\nSADD s a c\nSPEXPIREAT s <ms> MEMBERS 1 c\nEXEC\nSPEXPIREAT s <ms> MEMBERS 1 a",
+        "MULTI\nSADD s a b\nours: SPEXPIREAT s <ms> MEMBERS 2 a b\nEXEC
+         MULTI\nSADD s a c\nours: SPEXPIREAT s <ms> MEMBERS 1 c\nEXEC
+         ours: SPEXPIREAT s <ms> MEMBERS 1 a",
     );
     check(
         "ZADD z 1 a\nZEXPIRE z 100 MEMBERS 2 a none\nZPERSIST z MEMBERS 1 a\nZCOLLECT z",
-        "ZADD z 1 a\nZPEXPIREAT z <ms> MEMBERS 1 a\nZPERSIST z MEMBERS 1 a",
+        "ZADD z 1 a\nours: ZPEXPIREAT z <ms> MEMBERS 1 a\nours: ZPERSIST z MEMBERS 1 a",
     );
 }
 
@@ -161,7 +177,7 @@ fn what_chance_took_is_named() {
     let counts: Vec<_> = recorded.iter().map(|line| line.split(' ').count()).collect();
     assert_eq!(counts, [2, 11, 3, 4, 7, 2], "{recorded:?}");
     assert!(recorded[2..5].iter().all(|line| line.starts_with("SREM s ")), "{recorded:?}");
-    assert_eq!(recorded[5], "DEL s");
+    assert_eq!(recorded[5], "UNLINK s");
     let mut popped: Vec<_> =
         recorded[2..5].iter().flat_map(|line| line.split(' ').skip(2)).collect();
     popped.sort_unstable();
@@ -263,6 +279,59 @@ fn what_was_restored_has_a_moment() {
     assert!(recorded[1].starts_with("RESTORE k <ms> "), "{recorded:?}");
     assert!(recorded[1].ends_with(" REPLACE ABSTTL"), "{recorded:?}");
     assert!(recorded[2].starts_with("RESTORE k 0 "), "{recorded:?}");
+}
+
+#[test]
+fn what_few_servers_know_is_told_aside_or_as_its_result() {
+    check(
+        "SET a abc\nSET b b\nBITOP DIFF d a b\nBITOP ONE d none none2\nBITOP OR e a b
+         STICK a b\nUNSTICK a\nUNSTICK a",
+        "SET a abc\nSET b b\nSET d \u{1}bc\nDEL d\nBITOP OR e a b\nours: STICK a b
+         ours: UNSTICK a",
+    );
+    check(
+        "GEOADD g 13 38 P 15 37 Q\nGEOSEARCHSTORE r g BYPOLYGON 4 10 30 20 30 20 40 10 40
+         GEOSEARCHSTORE r g BYPOLYGON 3 1 1 2 2 1 2",
+        "GEOADD g 13 38 P 15 37 Q
+         MULTI\nDEL r\nZADD r 3476504601741708 Q 3479065152021743 P\nEXEC\nDEL r",
+    );
+}
+
+#[test]
+fn a_payload_that_redis_70_does_not_read_is_told_in_its_version() {
+    let mut server = server();
+    let far = 33_177_117_420_000_i64;
+    send(&mut server, &format!("HSETEX h PXAT {far} FIELDS 1 f v\nSADDEX s 1000 a\nSET m v"));
+    for key in ["h", "s", "m"] {
+        let mut dumped = Vec::new();
+        server.exchange(format!("DUMP {key}\r\n").as_bytes(), &mut dumped);
+        let begin = dumped.iter().position(|&byte| byte == b'\n').expect("a header") + 1;
+        let payload = dumped[begin..dumped.len() - 2].to_vec();
+        server.recorded();
+        let command: [&[u8]; 4] = [b"RESTORE", b"copy", b"0", &payload];
+        let mut sent = Vec::new();
+        pantala_journal::resp::push_command(&mut sent, &command);
+        let sent = [&sent[..], b"DEL copy\r\n"].concat();
+        server.exchange(&sent, &mut Vec::new());
+        let recorded = lines(&server.recorded());
+        let names: Vec<_> = recorded.iter().map(|line| line.split(" 0 ").next()).collect();
+        let expected = match key {
+            "h" => vec!["MULTI", "RESTORE copy", "some: RESTORE copy", "EXEC", "DEL copy"],
+            "s" => vec!["MULTI", "RESTORE copy", "ours: RESTORE copy", "EXEC", "DEL copy"],
+            _ => vec!["RESTORE copy", "DEL copy"],
+        };
+        assert_eq!(names.into_iter().flatten().collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn a_script_says_who_is_told() {
+    check(
+        "EVAL \"redis.call('set','a',1) redis.set_repl(redis.REPL_NONE) redis.call('set','b',1) \
+         redis.set_repl(redis.REPL_AOF) redis.call('set','c',1) \
+         redis.set_repl(redis.REPL_REPLICA) redis.call('set','d',1)\" 4 a b c d\nSET e 1",
+        "MULTI\nset a 1\nset c 1\nEXEC\nSET e 1",
+    );
 }
 
 /// Commands that are sent at once have run by then, however busy the machine is.

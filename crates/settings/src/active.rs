@@ -102,6 +102,8 @@ settings! {
     bind: Vec<String> = live(
         "bind", Kind::Shape(shapes::addresses, "up to 16 addresses"), "* -::*", Network)
         .on_change(OnChange::Listeners);
+    /// Local address of the connections to a primary; none: the system chooses.
+    bind_source_addr: String = live("bind-source-addr", Kind::Text, "", Network);
     /// Zone that INFO and HELLO report.
     availability_zone: String = live("availability-zone", Kind::Text, "", Process);
     /// Clients may bring another server's data (CLIENT IMPORT-SOURCE). Keys that have expired are
@@ -367,6 +369,10 @@ settings! {
     /// Replicas without which writes are refused; 0 means that none are needed.
     min_replicas_to_write: u32 = live("min-replicas-to-write", COUNT, "0", Replication)
         .also(&["min-slaves-to-write"]).on_change(OnChange::Replication);
+    /// Refuse commands whose effect a replica of another kind that follows can not have: deadlines
+    /// of members, for Redis those of fields, marks of STICK.
+    repl_refuse_unknown: bool = live("repl-refuse-unknown", Kind::Bool, "no", Replication)
+        .on_change(OnChange::Replication).beyond_redis();
     /// Seconds of lag up to which a replica counts; 0 means that none are needed.
     min_replicas_max_lag_s: u32 = live("min-replicas-max-lag", COUNT, "10", Replication)
         .also(&["min-slaves-max-lag"]).on_change(OnChange::Replication);

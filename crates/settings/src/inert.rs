@@ -35,7 +35,6 @@ pub(crate) const ROWS: &[Row] = &[
     start("bgsave-cpulist", Text, "", Threads)
         .also(&["bgsave_cpulist"])
         .doc("CPUs for background saves."),
-    live("bind-source-addr", Text, "", Network).doc("Local address of outgoing connections."),
     start("bio-cpulist", Text, "", Threads)
         .also(&["bio_cpulist"])
         .doc("CPUs for background threads."),

@@ -9,6 +9,9 @@
 //! SINTERSTORE to an empty set    nothing to say: the keyspace knows that nothing has changed
 //! ```
 //!
+//! Redis 7.0 knows all of it. What it does not know is told aside (`aside`): the same words are for
+//! replicas and files of all kinds, whoever follows now.
+//!
 //! A handler that formats something for this asks [`Call::is_recorded`] first. It may record
 //! several commands; they are one step, between MULTI and EXEC. What expired, or was evicted, the
 //! keyspace records by itself.
@@ -33,13 +36,23 @@ use pantala_table::IntText;
 use pantala_values::packed::Element;
 use smallvec::SmallVec;
 
+use crate::calls::aside;
 use crate::calls::call::{Call, Lane, Stop};
 
 /// Words of a command that is put together to be recorded.
 pub(crate) type Words<'w> = SmallVec<[&'w [u8]; 16]>;
 
+/// Who has a command that Redis 7.0 does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Pantala.
+    ToOurs,
+    /// Also Valkey 9, and Redis after 7.0.
+    ToSome,
+}
+
 /// So many elements at most are recorded in one command.
-const RECORDED_AT_ONCE: usize = 1024;
+pub(crate) const RECORDED_AT_ONCE: usize = 1024;
 /// So many expired elements are removed in one go.
 const EXPIRED_AT_ONCE: usize = 1000;
 
@@ -59,6 +72,19 @@ impl Call<'_, '_> {
     pub fn record_as_in(&self, db: DbIndex, args: &[&[u8]]) {
         if let Some(recorder) = self.keys.scope().recorder {
             recorder.record(db.0, args);
+        }
+    }
+
+    /// The same for a command about this key that Redis 7.0 does not know: those that do not know
+    /// it do nothing.
+    #[inline(never)]
+    pub(crate) fn record_aside(&self, known: Known, key: &[u8], args: &[&[u8]]) {
+        if let Some(recorder) = self.keys.scope().recorder {
+            recorder.count_aside(known == Known::ToOurs);
+        }
+        match known {
+            Known::ToOurs => aside::for_ours(args, |words| self.record_as(words)),
+            Known::ToSome => aside::for_some(key, args, |words| self.record_as(words)),
         }
     }
 
@@ -96,6 +122,12 @@ impl Call<'_, '_> {
         self.record_as(&[b"DEL", key]);
     }
 
+    /// The key is gone because its time has come, or because nothing is left of it: Valkey's word.
+    #[inline(never)]
+    pub(crate) fn record_end(&self, key: &[u8]) {
+        self.record_as(&[b"UNLINK", key]);
+    }
+
     /// The key is this string now.
     pub(crate) fn record_string(&self, key: &[u8], value: &[u8], expiry: Expiry) {
         self.record_string_with_flags(key, value, expiry, 0);
@@ -110,7 +142,7 @@ impl Call<'_, '_> {
         expiry: Expiry,
         flags: u32,
     ) {
-        let (moment, number) = (&mut [0; I64_TEXT_MAX_BYTES], &mut [0; I64_TEXT_MAX_BYTES]);
+        let moment = &mut [0; I64_TEXT_MAX_BYTES];
         let mut words = Words::from_slice(&[b"SET", key, value]);
         match expiry {
             Expiry::Never => {}
@@ -119,10 +151,12 @@ impl Call<'_, '_> {
                 words.extend_from_slice(&[b"PXAT", fmt_i64(deadline.0, moment)]);
             }
         }
-        if flags != 0 {
-            words.extend_from_slice(&[b"_MCFLAGS", fmt_u64(u64::from(flags), number)]);
-        }
         self.record_as(&words);
+        if flags != 0 {
+            let number = &mut [0; I64_TEXT_MAX_BYTES];
+            let words: [&[u8]; 3] = [b"mc.flags", key, fmt_u64(u64::from(flags), number)];
+            self.record_aside(Known::ToOurs, key, &words);
+        }
     }
 
     /// So many elements were taken from an end of what is at the key.
@@ -132,21 +166,18 @@ impl Call<'_, '_> {
         self.record_as(&[name, key, fmt_u64(count as u64, digits)]);
     }
 
-    /// A command about elements: `first` words, how many groups of `size` follow, and they.
+    /// A command about elements that is told aside: `first` words, the second of which is the key,
+    /// how many elements follow, and they; so many at a time.
     #[inline(never)]
-    pub(crate) fn record_counted(&self, first: &[&[u8]], elements: &[&[u8]], size: usize) {
-        if elements.is_empty() {
-            return;
+    pub(crate) fn record_counted_aside(&self, known: Known, first: &[&[u8]], elements: &[&[u8]]) {
+        for elements in elements.chunks(RECORDED_AT_ONCE) {
+            let digits = &mut [0; I64_TEXT_MAX_BYTES];
+            let count = fmt_u64(elements.len() as u64, digits);
+            self.record_aside(known, first[1], &[first, &[count], elements].concat());
         }
-        let digits = &mut [0; I64_TEXT_MAX_BYTES];
-        let count = fmt_u64((elements.len() / size) as u64, digits);
-        let mut words = Words::from_slice(first);
-        words.push(count);
-        words.extend_from_slice(elements);
-        self.record_as(&words);
     }
 
-    /// The same without a count.
+    /// A command about elements: `first` words, and they.
     #[inline(never)]
     pub(crate) fn record_listed(&self, first: &[&[u8]], elements: &[&[u8]]) {
         if elements.is_empty() {

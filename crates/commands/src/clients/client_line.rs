@@ -124,7 +124,7 @@ pub fn redirect(tracking: Option<&Tracking>) -> i64 {
 
 /// What the client said it is able to do, one letter each.
 pub fn capabilities(session: &Session) -> &'static str {
-    if session.can_redirect { "r" } else { "" }
+    if session.can_redirect() { "r" } else { "" }
 }
 
 /// The state of a client, one letter each; whether it waits its worker knows.

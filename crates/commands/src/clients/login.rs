@@ -29,6 +29,8 @@ impl Limits {
     pub const RULES: Limits = Limits(1 << 1);
     /// It has subscribed to something.
     pub const SUBSCRIBED: Limits = Limits(1 << 2);
+    /// A replica sends it to the primary.
+    pub const REDIRECTED: Limits = Limits(1 << 3);
 
     /// Whether nothing does.
     #[inline]

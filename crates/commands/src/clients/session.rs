@@ -159,7 +159,9 @@ pub struct Session {
     /// CLIENT IMPORT-SOURCE is on.
     pub is_import_source: bool,
     /// CLIENT CAPA REDIRECT.
-    pub can_redirect: bool,
+    can_redirect: bool,
+    /// READONLY: it may read from a replica, though it follows redirections.
+    pub reads_replicas: bool,
     /// CLIENT TRACKING.
     pub tracking: Option<Box<Tracking>>,
     /// It is a script's own, not a client's.
@@ -228,6 +230,7 @@ impl Session {
             no_evict: false,
             is_import_source: false,
             can_redirect: false,
+            reads_replicas: false,
             tracking: None,
             is_script: false,
             time_goes_on: false,
@@ -257,7 +260,10 @@ impl Session {
     /// It acts as another session's user from now on.
     pub fn clone_login(&mut self, other: &Session) {
         self.login = other.login.clone();
-        self.limits = other.limits.with(Limits::SUBSCRIBED, self.is_subscribed());
+        self.limits = other
+            .limits
+            .with(Limits::SUBSCRIBED, self.is_subscribed())
+            .with(Limits::REDIRECTED, self.can_redirect);
     }
 
     /// Looks its user up again, when there are other users than it knows; whether it is still
@@ -274,7 +280,9 @@ impl Session {
     fn work_out_limits(&mut self, now: &InForce) {
         let is_subscribed = self.is_subscribed();
         let limits = self.login.limits(now.users.default_user().is_open());
-        self.limits = limits.with(Limits::SUBSCRIBED, is_subscribed);
+        self.limits = limits
+            .with(Limits::SUBSCRIBED, is_subscribed)
+            .with(Limits::REDIRECTED, self.can_redirect);
     }
 
     /// Who it is.
@@ -309,6 +317,17 @@ impl Session {
     #[inline]
     pub fn is_subscribed(&self) -> bool {
         self.limits.has(Limits::SUBSCRIBED)
+    }
+
+    /// Whether it follows redirections: CLIENT CAPA REDIRECT.
+    pub fn can_redirect(&self) -> bool {
+        self.can_redirect
+    }
+
+    /// It follows redirections from now on, or does not.
+    pub fn set_can_redirect(&mut self, can_redirect: bool) {
+        self.can_redirect = can_redirect;
+        self.limits = self.limits.with(Limits::REDIRECTED, can_redirect);
     }
 
     /// Whether nothing restricts what it may do: one look for all commands of most clients.

@@ -9,7 +9,7 @@ use pantala_protocol::Reply;
 use pantala_values::{Collection, Hash, Set, SortedSet};
 
 use crate::calls::call::Call;
-use crate::calls::record::Words;
+use crate::calls::record::{Known, Words};
 use crate::options::Conditions;
 
 /// What the commands answer for one element.
@@ -43,6 +43,7 @@ pub(super) struct Recorded {
     pub removes: &'static [u8],
     pub expires: &'static [u8],
     pub word: &'static [u8],
+    pub known: Known,
 }
 
 /// Records that elements of a key were given this deadline, or are gone because it has passed.
@@ -58,7 +59,8 @@ pub(super) fn record_set<C: Timed>(
     }
     let digits = &mut [0; I64_TEXT_MAX_BYTES];
     let moment = fmt_i64(deadline.0, digits);
-    call.record_counted(&[recorded.expires, key, moment, recorded.word], elements, 1);
+    let first: [&[u8]; 4] = [recorded.expires, key, moment, recorded.word];
+    call.record_counted_aside(recorded.known, &first, elements);
 }
 
 /// Records, by this command, that elements of a key have no deadline any more.
@@ -68,14 +70,18 @@ pub(super) fn record_persist<C: Timed>(
     key: &[u8],
     elements: &[&[u8]],
 ) {
-    call.record_counted(&[name, key, C::RECORDED.word], elements, 1);
+    call.record_counted_aside(C::RECORDED.known, &[name, key, C::RECORDED.word], elements);
 }
 
 impl Timed for Hash {
     const GIVEN: Event = event::HEXPIRE;
     const GONE: Event = event::HEXPIRED;
-    const RECORDED: Recorded =
-        Recorded { removes: b"HDEL", expires: b"HPEXPIREAT", word: b"FIELDS" };
+    const RECORDED: Recorded = Recorded {
+        removes: b"HDEL",
+        expires: b"HPEXPIREAT",
+        word: b"FIELDS",
+        known: Known::ToSome,
+    };
 
     fn deadline_of(&self, field: &[u8], now: UnixMs) -> Option<Option<UnixMs>> {
         self.view().get(field, now).map(|found| found.deadline)
@@ -93,8 +99,12 @@ impl Timed for Hash {
 impl Timed for Set {
     const GIVEN: Event = event::SEXPIRE;
     const GONE: Event = event::SEXPIRED;
-    const RECORDED: Recorded =
-        Recorded { removes: b"SREM", expires: b"SPEXPIREAT", word: b"MEMBERS" };
+    const RECORDED: Recorded = Recorded {
+        removes: b"SREM",
+        expires: b"SPEXPIREAT",
+        word: b"MEMBERS",
+        known: Known::ToOurs,
+    };
 
     fn deadline_of(&self, member: &[u8], now: UnixMs) -> Option<Option<UnixMs>> {
         self.member_deadline(member, now)
@@ -112,8 +122,12 @@ impl Timed for Set {
 impl Timed for SortedSet {
     const GIVEN: Event = event::ZEXPIRE;
     const GONE: Event = event::ZEXPIRED;
-    const RECORDED: Recorded =
-        Recorded { removes: b"ZREM", expires: b"ZPEXPIREAT", word: b"MEMBERS" };
+    const RECORDED: Recorded = Recorded {
+        removes: b"ZREM",
+        expires: b"ZPEXPIREAT",
+        word: b"MEMBERS",
+        known: Known::ToOurs,
+    };
 
     fn deadline_of(&self, member: &[u8], _now: UnixMs) -> Option<Option<UnixMs>> {
         self.view().score(member).map(|_| self.deadline(member))

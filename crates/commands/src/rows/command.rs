@@ -30,7 +30,7 @@ pub type Handler = fn(&mut Call<'_, '_>) -> Done;
 
 /// What a command is and needs, as bits. The first are those COMMAND INFO shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(pub u32);
+pub struct Flags(pub u64);
 
 impl Flags {
     /// Nothing.
@@ -104,6 +104,10 @@ impl Flags {
     pub const UNQUEUED: Flags = Flags(1 << 30);
     /// Ours: runs what was gathered since MULTI.
     pub const TRANSACTION: Flags = Flags(1 << 31);
+    /// What it does has no replica that is no Pantala.
+    pub const ONLY_OURS: Flags = Flags(1 << 32);
+    /// What it does has no replica of Redis 7.0.
+    pub const NEWER: Flags = Flags(1 << 33);
 
     const NAMES: [(Flags, &'static str); 19] = [
         (Flags::WRITE, "write"),

@@ -42,6 +42,8 @@ impl CommandRef {
 }
 
 const EMPTY: u16 = u16::MAX;
+/// The only command without a name for clients that stands in records.
+const FOR_RECORDS: &str = "mc.flags";
 /// So much of a name is compared at once.
 const HEAD_BYTES: usize = 8;
 
@@ -215,7 +217,18 @@ impl Registry {
     /// The same for what the journal has recorded: as a client called it, or by its own name.
     pub fn resolve_recorded(&self, args: &[&[u8]]) -> Option<CommandRef> {
         let name = args.first()?;
-        self.resolve_in(self.find(name).or_else(|| self.find_own(name))?, args)
+        let found = self.find(name).or_else(|| self.find_own(name));
+        self.resolve_in(found.or_else(|| self.find_for_records(name))?, args)
+    }
+
+    /// The row of a command that only records have.
+    #[cold]
+    fn find_for_records(&self, name: &[u8]) -> Option<CommandRef> {
+        if name != FOR_RECORDS.as_bytes() {
+            return None;
+        }
+        let number = self.rows.iter().rposition(|row| row.name == FOR_RECORDS)?;
+        Some(CommandRef { row: self.rows[number], number: number as u16 })
     }
 
     #[inline]

@@ -5,6 +5,7 @@
 //! memory  full? ---+--> States of a turn --> rules (`states`): may this command run now?
 //! pause   until? --+
 //!
+//! redirection  asked for the few who follow: where a replica sends them
 //! eviction   makes room, so that memory is not full
 //! shutdown   asked by loops: whether to go on at all
 //! switches   asked by what works unasked: whether DEBUG has told it to rest
@@ -22,6 +23,7 @@ pub mod eviction;
 pub mod memory;
 pub mod on_the_way;
 pub mod pause;
+pub mod redirection;
 pub mod shutdown;
 pub mod states;
 pub mod switches;
@@ -30,6 +32,7 @@ use eviction::Exceeded;
 use memory::MemoryGuard;
 use on_the_way::OnTheWay;
 use pause::{Pause, Paused};
+use redirection::Redirection;
 use shutdown::Shutdown;
 use states::{LastingStates, States};
 use switches::Switches;
@@ -47,6 +50,8 @@ pub struct Condition {
     pub told: OnTheWay,
     /// For how long it was more.
     pub exceeded: Exceeded,
+    /// Where clients of a replica are sent.
+    pub redirection: Redirection,
     /// Whether the server stops.
     pub shutdown: Shutdown,
     /// What DEBUG has turned off or on.

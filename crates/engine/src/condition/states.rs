@@ -48,6 +48,10 @@ impl States {
     pub const UNLIMITED: States = States(1 << 11);
     /// Data is being loaded beside what there is, which it replaces at once.
     pub const LOADING_BESIDE: States = States(1 << 12);
+    /// A replica follows that is no Pantala (`repl-refuse-unknown`).
+    pub const OTHERS_FOLLOW: States = States(1 << 13);
+    /// A replica follows that is neither a Pantala nor a Valkey (the same).
+    pub const OLD_FOLLOW: States = States(1 << 14);
 
     /// Those of either.
     pub const fn and(self, more: States) -> States {
@@ -152,6 +156,16 @@ const RULES: &[Rule] = &[
         state: States::TOO_FEW_REPLICAS,
         whom: Whom::With(Flags::WRITE),
         answer: Answer::Error(error::TOO_FEW_REPLICAS),
+    },
+    Rule {
+        state: States::OTHERS_FOLLOW,
+        whom: Whom::With(Flags::ONLY_OURS),
+        answer: Answer::Error(error::UNKNOWN_TO_REPLICA),
+    },
+    Rule {
+        state: States::OLD_FOLLOW,
+        whom: Whom::With(Flags::NEWER),
+        answer: Answer::Error(error::UNKNOWN_TO_REPLICA),
     },
     Rule {
         state: States::READ_ONLY,

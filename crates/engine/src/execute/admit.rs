@@ -10,6 +10,7 @@ use pantala_scripting::Flags as ScriptFlags;
 
 use super::finish::suppress_reply;
 use super::{Turn, is_exec};
+use crate::condition::redirection::Target;
 use crate::condition::states::{Answer, Concerned, PAUSED, States};
 
 /// Why a command does not run now.
@@ -79,12 +80,53 @@ impl Turn<'_> {
             let permitted = self.permit(session, (found, args));
             permitted.map_err(|error| Refusal::Error(Some(found), error))?;
         }
+        if session.can_redirect() {
+            self.redirect(session, found, args)?;
+        }
         let is_refused = self.states.without(PAUSED).refusal(Concerned::one(flags)).is_some();
         if session.is_confined() && !flags.has(Flags::SUBSCRIBED) && !is_refused {
             let error = error::not_while_subscribed(&found.row.full_name());
             return Err(Refusal::Error(Some(found), error));
         }
         Ok(())
+    }
+
+    /// A replica sends clients that follow redirections to its primary, to write, and to read
+    /// unless they have said READONLY. While the role is handed over they wait.
+    fn redirect(
+        &self,
+        session: &Session,
+        found: CommandRef,
+        args: &[&[u8]],
+    ) -> Result<(), Refusal> {
+        let target = self.engine.condition.redirection.target();
+        if target == Target::Here {
+            return Ok(());
+        }
+        let flags = match (found.row.flags, &session.multi) {
+            (_, Some(queue)) if is_exec(found) => self.flags_of_queue(queue),
+            (flags, _) if flags.has(Flags::SCRIPT) => self.flags_of_script(found, args),
+            (flags, _) => flags,
+        };
+        let reads = flags.has(Flags::READONLY) && !session.reads_replicas;
+        let is_script =
+            found.row.flags.has(Flags::SCRIPT) && !self.says_that_it_writes(found, args);
+        if !reads && (is_script || !flags.has(Flags::WRITE)) {
+            return Ok(());
+        }
+        match target {
+            Target::There(address) => {
+                let error = error::redirected(&address);
+                Err(Refusal::Error(Some(found), error))
+            }
+            _ => Err(Refusal::Pause),
+        }
+    }
+
+    /// Whether a script says of itself that it writes.
+    fn says_that_it_writes(&self, found: CommandRef, args: &[&[u8]]) -> bool {
+        self.flags_said(found, args)
+            .is_some_and(|said| !said.has(ScriptFlags::COMPATIBLE) && said.says_that_it_writes())
     }
 
     /// What is decided of a command between MULTI and EXEC.
@@ -188,7 +230,9 @@ impl Turn<'_> {
         let before = output.len();
         if found.is_some_and(is_exec) {
             (session.multi, session.watching) = (None, None);
-            self.reply_error(session, args, &error::exec_aborted_by(error), output);
+            let is_redirected = error.code() == error::REDIRECT;
+            let told = if is_redirected { error.clone() } else { error::exec_aborted_by(error) };
+            self.reply_error(session, args, &told, output);
         } else {
             if let Some(queue) = &mut session.multi {
                 Arc::make_mut(queue).is_aborted = true;

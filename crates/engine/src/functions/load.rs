@@ -66,7 +66,11 @@ pub(super) fn restore(call: &mut Call<'_, '_>) -> Done {
     };
     super::hold_order(call)?;
     Engine::of(call).change_functions(change).map_err(ClientError::bytes)?;
-    call.record_as_it_came();
+    // In the version that Redis 7.0 reads.
+    let mut payload = Vec::new();
+    functions::write(codes.iter().map(Vec::as_slice), &mut payload);
+    let words: Vec<&[u8]> = [&call.args[..2], &[&payload], &call.args[3..]].concat();
+    call.record_as(&words);
     call.reply.ok();
     Ok(())
 }
@@ -141,6 +145,8 @@ impl Host for Loading {
             Level::Warning => tracing::warn!(target: "pantala::script", "{message}"),
         }
     }
+
+    fn tell(&mut self, _: bool, _: bool) {}
 
     fn tick(&mut self, _: u64) -> Result<(), Abort> {
         if monotonic_us() < self.until_us {

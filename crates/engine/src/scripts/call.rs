@@ -14,6 +14,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::{
     ClientError, CommandRef, Flags, Lane, Locking, Park, Session, error, key_positions,
 };
+use pantala_journal::Audience;
 use pantala_keyspace::pins::PinWait;
 use pantala_keyspace::snapshot::SnapshotWait;
 use pantala_keyspace::{Aborted, Awaited, Busy, Key, Locked, PartitionId, UndoLimits};
@@ -442,6 +443,17 @@ impl Host for Run<'_, '_> {
         self.attempt.log.add(level, message);
     }
 
+    fn tell(&mut self, files: bool, replicas: bool) {
+        if let Some(recorder) = self.turn.recorder {
+            recorder.tell(match (files, replicas) {
+                (true, true) => Some(Audience::All),
+                (true, false) => Some(Audience::Files),
+                (false, true) => Some(Audience::Replicas),
+                (false, false) => None,
+            });
+        }
+    }
+
     fn tick(&mut self, _instructions: u64) -> Result<(), Abort> {
         self.look_at_clock()
     }
@@ -449,6 +461,7 @@ impl Host for Run<'_, '_> {
 
 impl Drop for Run<'_, '_> {
     fn drop(&mut self) {
+        self.tell(true, true);
         if let Some(listed) = self.listed.take() {
             self.turn.engine.scripts.running.leave(&listed);
         }
@@ -463,6 +476,8 @@ pub(super) fn session_for(client: &Session) -> Session {
     let mut session = Session::new(client.id);
     session.is_script = true;
     session.db = client.db;
+    // WAIT in a script is about what its client has written before.
+    session.last_step = client.last_step;
     session.no_touch = client.no_touch;
     session.is_import_source = client.is_import_source;
     // It acts as its client's user.

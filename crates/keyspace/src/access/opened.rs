@@ -440,6 +440,14 @@ impl<'l, 'k> Opened<'l, 'k> {
         self.keep_beside(Tail { state, ..self.tail() });
     }
 
+    /// Gives a string that is there other flags; whether there is one.
+    pub fn set_item_flags(&mut self, flags: u32) -> bool {
+        let (Some(place), Ok(Some(_))) = (self.place, self.string()) else { return false };
+        let tail = Tail { flags, ..self.tail() };
+        self.change(Manner::Header).set_tail(place, tail);
+        true
+    }
+
     fn keep_beside(&mut self, tail: Tail) {
         if let (Some(place), Ok(Some(_))) = (self.place, self.string()) {
             self.changes.keep_beside(place, tail);

@@ -687,7 +687,7 @@ impl Around<'_, '_> {
     /// Records that a key is gone by itself.
     fn record_gone(&self, key: &[u8]) {
         if let Some(recorder) = self.scope.recorder {
-            recorder.record_lasting(self.scope.db.0, &[b"DEL", key]);
+            recorder.record_lasting(self.scope.db.0, &[b"UNLINK", key]);
         }
     }
 

@@ -312,7 +312,7 @@ impl Keyspace {
     /// Only on threads that may wait.
     pub fn record_gone(&self, db: DbIndex, name: &[u8], recorder: &Recorder) {
         let mut held = self.hold_at_last(PartitionId::of(self.hash(name)));
-        recorder.record_lasting(db.0, &[b"DEL", name]);
+        recorder.record_lasting(db.0, &[b"UNLINK", name]);
         held.last_step = recorder.end_loose_step(held.last_step);
         recorder.hand_over();
     }

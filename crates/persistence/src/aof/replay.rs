@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use pantala_base::UnixMs;
 use pantala_base::clock::{monotonic_us, unix_ms};
-use pantala_commands::{Flags, Lane, Locking, Park, Server, Session};
+use pantala_commands::{Flags, Lane, Locking, Park, Server, Session, meant};
 use pantala_engine::condition::states::States;
 use pantala_engine::engine::limits::Limited;
 use pantala_engine::execute::{Turn, Verdict};
@@ -147,7 +147,7 @@ impl Replay<'_> {
     /// # Errors
     /// What had to be there: a command that this server knows.
     pub fn run(&mut self, args: &[&[u8]]) -> Result<(), &'static str> {
-        let engine = self.turn.engine;
+        let (engine, args) = (self.turn.engine, meant(args));
         let found =
             engine.registry.resolve_recorded(args).ok_or("a command that this server knows")?;
         if !found.row.accepts(args.len()) {

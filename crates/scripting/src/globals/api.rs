@@ -58,15 +58,18 @@ impl Shared {
 /// Replies beyond this are not kept for their room.
 const REPLY_KEEP_BYTES: usize = 64 << 10;
 
+/// Bits of `set_repl`.
+const REPL_AOF: i64 = 1;
+const REPL_REPLICA: i64 = 2;
 const NUMBERS: [(&str, i64); 11] = [
     ("LOG_DEBUG", 0),
     ("LOG_VERBOSE", 1),
     ("LOG_NOTICE", 2),
     ("LOG_WARNING", 3),
     ("REPL_NONE", 0),
-    ("REPL_AOF", 1),
-    ("REPL_SLAVE", 2),
-    ("REPL_REPLICA", 2),
+    ("REPL_AOF", REPL_AOF),
+    ("REPL_SLAVE", REPL_REPLICA),
+    ("REPL_REPLICA", REPL_REPLICA),
     ("REPL_ALL", 3),
     ("REDIS_VERSION_NUM", 0x0007_0204),
     ("VALKEY_VERSION_NUM", 0x0009_0102),
@@ -239,7 +242,10 @@ fn set_repl(lua: &Lua, args: MultiValue) -> Result<Outcome> {
         return raise(lua, "ERR server.set_repl() requires one argument.");
     }
     match number_of(lua, &args[0])?.unwrap_or(0.0) as i64 {
-        0..=3 => Ok(NOTHING),
+        told @ 0..=3 => {
+            slot::host(|host| host.tell(told & REPL_AOF != 0, told & REPL_REPLICA != 0));
+            Ok(NOTHING)
+        }
         _ => raise(
             lua,
             "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",

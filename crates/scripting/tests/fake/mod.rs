@@ -15,6 +15,8 @@ pub const ARMED_TICKS: u64 = 20;
 pub struct Fake {
     pub values: HashMap<Vec<u8>, Vec<u8>>,
     pub logged: Vec<(Level, Vec<u8>)>,
+    /// What `set_repl` has said last: files, replicas.
+    pub told: (bool, bool),
     pub ticks: u64,
     /// The tick that says `Abort`; 0: none does.
     pub last_tick: u64,
@@ -85,6 +87,10 @@ impl Host for Fake {
 
     fn log(&mut self, level: Level, message: &[u8]) {
         self.logged.push((level, message.to_vec()));
+    }
+
+    fn tell(&mut self, files: bool, replicas: bool) {
+        self.told = (files, replicas);
     }
 
     fn tick(&mut self, _: u64) -> Result<(), Abort> {

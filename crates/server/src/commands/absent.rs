@@ -11,18 +11,18 @@ pub const ROWS: &[Command] = &[
         .since("4.0.0")
         .complexity("Depends on the subcommand.")
         .summary("Modules: there are none."),
-    Command::new("READONLY", fine, Group::Cluster)
+    Command::new("READONLY", read_here, Group::Cluster)
         .arity(1)
         .flags(Flags::FAST.and(ANY_TIME))
         .categories(&[Category::Connection])
         .since("3.0.0")
-        .summary("Accepted: every connection may read here."),
-    Command::new("READWRITE", fine, Group::Cluster)
+        .summary("A client that follows redirections reads from a replica all the same."),
+    Command::new("READWRITE", read_there, Group::Cluster)
         .arity(1)
         .flags(Flags::FAST.and(ANY_TIME))
         .categories(&[Category::Connection])
         .since("3.0.0")
-        .summary("Accepted: every connection may write here."),
+        .summary("A client that follows redirections is sent to the primary to read."),
 ];
 
 const ANY_TIME: Flags = Flags::LOADING.and(Flags::STALE);
@@ -44,7 +44,14 @@ const MODULE: &[Command] = &[
         .summary("Tells what the subcommands do."),
 ];
 
-fn fine(call: &mut Call<'_, '_>) -> Done {
+fn read_here(call: &mut Call<'_, '_>) -> Done {
+    call.session.reads_replicas = true;
+    call.reply.ok();
+    Ok(())
+}
+
+fn read_there(call: &mut Call<'_, '_>) -> Done {
+    call.session.reads_replicas = false;
     call.reply.ok();
     Ok(())
 }

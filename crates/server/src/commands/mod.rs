@@ -84,45 +84,65 @@ mod tests {
 
     use super::*;
 
-    /// Commands that change something and are recorded as they came: run again, they do the same.
-    /// What they look at (other keys, conditions) is the same by then, too.
-    const AS_THEY_CAME: &str = "\
-        append bitfield bitop copy decr decrby del geoadd georadius georadiusbymember \
-        geosearchstore hdel hincrby hmset hset hsetnx incr incrby linsert lmove lpop lpush \
-        lpushx lrem lset move mset msetnx persist pfadd pfcount pfdebug pfmerge rename \
-        renamenx rpop rpoplpush rpush rpushx sadd sdiffstore setbit setnx setrange \
-        sinterstore smove sort srem stick sunionstore unlink unstick xack xdel xgroup|create \
-        xgroup|createconsumer xgroup|delconsumer xgroup|destroy xgroup|setid xsetid zadd \
-        zdiffstore zincrby zinterstore zpopmax zpopmin zrangestore zrem zremrangebylex \
-        zremrangebyrank zremrangebyscore zunionstore";
-    /// Commands whose handlers say what is to be recorded: they count from now, take by chance,
-    /// wait, add fractions, depend on how something lies in memory, or few servers know them.
-    const IN_A_FORM: &str = "\
-        blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin cl.throttle delex \
-        delifeq expire expireat fieldexpire getdel getex getset hexpire hexpireat hgetdel \
-        hgetex hincrbyfloat hpersist hpexpire hpexpireat hsetex incrbyfloat lmpop ltrim \
-        mc.add mc.append mc.b.append mc.b.decr mc.b.delete mc.b.gat mc.b.incr mc.b.set \
-        mc.b.toolarge mc.b.touch mc.cas mc.decr mc.delete mc.gat mc.gats mc.incr mc.ma mc.mad \
-        mc.md mc.mgc mc.mgt mc.ms mc.msa mc.mstoolarge mc.prepend mc.replace mc.set mc.toolarge \
-        mc.touch migrate msetex pexpire pexpireat psetex restore restore-asking saddex set setex \
-        spexpireat spop xackdel xadd xautoclaim xclaim xdelex xreadgroup xtrim zexpire zexpireat \
-        zmpop zpersist zpexpire zpexpireat";
-    /// Commands that run others, or whose changes the keyspace records.
-    const BY_WHAT_THEY_CAUSE: &str = "\
-        eval evalsha fcall flushall flushdb function|delete function|flush function|load \
-        function|restore mc.b.flush mc.flush_all publish spublish swapdb zcollect";
+    /// What followers of other kinds are told of each command, and what they lack.
+    const TOLD: &str = include_str!("../../../../docs/followers.md");
+    /// What Redis 7.0 knows, by the names of commands.
+    const REDIS_70: &str = include_str!("../../tests/facts/redis70.txt");
+
+    /// The table's rows: names, how they are told, what is lacking.
+    fn told() -> Vec<(Vec<String>, &'static str, &'static str)> {
+        let rows = TOLD.lines().skip_while(|line| !line.starts_with("| command |")).skip(2);
+        let row = |line: &'static str| {
+            let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [names, told, lacks] = cells[..] else { panic!("three cells: {line}") };
+            let names = names.split(' ').map(|name| name.replace("\\|", "|")).collect();
+            (names, told, lacks)
+        };
+        rows.map(row).collect()
+    }
 
     #[test]
-    fn it_is_known_of_every_command_that_changes_something_how_it_is_recorded() {
+    fn it_is_known_of_every_command_that_changes_something_how_followers_are_told() {
         let registry = registry();
         let changes = Flags::WRITE.and(Flags::MAY_REPLICATE);
         let rows = registry.rows().iter().filter(|row| row.flags.has(changes));
         let mut names: Vec<_> = rows.map(|row| row.full_name()).collect();
         names.sort_unstable();
-        let known = [AS_THEY_CAME, IN_A_FORM, BY_WHAT_THEY_CAUSE];
-        let known = known.iter().flat_map(|names| names.split(' '));
-        let mut known: Vec<_> = known.map(str::to_string).collect();
+        let mut known: Vec<_> = told().into_iter().flat_map(|row| row.0).collect();
         known.sort_unstable();
         assert_eq!(names, known);
+    }
+    #[test]
+    fn what_is_told_as_it_came_redis_70_knows() {
+        let known: Vec<&str> = REDIS_70.split_ascii_whitespace().collect();
+        for (names, told, _) in told() {
+            if told.starts_with("as it came") || told.starts_with("as they came") {
+                names.iter().for_each(|name| assert!(known.contains(&&**name), "{name}"));
+            }
+            // The words in capitals are commands, but for those of options.
+            let words = told.split(|letter: char| !letter.is_ascii_uppercase());
+            let ours = ["SPEXPIREAT", "ZPEXPIREAT", "ZPERSIST", "HPEXPIREAT", "HPERSIST"];
+            for word in words.filter(|word| word.len() > 3 && ours.contains(word)) {
+                assert!(told.contains("aside"), "{word} of {names:?}");
+            }
+        }
+    }
+
+    /// What a row says of itself is what the table says.
+    #[test]
+    fn what_is_refused_is_what_followers_lack() {
+        let registry = registry();
+        for (names, told, lacks) in told() {
+            for name in names {
+                let row = registry.row_of(&name).expect("the other test has found it").row;
+                let (ours, newer) = (row.flags.has(Flags::ONLY_OURS), row.flags.has(Flags::NEWER));
+                let is_about_fields = lacks.starts_with("Redis: ") && name != "hincrbyfloat";
+                assert_eq!(newer, is_about_fields, "{name}: {lacks}");
+                let is_about_members =
+                    lacks.contains("deadlines of members") || lacks == "the mark";
+                assert_eq!(ours, is_about_members, "{name}: {lacks}");
+                assert!(!ours || told.contains("aside"), "{name}: {told}");
+            }
+        }
     }
 }

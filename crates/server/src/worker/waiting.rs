@@ -7,7 +7,7 @@ use std::mem::take;
 use std::sync::Arc;
 
 use pantala_base::clock::monotonic_us;
-use pantala_commands::{Acknowledged, AtTimeout, ClientError, Locking, ReplyMode};
+use pantala_commands::{Acknowledged, AtTimeout, ClientError, Locking, ReplyMode, error};
 use pantala_engine::execute::suppress_reply;
 use pantala_engine::lane::Job;
 use pantala_engine::waiting::{Blocked, Pending};
@@ -77,8 +77,12 @@ impl Worker {
 
     /// Answers WAIT or WAITAOF, if all have what they wait for.
     fn answer_if_enough(&mut self, index: u32) {
-        if self.count_acknowledged(index).is_some_and(Acknowledged::is_enough) {
+        let Some(told) = self.count_acknowledged(index) else { return };
+        if told.is_enough() {
             self.unblock(index, None);
+        } else if told.wants_local && !self.shared.appending.is_running() {
+            // CONFIG SET appendonly no: nothing will be kept any more.
+            self.unblock(index, Some(&error::NO_LOG_TO_WAIT_FOR));
         }
     }
 

@@ -76,12 +76,15 @@ fn bitop(call: &mut Call<'_, '_>) -> Done {
         if opened.remove() {
             opened.publish(event::DEL);
         }
+        drop(opened);
+        record_result(call, op, target);
     } else if lengths.iter().sum::<usize>() > STEP_BYTES && call.may_pause() {
         return fold_aside(call, op, target, sources);
     } else {
         let unfinished = make_room(call, target, length);
         let unfinished = fold(call, unfinished, op, target, sources, &lengths);
         call.keys.resume(unfinished, target).publish(event::SET);
+        record_result(call, op, target);
     }
     call.reply.int(length as i64);
     Ok(())
@@ -129,8 +132,27 @@ fn fold_aside(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>, sources: &[Ke
     } else if was_there {
         opened.publish(event::DEL);
     }
+    drop(opened);
+    record_result(call, op, target);
     call.reply.int(length as i64);
     Ok(())
+}
+
+/// Records what came of an operation that Redis 7.0 and Valkey do not know. Theirs is recorded as
+/// it came: it may be much shorter than its result.
+fn record_result(call: &mut Call<'_, '_>, op: BitOp, target: Key<'_>) {
+    let is_known = matches!(op, BitOp::And | BitOp::Or | BitOp::Xor | BitOp::Not);
+    if is_known || !call.is_recorded() {
+        return;
+    }
+    let opened = call.keys.peek(target);
+    let (mut scratch, recorder) = (IntText::new(), opened.scope().recorder);
+    let db = opened.scope().db.0;
+    let Some(recorder) = recorder else { return };
+    match opened.string() {
+        Ok(Some(value)) => recorder.record(db, &[b"SET", target.bytes, value.bytes(&mut scratch)]),
+        _ => recorder.record(db, &[b"DEL", target.bytes]),
+    }
 }
 
 /// Folds a stretch of the sources, which begins at `at` and is as long as both buffers.

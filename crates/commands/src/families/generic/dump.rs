@@ -3,12 +3,14 @@
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, parse_i64};
 use pantala_keyspace::{Opened, Scope, event};
+use pantala_rdb::payload::Payload;
 use pantala_rdb::{Kind, Limits, Strings, Value, Writing, payload, write_flags};
 use pantala_settings::Settings;
 use pantala_table::{IntText, MAX_STRING_BYTES, OwnedRecord, Place, Table, Tail};
 use pantala_values::Object;
 
 use crate::calls::call::{Call, Done, Lane, Stop, list_fill};
+use crate::calls::record::Known;
 use crate::error::{self, ClientError};
 use crate::families::{hash, set, stream, zset};
 use crate::long_work::incremental::Gathered;
@@ -225,14 +227,16 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
     let ttl = parse_i64(call.args[2]).ok_or(error::NOT_INTEGER)?;
     let deadline = deadline(ttl, options.is_absolute, call.clock())?;
     let (payload, versions, limits) = (call.args[3], call.rdb_versions(), limits(call));
-    let name = call.args[1];
-    let record = call.meanwhile(|| {
+    let (name, is_recorded) = (call.args[1], call.is_recorded());
+    let (record, told) = call.meanwhile(|| {
         let payload = payload::open(payload, versions).ok_or(BAD_PAYLOAD)?;
         if payload.foreign_kind() == Some(Kind::HASH_2) {
             return Err(FOREIGN_HASH);
         }
         let value = payload::read(&payload, &limits).map_err(|_| BAD_DATA)?;
-        Ok(record_of(name, value, deadline, payload.beside.flags))
+        let record = record_of(name, value, deadline, payload.beside.flags);
+        let told = (is_recorded && !payload.is_for_all()).then(|| Told::of(&payload, &record));
+        Ok((record, told))
     })??;
     // Somebody may have made the key meanwhile.
     check_free(call, &options)?;
@@ -244,7 +248,7 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
         }
         drop(opened);
         if was_there && call.is_recorded() {
-            call.record_removal(name);
+            call.record_end(name);
         }
     } else {
         // What was there makes way: the key is a new one.
@@ -256,16 +260,45 @@ fn restore(call: &mut Call<'_, '_>) -> Done {
         }
         opened.publish(event::RESTORE);
         drop(opened);
-        if call.is_recorded()
-            && let Some(deadline) = deadline
-        {
-            let digits = &mut [0; I64_TEXT_MAX_BYTES];
-            let moment = fmt_i64(deadline.0, digits);
-            call.record_as(&[b"RESTORE", name, moment, call.args[3], b"REPLACE", b"ABSTTL"]);
+        if call.is_recorded() && (deadline.is_some() || told.is_some()) {
+            record_restored(call, deadline, told.as_ref());
         }
     }
     call.reply.ok();
     Ok(())
+}
+
+/// A payload that not all servers read, in a form for those.
+struct Told {
+    payload: Vec<u8>,
+    /// Who also has what this form lacks.
+    rest: Option<Known>,
+}
+
+impl Told {
+    fn of(payload: &Payload<'_>, record: &OwnedRecord<Object>) -> Told {
+        let mut old = Vec::new();
+        let (from, to) = payload::write_old(&record.value(), &mut old);
+        let rest = match from {
+            _ if payload.beside.flags != 0 => Some(Known::ToOurs),
+            Kind::HASH_2 | Kind::STREAM_3 => Some(Known::ToSome),
+            from => (from != to).then_some(Known::ToOurs),
+        };
+        Told { payload: old, rest }
+    }
+}
+
+/// Records the key as it is now: in a form that all servers read, and aside as it came.
+#[inline(never)]
+fn record_restored(call: &Call<'_, '_>, deadline: Option<UnixMs>, told: Option<&Told>) {
+    let (name, payload) = (call.args[1], call.args[3]);
+    let digits = &mut [0; I64_TEXT_MAX_BYTES];
+    let moment = fmt_i64(deadline.map_or(0, |deadline| deadline.0), digits);
+    let words = |payload| [b"RESTORE", name, moment, payload, b"REPLACE", b"ABSTTL"];
+    call.record_as(&words(told.map_or(payload, |told| &told.payload)));
+    if let Some(known) = told.and_then(|told| told.rest) {
+        call.record_aside(known, name, &words(payload));
+    }
 }
 
 fn check_free(call: &mut Call<'_, '_>, options: &Options) -> Done {

@@ -82,7 +82,7 @@ pub(in crate::families) fn record_deadline(
     match stays {
         _ if !call.is_recorded() => {}
         true => call.record_deadline(key.bytes, deadline),
-        false => call.record_removal(key.bytes),
+        false => call.record_end(key.bytes),
     }
 }
 

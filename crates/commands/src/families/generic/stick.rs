@@ -3,6 +3,7 @@
 //! ends with it.
 
 use crate::calls::call::{Call, Done};
+use crate::calls::record::Known;
 use crate::rows::command::{Command, Flags, Group, Handler, KeyFlags, KeySpec};
 
 const KEYS: &[KeySpec] = &[KeySpec::range(1, -1, 1, KeyFlags::MODIFY)];
@@ -11,7 +12,7 @@ const fn row(name: &'static str, handler: Handler) -> Command {
     Command::write(name, handler, Group::Generic)
         .replaces()
         .arity(-2)
-        .flags(Flags::FAST)
+        .flags(Flags::FAST.and(Flags::ONLY_OURS))
         .keys(KEYS)
         .tips(super::presence::SUMMED)
         .since("7.0.0")
@@ -26,13 +27,16 @@ pub(super) const UNSTICK: Command = row("UNSTICK", |call| mark(call, false))
     .summary("Takes the mark of STICK from keys, and counts those that had it.");
 
 fn mark(call: &mut Call<'_, '_>, sticky: bool) -> Done {
-    let mut changed = 0;
+    let (mut changed, is_recorded) = (0, call.is_recorded());
     for key in call.all_keys() {
         let mut opened = call.keys.peek(key);
         if opened.set_sticky(sticky) {
             opened.publish_silently();
             changed += 1;
         }
+    }
+    if changed > 0 && is_recorded {
+        call.record_aside(Known::ToOurs, call.args[1], call.args);
     }
     call.reply.int(changed);
     Ok(())

@@ -65,6 +65,8 @@ pub(super) struct Query {
     pub stores_distances: bool,
     from: Option<From>,
     outline: Option<Outline>,
+    /// Whether what is searched is a polygon.
+    pub is_polygon: bool,
     /// Metres of the unit that was given.
     pub unit: f64,
 }
@@ -274,8 +276,8 @@ impl Query {
                 "ERR {what} is not compatible with WITHDIST, WITHHASH and WITHCOORD options"
             )));
         }
-        let is_polygon = matches!(self.outline, Some(Outline::Polygon(_)));
-        if is_search && self.from.is_none() && !is_polygon {
+        self.is_polygon = matches!(self.outline, Some(Outline::Polygon(_)));
+        if is_search && self.from.is_none() && !self.is_polygon {
             return Err(error::exactly_one("FROMMEMBER or FROMLONLAT", name));
         }
         if is_search && self.outline.is_none() {

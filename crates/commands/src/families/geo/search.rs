@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use pantala_base::number::push_f64;
 use pantala_keyspace::event;
 use pantala_keyspace::{Expiry, Key};
 use pantala_table::{IntText, StrRef};
@@ -13,6 +14,7 @@ use smallvec::SmallVec;
 use super::query::{Form, Order, Query};
 use super::{READS, reply_distance, reply_position};
 use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::calls::record::{RECORDED_AT_ONCE, Words};
 use crate::error;
 use crate::families::zset;
 use crate::long_work::incremental::{Budget, Gathered};
@@ -236,7 +238,15 @@ fn search(call: &mut Call<'_, '_>, form: Form) -> Done {
         _ => (keys.get(1).copied(), event::GEORADIUSSTORE),
     };
     // The row finds the key by the same words as the query.
-    store(call, target.ok_or(error::SYNTAX)?, stored, event);
+    let (target, is_polygon) = (target.ok_or(error::SYNTAX)?, query.is_polygon);
+    let entries = match is_polygon && call.is_recorded() {
+        true => Some(entries_of(&query, &hits)),
+        false => None,
+    };
+    let has_changed = store(call, target, stored, event);
+    if let Some(entries) = entries.filter(|_| has_changed) {
+        record_stored(call, target, &entries);
+    }
     call.reply.int(hits.found.len() as i64);
     Ok(())
 }
@@ -344,15 +354,25 @@ fn answer(call: &mut Call<'_, '_>, query: &Query, hits: &Hits) {
     }
 }
 
-fn sorted_set(query: &Query, hits: &Hits, limits: SortedSetLimits) -> SortedSet {
+/// What is stored, as it was found.
+fn entries_of<'h>(query: &Query, hits: &'h Hits) -> Vec<(&'h [u8], f64)> {
     let score = |hit: &Hit| if query.stores_distances { hit.distance } else { hit.score };
-    let mut entries: Vec<(&[u8], f64)> =
-        hits.found.iter().map(|hit| (hits.text(hit), score(hit))).collect();
+    hits.found.iter().map(|hit| (hits.text(hit), score(hit))).collect()
+}
+
+fn sorted_set(query: &Query, hits: &Hits, limits: SortedSetLimits) -> SortedSet {
+    let mut entries = entries_of(query, hits);
     entries.sort_unstable_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(b.0)));
     SortedSet::of_sorted(&entries, limits)
 }
 
-fn store(call: &mut Call<'_, '_>, target: Key<'_>, set: Option<SortedSet>, event: event::Event) {
+/// Stores what was found; whether that has changed something.
+fn store(
+    call: &mut Call<'_, '_>,
+    target: Key<'_>,
+    set: Option<SortedSet>,
+    event: event::Event,
+) -> bool {
     let mut opened = call.keys.open(target);
     match set {
         Some(set) => {
@@ -361,6 +381,20 @@ fn store(call: &mut Call<'_, '_>, target: Key<'_>, set: Option<SortedSet>, event
             opened.publish_collection::<SortedSet>(event);
         }
         None if opened.remove() => opened.publish(event::DEL),
-        None => {}
+        None => return false,
+    }
+    true
+}
+
+/// Records what was stored, as Redis 7.0 knows no polygons.
+#[inline(never)]
+fn record_stored(call: &Call<'_, '_>, target: Key<'_>, entries: &[(&[u8], f64)]) {
+    call.record_removal(target.bytes);
+    for entries in entries.chunks(RECORDED_AT_ONCE) {
+        let mut scores = vec![Vec::new(); entries.len()];
+        scores.iter_mut().zip(entries).for_each(|(text, (_, score))| push_f64(text, *score));
+        let pairs = scores.iter().zip(entries);
+        let words: Words<'_> = pairs.flat_map(|(score, entry)| [score, entry.0]).collect();
+        call.record_listed(&[b"ZADD", target.bytes], &words);
     }
 }

@@ -21,7 +21,11 @@ const fn asks(name: &'static str, handler: Handler) -> Command {
 }
 
 const fn expires(name: &'static str, handler: Handler) -> Command {
-    writes(name, handler).arity(-6).since("9.0.0").complexity("O(N) for N fields")
+    writes(name, handler)
+        .arity(-6)
+        .flags(Flags::NEWER)
+        .since("9.0.0")
+        .complexity("O(N) for N fields")
 }
 
 pub(super) const HEXPIRE: Command = expires("HEXPIRE", |call| expire(call, TimeForm::Seconds))
@@ -98,6 +102,7 @@ pub(super) fn ttl(call: &mut Call<'_, '_>, form: Form) -> Done {
 
 pub(super) const HPERSIST: Command = writes("HPERSIST", persist)
     .arity(-5)
+    .flags(Flags::NEWER)
     .since("9.0.0")
     .complexity("O(N) for N fields")
     .syntax("key (FIELDS numfields:int field [field ...])")

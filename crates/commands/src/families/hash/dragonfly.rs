@@ -39,6 +39,7 @@ fn field_ttl(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) const FIELDEXPIRE: Command = writes("FIELDEXPIRE", field_expire)
     .arity(-4)
+    .flags(Flags::ONLY_OURS)
     .categories(&[Category::Set, Category::Hash])
     .complexity("O(N) for N fields")
     .syntax("key seconds:int field [field ...]")

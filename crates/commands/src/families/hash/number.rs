@@ -9,6 +9,7 @@ use pantala_values::hash::{Before, Lifetime};
 use super::{CHANGE, grows, limits, open};
 use crate::calls::call::{Call, Done};
 use crate::error;
+use crate::families::deadlines;
 use crate::rows::command::Command;
 
 pub(super) const HINCRBY: Command = grows("HINCRBY", hincrby)
@@ -82,14 +83,9 @@ fn hincrbyfloat(call: &mut Call<'_, '_>) -> Done {
     if call.is_recorded() {
         // What comes of an addition may be another number on another machine. HSET would take the
         // deadline away.
-        match deadline {
-            None => call.record_as(&[b"HSET", key.bytes, field, &text]),
-            Some(deadline) => {
-                let digits = &mut [0; I64_TEXT_MAX_BYTES];
-                let moment = fmt_i64(deadline.0, digits);
-                let first: [&[u8]; 5] = [b"HSETEX", key.bytes, b"PXAT", moment, b"FIELDS"];
-                call.record_counted(&first, &[field, &text], 2);
-            }
+        call.record_as(&[b"HSET", key.bytes, field, &text]);
+        if let Some(deadline) = deadline {
+            deadlines::record_set::<Hash>(call, key.bytes, &[field], deadline);
         }
     }
     call.reply.bulk(&text);

@@ -1,7 +1,6 @@
 //! Values and deadlines in one command: HSETEX, HGETEX, HGETDEL.
 
 use pantala_base::UnixMs;
-use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64};
 use pantala_keyspace::{Opened, event};
 use pantala_values::Hash;
 use pantala_values::hash::{Before, HashRef, Lifetime};
@@ -13,12 +12,13 @@ use crate::calls::record;
 use crate::error;
 use crate::families::deadlines;
 use crate::options::is_word;
-use crate::rows::command::{Command, KeyFlags, KeySpec};
+use crate::rows::command::{Command, Flags, KeyFlags, KeySpec};
 
 const TAKE: &[KeySpec] = &[KeySpec::one(1, KeyFlags::TAKE)];
 
 pub(super) const HSETEX: Command = grows("HSETEX", hsetex)
     .arity(-6)
+    .flags(Flags::NEWER)
     .keys(ADD)
     .since("9.0.0")
     .complexity("O(N) for N fields")
@@ -64,6 +64,7 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
         (_, Some(deadline)) => Lifetime::Until(deadline),
         _ => Lifetime::Forever,
     };
+    let is_recorded = opened.scope().recorder.is_some();
     let hash = opened.collection_or_new::<Hash>()?;
     let limits = limits(call.settings);
     let mut expired = 0;
@@ -71,6 +72,10 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
         let before = hash.set(pair[0], pair[1], lifetime, limits, now);
         expired += u64::from(before == Before::Expired);
     }
+    let given = match is_recorded {
+        true => deadlines_of(hash.view(), pairs, now),
+        false => Vec::new(),
+    };
     if expired > 0 {
         tally.expired_elements.add(expired);
         opened.announce(event::HEXPIRED);
@@ -82,23 +87,42 @@ fn hsetex(call: &mut Call<'_, '_>) -> Done {
     }
     drop(opened);
     if call.is_recorded() {
-        record_pairs(call, key.bytes, lifetime, pairs);
+        record_pairs(call, key.bytes, pairs, &given);
     }
     call.reply.int(1);
     Ok(())
 }
 
-/// Records fields that were set, without conditions and with the deadline as a moment.
-#[inline(never)]
-fn record_pairs(call: &Call<'_, '_>, key: &[u8], lifetime: Lifetime, pairs: &[&[u8]]) {
-    let digits = &mut [0; I64_TEXT_MAX_BYTES];
-    match lifetime {
-        Lifetime::Forever => call.record_listed(&[b"HSET", key], pairs),
-        Lifetime::Keep => call.record_counted(&[b"HSETEX", key, b"KEEPTTL", b"FIELDS"], pairs, 2),
-        Lifetime::Until(deadline) => {
-            let moment = fmt_i64(deadline.0, digits);
-            call.record_counted(&[b"HSETEX", key, b"PXAT", moment, b"FIELDS"], pairs, 2);
+/// The deadlines that these fields have, in their order: a run of fields with the same one is one.
+fn deadlines_of<'f>(
+    hash: HashRef<'_>,
+    pairs: &[&'f [u8]],
+    now: UnixMs,
+) -> Vec<(UnixMs, record::Words<'f>)> {
+    let mut given: Vec<(UnixMs, record::Words<'f>)> = Vec::new();
+    for &field in pairs.iter().step_by(2) {
+        let Some(deadline) = hash.get(field, now).and_then(|found| found.deadline) else {
+            continue;
+        };
+        match given.last_mut() {
+            Some((last, fields)) if *last == deadline => fields.push(field),
+            _ => given.push((deadline, record::Words::from_slice(&[field]))),
         }
+    }
+    given
+}
+
+/// Records fields that were set, and the deadlines they have now: HSET takes them away.
+#[inline(never)]
+fn record_pairs(
+    call: &Call<'_, '_>,
+    key: &[u8],
+    pairs: &[&[u8]],
+    given: &[(UnixMs, record::Words<'_>)],
+) {
+    call.record_listed(&[b"HSET", key], pairs);
+    for (deadline, fields) in given {
+        deadlines::record_set::<Hash>(call, key, fields, *deadline);
     }
 }
 
@@ -156,6 +180,7 @@ fn remove_pairs(opened: &mut Opened<'_, '_>, pairs: &[&[u8]], now: UnixMs) -> Re
 
 pub(super) const HGETEX: Command = writes("HGETEX", hgetex)
     .arity(-5)
+    .flags(Flags::NEWER)
     .keys(CHANGE)
     .since("9.0.0")
     .complexity("O(N) for N fields")

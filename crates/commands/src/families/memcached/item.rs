@@ -6,7 +6,7 @@
 //! A change is recorded as what it did: `SET`, `APPEND`, `DEL`, `PEXPIREAT`, `PERSIST`.
 
 use pantala_base::UnixMs;
-use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64};
+use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_u64, parse_u64};
 use pantala_keyspace::{Expiry, Opened, event};
 use pantala_memcached::arithmetic::{self, Direction, Text};
 use pantala_memcached::expiry::Expires;
@@ -15,6 +15,7 @@ use pantala_protocol::Reply;
 use pantala_table::{IntText, StrRef, Tail};
 
 use crate::calls::call::{Call, Done, Lane, Stop};
+use crate::error;
 use crate::families::generic::{give_deadline, record_deadline};
 
 /// Copying more bytes than this is for the slow lane.
@@ -327,6 +328,18 @@ fn write_change(call: &Call<'_, '_>, how: Store<'_>, change: Change) {
 /// The key is this item now.
 fn record_item(call: &Call<'_, '_>, value: &[u8], expiry: Expiry, flags: u32) {
     call.record_string_with_flags(call.key().bytes, value, expiry, flags);
+}
+
+/// mc.flags: what is kept beside an item, as [`record_item`] tells of it.
+pub fn flags(call: &mut Call<'_, '_>) -> Done {
+    let flags = parse_u64(call.args[2]).and_then(|flags| u32::try_from(flags).ok());
+    let flags = flags.ok_or(error::NOT_INTEGER)?;
+    let mut opened = call.keys.peek(call.key());
+    if opened.set_item_flags(flags) {
+        opened.publish_silently();
+    }
+    call.reply.ok();
+    Ok(())
 }
 
 /// What became of an item that was to go.

@@ -24,7 +24,8 @@
 //! Invariants
 //! 1. A command has one key at most: a `get` of many is as many commands, one after the other, so
 //!    they are grouped, prefetched and parked as all commands are.
-//! 2. What is recorded in the journal are commands of RESP; none of these rows is ever read there.
+//! 2. What is recorded in the journal are commands of RESP, and `mc.flags`; no other of these rows
+//!    is ever read there.
 //! 3. No handler allocates for a `get`.
 //! 4. Rules of users know none of these rows: each is allowed to whom the command of RESP is that
 //!    does the same.
@@ -136,6 +137,10 @@ pub const ROWS: &[Command] = &[
     changes("mc.b.decr", binary::count, CHANGE, Flags::DENYOOM.and(Flags::FAST))
         .allowed_as("DECRBY")
         .summary("Takes from a number, down to zero."),
+    changes("mc.flags", item::flags, MODIFY, Flags::FAST)
+        .arity(3)
+        .allowed_as("SET")
+        .summary("Gives an item flags: how records tell of them."),
     says("mc.verbosity", text::verbosity).summary("Does nothing, and says so."),
     says("mc.version", text::version).summary("Returns the version."),
     says("mc.mn", text::meta_nothing).summary("Answers, so that a client knows where it is."),

@@ -93,7 +93,7 @@ fn pop_many(call: &mut Call<'_, '_>) -> Done {
         opened.announce(event::DEL);
         drop(opened);
         if call.is_recorded() {
-            call.record_removal(key.bytes);
+            call.record_end(key.bytes);
         }
         return Ok(());
     }

@@ -156,7 +156,8 @@ fn set_with_options(call: &mut Call<'_, '_>) -> Done {
         let done = put_with_tail(&mut opened, call.args[2], expiry, tail);
         drop(opened);
         // NX and XX alone may be asked again: when they are, the answer is the same.
-        let may_come_again = !looks_at_value && !matches!(expiry, Expiry::At(_));
+        let may_come_again =
+            !looks_at_value && !matches!(expiry, Expiry::At(_)) && !options.says_flags;
         if call.is_recorded() && !may_come_again {
             match done {
                 Put::Set => {
@@ -206,7 +207,7 @@ fn put_with_tail(opened: &mut Opened<'_, '_>, value: &[u8], expiry: Expiry, tail
 fn record_put(call: &Call<'_, '_>, key: Key<'_>, value: &[u8], expiry: Expiry, done: Put) {
     match done {
         Put::Set => call.record_string(key.bytes, value, expiry),
-        Put::Removed => call.record_removal(key.bytes),
+        Put::Removed => call.record_end(key.bytes),
         Put::Nothing => {}
     }
 }

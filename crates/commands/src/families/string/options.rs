@@ -70,6 +70,8 @@ pub(super) struct SetOptions<'a> {
     pub time: Time<'a>,
     /// _MCFLAGS: what Memcached keeps with a value. Dragonfly's word, and for the journal.
     pub flags: u32,
+    /// The word was said: others do not know it.
+    pub says_flags: bool,
 }
 
 impl<'a> SetOptions<'a> {
@@ -132,6 +134,7 @@ impl<'a> SetOptions<'a> {
         }
         let Some(number) = rest.next().and_then(parse_i64) else { return Ok(false) };
         self.flags = u32::try_from(number).map_err(|_| error::NOT_INTEGER)?;
+        self.says_flags = true;
         Ok(true)
     }
 

@@ -1,6 +1,6 @@
 //! Commands of several elements, such as `RPUSH key a b c`.
 
-use pantala_journal::resp::{push_array, push_bulk};
+use pantala_journal::resp::{push_array, push_bulk, push_command};
 
 /// So many elements a command has at most, as in Redis.
 const MOST_ELEMENTS: usize = 64;
@@ -39,8 +39,7 @@ impl<'b> Batch<'b> {
 
     /// The same, and a command of its own that is to follow it.
     pub fn push_with(&mut self, args: &[&[u8]], after: &[&[u8]]) {
-        push_array(&mut self.after, after.len());
-        after.iter().for_each(|arg| push_bulk(&mut self.after, arg));
+        push_command(&mut self.after, after);
         self.push(args);
     }
 

@@ -3,14 +3,16 @@
 //!
 //! | type | commands |
 //! |---|---|
-//! | string | SET; its word _MCFLAGS for flags of Memcached (ours) |
+//! | string | SET; mc.flags for flags of Memcached (ours) |
 //! | list | RPUSH |
 //! | set | SADD; SPEXPIREAT for each member with a deadline (ours) |
 //! | sorted set | ZADD; ZPEXPIREAT for each member with a deadline (ours) |
 //! | hash | HMSET; HPEXPIREAT for each field with a deadline |
 //! | stream | XADD, XSETID, XGROUP CREATE, XGROUP CREATECONSUMER, XCLAIM |
 //!
-//! and PEXPIREAT at last, where the key has a deadline. A command has up to `MOST_ELEMENTS`. What
+//! What others do not know is told aside (`pantala_commands::for_ours`): they do nothing there.
+//!
+//! And PEXPIREAT at last, where the key has a deadline. A command has up to `MOST_ELEMENTS`. What
 //! of a stream is pending and not in it any more is lost, as in Redis: XCLAIM makes no such thing.
 //!
 //! | file | what |

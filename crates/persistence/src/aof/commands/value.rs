@@ -4,6 +4,7 @@
 
 use pantala_base::UnixMs;
 use pantala_base::number::{I64_TEXT_MAX_BYTES, fmt_i64, fmt_u64, push_f64};
+use pantala_commands::{for_ours, for_some};
 use pantala_journal::resp::{push_array, push_bulk, push_bulk_header, push_command};
 use pantala_keyspace::snapshot::SnapshotParts;
 use pantala_table::{IntText, StrRef, ValueRef, is_expired};
@@ -107,7 +108,7 @@ fn write_string(text: StrRef<'_>, flags: u32, part: Part<'_>, out: &mut Vec<u8>)
     let mut scratch = IntText::new();
     let bytes = text.bytes(&mut scratch);
     if part.from == 0 {
-        push_array(out, if flags == 0 { 3 } else { 5 });
+        push_array(out, 3);
         push_bulk(out, b"SET");
         push_bulk(out, part.key);
         push_bulk_header(out, bytes.len());
@@ -120,8 +121,9 @@ fn write_string(text: StrRef<'_>, flags: u32, part: Part<'_>, out: &mut Vec<u8>)
     }
     out.extend_from_slice(b"\r\n");
     if flags != 0 {
-        push_bulk(out, b"_MCFLAGS");
-        push_bulk(out, fmt_u64(u64::from(flags), &mut [0; I64_TEXT_MAX_BYTES]));
+        let digits = &mut [0; I64_TEXT_MAX_BYTES];
+        let words: [&[u8]; 3] = [b"mc.flags", part.key, fmt_u64(u64::from(flags), digits)];
+        for_ours(&words, |words| push_command(out, words));
     }
     None
 }
@@ -156,8 +158,9 @@ fn write_set(set: &Set, part: Part<'_>, out: &mut Vec<u8>) -> Option<usize> {
             Some(deadline) => {
                 let mut digits = [0; I64_TEXT_MAX_BYTES];
                 let moment = fmt_i64(deadline.0, &mut digits);
-                let after = [b"SPEXPIREAT", part.key, moment, b"MEMBERS", b"1", found.key];
-                batch.push_with(&[found.key], &after);
+                let after: [&[u8]; 6] =
+                    [b"SPEXPIREAT", part.key, moment, b"MEMBERS", b"1", found.key];
+                for_ours(&after, |after| batch.push_with(&[found.key], after));
             }
             None => batch.push(&[found.key]),
         }
@@ -183,8 +186,8 @@ fn write_sorted_set(set: &SortedSet, part: Part<'_>, out: &mut Vec<u8>) -> Optio
             Some(deadline) if !part.style.is_portable => {
                 let mut digits = [0; I64_TEXT_MAX_BYTES];
                 let moment = fmt_i64(deadline.0, &mut digits);
-                let after = [b"ZPEXPIREAT", part.key, moment, b"MEMBERS", b"1", member];
-                batch.push_with(&element, &after);
+                let after: [&[u8]; 6] = [b"ZPEXPIREAT", part.key, moment, b"MEMBERS", b"1", member];
+                for_ours(&after, |after| batch.push_with(&element, after));
             }
             _ => batch.push(&element),
         }
@@ -212,8 +215,11 @@ fn write_hash(hash: &Hash, part: Part<'_>, out: &mut Vec<u8>) -> Option<usize> {
                 Some(deadline) => {
                     let mut digits = [0; I64_TEXT_MAX_BYTES];
                     let moment = fmt_i64(deadline.0, &mut digits);
-                    let after = [b"HPEXPIREAT", part.key, moment, b"FIELDS", b"1", found.key];
-                    batch.push_with(&[found.key, found.value], &after);
+                    let after: [&[u8]; 6] =
+                        [b"HPEXPIREAT", part.key, moment, b"FIELDS", b"1", found.key];
+                    for_some(part.key, &after, |after| {
+                        batch.push_with(&[found.key, found.value], after)
+                    });
                 }
                 None => batch.push(&[found.key, found.value]),
             }
@@ -289,8 +295,13 @@ mod tests {
         let (value, mut out) = (ValueRef::Str(StrRef::Bytes(b"v")), Vec::new());
         let mut writing = Writing::new(b"k", None, STYLE).with_flags(7);
         while !writing.go_on(&value, 1, &mut out) {}
-        let expected = "*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$8\r\n_MCFLAGS\r\n$1\r\n7\r\n";
-        assert_eq!(out, expected.as_bytes());
+        let mut expected = Vec::new();
+        push_command(&mut expected, &[b"SET", b"k", b"v"]);
+        push_command(
+            &mut expected,
+            &[b"REPLCONF", b"ACK", b"PANTALA", b"", b"mc.flags", b"k", b"7"],
+        );
+        assert_eq!(out, expected);
         assert_eq!(text(ValueRef::Str(StrRef::Bytes(b"")), None, STYLE, 1), "SET k \n");
     }
 
@@ -317,18 +328,19 @@ mod tests {
         let mut set = Set::starting_with(b"a", 9, of_set);
         set.add_until(b"b", UnixMs(200), false, UnixMs(0));
         let set = set.into_object();
-        check(&set, STYLE, "SADD k b\nSPEXPIREAT k 200 MEMBERS 1 b\n");
+        check(&set, STYLE, "SADD k b\nREPLCONF ACK PANTALA SPEXPIREAT k 200 MEMBERS 1 b\n");
         check(&set, Style { is_portable: true, ..STYLE }, "SADD k b\n");
         let mut hash = Hash::default();
         let of_hash = limits().hash;
         hash.set(b"f", b"v", Lifetime::Until(UnixMs(300)), of_hash, UnixMs(0));
-        let expected = "HMSET k f v\nHPEXPIREAT k 300 FIELDS 1 f\n";
+        let expected = "HMSET k f v\n\
+            EVAL redis.pcall(unpack(ARGV)) 1 k HPEXPIREAT k 300 FIELDS 1 f\n";
         check(&hash.into_object(), Style { is_portable: true, ..STYLE }, expected);
         let of_sorted: SortedSetLimits = limits().sorted_set;
         let mut sorted = SortedSet::of_sorted(&[(b"m", 1.5), (b"n", f64::INFINITY)], of_sorted);
         check(&sorted.clone().into_object(), STYLE, "ZADD k 1.5 m inf n\n");
         sorted.set_deadline(b"m", UnixMs(400));
-        let expected = "ZADD k 1.5 m inf n\nZPEXPIREAT k 400 MEMBERS 1 m\n";
+        let expected = "ZADD k 1.5 m inf n\nREPLCONF ACK PANTALA ZPEXPIREAT k 400 MEMBERS 1 m\n";
         check(&sorted.into_object(), STYLE, expected);
     }
 

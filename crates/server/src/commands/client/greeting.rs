@@ -223,9 +223,9 @@ fn reset(call: &mut Call<'_, '_>) -> Done {
     }
     let was_let_in = old.was_let_in || old.is_authenticated();
     let session = &mut *call.session;
+    session.set_can_redirect(old.can_redirect());
     session.lib_name = old.lib_name;
     session.lib_version = old.lib_version;
-    session.can_redirect = old.can_redirect;
     session.place = old.place;
     session.peer = old.peer;
     session.local = old.local;

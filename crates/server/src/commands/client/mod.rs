@@ -188,7 +188,9 @@ const CLIENT_CAPA: Command = sub("CAPA", capa)
 
 /// Unknown capabilities are passed over: a newer client may have more.
 fn capa(call: &mut Call<'_, '_>) -> Done {
-    call.session.can_redirect |= call.args[2..].iter().any(|word| is_word(word, "REDIRECT"));
+    if call.args[2..].iter().any(|word| is_word(word, "REDIRECT")) {
+        call.session.set_can_redirect(true);
+    }
     call.reply.ok();
     Ok(())
 }

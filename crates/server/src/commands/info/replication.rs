@@ -1,7 +1,7 @@
 //! The section about who follows whom.
 
 use pantala_base::clock::monotonic_us;
-use pantala_replication::{History, Phase, Replica};
+use pantala_replication::{History, Kind, Phase, Replica};
 
 use super::Page;
 use crate::replication::primary::{address, good_count};
@@ -40,6 +40,12 @@ fn followers(shared: &Shared, page: &mut Page) {
         page.line(&format!("slave{number}"), line(replica));
     }
     page.line("replicas_waiting_psync", 0);
+    let asides = shared.engine.journal.asides();
+    let of_kind = |kind| replicas.iter().filter(|one| one.announced().kind() == kind).count();
+    page.line("replicas_of_valkey", of_kind(Kind::Valkey));
+    page.line("replicas_of_redis", of_kind(Kind::Redis));
+    page.line("commands_for_pantala_only", asides.ours);
+    page.line("commands_beyond_redis70", asides.newer);
 }
 
 fn line(replica: &Replica) -> String {

@@ -82,8 +82,8 @@ fn say(session: &mut Session, option: &[u8], value: &[u8]) -> Result<(), ClientE
     let mut announced = replica_of(session).announced();
     match option {
         option if is_word(option, "LISTENING-PORT") => {
-            let port = parse_i64(value).ok_or(NOT_PORT)?;
-            announced.port = port as u16;
+            let port = parse_i64(value).and_then(|port| u16::try_from(port).ok());
+            announced.port = port.ok_or(NOT_PORT)?;
         }
         option if is_word(option, "IP-ADDRESS") => {
             if value.len() >= HOST_BYTES {

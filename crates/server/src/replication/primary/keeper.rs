@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pantala_base::clock::monotonic_us;
-use pantala_replication::{Phase, Replica};
+use pantala_replication::{Kind, Phase, Replica};
 use pantala_settings::Settings;
 
 use super::recipients::{Recipients, Way};
@@ -50,12 +50,33 @@ fn look(shared: &Arc<Shared>, alone_since_us: &mut Option<u64>) -> Option<Durati
         recipients.end_if_gone();
     }
     count_good(shared);
+    tell_what_is_lacking(shared, &replicas);
     if replicas.is_empty() {
         return free_if_unused(shared, alone_since_us, now_us);
     }
     *alone_since_us = None;
     let soon = begin_copy_if_due(shared, &settings, &replicas, now_us);
     Some(soon.unwrap_or(TICK).min(TICK))
+}
+
+/// Tells once of each replica of another kind that it does not get everything.
+fn tell_what_is_lacking(shared: &Shared, replicas: &[Arc<Replica>]) {
+    let asides = shared.engine.journal.asides();
+    let (own, newer) = (asides.ours > 0, asides.newer > 0);
+    for replica in replicas.iter().filter(|replica| replica.phase() == Phase::Online) {
+        let what = match replica.announced().kind() {
+            Kind::Redis if own || newer => "deadlines of members and fields, and other things",
+            Kind::Valkey if own => "deadlines of members, and other things",
+            _ => continue,
+        };
+        if replica.lacks_something() {
+            tracing::warn!(
+                replica = name(replica),
+                "a replica of another kind does not get {what} that it does not know: see \
+                 replication.md, and repl-refuse-unknown"
+            );
+        }
+    }
 }
 
 /// Does what is due now, without the thread.

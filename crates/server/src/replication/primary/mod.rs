@@ -42,7 +42,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_commands::Acknowledged;
 use pantala_engine::condition::states::States;
 use pantala_journal::Stamp;
-use pantala_replication::{Phase, Replica};
+use pantala_replication::{Kind, Phase, Replica};
 
 pub use self::joined::join;
 
@@ -271,6 +271,28 @@ pub fn count_good(shared: &Shared) {
     match is_meant && good_count(shared) < wanted as usize {
         true => lasting.begin(States::TOO_FEW_REPLICAS),
         false => lasting.end(States::TOO_FEW_REPLICAS),
+    }
+    refuse_unknown(shared);
+}
+
+/// Whether one follows that is of this kind or an older one.
+pub fn has_follower_of(shared: &Shared, kind: Kind) -> bool {
+    let replicas = shared.replication.replicas.all();
+    replicas
+        .iter()
+        .any(|replica| replica.phase() != Phase::Gone && replica.announced().kind() <= kind)
+}
+
+/// What replicas that follow do not know is refused, where that is wanted.
+fn refuse_unknown(shared: &Shared) {
+    let is_meant = shared.engine.settings.current().repl_refuse_unknown;
+    let lasting = &shared.engine.condition.lasting;
+    for (state, kind) in [(States::OTHERS_FOLLOW, Kind::Valkey), (States::OLD_FOLLOW, Kind::Redis)]
+    {
+        match is_meant && has_follower_of(shared, kind) {
+            true => lasting.begin(state),
+            false => lasting.end(state),
+        }
     }
 }
 

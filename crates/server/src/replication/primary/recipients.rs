@@ -6,7 +6,7 @@ use pantala_base::clock::monotonic_us;
 use pantala_keyspace::snapshot::CutInfo;
 use pantala_persistence::snapshot::{Facts, Form};
 use pantala_rdb::file::{FIRST_OF_VALKEY, OLDEST_WRITTEN};
-use pantala_replication::{CopyQueue, Filter, Phase, Replica, ReplicationId};
+use pantala_replication::{CopyQueue, Filter, Kind, Phase, Replica, ReplicationId};
 use pantala_settings::Settings;
 
 use super::joined::Joined;
@@ -32,17 +32,13 @@ impl Way {
     pub fn of(settings: &Settings, replica: &Replica) -> Way {
         let announced = replica.announced();
         let wants_direct = settings.repl_diskless_sync || announced.filter.is_some();
-        let version = announced.version.as_ref();
-        let major = version.and_then(|text| text.split('.').next()?.parse::<u32>().ok());
         let is_direct = wants_direct && announced.takes_eof;
         let many = announced.connections > 1 && settings.worker_count() > 1;
-        let readers = match major {
-            _ if announced.takes_own && many && is_direct && announced.filter.is_none() => {
-                Readers::InParts
-            }
-            _ if announced.takes_own => Readers::Pantala,
-            Some(9..) => Readers::Valkey,
-            _ => Readers::Redis,
+        let readers = match announced.kind() {
+            Kind::Pantala if many && is_direct && announced.filter.is_none() => Readers::InParts,
+            Kind::Pantala => Readers::Pantala,
+            Kind::Valkey => Readers::Valkey,
+            Kind::Redis => Readers::Redis,
         };
         Way { is_direct, filter: announced.filter, readers }
     }

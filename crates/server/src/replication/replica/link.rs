@@ -61,7 +61,8 @@ pub fn run(shared: &Arc<Shared>, number: u64) {
             break;
         }
         if !link.had_worked() {
-            following.rest(number, following.network().retry());
+            let settings = shared.engine.settings.current();
+            following.rest(number, following.network(&settings).retry());
         }
     }
 }
@@ -131,7 +132,8 @@ impl<'l> Link<'l> {
     /// Where links end as soon as they begin, trying at once would be a loop.
     fn had_worked(&mut self) -> bool {
         let replication = &self.shared.replication;
-        let (end, network) = (replication.stream.end(), replication.following.network());
+        let settings = self.shared.engine.settings.current();
+        let (end, network) = (replication.stream.end(), replication.following.network(&settings));
         let began = self.began.take();
         let lasted = |since| network.now().duration_since(since) >= network.retry();
         began.is_some_and(|(at, position)| end > position || lasted(at))
@@ -144,7 +146,7 @@ impl<'l> Link<'l> {
         let silence = Duration::from_secs(settings.repl_timeout_s.into());
         set_phase(shared, number, LinkPhase::Connecting);
         let tls = settings.tls_replication.then(|| tls::connector(&settings)).transpose()?;
-        let opened = Socket::open(following.network(), primary, silence, tls.as_ref());
+        let opened = Socket::open(following.network(&settings), primary, silence, tls.as_ref());
         let (mut socket, end) = opened.map_err(|error| error.to_string())?;
         if !following.set_socket(shared, number, Some(end)) {
             return Ok(());

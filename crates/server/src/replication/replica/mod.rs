@@ -30,6 +30,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pantala_base::clock::monotonic_us;
+use pantala_engine::condition::redirection::Target;
 use pantala_engine::condition::states::States;
 use pantala_keyspace::HideReason;
 use pantala_replication::History;
@@ -120,7 +121,7 @@ pub struct Following {
     /// It still can not: steps that wait are left out.
     gives_up: AtomicBool,
     copying: Copying,
-    /// How primaries are reached.
+    /// How primaries are reached in tests.
     network: OnceLock<Arc<dyn Network>>,
 }
 
@@ -238,14 +239,15 @@ impl Following {
         number
     }
 
-    /// How primaries are reached.
-    fn network(&self) -> Arc<dyn Network> {
-        Arc::clone(self.network.get_or_init(|| Arc::new(Tcp)))
+    /// How primaries are reached, with these settings.
+    fn network(&self, settings: &Settings) -> Arc<dyn Network> {
+        let tcp = || Arc::new(Tcp { source: settings.bind_source_addr.clone() });
+        self.network.get().map_or_else(|| tcp() as Arc<dyn Network>, Arc::clone)
     }
 
     /// Now, as it passes for links.
     pub fn now(&self) -> Instant {
-        self.network().now()
+        self.network.get().map_or_else(Instant::now, |network| network.now())
     }
 
     /// The link of this number has this socket now; whether it is in force.
@@ -308,6 +310,11 @@ fn apply_states(shared: &Shared, settings: &Settings) {
     let is_stale = !settings.replica_serve_stale_data && !following.is_connected();
     // While the role is handed over all writes wait: nobody is refused who may go on in the end.
     let is_read_only = settings.replica_read_only && !shared.replication.failover.is_under_way();
+    shared.engine.condition.redirection.set(match is_replica {
+        false => Target::Here,
+        true if shared.replication.failover.is_under_way() => Target::Soon,
+        true => Target::There(settings.replicaof.replace(' ', ":").into()),
+    });
     for (state, is_so) in [
         (States::READ_ONLY, is_read_only),
         (States::STALE, is_stale),

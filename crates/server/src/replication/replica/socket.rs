@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pantala_base::os;
 use pantala_replication::link;
 use pantala_tls::Connector;
 
@@ -72,7 +73,25 @@ pub trait Network: Send + Sync {
 }
 
 /// The one there is.
-pub struct Tcp;
+#[derive(Default)]
+pub struct Tcp {
+    /// The local address of its connections; empty: any.
+    pub source: String,
+}
+
+impl Tcp {
+    /// From the address it is to come from, where that is possible; else from any, as in Valkey.
+    fn connect_to(&self, to: &SocketAddr, most: Duration) -> io::Result<TcpStream> {
+        if self.source.is_empty() {
+            return TcpStream::connect_timeout(to, most);
+        }
+        let source = self.source.parse().map_err(|_| Error::other("it is no address"));
+        source.and_then(|source| os::connect_from(source, to, most)).or_else(|why| {
+            tracing::warn!(source = self.source, "bind-source-addr can not be used: {why}");
+            TcpStream::connect_timeout(to, most)
+        })
+    }
+}
 
 impl Network for Tcp {
     fn connect(
@@ -83,7 +102,7 @@ impl Network for Tcp {
     ) -> io::Result<(Box<dyn Wire>, Box<dyn End>)> {
         let mut last = Error::new(ErrorKind::NotFound, "the name has no address");
         for address in (&*primary.host, primary.port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, silence.min(MOST_CONNECT)) {
+            match self.connect_to(&address, silence.min(MOST_CONNECT)) {
                 Ok(stream) => {
                     stream.set_read_timeout(Some(TICK))?;
                     stream.set_write_timeout(Some(silence))?;

@@ -6,7 +6,7 @@ use std::thread::Builder;
 
 use pantala_base::clock::{monotonic_us, unix_us};
 use pantala_engine::condition::states::States;
-use pantala_journal::{Audience, Cut, Run, Stamp};
+use pantala_journal::{Cut, Run, Stamp};
 use pantala_persistence::aof::{Fault, GrowthRules, Rewrite, SyncDone, SyncJob, Writer};
 use pantala_settings::Settings;
 use pantala_settings::field::AppendSync;
@@ -103,7 +103,7 @@ impl File {
 
     /// Some commands.
     pub fn run(&mut self, run: Run<'_>) {
-        if run.audience != Audience::All {
+        if !run.audience.has_files() {
             return;
         }
         if run.bytes.len() >= DIRECT_BYTES {

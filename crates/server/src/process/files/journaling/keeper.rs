@@ -101,7 +101,9 @@ impl Keeper {
                     if let Some(file) = file {
                         file.run(run);
                     }
-                    feed.run(run.bytes);
+                    if run.audience.has_replicas() {
+                        feed.run(run.bytes);
+                    }
                 }
                 Item::Cut(cut) => {
                     if !feed.cut(cut)

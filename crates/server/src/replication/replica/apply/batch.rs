@@ -3,7 +3,7 @@
 //! Tests: those of `apply`.
 
 use pantala_base::number::parse_i64;
-use pantala_commands::{CommandRef, Databases, Flags, key_positions, options::is_word};
+use pantala_commands::{CommandRef, Databases, Flags, key_positions, meant, options::is_word};
 use pantala_keyspace::PartitionId;
 use pantala_replication::link::{Cutter, Step};
 use smallvec::SmallVec;
@@ -73,7 +73,7 @@ impl Batch {
 
     /// The arguments of a step that is one command.
     pub fn args(&self, number: usize) -> Args<'_> {
-        self.step(number).commands().next().map(Iterator::collect).unwrap_or_default()
+        self.step(number).commands().next().map(args_of).unwrap_or_default()
     }
 }
 
@@ -84,13 +84,22 @@ impl Look {
     }
 }
 
+/// The arguments of the command that is meant.
+pub fn args_of<'c>(words: impl Iterator<Item = &'c [u8]>) -> Args<'c> {
+    let mut args: Args<'c> = words.collect();
+    let aside = args.len() - meant(&args).len();
+    if aside > 0 {
+        args.drain(..aside);
+    }
+    args
+}
+
 fn look(shared: &Shared, step: Step<'_>) -> Look {
     let alone = Look { kind: Kind::Alone, found: None, hash: 0 };
     if step.is_transaction() {
         return alone;
     }
-    let Some(args) = step.commands().next() else { return alone };
-    let args: Args<'_> = args.collect();
+    let Some(args) = step.commands().next().map(args_of) else { return alone };
     let engine = &shared.engine;
     let found = engine.registry.resolve_recorded(&args);
     let Some(found) = found.filter(|found| found.row.accepts(args.len())) else {

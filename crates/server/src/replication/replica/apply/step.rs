@@ -16,7 +16,7 @@ use pantala_replication::link::Step;
 use pantala_settings::field::PropagationErrors;
 use smallvec::SmallVec;
 
-use super::batch::{Args, Batch, Kind};
+use super::batch::{Args, Batch, Kind, args_of};
 use super::share::{Share, Work};
 use crate::shared::Shared;
 
@@ -199,7 +199,7 @@ impl<'t> Means<'t> {
         let registry = &self.turn.engine.registry;
         let mut queue = Queue::default();
         for args in step.commands() {
-            let args: Vec<&[u8]> = args.collect();
+            let args = args_of(args);
             let found = registry.resolve_recorded(&args);
             let found = found.filter(|found| found.row.accepts(args.len()));
             let Some(found) = self.known(found, &args) else { return Ran::Done };

@@ -28,8 +28,9 @@ pub struct Dialer<'d> {
 impl Dialer<'_> {
     /// Over so many connections beside the link a full copy may come.
     pub fn connections(&self) -> usize {
-        let workers = self.shared.engine.settings.current().worker_count();
-        workers.min(self.shared.replication.following.network().most_connections())
+        let settings = self.shared.engine.settings.current();
+        let network = self.shared.replication.following.network(&settings);
+        settings.worker_count().min(network.most_connections())
     }
 
     /// Opens the connections of an invitation; those that the primary has taken.
@@ -54,9 +55,9 @@ impl Dialer<'_> {
     }
 
     fn open_one(&self, token: &str) -> io::Result<Socket> {
-        let network = self.shared.replication.following.network();
-        let (mut socket, _) = Socket::open(network, self.primary, self.silence, self.tls)?;
         let settings = self.shared.engine.settings.current();
+        let network = self.shared.replication.following.network(&settings);
+        let (mut socket, _) = Socket::open(network, self.primary, self.silence, self.tls)?;
         let (user, password) = (settings.primaryuser.as_bytes(), settings.primaryauth.as_bytes());
         let (mut said, mut answers) = (Vec::new(), 1);
         if !password.is_empty() {
