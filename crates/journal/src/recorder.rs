@@ -191,6 +191,11 @@ impl Recorder {
         self.next_stamp(seen)
     }
 
+    /// Whether the open step has its stamp already.
+    pub fn has_stamp(&self) -> bool {
+        self.has_stamp.get()
+    }
+
     #[inline]
     fn next_stamp(&self, seen: Stamp) -> Stamp {
         if !self.is_announced.get() {

@@ -10,17 +10,17 @@
 //!    order in which it ended them.
 //! 2. A step that held a partition after another thread's step has the larger stamp.
 //! 3. Stamps follow real time: the step of a command that was sent after an answer was received has
-//!    a larger stamp than all steps that the answer could have seen. For
-//!    a) no stamp is ahead of the clock when its step can first be seen. It is one the clock has
-//!       told, or one more for each time that a partition went from one thread to another since
-//!       then, which takes longer than a tick;
-//!    b) a thread reads the clock for the first step after it last handed over, and hands over
-//!       before it takes new input: a worker takes all input of a turn before it runs any of it,
-//!       the lane and a replica's crew have one job or batch at a time, and those who evict, expire
-//!       and flush have no input. What a worker is told (a reply of the lane, a waiter that was
-//!       called, a connection that came over) it takes between two turns of commands, too;
-//!    c) a waiter that another thread serves is answered after its step has a stamp, which is read
-//!       from the clock anew (`Recorder::stamp_step`).
+//!    a larger stamp than all steps that the answer could have seen. That follows from 4, 5 and 6.
+//! 4. No stamp is ahead of the clock when its step can first be seen. It is one the clock has told,
+//!    or one more for each time that a partition went from one thread to another since then, which
+//!    takes longer than a tick.
+//! 5. A thread reads the clock for the first step after it last handed over, and hands over before
+//!    it takes new input: a worker takes all input of a turn before it runs any of it, the lane and
+//!    a replica's crew have one job or batch at a time, and those who evict, expire and flush have
+//!    no input. What a worker is told (a reply of the lane, a waiter that was called, a connection
+//!    that came over) it takes between two turns of commands, too.
+//! 6. A waiter that another thread serves is answered after its step has a stamp, which is read
+//!    from the clock anew (`Recorder::stamp_step`).
 
 use pantala_base::clock::monotonic_ns;
 

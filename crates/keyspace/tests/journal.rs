@@ -161,3 +161,35 @@ fn a_step_that_frees_a_partition_early_stands_before_who_takes_it() {
     });
     assert_eq!(all.recorded(), "MULTI SELECT 0 first second EXEC third");
 }
+
+#[test]
+fn a_step_takes_what_others_have_changed_until_it_has_its_stamp() {
+    let mut all = Fixture::new();
+    let journal = Arc::clone(&all.journal);
+    all.step(&["a"], 0, |locked| {
+        let (space, scope) = (locked.scope().space, *locked.scope());
+        let (recorder, hash) = (scope.recorder.expect("it is there"), space.hash(b"b"));
+        let change = |word: &'static [u8]| {
+            std::thread::scope(|threads| {
+                threads.spawn(|| {
+                    let (tally, other) = (Tally::default(), journal.join());
+                    let scope = common::scope(space, &tally, DB, NOW);
+                    let scope = Scope { recorder: Some(&other), ..scope };
+                    let locked = space.lock_waiting(&LockPlan::one(hash), scope);
+                    other.record(0, &[word]);
+                    drop(locked);
+                });
+            });
+        };
+        recorder.record(0, &[b"second"]);
+        change(b"first");
+        assert!(locked.try_hold(hash));
+        locked.end_step();
+        locked.free_early(PartitionId::of(hash));
+        recorder.record(0, &[b"third"]);
+        locked.stamp_early();
+        change(b"fourth");
+        assert!(!locked.try_hold(hash));
+    });
+    assert_eq!(all.recorded(), "SELECT 0 first second third fourth");
+}

@@ -164,8 +164,10 @@ impl<'k> Locked<'k> {
             return false;
         }
         let Some(held) = self.scope.space.partition(id).try_lock() else { return false };
-        if self.scope.recorder.is_some_and(|recorder| held.last_step > recorder.last()) {
-            // The step may have its stamp already.
+        // A step that has its stamp takes nothing that has a later one.
+        let is_late =
+            |recorder: &Recorder| recorder.has_stamp() && held.last_step > recorder.last();
+        if self.scope.recorder.is_some_and(is_late) {
             return false;
         }
         self.held.push(id, held);
