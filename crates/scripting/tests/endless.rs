@@ -40,6 +40,19 @@ const EMPTIED_HASH: &str = "local e = {} for i = 1, 100000 do e['k' .. i] = i en
     for i = 1, 100000 do e['k' .. i] = nil end local t = {} for i = 1, 100000 do t[i] = e end ";
 
 #[test]
+fn long_strings_are_made_and_looked_at_in_pieces() {
+    for (build, work) in [
+        ("", "string.rep('x', 60000000)"),
+        ("", "string.rep('abc', 20000000)"),
+        ("local p = string.rep('x', 3000)", "string.rep(p, 20000)"),
+        ("local p = string.rep('x', 1000000)", "string.rep(p, 60)"),
+        ("local s = string.rep('x', 30000000)", "redis.sha1hex(s)"),
+    ] {
+        is_ended(build, work);
+    }
+}
+
+#[test]
 fn emptied_tables_on_their_way_out() {
     for emptied in [EMPTIED_ARRAY, EMPTIED_HASH] {
         for work in ["cjson.encode(t)", "cmsgpack.pack(t)", "cmsgpack.pack({t, [1.5] = 1})"] {

@@ -26,6 +26,12 @@
 /* charges for loops over bytes, every 4096 of them */
 #define chargenow(L,i)	(((i) & 4095) == 4095 ? lua_charge(L, 512) : (void)0)
 
+/* the same for copies, every megabyte of them; `since' are the bytes so far */
+#define COPYCHARGE	((size_t)1 << 20)
+#define chargecopy(L,since,n) \
+  (((since) += (n)) >= COPYCHARGE ? \
+    (lua_charge(L, (since) / 64), (void)((since) = 0)) : (void)0)
+
 /* macro to `unsign' a character */
 #define uchar(c)        ((unsigned char)(c))
 
@@ -104,7 +110,7 @@ static int str_upper (lua_State *L) {
 }
 
 static int str_rep (lua_State *L) {
-  size_t l;
+  size_t l, since = 0;
   luaL_Buffer b;
   const char *s = luaL_checklstring(L, 1, &l);
   int n = luaL_checkint(L, 2);
@@ -114,19 +120,20 @@ static int str_rep (lua_State *L) {
   }
   if (l > MAXSTRING / (size_t)n)
     return luaL_error(L, "resulting string too large");
-  lua_charge(L, (size_t)n / 4 + l * (size_t)n / 64);
+  lua_charge(L, (size_t)n / 4);
   luaL_buffinit(L, &b);
   if (l == 1 && n >= 16) {  /* the common case, by blocks */
     char block[256];
     memset(block, *s, sizeof(block));
-    for (; n > (int)sizeof(block); n -= (int)sizeof(block))
+    for (; n > (int)sizeof(block); n -= (int)sizeof(block)) {
+      chargecopy(L, since, sizeof(block));
       luaL_addlstring(&b, block, sizeof(block));
+    }
     luaL_addlstring(&b, block, (size_t)n);
     n = 0;
   }
   while (n-- > 0) {
-    if (l < 4096) chargenow(L, n);
-    else lua_charge(L, l / 64);
+    chargecopy(L, since, l);
     luaL_addlstring(&b, s, l);
   }
   luaL_pushresult(&b);

@@ -16,6 +16,7 @@ use pantala_base::{number, sha1};
 use pantala_protocol::{Reply, Version};
 
 use crate::bridge::LuaBridge;
+use crate::libs::budget::Budget;
 use crate::{Level, from_lua, slot, to_lua};
 
 /// What the functions share with the VM.
@@ -201,11 +202,12 @@ fn sha1hex(lua: &Lua, args: MultiValue) -> Result<Outcome> {
     if args.len() != 1 {
         return raise(lua, "ERR wrong number of arguments");
     }
-    let digest = match lua.coerce_string(args[0].clone())? {
-        Some(bytes) => sha1::hex(&bytes.as_bytes()),
-        None => sha1::hex(b""),
-    };
-    Ok((text(lua, digest)?, Value::Nil))
+    let given = lua.coerce_string(args[0].clone())?;
+    let bytes = given.as_ref().map(|given| given.as_bytes());
+    let mut budget = Budget::open(lua);
+    let digest =
+        sha1::digest_in_pieces(bytes.as_deref().unwrap_or_default(), |count| budget.bytes(count))?;
+    Ok((text(lua, sha1::text(&digest))?, Value::Nil))
 }
 
 fn acl_check_cmd(lua: &Lua, args: MultiValue) -> Result<Outcome> {
