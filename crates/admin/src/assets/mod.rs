@@ -1,6 +1,8 @@
 //! The console's files, which are part of the program: gzip-encoded where that is shorter, as they
 //! were built.
 
+mod inflate;
+
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -12,7 +14,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use crate::admin::Admin;
-use crate::answer::{Refusal, plain};
+use crate::answer::Refusal;
+use inflate::gunzip;
 
 /// One file.
 pub(crate) struct Asset {
@@ -29,9 +32,6 @@ pub(crate) struct Asset {
 }
 
 include!(concat!(env!("OUT_DIR"), "/assets.rs"));
-
-/// The page for whoever can not read gzip: there is no browser that can not.
-const NEEDS_GZIP: &str = "the console is only there for clients that accept gzip\n";
 
 /// `GET /` and what the page asks for.
 pub(crate) async fn file(
@@ -58,10 +58,12 @@ impl Asset {
             let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
             values.flat_map(|value| value.split(',')).any(|one| one.trim().starts_with(text))
         };
+        let is_packed = self.is_gzip && says(ACCEPT_ENCODING, "gzip");
         let mut response = if says(IF_NONE_MATCH, self.tag) {
             StatusCode::NOT_MODIFIED.into_response()
-        } else if self.is_gzip && !says(ACCEPT_ENCODING, "gzip") {
-            return plain(StatusCode::NOT_ACCEPTABLE, NEEDS_GZIP);
+        } else if self.is_gzip && !is_packed {
+            // Each time: no browser asks so.
+            Response::new(Body::from(gunzip(self.bytes).unwrap_or_default()))
         } else {
             Response::new(Body::from(self.bytes))
         };
@@ -70,7 +72,7 @@ impl Asset {
         own.insert(ETAG, HeaderValue::from_static(self.tag));
         own.insert(VARY, HeaderValue::from_static("accept-encoding"));
         own.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        if self.is_gzip {
+        if is_packed {
             own.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         response
@@ -88,6 +90,21 @@ mod tests {
             assert_eq!(ASSETS.iter().filter(|other| other.path == asset.path).count(), 1);
             assert_eq!(asset.is_gzip, asset.bytes.starts_with(&[0x1f, 0x8b]), "{}", asset.path);
         }
+    }
+
+    #[test]
+    fn every_file_is_also_there_for_clients_without_gzip() {
+        for asset in ASSETS.iter().filter(|asset| asset.is_gzip) {
+            let plain = gunzip(asset.bytes).expect("ours are sound");
+            let end = asset.bytes.last_chunk().expect("it ends with its length");
+            assert_eq!(plain.len(), u32::from_le_bytes(*end) as usize, "{}", asset.path);
+            let answer = asset.answer(&HeaderMap::new());
+            assert_eq!(answer.status(), StatusCode::OK);
+            assert!(!answer.headers().contains_key(CONTENT_ENCODING), "{}", asset.path);
+        }
+        let page = ASSETS.iter().find(|asset| asset.path == "/index.html");
+        let page = page.and_then(|page| if page.is_gzip { gunzip(page.bytes) } else { None });
+        assert!(page.is_none_or(|page| page.starts_with(b"<!")));
     }
 
     #[test]
