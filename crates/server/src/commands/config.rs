@@ -132,7 +132,10 @@ pub(super) fn apply(
         make_room_for_clients(before, &next)?;
         check_directory(before, &next)?;
         let rows = pairs.iter().filter_map(|(name, _)| named(name));
-        let changed = rows.filter(|row| before.value(row) != next.value(row));
+        // The file that a setting of TLS names may be another one than it was, under the same name.
+        let changes =
+            |row: &&Row| before.value(row) != next.value(row) || row.on_change == OnChange::Tls;
+        let changed = rows.filter(changes);
         for row in changed {
             reactions.push(row.on_change);
             old.push((row.name, before.value(row)));
