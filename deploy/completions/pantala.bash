@@ -41,6 +41,7 @@ _pantala_flags="
 --commandlog-request-larger-than=
 --commandlog-slow-execution-max-len=
 --core_dumps=
+--crash-log-enabled=
 --databases=
 --dbfilename=
 --dir=
@@ -216,6 +217,9 @@ _pantala() {
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --core_dumps)
+            mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
+            ;;
+        --crash-log-enabled)
             mapfile -t COMPREPLY < <(compgen -W "yes no" -- "$word")
             ;;
         --dir)

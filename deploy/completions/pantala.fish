@@ -46,6 +46,7 @@ complete -c pantala -l commandlog-reply-larger-than -x -d 'Bytes from which a re
 complete -c pantala -l commandlog-request-larger-than -x -d 'Bytes from which a request enters the log of large requests; -1 turns it off.'
 complete -c pantala -l commandlog-slow-execution-max-len -x -d 'Entries the slow log keeps.'
 complete -c pantala -l core_dumps -x -a 'yes no' -d 'The kernel may write a core file when the server crashes. It holds all keys and passwords.'
+complete -c pantala -l crash-log-enabled -x -a 'yes no' -d 'A report is logged when the server crashes.'
 complete -c pantala -l databases -x -d 'Logical databases that SELECT reaches.'
 complete -c pantala -l dbfilename -x -d 'Name of the snapshot file, inside dir; {timestamp} becomes the time.'
 complete -c pantala -l dir -x -a '(__fish_complete_directories)' -d 'Directory of files; for snapshots also s3://bucket/prefix, or the same with gs, az.'

@@ -102,6 +102,29 @@ def nobody_is_reset_at_a_start(trial):
     trial.note(f"refused {refused} times")
 
 
+@scenario(watched=False, started=False)
+def crash_report(trial):
+    """A signal of a crash ends the process at once, and by that signal, with a report in the log
+    in Valkey's words; SIGALRM has it told what the threads do, and ends nothing."""
+    server = trial.server
+    for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+        server.start()
+        with trial.client() as client:
+            client.want(b"OK", "CLIENT", "SETNAME", "somebody")
+            server.process.send_signal(signal.SIGALRM)
+            until(lambda: "Received SIGALRM" in server.log_text(), "SIGALRM is heard")
+            client.want(b"PONG", "PING")
+            server.process.send_signal(number)
+            code = server.process.wait(DEADLINE_S)
+        assert code == -number, f"{number} ended it with {code}"
+        report = server.log_text().rpartition("=== PANTALA BUG REPORT START")[2]
+        for words in (f"crashed by signal: {number:d}, si_code: 0",
+                      f"Killed by PID: {os.getpid()}", "STACK TRACE", "REGISTERS",
+                      "INFO OUTPUT", f"process_id:{server.pid}", "CLIENT LIST OUTPUT",
+                      "name=somebody", "=== PANTALA BUG REPORT END"):
+            assert words in report, f"{words} is missing: {report[:2000]}"
+
+
 @scenario()
 def port_taken(trial):
     """A second server on the same port says so and ends with 1."""

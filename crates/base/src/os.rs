@@ -4,13 +4,16 @@
 //!    that.
 //! 2. An address is handed over in the space of `sockaddr_in6`, which is the longer of the two
 //!    kinds and begins like the other, with the length of its own kind.
+//! 3. The handler of a crash calls only what may be called there (signal-safety(7)), and a look at
+//!    the stack, which glibc allows once its library is loaded. What it notes is atomic.
 //!
-//! Tests: foot of the file.
+//! Tests: foot of the file; the bad day `crash_report`.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeReader, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Raises the process's limit of open descriptors to `want`, or as far as it may go. Returns the
@@ -196,6 +199,226 @@ pub fn local_offset_s(unix_s: i64) -> i64 {
     }
     // SAFETY: as above.
     unsafe { local.assume_init() }.tm_gmtoff
+}
+
+/// Signals by which a process ends that has gone wrong.
+const CRASHES: [libc::c_int; 5] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT];
+/// So much stack a look at the stack takes, with room to spare.
+const SIGNAL_STACK_BYTES: usize = 64 << 10;
+/// A thread that has crashed waits so often,
+const REPORT_WAITS: u32 = 500;
+/// for so long, until the crash is reported; then the process ends without.
+static REPORT_WAIT: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+/// Registers that are kept of a thread.
+const MOST_REGISTERS: usize = 34;
+/// And callers.
+const MOST_FRAMES: usize = 64;
+
+/// What is known of a crash. The thread that has crashed writes it, once.
+#[derive(Debug)]
+pub struct Crash {
+    /// The signal.
+    pub signal: AtomicI32,
+    /// Its `si_code`: zero or less if some process has sent it.
+    pub code: AtomicI32,
+    /// That process.
+    pub sender_pid: AtomicI32,
+    /// Its user.
+    pub sender_uid: AtomicU32,
+    /// The address that could not be used, if none has sent it.
+    pub address: AtomicU64,
+    /// The thread, as the kernel numbers it.
+    pub thread: AtomicI32,
+    /// Its registers, by [`REGISTER_NAMES`].
+    pub registers: [AtomicU64; MOST_REGISTERS],
+    /// Where it was, and where that was called; zero after the last.
+    pub frames: [AtomicU64; MOST_FRAMES],
+}
+
+static CRASH: Crash = Crash {
+    signal: AtomicI32::new(0),
+    code: AtomicI32::new(0),
+    sender_pid: AtomicI32::new(0),
+    sender_uid: AtomicU32::new(0),
+    address: AtomicU64::new(0),
+    thread: AtomicI32::new(0),
+    registers: [const { AtomicU64::new(0) }; MOST_REGISTERS],
+    frames: [const { AtomicU64::new(0) }; MOST_FRAMES],
+};
+static HAS_CRASHED: AtomicBool = AtomicBool::new(false);
+static IS_REPORTED: AtomicBool = AtomicBool::new(false);
+/// Whoever reports waits at the other end of this pipe.
+static REPORTER: AtomicI32 = AtomicI32::new(-1);
+
+/// The registers of a [`Crash`], in their order; where the instruction was is the first.
+#[cfg(target_arch = "x86_64")]
+pub const REGISTER_NAMES: &[&str] = &[
+    "RIP", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15", "RDI", "RSI", "RBP", "RBX", "RDX",
+    "RAX", "RCX", "RSP",
+];
+/// The same of the other processor.
+#[cfg(not(target_arch = "x86_64"))]
+pub const REGISTER_NAMES: &[&str] = &["PC", "SP"];
+
+/// Waits for a crash, which is then reported and ends the process.
+#[derive(Debug)]
+pub struct CrashWatch(PipeReader);
+
+impl CrashWatch {
+    /// From now on crashes are caught, once.
+    ///
+    /// # Errors
+    /// There are no descriptors.
+    pub fn begin() -> io::Result<CrashWatch> {
+        let (reader, writer) = io::pipe()?;
+        // What it loads when it is first called could not be loaded after a crash.
+        look_at_stack();
+        CRASH.frames.iter().for_each(|frame| frame.store(0, Ordering::Relaxed));
+        REPORTER.store(writer.into_raw_fd(), Ordering::Relaxed);
+        for signal in CRASHES {
+            // SAFETY: all of its fields are integers.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = crashed as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            // SAFETY: `action` lives through the call, and `crashed` does only what a handler may.
+            unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        }
+        Ok(CrashWatch(reader))
+    }
+
+    /// Waits for it. The thread that has crashed waits until what is returned is dropped.
+    pub fn wait(mut self) -> Option<CrashSeen> {
+        self.0.read_exact(&mut [0]).ok().map(|()| CrashSeen(&CRASH))
+    }
+}
+
+/// A crash that is being reported.
+#[derive(Debug)]
+pub struct CrashSeen(pub &'static Crash);
+
+impl Drop for CrashSeen {
+    fn drop(&mut self) {
+        IS_REPORTED.store(true, Ordering::Release);
+    }
+}
+
+/// The handler: notes what has happened, has it reported, and ends the process by the signal.
+extern "C" fn crashed(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if !HAS_CRASHED.swap(true, Ordering::AcqRel) {
+        // SAFETY: the kernel hands over both, for as long as the handler runs.
+        unsafe { note_crash(signal, &*info, &*context.cast::<libc::ucontext_t>()) };
+        if has_large_stack() {
+            look_at_stack();
+        }
+        // SAFETY: writes one byte that is there.
+        unsafe { libc::write(REPORTER.load(Ordering::Relaxed), [0u8].as_ptr().cast(), 1) };
+    }
+    for _ in 0..REPORT_WAITS {
+        if IS_REPORTED.load(Ordering::Acquire) {
+            break;
+        }
+        // SAFETY: the time is a constant, and nobody wants to know what is left of it.
+        unsafe { libc::nanosleep(&raw const REPORT_WAIT, std::ptr::null_mut()) };
+    }
+    // SAFETY: both take integers alone. The signal comes when the handler has returned.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+/// # Safety
+/// `info` and `context` are those of a handler of this signal.
+unsafe fn note_crash(signal: libc::c_int, info: &libc::siginfo_t, context: &libc::ucontext_t) {
+    let relaxed = Ordering::Relaxed;
+    CRASH.signal.store(signal, relaxed);
+    CRASH.code.store(info.si_code, relaxed);
+    if info.si_code <= 0 {
+        // SAFETY: somebody has sent it, so these fields are there.
+        let (pid, uid) = unsafe { (info.si_pid(), info.si_uid()) };
+        CRASH.sender_pid.store(pid, relaxed);
+        CRASH.sender_uid.store(uid, relaxed);
+    } else {
+        // SAFETY: the processor has met it, so this field is there.
+        CRASH.address.store(unsafe { info.si_addr() } as u64, relaxed);
+    }
+    // SAFETY: takes no argument.
+    CRASH.thread.store(unsafe { libc::gettid() }, relaxed);
+    for (place, value) in CRASH.registers.iter().zip(registers(context)) {
+        place.store(value, relaxed);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn registers(context: &libc::ucontext_t) -> impl Iterator<Item = u64> {
+    let all = &context.uc_mcontext.gregs;
+    let named = all.iter().take(16).map(|value| value.cast_unsigned());
+    std::iter::once(all[libc::REG_RIP as usize].cast_unsigned()).chain(named)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn registers(context: &libc::ucontext_t) -> impl Iterator<Item = u64> {
+    [context.uc_mcontext.pc, context.uc_mcontext.sp].into_iter()
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn registers(_: &libc::ucontext_t) -> impl Iterator<Item = u64> {
+    std::iter::empty()
+}
+
+/// Notes where the calling thread is, and who called that.
+fn look_at_stack() {
+    let mut frames = [std::ptr::null_mut(); MOST_FRAMES];
+    // SAFETY: as many are written as there is room for.
+    let count = unsafe { libc::backtrace(frames.as_mut_ptr(), MOST_FRAMES as libc::c_int) };
+    let found = frames.iter().take(usize::try_from(count).unwrap_or_default());
+    for (place, frame) in CRASH.frames.iter().zip(found) {
+        place.store(*frame as u64, Ordering::Relaxed);
+    }
+}
+
+/// Whether the calling handler has room for a look at the stack: it runs on the thread's own stack,
+/// or on a [`SignalStack`].
+fn has_large_stack() -> bool {
+    // SAFETY: all of its fields are integers, or a pointer that may be null.
+    let mut now: libc::stack_t = unsafe { std::mem::zeroed() };
+    // SAFETY: only writes what is asked for.
+    unsafe { libc::sigaltstack(std::ptr::null(), &raw mut now) };
+    now.ss_flags & libc::SS_ONSTACK == 0 || now.ss_size >= SIGNAL_STACK_BYTES
+}
+
+/// A stack for handlers of the calling thread that has room for a look at its own: what the
+/// standard library gives each thread is for one who only says that the stack is full.
+#[derive(Debug)]
+pub struct SignalStack {
+    memory: Box<[u8]>,
+    before: libc::stack_t,
+}
+
+impl SignalStack {
+    /// For the thread that calls, until it is dropped there.
+    pub fn take() -> SignalStack {
+        // SAFETY: all of its fields are integers, or a pointer that may be null.
+        let mut before: libc::stack_t = unsafe { std::mem::zeroed() };
+        let mut memory = vec![0; SIGNAL_STACK_BYTES].into_boxed_slice();
+        let stack =
+            libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
+        // SAFETY: the memory lives until `drop` has put the stack before in its place.
+        unsafe { libc::sigaltstack(&raw const stack, &raw mut before) };
+        SignalStack { memory, before }
+    }
+}
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        // SAFETY: the stack before was the thread's until this one was taken.
+        let given_back = unsafe { libc::sigaltstack(&raw const self.before, std::ptr::null_mut()) };
+        if given_back != 0 {
+            // A handler may still run there: better lost than freed.
+            std::mem::forget(std::mem::take(&mut self.memory));
+        }
+    }
 }
 
 #[cfg(test)]

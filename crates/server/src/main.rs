@@ -4,12 +4,13 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use pantala_base::os::SignalStack;
 use pantala_persistence::check::{self, Surroundings};
 use pantala_persistence::disk::RealDisk;
 use pantala_server::commands::registry;
 use pantala_server::ping;
 use pantala_server::process::files::place;
-use pantala_server::process::system::limits;
+use pantala_server::process::system::{crash, limits};
 use pantala_server::process::{logging, signals, start};
 use pantala_settings::{Disk, Launch, Settings, Start};
 
@@ -151,6 +152,8 @@ fn run(launch: Launch) -> Result<(), String> {
     let registry = registry().renamed(&launch.renames)?;
     let mut running = start::start_with(launch.settings, file, registry)?;
     signals::stop_on_signals(running.shared())?;
+    crash::begin(running.shared())?;
+    let _stack = SignalStack::take();
     if let Err(error) = running.load() {
         running.stop();
         running.wait();

@@ -551,6 +551,8 @@ settings! {
     shutdown_on_sigint: ShutdownWords = live("shutdown-on-sigint", SHUTDOWN, "default", Process);
     /// How SIGTERM shuts down.
     shutdown_on_sigterm: ShutdownWords = live("shutdown-on-sigterm", SHUTDOWN, "default", Process);
+    /// A report is logged when the server crashes.
+    crash_log_enabled: bool = live("crash-log-enabled", Kind::Bool, "yes", Observe);
     /// The kernel may write a core file when the server crashes. It holds all keys and passwords.
     core_dumps: bool = start("core_dumps", Kind::Bool, "no", Process).beyond_redis();
     /// File that holds the process id while the server runs; empty means none.

@@ -95,7 +95,6 @@ pub(crate) const ROWS: &[Row] = &[
     live("cluster-slot-migration-log-max-len", LONG, "1000", Cluster)
         .doc("Finished slot migrations that are remembered."),
     live("cluster-slot-stats-enabled", Bool, "no", Cluster).doc("Count CPU and traffic per slot."),
-    live("crash-log-enabled", Bool, "yes", Observe).doc("Log a report when the server crashes."),
     live("crash-memcheck-enabled", Bool, "yes", Observe)
         .doc("Check memory when the server crashes."),
     start("daemonize", Bool, "no", Process)

@@ -4,7 +4,9 @@
 //!    threads do: a command that takes long on the lane, or a log that nobody reads, holds up
 //!    nothing.
 //! 2. A second SIGINT ends it at once.
-//! 3. SIGHUP reads certificates and keys anew; if they are not sound those in force stay. It logs a
+//! 3. SIGALRM has it said what the threads are doing, and SIGSEGV and its kin end the process with
+//!    a report (`system/crash.rs`).
+//! 4. SIGHUP reads certificates and keys anew; if they are not sound those in force stay. It logs a
 //!    line, and so begins a log anew that was moved away.
 //!
 //! Tests: compat/bad_days (`sigterm_ends_what_does_not_answer`, `sigterm_with_a_full_log`).
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 use super::files::saving;
@@ -35,13 +37,18 @@ const FORCED_STATUS: i32 = 1;
 /// The system refuses to register them.
 pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
     let cannot = |error: std::io::Error| format!("cannot listen for signals: {error}");
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGXFSZ]).map_err(cannot)?;
+    let heard = [SIGTERM, SIGINT, SIGHUP, SIGXFSZ, SIGALRM];
+    let mut signals = Signals::new(heard).map_err(cannot)?;
     let shared = Arc::clone(shared);
     let listen = move || {
         let mut interrupts = 0;
         for signal in signals.forever() {
             if signal == SIGXFSZ {
                 // A file is as long as it may be, which its writer is told. Unheard, it would kill.
+                continue;
+            }
+            if signal == SIGALRM {
+                tell_threads();
                 continue;
             }
             if signal == SIGHUP {
@@ -69,6 +76,25 @@ pub fn stop_on_signals(shared: &Arc<Shared>) -> Result<(), String> {
     };
     std::thread::Builder::new().name("signals".into()).spawn(listen).map_err(cannot)?;
     Ok(())
+}
+
+/// Logs what each thread is doing, as the kernel knows it, in the words of Valkey, whose debuggers
+/// ask so.
+fn tell_threads() {
+    tracing::warn!("Received SIGALRM");
+    for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let (stat, waits_in) = (read("stat"), read("wchan"));
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().next());
+        let (thread, name) = (task.file_name(), read("comm"));
+        tracing::warn!(
+            thread = %thread.display(),
+            name = name.trim(),
+            state = state.unwrap_or_default(),
+            waits_in,
+            "a thread"
+        );
+    }
 }
 
 /// Reads anew what may be replaced while the server runs.

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use pantala_base::hash::HashSeed;
+use pantala_base::os::SignalStack;
 use pantala_base::size::human;
 use pantala_commands::Registry;
 use pantala_keyspace::HideReason;
@@ -342,6 +343,10 @@ pub(crate) fn load_with_history(
 }
 
 fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
+    let life = move || {
+        let _stack = SignalStack::take();
+        life();
+    };
     Builder::new().name(name.into()).spawn(life).map_err(|e| format!("cannot start a thread: {e}"))
 }
 

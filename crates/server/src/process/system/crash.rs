@@ -1,0 +1,146 @@
+//! The report of a crash, in the log, in the form and the words of Valkey's: tools look for
+//! "crashed by signal" and for the lines around it.
+//!
+//! The thread that has crashed notes what the kernel tells (`pantala_base::os::CrashWatch`) and
+//! waits; a thread that was there before, on a healthy stack, writes the report, and the process
+//! ends by the signal. What is known for certain is written first and without memory of the heap,
+//! which the crash may have spoilt; what has to be asked for follows, and if that does not end
+//! either, the process ends all the same after five seconds.
+//!
+//! No value of a key and no password is written; addresses and names of clients are.
+//!
+//! Tests: the bad day `crash_report`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use pantala_base::os::{Crash, CrashWatch, REGISTER_NAMES};
+
+use super::pidfile;
+use crate::clients::filter::ClientFilter;
+use crate::commands::info;
+use crate::shared::Shared;
+use crate::workers::inbox::Message;
+
+/// Room for what is certain.
+const CERTAIN_BYTES: usize = 8 << 10;
+/// A worker is waited for so long.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Reports a crash of the process from now on.
+///
+/// # Errors
+/// A text for the operator.
+pub fn begin(shared: &Arc<Shared>) -> Result<(), String> {
+    let cannot = |error: io::Error| format!("crashes can not be reported: {error}");
+    let watch = CrashWatch::begin().map_err(cannot)?;
+    let (shared, program) = (Arc::clone(shared), Program::find());
+    let life = move || {
+        let Some(seen) = watch.wait() else { return };
+        // Who can not be told is not told.
+        let _unwritten = report(&shared, &program, seen.0);
+    };
+    std::thread::Builder::new().name("crash-report".into()).spawn(life).map_err(cannot)?;
+    Ok(())
+}
+
+/// Where the program lies in memory.
+struct Program {
+    from: u64,
+    to: u64,
+}
+
+impl Program {
+    fn find() -> Program {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let path = std::env::current_exe().unwrap_or_default();
+        let of_program = |line: &&str| line.ends_with(&*path.to_string_lossy());
+        let range = |line: &str| {
+            let (from, to) = line.split_once(' ')?.0.split_once('-')?;
+            Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
+        };
+        let ranges: Vec<(u64, u64)> = maps.lines().filter(of_program).filter_map(range).collect();
+        let from = ranges.first().map_or(0, |range| range.0);
+        Program { from, to: ranges.last().map_or(0, |range| range.1) }
+    }
+
+    /// An address, and where that is in the program's file, as `addr2line` wants it.
+    fn write(&self, address: u64, out: &mut impl Write) -> io::Result<()> {
+        match (self.from..self.to).contains(&address) {
+            true => writeln!(out, "pantala(+{:#x}) [{address:#x}]", address - self.from),
+            false => writeln!(out, "[{address:#x}]"),
+        }
+    }
+}
+
+fn report(shared: &Arc<Shared>, program: &Program, crash: &Crash) -> io::Result<()> {
+    let settings = shared.engine.settings.current();
+    if !settings.crash_log_enabled {
+        return Ok(());
+    }
+    let mut log = match settings.logfile.is_empty() {
+        true => File::from(std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?),
+        false => OpenOptions::new().append(true).create(true).open(&settings.logfile)?,
+    };
+    let mut room = [0; CERTAIN_BYTES];
+    let mut left = &mut room[..];
+    // What does not fit is left out.
+    let _cut = write_certain(crash, program, &mut left);
+    let written = CERTAIN_BYTES - left.len();
+    log.write_all(&room[..written])?;
+    write!(log, "\n------ INFO OUTPUT ------\n{}", info::figures(shared))?;
+    writeln!(log, "\n------ CLIENT LIST OUTPUT ------")?;
+    for line in clients(shared) {
+        writeln!(log, "{line}")?;
+    }
+    pidfile::remove(&settings);
+    writeln!(log, "\n=== PANTALA BUG REPORT END. Make sure to include from START to END. ===\n")
+}
+
+/// What needs nothing but what the thread that has crashed has noted.
+fn write_certain(crash: &Crash, program: &Program, out: &mut impl Write) -> io::Result<()> {
+    let of = Ordering::Relaxed;
+    let (pid, version) = (std::process::id(), env!("CARGO_PKG_VERSION"));
+    let (signal, code) = (crash.signal.load(of), crash.code.load(of));
+    writeln!(out, "\n\n=== PANTALA BUG REPORT START: Cut & paste starting from here ===")?;
+    writeln!(out, "{pid}:M # Pantala {version} crashed by signal: {signal}, si_code: {code}")?;
+    if code <= 0 {
+        let (pid, uid) = (crash.sender_pid.load(of), crash.sender_uid.load(of));
+        writeln!(out, "Killed by PID: {pid}, UID: {uid}")?;
+    } else {
+        writeln!(out, "Accessing address: {:#x}", crash.address.load(of))?;
+    }
+    write!(out, "Crashed running the instruction at: ")?;
+    program.write(crash.registers[0].load(of), out)?;
+    writeln!(out, "Thread: {}", crash.thread.load(of))?;
+    writeln!(out, "\n------ STACK TRACE ------")?;
+    for frame in crash.frames.iter().map(|frame| frame.load(of)).take_while(|frame| *frame != 0) {
+        program.write(frame, out)?;
+    }
+    writeln!(out, "------ STACK TRACE DONE ------\n\n------ REGISTERS ------")?;
+    for (number, (name, value)) in REGISTER_NAMES.iter().zip(&crash.registers).enumerate() {
+        let end = if number % 4 == 3 { '\n' } else { ' ' };
+        write!(out, "{name}:{:016x}{end}", value.load(of))?;
+    }
+    writeln!(out)
+}
+
+/// The clients of those workers that answer.
+fn clients(shared: &Shared) -> Vec<String> {
+    let filter = Arc::new(ClientFilter::default());
+    let mut lines = Vec::new();
+    for worker in shared.workers.serving() {
+        let (answer, answered) = channel();
+        let message = Message::List { filter: Arc::clone(&filter), answer };
+        if shared.workers.post(worker, message).is_ok()
+            && let Ok(found) = answered.recv_timeout(PATIENCE)
+        {
+            lines.extend(found.into_iter().map(|(_, line)| line));
+        }
+    }
+    lines
+}
